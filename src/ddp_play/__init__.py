@@ -1,0 +1,1 @@
+"""ddp-play: from bare Linux hosts to a finished PyTorch DDP run."""

@@ -1,0 +1,1 @@
+"""The command: thin files, one per verb, over `ddp_play.workflows`."""

@@ -1,0 +1,17 @@
+"""Assembles the verbs into the `ddp-play` command."""
+
+from __future__ import annotations
+
+import typer
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False)
+
+
+@app.callback()
+def root() -> None:
+    """From bare Linux hosts to a finished PyTorch DDP run, from one Ansible inventory."""
+
+
+def main() -> None:
+    """Entry point of the `ddp-play` script."""
+    app()
