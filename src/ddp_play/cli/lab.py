@@ -22,9 +22,7 @@ from ddp_play.lab.report import LabStatus, read_status
 from ddp_play.lab.spec import DEFAULT_NAME, USERS, Distro, LabSpec, make_spec, parse_slots
 from ddp_play.lab.state import lab_state, ssh_options
 
-app = typer.Typer(
-    no_args_is_help=True, help="A cluster of real hosts (systemd, sshd, Docker) on this machine."
-)
+app = typer.Typer(no_args_is_help=True, help="A cluster of real hosts (systemd, sshd, Docker) on this machine.")
 
 Name = Annotated[str, typer.Option("--name", help="The lab's name; several labs can run side by side.")]
 
@@ -32,23 +30,13 @@ Name = Annotated[str, typer.Option("--name", help="The lab's name; several labs 
 @app.command()
 def up(
     hosts: Annotated[int, typer.Option("--hosts", help="How many hosts.")] = 2,
-    slots: Annotated[
-        str, typer.Option("--slots", help="Places for ranks: one number, or one per host (2,1,1).")
-    ] = "",
+    slots: Annotated[str, typer.Option("--slots", help="Places for ranks: one number, or one per host (2,1,1).")] = "",
     distro: Annotated[Distro, typer.Option("--distro", help="The hosts' Debian release.")] = Distro.BOOKWORM,
-    fabrics: Annotated[
-        int, typer.Option("--fabrics", help="2 adds a slow network for SSH beside the fast one.")
-    ] = 1,
+    fabrics: Annotated[int, typer.Option("--fabrics", help="2 adds a slow network for SSH beside the fast one.")] = 1,
     name: Name = DEFAULT_NAME,
-    subnet: Annotated[
-        list[str] | None, typer.Option("--subnet", help="Network to use, once per fabric.")
-    ] = None,
-    user: Annotated[
-        str, typer.Option("--user", help="Who the inventory connects as: ops (sudo) or root.")
-    ] = USERS[0],
-    docker: Annotated[
-        bool, typer.Option("--docker/--no-docker", help="Hosts with or without an engine.")
-    ] = True,
+    subnet: Annotated[list[str] | None, typer.Option("--subnet", help="Network to use, once per fabric.")] = None,
+    user: Annotated[str, typer.Option("--user", help="Who the inventory connects as: ops (sudo) or root.")] = USERS[0],
+    docker: Annotated[bool, typer.Option("--docker/--no-docker", help="Hosts with or without an engine.")] = True,
 ) -> None:
     """Bring up hosts as containers and write their inventory; what is up already stays as it is."""
     with error_boundary():
@@ -68,9 +56,7 @@ def up(
             with progress(f"lab {name}") as shown:
                 result = lab_up(spec, progress=shown)
         except KeyboardInterrupt:
-            console.note(
-                f"interrupted: `ddp-play lab up` goes on, `ddp-play lab down --name {name}` removes the rest"
-            )
+            console.note(f"interrupted: `ddp-play lab up` goes on, `ddp-play lab down --name {name}` removes the rest")
             raise
         _tell_up(result)
 
@@ -94,9 +80,7 @@ def ssh(
     host: Annotated[str, typer.Argument(help="Host name (h2) or number (2).")],
     command: Annotated[list[str] | None, typer.Argument(help="Command to run there.")] = None,
     name: Name = DEFAULT_NAME,
-    user: Annotated[
-        str, typer.Option("--user", help="Log in as ops or root; the lab's own user by default.")
-    ] = "",
+    user: Annotated[str, typer.Option("--user", help="Log in as ops or root; the lab's own user by default.")] = "",
 ) -> None:
     """Log in to a host of the lab, or run a command there."""
     with error_boundary():
@@ -116,9 +100,7 @@ def ssh(
 @app.command()
 def down(
     name: Name = DEFAULT_NAME,
-    force: Annotated[
-        bool, typer.Option("--force", help="Also when another user or home made the lab.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also when another user or home made the lab.")] = False,
 ) -> None:
     """Remove the lab: containers, volumes, networks, keys and inventory."""
     with error_boundary():
@@ -149,9 +131,7 @@ def _tell_up(result: UpResult) -> None:
         console.note(f"raised {limit.name} to {limit.least} for this number of hosts")
     if result.limits_refused:
         settings = " ".join(f"{limit.name}={limit.least}" for limit in result.limits_refused)
-        console.note(
-            f"kernel limits are low for this number of hosts; as root: sysctl -w {settings}", style="yellow"
-        )
+        console.note(f"kernel limits are low for this number of hosts; as root: sysctl -w {settings}", style="yellow")
     spec = result.plan.spec
     if result.created or result.started:
         console.line(f"lab {spec.name} is up: {spec.num_hosts} hosts, {sum(spec.slots)} slots")

@@ -132,7 +132,7 @@ def _pull(reference: str, tag: str) -> str:
 def _debootstrap(client: DockerClient, distro: Distro, tag: str, *, progress: Progress) -> None:
     _require_debootstrap()
     # A mount namespace of its own: what an interrupted debootstrap has mounted goes with it.
-    with tempfile.TemporaryDirectory(prefix="ddp-play-root-", dir="/var/tmp") as scratch:  # noqa: S108 - large
+    with tempfile.TemporaryDirectory(prefix="ddp-play-root-", dir="/var/tmp") as scratch:
         target = Path(scratch) / "root"
         command = ["unshare", "--mount", "debootstrap", "--variant=minbase", str(distro), str(target)]
         tail: deque[str] = deque(maxlen=8)
