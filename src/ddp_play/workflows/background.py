@@ -23,7 +23,8 @@ from ddp_play.result import Outcome, RunStatus
 from ddp_play.workflows.dry_run import facts_cache
 from ddp_play.workflows.supervise import Assignment, Supervisor, error_outcome
 
-ROLE_PREFIX = "ddp.play.ddp_job : "
+# The job's role speaks for itself, through its own events.
+OWN_ACTIONS = ("ddp.play.discover", "ddp.play.plan", "ddp.play.supervise")
 TASK_EVENTS = {
     "runner_on_ok": "ok",
     "runner_on_failed": "failed",
@@ -56,11 +57,16 @@ def _journal_event(journal: Journal, event: dict[str, Any]) -> None:
     task = str(data.get("task") or "")
     if kind == "playbook_on_play_start":
         journal.emit("play", name=data.get("name") or "")
-    elif kind in TASK_EVENTS and not task.startswith(ROLE_PREFIX) and "Validating arguments" not in task:
+    elif kind in TASK_EVENTS and not _is_ours(data):
         result = data.get("res") or {}
         status = "changed" if kind == "runner_on_ok" and result.get("changed") else TASK_EVENTS[kind]
         message = str(result.get("msg") or "")[:2000]
         journal.emit("task", name=task, host=data.get("host"), status=status, message=message)
+
+
+def _is_ours(data: dict[str, Any]) -> bool:
+    validates = str(data.get("task_action", "")).endswith("validate_argument_spec") and data.get("role") == "ddp_job"
+    return validates or data.get("task_action") in OWN_ACTIONS
 
 
 def _conclude(paths: RunPaths, outcome: PlaybookOutcome) -> None:
