@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Dict, List
 
 from . import engine, proc
-from .files import HostRun, base_dir, read_json
+from .files import HostRun, base_dir, read_json, secrets_base
 
 RUN_LABEL = "ddp-play.run"
 
@@ -117,8 +117,9 @@ def clean(place: HostRun, *, keep_src: bool = False) -> List[str]:
         left += _keep_only_src(place)
     else:
         left += _remove_tree(place.root)
-    with contextlib.suppress(OSError):  # the run's directory goes with its last attempt
-        place.root.parent.rmdir()
+    for parent in (place.root.parent, secrets_base()):  # each goes with the last that needed it
+        with contextlib.suppress(OSError):
+            parent.rmdir()
     return left
 
 
