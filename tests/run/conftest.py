@@ -8,12 +8,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCAL = ROOT / "inventory" / "local"
@@ -108,7 +110,7 @@ class Play:
             play["pre_tasks"] = [_touch(before)]
         if after:
             play["post_tasks"] = [_touch(after)]
-        return self.write("job.yml", json.dumps([play], indent=1))
+        return self.write("job.yml", json.dumps([play], indent=1, ensure_ascii=False))
 
     def runs(self) -> list[Path]:
         """Run directories, newest last."""
