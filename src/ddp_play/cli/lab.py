@@ -31,6 +31,7 @@ Name = Annotated[str, typer.Option("--name", help="The lab's name; several labs 
 
 @app.command()
 def up(
+    *,
     hosts: Annotated[int, typer.Option("--hosts", help="How many hosts.")] = 2,
     slots: Annotated[
         str, typer.Option("--slots", help="Places for ranks: one number, or one per host (2,1,1).")
@@ -125,9 +126,8 @@ def down(
         with progress(f"lab {name}") as shown:
             removed = lab_down(name, force=force, progress=shown)
         if removed.hosts or removed.volumes or removed.networks:
-            console.line(
-                f"lab {name} is gone: {removed.hosts} hosts, {removed.volumes} volumes, {removed.networks} networks"
-            )
+            counts = f"{removed.hosts} hosts, {removed.volumes} volumes, {removed.networks} networks"
+            console.line(f"lab {name} is gone: {counts}")
         else:
             console.line(f"there was no lab named {name}")
 

@@ -118,8 +118,8 @@ def _pull(reference: str, tag: str) -> str:
     """Pull and tag; the reason in a few words when it did not work."""
     impatient = connect(timeout_s=_PULL_SILENCE_S)
     try:
-        image = impatient.images.pull(*reference.split(":"))
-        image.tag(*tag.split(":"))
+        repository, version = reference.split(":")
+        impatient.images.pull(repository, version).tag(*tag.split(":"))
     except APIError as error:
         return str(error.explanation or error).rsplit(": ", maxsplit=1)[-1]
     except RequestException:
@@ -132,7 +132,7 @@ def _pull(reference: str, tag: str) -> str:
 def _debootstrap(client: DockerClient, distro: Distro, tag: str, *, progress: Progress) -> None:
     _require_debootstrap()
     # A mount namespace of its own: what an interrupted debootstrap has mounted goes with it.
-    with tempfile.TemporaryDirectory(prefix="ddp-play-root-", dir="/var/tmp") as scratch:  # noqa: S108 - large
+    with tempfile.TemporaryDirectory(prefix="ddp-play-root-", dir="/var/tmp") as scratch:
         target = Path(scratch) / "root"
         command = ["unshare", "--mount", "debootstrap", "--variant=minbase", str(distro), str(target)]
         tail: deque[str] = deque(maxlen=8)
@@ -165,7 +165,7 @@ def _import_tree(client: DockerClient, target: Path, tag: str) -> None:
 def _require_debootstrap() -> None:
     if shutil.which("debootstrap") is None:
         raise HostNotReady(
-            "no registry is in reach and debootstrap is not installed, so there is nothing to build hosts from",
+            "no registry is in reach and debootstrap is not installed, so there is nothing to make hosts of",
             hint="apt-get install debootstrap, or docker load a Debian image and tag it as the base",
         )
     if os.geteuid() != 0:

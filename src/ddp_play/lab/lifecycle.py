@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,7 +67,7 @@ def up(spec: LabSpec, *, progress: Progress) -> UpResult:
         if missing:
             progress.step(f"creating {len(missing)} hosts")
             _create_networks(client, plan)
-            each(partial(_create, client, plan, image=image, state=state), missing)
+            each(lambda host: create_host(client, plan, host, image=image, state=state), missing)
         hosts = find_hosts(client, spec.name)
         stopped = {name: container for name, container in hosts.items() if container.status != "running"}
         if stopped:
@@ -104,7 +103,7 @@ def _settle_plan(
 ) -> LabPlan:
     """The plan of an earlier `up` of the same lab, finished or interrupted; else a new one."""
     saved = state.load_plan()
-    if saved is not None and _same(saved.spec, spec):
+    if saved is not None and saved.spec == replace(spec, subnets=spec.subnets or saved.spec.subnets):
         return saved
     if existing:
         raise UsageError(
@@ -114,10 +113,6 @@ def _settle_plan(
     plan = plan_lab(spec, taken=(*machine.routed_networks(), *_docker_networks(client, except_lab=spec.name)))
     _refuse_taken_names(client, plan)
     return plan
-
-
-def _same(saved: LabSpec, asked: LabSpec) -> bool:
-    return saved == asked
 
 
 def _describe(plan: LabPlan | None) -> str:
@@ -199,10 +194,6 @@ def _create_networks(client: DockerClient, plan: LabPlan) -> None:
                 labels=plan.labels,
                 ipam=IPAMConfig(pool_configs=[IPAMPool(subnet=network.subnet, gateway=network.gateway)]),
             )
-
-
-def _create(client: DockerClient, plan: LabPlan, host: object, *, image: str, state: LabState) -> None:
-    create_host(client, plan, host, image=image, state=state)  # type: ignore[arg-type]
 
 
 def _remove_container(container: Container) -> None:

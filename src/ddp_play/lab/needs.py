@@ -31,10 +31,11 @@ class Machine:
 
 @dataclass(frozen=True)
 class KernelLimit:
-    """One sysctl and the least value a lab needs."""
+    """One sysctl, the least value a lab needs, and the roomier one it is set to when that is missing."""
 
     name: str
     least: int
+    target: int
 
 
 def check_room(machine: Machine, *, num_new_hosts: int, engine: bool, image_cached: bool) -> None:
@@ -46,7 +47,8 @@ def check_room(machine: Machine, *, num_new_hosts: int, engine: bool, image_cach
     if machine.memory_free_mib is not None and machine.memory_free_mib < memory:
         fits = max((machine.memory_free_mib - _MEMORY_RESERVE_MIB) // per_host, 0)
         raise HostNotReady(
-            f"{num_new_hosts} hosts need about {memory} MiB of memory, {machine.memory_free_mib} MiB are available",
+            f"{num_new_hosts} hosts need about {memory} MiB of memory,"
+            f" {machine.memory_free_mib} MiB are available",
             hint=f"--hosts {fits} would fit" if fits else "free some memory first",
         )
     disk = num_new_hosts * _DISK_HOST_MIB + (0 if image_cached else _DISK_IMAGE_MIB)
@@ -64,7 +66,11 @@ def kernel_limits(num_hosts: int) -> tuple[KernelLimit, ...]:
     At the usual 128 inotify instances systemd dies in about the 18th host.
     """
     return (
-        KernelLimit("fs.inotify.max_user_instances", 128 + num_hosts * _INOTIFY_PER_HOST),
-        KernelLimit("kernel.keys.maxkeys", 200 + num_hosts * _KEYS_PER_HOST),
-        KernelLimit("kernel.keys.maxbytes", 20000 + num_hosts * _KEY_BYTES_PER_HOST),
+        _limit("fs.inotify.max_user_instances", 64 + num_hosts * _INOTIFY_PER_HOST, roomy=4096),
+        _limit("kernel.keys.maxkeys", 100 + num_hosts * _KEYS_PER_HOST, roomy=10_000),
+        _limit("kernel.keys.maxbytes", 10_000 + num_hosts * _KEY_BYTES_PER_HOST, roomy=1_000_000),
     )
+
+
+def _limit(name: str, least: int, *, roomy: int) -> KernelLimit:
+    return KernelLimit(name, least, max(least, roomy))
