@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -21,6 +21,9 @@ from ddp_play.lab.plan import find_host
 from ddp_play.lab.report import LabStatus, read_status
 from ddp_play.lab.spec import DEFAULT_NAME, USERS, Distro, LabSpec, make_spec, parse_slots
 from ddp_play.lab.state import lab_state, ssh_options
+
+if TYPE_CHECKING:
+    from ddp_play.lab.needs import KernelLimit
 
 app = typer.Typer(
     no_args_is_help=True, help="A cluster of real hosts (systemd, sshd, Docker) on this machine."
@@ -70,7 +73,7 @@ def up(
                 result = lab_up(spec, progress=shown)
         except KeyboardInterrupt:
             console.note(
-                f"interrupted: `ddp-play lab up` goes on, `ddp-play lab down --name {name}` removes the rest"
+                f"the same command goes on from here; `ddp-play lab down --name {name}` removes what is there"
             )
             raise
         _tell_up(result)
@@ -145,12 +148,12 @@ def image(
 
 
 def _tell_up(result: UpResult) -> None:
-    for limit in result.limits_raised:
-        console.note(f"raised {limit.name} to {limit.least} for this number of hosts")
+    if result.limits_raised:
+        console.note(f"raised kernel limits for this many hosts: {_settings(result.limits_raised)}")
     if result.limits_refused:
-        settings = " ".join(f"{limit.name}={limit.least}" for limit in result.limits_refused)
+        settings = _settings(result.limits_refused)
         console.note(
-            f"kernel limits are low for this number of hosts; as root: sysctl -w {settings}", style="yellow"
+            f"kernel limits are low for this many hosts; as root: sysctl -w {settings}", style="yellow"
         )
     spec = result.plan.spec
     if result.created or result.started:
@@ -159,6 +162,10 @@ def _tell_up(result: UpResult) -> None:
         console.line(f"lab {spec.name} was up already: {spec.num_hosts} hosts, {sum(spec.slots)} slots")
     console.line(f"inventory: {result.state.inventory}")
     console.line(f"next: {next_command(result)}")
+
+
+def _settings(limits: tuple[KernelLimit, ...]) -> str:
+    return " ".join(f"{limit.name}={limit.target}" for limit in limits)
 
 
 def next_command(result: UpResult) -> str:

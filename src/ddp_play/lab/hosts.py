@@ -91,15 +91,16 @@ def create_host(client: DockerClient, plan: LabPlan, host: Host, *, image: str, 
 
 
 def start_hosts(containers: Sequence[Container], *, progress: Progress) -> None:
-    """Start all and return when each has booted with sshd (and its engine, where it has one)."""
+    """Switch them on; `await_boot` says when they are ready."""
+    if not containers:
+        return
+    progress.step(f"starting {len(containers)} hosts")
     with engine_errors("start the hosts"):
         each(lambda container: container.start(), containers)
-    progress.step(f"waiting for {len(containers)} hosts to boot")
-    each(await_boot, containers)
 
 
 def await_boot(container: Container) -> None:
-    """Return when systemd has finished booting; HostNotReady with the failing units otherwise."""
+    """Return when systemd, sshd and the host's engine (if any) are up; HostNotReady with the failing unit."""
     deadline = time.monotonic() + _BOOT_TIMEOUT_S
     while time.monotonic() < deadline:
         answer = _ask(container, "timeout 60 systemctl is-system-running --wait")

@@ -9,7 +9,7 @@ import subprocess
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import yaml
 from pydantic import TypeAdapter, ValidationError
@@ -78,11 +78,12 @@ def locked(state: LabState) -> Iterator[None]:
     state.directory.parent.mkdir(parents=True, exist_ok=True)
     path = state.directory.parent / f".{state.directory.name}.lock"
     with path.open("w") as file:
+        if not _lock(file, path):
+            raise Busy(f"another `ddp-play lab` is at work on lab {state.directory.name}")
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise Busy(f"another `ddp-play lab` is at work on lab {state.directory.name}") from None
-        yield
+            yield
+        finally:
+            path.unlink(missing_ok=True)
 
 
 def make_keys(state: LabState, plan: LabPlan) -> None:
@@ -131,6 +132,15 @@ def write_inventory(state: LabState, plan: LabPlan) -> None:
         state.inventory,
         f"---\n# Written by `ddp-play lab up --name {plan.spec.name}`; gone after `lab down`.\n{text}",
     )
+
+
+def _lock(file: IO[str], path: Path) -> bool:
+    """False where another holds the lock, or has just let go of it and removed the file we opened."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.fstat(file.fileno()).st_ino == path.stat().st_ino
+    except (BlockingIOError, FileNotFoundError):
+        return False
 
 
 def _make_key(path: Path, comment: str) -> None:
