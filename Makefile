@@ -16,7 +16,8 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -m venv $(VENV) || { echo "python3-venv is missing: apt-get install python3-venv"; exit 1; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,trainer]'
-	@mkdir -p $(SITE)/ansible_collections/ddp && ln -sfn $(CURDIR) $(SITE)/ansible_collections/ddp/play
+	@rm -rf $(SITE)/ansible_collections/ddp && mkdir -p $(SITE)/ansible_collections/ddp
+	@ln -s $(CURDIR) $(SITE)/ansible_collections/ddp/play
 	@touch $(STAMP)
 
 venv: $(STAMP) ## create .venv with everything development needs
