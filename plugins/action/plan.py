@@ -25,7 +25,6 @@ class ActionModule(ActionBase):
         result = super().run(tmp, task_vars)
         variables = task_vars or {}
         actions.check_same_build(Path(__file__))
-        discovered, names = self._discovered(variables)
         values = {
             name: self._templar.template(variables[PREFIX + name])
             for name in Job.model_fields
@@ -33,6 +32,7 @@ class ActionModule(ActionBase):
         }
         values["env"] = self._with_bare_keys(values.get("env"))
         try:
+            discovered, names = self._discovered(variables)
             secrets = actions.check_secrets(self._templar.template(variables.get(PREFIX + "secrets")))
             planned = actions.plan_job(
                 values,
@@ -48,13 +48,12 @@ class ActionModule(ActionBase):
     def _discovered(self, variables):
         """host -> what discovery said, in the play's order; and every ddp_* variable seen on any host."""
         register = self._task.args["discovered"]
-        rows, names = {}, set()
-        hostvars = variables["hostvars"]
-        for host in variables["ansible_play_hosts_all"]:
-            row = hostvars[host].get(register) or {}
-            rows[host] = row
-            names.update(row.get("variables") or ())
-        return rows, tuple(sorted(names))
+        hosts, hostvars = list(variables["ansible_play_hosts_all"]), variables["hostvars"]
+        rows = {}
+        if not actions.only_cached():
+            rows = {host: hostvars[host].get(register) or {} for host in hosts}
+        rows = actions.cached_facts(hosts, rows)
+        return rows, tuple(sorted({name for row in rows.values() for name in row.get("variables") or ()}))
 
     @staticmethod
     def _with_bare_keys(env):

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from ddp_play.result import Outcome
 
 RUN_DIR_ENV = "DDP_PLAY_RUN_DIR"
-PLAN_ONLY_ENV = "DDP_PLAY_PLAN_ONLY"
+FACTS_ENV = "DDP_PLAY_FACTS"
+USE_CACHED_ENV = "DDP_PLAY_CACHED"
 OLDEST_PYTHON = (3, 9)
 
 
@@ -64,11 +65,7 @@ def parse_facts(
     stdout: str, stderr: str, *, asked: float, received: float, inventory: dict[str, Any]
 ) -> dict[str, Any]:
     """The program's answer plus the host variables that concern us. Times in epoch seconds of the controller."""
-    match = re.search(re.escape(BEGIN) + "(.*?)" + re.escape(END), stdout, re.DOTALL)
-    if not match:
-        words = (stderr.strip() or stdout.strip()).splitlines()
-        raise HostNotReady(words[-1] if words else "the host gave no answer")
-    facts: dict[str, Any] = json.loads(match[1])
+    facts = parse_answer(stdout, stderr)
     found = tuple(int(part) for part in facts["python_version"].split(".")[:2])
     if found < OLDEST_PYTHON:
         raise HostNotReady(f"Python {facts['python_version']} is too old", hint="3.9 or newer is needed on hosts")
@@ -76,6 +73,16 @@ def parse_facts(
     facts["clock_offset_s"] = round(facts["clock"] - min(max(facts["clock"], asked), received), 3)
     facts["inventory"] = inventory
     return facts
+
+
+def parse_answer(stdout: str, stderr: str) -> dict[str, Any]:
+    """The marked line of JSON in what the program printed; whatever a login shell added is ignored."""
+    match = re.search(re.escape(BEGIN) + "(.*?)" + re.escape(END), stdout, re.DOTALL)
+    if not match:
+        words = (stderr.strip() or stdout.strip()).splitlines()
+        raise HostNotReady(words[-1] if words else "the host gave no answer")
+    answer: dict[str, Any] = json.loads(match[1])
+    return answer
 
 
 # What ssh, sudo and Ansible say when a host cannot be used -> kind and remedy.
@@ -141,6 +148,28 @@ def plan_job(
     write_json(paths.root / "job.json", job.model_dump(mode="json"))
     _describe_run(paths, plan, facts)
     return {"run_id": paths.run_id, "run_dir": str(paths.root), "summary": summarize(plan)}
+
+
+def only_cached() -> bool:
+    """Was discovery skipped on purpose?"""
+    return bool(os.environ.get(USE_CACHED_ENV))
+
+
+def cached_facts(hosts: list[str], discovered: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """`plan --cached` reads the facts of the last discovery; every discovery leaves them for it."""
+    given = os.environ.get(FACTS_ENV)
+    if not given:
+        return discovered
+    path = Path(given)
+    if not only_cached():
+        write_json(path, {**read_json(path), **{name: row for name, row in discovered.items() if row.get("facts")}})
+        return discovered
+    known = read_json(path)
+    missing = [host for host in hosts if host not in known]
+    if missing:
+        shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
+        raise UsageError(f"no cached facts of {shown}", hint="ddp-play plan without --cached asks the hosts")
+    return {host: known[host] for host in hosts}
 
 
 def _run_paths() -> RunPaths:

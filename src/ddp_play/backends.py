@@ -28,7 +28,7 @@ def choose_backend(asked: str, *, gpus_per_host: dict[str, int], fabric: str) ->
         )
     if asked != "auto":
         return BackendChoice(asked, "ddp_job_backend")
-    network = "InfiniBand" if fabric == "ib" else "ethernet"
+    network = {"ib": "InfiniBand", "local": "one machine"}.get(fabric, "ethernet")
     if not without and gpus_per_host:
         return BackendChoice("nccl", f"GPU + {network} -> nccl")
     if len(without) < len(gpus_per_host):

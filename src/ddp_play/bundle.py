@@ -32,6 +32,12 @@ class Bundle:
         write_json(self.paths.run, document)
         return document
 
+    def begin(self, plan: Plan) -> None:
+        """Every rank has a log from the start, if only an empty one."""
+        for host in plan.hosts:
+            for rank in host.ranks:
+                self.paths.log(rank.rank).touch(mode=0o600)
+
     def offsets(self, plan: Plan, host: str) -> dict[str, dict[str, int]]:
         """How much of each rank's log and metrics is here already."""
         ranks = [rank.rank for item in plan.hosts if item.name == host for rank in item.ranks]

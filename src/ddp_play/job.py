@@ -31,7 +31,7 @@ ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-def _seconds(value: Any) -> Any:
+def parse_seconds(value: Any) -> Any:
     """90, "90", "90s", "15m", "2h", "1d" -> seconds."""
     if isinstance(value, bool) or value is None:
         raise ValueError("is a number of seconds or a text like 90s, 15m, 2h")
@@ -114,7 +114,7 @@ def _mount(item: Any) -> Any:
     return {"source": parts[0], "target": parts[1], "read_only": parts[2:] == ["ro"]}
 
 
-Seconds = Annotated[float, BeforeValidator(_seconds), Field(ge=0)]
+Seconds = Annotated[float, BeforeValidator(parse_seconds), Field(ge=0)]
 Backend = Annotated[str, Field(pattern=r"^(auto|gloo|nccl|cpu:gloo,cuda:nccl)$")]
 
 

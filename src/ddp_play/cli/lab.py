@@ -36,23 +36,13 @@ Name = Annotated[str, typer.Option("--name", help="The lab's name; several labs 
 def up(
     *,
     hosts: Annotated[int, typer.Option("--hosts", help="How many hosts.")] = 2,
-    slots: Annotated[
-        str, typer.Option("--slots", help="Places for ranks: one number, or one per host (2,1,1).")
-    ] = "",
+    slots: Annotated[str, typer.Option("--slots", help="Places for ranks: one number, or one per host (2,1,1).")] = "",
     distro: Annotated[Distro, typer.Option("--distro", help="The hosts' Debian release.")] = Distro.BOOKWORM,
-    fabrics: Annotated[
-        int, typer.Option("--fabrics", help="2 adds a slow network for SSH beside the fast one.")
-    ] = 1,
+    fabrics: Annotated[int, typer.Option("--fabrics", help="2 adds a slow network for SSH beside the fast one.")] = 1,
     name: Name = DEFAULT_NAME,
-    subnet: Annotated[
-        list[str] | None, typer.Option("--subnet", help="Network to use, once per fabric.")
-    ] = None,
-    user: Annotated[
-        str, typer.Option("--user", help="Who the inventory connects as: ops (sudo) or root.")
-    ] = USERS[0],
-    docker: Annotated[
-        bool, typer.Option("--docker/--no-docker", help="Hosts with or without an engine.")
-    ] = True,
+    subnet: Annotated[list[str] | None, typer.Option("--subnet", help="Network to use, once per fabric.")] = None,
+    user: Annotated[str, typer.Option("--user", help="Who the inventory connects as: ops (sudo) or root.")] = USERS[0],
+    docker: Annotated[bool, typer.Option("--docker/--no-docker", help="Hosts with or without an engine.")] = True,
 ) -> None:
     """Bring up hosts as containers and write their inventory; what is up already stays as it is."""
     with error_boundary():
@@ -98,9 +88,7 @@ def ssh(
     host: Annotated[str, typer.Argument(help="Host name (h2) or number (2).")],
     command: Annotated[list[str] | None, typer.Argument(help="Command to run there.")] = None,
     name: Name = DEFAULT_NAME,
-    user: Annotated[
-        str, typer.Option("--user", help="Log in as ops or root; the lab's own user by default.")
-    ] = "",
+    user: Annotated[str, typer.Option("--user", help="Log in as ops or root; the lab's own user by default.")] = "",
 ) -> None:
     """Log in to a host of the lab, or run a command there."""
     with error_boundary():
@@ -120,9 +108,7 @@ def ssh(
 @app.command()
 def down(
     name: Name = DEFAULT_NAME,
-    force: Annotated[
-        bool, typer.Option("--force", help="Also when another user or home made the lab.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also when another user or home made the lab.")] = False,
 ) -> None:
     """Remove the lab: containers, volumes, networks, keys and inventory."""
     with error_boundary():

@@ -103,9 +103,7 @@ def _whole_hosts(found: dict[str, Container], state: LabState) -> dict[str, Cont
     return {name: container for name, container in found.items() if container.status != "created"}
 
 
-def _settle_plan(
-    client: DockerClient, spec: LabSpec, existing: dict[str, Container], state: LabState
-) -> LabPlan:
+def _settle_plan(client: DockerClient, spec: LabSpec, existing: dict[str, Container], state: LabState) -> LabPlan:
     """The plan of an earlier `up` of the same lab, finished or interrupted; else a new one."""
     saved = state.load_plan()
     if (
@@ -177,9 +175,7 @@ def _check_room(client: DockerClient, spec: LabSpec, num_new_hosts: int) -> None
     check_room(free, num_new_hosts=num_new_hosts, engine=spec.engine, image_cached=cached)
 
 
-def _raise_limits(
-    client: DockerClient, num_new_hosts: int
-) -> tuple[tuple[KernelLimit, ...], tuple[KernelLimit, ...]]:
+def _raise_limits(client: DockerClient, num_new_hosts: int) -> tuple[tuple[KernelLimit, ...], tuple[KernelLimit, ...]]:
     if not is_local() or num_new_hosts == 0:
         return (), ()
     with engine_errors("list containers"):
@@ -190,9 +186,7 @@ def _raise_limits(
 def _create_networks(client: DockerClient, plan: LabPlan) -> None:
     for network in plan.networks:
         with engine_errors(f"create network {network.name} ({network.subnet})"):
-            if client.networks.list(
-                names=[f"^{network.name}$"], filters={"label": f"{LABEL}={plan.spec.name}"}
-            ):
+            if client.networks.list(names=[f"^{network.name}$"], filters={"label": f"{LABEL}={plan.spec.name}"}):
                 continue
             client.networks.create(
                 network.name,

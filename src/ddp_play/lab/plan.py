@@ -89,9 +89,7 @@ def find_host(plan: LabPlan, name: str) -> Host:
     )
 
 
-def _asked_subnets(
-    spec: LabSpec, taken: Sequence[ipaddress.IPv4Network]
-) -> tuple[ipaddress.IPv4Network, ...]:
+def _asked_subnets(spec: LabSpec, taken: Sequence[ipaddress.IPv4Network]) -> tuple[ipaddress.IPv4Network, ...]:
     nets = tuple(ipaddress.IPv4Network(text) for text in spec.subnets)
     for net in nets:
         clash = next((other for other in taken if other.overlaps(net)), None)

@@ -65,9 +65,7 @@ def build_context(step: BuildStep) -> bytes:
     return buffer.getvalue()
 
 
-def _step(
-    distro: Distro, kind: str, *, parent: tuple[str, str], extra: tuple[tuple[str, str], ...] = ()
-) -> BuildStep:
+def _step(distro: Distro, kind: str, *, parent: tuple[str, str], extra: tuple[tuple[str, str], ...] = ()) -> BuildStep:
     dockerfile = f"{kind}.Dockerfile"
     args = (parent, *extra)
     digest = hashlib.sha256(repr(args).encode())

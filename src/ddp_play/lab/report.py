@@ -52,9 +52,7 @@ def read_status(name: str) -> LabStatus:
     found = find_hosts(client, name)
     hosts = tuple(_host_status(host, found.get(host.name)) for host in plan.hosts) if plan else ()
     if plan is None and found:
-        hosts = tuple(
-            HostStatus(host, (), 0, container.status, ssh=False) for host, container in found.items()
-        )
+        hosts = tuple(HostStatus(host, (), 0, container.status, ssh=False) for host, container in found.items())
     return LabStatus(name, _overall(hosts, bool(found)), str(state.directory), str(state.inventory), hosts)
 
 

@@ -70,9 +70,7 @@ def parse_slots(text: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
-        raise UsageError(
-            f"--slots {text!r}: whole numbers separated by commas are expected, as in 2,1,1"
-        ) from None
+        raise UsageError(f"--slots {text!r}: whole numbers separated by commas are expected, as in 2,1,1") from None
 
 
 def _spread(slots: Sequence[int], num_hosts: int) -> tuple[int, ...]:
@@ -101,9 +99,7 @@ def _checked_subnets(subnets: Sequence[str], *, num_fabrics: int, num_hosts: int
             raise UsageError(f"--subnet {text}: {error}", hint="write it like 10.77.0.0/24") from None
         # network, broadcast and gateway are not for hosts
         if net.num_addresses - 3 < num_hosts:
-            raise UsageError(
-                f"--subnet {text} has room for {max(net.num_addresses - 3, 0)} hosts, not {num_hosts}"
-            )
+            raise UsageError(f"--subnet {text} has room for {max(net.num_addresses - 3, 0)} hosts, not {num_hosts}")
         nets.append(net)
     if len(nets) == 2 and nets[0].overlaps(nets[1]):
         raise UsageError(f"--subnet {nets[0]} and {nets[1]} overlap")

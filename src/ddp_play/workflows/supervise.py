@@ -98,6 +98,7 @@ class Supervisor:
         """From an unstarted plan to its outcome. Errors before the start leave nothing on the hosts."""
         with self._holding_lock(), self._signals():
             self._phase(RunStatus.PREPARING)
+            self.bundle.begin(self.plan)
             try:
                 self.gang.open_all(deadline_s=OPEN_S)
                 self._prepare()
