@@ -25,9 +25,7 @@ from ddp_play.lab.state import lab_state, ssh_options
 if TYPE_CHECKING:
     from ddp_play.lab.needs import KernelLimit
 
-app = typer.Typer(
-    no_args_is_help=True, help="A cluster of real hosts (systemd, sshd, Docker) on this machine."
-)
+app = typer.Typer(no_args_is_help=True, help="A cluster of real hosts (systemd, sshd, Docker) on this machine.")
 
 Name = Annotated[str, typer.Option("--name", help="The lab's name; several labs can run side by side.")]
 
@@ -62,9 +60,7 @@ def up(
             with progress(f"lab {name}") as shown:
                 result = lab_up(spec, progress=shown)
         except KeyboardInterrupt:
-            console.note(
-                f"the same command goes on from here; `ddp-play lab down --name {name}` removes what is there"
-            )
+            console.note(f"the same command goes on from here; `ddp-play lab down --name {name}` removes what is there")
             raise
         _tell_up(result)
 
@@ -138,9 +134,7 @@ def _tell_up(result: UpResult) -> None:
         console.note(f"raised kernel limits for this many hosts: {_settings(result.limits_raised)}")
     if result.limits_refused:
         settings = _settings(result.limits_refused)
-        console.note(
-            f"kernel limits are low for this many hosts; as root: sysctl -w {settings}", style="yellow"
-        )
+        console.note(f"kernel limits are low for this many hosts; as root: sysctl -w {settings}", style="yellow")
     spec = result.plan.spec
     if result.created or result.started:
         console.line(f"lab {spec.name} is up: {spec.num_hosts} hosts, {sum(spec.slots)} slots")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shutil
@@ -9,7 +10,7 @@ import subprocess
 import tempfile
 from collections import deque
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from docker.errors import APIError, ImageNotFound
 from requests.exceptions import RequestException
@@ -68,7 +69,7 @@ def build(client: DockerClient, step: BuildStep, *, progress: Progress) -> None:
     """One build, its output as progress and its last lines as the error."""
     build_stream(
         client,
-        build_context(step),
+        io.BytesIO(build_context(step)),
         tag=step.tag,
         buildargs=dict(step.buildargs),
         label="lab",
@@ -78,7 +79,7 @@ def build(client: DockerClient, step: BuildStep, *, progress: Progress) -> None:
 
 def build_stream(
     client: DockerClient,
-    context: bytes,
+    context: IO[bytes],
     *,
     tag: str,
     buildargs: dict[str, str],
@@ -89,7 +90,7 @@ def build_stream(
     tail: deque[str] = deque(maxlen=15)
     with engine_errors(f"build {tag}"):
         events = client.api.build(
-            fileobj=_reader(context),
+            fileobj=context,
             custom_context=True,
             tag=tag,
             buildargs=buildargs,
@@ -105,13 +106,6 @@ def build_stream(
             if text:
                 tail.append(text)
                 progress.detail(text.splitlines()[-1])
-
-
-def _reader(data: bytes) -> tempfile.SpooledTemporaryFile[bytes]:
-    file: tempfile.SpooledTemporaryFile[bytes] = tempfile.SpooledTemporaryFile(max_size=1 << 26)  # noqa: SIM115 - requests closes it
-    file.write(data)
-    file.seek(0)
-    return file
 
 
 def _pull(reference: str, tag: str) -> str:

@@ -106,11 +106,7 @@ def _whole_hosts(found: dict[str, Container], state: LabState) -> dict[str, Cont
 def _settle_plan(client: DockerClient, spec: LabSpec, existing: dict[str, Container], state: LabState) -> LabPlan:
     """The plan of an earlier `up` of the same lab, finished or interrupted; else a new one."""
     saved = state.load_plan()
-    if (
-        existing
-        and saved is not None
-        and saved.spec == replace(spec, subnets=spec.subnets or saved.spec.subnets)
-    ):
+    if existing and saved is not None and saved.spec == replace(spec, subnets=spec.subnets or saved.spec.subnets):
         return saved
     if existing:
         raise UsageError(

@@ -47,8 +47,7 @@ def check_room(machine: Machine, *, num_new_hosts: int, engine: bool, image_cach
     if machine.memory_free_mib is not None and machine.memory_free_mib < memory:
         fits = max((machine.memory_free_mib - _MEMORY_RESERVE_MIB) // per_host, 0)
         raise HostNotReady(
-            f"{num_new_hosts} hosts need about {memory} MiB of memory,"
-            f" {machine.memory_free_mib} MiB are available",
+            f"{num_new_hosts} hosts need about {memory} MiB of memory, {machine.memory_free_mib} MiB are available",
             hint=f"--hosts {fits} would fit" if fits else "free some memory first",
         )
     disk = num_new_hosts * _DISK_HOST_MIB + (0 if image_cached else _DISK_IMAGE_MIB)
