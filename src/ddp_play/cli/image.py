@@ -61,14 +61,14 @@ def list_images(
     limit: Limit = "",
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
 ) -> None:
-    """Show what each host holds under the image's name; exit 1 where they differ."""
+    """Show what each host holds under the image's name; exit 1 where it is missing or differs."""
     with error_boundary():
         answers = ask(image, resolve(inventory, limit))
         if as_json:
             console.as_json({"image": image, "hosts": [vars(answer) for answer in answers]})
         else:
             _tell(answers)
-        if len({answer.content for answer in answers}) > 1 or any(answer.error for answer in answers):
+        if len({answer.content for answer in answers}) > 1 or not all(answer.content for answer in answers):
             raise typer.Exit(1)
 
 

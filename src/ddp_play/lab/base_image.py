@@ -27,6 +27,15 @@ if TYPE_CHECKING:
 
 # How long the engine may stay silent before we stop waiting for a registry.
 _PULL_SILENCE_S = 15
+# Package lists, caches and what nobody reads in a container: half of the tree, sent to every host with an image.
+_NOT_IN_ROOT = (
+    "var/cache/apt/*",
+    "var/lib/apt/lists/*",
+    "var/log/*",
+    "usr/share/doc/*",
+    "usr/share/man/*",
+    "usr/share/locale/*",
+)
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -142,7 +151,8 @@ def _debootstrap(client: DockerClient, distro: Distro, tag: str, *, progress: Pr
 
 
 def _import_tree(client: DockerClient, target: Path, tag: str) -> None:
-    command = ["tar", "-C", str(target), "--exclude=./var/cache/apt/archives/*.deb", "-c", "."]
+    excludes = [f"--exclude=./{pattern}" for pattern in _NOT_IN_ROOT]
+    command = ["tar", "-C", str(target), *excludes, "-c", "."]
     with (
         engine_errors(f"import {tag}"),
         subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process,
