@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from ddp_play.errors import UsageError
 from ddp_play.lab import machine
 from ddp_play.lab.base_image import ensure_host_image, has_image
 from ddp_play.lab.engine import connect, engine_errors, is_local
-from ddp_play.lab.hosts import create_host, each, find_hosts, start_hosts
+from ddp_play.lab.hosts import await_boot, create_host, each, find_hosts, start_hosts
 from ddp_play.lab.needs import KernelLimit, check_room, kernel_limits
 from ddp_play.lab.plan import LABEL, LABEL_STATE, LabPlan, plan_lab
 from ddp_play.lab.recipe import host_tag
@@ -55,8 +54,7 @@ def up(spec: LabSpec, *, progress: Progress) -> UpResult:
     client = connect()
     state = lab_state(spec.name)
     with locked(state):
-        existing = find_hosts(client, spec.name)
-        _refuse_foreign(spec.name, existing, state)
+        existing = _whole_hosts(find_hosts(client, spec.name), state)
         plan = _settle_plan(client, spec, existing, state)
         missing = [host for host in plan.hosts if host.name not in existing]
         _check_room(client, spec, len(missing))
@@ -68,11 +66,11 @@ def up(spec: LabSpec, *, progress: Progress) -> UpResult:
         if missing:
             progress.step(f"creating {len(missing)} hosts")
             _create_networks(client, plan)
-            each(partial(_create, client, plan, image=image, state=state), missing)
+            each(lambda host: create_host(client, plan, host, image=image, state=state), missing)
         hosts = find_hosts(client, spec.name)
         stopped = {name: container for name, container in hosts.items() if container.status != "running"}
-        if stopped:
-            start_hosts(list(stopped.values()), progress=progress)
+        start_hosts(list(stopped.values()), progress=progress)
+        each(await_boot, list(hosts.values()))
         write_inventory(state, plan)
     return UpResult(plan, state, tuple(host.name for host in missing), tuple(stopped), raised, refused)
 
@@ -92,30 +90,33 @@ def down(name: str, *, force: bool, progress: Progress) -> Removed:
         volumes = client.volumes.list(filters=label)
         for volume in volumes:
             volume.remove(force=True)
-        networks = client.networks.list(filters=label)
-        for network in networks:
-            network.remove()
+        num_networks = _remove_networks(client, name)
         state.remove()
-    return Removed(len(hosts), len(volumes), len(networks))
+    return Removed(len(hosts), len(volumes), num_networks)
+
+
+def _whole_hosts(found: dict[str, Container], state: LabState) -> dict[str, Container]:
+    """Drop what an interrupted `up` created and never started: its keys may not have arrived."""
+    _refuse_foreign(state.directory.name, found, state)
+    with engine_errors("remove unfinished hosts"):
+        each(_remove_container, [container for container in found.values() if container.status == "created"])
+    return {name: container for name, container in found.items() if container.status != "created"}
 
 
 def _settle_plan(client: DockerClient, spec: LabSpec, existing: dict[str, Container], state: LabState) -> LabPlan:
     """The plan of an earlier `up` of the same lab, finished or interrupted; else a new one."""
     saved = state.load_plan()
-    if saved is not None and _same(saved.spec, spec):
+    if existing and saved is not None and saved.spec == replace(spec, subnets=spec.subnets or saved.spec.subnets):
         return saved
     if existing:
         raise UsageError(
             f"lab {spec.name} is there already, with other options ({_describe(saved)})",
             hint=f"ddp-play lab down --name {spec.name}, or choose another --name",
         )
-    plan = plan_lab(spec, taken=(*machine.routed_networks(), *_docker_networks(client, except_lab=spec.name)))
+    _remove_networks(client, spec.name)
+    plan = plan_lab(spec, taken=(*machine.routed_networks(), *_docker_networks(client)))
     _refuse_taken_names(client, plan)
     return plan
-
-
-def _same(saved: LabSpec, asked: LabSpec) -> bool:
-    return saved == asked
 
 
 def _describe(plan: LabPlan | None) -> str:
@@ -151,13 +152,11 @@ def _refuse_taken_names(client: DockerClient, plan: LabPlan) -> None:
         )
 
 
-def _docker_networks(client: DockerClient, *, except_lab: str) -> list[ipaddress.IPv4Network]:
+def _docker_networks(client: DockerClient) -> list[ipaddress.IPv4Network]:
     """Subnets the engine has given away, also to networks whose bridge is down."""
     found = []
     with engine_errors("list networks"):
         for network in client.networks.list():
-            if (network.attrs.get("Labels") or {}).get(LABEL) == except_lab:
-                continue
             for pool in (network.attrs.get("IPAM") or {}).get("Config") or ():
                 if "." in pool.get("Subnet", ""):
                     found.append(ipaddress.IPv4Network(pool["Subnet"], strict=False))
@@ -195,8 +194,12 @@ def _create_networks(client: DockerClient, plan: LabPlan) -> None:
             )
 
 
-def _create(client: DockerClient, plan: LabPlan, host: object, *, image: str, state: LabState) -> None:
-    create_host(client, plan, host, image=image, state=state)  # type: ignore[arg-type]
+def _remove_networks(client: DockerClient, lab: str) -> int:
+    with engine_errors(f"remove the networks of lab {lab}"):
+        networks = client.networks.list(filters={"label": f"{LABEL}={lab}"})
+        for network in networks:
+            network.remove()
+    return len(networks)
 
 
 def _remove_container(container: Container) -> None:
