@@ -33,10 +33,8 @@ class TrainOptions:
     sleep_per_step_s: float = 0.0  # makes a rehearsal last
 
     def __post_init__(self) -> None:
-        at_least_one = ("epochs", "batch_size", "accumulate", "keep", "log_every")
-        for name in at_least_one:
-            if getattr(self, name) < 1:
-                raise TrainerError(f"--{name.replace('_', '-')} must be 1 or more, not {getattr(self, name)}")
+        self._check_least(1, "epochs", "batch_size", "accumulate", "keep", "log_every")
+        self._check_least(0, "max_steps", "checkpoint_every")
         if self.lr <= 0:
             raise TrainerError(f"--lr must be above 0, not {self.lr}")
         if not 0 <= self.dropout < 1:
@@ -45,6 +43,12 @@ class TrainOptions:
             raise TrainerError("--bf16 needs --dtype float32: autocast does not lower float64")
         if self.checkpoint_dir is None and self.resume not in {"auto", "none"}:
             raise TrainerError("--resume PATH needs a --checkpoint-dir to write the next checkpoint to")
+
+    def _check_least(self, least: int, *names: str) -> None:
+        for name in names:
+            value = getattr(self, name)
+            if value < least:
+                raise TrainerError(f"--{name.replace('_', '-')} must be {least} or more, not {value}")
 
 
 def _directory_or_none(text: str) -> Path | None:
