@@ -19,7 +19,7 @@ class TrainOptions:
     max_steps: int = 0  # end early after this many optimizer steps; 0: no limit
     batch_size: int = 64  # the GLOBAL batch: samples per optimizer step over all ranks together
     accumulate: int = 1  # micro-batches per optimizer step, gradients exchanged only in the last one
-    lr: float = 0.1  # of SGD with momentum 0.9
+    lr: float = 0.05  # of SGD with momentum 0.9
     seed: int = 1
     dtype: str = "float32"  # float32 | float64
     dropout: float = 0.0  # off by default: masks differ per rank, so world sizes would no longer agree
