@@ -12,8 +12,7 @@ from trainer import checkpoint, stop
 from trainer.checkpoint import Checkpoint
 from trainer.errors import TrainerError
 from trainer.records import MetricsLog, write_json
-from trainer.run import Progress
-from trainer.train import seed_step
+from trainer.run import Progress, seed_step
 
 
 def save(directory: Path, step: int, keep: int = 2) -> Path:
