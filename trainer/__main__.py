@@ -12,7 +12,7 @@ from dataclasses import asdict
 
 from torch.distributed.elastic.multiprocessing.errors import record
 
-from trainer import stop
+from trainer import stop, store
 from trainer.errors import TrainerError
 from trainer.options import add_record_arguments, add_train_arguments, train_options
 from trainer.records import MetricsLog, write_json
@@ -30,13 +30,22 @@ def build_parser() -> argparse.ArgumentParser:
     add_train_arguments(command)
     add_record_arguments(command)
     command.set_defaults(run=run_train)
+    command = commands.add_parser(
+        "store",
+        help="meet in an explicit store",
+        description=store.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_world_arguments(command)
+    add_record_arguments(command)
+    command.set_defaults(run=store.run_store)
     return parser
 
 
 def run_train(args: argparse.Namespace) -> int:
     options, meeting = train_options(args), rendezvous(args)
     with (
-        joined(meeting) as world,
+        joined(meeting, store.explicit_store(meeting)) as world,
         MetricsLog(args.metrics, rank=world.rank) as metrics,
         stop.stop_on_sigterm() as flag,
     ):

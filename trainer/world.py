@@ -9,11 +9,11 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
-from torch.distributed import HashStore  # type: ignore[attr-defined]  # public, but missing in __all__
+from torch.distributed import HashStore, Store  # type: ignore[attr-defined]  # public, but missing in __all__
 
 from trainer.errors import TrainerError
 
-SCHEMES = ("env://", "tcp://", "file://")
+SCHEMES = ("env://", "tcp://", "file://", "store")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +54,10 @@ def add_world_arguments(parser: argparse.ArgumentParser, env: Mapping[str, str] 
         "--local-rank", type=int, default=env.get("LOCAL_RANK"), metavar="N", help="LOCAL_RANK: the GPU"
     )
     group.add_argument(
-        "--init-method", default="env://", metavar="URL", help="env:// tcp://HOST:PORT file:///PATH"
+        "--init-method",
+        default="env://",
+        metavar="URL",
+        help="env:// tcp://HOST:PORT file:///PATH, or store (see `store --help`)",
     )
     group.add_argument("--backend", default="auto", help="auto: nccl where CUDA is, else gloo")
     group.add_argument(
@@ -118,7 +121,7 @@ def choose_device(backend: str, *, rank: int, local_rank: int | None, num_gpus: 
 
 
 @contextmanager
-def joined(meeting: Rendezvous) -> Iterator[World]:
+def joined(meeting: Rendezvous, store: Store | None = None) -> Iterator[World]:
     """Join the process group, and leave it in order unless an error ends the rank (its peers must notice)."""
     backend = choose_backend(meeting.backend, cuda=torch.cuda.is_available())
     num_gpus = torch.cuda.device_count()
@@ -126,10 +129,12 @@ def joined(meeting: Rendezvous) -> Iterator[World]:
     on_gpu = device.type == "cuda"
     if on_gpu:
         torch.cuda.set_device(device)
+    if meeting.alone:
+        store = HashStore()
     dist.init_process_group(
         backend,
-        init_method=None if meeting.alone else meeting.init_method,
-        store=HashStore() if meeting.alone else None,
+        init_method=None if store else meeting.init_method,
+        store=store,
         rank=meeting.rank,
         world_size=meeting.world_size,
         timeout=timedelta(seconds=meeting.timeout_s),
