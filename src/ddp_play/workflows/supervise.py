@@ -373,7 +373,7 @@ class Supervisor:
                 continue
             if link.silent_s() > self.limits.host_timeout_s:
                 link.lost = f"silent for {link.silent_s():.0f} s"
-            elif not link.guard_alive and link.state.get("phase") != "ended":
+            elif link.state and not link.guard_alive and link.state.get("phase") != "ended":
                 link.lost = "its guard is gone: was the host rebooted, or the guard killed?"
             if link.lost:
                 self.journal.emit("host", host=link.name, state="lost", why=link.lost)
