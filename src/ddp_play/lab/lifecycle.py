@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ipaddress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from docker.errors import APIError, NotFound
-from docker.types import IPAMConfig, IPAMPool
 
 from ddp_play.errors import UsageError
 from ddp_play.lab import machine
@@ -16,6 +14,7 @@ from ddp_play.lab.base_image import ensure_host_image, has_image
 from ddp_play.lab.engine import connect, engine_errors, is_local
 from ddp_play.lab.hosts import await_boot, create_host, each, find_hosts, start_hosts
 from ddp_play.lab.needs import KernelLimit, check_room, kernel_limits
+from ddp_play.lab.networks import SubnetTaken, create_networks, remove_networks, taken_networks
 from ddp_play.lab.plan import LABEL, LABEL_STATE, LabPlan, plan_lab
 from ddp_play.lab.recipe import host_tag
 from ddp_play.lab.state import LabState, lab_state, locked, make_keys, write_inventory
@@ -26,6 +25,9 @@ if TYPE_CHECKING:
 
     from ddp_play.lab.progress import Progress
     from ddp_play.lab.spec import LabSpec
+
+
+_CLAIM_TRIES = 5
 
 
 @dataclass(frozen=True)
@@ -56,16 +58,17 @@ def up(spec: LabSpec, *, progress: Progress) -> UpResult:
     with locked(state):
         existing = _whole_hosts(find_hosts(client, spec.name), state)
         plan = _settle_plan(client, spec, existing, state)
-        missing = [host for host in plan.hosts if host.name not in existing]
-        _check_room(client, spec, len(missing))
-        raised, refused = _raise_limits(client, len(missing))
+        num_missing = len(plan.hosts) - len(existing)
+        _check_room(client, spec, num_missing)
+        raised, refused = _raise_limits(client, num_missing)
         image = ensure_host_image(client, spec.distro, engine=spec.engine, progress=progress)
         state.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        plan = _claim_networks(client, plan, existing, state)
+        missing = [host for host in plan.hosts if host.name not in existing]
         state.save_plan(plan)
         make_keys(state, plan)
         if missing:
             progress.step(f"creating {len(missing)} hosts")
-            _create_networks(client, plan)
             each(lambda host: create_host(client, plan, host, image=image, state=state), missing)
         hosts = find_hosts(client, spec.name)
         stopped = {name: container for name, container in hosts.items() if container.status != "running"}
@@ -90,7 +93,7 @@ def down(name: str, *, force: bool, progress: Progress) -> Removed:
         volumes = client.volumes.list(filters=label)
         for volume in volumes:
             volume.remove(force=True)
-        num_networks = _remove_networks(client, name)
+        num_networks = remove_networks(client, name)
         state.remove()
     return Removed(len(hosts), len(volumes), num_networks)
 
@@ -113,10 +116,24 @@ def _settle_plan(client: DockerClient, spec: LabSpec, existing: dict[str, Contai
             f"lab {spec.name} is there already, with other options ({_describe(saved)})",
             hint=f"ddp-play lab down --name {spec.name}, or choose another --name",
         )
-    _remove_networks(client, spec.name)
-    plan = plan_lab(spec, taken=(*machine.routed_networks(), *_docker_networks(client)))
+    remove_networks(client, spec.name)
+    plan = plan_lab(spec, taken=taken_networks(client))
     _refuse_taken_names(client, plan)
     return plan
+
+
+def _claim_networks(client: DockerClient, plan: LabPlan, existing: dict[str, Container], state: LabState) -> LabPlan:
+    """Create the plan's networks; where another lab was faster to the subnet, plan and try again."""
+    for _ in range(_CLAIM_TRIES):
+        try:
+            create_networks(client, plan)
+        except SubnetTaken:
+            if plan.spec.subnets:
+                raise
+            plan = _settle_plan(client, plan.spec, existing, state)
+        else:
+            return plan
+    raise SubnetTaken("other labs took every subnet that was free a moment ago", hint="try again")
 
 
 def _describe(plan: LabPlan | None) -> str:
@@ -152,17 +169,6 @@ def _refuse_taken_names(client: DockerClient, plan: LabPlan) -> None:
         )
 
 
-def _docker_networks(client: DockerClient) -> list[ipaddress.IPv4Network]:
-    """Subnets the engine has given away, also to networks whose bridge is down."""
-    found = []
-    with engine_errors("list networks"):
-        for network in client.networks.list():
-            for pool in (network.attrs.get("IPAM") or {}).get("Config") or ():
-                if "." in pool.get("Subnet", ""):
-                    found.append(ipaddress.IPv4Network(pool["Subnet"], strict=False))
-    return found
-
-
 def _check_room(client: DockerClient, spec: LabSpec, num_new_hosts: int) -> None:
     with engine_errors("describe itself"):
         root = str(client.info().get("DockerRootDir") or "/var/lib/docker")
@@ -177,29 +183,6 @@ def _raise_limits(client: DockerClient, num_new_hosts: int) -> tuple[tuple[Kerne
     with engine_errors("list containers"):
         present = len(client.containers.list(all=True, filters={"label": LABEL}, ignore_removed=True))
     return machine.raise_limits(kernel_limits(present + num_new_hosts))
-
-
-def _create_networks(client: DockerClient, plan: LabPlan) -> None:
-    for network in plan.networks:
-        with engine_errors(f"create network {network.name} ({network.subnet})"):
-            if client.networks.list(names=[f"^{network.name}$"], filters={"label": f"{LABEL}={plan.spec.name}"}):
-                continue
-            client.networks.create(
-                network.name,
-                driver="bridge",
-                # Only the SSH network leads out; the fast one joins the hosts and nothing else.
-                internal=len(plan.networks) > 1 and network.kind == "fast",
-                labels=plan.labels,
-                ipam=IPAMConfig(pool_configs=[IPAMPool(subnet=network.subnet, gateway=network.gateway)]),
-            )
-
-
-def _remove_networks(client: DockerClient, lab: str) -> int:
-    with engine_errors(f"remove the networks of lab {lab}"):
-        networks = client.networks.list(filters={"label": f"{LABEL}={lab}"})
-        for network in networks:
-            network.remove()
-    return len(networks)
 
 
 def _remove_container(container: Container) -> None:
