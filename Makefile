@@ -22,3 +22,6 @@ $(STAMP): pyproject.toml constraints.txt
 
 venv: $(STAMP) ## create .venv with everything development needs
 .PHONY: venv
+
+molecule: $(STAMP) ## roles on container hosts (needs a Docker engine)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/molecule test --all
