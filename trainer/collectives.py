@@ -67,8 +67,8 @@ def run(args: argparse.Namespace) -> int:
 def control_group(world: World, timeout_s: float) -> dist.ProcessGroup | None:
     """The group in which the ranks wait for each other between cases; None: the default one.
 
-    It is gloo on CPU where possible, so that a GPU that hangs does not matter, and patient, because a rank may
-    come late by the whole limit of a case.
+    It is gloo on CPU where possible, so that a GPU that hangs does not matter, and patient, because a rank
+    may come late by the whole limit of a case.
     """
     if not {"gloo", "nccl"} & set(world.backend.replace(",", ":").split(":")):
         return None
