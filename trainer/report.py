@@ -93,6 +93,7 @@ def count_window(run: Run, local_loss: float, local_samples: int, num_samples: i
 def report_epoch(run: Run, *, epoch: int, loss: float, accuracy: float) -> None:
     """One line for people and one for machines; `epoch` counts from 1, `loss` is the test loss."""
     rate, train_loss = throughput(run), run.progress.mean_loss
+    report_host(run, epoch)
     where = f"epoch {epoch}/{run.options.epochs}"
     run.say(f"{where} loss {train_loss:.4f} accuracy {accuracy:.4f} {rate:.0f} samples/s")
     run.metrics.write(
@@ -103,7 +104,6 @@ def report_epoch(run: Run, *, epoch: int, loss: float, accuracy: float) -> None:
         accuracy=accuracy,
         samples_per_s=round(rate, 1),
     )
-    report_host(run, epoch)
 
 
 def report_host(run: Run, epoch: int) -> None:

@@ -52,7 +52,7 @@ def explicit_store(meeting: Rendezvous, env: Mapping[str, str] = os.environ) -> 
     return build_store(meeting.rank, meeting.world_size, timedelta(seconds=meeting.timeout_s), env)
 
 
-def run_store(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     """Meet in the store, leave each other something in it, and sum over the ranks to see that it works."""
     args.init_method = "store"
     meeting = rendezvous(args)
