@@ -40,8 +40,7 @@ def test_what_was_asked_for_stays(asked: str, gpus: dict[str, int], fabric: str)
 @pytest.mark.parametrize("asked", ["nccl", "cpu:gloo,cuda:nccl"])
 @pytest.mark.parametrize(("gpus", "named"), [(NONE, "h1, h2"), (MIXED, "h2")])
 def test_nccl_needs_gpus_everywhere(asked: str, gpus: dict[str, int], named: str) -> None:
-    with pytest.raises(
-        UsageError, match=f"backend {asked} needs a GPU on every host; none usable on {named}$"
-    ) as caught:
+    with pytest.raises(UsageError) as caught:
         choose_backend(asked, gpus_per_host=gpus, fabric="ethernet")
+    assert caught.value.message == f"backend {asked} needs a GPU on every host; none usable on {named}"
     assert "--limit" in caught.value.hint
