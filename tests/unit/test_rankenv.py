@@ -52,7 +52,7 @@ def test_every_value_has_a_source() -> None:
         ({"env": {"ONLY_CALLER": None}}, "ONLY_CALLER", "{{ x }}\n", "caller's environment"),
         ({"env": {"MASTER_PORT": "1"}}, "MASTER_PORT", "1", "job: ddp_job_env"),
         ({"cpus": 3}, "OMP_NUM_THREADS", "3", "job: ddp_job_cpus"),
-        ({}, "OMP_NUM_THREADS", "8", "plan: CPUs of host / ranks"),
+        ({}, "OMP_NUM_THREADS", "8", "plan: CPUs of the host / its ranks"),
     ],
 )
 def test_sources(values: dict[str, Any], name: str, value: str, source: str) -> None:
