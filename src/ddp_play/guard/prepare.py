@@ -57,7 +57,7 @@ def _lay_out(place: HostRun, spec: Dict[str, Any]) -> None:
         number = int(rank["rank"])
         place.rank_dir(number).mkdir(exist_ok=True)
         place.log(number).touch()
-        atomic_write(place.env / ("rank-%d.env" % number), rank.pop("env_file", "").encode())
+        atomic_write(place.env / ("rank-%d.env" % number), rank.pop("env_file", "").encode("utf-8", "surrogateescape"))
         _give(place.rank_dir(number), user)
         _give(place.log(number), user)
     for row in spec.get("make_dirs", []):
