@@ -49,9 +49,8 @@ class ActionModule(ActionBase):
             return {**result, "changed": False, "problem": problem, "variables": names}
         except (AnsibleError, DdpPlayError) as error:
             text = getattr(error, "message", None) or str(error)
-            problem = actions.problem_from_text(host, text, self._address(host))
-            if not isinstance(error, DdpPlayError) and problem["kind"] == "unreachable":
-                problem = {"host": host, "kind": "other", "message": text, "hint": ""}
+            hint = getattr(error, "hint", "")
+            problem = actions.problem_from_text(host, text, self._address(host), reached=True, hint=hint)
             return {**result, "changed": False, "problem": problem, "variables": names}
         return {**result, "changed": False, "facts": facts, "route": self._route(host, python), "variables": names}
 
