@@ -3,12 +3,21 @@
 
 from __future__ import annotations
 
+import grp
+import os
+import pwd
+import stat
+import tempfile
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+
 DOCUMENTATION = r"""
 module: files
 short_description: Bring several files to a state in one execution
 description:
-  - Does for a list of files what M(ansible.builtin.copy) with C(content) does for one, because a loop costs one
-    execution per item and host. All files are validated before the first one is written.
+  - Does for a list of files what M(ansible.builtin.copy) with C(content) does for one, because a loop costs
+    one execution per item and host. All files are validated before the first one is written.
   - Parent directories that are missing are created with mode 0755.
 options:
   files:
@@ -26,7 +35,9 @@ options:
         type: str
         default: ""
       state:
-        description: C(present) is a file with this text, C(directory) a directory, C(absent) nothing there (a directory only when empty).
+        description:
+          - C(present) is a file with this text, C(directory) a directory, C(absent) nothing there.
+          - A directory that is not empty stays.
         type: str
         choices: [present, directory, absent]
         default: present
@@ -71,23 +82,15 @@ changed_paths:
   elements: str
 """
 
-import grp
-import os
-import pwd
-import stat
-import tempfile
-
-from ansible.module_utils.basic import AnsibleModule
 
 DEFAULT_MODES = {"present": "0644", "directory": "0755", "absent": "0"}
 
 
 def read_text(path):
     """The text of a regular file; None where there is none."""
-    if not os.path.isfile(path) or os.path.islink(path):
+    if not Path(path).is_file() or Path(path).is_symlink():
         return None
-    with open(path, "rb") as stream:
-        return stream.read().decode("utf-8", "replace")
+    return Path(path).read_bytes().decode("utf-8", "replace")
 
 
 def validate(module, want):
@@ -99,7 +102,7 @@ def validate(module, want):
             stream.write(want["content"])
         rc, out, err = module.run_command([word.replace("%s", temporary) for word in want["validate"]])
     finally:
-        os.unlink(temporary)
+        Path(temporary).unlink()
     if rc != 0:
         module.fail_json(
             msg="%s: the new text is refused by '%s' (exit code %d): %s"
@@ -116,35 +119,35 @@ def owner_ids(module, want):
 
 
 def attributes_differ(path, want, ids):
-    info = os.stat(path)
+    info = Path(path).stat()
     mode = int(want["mode"] or DEFAULT_MODES[want["state"]], 8)
     return stat.S_IMODE(info.st_mode) != mode or (info.st_uid, info.st_gid) != ids
 
 
 def set_attributes(path, want, ids):
     os.chown(path, *ids)
-    os.chmod(path, int(want["mode"] or DEFAULT_MODES[want["state"]], 8))
+    Path(path).chmod(int(want["mode"] or DEFAULT_MODES[want["state"]], 8))
 
 
 def ensure_absent(want, check_mode):
-    path = want["path"]
-    if not os.path.lexists(path):
+    path = Path(want["path"])
+    if not os.path.lexists(str(path)):
         return False
-    is_directory = os.path.isdir(path) and not os.path.islink(path)
-    if is_directory and os.listdir(path):
+    is_directory = path.is_dir() and not path.is_symlink()
+    if is_directory and any(path.iterdir()):
         return False
     if not check_mode:
-        remove = os.rmdir if is_directory else os.unlink
-        remove(path)
+        remove = path.rmdir if is_directory else path.unlink
+        remove()
     return True
 
 
 def ensure_directory(want, ids, check_mode):
     path = want["path"]
-    if os.path.isdir(path) and not attributes_differ(path, want, ids):
+    if Path(path).is_dir() and not attributes_differ(path, want, ids):
         return False
     if not check_mode:
-        os.makedirs(path, mode=0o755, exist_ok=True)
+        Path(path).mkdir(mode=0o755, parents=True, exist_ok=True)
         set_attributes(path, want, ids)
     return True
 
@@ -155,10 +158,11 @@ def ensure_text(module, want, ids):
         return False
     if module.check_mode:
         return True
-    os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-    if os.path.isdir(path) and not os.path.islink(path):
+    folder = Path(path).parent
+    folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    if Path(path).is_dir() and not Path(path).is_symlink():
         module.fail_json(msg="%s: a directory stands where a file has to be" % path, changed_paths=[])
-    handle, temporary = tempfile.mkstemp(prefix=".ddp-play-", dir=os.path.dirname(path))
+    handle, temporary = tempfile.mkstemp(prefix=".ddp-play-", dir=str(folder))
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
             stream.write(want["content"])
@@ -166,8 +170,8 @@ def ensure_text(module, want, ids):
             os.fsync(stream.fileno())
         module.atomic_move(temporary, path)
     finally:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
+        if Path(temporary).exists():
+            Path(temporary).unlink()
     set_attributes(path, want, ids)
     return True
 

@@ -3,11 +3,18 @@
 
 from __future__ import annotations
 
+import os
+import stat
+import subprocess
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+
 DOCUMENTATION = r"""
 module: host_state
 short_description: Read files, units, packages and read-only commands in one execution
 description:
-  - An unchanged module task over eight hosts costs seconds, so a role that asks five questions asks them at once.
+  - An unchanged module task over eight hosts costs seconds, so a role asks all its questions at once.
   - Changes nothing. The commands given to it have to be reads.
 options:
   files:
@@ -55,7 +62,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 files:
-  description: By path - C(type) (file, directory, link, other, absent), C(mode), C(uid), C(gid), C(size), C(mtime), C(content).
+  description:
+    - By path - C(type) (file, directory, link, other, absent), C(mode), C(uid), C(gid), C(size), C(mtime),
+      C(content).
   returned: always
   type: dict
 units:
@@ -72,11 +81,6 @@ commands:
   type: dict
 """
 
-import os
-import stat
-import subprocess
-
-from ansible.module_utils.basic import AnsibleModule
 
 MAX_CONTENT_BYTES = 65536
 UNIT_PROPERTIES = {
@@ -110,8 +114,8 @@ def read_file(path, with_content):
         "mtime": info.st_mtime,
         "content": "",
     }
-    if with_content and os.path.isfile(path):
-        with open(path, "rb") as stream:
+    if with_content and Path(path).is_file():
+        with Path(path).open("rb") as stream:
             found["content"] = stream.read(MAX_CONTENT_BYTES).decode("utf-8", "replace")
     return found
 
@@ -141,16 +145,16 @@ def run(argv, timeout_s):
 
 
 def read_units(units, timeout_s):
-    """One `systemctl show` for all of them; the answers come in the order asked, with an empty line between."""
+    """One `systemctl show` for all; answers come in the order asked, an empty line between."""
     found = {unit: dict.fromkeys(UNIT_PROPERTIES.values(), "") for unit in units}
     if not units:
         return found
-    answer = run(["systemctl", "show", "--property=" + ",".join(UNIT_PROPERTIES), "--"] + units, timeout_s)
-    for unit, block in zip(units, answer["stdout"].split("\n\n")):
+    answer = run(["systemctl", "show", "--property=" + ",".join(UNIT_PROPERTIES), "--", *units], timeout_s)
+    for index, block in enumerate(answer["stdout"].split("\n\n")[: len(units)]):
         for line in block.splitlines():
             name, _equals, value = line.partition("=")
             if name in UNIT_PROPERTIES:
-                found[unit][UNIT_PROPERTIES[name]] = value
+                found[units[index]][UNIT_PROPERTIES[name]] = value
     return found
 
 
@@ -158,13 +162,11 @@ def read_packages(names, timeout_s):
     found = dict.fromkeys(names, "")
     if not names:
         return found
-    if os.path.exists("/usr/bin/dpkg-query"):
-        form = "${db:Status-Status} ${Package} ${Version}\n"
-        lines = run(["dpkg-query", "--show", "--showformat=" + form] + names, timeout_s)["stdout"].splitlines()
+    if Path("/usr/bin/dpkg-query").exists():
+        argv = ["dpkg-query", "--show", "--showformat=${db:Status-Status} ${Package} ${Version}\n"]
     else:
-        form = "installed %{NAME} %{VERSION}-%{RELEASE}\n"
-        lines = run(["rpm", "--query", "--queryformat", form] + names, timeout_s)["stdout"].splitlines()
-    for line in lines:
+        argv = ["rpm", "--query", "--queryformat", "installed %{NAME} %{VERSION}-%{RELEASE}\n"]
+    for line in run(argv + names, timeout_s)["stdout"].splitlines():
         words = line.split()
         if len(words) == 3 and words[0] == "installed" and words[1] in found:
             found[words[1]] = words[2]

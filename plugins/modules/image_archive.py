@@ -3,11 +3,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import tarfile
+
+from ansible.module_utils.basic import AnsibleModule
+
 DOCUMENTATION = r"""
 module: image_archive
 short_description: Identify the image in an archive
 description:
-  - Returns the image id an engine with its own image store reports, and layers and creation time, which are the same in every store.
+  - Returns the id an engine's classic image store reports, and layers and creation time, the same in every store.
 options:
   path:
     description: The archive, as C(docker save) writes it (also compressed with gzip).
@@ -45,12 +51,6 @@ tags:
   elements: str
 """
 
-import hashlib
-import json
-import tarfile
-
-from ansible.module_utils.basic import AnsibleModule
-
 
 def read(path):
     with tarfile.open(path) as archive:
@@ -66,12 +66,16 @@ def read(path):
 
 
 def main():
-    module = AnsibleModule(argument_spec={"path": {"type": "path", "required": True}}, supports_check_mode=True)
+    module = AnsibleModule(
+        argument_spec={"path": {"type": "path", "required": True}}, supports_check_mode=True
+    )
     path = module.params["path"]
     try:
         found = read(path)
     except (OSError, tarfile.TarError, KeyError, ValueError) as error:
-        module.fail_json(msg="%s is not an archive of `docker save`: %s: %s" % (path, type(error).__name__, error))
+        module.fail_json(
+            msg="%s is not an archive of `docker save`: %s: %s" % (path, type(error).__name__, error)
+        )
     module.exit_json(changed=False, **found)
 
 
