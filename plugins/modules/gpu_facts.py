@@ -74,7 +74,8 @@ ansible_facts:
   contains:
     ddp_gpu:
       description:
-        - gpus, flavours, nvswitches, nvlink5, driver, kernel, secure_boot, dkms, packages, units, reboot, problems.
+        - gpus, flavours, nvswitches, nvlink5, driver, kernel, secure_boot, dkms, packages, units, reboot,
+          problems.
       type: dict
 """
 
@@ -168,7 +169,7 @@ def unit_states(units: List[str]) -> Dict[str, Dict[str, str]]:
         ["systemctl", "show", "-p", "ActiveState,UnitFileState,LoadState,DropInPaths", "--", *units]
     )
     states = {}
-    for unit, block in zip(units, out.split("\n\n"))  # noqa: B905 - strict= needs Python 3.10:
+    for unit, block in zip(units, out.split("\n\n")):  # noqa: B905 - strict= needs Python 3.10
         fields = dict(line.split("=", 1) for line in block.split("\n") if "=" in line)
         if fields.get("LoadState") == "loaded":
             states[unit] = {

@@ -121,6 +121,7 @@ def driver(version: str, libcuda: bytes) -> list[Package]:
     persistenced = unit("nvidia-persistenced", "/usr/bin/nvidia-persistenced")
     fabric = unit("nvidia-fabricmanager", "/usr/bin/nv-fabricmanager")
     library = {"/usr/lib/x86_64-linux-gnu/libcuda.so.1": File(libcuda)} if libcuda else {}
+    libraries = ("libcuda1", "libnvidia-ml1", "nvidia-modprobe")
     either = f"nvidia-kernel-open-dkms {at_least} | nvidia-kernel-dkms {at_least}"
     return [
         Package("libcuda1", full, files=library),
