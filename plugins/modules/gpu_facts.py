@@ -34,6 +34,11 @@ options:
     type: list
     elements: str
     default: []
+  files:
+    description: Glob patterns of paths; those that exist are reported.
+    type: list
+    elements: str
+    default: []
   users:
     description: Report the processes that hold a GPU open.
     type: bool
@@ -74,19 +79,27 @@ ansible_facts:
   contains:
     ddp_gpu:
       description:
-        - gpus, flavours, nvswitches, nvlink5, driver, kernel, secure_boot, dkms, packages, units, reboot,
+        - gpus, flavours, nvswitches, nvlink5, driver, kernel, secure_boot, dkms, packages, units, files,
+          reboot,
           problems.
       type: dict
 """
 
-import subprocess  # noqa: E402
 import sys  # noqa: E402
 import xml.etree.ElementTree as ET  # noqa: E402
 from pathlib import Path  # noqa: E402
-from typing import Any, Dict, List, Optional, Tuple  # noqa: E402
+from typing import Any, Dict, List  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 from ansible_collections.ddp.play.plugins.module_utils import nvidia, pci, verdict  # noqa: E402
+from ansible_collections.ddp.play.plugins.module_utils.host import (  # noqa: E402
+    existing,
+    packages,
+    read,
+    read_bytes,
+    run,
+    unit_states,
+)
 
 SECURE_BOOT = "firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 MODULE_NAMES = ("nvidia", "nvidia-current-open", "nvidia-current")  # the last two are Debian's own packages
@@ -107,31 +120,6 @@ print(count.value)
 """
 
 
-def run(argv: List[str], timeout_s: int = 60) -> Tuple[int, str, str]:
-    """rc 127 where the program does not exist, 124 where it hung."""
-    try:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=timeout_s, check=False)
-    except FileNotFoundError:
-        return 127, "", f"{argv[0]}: not found"
-    except subprocess.TimeoutExpired:
-        return 124, "", f"{argv[0]}: no answer in {timeout_s} s"
-    return done.returncode, done.stdout, done.stderr
-
-
-def read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return ""
-
-
-def read_bytes(path: Path) -> Optional[bytes]:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return None
-
-
 def disk_module(kernel: str) -> Dict[str, str]:
     for name in MODULE_NAMES:
         rc, out, _ = run(["modinfo", "-k", kernel, name])
@@ -149,35 +137,6 @@ def loaded_module(sysfs: Path, procfs: Path) -> Dict[str, str]:
     version = read(sysfs / "module/nvidia/version")
     nvrm = nvidia.parse_nvrm(read(procfs / "driver/nvidia/version") + " ")
     return {"version": version or nvrm["version"], "flavour": nvrm["flavour"]}
-
-
-def packages(patterns: List[str]) -> Dict[str, Dict[str, Any]]:
-    if not patterns:
-        return {}
-    fields = "${binary:Package}\t${Version}\t${db:Status-Abbrev}\n"
-    rc, out, _ = run(["dpkg-query", "-W", "-f", fields, *patterns])
-    if rc != 127:  # rc 1: a pattern matched nothing
-        return nvidia.parse_dpkg(out)
-    _, out, _ = run(["rpm", "-qa", "--qf", "%{NAME}\t%{EPOCHNUM}:%{VERSION}-%{RELEASE}\n", *patterns])
-    return nvidia.parse_rpm(out, read(Path("/etc/dnf/plugins/versionlock.list")))
-
-
-def unit_states(units: List[str]) -> Dict[str, Dict[str, str]]:
-    if not units:
-        return {}
-    _, out, _ = run(
-        ["systemctl", "show", "-p", "ActiveState,UnitFileState,LoadState,DropInPaths", "--", *units]
-    )
-    states = {}
-    for unit, block in zip(units, out.split("\n\n")):  # noqa: B905 - strict= needs Python 3.10
-        fields = dict(line.split("=", 1) for line in block.split("\n") if "=" in line)
-        if fields.get("LoadState") == "loaded":
-            states[unit] = {
-                "active": fields.get("ActiveState", ""),
-                "enabled": fields.get("UnitFileState", ""),
-                "drop_ins": fields.get("DropInPaths", ""),
-            }
-    return states
 
 
 def gpu_users(procfs: Path) -> List[Dict[str, Any]]:
@@ -239,8 +198,9 @@ def gather(params: Dict[str, Any]) -> Dict[str, Any]:
         "kernel": {key: host[key] for key in ("running", "headers", "container")},
         "secure_boot": nvidia.parse_secure_boot(read_bytes(sysfs / SECURE_BOOT)),
         "dkms": nvidia.parse_dkms(run(["dkms", "status"])[1]),
-        "packages": nvidia.without(packages(params["packages"]), params["exclude"]),
+        "packages": packages(params["packages"], params["exclude"]),
         "units": unit_states(params["units"]),
+        "files": existing(params["files"]),
         "reboot": {"needed": bool(reasons), "reasons": reasons},
     }
     if params["users"]:
@@ -262,6 +222,7 @@ def main() -> None:
             "packages": {"type": "list", "elements": "str", "default": []},
             "exclude": {"type": "list", "elements": "str", "default": []},
             "units": {"type": "list", "elements": "str", "default": []},
+            "files": {"type": "list", "elements": "str", "default": []},
             "users": {"type": "bool", "default": False},
             "smi": {"type": "bool", "default": False},
             "cuda": {"type": "bool", "default": False},

@@ -29,7 +29,7 @@ n=$(cat /etc/ddp-stub/gpus 2>/dev/null || echo 2)
 echo '<?xml version="1.0" ?><nvidia_smi_log><driver_version>@VERSION@</driver_version>'
 echo "<cuda_version>13.0</cuda_version><attached_gpus>$n</attached_gpus>"
 i=0; while [ $i -lt "$n" ]; do
-  echo "<gpu id=\"00000000:0$i:00.0\"><product_name>stub</product_name>"
+  echo "<gpu id='00000000:0$i:00.0'><product_name>stub</product_name>"
   echo "<persistence_mode>Enabled</persistence_mode><mig_mode><current_mig>Disabled</current_mig></mig_mode>"
   echo "<fabric><state>Completed</state><status>Success</status></fabric></gpu>"
   i=$((i+1))
@@ -130,9 +130,7 @@ def driver(version: str, libcuda: bytes) -> list[Package]:
         Package(
             "nvidia-driver-cuda",
             full,
-            fields={
-                "Depends": f"libcuda1 {at_least}, libnvidia-ml1 {at_least}, nvidia-modprobe {at_least}, {either}"
-            },
+            fields={"Depends": ", ".join([*(f"{name} {at_least}" for name in libraries), either])},
             files=smi(version),
         ),
         module("nvidia-kernel-open-dkms", version, "Dual MIT/GPL", "nvidia-kernel-dkms"),
@@ -182,7 +180,8 @@ def toolkit(version: str) -> list[Package]:
     full, exact = f"{version}-1", f"(= {version}-1)"
     ctk = f'#!/bin/sh\n[ "$1" = --version ] && echo "NVIDIA Container Toolkit CLI version {version}"\n'
     ctk += '[ "$1 $2" = "cdi list" ] && cat /etc/ddp-stub/cdi 2>/dev/null\nexit 0\n'
-    refresh = "[Unit]\nDescription=stub refresh\n[Service]\nType=oneshot\nExecStart=/bin/true\n"
+    command = "/bin/sh -c 'mkdir -p /run/cdi; echo stub > /run/cdi/nvidia.yaml'"
+    refresh = f"[Unit]\nDescription=stub refresh\n[Service]\nType=oneshot\nExecStart={command}\n"
     path = f"[Unit]\nDescription=stub watch\n[Path]\nPathExists=/nonexistent\n{INSTALL}"
     base_files = {
         "/usr/bin/nvidia-ctk": File(ctk.encode(), 0o755),
