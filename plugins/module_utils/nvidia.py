@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Optional
 
 DKMS_LINE = re.compile(
     r"^(?P<module>[^/,\s]+)(?:/|,\s*)(?P<version>[^,:\s]+)"
-    r"(?:,\s*(?P<kernel>[^,:\s]+),\s*(?P<arch>[^,:\s]+))?:\s*(?P<state>\w+)"
+    r"(?:,\s*(?P<kernel>[^,:\s]+)(?:,\s*(?P<arch>[^,:\s]+))?)?:\s*(?P<state>\w+)"
 )
 NVRM = re.compile(
     r"NVRM version: NVIDIA UNIX (?P<open>Open )?.*?Kernel Module.*?\s(?P<version>\d+\.\d+(\.\d+)?)\s"

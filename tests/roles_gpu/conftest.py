@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-import stub_repo
-from debs import write_repository
-from hosts import Host
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests.roles_gpu import stub_repo
+from tests.roles_gpu.debs import write_repository
+from tests.roles_gpu.hosts import Host
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

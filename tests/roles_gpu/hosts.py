@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import fixture
+from tests.roles_gpu import fixture
 
 # --privileged fails where SYS_RESOURCE is not in the bounding set; these are enough for systemd.
 CAPABILITIES = (

@@ -16,8 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-from debs import File, Package, kernel_module, write_repository
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests.roles_gpu.debs import File, Package, kernel_module, write_repository
 
 DRIVERS = ("580.105.08", "580.178.04", "595.91.07")
 TOOLKITS = ("1.18.1", "1.19.1", "1.20.0")

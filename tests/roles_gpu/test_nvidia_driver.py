@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fixture import Hardware
+
+from tests.roles_gpu.fixture import Hardware
 
 if TYPE_CHECKING:
-    from hosts import Host, Outcome
+    from tests.roles_gpu.hosts import Host, Outcome
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 
@@ -206,9 +207,8 @@ def test_fabric_manager_equals_the_driver(host: Host) -> None:
     assert versions(host)["nvidia-fabricmanager"] == f"{NEWEST_580}-1"
     assert play(host).changed == 0
 
-    host.sh(
-        "apt-get install -qy --allow-downgrades --allow-change-held-packages nvidia-fabricmanager=580.105.08-1"
-    )
+    change = "--allow-downgrades --allow-change-held-packages"
+    host.sh(f"apt-get install -qy {change} nvidia-fabricmanager=580.105.08-1")
     broken = play(host, tasks_from="verify")
     assert broken.rc != 0
     assert "nvidia-fabricmanager is 580.105.08-1, the driver is 580.178.04" in broken.text
