@@ -18,7 +18,7 @@ from tests.roles_gpu.hosts import Host
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# debootstrap --variant=minbase plus systemd, python3, dbus, kmod, ca-certificates; see docs/development.
+# Each: debootstrap --variant=minbase with systemd, systemd-sysv, python3, dbus, kmod; then docker import.
 IMAGES = os.environ.get("ROLES_GPU_IMAGES", "").split()
 
 
