@@ -30,10 +30,10 @@ def play(host: Host, *flags: str, tasks_from: str = "main", **changes: Any) -> O
 
 
 def versions(host: Host) -> dict[str, str]:
-    out = host.sh("dpkg-query -W -f '${Package} ${Version} ${db:Status-Status}\\n' '*nvidia*' libcuda1")
-    return {
-        name: version for name, version, status in map(str.split, out.splitlines()) if status == "installed"
-    }
+    form = "${Package}\\t${Version}\\t${db:Status-Status}\\n"
+    out = host.sh(f"dpkg-query -W -f '{form}' '*nvidia*' libcuda1", check=False)
+    rows = (line.split("\t") for line in out.splitlines())
+    return {name: version for name, version, status in rows if status == "installed"}
 
 
 @pytest.fixture(scope="module")
