@@ -82,6 +82,11 @@ def test_refusals_change_nothing(host: Host, changes: dict[str, Any], reason: st
             "before Turing needs proprietary modules up to branch 580",
         ),
         (Hardware(gpus=(0x1DB1,)), {"flavour": "open"}, "volta (they share: proprietary"),
+        (
+            Hardware(num_nvswitches=4),
+            {"source": "distribution", "torch_version": ""},
+            "no fabric manager of its own",
+        ),
     ],
 )
 def test_hardware_that_cannot(host: Host, hardware: Hardware, changes: dict[str, Any], reason: str) -> None:
