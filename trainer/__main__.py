@@ -26,9 +26,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    def add(
-        name: str, text: str, run: Callable[[argparse.Namespace], int], doc: str | None
-    ) -> argparse.ArgumentParser:
+    def add(name: str, text: str, run: Callable[[argparse.Namespace], int], doc: str | None) -> argparse.ArgumentParser:
         command = commands.add_parser(
             name, help=text, description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
         )
@@ -37,16 +35,10 @@ def build_parser() -> argparse.ArgumentParser:
         command.set_defaults(run=run)
         return command
 
-    add_train_arguments(
-        add("train", "train a digit classifier with DistributedDataParallel", run_train, train.__doc__)
-    )
-    limit = add(
-        "collectives", "try every collective and check its values", collectives.run, collectives.__doc__
-    )
+    add_train_arguments(add("train", "train a digit classifier with DistributedDataParallel", run_train, train.__doc__))
+    limit = add("collectives", "try every collective and check its values", collectives.run, collectives.__doc__)
     limit.add_argument("--case-timeout", type=float, default=10.0, metavar="S", help="for one collective")
-    allreduce.add_arguments(
-        add("allreduce", "measure collectives over sizes", allreduce.run, allreduce.__doc__)
-    )
+    allreduce.add_arguments(add("allreduce", "measure collectives over sizes", allreduce.run, allreduce.__doc__))
     add("store", "meet in an explicit store", store.run, store.__doc__)
     return parser
 

@@ -56,15 +56,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("measurement")
     group.add_argument("--op", choices=sorted(OPERATIONS), default="all_reduce")
     group.add_argument("--min-bytes", type=size, default=8, metavar="SIZE", help="8")
-    group.add_argument(
-        "--max-bytes", type=size, default=2**30, metavar="SIZE", help="1G, or what memory allows"
-    )
-    group.add_argument(
-        "--factor", type=int, choices=range(2, 65), default=4, metavar="N", help="between sizes: 4"
-    )
-    group.add_argument(
-        "--seconds-per-size", type=float, default=1.0, metavar="S", help="time for the timed calls"
-    )
+    group.add_argument("--max-bytes", type=size, default=2**30, metavar="SIZE", help="1G, or what memory allows")
+    group.add_argument("--factor", type=int, choices=range(2, 65), default=4, metavar="N", help="between sizes: 4")
+    group.add_argument("--seconds-per-size", type=float, default=1.0, metavar="S", help="time for the timed calls")
 
 
 def sizes(least: int, most: int, factor: int) -> list[int]:

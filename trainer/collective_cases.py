@@ -45,9 +45,7 @@ def expect(what: str, found: Tensor, value: float) -> None:
     wrong = int((found != value).sum())
     if wrong:
         first = float(found[found != value].flatten()[0])
-        raise WrongValueError(
-            f"{what}: {wrong} of {found.numel()} elements are not {value}, the first is {first}"
-        )
+        raise WrongValueError(f"{what}: {wrong} of {found.numel()} elements are not {value}, the first is {first}")
 
 
 def send_recv(here: Here) -> None:

@@ -52,9 +52,7 @@ def run(args: argparse.Namespace) -> int:
         everyone = exchange(mine, world, control, args.case_timeout)
         merged = [worst(outcomes) for outcomes in zip(*everyone, strict=True)]
         if args.result:
-            write_json(
-                args.result, as_result(merged, mine, world, complete=len(everyone) == world.world_size)
-            )
+            write_json(args.result, as_result(merged, mine, world, complete=len(everyone) == world.world_size))
         if world.is_first:
             print(table(merged, world), flush=True)
         code = 1 if any(outcome.status in {"wrong", "hung"} for outcome in merged) else 0
@@ -153,9 +151,7 @@ def worst(outcomes: tuple[Outcome, ...]) -> Outcome:
     return max(outcomes, key=lambda outcome: (SEVERITY.index(outcome.status), outcome.seconds))
 
 
-def as_result(
-    merged: list[Outcome], mine: list[Outcome], world: World, *, complete: bool
-) -> dict[str, object]:
+def as_result(merged: list[Outcome], mine: list[Outcome], world: World, *, complete: bool) -> dict[str, object]:
     return {
         "status": "finished",
         "rank": world.rank,

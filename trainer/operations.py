@@ -60,9 +60,7 @@ def all_reduce(world: World, count: int) -> Prepared:
 
 def broadcast(world: World, count: int) -> Prepared:
     data = pattern(count, world.rank, world)
-    return Prepared(
-        count * 4, lambda: _done(dist.broadcast(data, 0)), data, data, lambda: pattern(count, 0, world)
-    )
+    return Prepared(count * 4, lambda: _done(dist.broadcast(data, 0)), data, data, lambda: pattern(count, 0, world))
 
 
 def reduce(world: World, count: int) -> Prepared:
@@ -106,9 +104,7 @@ def all_to_all(world: World, count: int) -> Prepared:
         n = world.world_size
         return torch.cat([pattern(count, rank, world).chunk(n)[world.rank] for rank in range(n)])
 
-    return Prepared(
-        count * 4, lambda: _done(dist.all_to_all_single(received, data)), data, received, expected
-    )
+    return Prepared(count * 4, lambda: _done(dist.all_to_all_single(received, data)), data, received, expected)
 
 
 def _done(_: object) -> None:

@@ -75,9 +75,7 @@ def report_step(run: Run, window: Window) -> bool:
     progress.loss_sum += loss_sum
     progress.num_samples += num_samples
     count_window(run, local_loss, window.num_samples, num_samples, seconds)
-    run.metrics.write(
-        step=step, epoch=progress.epoch + 1, loss=loss, samples_per_s=round(num_samples / seconds, 1)
-    )
+    run.metrics.write(step=step, epoch=progress.epoch + 1, loss=loss, samples_per_s=round(num_samples / seconds, 1))
     window.reset()
     return num_stops > 0
 
@@ -137,9 +135,7 @@ def conclude(run: Run, *, stopped: bool, loss: float | None, accuracy: float | N
     if stopped:
         run.say(f"stopped as requested after step {progress.step}")
     else:
-        run.say(
-            f"test accuracy {accuracy:.4f} loss {loss:.4f} after {progress.step} steps in {seconds:.1f} s"
-        )
+        run.say(f"test accuracy {accuracy:.4f} loss {loss:.4f} after {progress.step} steps in {seconds:.1f} s")
     return Result(
         status="stopped" if stopped else "finished",
         rank=world.rank,

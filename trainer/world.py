@@ -48,12 +48,8 @@ def add_world_arguments(parser: argparse.ArgumentParser, env: Mapping[str, str] 
     """Add the classic arguments; what is not given comes from the environment a launcher sets."""
     group = parser.add_argument_group("world (default: from the environment)")
     group.add_argument("--rank", type=int, default=env.get("RANK"), metavar="N", help="RANK")
-    group.add_argument(
-        "--world-size", type=int, default=env.get("WORLD_SIZE"), metavar="N", help="WORLD_SIZE"
-    )
-    group.add_argument(
-        "--local-rank", type=int, default=env.get("LOCAL_RANK"), metavar="N", help="LOCAL_RANK: the GPU"
-    )
+    group.add_argument("--world-size", type=int, default=env.get("WORLD_SIZE"), metavar="N", help="WORLD_SIZE")
+    group.add_argument("--local-rank", type=int, default=env.get("LOCAL_RANK"), metavar="N", help="LOCAL_RANK: the GPU")
     group.add_argument(
         "--init-method",
         default="env://",
@@ -61,12 +57,8 @@ def add_world_arguments(parser: argparse.ArgumentParser, env: Mapping[str, str] 
         help="env:// tcp://HOST:PORT file:///PATH, or store (see `store --help`)",
     )
     group.add_argument("--backend", default="auto", help="auto: nccl where CUDA is, else gloo")
-    group.add_argument(
-        "--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: cuda for nccl"
-    )
-    group.add_argument(
-        "--timeout", type=float, default=300.0, metavar="S", help="for joining and for every collective"
-    )
+    group.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: cuda for nccl")
+    group.add_argument("--timeout", type=float, default=300.0, metavar="S", help="for joining and for every collective")
 
 
 def rendezvous(args: argparse.Namespace, env: Mapping[str, str] = os.environ) -> Rendezvous:
@@ -79,9 +71,7 @@ def rendezvous(args: argparse.Namespace, env: Mapping[str, str] = os.environ) ->
         raise TrainerError(f"{missing} is missing, although the {given} is set: give both or none")
     rank, world_size = rank or 0, 1 if world_size is None else world_size
     if not 0 <= rank < world_size:
-        raise TrainerError(
-            f"rank {rank} does not exist in a world of {world_size}: ranks are 0 to {world_size - 1}"
-        )
+        raise TrainerError(f"rank {rank} does not exist in a world of {world_size}: ranks are 0 to {world_size - 1}")
     if not args.init_method.startswith(SCHEMES):
         raise TrainerError(f"--init-method {args.init_method!r} is none of {', '.join(SCHEMES)}")
     if args.timeout <= 0:
@@ -89,9 +79,7 @@ def rendezvous(args: argparse.Namespace, env: Mapping[str, str] = os.environ) ->
     missing_env = [name for name in ("MASTER_ADDR", "MASTER_PORT") if not env.get(name)]
     by_env = args.init_method.startswith("env://")
     if by_env and missing_env and world_size > 1:
-        raise TrainerError(
-            f"--init-method env:// needs {' and '.join(missing_env)} in the environment of every rank"
-        )
+        raise TrainerError(f"--init-method env:// needs {' and '.join(missing_env)} in the environment of every rank")
     return Rendezvous(
         rank=rank,
         world_size=world_size,
@@ -109,9 +97,7 @@ def choose_backend(name: str, *, cuda: bool) -> str:
     if name == "auto":
         return "nccl" if cuda else "gloo"
     if "nccl" in name and not cuda:
-        raise TrainerError(
-            f"--backend {name} needs a CUDA device and a torch build with CUDA: use gloo on CPU"
-        )
+        raise TrainerError(f"--backend {name} needs a CUDA device and a torch build with CUDA: use gloo on CPU")
     return name
 
 

@@ -93,9 +93,7 @@ class ActionModule(ActionBase):
         if connection.transport != "ssh":
             raise AnsibleError(f"connection {connection.transport} cannot carry a run; use ssh or local")
         connection.host = connection.get_option("host") or self._play_context.remote_addr
-        command = connection._build_command(
-            connection.get_option("ssh_executable"), "ssh", connection.host
-        )
+        command = connection._build_command(connection.get_option("ssh_executable"), "ssh", connection.host)
         words = [word.decode() if isinstance(word, bytes) else word for word in command]
         if words[0] == "sshpass":  # the shared master is authenticated already
             for fd in connection.sshpass_pipe or ():

@@ -56,9 +56,7 @@ def unit_states(units: List[str]) -> Dict[str, Dict[str, str]]:
     """Units that systemd knows, with active, enabled, drop_ins."""
     if not units:
         return {}
-    _, out, _ = run(
-        ["systemctl", "show", "-p", "ActiveState,UnitFileState,LoadState,DropInPaths", "--", *units]
-    )
+    _, out, _ = run(["systemctl", "show", "-p", "ActiveState,UnitFileState,LoadState,DropInPaths", "--", *units])
     states = {}
     for unit, block in zip(units, out.split("\n\n")):  # noqa: B905 - strict= needs Python 3.10
         fields = dict(line.split("=", 1) for line in block.split("\n") if "=" in line)

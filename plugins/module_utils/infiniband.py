@@ -48,9 +48,7 @@ def port_problems(name: str, number: str, port: Dict[str, Any], min_rate_gbps: f
 
 def problems(facts: Dict[str, Any], expect: Dict[str, Any]) -> List[str]:
     """Each problem in one sentence; empty when the host is as `expect` says."""
-    found = [
-        f"package {n} is not installed" for n in expect.get("packages", []) if n not in facts["packages"]
-    ]
+    found = [f"package {n} is not installed" for n in expect.get("packages", []) if n not in facts["packages"]]
     wanted = expect.get("hcas", 0)
     if wanted and len(facts["devices"]) != wanted:
         found.append(f"{len(facts['devices'])} RDMA devices in sysfs, inventory says {wanted}")

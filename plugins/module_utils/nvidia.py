@@ -11,9 +11,7 @@ DKMS_LINE = re.compile(
     r"^(?P<module>[^/,\s]+)(?:/|,\s*)(?P<version>[^,:\s]+)"
     r"(?:,\s*(?P<kernel>[^,:\s]+)(?:,\s*(?P<arch>[^,:\s]+))?)?:\s*(?P<state>\w+)"
 )
-NVRM = re.compile(
-    r"NVRM version: NVIDIA UNIX (?P<open>Open )?.*?Kernel Module.*?\s(?P<version>\d+\.\d+(\.\d+)?)\s"
-)
+NVRM = re.compile(r"NVRM version: NVIDIA UNIX (?P<open>Open )?.*?Kernel Module.*?\s(?P<version>\d+\.\d+(\.\d+)?)\s")
 
 
 def licence_flavour(licence: str) -> str:

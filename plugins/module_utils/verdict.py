@@ -54,14 +54,10 @@ def _dkms(facts: Facts, expect: Facts) -> List[str]:
     if not expect.get("dkms"):
         return []
     running = facts["kernel"]["running"]
-    states = [
-        e["state"] for e in facts["dkms"] if e["module"].startswith("nvidia") and e["kernel"] == running
-    ]
+    states = [e["state"] for e in facts["dkms"] if e["module"].startswith("nvidia") and e["kernel"] == running]
     if "installed" in states:
         return []
-    return [
-        f"dkms has no nvidia module installed for the running kernel {running} (states: {states or 'none'})"
-    ]
+    return [f"dkms has no nvidia module installed for the running kernel {running} (states: {states or 'none'})"]
 
 
 def _loaded(facts: Facts, expect: Facts) -> List[str]:
@@ -83,9 +79,7 @@ def _smi(facts: Facts, expect: Facts) -> List[str]:
         return [f"nvidia-smi failed: {smi['error']}"]
     found = []
     if smi["driver_version"] != facts["driver"]["disk"]["version"]:
-        found.append(
-            f"nvidia-smi speaks {smi['driver_version']}, module is {facts['driver']['disk']['version']}"
-        )
+        found.append(f"nvidia-smi speaks {smi['driver_version']}, module is {facts['driver']['disk']['version']}")
     counts = {"nvidia-smi": len(smi["gpus"]), "sysfs": len(facts["gpus"])}
     if expect.get("gpus"):
         counts["inventory"] = expect["gpus"]
@@ -119,9 +113,7 @@ def _fabric(facts: Facts, expect: Facts) -> List[str]:
     if not expect.get("fabric_manager"):
         active = facts["units"].get("nvidia-fabricmanager", {}).get("active")
         return (
-            [f"nvidia-fabricmanager is {active} on a host without NVSwitch"]
-            if active in ("active", "failed")
-            else []
+            [f"nvidia-fabricmanager is {active} on a host without NVSwitch"] if active in ("active", "failed") else []
         )
     managers = (n for n in facts["packages"] if n.startswith("nvidia-fabricmanager") and "dev" not in n)
     named = next(managers, "")
@@ -132,8 +124,6 @@ def _fabric(facts: Facts, expect: Facts) -> List[str]:
     if disk and upstream(manager["version"]) != disk:
         return [f"{named} is {manager['version']}, the driver is {disk}: they must be equal (CUDA error 802)"]
     bad = [
-        g["slot"]
-        for g in (facts.get("smi") or {}).get("gpus", [])
-        if g["fabric_state"] not in ("", "N/A", "Completed")
+        g["slot"] for g in (facts.get("smi") or {}).get("gpus", []) if g["fabric_state"] not in ("", "N/A", "Completed")
     ]
     return [f"fabric state is not Completed on {', '.join(bad)}"] if bad else []

@@ -84,10 +84,7 @@ def acs_bridges(sysfs: Path) -> List[str]:
 def addresses() -> Dict[str, List[str]]:
     rc, out, _ = run(["ip", "-json", "address"])
     links = json.loads(out) if rc == 0 and out else []
-    return {
-        link["ifname"]: [f"{a['local']}/{a['prefixlen']}" for a in link.get("addr_info", [])]
-        for link in links
-    }
+    return {link["ifname"]: [f"{a['local']}/{a['prefixlen']}" for a in link.get("addr_info", [])] for link in links}
 
 
 def gather(params: Dict[str, Any]) -> Dict[str, Any]:

@@ -33,9 +33,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def host(request: pytest.FixtureRequest, repository: Path) -> Iterator[Host]:
     if not IMAGES:
         pytest.skip("ROLES_GPU_IMAGES names no images (systemd, python3, kmod; apt)")
-    created = Host(
-        f"rg-{request.module.__name__.rsplit('.', 1)[-1].replace('_', '-')}-{os.getpid()}", request.param
-    )
+    created = Host(f"rg-{request.module.__name__.rsplit('.', 1)[-1].replace('_', '-')}-{os.getpid()}", request.param)
     try:
         created.put(repository, "/srv/stub")
         yield created

@@ -10,9 +10,7 @@ if TYPE_CHECKING:
 
 SECURE_BOOT = "firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 # As in the driver's README; "Open" is there with the open modules only.
-NVRM = (
-    "NVRM version: NVIDIA UNIX {flavour}Kernel Module for x86_64  {version}  Release Build  (dvs-builder)\n"
-)
+NVRM = "NVRM version: NVIDIA UNIX {flavour}Kernel Module for x86_64  {version}  Release Build  (dvs-builder)\n"
 
 
 @dataclass(frozen=True)

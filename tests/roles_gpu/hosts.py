@@ -80,9 +80,7 @@ class Host:
                 "ansible_python_interpreter": "/usr/bin/python3",
             }
             inventory.write_text(json.dumps({"all": {"hosts": {self.name: host}}}), encoding="utf-8")
-            extra.write_text(
-                json.dumps({**variables, "role": role, "tasks_from": tasks_from}), encoding="utf-8"
-            )
+            extra.write_text(json.dumps({**variables, "role": role, "tasks_from": tasks_from}), encoding="utf-8")
             command = [
                 str(Path(sys.executable).with_name("ansible-playbook")),
                 "-i",
@@ -113,9 +111,7 @@ def outcome(done: subprocess.CompletedProcess[str], name: str, wall_s: float) ->
         report = json.loads(done.stdout[done.stdout.index("{") :])
     except ValueError:
         return Outcome(done.returncode, 0, 0, wall_s, done.stdout + done.stderr)
-    tasks = [
-        task["hosts"][name] for play in report["plays"] for task in play["tasks"] if name in task["hosts"]
-    ]
+    tasks = [task["hosts"][name] for play in report["plays"] for task in play["tasks"] if name in task["hosts"]]
     said = [str(task.get("msg", "")) for task in tasks]
     ran = [task for task in tasks if not task.get("skipped") and task.get("action") != "include_tasks"]
     return Outcome(done.returncode, report["stats"][name]["changed"], len(ran), wall_s, "\n".join(said))

@@ -162,9 +162,7 @@ def ubuntu_driver(version: str, libcuda: bytes) -> list[Package]:
     open_module = module(f"nvidia-dkms{suffix}-open", version, "Dual MIT/GPL", "nvidia-kernel")
     return [
         Package(compute, full, fields=rivals, files=library),
-        Package(
-            f"nvidia-utils{suffix}", full, fields={"Depends": f"{compute} (>= {version})"}, files=smi(version)
-        ),
+        Package(f"nvidia-utils{suffix}", full, fields={"Depends": f"{compute} (>= {version})"}, files=smi(version)),
         Package(
             open_module.name,
             full,

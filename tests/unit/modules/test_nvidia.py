@@ -158,7 +158,5 @@ def module(version: str = "", flavour: str = "") -> dict[str, str]:
         ),
     ],
 )
-def test_reboot_reasons(
-    loaded: dict[str, str], disk: dict[str, str], nouveau: bool, reasons: list[str]
-) -> None:
+def test_reboot_reasons(loaded: dict[str, str], disk: dict[str, str], nouveau: bool, reasons: list[str]) -> None:
     assert nvidia.reboot_reasons(loaded, disk, nouveau) == reasons

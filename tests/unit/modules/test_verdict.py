@@ -17,9 +17,7 @@ GOOD: dict[str, Any] = {
         "nouveau": False,
     },
     "kernel": {"running": "6.12.48"},
-    "dkms": [
-        {"module": "nvidia", "version": VERSION, "kernel": "6.12.48", "arch": "x86_64", "state": "installed"}
-    ],
+    "dkms": [{"module": "nvidia", "version": VERSION, "kernel": "6.12.48", "arch": "x86_64", "state": "installed"}],
     "packages": {
         "nvidia-driver-cuda": {"version": f"{VERSION}-1", "held": True},
         "nvidia-fabricmanager": {"version": f"{VERSION}-1", "held": True},
