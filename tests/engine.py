@@ -37,13 +37,11 @@ def may_install() -> str:
 def install() -> None:
     """By the project's own role where systemd runs; the same package and a daemon of our own elsewhere."""
     if Path("/run/systemd/system").is_dir():
-        print("installing and starting a Docker engine with the role docker_engine", flush=True)
         playbook = Path(sys.executable).with_name("ansible-playbook")
         extra = ["-e", "docker_engine_source=distribution", "-e", "ansible_connection=local"]
         subprocess.run([playbook, "-i", "localhost,", "tests/engine.yml", *extra], check=True)
         return
     if not shutil.which("dockerd"):
-        print("no systemd here: installing the distribution's engine", flush=True)
         subprocess.run(["apt-get", "update", "-qq"], check=True)
         subprocess.run(
             ["apt-get", "install", "-y", "-qq", "docker.io", "debootstrap"],
@@ -51,7 +49,6 @@ def install() -> None:
             env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
             stdout=subprocess.DEVNULL,
         )
-    print(f"no systemd here: starting dockerd in the background, its log is {LOG}", flush=True)
     Path("/var/run/docker.pid").unlink(missing_ok=True)
     with LOG.open("ab") as log:
         subprocess.Popen(["dockerd"], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
@@ -70,7 +67,6 @@ def main() -> int:
         if answers():
             return 0
         reason = f"the engine did not start within {START_S:.0f} s: see {LOG}"
-    print(f"the lab tests are skipped: {reason}")
     return 1 if os.environ.get("DDP_PLAY_REQUIRE_LAB") else 0
 
 

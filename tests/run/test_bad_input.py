@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,8 +10,7 @@ import pytest
 from tests.run.conftest import LOCAL, Play
 
 if TYPE_CHECKING:
-    import socket
-from pathlib import Path
+    from pathlib import Path
 
 pytestmark = [pytest.mark.dist, pytest.mark.runner]
 
