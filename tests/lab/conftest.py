@@ -1,7 +1,8 @@
 """Labs of the tests' own: real hosts as containers, made once per session and torn down.
 
 Where no engine answers, these tests are skipped with the reason; DDP_PLAY_REQUIRE_LAB=1 makes that a failure.
-DDP_PLAY_KEEP_LAB=1 leaves the labs up for a look inside (`ddp-play lab down --name test3`).
+DDP_PLAY_KEEP_LAB=1 leaves the labs up for a look inside (`ddp-play lab down --name test3`); with DDP_PLAY_LAB_HOME=DIR
+their state is there, and the next session uses them again.
 """
 
 from __future__ import annotations
@@ -104,6 +105,8 @@ def engine_or_skip() -> None:
 def lab_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """State of all labs of this session."""
     engine_or_skip()
+    if kept := os.environ.get("DDP_PLAY_LAB_HOME"):
+        return Path(kept)
     return tmp_path_factory.mktemp("lab-home")
 
 
