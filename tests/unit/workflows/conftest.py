@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,7 @@ from ddp_play.workflows.supervise import Assignment, Supervisor
 from tests.unit.build import hosts, plan
 
 if TYPE_CHECKING:
-    import time
-from collections.abc import Callable
+    from collections.abc import Callable
     from pathlib import Path
 
     from ddp_play.plan import Plan
