@@ -56,8 +56,7 @@ def ansible(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         (artifacts / "stdout").write_text(told["stdout"])
         for event in told["events"]:
             given["event_handler"](event)
-        with (artifacts / "stdout").open() as out:
-            text = SimpleNamespace(read=lambda text=out.read(): text)
+        text = SimpleNamespace(read=(artifacts / "stdout").read_text)
         return SimpleNamespace(status=told["status"], rc=told["rc"], stats=told["stats"], stdout=text)
 
     monkeypatch.setattr(playbook.ansible_runner, "run", run)
@@ -107,11 +106,8 @@ def test_failures_are_kept_unless_they_are_ignored(tmp_path: Path, ansible: dict
         {"event": "runner_on_ok", "event_data": {"host": "h5"}},
         {},
     ]
-    assert [(row.host, row.message) for row in run(tmp_path).failures] == [
-        ("h1", "no"),
-        ("h3", "broken"),
-        ("h4", "failed"),
-    ]
+    found = [(row.host, row.message) for row in run(tmp_path).failures]
+    assert found == [("h1", "no"), ("h3", "broken"), ("h4", "failed")]
 
 
 def test_stats_by_host(tmp_path: Path, ansible: dict[str, Any]) -> None:
