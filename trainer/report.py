@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from trainer.errors import TrainerError
+from trainer.hosts import sum_over_host
 from trainer.model import parameters_sha256
 from trainer.run import Run
 from trainer.world import require_agreement, sum_over_ranks
@@ -63,9 +64,8 @@ def report_step(run: Run, window: Window) -> bool:
     that left alone would fail the others in the middle of a step. Called before the optimizer step, so that
     a loss that is not finite on any rank ends all of them with the parameters still good.
     """
-    totals = sum_over_ranks(
-        run.world, [float(window.loss_sum), window.num_samples, float(run.stop.requested)]
-    )
+    local_loss = float(window.loss_sum)
+    totals = sum_over_ranks(run.world, [local_loss, window.num_samples, float(run.stop.requested)])
     loss_sum, num_samples, num_stops = totals[0], int(totals[1]), totals[2]
     seconds = time.monotonic() - window.started
     progress = run.progress
@@ -74,18 +74,24 @@ def report_step(run: Run, window: Window) -> bool:
         raise TrainerError(f"the loss is {loss} at step {step}: training has diverged, try a smaller --lr")
     progress.loss_sum += loss_sum
     progress.num_samples += num_samples
-    run.num_samples += num_samples
-    run.training_s += seconds
-    run.metrics.write(
-        step=step, epoch=progress.epoch + 1, loss=loss, samples_per_s=round(num_samples / seconds, 1)
-    )
+    count_window(run, local_loss, window.num_samples, num_samples, seconds)
+    run.metrics.write(step=step, epoch=progress.epoch + 1, loss=loss, samples_per_s=round(num_samples / seconds, 1))
     window.reset()
     return num_stops > 0
+
+
+def count_window(run: Run, local_loss: float, local_samples: int, num_samples: int, seconds: float) -> None:
+    """Add to what this process has done since it started."""
+    run.local_loss += local_loss
+    run.local_samples += local_samples
+    run.num_samples += num_samples
+    run.training_s += seconds
 
 
 def report_epoch(run: Run, *, epoch: int, loss: float, accuracy: float) -> None:
     """One line for people and one for machines; `epoch` counts from 1, `loss` is the test loss."""
     rate, train_loss = throughput(run), run.progress.mean_loss
+    report_host(run, epoch)
     where = f"epoch {epoch}/{run.options.epochs}"
     run.say(f"{where} loss {train_loss:.4f} accuracy {accuracy:.4f} {rate:.0f} samples/s")
     run.metrics.write(
@@ -95,6 +101,23 @@ def report_epoch(run: Run, *, epoch: int, loss: float, accuracy: float) -> None:
         test_loss=loss,
         accuracy=accuracy,
         samples_per_s=round(rate, 1),
+    )
+
+
+def report_host(run: Run, epoch: int) -> None:
+    """What this host's ranks did together, written by the first of them: a slow or odd host stands out."""
+    sums = sum_over_host(run.host, run.world, [run.local_loss, run.local_samples, run.training_s])
+    if sums is None:
+        return
+    loss, samples, seconds = sums
+    num_ranks = len(run.host.ranks)
+    run.metrics.write(
+        step=run.progress.step,
+        epoch=epoch,
+        host=run.host.name,
+        host_ranks=num_ranks,
+        host_loss=loss / samples if samples else None,
+        host_samples_per_s=round(samples * num_ranks / seconds, 1) if seconds else None,
     )
 
 
@@ -112,9 +135,7 @@ def conclude(run: Run, *, stopped: bool, loss: float | None, accuracy: float | N
     if stopped:
         run.say(f"stopped as requested after step {progress.step}")
     else:
-        run.say(
-            f"test accuracy {accuracy:.4f} loss {loss:.4f} after {progress.step} steps in {seconds:.1f} s"
-        )
+        run.say(f"test accuracy {accuracy:.4f} loss {loss:.4f} after {progress.step} steps in {seconds:.1f} s")
     return Result(
         status="stopped" if stopped else "finished",
         rank=world.rank,

@@ -1,18 +1,17 @@
 """The training loop, to be read from `train` downwards."""
 
-import hashlib
 import time
 
-import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from trainer import uneven
 from trainer.evaluate import evaluate
 from trainer.gradients import Batch, backward
 from trainer.options import TrainOptions
 from trainer.records import MetricsLog
 from trainer.report import Result, Window, conclude, report_epoch, report_step
-from trainer.run import Run, prepare, save
+from trainer.run import Run, prepare, save, seed_step
 from trainer.stop import StopFlag
 from trainer.world import World
 
@@ -24,7 +23,7 @@ def train(options: TrainOptions, world: World, metrics: MetricsLog, stop: StopFl
     stopped = False
     while not run.is_out_of_steps and not stopped:
         epoch = run.progress.epoch + 1
-        stopped = train_epoch(run)
+        stopped = uneven.train_epoch(run) if options.uneven else train_epoch(run)
         if not stopped:
             loss, accuracy = evaluate(run.net, run.data.test, world)
             report_epoch(run, epoch=epoch, loss=loss, accuracy=accuracy)
@@ -63,15 +62,7 @@ def train_step(run: Run, images: Tensor, labels: Tensor) -> Tensor:
         labels.to(device, non_blocking=True),
         run.batches.global_count(run.progress.step_in_epoch),
     )
-    return backward(
-        run.forward, run.ddp, batch, run.world, accumulate=run.options.accumulate, bf16=run.options.bf16
-    )
-
-
-def seed_step(seed: int, step: int, rank: int) -> None:
-    """Make what a step draws (dropout) a function of seed, step and rank, so that a resume repeats it."""
-    digest = hashlib.sha256(f"{seed} {step} {rank}".encode()).digest()
-    torch.manual_seed(int.from_bytes(digest[:7], "big"))
+    return backward(run.forward, run.model, batch, run.world, accumulate=run.options.accumulate, bf16=run.options.bf16)
 
 
 def is_report_due(run: Run) -> bool:

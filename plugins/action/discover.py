@@ -75,9 +75,9 @@ class ActionModule(ActionBase):
         prompt = success = ""
         become = connection.become
         if become:
-            command = become.build_become_command(command, connection._shell)  # noqa: SLF001
+            command = become.build_become_command(command, connection._shell)
             prompt, success = become.prompt or "", become.success or ""
-        command = f"/bin/sh -c {connection._shell.quote(command)}"  # noqa: SLF001
+        command = f"/bin/sh -c {connection._shell.quote(command)}"
         return {
             "host": host,
             "argv": self._argv(connection),
@@ -93,9 +93,7 @@ class ActionModule(ActionBase):
         if connection.transport != "ssh":
             raise AnsibleError(f"connection {connection.transport} cannot carry a run; use ssh or local")
         connection.host = connection.get_option("host") or self._play_context.remote_addr
-        command = connection._build_command(  # noqa: SLF001
-            connection.get_option("ssh_executable"), "ssh", connection.host
-        )
+        command = connection._build_command(connection.get_option("ssh_executable"), "ssh", connection.host)
         words = [word.decode() if isinstance(word, bytes) else word for word in command]
         if words[0] == "sshpass":  # the shared master is authenticated already
             for fd in connection.sshpass_pipe or ():

@@ -42,6 +42,7 @@ class ActionModule(ActionBase):
                 playbook_dir=str(variables.get("playbook_dir", ".")),
             )
         except DdpPlayError as error:
+            actions.record_failure(error)
             return {**result, "failed": True, "msg": str(error)}
         return {**result, "changed": False, **planned}
 

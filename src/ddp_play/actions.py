@@ -141,16 +141,11 @@ def plan_job(
     playbook_dir: str,
 ) -> dict[str, Any]:
     """Make the plan and the run's directory. `discovered` maps hosts to their facts or problem, in play order."""
+    check_names(variable_names)
+    job = _with_absolute_source(parse_job({k: v for k, v in values.items() if v is not None}), playbook_dir)
+    facts, problems = _split(discovered)
+    plan = make_plan(job, facts, problems, Asked(dict(os.environ), tuple(sorted(secret_names))))
     paths = _run_paths()
-    try:
-        check_names(variable_names)
-        job = _with_absolute_source(parse_job({k: v for k, v in values.items() if v is not None}), playbook_dir)
-        facts, problems = _split(discovered)
-        asked = Asked(dict(os.environ), tuple(sorted(secret_names)))
-        plan = make_plan(job, facts, problems, asked)
-    except DdpPlayError as error:
-        _write_failure(paths, error)
-        raise
     paths.create()
     write_json(paths.plan, plan.to_json())
     used = {host.name for host in plan.hosts}
@@ -191,7 +186,9 @@ def _run_paths() -> RunPaths:
     return RunPaths(home() / "runs" / new_run_id(home() / "runs"))
 
 
-def _write_failure(paths: RunPaths, error: DdpPlayError) -> None:
+def record_failure(error: DdpPlayError, paths: RunPaths | None = None) -> None:
+    """A run that ended before it began says why in its run.json."""
+    paths = paths or _run_paths()
     paths.create()
     document = {"id": paths.run_id, **read_json(paths.run), **error_outcome(error).to_json(), "ended": time.time()}
     write_json(paths.run, document)
@@ -278,7 +275,7 @@ def supervise_run(
         given = Assignment(plan, routes, paths, snapshot, secret_values, registry, passwords)
         return Supervisor(given).run()
     except DdpPlayError as error:
-        _write_failure(paths, error)
+        record_failure(error, paths)
         raise
 
 

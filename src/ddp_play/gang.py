@@ -33,7 +33,7 @@ class Link:
     channel: ProcessChannel | None = None
     place: HostPlace | None = None
     state: dict[str, Any] = field(default_factory=dict)
-    guard_alive: bool = True
+    guard_gone: bool = False
     clock_offset_s: float = 0.0
     heard: float = field(default_factory=time.monotonic)
     asked: float = 0.0
@@ -42,7 +42,8 @@ class Link:
     replies: dict[str, dict[str, Any]] = field(default_factory=dict)
     refused: dict[str, Any] | None = None
     following: bool = False
-    lost: str = ""
+    lost: str = ""  # unreachable for good
+    ranks_lost: str = ""  # reachable, but its ranks are beyond our knowledge
 
     def silent_s(self) -> float:
         """Seconds since the host last said anything."""
@@ -100,9 +101,9 @@ class Gang:
         received = time.time()
         link.clock_offset_s = header["clock"] - (link.asked + received) / 2
         link.place = HostPlace(header["dir"], header["secrets"], header["uid"])
-        link.guard_alive = bool(header["guard_alive"])
         if header.get("state"):
             link.state = header["state"]
+            link.guard_gone = not header["guard_alive"] and link.state["phase"] != "ended"
         if link.following:
             self.follow(link)
             self._on_host(link, "back")
@@ -184,14 +185,13 @@ class Gang:
             self._on_data(link, frame)
         elif kind == "state":
             link.state = header["state"]
-            link.guard_alive = bool(header["guard_alive"])
         elif kind == "opened":
             self._on_opened(link, header)
         elif kind == "refused":
             link.refused = header
         else:
             if kind == "beat":
-                link.guard_alive = bool(header["guard_alive"]) or bool(header["ended"])
+                link.guard_gone = bool(header["guard_gone"])
             link.replies[kind] = header
 
     def keep_alive(self) -> None:

@@ -85,7 +85,8 @@ class TaskFailure:
     host: str
     task: str
     message: str
-    unreachable: bool
+    unreachable: bool = False
+    bad_arguments: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,9 @@ class PlaybookOutcome:
         """The error that this outcome is, None when it went well."""
         if self.status is PlaybookStatus.OK:
             return None
+        bad = [row.message for row in self.failures if row.bad_arguments]
+        if bad:
+            return UsageError("\n".join(dict.fromkeys(bad)), hint="ansible-doc -t role ROLE shows what it takes")
         rows = "\n".join(f"{row.host}: {row.task}: {row.message}" for row in self.failures[:20])
         if self.status is PlaybookStatus.CANCELED:
             return Interrupted("the playbook was interrupted")
@@ -232,7 +236,12 @@ def _failure(event: dict[str, Any]) -> TaskFailure | None:
         return None
     result = data.get("res") or {}
     message = result.get("msg") or result.get("stderr") or result.get("module_stderr") or "failed"
-    return TaskFailure(data.get("host", "?"), data.get("task", "?"), str(message), kind == "runner_on_unreachable")
+    validates = str(data.get("task_action", "")).endswith("validate_argument_spec")
+    if validates:
+        message = str(message).removeprefix("Validation of arguments failed:\n")
+    return TaskFailure(
+        data.get("host", "?"), data.get("task", "?"), str(message), kind == "runner_on_unreachable", validates
+    )
 
 
 def _outcome(result: Any, failures: tuple[TaskFailure, ...]) -> PlaybookOutcome:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -22,6 +22,9 @@ from ddp_play.lab.report import LabStatus, read_status
 from ddp_play.lab.spec import DEFAULT_NAME, USERS, Distro, LabSpec, make_spec, parse_slots
 from ddp_play.lab.state import lab_state, ssh_options
 
+if TYPE_CHECKING:
+    from ddp_play.lab.needs import KernelLimit
+
 app = typer.Typer(no_args_is_help=True, help="A cluster of real hosts (systemd, sshd, Docker) on this machine.")
 
 Name = Annotated[str, typer.Option("--name", help="The lab's name; several labs can run side by side.")]
@@ -29,6 +32,7 @@ Name = Annotated[str, typer.Option("--name", help="The lab's name; several labs 
 
 @app.command()
 def up(
+    *,
     hosts: Annotated[int, typer.Option("--hosts", help="How many hosts.")] = 2,
     slots: Annotated[str, typer.Option("--slots", help="Places for ranks: one number, or one per host (2,1,1).")] = "",
     distro: Annotated[Distro, typer.Option("--distro", help="The hosts' Debian release.")] = Distro.BOOKWORM,
@@ -56,7 +60,7 @@ def up(
             with progress(f"lab {name}") as shown:
                 result = lab_up(spec, progress=shown)
         except KeyboardInterrupt:
-            console.note(f"interrupted: `ddp-play lab up` goes on, `ddp-play lab down --name {name}` removes the rest")
+            console.note(f"the same command goes on from here; `ddp-play lab down --name {name}` removes what is there")
             raise
         _tell_up(result)
 
@@ -107,9 +111,8 @@ def down(
         with progress(f"lab {name}") as shown:
             removed = lab_down(name, force=force, progress=shown)
         if removed.hosts or removed.volumes or removed.networks:
-            console.line(
-                f"lab {name} is gone: {removed.hosts} hosts, {removed.volumes} volumes, {removed.networks} networks"
-            )
+            counts = f"{removed.hosts} hosts, {removed.volumes} volumes, {removed.networks} networks"
+            console.line(f"lab {name} is gone: {counts}")
         else:
             console.line(f"there was no lab named {name}")
 
@@ -127,11 +130,11 @@ def image(
 
 
 def _tell_up(result: UpResult) -> None:
-    for limit in result.limits_raised:
-        console.note(f"raised {limit.name} to {limit.least} for this number of hosts")
+    if result.limits_raised:
+        console.note(f"raised kernel limits for this many hosts: {_settings(result.limits_raised)}")
     if result.limits_refused:
-        settings = " ".join(f"{limit.name}={limit.least}" for limit in result.limits_refused)
-        console.note(f"kernel limits are low for this number of hosts; as root: sysctl -w {settings}", style="yellow")
+        settings = _settings(result.limits_refused)
+        console.note(f"kernel limits are low for this many hosts; as root: sysctl -w {settings}", style="yellow")
     spec = result.plan.spec
     if result.created or result.started:
         console.line(f"lab {spec.name} is up: {spec.num_hosts} hosts, {sum(spec.slots)} slots")
@@ -139,6 +142,10 @@ def _tell_up(result: UpResult) -> None:
         console.line(f"lab {spec.name} was up already: {spec.num_hosts} hosts, {sum(spec.slots)} slots")
     console.line(f"inventory: {result.state.inventory}")
     console.line(f"next: {next_command(result)}")
+
+
+def _settings(limits: tuple[KernelLimit, ...]) -> str:
+    return " ".join(f"{limit.name}={limit.target}" for limit in limits)
 
 
 def next_command(result: UpResult) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ddp_play.cli import attach, console, execute, gc, lab, logs, plan, ps, results, run, stop
+from ddp_play.cli import attach, console, execute, gc, image, lab, logs, plan, ps, results, run, stop
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False)
 
@@ -22,6 +22,7 @@ app.command(rich_help_panel=RUNS)(stop.stop)
 app.command(rich_help_panel=RUNS)(results.results)
 app.command(rich_help_panel=RUNS)(gc.gc)
 app.add_typer(lab.app, name="lab", rich_help_panel="Rehearsal")
+app.add_typer(image.app, name="image", rich_help_panel="Rehearsal")
 
 
 def _show_version(value: bool) -> None:

@@ -94,8 +94,7 @@ class Channel:
     def on_open(self, header: Header, _payload: bytes) -> None:
         """Which attempt this is about; answers where it lives and what is known of it."""
         self.place = HostRun.at(header["run"], int(header["attempt"]), header["host"])
-        state = read_json(self.place.state)
-        alive = bool(state) and leftovers.guard_alive(state or {})
+        state, alive = leftovers.look(self.place)
         self.send(
             "opened",
             dir=str(self.place.root),
@@ -110,13 +109,12 @@ class Channel:
         """The controller is alive; so are we."""
         if self.place is not None and self.place.root.is_dir():
             self.place.touch_lease()
-        state = read_json(self.place.state) if self.place is not None else None
+        state, alive = leftovers.look(self._the_place())
         self.send(
             "beat",
             id=header.get("id", 0),
             clock=time.time(),
-            guard_alive=bool(state) and leftovers.guard_alive(state or {}),
-            ended=bool(state) and (state or {}).get("phase") == "ended",
+            guard_gone=bool(state) and not alive and state["phase"] != "ended",
         )
 
     def on_lease_port(self, header: Header, _payload: bytes) -> None:
@@ -232,7 +230,7 @@ class Channel:
                 busy = True
         if fresh is not None and not busy:
             self.state = fresh
-            self.send("state", state=fresh, guard_alive=leftovers.guard_alive(fresh))
+            self.send("state", state=fresh)
         elif fresh is not None:
             self.state_stamp = None  # look again once the logs have been sent
         if self.drain is not None and not busy:

@@ -8,10 +8,10 @@ import shutil
 import signal
 import time
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Tuple
 
 from . import engine, proc
-from .files import HostRun, base_dir, read_json
+from .files import HostRun, base_dir, read_json, secrets_base
 
 RUN_LABEL = "ddp-play.run"
 
@@ -20,6 +20,13 @@ def guard_alive(state: Dict[str, Any]) -> bool:
     """Does the guard that wrote this state still run?"""
     pid, ticks = state.get("guard_pid"), state.get("guard_ticks")
     return bool(pid and ticks) and same_boot(state) and proc.alive(int(pid or 0), ticks)
+
+
+def look(place: HostRun) -> Tuple[Dict[str, Any], bool]:
+    """(state, does its guard live). A guard that ended between the two looks has written its last state."""
+    state = read_json(place.state) or {}
+    alive = guard_alive(state)
+    return (state, True) if alive else (read_json(place.state) or {}, False)
 
 
 def same_boot(state: Dict[str, Any]) -> bool:
@@ -117,8 +124,9 @@ def clean(place: HostRun, *, keep_src: bool = False) -> List[str]:
         left += _keep_only_src(place)
     else:
         left += _remove_tree(place.root)
-    with contextlib.suppress(OSError):  # the run's directory goes with its last attempt
-        place.root.parent.rmdir()
+    for parent in (place.root.parent, secrets_base()):  # each goes with the last that needed it
+        with contextlib.suppress(OSError):
+            parent.rmdir()
     return left
 
 

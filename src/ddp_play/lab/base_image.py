@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shutil
@@ -9,7 +10,7 @@ import subprocess
 import tempfile
 from collections import deque
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from docker.errors import APIError, ImageNotFound
 from requests.exceptions import RequestException
@@ -26,6 +27,15 @@ if TYPE_CHECKING:
 
 # How long the engine may stay silent before we stop waiting for a registry.
 _PULL_SILENCE_S = 15
+# Package lists, caches and what nobody reads in a container: half of the tree, sent to every host with an image.
+_NOT_IN_ROOT = (
+    "var/cache/apt/*",
+    "var/lib/apt/lists/*",
+    "var/log/*",
+    "usr/share/doc/*",
+    "usr/share/man/*",
+    "usr/share/locale/*",
+)
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -68,7 +78,7 @@ def build(client: DockerClient, step: BuildStep, *, progress: Progress) -> None:
     """One build, its output as progress and its last lines as the error."""
     build_stream(
         client,
-        build_context(step),
+        io.BytesIO(build_context(step)),
         tag=step.tag,
         buildargs=dict(step.buildargs),
         label="lab",
@@ -78,7 +88,7 @@ def build(client: DockerClient, step: BuildStep, *, progress: Progress) -> None:
 
 def build_stream(
     client: DockerClient,
-    context: bytes,
+    context: IO[bytes],
     *,
     tag: str,
     buildargs: dict[str, str],
@@ -89,7 +99,7 @@ def build_stream(
     tail: deque[str] = deque(maxlen=15)
     with engine_errors(f"build {tag}"):
         events = client.api.build(
-            fileobj=_reader(context),
+            fileobj=context,
             custom_context=True,
             tag=tag,
             buildargs=buildargs,
@@ -107,19 +117,12 @@ def build_stream(
                 progress.detail(text.splitlines()[-1])
 
 
-def _reader(data: bytes) -> tempfile.SpooledTemporaryFile[bytes]:
-    file: tempfile.SpooledTemporaryFile[bytes] = tempfile.SpooledTemporaryFile(max_size=1 << 26)  # noqa: SIM115 - requests closes it
-    file.write(data)
-    file.seek(0)
-    return file
-
-
 def _pull(reference: str, tag: str) -> str:
     """Pull and tag; the reason in a few words when it did not work."""
     impatient = connect(timeout_s=_PULL_SILENCE_S)
     try:
-        image = impatient.images.pull(*reference.split(":"))
-        image.tag(*tag.split(":"))
+        repository, version = reference.split(":")
+        impatient.images.pull(repository, version).tag(*tag.split(":"))
     except APIError as error:
         return str(error.explanation or error).rsplit(": ", maxsplit=1)[-1]
     except RequestException:
@@ -148,7 +151,8 @@ def _debootstrap(client: DockerClient, distro: Distro, tag: str, *, progress: Pr
 
 
 def _import_tree(client: DockerClient, target: Path, tag: str) -> None:
-    command = ["tar", "-C", str(target), "--exclude=./var/cache/apt/archives/*.deb", "-c", "."]
+    excludes = [f"--exclude=./{pattern}" for pattern in _NOT_IN_ROOT]
+    command = ["tar", "-C", str(target), *excludes, "-c", "."]
     with (
         engine_errors(f"import {tag}"),
         subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process,
@@ -165,7 +169,7 @@ def _import_tree(client: DockerClient, target: Path, tag: str) -> None:
 def _require_debootstrap() -> None:
     if shutil.which("debootstrap") is None:
         raise HostNotReady(
-            "no registry is in reach and debootstrap is not installed, so there is nothing to build hosts from",
+            "no registry is in reach and debootstrap is not installed, so there is nothing to make hosts of",
             hint="apt-get install debootstrap, or docker load a Debian image and tag it as the base",
         )
     if os.geteuid() != 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,8 @@ def engine_url() -> str:
 
 def connect(timeout_s: int = _TIMEOUT_S) -> DockerClient:
     """A client of a running engine, or HostNotReady with what to do about it."""
+    if is_local():
+        _knock(engine_url().removeprefix("unix://"))
     try:
         client = docker.from_env(timeout=timeout_s)
         client.ping()
@@ -55,14 +58,22 @@ def engine_errors(doing: str) -> Iterator[None]:
         ) from None
 
 
+def _knock(path: str) -> None:
+    """The SDK wraps what the socket says; asked directly, it tells a closed door from none."""
+    with socket.socket(socket.AF_UNIX) as door:
+        try:
+            door.connect(path)
+        except PermissionError:
+            raise HostNotReady(
+                f"the Docker engine at {engine_url()} does not let this user in",
+                hint='sudo usermod -aG docker "$USER", then log in again',
+            ) from None
+        except OSError as error:
+            raise _no_engine(error.strerror or str(error)) from None
+
+
 def _no_engine(why: str) -> HostNotReady:
-    url = engine_url()
-    if "Permission denied" in why or "PermissionError" in why:
-        return HostNotReady(
-            f"the Docker engine at {url} does not let this user in",
-            hint='sudo usermod -aG docker "$USER", then log in again',
-        )
     return HostNotReady(
-        f"no Docker engine answers at {url}",
+        f"no Docker engine answers at {engine_url()}: {why}",
         hint="start it (systemctl start docker) or install one (apt-get install docker.io)",
     )

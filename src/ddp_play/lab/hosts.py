@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ddp_play.lab.progress import Progress
     from ddp_play.lab.state import LabState
 
-# --privileged asks for SYS_RESOURCE too, which some machines (and most CI runners in VMs) do not have to give.
+# --privileged asks for SYS_RESOURCE too, which some machines (and some CI runners) do not have to give.
 _CAPABILITIES = [
     "SYS_ADMIN",
     "NET_ADMIN",
@@ -43,6 +43,8 @@ _CAPABILITIES = [
     "SYS_BOOT",
     "LINUX_IMMUTABLE",
 ]
+# `reboot` inside a host ends its container: the engine then starts it again; `docker kill` stays down.
+_RESTART_POLICY: Any = {"Name": "unless-stopped"}
 _SHM_SIZE = "1g"
 _SLOW_RATE = "200mbit"
 _BOOT_TIMEOUT_S = 180
@@ -81,7 +83,7 @@ def create_host(client: DockerClient, plan: LabPlan, host: Host, *, image: str, 
             shm_size=_SHM_SIZE,
             network=first[0].name,
             networking_config={first[0].name: _endpoint(client, first[1], host.name)},
-            restart_policy={"Name": "unless-stopped"},
+            restart_policy=_RESTART_POLICY,
         )
         for network, address in others:
             client.networks.get(network.name).connect(container, ipv4_address=address)
@@ -89,15 +91,16 @@ def create_host(client: DockerClient, plan: LabPlan, host: Host, *, image: str, 
 
 
 def start_hosts(containers: Sequence[Container], *, progress: Progress) -> None:
-    """Start all and return when each has booted with sshd (and its engine, where it has one)."""
+    """Switch them on; `await_boot` says when they are ready."""
+    if not containers:
+        return
+    progress.step(f"starting {len(containers)} hosts")
     with engine_errors("start the hosts"):
         each(lambda container: container.start(), containers)
-    progress.step(f"waiting for {len(containers)} hosts to boot")
-    each(await_boot, containers)
 
 
 def await_boot(container: Container) -> None:
-    """Return when systemd has finished booting; HostNotReady with the failing units otherwise."""
+    """Return when systemd, sshd and the host's engine (if any) are up; HostNotReady with the failing unit."""
     deadline = time.monotonic() + _BOOT_TIMEOUT_S
     while time.monotonic() < deadline:
         answer = _ask(container, "timeout 60 systemctl is-system-running --wait")
@@ -106,7 +109,7 @@ def await_boot(container: Container) -> None:
         time.sleep(0.5)  # systemd or its bus is not up yet, or the wait timed out
     else:
         raise HostNotReady(
-            f"{container.name} did not finish booting in {_BOOT_TIMEOUT_S} s (systemd says {answer or 'nothing'})",
+            f"{container.name} did not finish booting in {_BOOT_TIMEOUT_S} s (systemd: {answer or 'silent'})",
             hint=f"docker logs {container.name}; docker exec {container.name} systemctl list-jobs",
         )
     wanted = _ask(container, "systemctl is-enabled ssh.service docker.service 2>/dev/null").split()
@@ -129,13 +132,14 @@ def each(work: Callable[[T], object], items: Sequence[T]) -> None:
 
 def _ask(container: Container, command: str) -> str:
     try:
-        return str(container.exec_run(["sh", "-c", command]).output.decode(errors="replace")).strip()
+        output = container.exec_run(["sh", "-c", command]).output
     except (APIError, NotFound):
         return ""  # not running (yet)
+    return output.decode(errors="replace").strip() if isinstance(output, bytes) else ""
 
 
 def _endpoint(client: DockerClient, address: str, alias: str) -> Any:
-    return EndpointConfig(client.api._version, ipv4_address=address, aliases=[alias])
+    return EndpointConfig(client.api.api_version, ipv4_address=address, aliases=[alias])
 
 
 def _host_files(plan: LabPlan, host: Host, state: LabState) -> bytes:

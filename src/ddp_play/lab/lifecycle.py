@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import ipaddress
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from docker.errors import APIError, NotFound
-from docker.types import IPAMConfig, IPAMPool
 
 from ddp_play.errors import UsageError
 from ddp_play.lab import machine
 from ddp_play.lab.base_image import ensure_host_image, has_image
 from ddp_play.lab.engine import connect, engine_errors, is_local
-from ddp_play.lab.hosts import create_host, each, find_hosts, start_hosts
+from ddp_play.lab.hosts import await_boot, create_host, each, find_hosts, start_hosts
 from ddp_play.lab.needs import KernelLimit, check_room, kernel_limits
+from ddp_play.lab.networks import SubnetTaken, create_networks, remove_networks, taken_networks
 from ddp_play.lab.plan import LABEL, LABEL_STATE, LabPlan, plan_lab
 from ddp_play.lab.recipe import host_tag
 from ddp_play.lab.state import LabState, lab_state, locked, make_keys, write_inventory
@@ -27,6 +25,9 @@ if TYPE_CHECKING:
 
     from ddp_play.lab.progress import Progress
     from ddp_play.lab.spec import LabSpec
+
+
+_CLAIM_TRIES = 5
 
 
 @dataclass(frozen=True)
@@ -55,24 +56,24 @@ def up(spec: LabSpec, *, progress: Progress) -> UpResult:
     client = connect()
     state = lab_state(spec.name)
     with locked(state):
-        existing = find_hosts(client, spec.name)
-        _refuse_foreign(spec.name, existing, state)
+        existing = _whole_hosts(find_hosts(client, spec.name), state)
         plan = _settle_plan(client, spec, existing, state)
-        missing = [host for host in plan.hosts if host.name not in existing]
-        _check_room(client, spec, len(missing))
-        raised, refused = _raise_limits(client, len(missing))
+        num_missing = len(plan.hosts) - len(existing)
+        _check_room(client, spec, num_missing)
+        raised, refused = _raise_limits(client, num_missing)
         image = ensure_host_image(client, spec.distro, engine=spec.engine, progress=progress)
         state.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        plan = _claim_networks(client, plan, existing, state)
+        missing = [host for host in plan.hosts if host.name not in existing]
         state.save_plan(plan)
         make_keys(state, plan)
         if missing:
             progress.step(f"creating {len(missing)} hosts")
-            _create_networks(client, plan)
-            each(partial(_create, client, plan, image=image, state=state), missing)
+            each(lambda host: create_host(client, plan, host, image=image, state=state), missing)
         hosts = find_hosts(client, spec.name)
         stopped = {name: container for name, container in hosts.items() if container.status != "running"}
-        if stopped:
-            start_hosts(list(stopped.values()), progress=progress)
+        start_hosts(list(stopped.values()), progress=progress)
+        each(await_boot, list(hosts.values()))
         write_inventory(state, plan)
     return UpResult(plan, state, tuple(host.name for host in missing), tuple(stopped), raised, refused)
 
@@ -92,30 +93,47 @@ def down(name: str, *, force: bool, progress: Progress) -> Removed:
         volumes = client.volumes.list(filters=label)
         for volume in volumes:
             volume.remove(force=True)
-        networks = client.networks.list(filters=label)
-        for network in networks:
-            network.remove()
+        num_networks = remove_networks(client, name)
         state.remove()
-    return Removed(len(hosts), len(volumes), len(networks))
+    return Removed(len(hosts), len(volumes), num_networks)
+
+
+def _whole_hosts(found: dict[str, Container], state: LabState) -> dict[str, Container]:
+    """Drop what an interrupted `up` created and never started: its keys may not have arrived."""
+    _refuse_foreign(state.directory.name, found, state)
+    with engine_errors("remove unfinished hosts"):
+        each(_remove_container, [container for container in found.values() if container.status == "created"])
+    return {name: container for name, container in found.items() if container.status != "created"}
 
 
 def _settle_plan(client: DockerClient, spec: LabSpec, existing: dict[str, Container], state: LabState) -> LabPlan:
     """The plan of an earlier `up` of the same lab, finished or interrupted; else a new one."""
     saved = state.load_plan()
-    if saved is not None and _same(saved.spec, spec):
+    if existing and saved is not None and saved.spec == replace(spec, subnets=spec.subnets or saved.spec.subnets):
         return saved
     if existing:
         raise UsageError(
             f"lab {spec.name} is there already, with other options ({_describe(saved)})",
             hint=f"ddp-play lab down --name {spec.name}, or choose another --name",
         )
-    plan = plan_lab(spec, taken=(*machine.routed_networks(), *_docker_networks(client, except_lab=spec.name)))
+    remove_networks(client, spec.name)
+    plan = plan_lab(spec, taken=taken_networks(client))
     _refuse_taken_names(client, plan)
     return plan
 
 
-def _same(saved: LabSpec, asked: LabSpec) -> bool:
-    return saved == asked
+def _claim_networks(client: DockerClient, plan: LabPlan, existing: dict[str, Container], state: LabState) -> LabPlan:
+    """Create the plan's networks; where another lab was faster to the subnet, plan and try again."""
+    for _ in range(_CLAIM_TRIES):
+        try:
+            create_networks(client, plan)
+        except SubnetTaken:
+            if plan.spec.subnets:
+                raise
+            plan = _settle_plan(client, plan.spec, existing, state)
+        else:
+            return plan
+    raise SubnetTaken("other labs took every subnet that was free a moment ago", hint="try again")
 
 
 def _describe(plan: LabPlan | None) -> str:
@@ -151,19 +169,6 @@ def _refuse_taken_names(client: DockerClient, plan: LabPlan) -> None:
         )
 
 
-def _docker_networks(client: DockerClient, *, except_lab: str) -> list[ipaddress.IPv4Network]:
-    """Subnets the engine has given away, also to networks whose bridge is down."""
-    found = []
-    with engine_errors("list networks"):
-        for network in client.networks.list():
-            if (network.attrs.get("Labels") or {}).get(LABEL) == except_lab:
-                continue
-            for pool in (network.attrs.get("IPAM") or {}).get("Config") or ():
-                if "." in pool.get("Subnet", ""):
-                    found.append(ipaddress.IPv4Network(pool["Subnet"], strict=False))
-    return found
-
-
 def _check_room(client: DockerClient, spec: LabSpec, num_new_hosts: int) -> None:
     with engine_errors("describe itself"):
         root = str(client.info().get("DockerRootDir") or "/var/lib/docker")
@@ -178,25 +183,6 @@ def _raise_limits(client: DockerClient, num_new_hosts: int) -> tuple[tuple[Kerne
     with engine_errors("list containers"):
         present = len(client.containers.list(all=True, filters={"label": LABEL}, ignore_removed=True))
     return machine.raise_limits(kernel_limits(present + num_new_hosts))
-
-
-def _create_networks(client: DockerClient, plan: LabPlan) -> None:
-    for network in plan.networks:
-        with engine_errors(f"create network {network.name} ({network.subnet})"):
-            if client.networks.list(names=[f"^{network.name}$"], filters={"label": f"{LABEL}={plan.spec.name}"}):
-                continue
-            client.networks.create(
-                network.name,
-                driver="bridge",
-                # Only the SSH network leads out; the fast one joins the hosts and nothing else.
-                internal=len(plan.networks) > 1 and network.kind == "fast",
-                labels=plan.labels,
-                ipam=IPAMConfig(pool_configs=[IPAMPool(subnet=network.subnet, gateway=network.gateway)]),
-            )
-
-
-def _create(client: DockerClient, plan: LabPlan, host: object, *, image: str, state: LabState) -> None:
-    create_host(client, plan, host, image=image, state=state)  # type: ignore[arg-type]
 
 
 def _remove_container(container: Container) -> None:

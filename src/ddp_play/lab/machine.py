@@ -58,7 +58,7 @@ def raise_limits(limits: Iterable[KernelLimit]) -> tuple[tuple[KernelLimit, ...]
         except (OSError, ValueError):
             continue
         try:
-            path.write_text(str(limit.least))
+            path.write_text(str(limit.target))
             raised.append(limit)
         except OSError:
             refused.append(limit)

@@ -31,10 +31,11 @@ class Machine:
 
 @dataclass(frozen=True)
 class KernelLimit:
-    """One sysctl and the least value a lab needs."""
+    """One sysctl, the least value a lab needs, and the roomier one it is set to when that is missing."""
 
     name: str
     least: int
+    target: int
 
 
 def check_room(machine: Machine, *, num_new_hosts: int, engine: bool, image_cached: bool) -> None:
@@ -64,7 +65,11 @@ def kernel_limits(num_hosts: int) -> tuple[KernelLimit, ...]:
     At the usual 128 inotify instances systemd dies in about the 18th host.
     """
     return (
-        KernelLimit("fs.inotify.max_user_instances", 128 + num_hosts * _INOTIFY_PER_HOST),
-        KernelLimit("kernel.keys.maxkeys", 200 + num_hosts * _KEYS_PER_HOST),
-        KernelLimit("kernel.keys.maxbytes", 20000 + num_hosts * _KEY_BYTES_PER_HOST),
+        _limit("fs.inotify.max_user_instances", 64 + num_hosts * _INOTIFY_PER_HOST, roomy=4096),
+        _limit("kernel.keys.maxkeys", 100 + num_hosts * _KEYS_PER_HOST, roomy=10_000),
+        _limit("kernel.keys.maxbytes", 10_000 + num_hosts * _KEY_BYTES_PER_HOST, roomy=1_000_000),
     )
+
+
+def _limit(name: str, least: int, *, roomy: int) -> KernelLimit:
+    return KernelLimit(name, least, max(least, roomy))

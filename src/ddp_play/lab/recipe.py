@@ -14,7 +14,7 @@ ROOT_REPOSITORY = "ddp-play-lab-root"
 HOST_REPOSITORY = "ddp-play-lab-host"
 IMAGE_LABEL = "ddp-play.image"
 # Bump when the way a root file system is made changes.
-_ROOT_VERSION = 1
+_ROOT_VERSION = 2
 _CONTEXT_FILES = ("entry.sh", "slow-net.sh", "slow-net.service", "sshd.conf")
 _ENGINE_PACKAGES = {
     Distro.BOOKWORM: "docker.io",

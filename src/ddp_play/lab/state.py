@@ -8,8 +8,7 @@ import shutil
 import subprocess
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import yaml
 from pydantic import TypeAdapter, ValidationError
@@ -17,9 +16,11 @@ from pydantic import TypeAdapter, ValidationError
 from ddp_play.errors import Busy, HostNotReady
 from ddp_play.lab.plan import Host, LabPlan
 from ddp_play.lab.spec import SHARED_DIR, check_name
+from ddp_play.paths import home, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 _PLAN = TypeAdapter(LabPlan)
 
@@ -57,19 +58,16 @@ class LabState:
             return None
 
     def save_plan(self, plan: LabPlan) -> None:
-        _write(self.plan_file, _PLAN.dump_json(plan, indent=2).decode() + "\n")
+        write_text(self.plan_file, _PLAN.dump_json(plan, indent=2).decode() + "\n")
 
     def remove(self) -> None:
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
 def lab_state(name: str) -> LabState:
-    """The state directory of a lab: under DDP_PLAY_HOME, else under the user's state directory."""
+    """The state directory of a lab: beside the runs."""
     check_name(name)
-    if home := os.environ.get("DDP_PLAY_HOME"):
-        return LabState(Path(home).absolute() / "lab" / name)
-    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local/state")
-    return LabState(Path(base).absolute() / "ddp-play" / "lab" / name)
+    return LabState(home().absolute() / "lab" / name)
 
 
 @contextmanager
@@ -78,11 +76,12 @@ def locked(state: LabState) -> Iterator[None]:
     state.directory.parent.mkdir(parents=True, exist_ok=True)
     path = state.directory.parent / f".{state.directory.name}.lock"
     with path.open("w") as file:
+        if not _lock(file, path):
+            raise Busy(f"another `ddp-play lab` is at work on lab {state.directory.name}")
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise Busy(f"another `ddp-play lab` is at work on lab {state.directory.name}") from None
-        yield
+            yield
+        finally:
+            path.unlink(missing_ok=True)
 
 
 def make_keys(state: LabState, plan: LabPlan) -> None:
@@ -95,7 +94,7 @@ def make_keys(state: LabState, plan: LabPlan) -> None:
         _make_key(state.host_key(host), host.name)
         public = state.host_key(host).with_suffix(".pub").read_text().split()
         lines.append(f"{','.join((host.name, *host.addresses))} {public[0]} {public[1]}\n")
-    _write(state.known_hosts, "".join(lines))
+    write_text(state.known_hosts, "".join(lines))
 
 
 def ssh_options(state: LabState) -> list[str]:
@@ -127,10 +126,19 @@ def inventory(state: LabState, plan: LabPlan) -> dict[str, object]:
 def write_inventory(state: LabState, plan: LabPlan) -> None:
     """inventory/hosts.yml, written anew on every `up`."""
     text = yaml.safe_dump(inventory(state, plan), sort_keys=False, width=1000)
-    _write(
+    write_text(
         state.inventory,
         f"---\n# Written by `ddp-play lab up --name {plan.spec.name}`; gone after `lab down`.\n{text}",
     )
+
+
+def _lock(file: IO[str], path: Path) -> bool:
+    """False where another holds the lock, or has just let go of it and removed the file we opened."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.fstat(file.fileno()).st_ino == path.stat().st_ino
+    except (BlockingIOError, FileNotFoundError):
+        return False
 
 
 def _make_key(path: Path, comment: str) -> None:
@@ -148,10 +156,3 @@ def _make_key(path: Path, comment: str) -> None:
 
 def _quoted(option: str) -> str:
     return f"'{option}'" if any(char in option for char in ' "') else option
-
-
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)

@@ -319,8 +319,8 @@ class Supervisor:
 
     def _outcome(self, link: Link, rank: int, row: dict[str, Any]) -> RankOutcome:
         state = row.get("state", "created")
-        if link.lost and state != "exited":
-            return RankOutcome(rank, link.name, "lost", detail=link.lost, started=row.get("started"))
+        if (link.lost or link.ranks_lost) and state != "exited":
+            return RankOutcome(rank, link.name, "lost", detail=link.lost or link.ranks_lost, started=row.get("started"))
         return RankOutcome(
             rank=rank,
             host=link.name,
@@ -370,21 +370,20 @@ class Supervisor:
 
     def _give_up_on_lost_hosts(self) -> None:
         for link in self.gang.links:
-            if link.lost or _all_ended(link):
+            if link.lost or link.ranks_lost or _all_ended(link):
                 continue
             if link.silent_s() > self.limits.host_timeout_s:
                 link.lost = f"silent for {link.silent_s():.0f} s"
-            elif not link.guard_alive and link.state.get("phase") != "ended":
-                link.lost = "its guard is gone: was the host rebooted, or the guard killed?"
-            if link.lost:
-                self.journal.emit("host", host=link.name, state="lost", why=link.lost)
+            elif link.guard_gone:
+                link.ranks_lost = "its guard is gone: was the host rebooted, or the guard killed?"
+            if why := link.lost or link.ranks_lost:
+                self.journal.emit("host", host=link.name, state="lost", why=why)
 
     def _declare_stuck(self, view: GangView) -> None:
-        stuck = {row.host for row in view.ranks if row.state not in ("exited", "lost")}
-        for name in stuck:
+        for name in {row.host for row in view.ranks if row.state not in ("exited", "lost")}:
             link = self.gang.link(name)
-            link.lost = "its ranks did not end when told to"
-            self.journal.emit("host", host=name, state="lost", why=link.lost)
+            link.ranks_lost = "its ranks did not end when told to"
+            self.journal.emit("host", host=name, state="lost", why=link.ranks_lost)
         self._kill_by = float("inf")
 
     def _note_guard_reason(self, view: GangView) -> None:

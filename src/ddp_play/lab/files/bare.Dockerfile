@@ -7,7 +7,7 @@ RUN export DEBIAN_FRONTEND=noninteractive \
  && apt-get install -y --no-install-recommends \
       ca-certificates dbus iproute2 iptables iputils-ping kmod libpam-systemd nftables openssh-server \
       procps python3 python3-apt sudo systemd systemd-sysv \
- && rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/*.deb \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt/* \
  && rm -f /etc/ssh/ssh_host_* /usr/sbin/policy-rc.d \
  && : > /etc/machine-id \
  && systemctl mask systemd-udevd.service systemd-udevd-kernel.socket systemd-udevd-control.socket \

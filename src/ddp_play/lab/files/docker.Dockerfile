@@ -5,5 +5,5 @@ ARG ENGINE_PACKAGES
 RUN export DEBIAN_FRONTEND=noninteractive \
  && apt-get update \
  && apt-get install -y --no-install-recommends ${ENGINE_PACKAGES} \
- && rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/*.deb /usr/sbin/policy-rc.d \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /usr/sbin/policy-rc.d \
  && usermod -aG docker ops
