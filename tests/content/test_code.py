@@ -91,11 +91,14 @@ def test_who_imports(name: str) -> None:
 # -- Python 3.9 on the hosts ---------------------------------------------------------------------------
 
 # Added to the standard library after 3.9; attribute names that mean nothing else here.
-NEWER = frozenset(
-    "aclosing chdir pairwise batched StrEnum ExceptionGroup BaseExceptionGroup tomllib file_digest UTC hardlink_to "
-    "add_note bit_count orig_argv stdlib_module_names getLevelNamesMapping EncodingWarning NoneType EllipsisType "
-    "aiter anext EnumCheck verify Self Never LiteralString assert_never reveal_type TaskGroup Runner timeout_at".split()
-)
+SINCE = {
+    "3.10": ("aclosing", "pairwise", "orig_argv", "stdlib_module_names", "EncodingWarning", "NoneType", "bit_count"),
+    "3.10, too": ("EllipsisType", "hardlink_to", "aiter", "anext"),
+    "3.11": ("StrEnum", "ExceptionGroup", "BaseExceptionGroup", "tomllib", "file_digest", "UTC", "add_note"),
+    "3.11, too": ("getLevelNamesMapping", "Self", "Never", "LiteralString", "assert_never", "reveal_type", "TaskGroup"),
+    "3.12": ("batched", "walk_up", "is_junction"),
+}
+NEWER = {name for names in SINCE.values() for name in names}
 # Keyword arguments that came later: (function name, keyword).
 NEWER_KEYWORDS = {("zip", "strict"), ("dataclass", "slots"), ("dataclass", "kw_only"), ("Popen", "process_group")}
 
