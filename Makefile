@@ -3,7 +3,6 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-SITE = $(shell $(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 
 .PHONY: help demo check test lint format fast run-tests lab-tests wheel-demo engine
 
@@ -16,8 +15,9 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -m venv $(VENV) || { echo "python3-venv is missing: apt-get install python3-venv"; exit 1; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,trainer]'
-	@rm -rf $(SITE)/ansible_collections/ddp && mkdir -p $(SITE)/ansible_collections/ddp
-	@ln -s $(CURDIR) $(SITE)/ansible_collections/ddp/play
+	@site=$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') && \
+	  rm -rf "$$site/ansible_collections/ddp" && mkdir -p "$$site/ansible_collections/ddp" && \
+	  ln -s "$(CURDIR)" "$$site/ansible_collections/ddp/play"
 	@touch $(STAMP)
 
 demo: $(STAMP) ## train the bundled example: two ranks on this machine, no Docker, no root

@@ -122,6 +122,8 @@ class FakeChannel:
         for header, body in self._orders.feed(encode(kind, payload, **fields)):
             for answer in self.far_end.obey(header, body):
                 self.arrive(answer)
+        if kind == "bye":
+            self._broken = "the channel ended (exit code 0)"
 
     def arrive(self, data: bytes) -> None:
         """Bytes from the host."""

@@ -347,7 +347,7 @@ def as_text(made: Plan) -> str:
 
 @pytest.mark.parametrize("name", WHOLE)
 def test_golden_plans(name: str) -> None:
-    """To take over a wanted change: write `as_text(whole(name))` into the file and read the diff."""
+    """To take over a wanted change: `python -m tests.golden`, then read the diff."""
     assert as_text(whole(name)) == (GOLDEN / f"plan-{name}.json").read_text(encoding="utf-8")
 
 

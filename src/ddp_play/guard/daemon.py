@@ -74,6 +74,8 @@ class Guard:
         if self._wait_for_go():
             self._start()
             self._watch()
+        else:
+            self._never_started()
         self._end()
 
     def _on_term(self, _signum: int, _frame: Any) -> None:
@@ -90,6 +92,12 @@ class Guard:
                 self.reason = "no start signal came"
                 return False
             time.sleep(TICK_S)
+
+    def _never_started(self) -> None:
+        """An end all the same: whoever takes this run over waits for it."""
+        for rank in self.ranks:
+            rank.signalled = True
+            rank.ended(None, detail=self.reason)
 
     def _start(self) -> None:
         self._started_at = time.monotonic()

@@ -35,17 +35,17 @@ def hold(name: str) -> Optional[IO[Any]]:
 def port_free(port: int) -> bool:
     """Can this port be bound on all addresses, both families?"""
     for family, address in ((socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")):
-        with socket.socket(family, socket.SOCK_STREAM) as sock:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if family == socket.AF_INET6:
-                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            try:
+        try:
+            with socket.socket(family, socket.SOCK_STREAM) as sock:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
                 sock.bind((address, port))
                 sock.listen(1)
-            except OSError as error:
-                if error.errno in (97, 99):  # no IPv6 here
-                    continue
-                return False
+        except OSError as error:
+            if error.errno in (97, 99):  # no IPv6 here
+                continue
+            return False
     return True
 
 

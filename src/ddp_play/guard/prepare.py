@@ -142,10 +142,11 @@ def _write_secrets(place: HostRun, spec: Dict[str, Any], secrets: Dict[str, str]
 
 
 def _docker(arguments: List[str], env: Dict[str, str], timeout_s: float) -> "subprocess.CompletedProcess[bytes]":
+    program = shutil.which("docker")  # by our own PATH: `env` may hold the container's
+    if program is None:
+        raise Refused("no docker command on this host", hint="ddp-play provision installs it")
     try:
-        return subprocess.run(["docker", *arguments], env=env, capture_output=True, timeout=timeout_s, check=False)
-    except FileNotFoundError as error:
-        raise Refused("no docker command on this host", hint="ddp-play provision installs it") from error
+        return subprocess.run([program, *arguments], env=env, capture_output=True, timeout=timeout_s, check=False)
     except subprocess.TimeoutExpired as error:
         raise Refused("docker %s did not end within %.0f s" % (arguments[0], timeout_s)) from error
 

@@ -85,7 +85,7 @@ class Supervisor:
             signal=self.plan.signal,
         )
         self.stop: Stop | None = None
-        self._told: Stop | None = None
+        self._told_now = False
         self._failed_at: float | None = None
         self._kill_by = float("inf")
         self._signalled = 0
@@ -355,13 +355,14 @@ class Supervisor:
         reason = order.get("reason") or "stopped on request"
         if before_start:
             raise Interrupted("stopped before it started")
-        if self.stop is None or (now and not self.stop.now):
+        if self.stop is None or (now and not self._told_now):
             grace = self.limits.grace_s
             self._order_stop(Stop("stopped", reason, self.limits.signal, 0.0 if now else grace, now=now))
 
     def _order_stop(self, stop: Stop) -> None:
         """Tell every guard; a first reason stays the reason."""
         self.stop = self.stop if self.stop is not None and self.stop.kind != "stopped" else stop
+        self._told_now = self._told_now or stop.now
         self._kill_by = time.monotonic() + stop.grace_s + STOP_SLACK_S
         self.journal.emit("stop", why=stop.kind, reason=stop.reason, grace_s=stop.grace_s, now=stop.now)
         self.bundle.update_run(status=str(RunStatus.STOPPING))

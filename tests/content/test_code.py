@@ -1,0 +1,152 @@
+"""What no linter knows about this code: who prints, who imports whom, and that the guard runs on old Pythons."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ROOT / "src" / "ddp_play"
+GUARD = sorted((SOURCES / "guard").glob("*.py"))
+MODULES = sorted(path for folder in ("modules", "module_utils") for path in (ROOT / "plugins" / folder).glob("*.py"))
+CONFIG = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+
+
+def test_only_the_console_prints() -> None:
+    """T20 finds print(); the linter knows no exception here, and neither does this."""
+    printers = {
+        str(path.relative_to(SOURCES))
+        for path in SOURCES.rglob("*.py")
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("print", "pprint")
+    }
+    assert printers == set()
+    assert "T20" in CONFIG["tool"]["ruff"]["lint"]["select"]
+
+
+def test_only_the_console_makes_a_console() -> None:
+    makers = {
+        str(path.relative_to(SOURCES))
+        for path in SOURCES.rglob("*.py")
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Console"
+    }
+    assert makers == {"cli/console.py"}
+
+
+# -- imports -------------------------------------------------------------------------------------------
+
+
+def test_import_contracts_hold() -> None:
+    program = shutil.which("lint-imports", path=str(Path(sys.executable).parent))
+    assert program, "import-linter is not installed beside this Python"
+    done = subprocess.run([program, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_every_module_has_its_layer() -> None:
+    """A module that is in no layer would be held by no contract."""
+    layers = CONFIG["tool"]["importlinter"]["contracts"][0]["layers"]
+    known = {name.strip() for layer in layers for name in layer.replace("|", ":").split(":")}
+    modules = {path.stem for path in SOURCES.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    there = {f"ddp_play.{name}" for name in modules - {"__init__", "testing"}}
+    workflows = {f"ddp_play.workflows.{path.stem}" for path in (SOURCES / "workflows").glob("*.py")}
+    assert (there - {"ddp_play.workflows"}) | (workflows - {"ddp_play.workflows.__init__"}) == known
+
+
+def imported(path: Path) -> set[str]:
+    """Absolute names a module imports, and `.` for its own package."""
+    names: set[str] = set()
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names.add("." * node.level if node.level else str(node.module).split(".")[0])
+    return names
+
+
+@pytest.mark.parametrize("path", GUARD, ids=lambda path: path.name)
+def test_the_guard_needs_the_standard_library_only(path: Path) -> None:
+    assert {name for name in imported(path) if name not in sys.stdlib_module_names} <= {"."}
+
+
+@pytest.mark.parametrize("name", ["ansible_runner", "docker"])
+def test_who_imports(name: str) -> None:
+    allowed = {"ansible_runner": ("playbook.py",), "docker": ("lab/", "images/")}[name]
+    importers = [str(p.relative_to(SOURCES)) for p in SOURCES.rglob("*.py") if name in imported(p)]
+    assert importers
+    assert [path for path in importers if not path.startswith(allowed)] == []
+
+
+# -- Python 3.9 on the hosts ---------------------------------------------------------------------------
+
+# Added to the standard library after 3.9; attribute names that mean nothing else here.
+SINCE = {
+    "3.10": ("aclosing", "pairwise", "orig_argv", "stdlib_module_names", "EncodingWarning", "NoneType", "bit_count"),
+    "3.10, too": ("EllipsisType", "hardlink_to", "aiter", "anext"),
+    "3.11": ("StrEnum", "ExceptionGroup", "BaseExceptionGroup", "tomllib", "file_digest", "UTC", "add_note"),
+    "3.11, too": ("getLevelNamesMapping", "Self", "Never", "LiteralString", "assert_never", "reveal_type", "TaskGroup"),
+    "3.12": ("batched", "walk_up", "is_junction"),
+}
+NEWER = {name for names in SINCE.values() for name in names}
+# Keyword arguments that came later: (function name, keyword).
+NEWER_KEYWORDS = {("zip", "strict"), ("dataclass", "slots"), ("dataclass", "kw_only"), ("Popen", "process_group")}
+
+
+@pytest.mark.parametrize("path", [*GUARD, *MODULES], ids=lambda path: path.name)
+def test_hosts_may_have_python_3_9(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 9))
+    assert not [node for node in ast.walk(tree) if isinstance(node, ast.Match | ast.TryStar)]
+    found = [
+        node.attr if isinstance(node, ast.Attribute) else node.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute | ast.Name)
+    ]
+    assert [name for name in found if name in NEWER] == []
+    calls = [
+        (getattr(node.func, "attr", getattr(node.func, "id", "")), keyword.arg)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        for keyword in node.keywords
+    ]
+    assert [call for call in calls if call in NEWER_KEYWORDS] == []
+
+
+@pytest.mark.parametrize("path", [*GUARD, *MODULES], ids=lambda path: path.name)
+def test_annotations_are_never_evaluated(path: Path) -> None:
+    """`X | None` is a mistake at run time on 3.9; with this import it is never looked at."""
+    future = [node for node in parsed(path).body if isinstance(node, ast.ImportFrom) and node.module == "__future__"]
+    has_annotations = any(isinstance(node, ast.arg) and node.annotation for node in ast.walk(parsed(path)))
+    assert future or not has_annotations
+
+
+@pytest.mark.parametrize(
+    "source", ["match x:\n case 1: pass", "with (open(a) as b, open(c) as d): pass\nmatch x:\n case _: 0"]
+)
+def test_newer_syntax_would_be_seen(source: str) -> None:
+    with pytest.raises(SyntaxError):
+        ast.parse(source, feature_version=(3, 9))
+
+
+def test_an_old_python_starts_the_program_where_there_is_one() -> None:
+    """Only where a Python 3.9 is installed; elsewhere the grammar above has to do."""
+    python = shutil.which("python3.9")
+    if not python or subprocess.run([python, "--version"], capture_output=True, check=False).returncode:
+        pytest.skip("no python3.9 here")
+    done = subprocess.run(
+        [python, "-I", "-c", f"import sys; sys.path.insert(0, {str(SOURCES)!r}); import guard.main"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr

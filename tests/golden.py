@@ -1,0 +1,23 @@
+"""`python -m tests.golden`: write the golden files anew. Read the diff: it is what users will notice."""
+
+from __future__ import annotations
+
+from tests.content.test_help import GOLDEN as HELP
+from tests.content.test_help import VERBS, golden_file, help_text
+from tests.unit.test_planning import GOLDEN as PLANS
+from tests.unit.test_planning import WHOLE, as_text, whole
+
+
+def main() -> None:
+    """Plans and help texts."""
+    for name in WHOLE:
+        (PLANS / f"plan-{name}.json").write_text(as_text(whole(name)), encoding="utf-8")
+    for path in HELP.glob("*.txt"):
+        path.unlink()
+    HELP.mkdir(parents=True, exist_ok=True)
+    for words in VERBS:
+        golden_file(words).write_text(help_text(words), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

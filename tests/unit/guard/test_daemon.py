@@ -1,0 +1,181 @@
+"""The guard process by itself: no controller, no channel, only its place on the host."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ddp_play.guard import daemon, leases
+from ddp_play.guard.files import HostRun, read_json, write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+SOURCES = str(Path(daemon.__file__).parents[1])
+LIMITS: dict[str, Any] = {
+    "go_wait_s": 30.0,
+    "settle_s": 0.2,
+    "grace_s": 5.0,
+    "failure_grace_s": 1.0,
+    "max_duration_s": 0.0,
+    "lease_s": 0.0,
+    "signal": "SIGTERM",
+}
+
+
+def until(condition: Callable[[], Any], timeout_s: float = 30.0) -> Any:
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        if value := condition():
+            return value
+        time.sleep(0.01)
+    raise AssertionError("not in time")
+
+
+@contextlib.contextmanager
+def guard(root: Path, *scripts: str, **limits: float) -> Iterator[tuple[HostRun, subprocess.Popen[bytes]]]:
+    """A guard over one shell script per rank, prepared and waiting for `go`."""
+    place = HostRun(root / "1.h1")
+    for directory in (place.control, place.logs):
+        directory.mkdir(parents=True)
+    ranks = [
+        {"rank": n, "argv": ["/bin/sh", "-c", script], "env": {"PATH": os.environ["PATH"]}, "workdir": "/"}
+        for n, script in enumerate(scripts)
+    ]
+    write_json(place.spec, {"ranks": ranks, "limits": {**LIMITS, **limits}})
+    place.touch_lease()
+    program = (
+        f"import sys; sys.path.insert(0, {SOURCES!r})\nfrom pathlib import Path; from guard import daemon, leases\n"
+        f"leases.LEASES = Path({str(leases.LEASES)!r})\ndaemon.main({str(place.root)!r})"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], start_new_session=True) as process:
+        try:
+            until(lambda: read_json(place.state))
+            yield place, process
+        finally:
+            if process.poll() is None:
+                process.terminate()
+                process.wait(20)
+
+
+def end(place: HostRun, process: subprocess.Popen[bytes]) -> dict[str, Any]:
+    """Wait for the guard's end; its last state."""
+    assert process.wait(30) == 0
+    state = read_json(place.state)
+    assert state is not None
+    assert state["phase"] == "ended"
+    return state
+
+
+def test_nothing_starts_without_go_and_everything_with_it(tmp_path: Path) -> None:
+    with guard(tmp_path, "echo hello; exit 0", "printf '\\377\\n' >&2; exit 3") as (place, process):
+        state = read_json(place.state) or {}
+        assert (state["phase"], state["ranks"]["0"]["state"]) == ("prepared", "created")
+        assert not place.log(0).exists()
+        place.order("go")
+        rows = end(place, process)["ranks"]
+    assert [rows[n]["exit_code"] for n in "01"] == [0, 3]
+    assert place.log(0).read_bytes() == b"hello\n"
+    assert place.log(1).read_bytes() == b"\xff\n"
+
+
+def test_a_failure_ends_the_others_of_its_host(tmp_path: Path) -> None:
+    with guard(tmp_path, "exit 7", "sleep 100") as (place, process):
+        place.order("go")
+        state = end(place, process)
+    assert state["reason"] == "a rank on this host failed"
+    assert state["ranks"]["0"]["stopped"] is False
+    assert (state["ranks"]["1"]["stopped"], state["ranks"]["1"]["signal"]) == (True, signal.SIGTERM)
+
+
+def test_a_rank_that_ignores_the_signal_is_killed(tmp_path: Path) -> None:
+    with guard(tmp_path, "trap '' TERM; echo ready; while :; do sleep 1; done") as (place, process):
+        place.order("go")
+        until(lambda: place.log(0).exists() and place.log(0).read_bytes() == b"ready\n")
+        place.order("stop", {"reason": "enough", "signal": "SIGTERM", "grace_s": 0.3})
+        state = end(place, process)
+    assert (state["reason"], state["ranks"]["0"]["signal"]) == ("enough", signal.SIGKILL)
+
+
+def test_children_of_a_rank_do_not_outlive_it(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    with guard(tmp_path, f"setsid sleep 100 & echo $! > {pid_file}; exit 0") as (place, process):
+        place.order("go")
+        end(place, process)
+    pid = int(pid_file.read_text())
+    until(lambda: not Path(f"/proc/{pid}").exists())
+
+
+@pytest.mark.parametrize(
+    ("limits", "order", "reason"),
+    [
+        ({}, ("stop", {"reason": "x"}), "stopped before it started"),
+        ({}, ("stop-now", {"reason": "x"}), "stopped before it started"),
+        ({"go_wait_s": 0.2}, None, "no start signal came"),
+    ],
+)
+def test_ranks_that_never_started_have_ended_too(
+    tmp_path: Path, limits: dict[str, float], order: tuple[str, dict[str, Any]] | None, reason: str
+) -> None:
+    """Whoever takes over such a run would otherwise wait for them for ever."""
+    with guard(tmp_path, "exit 0", **limits) as (place, process):
+        if order:
+            place.order(*order)
+        state = end(place, process)
+    row = state["ranks"]["0"]
+    assert state["reason"] == row["detail"] == reason
+    assert (row["state"], row["exit_code"], row["stopped"]) == ("exited", None, True)
+    assert not place.log(0).exists()
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        ({"max_duration_s": 0.3}, "max_duration reached"),
+        ({"lease_s": 0.3}, "no controller for longer than the lease"),
+    ],
+)
+def test_limits_need_no_controller(tmp_path: Path, limits: dict[str, float], reason: str) -> None:
+    with guard(tmp_path, "sleep 100", **limits) as (place, process):
+        place.order("go")
+        state = end(place, process)
+    assert state["reason"] == reason
+    assert state["ranks"]["0"]["stopped"]
+
+
+def test_term_to_the_guard_ends_its_ranks(tmp_path: Path) -> None:
+    with guard(tmp_path, "sleep 100") as (place, process):
+        place.order("go")
+        until(lambda: (read_json(place.state) or {})["phase"] == "running")
+        process.terminate()
+        state = end(place, process)
+    assert state["reason"] == "the guard was asked to end"
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "words"),
+    [
+        (["/nowhere/python"], 127, "cannot start /nowhere/python"),
+        (["/etc/passwd"], 126, "cannot start /etc/passwd"),
+    ],
+)
+def test_a_command_that_cannot_start(tmp_path: Path, argv: list[str], code: int, words: str) -> None:
+    with guard(tmp_path, "true") as (place, process):
+        process.kill()
+        process.wait()
+    spec = read_json(place.spec) or {}
+    spec["ranks"][0]["argv"] = argv
+    from ddp_play.guard.ranks import make  # noqa: PLC0415 - only here a rank is made in this process
+
+    rank = make(spec["ranks"][0], place)
+    rank.start()
+    assert (rank.row["state"], rank.row["exit_code"]) == ("exited", code)
+    assert words in place.log(0).read_text()

@@ -1,0 +1,107 @@
+"""GPUs of a host: sysfs, nvidia-smi, and the two not agreeing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ddp_play.guard import gpus
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TWO = """0, GPU-aaaa, NVIDIA H100 80GB HBM3, 81559, 00000000:18:00.0, 570.86.15
+1, GPU-bbbb, NVIDIA H100 80GB HBM3, 81559, 00000000:2A:00.0, 570.86.15
+"""
+USERS = "GPU-bbbb, 4711, python\nGPU-bbbb, 4712, /usr/bin/python3\n"
+
+
+def test_rows() -> None:
+    assert gpus.parse_gpus(TWO)[1] == {
+        "index": 1,
+        "uuid": "GPU-bbbb",
+        "model": "NVIDIA H100 80GB HBM3",
+        "memory_mib": 81559,
+        "pci": "00000000:2A:00.0",
+        "driver": "570.86.15",
+        "users": [],
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("", 0),
+        ("No devices were found\n", 0),
+        ("warning: infoROM is corrupted at gpu 0000:18:00.0\n" + TWO, 2),
+        ("0, GPU-a, GB200, [N/A], x, y\n", 1),
+        ("0, GPU-a\n", 0),
+    ],
+)
+def test_what_nvidia_smi_may_print(text: str, count: int) -> None:
+    assert len(gpus.parse_gpus(text)) == count
+
+
+def test_memory_that_is_not_told_is_zero() -> None:
+    assert gpus.parse_gpus("0, GPU-a, GB200, [N/A], x, y\n")[0]["memory_mib"] == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "users"),
+    [("", {}), (USERS, {"GPU-bbbb": ["4711 python", "4712 /usr/bin/python3"]}), ("No running processes found\n", {})],
+)
+def test_users(text: str, users: dict[str, list[str]]) -> None:
+    assert gpus.parse_users(text) == users
+
+
+@pytest.fixture
+def sysfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A function that adds a PCI device."""
+    monkeypatch.setattr(gpus, "PCI", tmp_path)
+
+    def add(name: str, vendor: str = "0x10de", pci_class: str = "0x030200") -> None:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "vendor").write_text(vendor + "\n")
+        (tmp_path / name / "class").write_text(pci_class + "\n")
+
+    return add
+
+
+def test_only_nvidias_display_controllers_count(sysfs: Any, tmp_path: Path) -> None:
+    sysfs("0000:18:00.0")
+    sysfs("0000:2a:00.0", pci_class="0x030000")
+    sysfs("0000:2a:00.1", pci_class="0x040300")
+    sysfs("0000:01:00.0", vendor="0x8086")
+    (tmp_path / "broken").mkdir()
+    assert gpus.pci_addresses() == ["0000:18:00.0", "0000:2a:00.0"]
+
+
+@pytest.mark.parametrize(
+    ("present", "smi", "count", "problem"),
+    [
+        (0, None, 0, ""),
+        (2, None, 0, "2 NVIDIA GPU(s) but no nvidia-smi: is the driver installed?"),
+        (2, TWO, 2, ""),
+        (3, TWO, 2, "3 NVIDIA GPU(s) in sysfs, nvidia-smi shows 2"),
+        (0, OSError("driver not loaded"), 0, ""),
+        (2, OSError("driver not loaded"), 0, "nvidia-smi does not work: driver not loaded"),
+    ],
+)
+def test_sysfs_and_nvidia_smi(
+    sysfs: Any, monkeypatch: pytest.MonkeyPatch, present: int, smi: Any, count: int, problem: str
+) -> None:
+    for number in range(present):
+        sysfs(f"0000:{number:02x}:00.0")
+
+    def answer(arguments: list[str]) -> str:
+        if isinstance(smi, OSError):
+            raise smi
+        return USERS if "compute" in arguments[0] else str(smi)
+
+    monkeypatch.setattr(gpus.shutil, "which", lambda _: None if smi is None else "/usr/bin/nvidia-smi")
+    monkeypatch.setattr(gpus, "_smi", answer)
+    rows, said = gpus.gpus()
+    assert (len(rows), said) == (count, problem)
+    if count:
+        assert rows[1]["users"] == ["4711 python", "4712 /usr/bin/python3"]

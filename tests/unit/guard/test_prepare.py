@@ -1,0 +1,147 @@
+"""Making a host ready: files, source, secrets, containers."""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ddp_play.guard import prepare
+from ddp_play.guard.files import HostRun
+from ddp_play.guard.prepare import Refused
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> HostRun:
+    return HostRun(tmp_path / "state" / "runs" / "r1" / "1.h1")
+
+
+def spec(**more: Any) -> dict[str, Any]:
+    none = {"role": "none", "path": "", "collect": False}
+    return {"ranks": [{"rank": 0, "env_file": "A=1\n"}], "source": none, "runtime": "process", "user": None, **more}
+
+
+def test_the_layout_is_the_owners_alone(place: HostRun) -> None:
+    prepare._lay_out(place, spec())
+    assert (place.env / "rank-0.env").read_text() == "A=1\n"
+    assert (place.env / "rank-0.env").stat().st_mode & 0o777 == 0o600
+    assert place.log(0).read_bytes() == b""
+    for path in (place.root, place.logs, place.control, place.rank_dir(0)):
+        assert path.stat().st_mode & 0o077 == 0, path
+
+
+def test_an_env_file_may_hold_any_bytes(place: HostRun) -> None:
+    prepare._lay_out(place, spec(ranks=[{"rank": 0, "env_file": "A=" + os.fsdecode(b"\xe9")}]))
+    assert (place.env / "rank-0.env").read_bytes() == b"A=\xe9"
+
+
+def test_directories_are_made_once(place: HostRun, tmp_path: Path) -> None:
+    rows = [{"path": str(tmp_path / "shared" / ".ddp-play"), "mode": 0o1777}]
+    prepare._lay_out(place, spec(make_dirs=rows))
+    assert (tmp_path / "shared" / ".ddp-play").stat().st_mode & 0o7777 == 0o1777
+    (tmp_path / "shared" / ".ddp-play").chmod(0o700)
+    prepare._lay_out(place, spec(make_dirs=rows))
+    assert (tmp_path / "shared" / ".ddp-play").stat().st_mode & 0o7777 == 0o700, "another user's: left as it is"
+
+
+def archive(place: HostRun, *members: tuple[str, str, str]) -> None:
+    """src.tar with files and symbolic links: (name, content, link target)."""
+    place.root.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(place.root / "src.tar", "w") as tar:
+        for name, content, link in members:
+            info = tarfile.TarInfo(name)
+            info.size, info.linkname = len(content), link
+            info.type = tarfile.SYMTYPE if link else tarfile.REGTYPE
+            tar.addfile(info, io.BytesIO(content.encode()))
+
+
+def source(place: HostRun, role: str = "unpack", wait_s: float = 0.2) -> dict[str, Any]:
+    return spec(source={"role": role, "path": str(place.src), "digest": "d1", "wait_s": wait_s, "collect": True})
+
+
+def test_the_source_is_unpacked_and_announced(place: HostRun) -> None:
+    archive(place, ("pkg/train.py", "print(1)", ""), ("data", "", "/data/imagenet"))
+    prepare._unpack_source(place, source(place))
+    assert (place.src / "pkg" / "train.py").read_text() == "print(1)"
+    assert str((place.src / "data").readlink()) == "/data/imagenet"
+    assert (place.root / ".complete-d1").exists()
+    assert not (place.root / "src.tar").exists()
+    prepare._unpack_source(place, source(place, role="wait"))
+
+
+def test_a_source_that_does_not_appear(place: HostRun) -> None:
+    with pytest.raises(Refused, match=r"the staged source did not appear at .* within 0 s") as caught:
+        prepare._unpack_source(place, source(place, role="wait"))
+    assert "same file system" in caught.value.hint
+
+
+def test_without_a_source_nothing_happens(place: HostRun) -> None:
+    prepare._unpack_source(place, spec())
+    assert not place.root.exists()
+
+
+def test_a_broken_archive_is_a_refusal_and_leaves_nothing(place: HostRun) -> None:
+    place.root.mkdir(parents=True)
+    (place.root / "src.tar").write_bytes(b"no tar at all" * 100)
+    with pytest.raises(Refused, match="cannot prepare"):
+        prepare.prepare(place, source(place), {}, {})
+    assert not place.root.exists()
+
+
+def test_secrets_are_files_for_the_owner(place: HostRun) -> None:
+    prepare._write_secrets(place, spec(), {"TOKEN": "hunter2\nsecond line"})
+    assert (place.secrets / "TOKEN").read_text() == "hunter2\nsecond line"
+    assert (place.secrets / "TOKEN").stat().st_mode & 0o777 == 0o400
+    assert place.secrets.stat().st_mode & 0o077 == 0
+
+
+def test_without_secrets_there_is_no_directory(place: HostRun) -> None:
+    prepare._write_secrets(place, spec(), {})
+    assert not place.secrets.exists()
+
+
+@pytest.fixture
+def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A `docker` that writes its arguments and the variable V into a file; fails when V is `fail`."""
+    bin_dir = tmp_path / "bin"
+    bin_dir.mkdir()
+    program = bin_dir / "docker"
+    said = tmp_path / "said"
+    program.write_text(
+        f'#!/bin/sh\nprintf "%s|" "$@" "$V" >> {said}\n'
+        '[ "$V" != fail ] || { echo "Error: no such image" >&2; exit 1; }\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{bin_dir}:{os.environ['PATH']}")
+    return said
+
+
+def rank(**env: str) -> dict[str, Any]:
+    return spec(ranks=[{"rank": 0, "create": ["create", "--env", "V", "image"], "env": env}])
+
+
+def test_values_travel_in_dockers_environment(docker: Path) -> None:
+    prepare._create_containers(rank(V="two\nlines"))
+    assert docker.read_text() == "create|--env|V|image|two\nlines|"
+
+
+def test_a_path_for_the_container_does_not_hide_docker(docker: Path) -> None:
+    prepare._create_containers(rank(V="x", PATH="/opt/conda/bin"))
+    assert docker.exists()
+
+
+def test_the_engines_words_are_kept(docker: Path) -> None:
+    with pytest.raises(Refused, match="cannot create the container of rank 0: Error: no such image"):
+        prepare._create_containers(rank(V="fail"))
+
+
+def test_no_docker_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(Refused, match="no docker command on this host"):
+        prepare._create_containers(rank(V="x"))
