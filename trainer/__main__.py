@@ -7,12 +7,12 @@ under torchrun:        torchrun --nproc-per-node 2 -m trainer train
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
 from torch.distributed.elastic.multiprocessing.errors import record
 
-from trainer import stop, store
+from trainer import allreduce, collectives, stop, store
 from trainer.errors import TrainerError
 from trainer.options import add_record_arguments, add_train_arguments, train_options
 from trainer.records import MetricsLog, write_json
@@ -25,20 +25,21 @@ def build_parser() -> argparse.ArgumentParser:
         prog="python -m trainer", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    command = commands.add_parser("train", help="train a digit classifier with DistributedDataParallel")
-    add_world_arguments(command)
-    add_train_arguments(command)
-    add_record_arguments(command)
-    command.set_defaults(run=run_train)
-    command = commands.add_parser(
-        "store",
-        help="meet in an explicit store",
-        description=store.__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add_world_arguments(command)
-    add_record_arguments(command)
-    command.set_defaults(run=store.run_store)
+
+    def add(name: str, text: str, run: Callable[[argparse.Namespace], int], doc: str | None) -> argparse.ArgumentParser:
+        command = commands.add_parser(
+            name, help=text, description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+        add_world_arguments(command)
+        add_record_arguments(command)
+        command.set_defaults(run=run)
+        return command
+
+    add_train_arguments(add("train", "train a digit classifier with DistributedDataParallel", run_train, train.__doc__))
+    limit = add("collectives", "try every collective and check its values", collectives.run, collectives.__doc__)
+    limit.add_argument("--case-timeout", type=float, default=10.0, metavar="S", help="for one collective")
+    allreduce.add_arguments(add("allreduce", "measure collectives over sizes", allreduce.run, allreduce.__doc__))
+    add("store", "meet in an explicit store", store.run, store.__doc__)
     return parser
 
 

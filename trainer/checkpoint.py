@@ -39,9 +39,7 @@ def save(directory: Path, checkpoint: Checkpoint, *, step: int, keep: int) -> Pa
     """Write one checkpoint and drop all but the newest `keep`."""
     final = directory / f"{PREFIX}{step:08d}"
     temporary = directory / f".{final.name}.{os.getpid()}.tmp"
-    for left_over in directory.glob(
-        f".{PREFIX}*.tmp"
-    ):  # of a rank 0 that died here; its pid may be ours again
+    for left_over in directory.glob(f".{PREFIX}*.tmp"):  # of a rank 0 that died here; its pid may be ours again
         shutil.rmtree(left_over)
     temporary.mkdir(parents=True)
     with (temporary / "weights.pt").open("wb") as stream:
@@ -86,9 +84,7 @@ def resume_from(choice: str, directory: Path | None) -> Path | None:
     found = newest(directory) if directory else None
     if found and choice == "none":
         # Starting over here would mix two runs, and `auto` would later pick the wrong one.
-        raise TrainerError(
-            f"{found} exists: --resume auto continues it, another --checkpoint-dir starts afresh"
-        )
+        raise TrainerError(f"{found} exists: --resume auto continues it, another --checkpoint-dir starts afresh")
     return found
 
 

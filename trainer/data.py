@@ -67,9 +67,7 @@ def load_digits(dtype: torch.dtype, path: Path = DIGITS) -> Data:
 def load_mnist(directory: Path | None, dtype: torch.dtype) -> Data:
     """MNIST (or a set in its format) from its four IDX files, gzipped or not."""
     if directory is None:
-        raise TrainerError(
-            "--data mnist needs --data-dir, where train-images-idx3-ubyte[.gz] and the rest are"
-        )
+        raise TrainerError("--data mnist needs --data-dir, where train-images-idx3-ubyte[.gz] and the rest are")
     return Data(
         name="mnist",
         side=28,

@@ -76,19 +76,13 @@ def add_train_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `train`; the names are those of TrainOptions."""
     default = TrainOptions()
     data = parser.add_argument_group("data")
-    data.add_argument(
-        "--data", choices=("digits", "mnist"), default=default.data, help="%(default)s is shipped"
-    )
+    data.add_argument("--data", choices=("digits", "mnist"), default=default.data, help="%(default)s is shipped")
     data.add_argument("--data-dir", type=Path, metavar="DIR", help="directory with the four MNIST IDX files")
     work = parser.add_argument_group("training")
     work.add_argument("--epochs", type=int, default=default.epochs, metavar="N")
     work.add_argument("--max-steps", type=int, default=default.max_steps, metavar="N", help="0: no limit")
-    work.add_argument(
-        "--batch-size", type=int, default=default.batch_size, metavar="N", help="of all ranks together"
-    )
-    work.add_argument(
-        "--accumulate", type=int, default=default.accumulate, metavar="N", help="micro-batches per step"
-    )
+    work.add_argument("--batch-size", type=int, default=default.batch_size, metavar="N", help="of all ranks together")
+    work.add_argument("--accumulate", type=int, default=default.accumulate, metavar="N", help="micro-batches per step")
     work.add_argument("--lr", type=float, default=default.lr, metavar="X")
     work.add_argument("--seed", type=int, default=default.seed, metavar="N")
     work.add_argument("--dtype", choices=("float32", "float64"), default=default.dtype)
@@ -97,12 +91,8 @@ def add_train_arguments(parser: argparse.ArgumentParser) -> None:
     work.add_argument("--compile", action="store_true", help="torch.compile the model (needs a C++ compiler)")
     work.add_argument("--sleep-per-step", dest="sleep_per_step_s", type=_seconds, default=0.0, metavar="S")
     exchange = parser.add_argument_group("gradient exchange")
-    exchange.add_argument(
-        "--sync", choices=("ddp", "manual"), default=default.sync, help="manual: written out"
-    )
-    exchange.add_argument(
-        "--comm-hook", choices=("none", "fp16", "bf16", "powersgd"), default=default.comm_hook
-    )
+    exchange.add_argument("--sync", choices=("ddp", "manual"), default=default.sync, help="manual: written out")
+    exchange.add_argument("--comm-hook", choices=("none", "fp16", "bf16", "powersgd"), default=default.comm_hook)
     exchange.add_argument("--uneven", action="store_true", help="unequal inputs per rank, under Join")
     files = parser.add_argument_group("checkpoints")
     files.add_argument(
@@ -113,12 +103,8 @@ def add_train_arguments(parser: argparse.ArgumentParser) -> None:
         help="or none",
     )
     files.add_argument("--checkpoint-every", type=int, default=0, metavar="STEPS", help="0: once per epoch")
-    files.add_argument(
-        "--keep", type=int, default=default.keep, metavar="N", help="newest checkpoints to keep"
-    )
-    files.add_argument(
-        "--resume", default=default.resume, metavar="auto|none|PATH", help="default: %(default)s"
-    )
+    files.add_argument("--keep", type=int, default=default.keep, metavar="N", help="newest checkpoints to keep")
+    files.add_argument("--resume", default=default.resume, metavar="auto|none|PATH", help="default: %(default)s")
     files.add_argument("--log-every", type=int, default=default.log_every, metavar="STEPS")
 
 

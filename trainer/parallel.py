@@ -17,9 +17,7 @@ def parallel(net: nn.Module, world: World, *, sync: str, comm_hook: str) -> nn.M
         same_start(net)
         return net
     on_gpu = world.device.type == "cuda"
-    ddp = DistributedDataParallel(
-        net, device_ids=[world.device] if on_gpu else None, gradient_as_bucket_view=True
-    )
+    ddp = DistributedDataParallel(net, device_ids=[world.device] if on_gpu else None, gradient_as_bucket_view=True)
     try:
         _register(ddp, comm_hook)
     except (RuntimeError, ValueError, TypeError) as error:  # bf16 on gloo, for one

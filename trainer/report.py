@@ -75,9 +75,7 @@ def report_step(run: Run, window: Window) -> bool:
     progress.loss_sum += loss_sum
     progress.num_samples += num_samples
     count_window(run, local_loss, window.num_samples, num_samples, seconds)
-    run.metrics.write(
-        step=step, epoch=progress.epoch + 1, loss=loss, samples_per_s=round(num_samples / seconds, 1)
-    )
+    run.metrics.write(step=step, epoch=progress.epoch + 1, loss=loss, samples_per_s=round(num_samples / seconds, 1))
     window.reset()
     return num_stops > 0
 
@@ -93,6 +91,7 @@ def count_window(run: Run, local_loss: float, local_samples: int, num_samples: i
 def report_epoch(run: Run, *, epoch: int, loss: float, accuracy: float) -> None:
     """One line for people and one for machines; `epoch` counts from 1, `loss` is the test loss."""
     rate, train_loss = throughput(run), run.progress.mean_loss
+    report_host(run, epoch)
     where = f"epoch {epoch}/{run.options.epochs}"
     run.say(f"{where} loss {train_loss:.4f} accuracy {accuracy:.4f} {rate:.0f} samples/s")
     run.metrics.write(
@@ -103,7 +102,6 @@ def report_epoch(run: Run, *, epoch: int, loss: float, accuracy: float) -> None:
         accuracy=accuracy,
         samples_per_s=round(rate, 1),
     )
-    report_host(run, epoch)
 
 
 def report_host(run: Run, epoch: int) -> None:
@@ -137,9 +135,7 @@ def conclude(run: Run, *, stopped: bool, loss: float | None, accuracy: float | N
     if stopped:
         run.say(f"stopped as requested after step {progress.step}")
     else:
-        run.say(
-            f"test accuracy {accuracy:.4f} loss {loss:.4f} after {progress.step} steps in {seconds:.1f} s"
-        )
+        run.say(f"test accuracy {accuracy:.4f} loss {loss:.4f} after {progress.step} steps in {seconds:.1f} s")
     return Result(
         status="stopped" if stopped else "finished",
         rank=world.rank,

@@ -129,9 +129,7 @@ def prepare(options: TrainOptions, world: World, metrics: MetricsLog, stop: Stop
 def require_same_task(options: TrainOptions, data: Data, world: World) -> None:
     """Refuse ranks with different options or data before they disturb each other."""
     names = [item.name for item in fields(options) if item.name not in PATH_OPTIONS]
-    values = {
-        f"--{name.replace('_', '-')}": zlib.crc32(repr(getattr(options, name)).encode()) for name in names
-    }
+    values = {f"--{name.replace('_', '-')}": zlib.crc32(repr(getattr(options, name)).encode()) for name in names}
     require_agreement(world, {**values, "data": data.fingerprint})
 
 
@@ -159,9 +157,7 @@ def save(run: Run) -> Path | None:
     """
     if run.options.checkpoint_dir is None or not run.world.is_first:
         return None
-    options = {
-        name: str(value) if isinstance(value, Path) else value for name, value in asdict(run.options).items()
-    }
+    options = {name: str(value) if isinstance(value, Path) else value for name, value in asdict(run.options).items()}
     meta = {
         "progress": asdict(run.progress),
         "options": options,

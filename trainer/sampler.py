@@ -18,9 +18,7 @@ class GlobalBatchSampler(DistributedSampler[list[int]]):
     gradients.py).
     """
 
-    def __init__(
-        self, dataset: Dataset[Any], *, rank: int, world_size: int, batch_size: int, seed: int
-    ) -> None:
+    def __init__(self, dataset: Dataset[Any], *, rank: int, world_size: int, batch_size: int, seed: int) -> None:
         super().__init__(dataset, num_replicas=world_size, rank=rank, shuffle=True, seed=seed)
         self.size = len(dataset)  # type: ignore[arg-type]
         self.batch_size = batch_size

@@ -31,9 +31,7 @@ def store_url(env: Mapping[str, str]) -> SplitResult:
     except ValueError:  # a port that is no number
         usable = False
     if not usable:
-        raise TrainerError(
-            f"the store {text!r} is neither tcp://HOST:PORT nor file:///PATH (set DDP_PLAY_STORE)"
-        )
+        raise TrainerError(f"the store {text!r} is neither tcp://HOST:PORT nor file:///PATH (set DDP_PLAY_STORE)")
     return url
 
 
@@ -52,7 +50,7 @@ def explicit_store(meeting: Rendezvous, env: Mapping[str, str] = os.environ) -> 
     return build_store(meeting.rank, meeting.world_size, timedelta(seconds=meeting.timeout_s), env)
 
 
-def run_store(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     """Meet in the store, leave each other something in it, and sum over the ranks to see that it works."""
     args.init_method = "store"
     meeting = rendezvous(args)
@@ -67,9 +65,7 @@ def run_store(args: argparse.Namespace) -> int:
         if (count, total) != (world.world_size, expected):
             raise TrainerError(f"all_reduce gave {total} over {count:g} ranks, expected {expected}")
         if world.is_first:
-            print(
-                f"{type(store).__name__}: {'; '.join(greetings)}; the ranks add up to {total:g}", flush=True
-            )
+            print(f"{type(store).__name__}: {'; '.join(greetings)}; the ranks add up to {total:g}", flush=True)
         if args.result:
             values = {"status": "finished", "rank": world.rank, "world_size": world.world_size}
             write_json(args.result, {**values, "store": type(store).__name__, "greetings": greetings})

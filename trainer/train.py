@@ -62,9 +62,7 @@ def train_step(run: Run, images: Tensor, labels: Tensor) -> Tensor:
         labels.to(device, non_blocking=True),
         run.batches.global_count(run.progress.step_in_epoch),
     )
-    return backward(
-        run.forward, run.model, batch, run.world, accumulate=run.options.accumulate, bf16=run.options.bf16
-    )
+    return backward(run.forward, run.model, batch, run.world, accumulate=run.options.accumulate, bf16=run.options.bf16)
 
 
 def is_report_due(run: Run) -> bool:

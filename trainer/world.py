@@ -26,6 +26,7 @@ class Rendezvous:
     backend: str  # auto, or a name torch.distributed knows, or "cpu:gloo,cuda:nccl"
     timeout_s: float
     local_rank: int | None = None
+    device: str = "auto"  # auto | cpu | cuda
     alone: bool = False  # one rank and nobody to meet: no address is needed
 
 
@@ -47,12 +48,8 @@ def add_world_arguments(parser: argparse.ArgumentParser, env: Mapping[str, str] 
     """Add the classic arguments; what is not given comes from the environment a launcher sets."""
     group = parser.add_argument_group("world (default: from the environment)")
     group.add_argument("--rank", type=int, default=env.get("RANK"), metavar="N", help="RANK")
-    group.add_argument(
-        "--world-size", type=int, default=env.get("WORLD_SIZE"), metavar="N", help="WORLD_SIZE"
-    )
-    group.add_argument(
-        "--local-rank", type=int, default=env.get("LOCAL_RANK"), metavar="N", help="LOCAL_RANK: the GPU"
-    )
+    group.add_argument("--world-size", type=int, default=env.get("WORLD_SIZE"), metavar="N", help="WORLD_SIZE")
+    group.add_argument("--local-rank", type=int, default=env.get("LOCAL_RANK"), metavar="N", help="LOCAL_RANK: the GPU")
     group.add_argument(
         "--init-method",
         default="env://",
@@ -60,9 +57,8 @@ def add_world_arguments(parser: argparse.ArgumentParser, env: Mapping[str, str] 
         help="env:// tcp://HOST:PORT file:///PATH, or store (see `store --help`)",
     )
     group.add_argument("--backend", default="auto", help="auto: nccl where CUDA is, else gloo")
-    group.add_argument(
-        "--timeout", type=float, default=300.0, metavar="S", help="for joining and for every collective"
-    )
+    group.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: cuda for nccl")
+    group.add_argument("--timeout", type=float, default=300.0, metavar="S", help="for joining and for every collective")
 
 
 def rendezvous(args: argparse.Namespace, env: Mapping[str, str] = os.environ) -> Rendezvous:
@@ -75,9 +71,7 @@ def rendezvous(args: argparse.Namespace, env: Mapping[str, str] = os.environ) ->
         raise TrainerError(f"{missing} is missing, although the {given} is set: give both or none")
     rank, world_size = rank or 0, 1 if world_size is None else world_size
     if not 0 <= rank < world_size:
-        raise TrainerError(
-            f"rank {rank} does not exist in a world of {world_size}: ranks are 0 to {world_size - 1}"
-        )
+        raise TrainerError(f"rank {rank} does not exist in a world of {world_size}: ranks are 0 to {world_size - 1}")
     if not args.init_method.startswith(SCHEMES):
         raise TrainerError(f"--init-method {args.init_method!r} is none of {', '.join(SCHEMES)}")
     if args.timeout <= 0:
@@ -85,9 +79,7 @@ def rendezvous(args: argparse.Namespace, env: Mapping[str, str] = os.environ) ->
     missing_env = [name for name in ("MASTER_ADDR", "MASTER_PORT") if not env.get(name)]
     by_env = args.init_method.startswith("env://")
     if by_env and missing_env and world_size > 1:
-        raise TrainerError(
-            f"--init-method env:// needs {' and '.join(missing_env)} in the environment of every rank"
-        )
+        raise TrainerError(f"--init-method env:// needs {' and '.join(missing_env)} in the environment of every rank")
     return Rendezvous(
         rank=rank,
         world_size=world_size,
@@ -95,6 +87,7 @@ def rendezvous(args: argparse.Namespace, env: Mapping[str, str] = os.environ) ->
         backend=args.backend,
         timeout_s=args.timeout,
         local_rank=args.local_rank,
+        device=args.device,
         alone=by_env and bool(missing_env),
     )
 
@@ -104,17 +97,20 @@ def choose_backend(name: str, *, cuda: bool) -> str:
     if name == "auto":
         return "nccl" if cuda else "gloo"
     if "nccl" in name and not cuda:
-        raise TrainerError(
-            f"--backend {name} needs a CUDA device and a torch build with CUDA: use gloo on CPU"
-        )
+        raise TrainerError(f"--backend {name} needs a CUDA device and a torch build with CUDA: use gloo on CPU")
     return name
 
 
-def choose_device(backend: str, *, rank: int, local_rank: int | None, num_gpus: int) -> torch.device:
-    """nccl moves GPU memory only, so the backend decides the device; LOCAL_RANK picks the GPU."""
-    if "nccl" not in backend:
+def choose_device(
+    backend: str, *, rank: int, local_rank: int | None, num_gpus: int, device: str = "auto"
+) -> torch.device:
+    """nccl moves GPU memory only, gloo moves either; LOCAL_RANK picks the GPU."""
+    needs_gpu = "nccl" in backend
+    if device == "cpu" and backend == "nccl":
+        raise TrainerError("--backend nccl cannot work on --device cpu")
+    if device == "cpu" or (device == "auto" and not needs_gpu):
         return torch.device("cpu")
-    index = rank % num_gpus if local_rank is None else local_rank
+    index = local_rank if local_rank is not None else rank % max(1, num_gpus)
     if index >= num_gpus:
         raise TrainerError(f"local rank {index} has no GPU of its own: this host shows {num_gpus}")
     return torch.device("cuda", index)
@@ -123,9 +119,14 @@ def choose_device(backend: str, *, rank: int, local_rank: int | None, num_gpus: 
 @contextmanager
 def joined(meeting: Rendezvous, store: Store | None = None) -> Iterator[World]:
     """Join the process group, and leave it in order unless an error ends the rank (its peers must notice)."""
-    backend = choose_backend(meeting.backend, cuda=torch.cuda.is_available())
-    num_gpus = torch.cuda.device_count()
-    device = choose_device(backend, rank=meeting.rank, local_rank=meeting.local_rank, num_gpus=num_gpus)
+    backend = choose_backend(meeting.backend, cuda=torch.cuda.is_available() and meeting.device != "cpu")
+    device = choose_device(
+        backend,
+        rank=meeting.rank,
+        local_rank=meeting.local_rank,
+        num_gpus=torch.cuda.device_count(),
+        device=meeting.device,
+    )
     on_gpu = device.type == "cuda"
     if on_gpu:
         torch.cuda.set_device(device)
@@ -139,7 +140,7 @@ def joined(meeting: Rendezvous, store: Store | None = None) -> Iterator[World]:
         world_size=meeting.world_size,
         timeout=timedelta(seconds=meeting.timeout_s),
         # With the device known, nccl connects now: a wrong interface shows here and not in the first step.
-        device_id=device if on_gpu else None,
+        device_id=device if on_gpu and "nccl" in backend else None,
     )
     yield World(rank=dist.get_rank(), world_size=dist.get_world_size(), backend=backend, device=device)
     dist.destroy_process_group()

@@ -49,9 +49,8 @@ class ActionModule(ActionBase):
             return {**result, "changed": False, "problem": problem, "variables": names}
         except (AnsibleError, DdpPlayError) as error:
             text = getattr(error, "message", None) or str(error)
-            problem = actions.problem_from_text(host, text, self._address(host))
-            if not isinstance(error, DdpPlayError) and problem["kind"] == "unreachable":
-                problem = {"host": host, "kind": "other", "message": text, "hint": ""}
+            hint = getattr(error, "hint", "")
+            problem = actions.problem_from_text(host, text, self._address(host), reached=True, hint=hint)
             return {**result, "changed": False, "problem": problem, "variables": names}
         return {**result, "changed": False, "facts": facts, "route": self._route(host, python), "variables": names}
 
@@ -94,9 +93,7 @@ class ActionModule(ActionBase):
         if connection.transport != "ssh":
             raise AnsibleError(f"connection {connection.transport} cannot carry a run; use ssh or local")
         connection.host = connection.get_option("host") or self._play_context.remote_addr
-        command = connection._build_command(
-            connection.get_option("ssh_executable"), "ssh", connection.host
-        )
+        command = connection._build_command(connection.get_option("ssh_executable"), "ssh", connection.host)
         words = [word.decode() if isinstance(word, bytes) else word for word in command]
         if words[0] == "sshpass":  # the shared master is authenticated already
             for fd in connection.sshpass_pipe or ():

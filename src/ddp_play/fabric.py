@@ -61,7 +61,9 @@ def choose_fabric(hosts: tuple[HostFacts, ...], *, fabric: str = "auto", network
     common = set.intersection(*(set(rows) for rows in candidates.values()))
     if not common:
         raise HostNotReady(_no_common(hosts, candidates), hint="set ddp_job_network or ddp_interface per host")
-    best = max(common, key=lambda subnet: _rank([candidates[host.name][subnet][0] for host in hosts]))
+    # in a fixed order, IPv4 first: among equals the same one is taken in every process
+    in_order = sorted(common, key=lambda subnet: (":" in subnet, subnet))
+    best = max(in_order, key=lambda subnet: _rank([candidates[host.name][subnet][0] for host in hosts]))
     chosen = {host.name: candidates[host.name][best] for host in hosts}
     kind = "ib" if all(link.link == "infiniband" for link, _ in chosen.values()) else "ethernet"
     return FabricChoice(

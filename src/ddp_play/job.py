@@ -68,13 +68,12 @@ def _host_range(value: Any) -> Any:
     """`all`, 4, "2..4" -> (minimum, maximum); 0 as a minimum means all of them, as a maximum no limit."""
     if value in ("all", None, ""):
         return (0, 0)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return (value, value)
     match = re.fullmatch(r"\s*(\d+)\s*(?:\.\.\s*(\d*))?\s*", str(value))
-    if not match:
+    low = int(match[1]) if match else 0
+    high = low if match is None or ".." not in str(value) else int(match[2] or 0)
+    if low < 1 or 0 < high < low:
         raise ValueError(f"{value!r} is not a number of hosts; write all, 4, 2..4 or 2..")
-    low = int(match[1])
-    return (low, low if ".." not in str(value) else int(match[2] or 0))
+    return (low, high)
 
 
 def _ranks_per_host(value: Any) -> Any:
@@ -183,7 +182,16 @@ class Job(BaseModel):
         for name in self.env:
             if not ENV_NAME.fullmatch(name):
                 raise ValueError(f"ddp_job_env has {name!r}, which is no name of an environment variable")
+        self._check_nul()
         return self
+
+    def _check_nul(self) -> None:
+        """The kernel ends texts at a NUL byte: such a value could not arrive."""
+        if any("\0" in word for word in self.command):
+            raise ValueError("ddp_job_command holds a NUL byte, which no argument can hold")
+        for name, value in self.env.items():
+            if "\0" in (value or ""):
+                raise ValueError(f"ddp_job_env: {name} holds a NUL byte, which no variable can hold")
 
     @property
     def chosen_runtime(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
@@ -30,9 +31,10 @@ class Journal:
 
 
 def read_events(path: Path) -> Iterator[dict[str, Any]]:
-    """All complete events; a torn last line is left for later."""
+    """All complete events; a torn last line is left for later, one that a crash tore is skipped."""
     if path.exists():
         with path.open("rb") as handle:
             for line in handle:
                 if line.endswith(b"\n"):
-                    yield json.loads(line)
+                    with contextlib.suppress(ValueError):
+                        yield json.loads(line)

@@ -39,7 +39,8 @@ def write_text(path: Path, text: str, *, mode: int = 0o600) -> None:
     fd, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     temporary = Path(name)
     try:
-        with os.fdopen(fd, "w", encoding="utf-8") as handle:
+        # a caller's environment may hold any bytes: Python hands them over as surrogates
+        with os.fdopen(fd, "w", encoding="utf-8", errors="surrogateescape") as handle:
             handle.write(text)
         temporary.chmod(mode)
         temporary.replace(path)
@@ -55,7 +56,7 @@ def write_json(path: Path, value: Any) -> None:
 def read_json(path: Path) -> dict[str, Any]:
     """The document, or an empty one where there is none."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
     except (OSError, ValueError):
         return {}
     return value if isinstance(value, dict) else {}

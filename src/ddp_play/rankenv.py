@@ -43,7 +43,9 @@ def rank_env(setting: Setting, place: Place) -> tuple[EnvVar, ...]:
         EnvVar("GROUP_RANK", str(place.node), "plan: number of the host"),
         EnvVar("MASTER_ADDR", setting.head_addr, "plan: the head's address on the fabric"),
         EnvVar("MASTER_PORT", HEAD_PORT, "launch: port leased on the head", late=True),
-        EnvVar("OMP_NUM_THREADS", str(threads), "plan: CPUs of the host / its ranks"),
+        EnvVar(
+            "OMP_NUM_THREADS", str(threads), "job: ddp_job_cpus" if job.cpus else "plan: CPUs of the host / its ranks"
+        ),
         EnvVar("PYTHONUNBUFFERED", "1", "default: lines appear when printed"),
         EnvVar("PYTHONFAULTHANDLER", "1", "default: a stuck rank can be asked for its stack"),
         EnvVar("DDP_PLAY_RUN_ID", RUN_ID, "launch", late=True),
@@ -77,8 +79,12 @@ def _fabric_env(setting: Setting, host: HostFacts) -> list[EnvVar]:
     if "nccl" in setting.backend:
         found.append(EnvVar("NCCL_SOCKET_IFNAME", f"={endpoint.interface}", source + ", exact match"))
         if fabric == "ib":
-            ports = [f"{port.device}:{port.port}" for port in host.rdma if port.active]
-            found.append(EnvVar("NCCL_IB_HCA", "=" + ",".join(ports), "fabric: active RDMA ports"))
+            # not the RoCE ports of a storage network beside it: link_layer tells them apart
+            ports = [
+                f"{port.device}:{port.port}" for port in host.rdma if port.active and port.link_layer != "Ethernet"
+            ]
+            if ports:
+                found.append(EnvVar("NCCL_IB_HCA", "=" + ",".join(ports), "fabric: active InfiniBand ports"))
     return found
 
 

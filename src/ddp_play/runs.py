@@ -65,7 +65,9 @@ def all_runs() -> list[Run]:
 def find(run_id: str) -> Run:
     """The run with this id or with this beginning of an id; `-` is the newest. UsageError when there is none."""
     runs = all_runs()
-    if run_id == "-" and runs:
+    if run_id == "-":
+        if not runs:
+            raise UsageError(f"there are no runs yet under {home() / 'runs'}", hint="ddp-play run starts the demo")
         return runs[0]
     check_run_id(run_id)
     exact = [run for run in runs if run.paths.run_id == run_id]

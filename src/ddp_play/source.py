@@ -38,7 +38,7 @@ def take_snapshot(job: Job) -> Snapshot:
     root = Path(job.source)
     if not root.is_dir():
         raise UsageError(f"ddp_job_source: {root} is not a directory", hint="give the directory that holds the script")
-    files = sorted(_files(root, job))
+    files = sorted(set(_files(root, job)))
     if not files:
         raise UsageError(
             f"ddp_job_source: nothing to take from {root}", hint="check ddp_job_source_include and _exclude"
@@ -47,17 +47,29 @@ def take_snapshot(job: Job) -> Snapshot:
     digest, manifest, buffer = hashlib.sha256(), {}, io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for path in files:
-            relative = str(path.relative_to(root))
-            info = tar.gettarinfo(str(path), arcname=relative)
-            info.uid = info.gid = 0
-            info.uname = info.gname = ""
-            content = path.read_bytes() if info.isreg() else b""
-            info.size = len(content)
+            info, content = _entry(tar, path, root)
             tar.addfile(info, io.BytesIO(content))
-            digest.update(f"{relative}\0{info.mode:o}\0{len(content)}\0{info.linkname}\0".encode())
+            digest.update(os.fsencode(f"{info.name}\0{info.mode:o}\0{len(content)}\0{info.linkname}\0"))
             digest.update(content)
-            manifest[relative] = (len(content), float(info.mtime))
+            manifest[info.name] = (len(content), float(info.mtime))
     return Snapshot(buffer.getvalue(), digest.hexdigest(), manifest)
+
+
+def _entry(tar: tarfile.TarFile, path: Path, root: Path) -> tuple[tarfile.TarInfo, bytes]:
+    """Header and content: symbolic links stay links, a second hard link is a file of its own."""
+    try:
+        info = tar.gettarinfo(str(path), arcname=str(path.relative_to(root)))
+        content = b"" if info.issym() else path.read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"ddp_job_source: cannot read {path}: {error.strerror}", hint="or name it in ddp_job_source_exclude"
+        ) from None
+    if not info.issym():
+        info.type, info.linkname = tarfile.REGTYPE, ""
+    info.uid = info.gid = 0
+    info.uname = info.gname = ""
+    info.size = len(content)
+    return info, content
 
 
 def _files(root: Path, job: Job) -> Iterator[Path]:
@@ -69,7 +81,8 @@ def _files(root: Path, job: Job) -> Iterator[Path]:
             yield start
         for where, directories, names in os.walk(start):
             directories[:] = [d for d in directories if not _excluded(Path(where, d), root, job.source_exclude)]
-            for name in names:
+            links = [d for d in directories if Path(where, d).is_symlink()]  # not followed, but kept as links
+            for name in (*names, *links):
                 path = Path(where, name)
                 if not _excluded(path, root, job.source_exclude) and (path.is_file() or path.is_symlink()):
                     yield path

@@ -33,8 +33,9 @@ class LineTail:
 
     def finish(self) -> list[str]:
         """Whatever is left, at the end."""
+        complete = self.lines()
         rest, self._rest = self._rest, b""
-        return [*self.lines(), *([shown(rest)] if rest else [])]
+        return [*complete, *([shown(rest)] if rest else [])]
 
     def _read(self) -> bytes:
         try:
@@ -49,8 +50,8 @@ class LineTail:
 
 def shown(line: bytes) -> str:
     """A line of a log for the screen: valid text, the last of overprinted parts, no control characters."""
-    text = line[:LINE_BYTES].decode("utf-8", "replace").rstrip("\r")
-    text = text.rpartition("\r")[2]
+    line = line.rstrip(b"\r").rpartition(b"\r")[2]
+    text = line[:LINE_BYTES].decode("utf-8", "replace")
     cut = f" ... ({len(line)} bytes)" if len(line) > LINE_BYTES else ""
     return "".join(char if char.isprintable() or char == "\t" else "\N{REPLACEMENT CHARACTER}" for char in text) + cut
 

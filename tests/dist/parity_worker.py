@@ -25,6 +25,7 @@ CASES = {
     "float64-accumulate": TrainOptions(dtype="float64", max_steps=10, accumulate=3, checkpoint_dir=None),
     "float64-at-once": TrainOptions(dtype="float64", max_steps=10, checkpoint_dir=None),
     "float32": TrainOptions(max_steps=40, checkpoint_dir=None),
+    "float32-manual": TrainOptions(max_steps=40, sync="manual", checkpoint_dir=None),
 }
 NAIVE = TrainOptions(dtype="float64", batch_size=50, max_steps=40, checkpoint_dir=None)
 

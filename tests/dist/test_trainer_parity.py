@@ -40,6 +40,12 @@ def test_accumulation_changes_nothing(parameters: Load, world_size: int) -> None
     assert np.abs(at_once - accumulated).max() <= 1e-12
 
 
+@pytest.mark.parametrize("world_size", [1, 2, 4])
+def test_averaging_written_out_equals_ddp(parameters: Load, world_size: int) -> None:
+    ddp, manual = parameters(world_size, "float32"), parameters(world_size, "float32-manual")
+    assert np.abs(ddp - manual).max() <= 1e-5
+
+
 def test_averaging_means_of_unequal_shares_would_be_wrong(parameters: Load) -> None:
     error = np.abs(parameters(4, "float64-naive") - parameters(1, "float64-uneven")).max()
     assert error > 1e-4

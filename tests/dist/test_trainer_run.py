@@ -46,7 +46,9 @@ def test_two_ranks_learn_to_read_digits(tmp_path: Path) -> None:
     assert results[0]["parameters_sha256"] == results[1]["parameters_sha256"]
     for rank in (0, 1):
         lines = read_metrics(tmp_path / f"metrics-{rank}.jsonl")
-        assert [line["step"] for line in lines if "accuracy" not in line] == list(range(1, 277))
+        steps = [line["step"] for line in lines if not {"accuracy", "host"} & line.keys()]
+        assert steps == list(range(1, 277))
+        assert sum("host" in line for line in lines) == (12 if rank == 0 else 0)  # both ranks share this host
         assert {"time", "rank", "step", "epoch", "loss", "samples_per_s"} <= lines[0].keys()
         assert lines[-1]["accuracy"] == results[0]["accuracy"]
     kept = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())

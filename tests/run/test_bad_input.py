@@ -9,7 +9,8 @@ import pytest
 from tests.run.conftest import LOCAL, Play
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    import socket
+from pathlib import Path
 
 pytestmark = [pytest.mark.dist, pytest.mark.runner]
 
@@ -46,7 +47,7 @@ def test_bad_variables(play: Play, variables: dict[str, Any], code: int, words: 
 
 def test_bad_command_lines(play: Play) -> None:
     job = play.job(GOOD)
-    for words, said in (
+    cases: tuple[tuple[list[str | Path], str], ...] = (
         (["run", "nope.yml", "-i", LOCAL], "no playbook nope.yml"),
         (["run", job, "-i", "nowhere"], "no inventory nowhere"),
         (["run", job], "which hosts?"),
@@ -58,7 +59,8 @@ def test_bad_command_lines(play: Play) -> None:
         (["stop", "no-such-run"], "no run no-such-run"),
         (["exec", "no-such-run", "--", "true"], "no run no-such-run"),
         (["results", "no-such-run"], "no run no-such-run"),
-    ):
+    )
+    for words, said in cases:
         done = play(*words)
         assert done.code == 64, (words, done.err)
         assert said in done.err
@@ -96,8 +98,6 @@ def test_a_source_tree_over_the_cap(play: Play) -> None:
 
 
 def test_ports_all_taken(play: Play) -> None:
-    import socket
-
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

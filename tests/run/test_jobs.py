@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from pathlib import Path
 
 import pytest
 
@@ -69,7 +70,7 @@ def test_values_arrive_byte_for_byte(play: Play) -> None:
     play.environment["FROM_CALLER"] = "{{ not a template }} \n%"
     play.write(
         "code/own.py",
-        "import json, os\njson.dump({k: os.environ[k] for k in os.environ}, open(f'seen-{os.environ[\"RANK\"]}', 'w'))\n",
+        "import json, os\njson.dump(dict(os.environ), open('seen-' + os.environ['RANK'], 'w'))\n",
     )
     job = play.job({"source": "code", "command": "python own.py", "env": {**values, "FROM_CALLER": None, "RAW": "@"}})
     text = job.read_text().replace('"RAW": "@"', '"RAW": RAW_UNSAFE').replace("RAW_UNSAFE", '!unsafe "{{ raw }}"')
@@ -128,7 +129,11 @@ def test_tasks_around_the_job_run_the_same_in_both_and_plan_runs_none(play: Play
     assert not before.exists()
     assert not after.exists()
     assert play.runs() == []
-    for program, words in (("ddp-play", ["run", job, "-i", LOCAL]), ("ansible-playbook", [job, "-i", LOCAL])):
+    both: tuple[tuple[str, list[str | Path]], ...] = (
+        ("ddp-play", ["run", job, "-i", LOCAL]),
+        ("ansible-playbook", [job, "-i", LOCAL]),
+    )
+    for program, words in both:
         done = play(*words, program=program)
         assert done.code == 0, done.err
         assert before.exists(), program
@@ -194,10 +199,8 @@ def test_secrets_are_files_and_nowhere_else(play: Play) -> None:
 
 def play_processes() -> str:
     """Every command line and environment on this machine."""
-    import pathlib
-
     texts = []
-    for entry in pathlib.Path("/proc").glob("[0-9]*"):
+    for entry in Path("/proc").glob("[0-9]*"):
         try:
             texts.append((entry / "cmdline").read_text() + (entry / "environ").read_text())
         except (OSError, UnicodeDecodeError):

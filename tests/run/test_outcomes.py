@@ -150,7 +150,8 @@ def controller_processes(play: Play) -> list[int]:
 def test_a_killed_controller_loses_nothing(play: Play) -> None:
     play.write(
         "own.py",
-        "import os, time\nfor i in range(60):\n    print(os.environ['RANK'], 'line', i, flush=True)\n    time.sleep(0.2)\n",
+        "import os, time\nfor i in range(60):\n"
+        "    print(os.environ['RANK'], 'line', i, flush=True)\n    time.sleep(0.2)\n",
     )
     job = play.job({"source": ".", "command": ["python", "own.py"]})
     play("run", job, "-i", LOCAL, "-d", "--name", "orphan")

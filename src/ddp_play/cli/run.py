@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -77,7 +78,12 @@ def run(
             _say_detached(paths, as_json=as_json)
             return
         console.note(f"run {paths.run_id}: {request.playbook}")
+        signal.signal(signal.SIGTERM, _as_ctrl_c)  # a CI system that cancels the job means the run, not the view
         raise typer.Exit(watch(paths, ranks=ranks, as_json=as_json))
+
+
+def _as_ctrl_c(_signum: int, _frame: object) -> None:
+    raise KeyboardInterrupt
 
 
 def _say_detached(paths: RunPaths, *, as_json: bool) -> None:

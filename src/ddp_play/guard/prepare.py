@@ -43,7 +43,7 @@ def prepare(place: HostRun, spec: Dict[str, Any], secrets: Dict[str, str], regis
     except Refused:
         leftovers.clean(place)
         raise
-    except OSError as error:
+    except (OSError, tarfile.TarError) as error:
         leftovers.clean(place)
         raise Refused("cannot prepare: %s" % error) from error
 
@@ -57,7 +57,7 @@ def _lay_out(place: HostRun, spec: Dict[str, Any]) -> None:
         number = int(rank["rank"])
         place.rank_dir(number).mkdir(exist_ok=True)
         place.log(number).touch()
-        atomic_write(place.env / ("rank-%d.env" % number), rank.pop("env_file", "").encode())
+        atomic_write(place.env / ("rank-%d.env" % number), rank.pop("env_file", "").encode("utf-8", "surrogateescape"))
         _give(place.rank_dir(number), user)
         _give(place.log(number), user)
     for row in spec.get("make_dirs", []):
@@ -102,7 +102,7 @@ def _unpack_source(place: HostRun, spec: Dict[str, Any]) -> None:
     if archive.exists():
         with tarfile.open(str(archive)) as tar:
             if hasattr(tarfile, "data_filter"):
-                tar.extractall(str(target), filter="data")
+                tar.extractall(str(target), filter="tar")  # the archive is our own: its links may lead out of it
             else:  # Python 3.9 of EL9 before the back-port; the archive is our own
                 tar.extractall(str(target))
         archive.unlink()

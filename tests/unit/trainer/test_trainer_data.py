@@ -25,12 +25,8 @@ def mnist(tmp_path: Path) -> Path:
     """A tiny set in the format of MNIST: 6 training and 3 test images."""
     for part, count in (("train", 6), ("t10k", 3)):
         pixels = np.arange(count * 784, dtype=np.uint32) % 251
-        (tmp_path / f"{part}-images-idx3-ubyte").write_bytes(
-            idx((count, 28, 28), pixels.astype(np.uint8).tobytes())
-        )
-        (tmp_path / f"{part}-labels-idx1-ubyte.gz").write_bytes(
-            gzip.compress(idx((count,), bytes(range(count))))
-        )
+        (tmp_path / f"{part}-images-idx3-ubyte").write_bytes(idx((count, 28, 28), pixels.astype(np.uint8).tobytes()))
+        (tmp_path / f"{part}-labels-idx1-ubyte.gz").write_bytes(gzip.compress(idx((count,), bytes(range(count)))))
     return tmp_path
 
 

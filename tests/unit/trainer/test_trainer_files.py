@@ -46,9 +46,7 @@ def test_same_step_again_replaces(tmp_path: Path) -> None:
         ("manifest.json", b"[]", "no readable manifest"),
     ],
 )
-def test_an_incomplete_checkpoint_is_passed_over(
-    tmp_path: Path, name: str, content: bytes | None, reason: str
-) -> None:
+def test_an_incomplete_checkpoint_is_passed_over(tmp_path: Path, name: str, content: bytes | None, reason: str) -> None:
     good, bad = save(tmp_path, 5), save(tmp_path, 10)
     if content is None:
         (bad / name).unlink()
@@ -99,9 +97,7 @@ def test_what_a_step_draws_depends_on_seed_step_and_rank() -> None:
         return float(torch.rand(()))
 
     assert draw(1, 2, 3) == draw(1, 2, 3)
-    assert (
-        len({draw(1, 2, 3), draw(2, 2, 3), draw(1, 3, 3), draw(1, 2, 4), draw(12, 3, 0), draw(1, 23, 0)}) == 6
-    )
+    assert len({draw(1, 2, 3), draw(2, 2, 3), draw(1, 3, 3), draw(1, 2, 4), draw(12, 3, 0), draw(1, 23, 0)}) == 6
 
 
 def test_metric_lines_of_several_writers_do_not_mix(tmp_path: Path) -> None:
@@ -118,9 +114,7 @@ def test_metric_lines_of_several_writers_do_not_mix(tmp_path: Path) -> None:
     for writer in writers:
         writer.join()
     lines = [json.loads(line) for line in path.read_text().splitlines()]
-    assert sorted((line["rank"], line["step"]) for line in lines) == [
-        (r, s) for r in range(4) for s in range(200)
-    ]
+    assert sorted((line["rank"], line["step"]) for line in lines) == [(r, s) for r in range(4) for s in range(200)]
 
 
 def test_metrics_without_a_path_do_nothing(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def test_rendezvous(arguments: tuple[str, ...], env: dict[str, str], expected: t
         (("--world-size", "2"), {}, "--rank (or RANK) is missing"),
         (("--rank", "2", "--world-size", "2"), {}, "rank 2 does not exist in a world of 2: ranks are 0 to 1"),
         (("--rank", "-1", "--world-size", "2"), {}, "rank -1 does not exist"),
-        (("--init-method", "http://h"), {}, "'http://h' is none of env://, tcp://, file://"),
+        (("--init-method", "http://h"), {}, "'http://h' is none of env://, tcp://, file://, store"),
         (("--timeout", "0"), {}, "--timeout must be above 0"),
         ((), {**TWO, "MASTER_PORT": ""}, "needs MASTER_PORT in the environment"),
     ],
@@ -63,6 +63,11 @@ def test_backend_and_device_follow_the_hardware() -> None:
     assert choose_device("gloo", rank=3, local_rank=1, num_gpus=2) == torch.device("cpu")
     assert choose_device("nccl", rank=3, local_rank=1, num_gpus=2) == torch.device("cuda", 1)
     assert choose_device("cpu:gloo,cuda:nccl", rank=3, local_rank=None, num_gpus=2) == torch.device("cuda", 1)
+    assert choose_device("gloo", rank=1, local_rank=1, num_gpus=2, device="cuda") == torch.device("cuda", 1)
+    with pytest.raises(TrainerError, match="cannot work on --device cpu"):
+        choose_device("nccl", rank=0, local_rank=0, num_gpus=1, device="cpu")
+    with pytest.raises(TrainerError, match="local rank 0 has no GPU of its own: this host shows 0"):
+        choose_device("gloo", rank=0, local_rank=None, num_gpus=0, device="cuda")
     with pytest.raises(TrainerError, match="local rank 2 has no GPU of its own: this host shows 2"):
         choose_device("nccl", rank=2, local_rank=2, num_gpus=2)
 
@@ -91,6 +96,8 @@ def test_options_from_arguments() -> None:
         (("--lr", "0"), "--lr must be above 0"),
         (("--dropout", "1"), "--dropout must be at least 0 and below 1"),
         (("--bf16", "--dtype", "float64"), "--bf16 needs --dtype float32"),
+        (("--sync", "manual", "--uneven"), "--comm-hook and --uneven need --sync ddp"),
+        (("--uneven", "--max-steps", "3"), "--uneven takes no --max-steps"),
         (("--checkpoint-dir", "none", "--resume", "x"), "--resume PATH needs a --checkpoint-dir"),
         (("--data", "mnist"), "--data mnist needs --data-dir"),
     ],

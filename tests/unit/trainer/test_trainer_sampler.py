@@ -9,9 +9,7 @@ from torch.utils.data import DistributedSampler, TensorDataset
 from trainer.sampler import GlobalBatchSampler
 
 
-def sampler(
-    rank: int, world_size: int, *, size: int = 100, batch_size: int = 16, seed: int = 3
-) -> GlobalBatchSampler:
+def sampler(rank: int, world_size: int, *, size: int = 100, batch_size: int = 16, seed: int = 3) -> GlobalBatchSampler:
     return GlobalBatchSampler(
         TensorDataset(torch.zeros(size)), rank=rank, world_size=world_size, batch_size=batch_size, seed=seed
     )
@@ -40,9 +38,7 @@ def test_shares_differ_by_at_most_one_sample(world_size: int) -> None:
 
 
 def test_equals_distributed_sampler_where_everything_divides() -> None:
-    plain: DistributedSampler[int] = DistributedSampler(
-        TensorDataset(torch.zeros(96)), num_replicas=4, rank=2, seed=3
-    )
+    plain: DistributedSampler[int] = DistributedSampler(TensorDataset(torch.zeros(96)), num_replicas=4, rank=2, seed=3)
     plain.set_epoch(5)
     ours = sampler(2, 4, size=96, batch_size=16)
     ours.set_epoch(5)

@@ -1,0 +1,226 @@
+#!/usr/bin/python
+"""Write, create or remove several files of one role in one execution."""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import stat
+import tempfile
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: files
+short_description: Bring several files to a state in one execution
+description:
+  - Does for a list of files what M(ansible.builtin.copy) with C(content) does for one, because a loop costs
+    one execution per item and host. All files are validated before the first one is written.
+  - Parent directories that are missing are created with mode 0755.
+options:
+  files:
+    description: The files, in the order they are handled.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      path:
+        description: Absolute path.
+        type: path
+        required: true
+      content:
+        description: The whole text of the file. Only with I(state=present).
+        type: str
+        default: ""
+      state:
+        description:
+          - C(present) is a file with this text, C(directory) a directory, C(absent) nothing there.
+          - A directory that is not empty stays.
+        type: str
+        choices: [present, directory, absent]
+        default: present
+      mode:
+        description: Octal mode as a string; 0644 for files and 0755 for directories unless given.
+        type: str
+      owner:
+        description: Name of the owner.
+        type: str
+        default: root
+      group:
+        description: Name of the group.
+        type: str
+        default: root
+      validate:
+        description: Command that reads the new text from C(%s) and answers 0 where it is good.
+        type: list
+        elements: str
+        default: []
+author:
+  - the ddp-play authors
+"""
+
+EXAMPLES = r"""
+- name: Configure | Write the engine's configuration
+  ddp.play.files:
+    files:
+      - path: /etc/docker/daemon.json
+        content: "{{ __docker_engine_daemon_json }}"
+        validate: [dockerd, --validate, --config-file=%s]
+      - path: /etc/apt/sources.list.d/docker.list
+        state: absent
+  register: __docker_engine_files
+  notify: Restart Docker
+"""
+
+RETURN = r"""
+changed_paths:
+  description: The paths that were, or in check mode would be, changed.
+  returned: always
+  type: list
+  elements: str
+"""
+
+
+DEFAULT_MODES = {"present": "0644", "directory": "0755", "absent": "0"}
+
+
+def read_text(path):
+    """The text of a regular file; None where there is none."""
+    if not Path(path).is_file() or Path(path).is_symlink():
+        return None
+    return Path(path).read_bytes().decode("utf-8", "replace")
+
+
+def validate(module, want):
+    if not want["validate"] or (module.check_mode and not module.get_bin_path(want["validate"][0])):
+        return
+    handle, temporary = tempfile.mkstemp(prefix="ddp-play-validate-")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(want["content"])
+        rc, out, err = module.run_command([word.replace("%s", temporary) for word in want["validate"]])
+    finally:
+        Path(temporary).unlink()
+    if rc != 0:
+        module.fail_json(
+            msg="%s: the new text is refused by '%s' (exit code %d): %s"
+            % (want["path"], " ".join(want["validate"]), rc, (err or out).strip()),
+            changed_paths=[],
+        )
+
+
+def owner_ids(module, want):
+    try:
+        return pwd.getpwnam(want["owner"]).pw_uid, grp.getgrnam(want["group"]).gr_gid
+    except KeyError as error:
+        module.fail_json(msg="%s: %s" % (want["path"], error), changed_paths=[])
+
+
+def attributes_differ(path, want, ids):
+    info = Path(path).stat()
+    mode = int(want["mode"] or DEFAULT_MODES[want["state"]], 8)
+    return stat.S_IMODE(info.st_mode) != mode or (info.st_uid, info.st_gid) != ids
+
+
+def set_attributes(path, want, ids):
+    os.chown(path, *ids)
+    Path(path).chmod(int(want["mode"] or DEFAULT_MODES[want["state"]], 8))
+
+
+def ensure_absent(want, check_mode):
+    path = Path(want["path"])
+    if not os.path.lexists(str(path)):
+        return False
+    is_directory = path.is_dir() and not path.is_symlink()
+    if is_directory and any(path.iterdir()):
+        return False
+    if not check_mode:
+        remove = path.rmdir if is_directory else path.unlink
+        remove()
+    return True
+
+
+def ensure_directory(want, ids, check_mode):
+    path = want["path"]
+    if Path(path).is_dir() and not attributes_differ(path, want, ids):
+        return False
+    if not check_mode:
+        Path(path).mkdir(mode=0o755, parents=True, exist_ok=True)
+        set_attributes(path, want, ids)
+    return True
+
+
+def ensure_text(module, want, ids):
+    path = want["path"]
+    if read_text(path) == want["content"] and not attributes_differ(path, want, ids):
+        return False
+    if module.check_mode:
+        return True
+    folder = Path(path).parent
+    folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    if Path(path).is_dir() and not Path(path).is_symlink():
+        module.fail_json(msg="%s: a directory stands where a file has to be" % path, changed_paths=[])
+    handle, temporary = tempfile.mkstemp(prefix=".ddp-play-", dir=str(folder))
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(want["content"])
+            stream.flush()
+            os.fsync(stream.fileno())
+        module.atomic_move(temporary, path)
+    finally:
+        if Path(temporary).exists():
+            Path(temporary).unlink()
+    set_attributes(path, want, ids)
+    return True
+
+
+def ensure(module, want):
+    """Bring one file to its state; the difference where it changed, else None."""
+    before = read_text(want["path"])
+    ids = None if want["state"] == "absent" else owner_ids(module, want)
+    if want["state"] == "absent":
+        changed, after = ensure_absent(want, module.check_mode), ""
+    elif want["state"] == "directory":
+        changed, after = ensure_directory(want, ids, module.check_mode), ""
+    else:
+        changed, after = ensure_text(module, want, ids), want["content"]
+    if not changed:
+        return None
+    return {
+        "before_header": want["path"],
+        "after_header": want["path"],
+        "before": before or "",
+        "after": after,
+    }
+
+
+def main():
+    options = {
+        "path": {"type": "path", "required": True},
+        "content": {"type": "str", "default": ""},
+        "state": {"type": "str", "choices": ["present", "directory", "absent"], "default": "present"},
+        "mode": {"type": "str"},
+        "owner": {"type": "str", "default": "root"},
+        "group": {"type": "str", "default": "root"},
+        "validate": {"type": "list", "elements": "str", "default": []},
+    }
+    module = AnsibleModule(
+        argument_spec={"files": {"type": "list", "elements": "dict", "required": True, "options": options}},
+        supports_check_mode=True,
+    )
+    wanted = module.params["files"]
+    for want in wanted:
+        if want["state"] == "present" and read_text(want["path"]) != want["content"]:
+            validate(module, want)
+    differences = [found for found in (ensure(module, want) for want in wanted) if found]
+    module.exit_json(
+        changed=bool(differences),
+        changed_paths=[found["after_header"] for found in differences],
+        diff=differences,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,200 @@
+#!/usr/bin/python
+"""Read what a role needs to know about a host in one execution: files, units, packages, commands."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: host_state
+short_description: Read files, units, packages and read-only commands in one execution
+description:
+  - An unchanged module task over eight hosts costs seconds, so a role asks all its questions at once.
+  - Changes nothing. The commands given to it have to be reads.
+options:
+  files:
+    description: Paths to look at.
+    type: list
+    elements: path
+    default: []
+  content:
+    description: Paths whose text is returned too (64 KiB at most each).
+    type: list
+    elements: path
+    default: []
+  units:
+    description: systemd units, as C(systemctl show) names them.
+    type: list
+    elements: str
+    default: []
+  packages:
+    description: Package names to look up with dpkg or rpm.
+    type: list
+    elements: str
+    default: []
+  commands:
+    description: A name for each command (a list of arguments). A program that is missing answers 127.
+    type: dict
+    default: {}
+  timeout_s:
+    description: Seconds one command may take; one that takes longer answers 124.
+    type: int
+    default: 30
+author:
+  - the ddp-play authors
+"""
+
+EXAMPLES = r"""
+- name: Preflight | Read the state of the engine
+  ddp.play.host_state:
+    files: [/etc/docker/daemon.json]
+    units: [docker.service]
+    packages: [docker-ce, docker-ce-cli]
+    commands:
+      ranks: [docker, ps, --quiet, --filter, label=ddp-play.run]
+  register: __docker_engine_state
+"""
+
+RETURN = r"""
+files:
+  description:
+    - By path - C(type) (file, directory, link, other, absent), C(mode), C(uid), C(gid), C(size), C(mtime),
+      C(content).
+  returned: always
+  type: dict
+units:
+  description: By unit - C(load), C(active), C(sub), C(enabled), C(need_reload), C(result).
+  returned: always
+  type: dict
+packages:
+  description: By name - the installed version, empty where it is not installed.
+  returned: always
+  type: dict
+commands:
+  description: By name - C(rc), C(stdout), C(stderr).
+  returned: always
+  type: dict
+"""
+
+
+MAX_CONTENT_BYTES = 65536
+UNIT_PROPERTIES = {
+    "LoadState": "load",
+    "ActiveState": "active",
+    "SubState": "sub",
+    "UnitFileState": "enabled",
+    "NeedDaemonReload": "need_reload",
+    "Result": "result",
+}
+
+
+def file_type(mode):
+    for name, test in (("link", stat.S_ISLNK), ("directory", stat.S_ISDIR), ("file", stat.S_ISREG)):
+        if test(mode):
+            return name
+    return "other"
+
+
+def read_file(path, with_content):
+    try:
+        info = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return {"type": "absent", "content": ""}
+    found = {
+        "type": file_type(info.st_mode),
+        "mode": "%04o" % stat.S_IMODE(info.st_mode),
+        "uid": info.st_uid,
+        "gid": info.st_gid,
+        "size": info.st_size,
+        "mtime": info.st_mtime,
+        "content": "",
+    }
+    if with_content and Path(path).is_file():
+        with Path(path).open("rb") as stream:
+            found["content"] = stream.read(MAX_CONTENT_BYTES).decode("utf-8", "replace")
+    return found
+
+
+def run(argv, timeout_s):
+    env = dict(os.environ, LC_ALL="C", LANGUAGE="C")
+    env["PATH"] = env.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
+    try:
+        done = subprocess.run(
+            [str(word) for word in argv],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            timeout=timeout_s,
+            env=env,
+            check=False,
+        )
+    except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
+        return {"rc": 127, "stdout": "", "stderr": str(error)}
+    except subprocess.TimeoutExpired:
+        return {"rc": 124, "stdout": "", "stderr": "no answer within %d s" % timeout_s}
+    return {
+        "rc": done.returncode,
+        "stdout": done.stdout.decode("utf-8", "replace").strip(),
+        "stderr": done.stderr.decode("utf-8", "replace").strip(),
+    }
+
+
+def read_units(units, timeout_s):
+    """One `systemctl show` for all; answers come in the order asked, an empty line between."""
+    found = {unit: dict.fromkeys(UNIT_PROPERTIES.values(), "") for unit in units}
+    if not units:
+        return found
+    answer = run(["systemctl", "show", "--property=" + ",".join(UNIT_PROPERTIES), "--", *units], timeout_s)
+    for index, block in enumerate(answer["stdout"].split("\n\n")[: len(units)]):
+        for line in block.splitlines():
+            name, _equals, value = line.partition("=")
+            if name in UNIT_PROPERTIES:
+                found[units[index]][UNIT_PROPERTIES[name]] = value
+    return found
+
+
+def read_packages(names, timeout_s):
+    found = dict.fromkeys(names, "")
+    if not names:
+        return found
+    if Path("/usr/bin/dpkg-query").exists():
+        argv = ["dpkg-query", "--show", "--showformat=${db:Status-Status} ${Package} ${Version}\n"]
+    else:
+        argv = ["rpm", "--query", "--queryformat", "installed %{NAME} %{VERSION}-%{RELEASE}\n"]
+    for line in run(argv + names, timeout_s)["stdout"].splitlines():
+        words = line.split()
+        if len(words) == 3 and words[0] == "installed" and words[1] in found:
+            found[words[1]] = words[2]
+    return found
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "files": {"type": "list", "elements": "path", "default": []},
+            "content": {"type": "list", "elements": "path", "default": []},
+            "units": {"type": "list", "elements": "str", "default": []},
+            "packages": {"type": "list", "elements": "str", "default": []},
+            "commands": {"type": "dict", "default": {}},
+            "timeout_s": {"type": "int", "default": 30},
+        },
+        supports_check_mode=True,
+    )
+    want = module.params
+    paths = list(dict.fromkeys(want["files"] + want["content"]))
+    module.exit_json(
+        changed=False,
+        files={path: read_file(path, path in want["content"]) for path in paths},
+        units=read_units(want["units"], want["timeout_s"]),
+        packages=read_packages(want["packages"], want["timeout_s"]),
+        commands={name: run(argv, want["timeout_s"]) for name, argv in want["commands"].items()},
+    )
+
+
+if __name__ == "__main__":
+    main()

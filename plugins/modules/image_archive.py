@@ -1,0 +1,79 @@
+#!/usr/bin/python
+"""Read what identifies the image in an archive of `docker save`, without loading it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tarfile
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: image_archive
+short_description: Identify the image in an archive
+description:
+  - Returns the id an engine's classic image store reports, and layers and creation time, the same in every store.
+options:
+  path:
+    description: The archive, as C(docker save) writes it (also compressed with gzip).
+    type: path
+    required: true
+author:
+  - the ddp-play authors
+"""
+
+EXAMPLES = r"""
+- name: Read the archive
+  ddp.play.image_archive:
+    path: /srv/images/train.tar
+  register: archive
+"""
+
+RETURN = r"""
+id:
+  description: C(sha256:...) of the image's configuration.
+  returned: always
+  type: str
+layers:
+  description: Digests of the uncompressed layers, lowest first.
+  returned: always
+  type: list
+  elements: str
+created:
+  description: Creation time as the configuration has it.
+  returned: always
+  type: str
+tags:
+  description: Names the archive gives the image.
+  returned: always
+  type: list
+  elements: str
+"""
+
+
+def read(path):
+    with tarfile.open(path) as archive:
+        manifest = json.load(archive.extractfile("manifest.json"))[0]
+        config = archive.extractfile(manifest["Config"]).read()
+    image = json.loads(config)
+    return {
+        "id": "sha256:" + hashlib.sha256(config).hexdigest(),
+        "layers": image["rootfs"]["diff_ids"],
+        "created": image.get("created", ""),
+        "tags": manifest.get("RepoTags") or [],
+    }
+
+
+def main():
+    module = AnsibleModule(argument_spec={"path": {"type": "path", "required": True}}, supports_check_mode=True)
+    path = module.params["path"]
+    try:
+        found = read(path)
+    except (OSError, tarfile.TarError, KeyError, ValueError) as error:
+        module.fail_json(msg="%s is not an archive of `docker save`: %s: %s" % (path, type(error).__name__, error))
+    module.exit_json(changed=False, **found)
+
+
+if __name__ == "__main__":
+    main()

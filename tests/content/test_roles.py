@@ -1,0 +1,190 @@
+"""Every role keeps to its anatomy: spec equals defaults, no forbidden task, private names."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parents[2]
+ROLES = sorted(path.parent.parent for path in (ROOT / "roles").glob("*/defaults/main.yml"))
+PLAYBOOKS = sorted((ROOT / "playbooks").glob("*.yml"))
+PYTHON_TYPES: dict[str, type | tuple[type, ...]] = {
+    "str": str,
+    "path": str,
+    "raw": object,
+    "bool": bool,
+    "int": int,
+    "float": (int, float),
+    "list": list,
+    "dict": dict,
+}
+SHELLS = {"ansible.builtin.shell", "shell", "ansible.builtin.raw", "raw"}
+
+
+class Loader(yaml.SafeLoader):
+    """Knows the tags Ansible adds to YAML."""
+
+
+for tag in ("!unsafe", "!vault"):
+    Loader.add_constructor(tag, lambda _loader, node: str(node.value))
+
+
+def read(path: Path) -> Any:
+    return yaml.load(path.read_text(), Loader=Loader)
+
+
+def spec_of(role: Path) -> dict[str, dict[str, Any]]:
+    options: dict[str, dict[str, Any]] = read(role / "meta/argument_specs.yml")["argument_specs"]["main"]["options"]
+    return options
+
+
+def tasks_in(node: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(node, list):
+        for item in node:
+            yield from tasks_in(item)
+    elif isinstance(node, dict):
+        yield node
+        for key in ("block", "rescue", "always", "tasks", "pre_tasks", "post_tasks", "handlers"):
+            yield from tasks_in(node.get(key, []))
+
+
+def task_files() -> list[Path]:
+    return sorted([*ROOT.glob("roles/*/tasks/*.yml"), *ROOT.glob("roles/*/handlers/*.yml"), *PLAYBOOKS])
+
+
+def is_template(value: Any) -> bool:
+    return isinstance(value, str) and "{{" in value
+
+
+def problem(name: str, option: dict[str, Any], value: Any) -> str:
+    """Why the default does not satisfy the spec; empty where it does."""
+    if is_template(value):
+        return ""
+    wanted = PYTHON_TYPES[option["type"]]
+    if option["type"] == "int" and isinstance(value, bool):
+        return f"{name}: a bool where the spec says int"
+    if not isinstance(value, wanted):
+        return f"{name}: {value!r} is no {option['type']}"
+    values = value if isinstance(value, list) else [value]
+    if "choices" in option and not set(values) <= set(option["choices"]):
+        return f"{name}: {value!r} is not among {option['choices']}"
+    return ""
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_spec_and_defaults_have_the_same_names_and_values(role: Path) -> None:
+    defaults, spec = read(role / "defaults/main.yml") or {}, spec_of(role)
+    required = {name for name, option in spec.items() if option.get("required")}
+    assert set(spec) - required == set(defaults)
+    documented = {name: option["default"] for name, option in spec.items() if "default" in option}
+    assert documented == {name: value for name, value in defaults.items() if name in documented}
+    assert set(documented) == set(defaults)
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_defaults_satisfy_their_types_and_choices(role: Path) -> None:
+    spec = spec_of(role)
+    problems = [problem(name, spec[name], value) for name, value in (read(role / "defaults/main.yml") or {}).items()]
+    assert [text for text in problems if text] == []
+
+
+def test_a_default_of_the_wrong_type_would_be_seen() -> None:
+    assert problem("x", {"type": "int"}, "7")
+    assert problem("x", {"type": "int"}, True)
+    assert problem("x", {"type": "str", "choices": ["a"]}, "b")
+    assert problem("x", {"type": "list", "choices": ["a"]}, ["a", "b"])
+    assert problem("x", {"type": "path"}, "/srv") == ""
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_every_option_is_described(role: Path) -> None:
+    bare = [name for name, option in spec_of(role).items() if not option.get("description") or not option.get("type")]
+    assert bare == []
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_names_are_prefixed_and_role_vars_are_private(role: Path) -> None:
+    names = set(read(role / "defaults/main.yml") or {})
+    assert {name for name in names if not name.startswith(f"{role.name}_")} == set()
+    private = {name for path in role.glob("vars/*.yml") for name in read(path) or {}}
+    assert {name for name in private if not name.startswith(f"__{role.name}_")} == set()
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_role_has_its_files(role: Path) -> None:
+    wanted = ["README.md", "meta/main.yml", "meta/argument_specs.yml", "tasks/main.yml"]
+    assert [name for name in wanted if not (role / name).is_file()] == []
+
+
+@pytest.mark.parametrize("path", task_files(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_tasks_use_no_shell_and_hide_no_error(path: Path) -> None:
+    for task in tasks_in(read(path)):
+        assert not SHELLS & set(task), task.get("name")
+        assert "ignore_errors" not in task, task.get("name")
+        assert "ignore_unreachable" not in task, task.get("name")
+
+
+@pytest.mark.parametrize("path", task_files(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_task_sets_an_input_of_its_role(path: Path) -> None:
+    role = path.parent.parent
+    inputs = set(spec_of(role)) if (role / "meta/argument_specs.yml").is_file() else set()
+    for task in tasks_in(read(path)):
+        assert not inputs & set(task.get("ansible.builtin.set_fact", {})), task.get("name")
+
+
+@pytest.mark.parametrize("path", task_files(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_notified_handler_exists(path: Path) -> None:
+    handlers = path.parent.parent / "handlers/main.yml"
+    known = {task["name"] for task in tasks_in(read(handlers))} if handlers.is_file() else set()
+    for task in tasks_in(read(path)):
+        notified = task.get("notify", [])
+        names = {notified} if isinstance(notified, str) else set(notified)
+        assert names <= known, task.get("name")
+
+
+def test_the_linter_skips_nothing() -> None:
+    config = read(ROOT / ".ansible-lint")
+    assert not {"skip_list", "warn_list", "use_default_rules"} & set(config)
+    assert config["profile"] == "production"
+    assert config["strict"] is True
+    marks = [path for path in task_files() if re.search(r"#\s*noqa", path.read_text())]
+    assert marks == []
+
+
+@pytest.mark.parametrize("playbook", PLAYBOOKS, ids=lambda path: path.name)
+def test_playbook_parses(playbook: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "ansible",
+        "playbook",
+        "--syntax-check",
+        "-i",
+        "inventory/example",
+        str(playbook),
+    ]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_every_platform_table_covers_the_same_systems(role: Path) -> None:
+    tables = [
+        set(value)
+        for path in role.glob("vars/*.yml")
+        for name, value in (read(path) or {}).items()
+        if name == f"__{role.name}_platforms"
+    ]
+    for table in tables:
+        assert table == {
+            "Debian 12", "Debian 13", "Ubuntu 22.04", "Ubuntu 24.04", "Ubuntu 26.04", "RedHat 9", "RedHat 10",
+        }  # fmt: skip
