@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -84,6 +85,11 @@ def train(tmp_path: Path, **variables: Any) -> str:
     return job(tmp_path, wanted)
 
 
+def fresh(name: str) -> str:
+    """A run name that a kept lab has not seen yet."""
+    return f"{name}-{secrets.token_hex(3)}"
+
+
 def document(lab: Lab, run: str) -> dict[str, Any]:
     """A run's run.json."""
     value: dict[str, Any] = json.loads((lab.home / "runs" / run / "run.json").read_text())
@@ -97,7 +103,7 @@ WHERE = "import os, socket; print(os.environ['RANK'], os.environ['LOCAL_RANK'], 
 @pytest.mark.parametrize("method", ["env", "tcp", "file"])
 def test_training_over_three_hosts(torch_on_hosts: Lab, tmp_path: Path, method: str) -> None:
     lab = torch_on_hosts
-    name = f"train-{method}"
+    name = fresh(f"train-{method}")
     done = lab.play("run", train(tmp_path, init_method=method), "-i", str(lab.inventory), "--name", name)
     assert done.returncode == 0, done.stderr
     results = [
@@ -195,11 +201,12 @@ def test_a_host_that_is_down_at_start(lab3: Lab, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("clean_hosts")
 def test_detach_here_attach_there_and_plain_ansible(lab3: Lab, tmp_path: Path) -> None:
+    name = fresh("away")
     path = job(tmp_path, {"command": ["sh", "-c", "echo begun; sleep 8; echo ended"]})
-    done = lab3.play("run", path, "-i", str(lab3.inventory), "-d", "--name", "away")
-    assert done.stdout.strip() == "away"
+    done = lab3.play("run", path, "-i", str(lab3.inventory), "-d", "--name", name)
+    assert done.stdout.strip() == name
     elsewhere = subprocess.run(
-        [COMMAND, "attach", "away"],
+        [COMMAND, "attach", name],
         cwd="/",
         env=lab3.environment,
         capture_output=True,
@@ -208,7 +215,7 @@ def test_detach_here_attach_there_and_plain_ansible(lab3: Lab, tmp_path: Path) -
         timeout=90,
     )
     assert elsewhere.returncode == 0, elsewhere.stderr
-    assert (lab3.home / "runs" / "away" / "logs" / "rank-3.log").read_text() == "begun\nended\n"
+    assert (lab3.home / "runs" / name / "logs" / "rank-3.log").read_text() == "begun\nended\n"
     plain = subprocess.run(
         [str(Path(COMMAND).with_name("ansible-playbook")), "-i", str(lab3.inventory), path],
         env=lab3.environment, capture_output=True, text=True, check=False, timeout=120,
@@ -218,10 +225,11 @@ def test_detach_here_attach_there_and_plain_ansible(lab3: Lab, tmp_path: Path) -
 
 @pytest.mark.usefixtures("clean_hosts")
 def test_first_failure_on_one_host_ends_all(lab3: Lab, tmp_path: Path) -> None:
+    name = fresh("seven")
     path = job(tmp_path, {"command": ["sh", "-c", "test $RANK = 3 && { sleep 2; echo why; exit 7; }; sleep 600"]})
-    done = lab3.play("run", path, "-i", str(lab3.inventory), "--name", "seven")
+    done = lab3.play("run", path, "-i", str(lab3.inventory), "--name", name)
     assert done.returncode == 7, done.stderr
-    ended = document(lab3, "seven")
+    ended = document(lab3, name)
     assert (ended["verdict"]["rank"], ended["verdict"]["host"]) == (3, "h3")
     assert ended["verdict"]["tail"] == ["why"]
     failed = next(row["ended"] for row in ended["ranks"] if row["rank"] == 3)
@@ -230,9 +238,10 @@ def test_first_failure_on_one_host_ends_all(lab3: Lab, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("clean_hosts")
 def test_a_killed_controller_and_attach(lab3: Lab, tmp_path: Path) -> None:
+    name = fresh("orphan")
     path = job(tmp_path, {"command": ["sh", "-c", "for i in $(seq 40); do echo $RANK $i; sleep 0.4; done"]})
-    lab3.play("run", path, "-i", str(lab3.inventory), "-d", "--name", "orphan")
-    log = lab3.home / "runs" / "orphan" / "logs" / "rank-3.log"
+    lab3.play("run", path, "-i", str(lab3.inventory), "-d", "--name", name)
+    log = lab3.home / "runs" / name / "logs" / "rank-3.log"
     wait_until(lambda: log.exists() and b"3 5\n" in log.read_bytes())
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -241,10 +250,10 @@ def test_a_killed_controller_and_attach(lab3: Lab, tmp_path: Path) -> None:
             continue
         if f"DDP_PLAY_HOME={lab3.home}".encode() in environment and int(entry.name) != os.getpid():
             os.kill(int(entry.name), signal.SIGKILL)
-    done = lab3.play("attach", "orphan")
+    done = lab3.play("attach", name)
     assert done.returncode == 0, done.stderr
     for rank in range(4):
-        text = (lab3.home / "runs" / "orphan" / "logs" / f"rank-{rank}.log").read_text()
+        text = (lab3.home / "runs" / name / "logs" / f"rank-{rank}.log").read_text()
         assert text == "".join(f"{rank} {i}\n" for i in range(1, 41))
 
 
@@ -253,7 +262,7 @@ def test_a_wrong_and_a_changed_host_key(lab3: Lab, tmp_path: Path) -> None:
     known = tmp_path / "known_hosts"
     addresses = {host["name"]: host["addresses"][0] for host in lab3.status()["hosts"]}
     lines = (lab3.inventory.parent.parent / "known_hosts").read_text().splitlines()
-    other = next(line.split(maxsplit=1)[1] for line in lines if line.startswith(addresses["h1"]))
+    other = next(line.split(maxsplit=1)[1] for line in lines if addresses["h1"] in line.split()[0])
     known.write_text(f"{addresses['h3']} {other}\n")  # h3 is known with h1's key
     args = f"-o UserKnownHostsFile={known} -o StrictHostKeyChecking=yes -o IdentitiesOnly=yes -o ControlPath=none"
     path = job(tmp_path, {"command": ["true"]})
