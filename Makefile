@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SITE = $(shell $(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 
-.PHONY: help demo check test lint format unit dist demo-wheel molecule faults clean
+.PHONY: help demo check test lint format fast run-tests lab-tests wheel-demo engine
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
@@ -16,8 +16,52 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -m venv $(VENV) || { echo "python3-venv is missing: apt-get install python3-venv"; exit 1; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,trainer]'
-	@mkdir -p $(SITE)/ansible_collections/ddp && ln -sfn $(CURDIR) $(SITE)/ansible_collections/ddp/play
+	@rm -rf $(SITE)/ansible_collections/ddp && mkdir -p $(SITE)/ansible_collections/ddp
+	@ln -s $(CURDIR) $(SITE)/ansible_collections/ddp/play
 	@touch $(STAMP)
+
+demo: $(STAMP) ## train the bundled example: two ranks on this machine, no Docker, no root
+	@echo "==> ddp-play run playbooks/train.yml -i inventory/local"
+	@$(BIN)/ddp-play run playbooks/train.yml -i inventory/local
+
+format: $(STAMP) ## rewrite the code in the house's format
+	@$(BIN)/ruff format src tests trainer plugins benchmarks
+	@$(BIN)/ruff check --fix --unsafe-fixes src tests trainer plugins benchmarks
+
+lint: $(STAMP) ## format, lint, types, import contracts, YAML and roles
+	@echo "==> ruff, mypy, import contracts, yamllint, ansible-lint"
+	@$(BIN)/ruff format --check src tests trainer plugins benchmarks
+	@$(BIN)/ruff check src tests trainer plugins benchmarks
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/yamllint --strict .
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/ansible-lint --offline --strict --profile production
+
+fast: $(STAMP)
+	@echo "==> unit and content tests"
+	@$(BIN)/pytest -q tests/unit tests/content
+
+check: lint fast ## everything that needs no Docker, GPU or network; before every commit
+
+run-tests: $(STAMP)
+	@echo "==> real gloo ranks and whole runs on this machine"
+	@$(BIN)/pytest -q tests/dist tests/run
+
+wheel-demo: $(STAMP)
+	@echo "==> the demo from a wheel in a clean environment outside the checkout"
+	@sh tests/wheel_demo.sh
+
+engine: $(STAMP)
+	@$(BIN)/python tests/engine.py
+
+lab-tests: $(STAMP) engine
+	@echo "==> a lab of real hosts"
+	@$(BIN)/pytest -q tests/lab
+
+test: lint fast run-tests wheel-demo lab-tests ## everything CI runs
 
 venv: $(STAMP) ## create .venv with everything development needs
 .PHONY: venv
+
+molecule: $(STAMP) ## roles on container hosts (needs a Docker engine)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/molecule test --all

@@ -67,16 +67,12 @@ def read(path):
 
 
 def main():
-    module = AnsibleModule(
-        argument_spec={"path": {"type": "path", "required": True}}, supports_check_mode=True
-    )
+    module = AnsibleModule(argument_spec={"path": {"type": "path", "required": True}}, supports_check_mode=True)
     path = module.params["path"]
     try:
         found = read(path)
     except (OSError, tarfile.TarError, KeyError, ValueError) as error:
-        module.fail_json(
-            msg="%s is not an archive of `docker save`: %s: %s" % (path, type(error).__name__, error)
-        )
+        module.fail_json(msg="%s is not an archive of `docker save`: %s: %s" % (path, type(error).__name__, error))
     module.exit_json(changed=False, **found)
 
 

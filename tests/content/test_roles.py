@@ -43,9 +43,7 @@ def read(path: Path) -> Any:
 
 
 def spec_of(role: Path) -> dict[str, dict[str, Any]]:
-    options: dict[str, dict[str, Any]] = read(role / "meta/argument_specs.yml")["argument_specs"]["main"][
-        "options"
-    ]
+    options: dict[str, dict[str, Any]] = read(role / "meta/argument_specs.yml")["argument_specs"]["main"]["options"]
     return options
 
 
@@ -95,9 +93,7 @@ def test_spec_and_defaults_have_the_same_names_and_values(role: Path) -> None:
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
 def test_defaults_satisfy_their_types_and_choices(role: Path) -> None:
     spec = spec_of(role)
-    problems = [
-        problem(name, spec[name], value) for name, value in (read(role / "defaults/main.yml") or {}).items()
-    ]
+    problems = [problem(name, spec[name], value) for name, value in (read(role / "defaults/main.yml") or {}).items()]
     assert [text for text in problems if text] == []
 
 
@@ -111,11 +107,7 @@ def test_a_default_of_the_wrong_type_would_be_seen() -> None:
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
 def test_every_option_is_described(role: Path) -> None:
-    bare = [
-        name
-        for name, option in spec_of(role).items()
-        if not option.get("description") or not option.get("type")
-    ]
+    bare = [name for name, option in spec_of(role).items() if not option.get("description") or not option.get("type")]
     assert bare == []
 
 

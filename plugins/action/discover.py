@@ -1,0 +1,112 @@
+"""Per host: one execution of ddp-play's program, its facts, and how the host is reached. Runs on the controller."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+from ansible.errors import AnsibleConnectionFailure, AnsibleError
+from ansible.plugins.action import ActionBase
+
+try:
+    from ddp_play import actions
+    from ddp_play.errors import DdpPlayError
+    from ddp_play.hostprogram import preamble, shell_command
+except ImportError as error:
+    raise AnsibleError(f"the Python package ddp-play is not installed where Ansible runs ({error})") from error
+
+
+class ActionModule(ActionBase):
+    """Returns `facts` and `route`, or `problem`; never fails, so that one sick host holds up nobody."""
+
+    TRANSFERS_FILES = False
+    _supports_check_mode = True
+    _supports_async = False
+
+    def run(self, tmp=None, task_vars=None):
+        result = super().run(tmp, task_vars)
+        variables = task_vars or {}
+        host = variables["inventory_hostname"]
+        actions.check_same_build(Path(__file__))
+        args = self._task.args
+        names = sorted(name for name in variables if name.startswith("ddp_") and name != "ddp_job_result")
+        python = self._python(variables)
+        inventory = {"slots": _integer(args.get("slots")), "interface": args.get("interface") or None}
+        wanted = {key: args.get(key) or None for key in ("image", "shared_dir", "python")}
+        wanted["engine"] = bool(args.get("engine"))
+        asked = time.time()
+        try:
+            done = self._low_level_execute_command(
+                self._in_host_dir(shell_command(python, "facts", json.dumps(wanted))), in_data=preamble()
+            )
+            facts = actions.parse_facts(
+                done["stdout"], done["stderr"], asked=asked, received=time.time(), inventory=inventory
+            )
+        except AnsibleConnectionFailure as error:
+            problem = actions.problem_from_text(host, str(error), self._address(host))
+            return {**result, "changed": False, "problem": problem, "variables": names}
+        except (AnsibleError, DdpPlayError) as error:
+            text = getattr(error, "message", None) or str(error)
+            hint = getattr(error, "hint", "")
+            problem = actions.problem_from_text(host, text, self._address(host), reached=True, hint=hint)
+            return {**result, "changed": False, "problem": problem, "variables": names}
+        return {**result, "changed": False, "facts": facts, "route": self._route(host, python), "variables": names}
+
+    def _python(self, variables):
+        """The inventory's interpreter when it names one; else the host's first python3."""
+        given = self._templar.template(variables.get("ansible_python_interpreter", ""))
+        return "" if not given or str(given).startswith("auto") else str(given)
+
+    def _in_host_dir(self, command):
+        """Tests keep the hosts' state in a place of their own."""
+        override = os.environ.get("DDP_PLAY_HOST_DIR")
+        local = self._connection.transport == "local"
+        return f"export DDP_PLAY_HOST_DIR='{override}'; {command}" if override and local else command
+
+    def _address(self, host):
+        return getattr(self._play_context, "remote_addr", None) or host
+
+    def _route(self, host, python):
+        """What supervision needs to open its own channel; no secret is in it."""
+        connection = self._connection
+        command = self._in_host_dir(shell_command(python, "channel"))
+        prompt = success = ""
+        become = connection.become
+        if become:
+            command = become.build_become_command(command, connection._shell)
+            prompt, success = become.prompt or "", become.success or ""
+        command = f"/bin/sh -c {connection._shell.quote(command)}"
+        return {
+            "host": host,
+            "argv": self._argv(connection),
+            "command": command,
+            "become_prompt": prompt,
+            "become_success": success,
+        }
+
+    def _argv(self, connection):
+        """The connection's own command line, up to where the remote command goes."""
+        if connection.transport == "local":
+            return ["/bin/sh", "-c"]
+        if connection.transport != "ssh":
+            raise AnsibleError(f"connection {connection.transport} cannot carry a run; use ssh or local")
+        connection.host = connection.get_option("host") or self._play_context.remote_addr
+        command = connection._build_command(connection.get_option("ssh_executable"), "ssh", connection.host)
+        words = [word.decode() if isinstance(word, bytes) else word for word in command]
+        if words[0] == "sshpass":  # the shared master is authenticated already
+            for fd in connection.sshpass_pipe or ():
+                os.close(fd)
+            words = words[words.index(connection.get_option("ssh_executable")) :]
+        return words
+
+
+def _integer(value):
+    """A slot count as a number; anything else is left for the plan to refuse."""
+    if value in (None, ""):
+        return None
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        raise AnsibleError(f"ddp_slots is {value!r}; it must be a whole number from 1 up") from None

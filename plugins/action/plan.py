@@ -1,0 +1,62 @@
+"""Once: make the plan from the job's variables and all hosts' facts. Runs on the controller."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ansible.errors import AnsibleError
+from ansible.plugins.action import ActionBase
+
+try:
+    from ddp_play import actions
+    from ddp_play.errors import DdpPlayError
+    from ddp_play.job import PREFIX, Job
+except ImportError as error:
+    raise AnsibleError(f"the Python package ddp-play is not installed where Ansible runs ({error})") from error
+
+
+class ActionModule(ActionBase):
+    """Reads `ddp_job_*` itself: values are templated once, by Ansible, and secrets never become task arguments."""
+
+    TRANSFERS_FILES = False
+    _supports_check_mode = True
+
+    def run(self, tmp=None, task_vars=None):
+        result = super().run(tmp, task_vars)
+        variables = task_vars or {}
+        actions.check_same_build(Path(__file__))
+        values = {
+            name: self._templar.template(variables[PREFIX + name])
+            for name in Job.model_fields
+            if PREFIX + name in variables
+        }
+        values["env"] = self._with_bare_keys(values.get("env"))
+        try:
+            discovered, names = self._discovered(variables)
+            secrets = actions.check_secrets(self._templar.template(variables.get(PREFIX + "secrets")))
+            planned = actions.plan_job(
+                values,
+                discovered,
+                variable_names=names,
+                secret_names=tuple(secrets),
+                playbook_dir=str(variables.get("playbook_dir", ".")),
+            )
+        except DdpPlayError as error:
+            actions.record_failure(error)
+            return {**result, "failed": True, "msg": str(error)}
+        return {**result, "changed": False, **planned}
+
+    def _discovered(self, variables):
+        """host -> what discovery said, in the play's order; and every ddp_* variable seen on any host."""
+        register = self._task.args["discovered"]
+        hosts, hostvars = list(variables["ansible_play_hosts_all"]), variables["hostvars"]
+        rows = {}
+        if not actions.only_cached():
+            rows = {host: hostvars[host].get(register) or {} for host in hosts}
+        rows = actions.cached_facts(hosts, rows)
+        return rows, tuple(sorted({name for row in rows.values() for name in row.get("variables") or ()}))
+
+    @staticmethod
+    def _with_bare_keys(env):
+        """In YAML a key without a value is null, and so it stays: the caller's environment supplies it."""
+        return {} if env is None else env

@@ -1,0 +1,73 @@
+"""Once: carry out the plan on all hosts and stay until it has ended. Runs on the controller."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ansible.errors import AnsibleError
+from ansible.plugins.action import ActionBase
+
+try:
+    from ddp_play import actions
+    from ddp_play.errors import DdpPlayError
+    from ddp_play.job import PREFIX
+    from ddp_play.result import RunStatus
+except ImportError as error:
+    raise AnsibleError(f"the Python package ddp-play is not installed where Ansible runs ({error})") from error
+
+PASSWORD_VARIABLES = ("ansible_become_password", "ansible_become_pass", "ansible_sudo_pass")
+
+
+class ActionModule(ActionBase):
+    """One plugin holds all channels: per-host plugins would be separate processes and could not stop one another."""
+
+    TRANSFERS_FILES = False
+    _supports_check_mode = True
+
+    def run(self, tmp=None, task_vars=None):
+        result = super().run(tmp, task_vars)
+        variables = task_vars or {}
+        actions.check_same_build(Path(__file__))
+        if self._task.check_mode:
+            return {**result, "skipped": True, "msg": "check mode: the plan was made, nothing was started"}
+        try:
+            outcome = actions.supervise_run(
+                self._task.args["run_dir"],
+                secret_values=actions.check_secrets(self._templar.template(variables.get(PREFIX + "secrets"))),
+                registry=self._registry(variables),
+                passwords=self._passwords(variables),
+            )
+        except DdpPlayError as error:
+            return {**result, "failed": True, "msg": str(error)}
+        verdict = outcome.verdict
+        return {
+            **result,
+            "changed": True,
+            "failed": outcome.status is not RunStatus.SUCCEEDED,
+            "msg": verdict.message,
+            "status": str(outcome.status),
+            "exit_code": verdict.exit_code,
+            "run_dir": self._task.args["run_dir"],
+            "rank": verdict.rank,
+            "host": verdict.host,
+            "log_tail": list(verdict.tail) if outcome.status is RunStatus.FAILED else [],
+        }
+
+    def _registry(self, variables):
+        username = self._templar.template(variables.get(PREFIX + "registry_username")) or ""
+        password = self._templar.template(variables.get(PREFIX + "registry_password")) or ""
+        if not (username and password):
+            return {}
+        image = str(self._templar.template(variables.get(PREFIX + "image")))
+        return {"server": actions.registry_of(image), "username": username, "password": password}
+
+    def _passwords(self, variables):
+        """Become passwords by host, for the channels; they go from memory to the prompt and nowhere else."""
+        found = {}
+        default = getattr(self._play_context, "become_pass", None)
+        for host in variables["ansible_play_hosts_all"]:
+            values = variables["hostvars"][host]
+            given = next((values[name] for name in PASSWORD_VARIABLES if values.get(name)), default)
+            if given:
+                found[host] = str(given)
+        return found

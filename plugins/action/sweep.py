@@ -1,0 +1,43 @@
+"""Per host: ask ddp-play's program what it has of ours, or have it remove exactly what was listed."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from ansible.errors import AnsibleError
+from ansible.plugins.action import ActionBase
+
+try:
+    from ddp_play import actions
+    from ddp_play.hostprogram import preamble, shell_command
+except ImportError as error:
+    raise AnsibleError(f"the Python package ddp-play is not installed where Ansible runs ({error})") from error
+
+
+class ActionModule(ActionBase):
+    """The verb and the orders come through the environment of ddp-play's own playbook run."""
+
+    TRANSFERS_FILES = False
+
+    def run(self, tmp=None, task_vars=None):
+        result = super().run(tmp, task_vars)
+        variables = task_vars or {}
+        verb = os.environ.get("DDP_PLAY_SWEEP_VERB", "runs")
+        arguments = []
+        if verb == "clean":
+            orders = json.loads(Path(os.environ["DDP_PLAY_SWEEP_ORDERS"]).read_text(encoding="utf-8"))
+            order = orders.get(variables["inventory_hostname"])
+            if not order:
+                return {**result, "changed": False, "answer": {"left": []}}
+            arguments = [json.dumps(order)]
+        python = self._templar.template(variables.get("ansible_python_interpreter", ""))
+        python = "" if not python or str(python).startswith("auto") else str(python)
+        command = shell_command(python, verb, *arguments)
+        override = os.environ.get("DDP_PLAY_HOST_DIR")
+        if override and self._connection.transport == "local":
+            command = f"export DDP_PLAY_HOST_DIR='{override}'; {command}"
+        done = self._low_level_execute_command(command, in_data=preamble())
+        answer = actions.parse_answer(done["stdout"], done["stderr"])
+        return {**result, "changed": verb == "clean", "answer": answer}

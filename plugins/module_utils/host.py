@@ -1,0 +1,69 @@
+"""Reading a host for the fact modules: programs, files, packages, units; changes nothing."""
+
+from __future__ import annotations
+
+import glob
+import subprocess
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Tuple
+
+from ansible_collections.ddp.play.plugins.module_utils import nvidia
+
+
+def run(argv: List[str], timeout_s: int = 60) -> Tuple[int, str, str]:
+    """rc 127 where the program does not exist, 124 where it hung."""
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=timeout_s, check=False)
+    except FileNotFoundError:
+        return 127, "", f"{argv[0]}: not found"
+    except subprocess.TimeoutExpired:
+        return 124, "", f"{argv[0]}: no answer in {timeout_s} s"
+    return done.returncode, done.stdout, done.stderr
+
+
+def read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def read_bytes(path: Path) -> Optional[bytes]:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
+
+
+def existing(patterns: List[str]) -> List[str]:
+    return sorted(path for pattern in patterns for path in glob.glob(pattern))  # noqa: PTH207 - absolute patterns
+
+
+def packages(patterns: List[str], exclude: List[str]) -> Dict[str, Dict[str, Any]]:
+    """Installed packages by name, with version and hold."""
+    if not patterns:
+        return {}
+    fields = "${binary:Package}\t${Version}\t${db:Status-Abbrev}\n"
+    rc, out, _ = run(["dpkg-query", "-W", "-f", fields, *patterns])
+    if rc != 127:  # rc 1: a pattern matched nothing
+        return nvidia.without(nvidia.parse_dpkg(out), exclude)
+    _, out, _ = run(["rpm", "-qa", "--qf", "%{NAME}\t%{EPOCHNUM}:%{VERSION}-%{RELEASE}\n", *patterns])
+    locks = read(Path("/etc/dnf/plugins/versionlock.list"))
+    return nvidia.without(nvidia.parse_rpm(out, locks), exclude)
+
+
+def unit_states(units: List[str]) -> Dict[str, Dict[str, str]]:
+    """Units that systemd knows, with active, enabled, drop_ins."""
+    if not units:
+        return {}
+    _, out, _ = run(["systemctl", "show", "-p", "ActiveState,UnitFileState,LoadState,DropInPaths", "--", *units])
+    states = {}
+    for unit, block in zip(units, out.split("\n\n")):  # noqa: B905 - strict= needs Python 3.10
+        fields = dict(line.split("=", 1) for line in block.split("\n") if "=" in line)
+        if fields.get("LoadState") == "loaded":
+            states[unit] = {
+                "active": fields.get("ActiveState", ""),
+                "enabled": fields.get("UnitFileState", ""),
+                "drop_ins": fields.get("DropInPaths", ""),
+            }
+    return states

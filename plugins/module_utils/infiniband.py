@@ -1,0 +1,64 @@
+"""What sysfs and PCI configuration space say about RDMA; pure functions over their text and bytes."""
+
+from __future__ import annotations
+
+import re
+import struct
+from typing import Any, Dict, List, Optional
+
+ACS_CAPABILITY = 0x000D
+SOURCE_VALIDATION = 0x0001  # lspci writes it SrcValid+
+
+
+def parse_port(files: Dict[str, str]) -> Dict[str, Any]:
+    """One ports/N folder: "4: ACTIVE", "5: LinkUp", "400 Gb/sec (4X NDR)", "InfiniBand"."""
+    rate = re.match(r"[\d.]+", files.get("rate", ""))
+    return {
+        "state": files.get("state", "").partition(":")[2].strip(),
+        "phys_state": files.get("phys_state", "").partition(":")[2].strip(),
+        "link_layer": files.get("link_layer", ""),
+        "rate_gbps": float(rate.group()) if rate else 0.0,
+        "lid": int(files.get("lid", "") or "0", 0),
+    }
+
+
+def acs_control(config: Optional[bytes]) -> Optional[int]:
+    """The ACS control register out of configuration space; None where there is no such capability."""
+    offset = 0x100
+    seen = set()
+    while config and 0x100 <= offset <= len(config) - 8 and offset not in seen:
+        seen.add(offset)
+        (header,) = struct.unpack_from("<I", config, offset)
+        if header & 0xFFFF == ACS_CAPABILITY:
+            control: int = struct.unpack_from("<H", config, offset + 6)[0]
+            return control
+        offset = header >> 20
+    return None
+
+
+def port_problems(name: str, number: str, port: Dict[str, Any], min_rate_gbps: float) -> List[str]:
+    where = f"{name} port {number}"
+    if port["state"] != "ACTIVE":
+        hint = " (no subnet manager answers)" if port["state"] == "INIT" else ""
+        return [f"{where} is {port['state'] or 'unreadable'}, {port['phys_state']}{hint}"]
+    if port["rate_gbps"] < min_rate_gbps:
+        return [f"{where} runs at {port['rate_gbps']:g} Gb/s, wanted {min_rate_gbps:g}"]
+    return []
+
+
+def problems(facts: Dict[str, Any], expect: Dict[str, Any]) -> List[str]:
+    """Each problem in one sentence; empty when the host is as `expect` says."""
+    found = [f"package {n} is not installed" for n in expect.get("packages", []) if n not in facts["packages"]]
+    wanted = expect.get("hcas", 0)
+    if wanted and len(facts["devices"]) != wanted:
+        found.append(f"{len(facts['devices'])} RDMA devices in sysfs, inventory says {wanted}")
+    if not facts["devices"]:
+        found.append(f"{len(facts['hcas'])} HCAs on the PCI bus but no RDMA device: is mlx5_ib loaded?")
+    for device in facts["devices"]:
+        for number, port in device["ports"].items():
+            found += port_problems(device["name"], number, port, expect.get("rate_gbps", 0))
+    addresses = facts["addresses"]
+    for interface, address in expect.get("addresses", {}).items():
+        if address not in addresses.get(interface, []):
+            found.append(f"{interface} has {addresses.get(interface) or 'no address'}, wanted {address}")
+    return found

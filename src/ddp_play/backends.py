@@ -1,0 +1,36 @@
+"""Which torch.distributed backend: the rule of thumb of the torch documentation, over facts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ddp_play.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class BackendChoice:
+    """The backend and the rule that chose it."""
+
+    backend: str
+    reason: str
+
+
+def choose_backend(asked: str, *, gpus_per_host: dict[str, int], fabric: str) -> BackendChoice:
+    """`asked` is auto or a backend; `gpus_per_host` counts usable GPUs by host name.
+
+    Source of the rule: the backend table of docs/source/distributed.md of pytorch/pytorch.
+    """
+    without = sorted(host for host, count in gpus_per_host.items() if count == 0)
+    if "nccl" in asked and without:
+        raise UsageError(
+            f"backend {asked} needs a GPU on every host; none usable on {', '.join(without)}",
+            hint="set ddp_job_backend to auto or gloo, or leave those hosts out with --limit",
+        )
+    if asked != "auto":
+        return BackendChoice(asked, "ddp_job_backend")
+    network = {"ib": "InfiniBand", "local": "one machine"}.get(fabric, "ethernet")
+    if not without and gpus_per_host:
+        return BackendChoice("nccl", f"GPU + {network} -> nccl")
+    if len(without) < len(gpus_per_host):
+        return BackendChoice("gloo", f"not all hosts have GPUs (none on {', '.join(without)}) -> gloo")
+    return BackendChoice("gloo", f"CPU + {network} -> gloo" + (" over IPoIB" if fabric == "ib" else ""))

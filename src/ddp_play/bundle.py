@@ -1,0 +1,127 @@
+"""Writing a run's bundle: data as it arrives, run.json as things change, readable after a crash at any moment."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from ddp_play.paths import RunPaths, read_json, write_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ddp_play.plan import Plan
+
+TAIL_BYTES = 64 * 1024
+
+
+class Bundle:
+    """The one writer of logs, metrics, results and artifacts of a run."""
+
+    def __init__(self, paths: RunPaths) -> None:
+        self.paths = paths
+        self._stamped: dict[int, float] = {}
+        self._partial: dict[Path, int] = {}
+        self.last_data = time.monotonic()
+
+    def update_run(self, **fields: Any) -> dict[str, Any]:
+        """Merge fields into run.json."""
+        document = {**read_json(self.paths.run), **fields}
+        write_json(self.paths.run, document)
+        return document
+
+    def begin(self, plan: Plan) -> None:
+        """Every rank has a log from the start, if only an empty one."""
+        for host in plan.hosts:
+            for rank in host.ranks:
+                self.paths.log(rank.rank).touch(mode=0o600)
+
+    def offsets(self, plan: Plan, host: str) -> dict[str, dict[str, int]]:
+        """How much of each rank's log and metrics is here already."""
+        ranks = [rank.rank for item in plan.hosts if item.name == host for rank in item.ranks]
+        return {
+            "logs": {str(rank): _size(self.paths.log(rank)) for rank in ranks},
+            "metrics": {str(rank): _size(self.paths.metrics(rank)) for rank in ranks},
+        }
+
+    def data(self, kind: str, rank: int, at: int, payload: bytes) -> None:
+        """A piece of a log or of metrics that begins at offset `at` of the rank's file."""
+        path = self.paths.log(rank) if kind == "log" else self.paths.metrics(rank)
+        have = _size(path)
+        if at > have:
+            raise ValueError(f"{path.name}: got offset {at}, have {have}")
+        fresh = payload[have - at :]
+        if not fresh:
+            return
+        _append(path, fresh)
+        self.last_data = time.monotonic()
+        if kind == "log" and time.time() - self._stamped.get(rank, 0.0) >= 1.0:
+            self._stamped[rank] = time.time()
+            _append(self.paths.times(rank), b"%.3f %d\n" % (time.time(), have))
+
+    def file(self, host: str, header: dict[str, Any], payload: bytes) -> None:
+        """A piece of a collected file; it gets its name when its last piece has come."""
+        target = self._target(host, header)
+        temporary = target.with_name(f".{target.name}.part")
+        if temporary not in self._partial:
+            temporary.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            temporary.write_bytes(b"")
+            self._partial[temporary] = 0
+        _append(temporary, payload)
+        if header.get("last"):
+            temporary.replace(target)
+            del self._partial[temporary]
+
+    def _target(self, host: str, header: dict[str, Any]) -> Path:
+        kind = header["file"]
+        if kind == "artifact":
+            relative = PurePosixPath(header["path"])
+            if relative.is_absolute() or ".." in relative.parts:
+                raise ValueError(f"{host} sent an artifact with the path {relative}")
+            return self.paths.artifacts / host / relative
+        rank = int(header["rank"])
+        names = {
+            "metrics.jsonl": self.paths.metrics(rank),
+            "result.json": self.paths.result(rank),
+            "error.json": self.paths.error_file(rank),
+        }
+        return names[kind]
+
+    def tail(self, rank: int) -> str:
+        """The end of a rank's log, as text."""
+        return read_tail(self.paths.log(rank), TAIL_BYTES)
+
+    def log_size(self, rank: int) -> int:
+        """Bytes of the rank's log that are here."""
+        return _size(self.paths.log(rank))
+
+
+def read_tail(path: Path, num_bytes: int) -> str:
+    """The last `num_bytes` of a file as text, whole lines where possible."""
+    try:
+        with path.open("rb") as handle:
+            handle.seek(max(0, _size(path) - num_bytes))
+            return handle.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _append(path: Path, data: bytes) -> None:
+    if not path.parent.is_dir():
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
+    finally:
+        os.close(fd)

@@ -1,0 +1,38 @@
+"""`ddp-play attach`: watch a run that goes on behind, or take it over when its controller died."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ddp_play.cli import console, live, options
+from ddp_play.cli.boundary import error_boundary
+from ddp_play.cli.run import watch
+from ddp_play.runs import find
+from ddp_play.workflows.start import start_background
+
+
+def attach(
+    run_id: options.RunId = "-",
+    ranks: Annotated[str, typer.Option("--ranks", help="Whose lines to show: 0, 0,3 or all.")] = "0",
+    as_json: options.Json = False,
+    ask_become_pass: options.AskBecomePass = False,
+) -> None:
+    """Watch a run to its end; where nobody supervises it any more, take over from the hosts' own state.
+
+    [bold]Examples[/]
+
+      ddp-play attach
+
+      ddp-play attach calm-otter-123 --ranks all
+    """
+    with error_boundary():
+        run = find(run_id)
+        if run.over:
+            raise typer.Exit(live.show_end(run))
+        if not run.attended:
+            console.note(f"run {run.paths.run_id} is unattended: taking over")
+            passwords = options.ask_passwords(connection=False, become=ask_become_pass)
+            start_background(run.paths, passwords, take_over=True)
+        raise typer.Exit(watch(run.paths, ranks=ranks, as_json=as_json))

@@ -1,0 +1,31 @@
+"""`ddp-play exec`: a command beside a running rank, in its container or its directory."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from ddp_play.cli import options
+from ddp_play.cli.boundary import error_boundary
+from ddp_play.runs import find
+from ddp_play.workflows.beside import command_beside
+
+
+def execute(
+    run_id: options.RunId,
+    command: Annotated[list[str], typer.Argument(help="The command, after --.")],
+    rank: Annotated[int, typer.Option("--rank", help="Beside which rank.")] = 0,
+) -> None:
+    """Run a command where a rank runs: in its container, or on its host with its environment.
+
+    [bold]Examples[/]
+
+      ddp-play exec calm-otter-123 --rank 3 -- nvidia-smi
+
+      ddp-play exec calm-otter-123 -- sh
+    """
+    with error_boundary():
+        argv = command_beside(find(run_id), rank, command)
+        os.execvp(argv[0], argv)  # noqa: S606 - our terminal becomes the command's

@@ -1,0 +1,79 @@
+"""`ddp-play image`: the image ranks run in."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from ddp_play.cli import console
+from ddp_play.cli.boundary import error_boundary
+from ddp_play.cli.progress import progress
+from ddp_play.images.archive import HostImage, ask
+from ddp_play.images.archive import load as load_archive
+from ddp_play.images.build import build_image
+from ddp_play.images.reach import resolve
+from ddp_play.images.recipe import DEFAULT_TAG, ImageRequest
+from ddp_play.lab.spec import Distro
+
+app = typer.Typer(no_args_is_help=True, help="The image ranks run in: build it, bring it to the hosts.")
+
+Inventory = Annotated[str, typer.Option("--inventory", "-i", help="The inventory whose hosts are meant.")]
+Limit = Annotated[str, typer.Option("--limit", "-l", help="Only these hosts of it.")]
+Image = Annotated[str, typer.Option("--image", help="Name and tag of the image.")]
+
+
+@app.command()
+def build(
+    *,
+    base: Annotated[str, typer.Option("--base", help="Image with torch to start from (PyTorch's, NGC's).")] = "",
+    offline: Annotated[bool, typer.Option("--offline", help="No registry: Debian plus wheels from pip.")] = False,
+    slim: Annotated[bool, typer.Option("--slim", help="Python without torch, for a shared environment.")] = False,
+    tag: Annotated[str, typer.Option("--tag", help="Name of the result.")] = "",
+    distro: Annotated[Distro, typer.Option("--distro", help="Debian of --offline and --slim.")] = Distro.BOOKWORM,
+    torch: Annotated[str, typer.Option("--torch", help="torch version for --offline; else the controller's.")] = "",
+) -> None:
+    """Build the rank image on the controller and print its tag."""
+    with error_boundary():
+        request = ImageRequest(tag=tag, base=base, offline=offline, slim=slim, distro=distro, torch=torch)
+        with progress("rank image") as shown:
+            built = build_image(request, progress=shown)
+        console.line(built)
+        console.note(f"next: ddp-play image load --image {built} -i INVENTORY")
+
+
+@app.command()
+def load(inventory: Inventory, image: Image = DEFAULT_TAG, limit: Limit = "") -> None:
+    """Bring the controller's image to every host that does not have the same content."""
+    with error_boundary():
+        with progress(f"image {image}") as shown:
+            result = load_archive(image, resolve(inventory, limit), progress=shown)
+        console.line(
+            f"{image} ({result.content}): sent to {len(result.sent)} hosts, present on {len(result.present)} before"
+        )
+
+
+@app.command("list")
+def list_images(
+    inventory: Inventory,
+    image: Image = DEFAULT_TAG,
+    limit: Limit = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+) -> None:
+    """Show what each host holds under the image's name; exit 1 where it is missing or differs."""
+    with error_boundary():
+        answers = ask(image, resolve(inventory, limit))
+        if as_json:
+            console.as_json({"image": image, "hosts": [vars(answer) for answer in answers]})
+        else:
+            _tell(answers)
+        if len({answer.content for answer in answers}) > 1 or not all(answer.content for answer in answers):
+            raise typer.Exit(1)
+
+
+def _tell(answers: list[HostImage]) -> None:
+    table = Table("host", "content", "MiB", box=None)
+    for answer in answers:
+        table.add_row(answer.host, answer.error or answer.content or "absent", str(answer.size_mib or ""))
+    console.out.print(table)

@@ -1,0 +1,165 @@
+"""`ddp-play lab`: a cluster of container hosts on this machine."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from ddp_play.cli import console
+from ddp_play.cli.boundary import error_boundary
+from ddp_play.cli.progress import progress
+from ddp_play.errors import HostNotReady, UsageError
+from ddp_play.lab.base_image import ensure_host_image
+from ddp_play.lab.engine import connect
+from ddp_play.lab.lifecycle import UpResult
+from ddp_play.lab.lifecycle import down as lab_down
+from ddp_play.lab.lifecycle import up as lab_up
+from ddp_play.lab.plan import find_host
+from ddp_play.lab.report import LabStatus, read_status
+from ddp_play.lab.spec import DEFAULT_NAME, USERS, Distro, LabSpec, make_spec, parse_slots
+from ddp_play.lab.state import lab_state, ssh_options
+
+if TYPE_CHECKING:
+    from ddp_play.lab.needs import KernelLimit
+
+app = typer.Typer(no_args_is_help=True, help="A cluster of real hosts (systemd, sshd, Docker) on this machine.")
+
+Name = Annotated[str, typer.Option("--name", help="The lab's name; several labs can run side by side.")]
+
+
+@app.command()
+def up(
+    *,
+    hosts: Annotated[int, typer.Option("--hosts", help="How many hosts.")] = 2,
+    slots: Annotated[str, typer.Option("--slots", help="Places for ranks: one number, or one per host (2,1,1).")] = "",
+    distro: Annotated[Distro, typer.Option("--distro", help="The hosts' Debian release.")] = Distro.BOOKWORM,
+    fabrics: Annotated[int, typer.Option("--fabrics", help="2 adds a slow network for SSH beside the fast one.")] = 1,
+    name: Name = DEFAULT_NAME,
+    subnet: Annotated[list[str] | None, typer.Option("--subnet", help="Network to use, once per fabric.")] = None,
+    user: Annotated[str, typer.Option("--user", help="Who the inventory connects as: ops (sudo) or root.")] = USERS[0],
+    docker: Annotated[bool, typer.Option("--docker/--no-docker", help="Hosts with or without an engine.")] = True,
+) -> None:
+    """Bring up hosts as containers and write their inventory; what is up already stays as it is."""
+    with error_boundary():
+        spec = make_spec(
+            LabSpec(
+                name=name,
+                num_hosts=hosts,
+                slots=parse_slots(slots),
+                distro=distro,
+                num_fabrics=fabrics,
+                engine=docker,
+                user=user,
+                subnets=tuple(subnet or ()),
+            )
+        )
+        try:
+            with progress(f"lab {name}") as shown:
+                result = lab_up(spec, progress=shown)
+        except KeyboardInterrupt:
+            console.note(f"the same command goes on from here; `ddp-play lab down --name {name}` removes what is there")
+            raise
+        _tell_up(result)
+
+
+@app.command()
+def status(
+    name: Name = DEFAULT_NAME,
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+) -> None:
+    """Show the lab's hosts, their addresses and whether they answer."""
+    with error_boundary():
+        found = read_status(name)
+        if as_json:
+            console.as_json(found.as_dict())
+        else:
+            _tell_status(found)
+
+
+@app.command(context_settings={"ignore_unknown_options": True})
+def ssh(
+    host: Annotated[str, typer.Argument(help="Host name (h2) or number (2).")],
+    command: Annotated[list[str] | None, typer.Argument(help="Command to run there.")] = None,
+    name: Name = DEFAULT_NAME,
+    user: Annotated[str, typer.Option("--user", help="Log in as ops or root; the lab's own user by default.")] = "",
+) -> None:
+    """Log in to a host of the lab, or run a command there."""
+    with error_boundary():
+        state = lab_state(name)
+        plan = state.load_plan()
+        if plan is None:
+            raise UsageError(f"there is no lab named {name}", hint=f"ddp-play lab up --name {name}")
+        target = find_host(plan, host)
+        argv = ["ssh", "-i", str(state.key), *ssh_options(state), "-o", "LogLevel=ERROR"]
+        argv += ["-l", user or plan.spec.user, target.addresses[0], *(command or [])]
+        try:
+            os.execvp("ssh", argv)  # noqa: S606 - become ssh, so that its terminal and exit code are the user's
+        except FileNotFoundError:
+            raise HostNotReady("ssh is not installed", hint="apt-get install openssh-client") from None
+
+
+@app.command()
+def down(
+    name: Name = DEFAULT_NAME,
+    force: Annotated[bool, typer.Option("--force", help="Also when another user or home made the lab.")] = False,
+) -> None:
+    """Remove the lab: containers, volumes, networks, keys and inventory."""
+    with error_boundary():
+        with progress(f"lab {name}") as shown:
+            removed = lab_down(name, force=force, progress=shown)
+        if removed.hosts or removed.volumes or removed.networks:
+            counts = f"{removed.hosts} hosts, {removed.volumes} volumes, {removed.networks} networks"
+            console.line(f"lab {name} is gone: {counts}")
+        else:
+            console.line(f"there was no lab named {name}")
+
+
+@app.command()
+def image(
+    distro: Annotated[Distro, typer.Option("--distro", help="Debian release.")] = Distro.BOOKWORM,
+    docker: Annotated[bool, typer.Option("--docker/--no-docker", help="With or without an engine.")] = True,
+) -> None:
+    """Build the hosts' base image where it is missing, and print its tag."""
+    with error_boundary():
+        with progress("base image") as shown:
+            tag = ensure_host_image(connect(), distro, engine=docker, progress=shown)
+        console.line(tag)
+
+
+def _tell_up(result: UpResult) -> None:
+    if result.limits_raised:
+        console.note(f"raised kernel limits for this many hosts: {_settings(result.limits_raised)}")
+    if result.limits_refused:
+        settings = _settings(result.limits_refused)
+        console.note(f"kernel limits are low for this many hosts; as root: sysctl -w {settings}", style="yellow")
+    spec = result.plan.spec
+    if result.created or result.started:
+        console.line(f"lab {spec.name} is up: {spec.num_hosts} hosts, {sum(spec.slots)} slots")
+    else:
+        console.line(f"lab {spec.name} was up already: {spec.num_hosts} hosts, {sum(spec.slots)} slots")
+    console.line(f"inventory: {result.state.inventory}")
+    console.line(f"next: {next_command(result)}")
+
+
+def _settings(limits: tuple[KernelLimit, ...]) -> str:
+    return " ".join(f"{limit.name}={limit.target}" for limit in limits)
+
+
+def next_command(result: UpResult) -> str:
+    """What to type after `lab up`."""
+    return f"ansible ranks -i {result.state.inventory} -m ansible.builtin.ping"
+
+
+def _tell_status(found: LabStatus) -> None:
+    if found.state == "absent":
+        console.line(f"there is no lab named {found.name}")
+        return
+    table = Table("host", "addresses", "slots", "state", "ssh", box=None)
+    for host in found.hosts:
+        answer = "answers" if host.ssh else "silent"
+        table.add_row(host.name, " ".join(host.addresses), str(host.slots), host.state, answer)
+    console.out.print(table)
+    console.line(f"lab {found.name} is {found.state}; inventory: {found.inventory}")

@@ -1,0 +1,167 @@
+"""The live view of a run: a follower of its bundle. It owns nothing; when it dies the run goes on."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from rich.live import Live
+from rich.markup import escape
+from rich.text import Text
+
+from ddp_play.cli import console
+from ddp_play.paths import read_json
+from ddp_play.report import duration, number, summary
+from ddp_play.runs import Run, load
+from ddp_play.tailing import JsonTail, LineTail
+
+if TYPE_CHECKING:
+    from ddp_play.paths import RunPaths
+
+TICK_S = 0.1
+HOST_COLOURS = ("cyan", "magenta", "green", "blue", "yellow", "bright_cyan", "bright_magenta", "bright_green")
+PROGRESS = ("epoch", "step", "loss", "accuracy", "samples_per_s")
+
+
+@dataclass
+class View:
+    """What is on the screen; fed by the bundle's files."""
+
+    paths: RunPaths
+    ranks_shown: str  # "0", "all", or numbers with commas
+    started: float = field(default_factory=time.time)
+    hosts: dict[int, str] = field(default_factory=dict)
+    states: dict[int, str] = field(default_factory=dict)
+    tails: dict[int, LineTail] = field(default_factory=dict)
+    phase: str = "starting"
+    progress: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.events = JsonTail(self.paths.events)
+        self.metrics = JsonTail(self.paths.metrics(0))
+        self.live: Live | None = None
+
+    # -- feeding -------------------------------------------------------------------------------------
+    def turn(self, *, last: bool = False) -> None:
+        """Show everything that has happened since the last turn."""
+        for event in self.events.rows():
+            handler = getattr(self, f"_on_{event['type']}", None)
+            if handler is not None:
+                handler(event)
+        for row in self.metrics.rows():
+            self.progress.update({key: row[key] for key in PROGRESS if isinstance(row.get(key), int | float)})
+        for rank, tail in sorted(self.tails.items()):
+            for line in tail.finish() if last else tail.lines():
+                self._log_line(rank, line)
+        if self.live is not None:
+            self.live.update(self._status())
+
+    def _on_phase(self, event: dict[str, Any]) -> None:
+        self.phase = event["phase"]
+        if self.live is None and self.phase in ("preparing", "running", "collecting"):
+            self._say(f"{self.phase}")
+        if self.phase == "preparing":
+            self._meet_ranks()
+
+    def _meet_ranks(self) -> None:
+        plan = read_json(self.paths.plan)
+        for host in plan.get("hosts", ()):
+            for rank in host["ranks"]:
+                self.hosts[rank["rank"]] = host["name"]
+                if self._wanted(rank["rank"]):
+                    self.tails.setdefault(rank["rank"], LineTail(self.paths.log(rank["rank"])))
+        if plan:
+            num_hosts = len(plan["hosts"])
+            self._say(
+                f"{plan['world_size']} ranks on {num_hosts} host{'s' if num_hosts != 1 else ''}, "
+                f"{plan['backend']} over {plan['fabric']} ({plan['network']}), {plan['init_method']}, "
+                f"head {plan['head']}"
+            )
+            for warning in plan["warnings"]:
+                self._say(f"warning: {warning}", style="yellow")
+            for name, why in plan["left_out"]:
+                self._say(f"left out {name}: {why}", style="yellow")
+
+    def _wanted(self, rank: int) -> bool:
+        return self.ranks_shown == "all" or str(rank) in self.ranks_shown.split(",")
+
+    def _on_rank(self, event: dict[str, Any]) -> None:
+        rank, state = event["rank"], event["state"]
+        bad = state == "lost" or (state == "exited" and not event["ok"] and not event["stopped"])
+        self.states[rank] = "failed" if bad else "stopped" if event["stopped"] else state
+        if bad:
+            self._say(f"{event['host']}:{rank}: {event['how']}", style="bold red")
+
+    def _on_host(self, event: dict[str, Any]) -> None:
+        words = {"silent": "does not answer; trying again", "back": "is back", "lost": f"is lost: {event.get('why')}"}
+        self._say(f"host {event['host']} {words.get(event['state'], event['state'])}", style="yellow")
+
+    def _on_stop(self, event: dict[str, Any]) -> None:
+        how = "now" if event["now"] else f"within {event['grace_s']:.0f} s"
+        self._say(f"stopping all ranks {how}: {event['reason']}", style="yellow")
+
+    def _on_task(self, event: dict[str, Any]) -> None:
+        style = {"failed": "red", "unreachable": "red", "changed": "yellow"}.get(event["status"], "dim")
+        said = f": {event['message']}" if event["message"] and event["status"] in ("failed", "unreachable") else ""
+        self._say(f"task {event['name']} | {event['host']}: {event['status']}{said}", style=style)
+
+    def _on_warning(self, event: dict[str, Any]) -> None:
+        self._say(f"warning: {event['message']}", style="yellow")
+
+    # -- showing -------------------------------------------------------------------------------------
+    def _say(self, text: str, style: str = "dim") -> None:
+        console.err.print(f"[dim]{duration(time.time() - self.started):>7}[/] {escape(text)}", style=style)
+
+    def _log_line(self, rank: int, line: str) -> None:
+        host = self.hosts.get(rank, "?")
+        colour = HOST_COLOURS[sorted(set(self.hosts.values())).index(host) % len(HOST_COLOURS)] if self.hosts else ""
+        prefix = Text(f"{host}:{rank}: ", style=colour)
+        console.out.print(prefix + Text(line), soft_wrap=True)
+
+    def _status(self) -> Text:
+        counts: dict[str, int] = {}
+        for state in self.states.values():
+            counts[state] = counts.get(state, 0) + 1
+        text = Text(f" {self.paths.run_id} ", style="bold reverse")
+        text.append(f" {self.phase} {duration(time.time() - self.started)} ")
+        for state, style in (("running", "green"), ("exited", "blue"), ("stopped", "yellow"), ("failed", "bold red")):
+            if counts.get(state):
+                text.append(f" {counts[state]} {'done' if state == 'exited' else state}", style=style)
+        for key in PROGRESS:
+            if key in self.progress:
+                text.append(f"  {key.replace('samples_per_s', 'samples/s')} ", style="dim")
+                text.append(number(self.progress[key]))
+        return text
+
+
+def follow(paths: RunPaths, *, ranks: str = "0") -> Run:
+    """Show a run until it is over; returns it as it ended. KeyboardInterrupt passes through."""
+    view = View(paths, ranks)
+    created = read_json(paths.run).get("created")
+    view.started = created or view.started
+    if not console.err.is_terminal:
+        return _until_over(view)
+    with Live(view._status(), console=console.err, refresh_per_second=5, transient=True) as live:
+        view.live = live
+        return _until_over(view)
+
+
+def _until_over(view: View) -> Run:
+    while True:
+        run = load(view.paths)
+        view.turn(last=run.over)
+        if run.over or not run.attended:
+            view.turn(last=True)
+            return run
+        time.sleep(TICK_S)
+
+
+def show_end(run: Run) -> int:
+    """The last words about a run, and the exit code that it means."""
+    lines = summary(run.paths, run.document)
+    good = run.document.get("exit_code") == 0
+    console.err.print(escape(lines[0]), style="bold green" if good else "bold red")
+    for line in lines[1:]:
+        console.err.print(escape(line), style="dim" if line.lstrip().startswith(("|", "bundle")) else "")
+    return int(run.document.get("exit_code", 70))

@@ -1,0 +1,122 @@
+"""`ddp-play logs`: what ranks printed, from the bundle, complete."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ddp_play.cli import console, options
+from ddp_play.cli.boundary import error_boundary
+from ddp_play.errors import UsageError
+from ddp_play.job import parse_seconds
+from ddp_play.paths import RunPaths, read_json
+from ddp_play.runs import find, load
+from ddp_play.tailing import LineTail
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def logs(
+    run_id: options.RunId = "-",
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the run is over.")] = False,
+    rank: Annotated[list[int] | None, typer.Option("--rank", help="Only these ranks.")] = None,
+    host: Annotated[list[str] | None, typer.Option("--host", help="Only ranks of these hosts.")] = None,
+    grep: Annotated[str, typer.Option("--grep", help="Only lines that match this regular expression.")] = "",
+    since: Annotated[str, typer.Option("--since", help="Only what arrived in the last 90s, 10m, 2h.")] = "",
+    raw: Annotated[bool, typer.Option("--raw", help="One rank's log, byte for byte.")] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Print the ranks' logs as `host:rank: line`; without a run id, the newest run's.
+
+    [bold]Examples[/]
+
+      ddp-play logs -f
+
+      ddp-play logs calm-otter-123 --rank 3 --since 10m
+
+      ddp-play logs calm-otter-123 --grep 'loss|error'
+
+      ddp-play logs calm-otter-123 --rank 0 --raw > rank0.log
+    """
+    with error_boundary():
+        paths = find(run_id).paths
+        chosen = _chosen(paths, rank, host)
+        if as_json:
+            console.as_json({str(number): str(paths.log(number)) for number in chosen})
+            return
+        if raw:
+            _raw(paths, chosen)
+            return
+        _print(paths, chosen, matches=_matcher(grep), since=since, follow=follow)
+
+
+def _chosen(paths: RunPaths, ranks: list[int] | None, hosts: list[str] | None) -> dict[int, str]:
+    """rank -> host of every rank asked for."""
+    plan = read_json(paths.plan)
+    if not plan:
+        raise UsageError(f"run {paths.run_id} has no plan, so it has no ranks", hint=f"ddp-play results {paths.run_id}")
+    everything = {row["rank"]: host["name"] for host in plan["hosts"] for row in host["ranks"]}
+    unknown = [str(number) for number in ranks or () if number not in everything]
+    if unknown:
+        raise UsageError(f"run {paths.run_id} has ranks 0 to {len(everything) - 1}, not {', '.join(unknown)}")
+    strangers = sorted(set(hosts or ()) - set(everything.values()))
+    if strangers:
+        raise UsageError(f"run {paths.run_id} has no host {', '.join(strangers)}")
+    return {
+        number: name
+        for number, name in everything.items()
+        if (not ranks or number in ranks) and (not hosts or name in hosts)
+    }
+
+
+def _matcher(grep: str) -> Callable[[str], bool]:
+    try:
+        pattern = re.compile(grep)
+    except re.error as error:
+        raise UsageError(f"--grep {grep!r} is no regular expression: {error}") from None
+    return lambda line: bool(pattern.search(line))
+
+
+def _offset_since(paths: RunPaths, rank: int, since: str) -> int:
+    """Where in the log the wanted time begins, from the record of when which part arrived (to a second)."""
+    if not since:
+        return 0
+    try:
+        begin = time.time() - float(parse_seconds(since))
+    except ValueError as error:
+        raise UsageError(f"--since: {error}") from None
+    if not paths.times(rank).exists():
+        return 0
+    for line in paths.times(rank).read_text().splitlines():
+        stamp, offset = line.split()
+        if float(stamp) >= begin:
+            return int(offset)
+    return paths.log(rank).stat().st_size
+
+
+def _raw(paths: RunPaths, chosen: dict[int, str]) -> None:
+    if len(chosen) != 1:
+        raise UsageError("--raw prints one rank's log", hint="name it with --rank")
+    with paths.log(next(iter(chosen))).open("rb") as handle:
+        while data := handle.read(1 << 20):
+            sys.stdout.buffer.write(data)
+
+
+def _print(
+    paths: RunPaths, chosen: dict[int, str], *, matches: Callable[[str], bool], since: str, follow: bool
+) -> None:
+    tails = {number: LineTail(paths.log(number), _offset_since(paths, number, since)) for number in chosen}
+    while True:
+        over = not follow or load(paths).over or not load(paths).attended
+        for number, tail in tails.items():
+            for line in tail.finish() if over else tail.lines():
+                if matches(line):
+                    console.line(f"{chosen[number]}:{number}: {line}")
+        if over:
+            return
+        time.sleep(0.1)

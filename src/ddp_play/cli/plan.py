@@ -1,0 +1,128 @@
+"""`ddp-play plan`: what a run would do, and why, without doing it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from ddp_play.cli import console, options
+from ddp_play.cli.boundary import error_boundary
+from ddp_play.plan import HostPlan, Plan, command_line
+from ddp_play.playbook import AnsibleRunner
+from ddp_play.workflows.dry_run import dry_run
+
+
+def plan(
+    playbook: options.Playbook = None,
+    inventory: options.Inventory = None,
+    rank: Annotated[int, typer.Option("--rank", help="Whose environment and command to print.")] = 0,
+    cached: Annotated[bool, typer.Option("--cached", help="Use the last discovery's facts; asks no host.")] = False,
+    as_json: options.Json = False,
+    limit: options.Limit = "",
+    extra_vars: options.ExtraVars = None,
+    user: options.User = "",
+    private_key: options.PrivateKey = "",
+    ask_pass: options.AskPass = False,
+    become: options.Become = False,
+    ask_become_pass: options.AskBecomePass = False,
+    vault_password_file: options.VaultPasswordFile = None,
+    vault_id: options.VaultId = None,
+    ask_vault_pass: options.AskVaultPass = False,
+    verbose: options.Verbose = 0,
+) -> None:
+    """Print the plan: ranks, network, backend, every variable with its source, the exact commands.
+
+    It asks the hosts for facts and runs none of the playbook's own tasks. What stays open until launch is
+    in angle brackets: <run_id>, <head_port>.
+
+    [bold]Examples[/]
+
+      ddp-play plan train.yml -i inventory
+
+      ddp-play plan train.yml -i inventory --rank 3
+
+      ddp-play plan train.yml -i inventory --json | jq .hosts
+    """
+    with error_boundary():
+        request = options.make_request(
+            playbook,
+            inventory,
+            limit=limit,
+            extra_vars=extra_vars,
+            user=user,
+            private_key=private_key,
+            become=become,
+            vault_password_file=vault_password_file,
+            vault_id=vault_id,
+            verbose=verbose,
+        )
+        passwords = options.ask_passwords(connection=ask_pass, become=ask_become_pass, vault=ask_vault_pass)
+        show_plan(dry_run(request, passwords, AnsibleRunner(), cached=cached), as_json=as_json, rank=rank)
+
+
+def show_plan(made: Plan, *, as_json: bool = False, rank: int = 0) -> None:
+    """The plan for people, or its JSON."""
+    if as_json:
+        console.as_json(made.to_json())
+        return
+    for key, value in _headlines(made):
+        console.out.print(f"[bold]{key:<12}[/] {escape(value)}")
+    console.out.print(_hosts_table(made))
+    for warning in made.warnings:
+        console.out.print(f"[yellow]warning[/]      {escape(warning)}")
+    for name, why in made.left_out:
+        console.out.print(f"[yellow]left out[/]     {escape(name)}: {escape(why)}")
+    _show_rank(made, rank)
+
+
+def _headlines(made: Plan) -> list[tuple[str, str]]:
+    rows = [
+        ("ranks", f"{made.world_size} on {len(made.hosts)} host(s)"),
+        ("runtime", made.runtime + (f": {made.image}" if made.image else "")),
+        ("backend", f"{made.backend}   ({made.backend_reason})"),
+        ("fabric", f"{made.fabric} {made.network}   ({made.fabric_reason})"),
+        ("init", made.init_url),
+        ("head", f"{made.head} at {made.head_addr}, port leased from {made.port_range[0]}-{made.port_range[1]}"),
+    ]
+    if made.source:
+        how = "on the shared directory" if made.source_shared else "copied to each host"
+        rows.append(("source", f"{made.source}, {how}"))
+    return rows
+
+
+def _hosts_table(made: Plan) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("host", "ranks", "interface", "address", "GPUs", "runs as", "working directory"):
+        table.add_column(column)
+    for host in made.hosts:
+        table.add_row(
+            host.name,
+            _rank_span(host),
+            host.interface,
+            host.address,
+            ",".join(str(gpu) for gpu in host.gpus) or "-",
+            host.user_name,
+            host.workdir,
+        )
+    return table
+
+
+def _rank_span(host: HostPlan) -> str:
+    first, last = host.ranks[0].rank, host.ranks[-1].rank
+    return str(first) if first == last else f"{first}-{last}"
+
+
+def _show_rank(made: Plan, rank: int) -> None:
+    chosen = next((row for host in made.hosts for row in host.ranks if row.rank == rank), made.hosts[0].ranks[0])
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in (f"rank {chosen.rank}'s environment", "value", "source"):
+        table.add_column(column, overflow="fold")
+    for var in chosen.env:
+        table.add_row(var.name, escape(var.value.replace("\n", "\\n")), var.source)
+    console.out.print()
+    console.out.print(table)
+    console.out.print(f"\n[bold]rank {chosen.rank}'s command[/]")
+    console.line(command_line(chosen))

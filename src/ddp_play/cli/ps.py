@@ -1,0 +1,105 @@
+"""`ddp-play ps`: the runs this controller knows, and with an inventory those that the hosts know."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from ddp_play.cli import console, options
+from ddp_play.cli.boundary import error_boundary
+from ddp_play.playbook import AnsibleRunner
+from ddp_play.report import duration
+from ddp_play.runs import Run, all_runs
+from ddp_play.workflows.sweep import ask_hosts
+
+
+def ps(
+    inventory: options.Inventory = None,
+    everything: Annotated[bool, typer.Option("-a", "--all", help="Ended runs too, not only the newest ten.")] = False,
+    as_json: options.Json = False,
+    limit: options.Limit = "",
+    extra_vars: options.ExtraVars = None,
+    user: options.User = "",
+    private_key: options.PrivateKey = "",
+    become: options.Become = False,
+    ask_become_pass: options.AskBecomePass = False,
+) -> None:
+    """List runs. With -i the hosts are asked too: a run whose controller died is found again.
+
+    [bold]Examples[/]
+
+      ddp-play ps
+
+      ddp-play ps -i inventory --json
+    """
+    with error_boundary():
+        runs = all_runs() if everything else all_runs()[:10]
+        on_hosts: list[dict[str, Any]] = []
+        if inventory:
+            request = options.make_request(
+                None, inventory, limit=limit, extra_vars=extra_vars, user=user, private_key=private_key, become=become
+            )
+            passwords = options.ask_passwords(connection=False, become=ask_become_pass)
+            on_hosts = ask_hosts(request, passwords, AnsibleRunner()).runs
+        if as_json:
+            console.as_json({"runs": [_row(run) for run in runs], "on_hosts": on_hosts})
+            return
+        _show(runs)
+        if inventory:
+            _show_hosts(on_hosts)
+
+
+def _row(run: Run) -> dict[str, Any]:
+    document = run.document
+    return {
+        "run": run.paths.run_id,
+        "status": str(run.status),
+        "attended": run.attended,
+        "job": document.get("job", ""),
+        "world_size": document.get("world_size"),
+        "hosts": document.get("hosts", []),
+        "created": document.get("created"),
+        "ended": document.get("ended"),
+        "exit_code": document.get("exit_code"),
+        "exit_class": document.get("exit_class"),
+        "message": (document.get("verdict") or {}).get("message", ""),
+        "bundle": str(run.paths.root),
+    }
+
+
+def _show(runs: list[Run]) -> None:
+    if not runs:
+        console.line("no runs yet; `ddp-play run` starts the demo")
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("run", "status", "ranks", "hosts", "age", "took", "why"):
+        table.add_column(column, overflow="fold")
+    for run in runs:
+        row = _row(run)
+        began = row["created"] or time.time()
+        took = duration(row["ended"] - began) if row["ended"] else "-"
+        style = {"succeeded": "green", "failed": "red"}.get(row["status"], "yellow")
+        table.add_row(
+            row["run"],
+            f"[{style}]{run.words}[/]",
+            str(row["world_size"] or "-"),
+            str(len(row["hosts"]) or "-"),
+            duration(time.time() - began),
+            took,
+            escape(row["message"].splitlines()[0] if row["message"] else ""),
+        )
+    console.out.print(table)
+
+
+def _show_hosts(rows: list[dict[str, Any]]) -> None:
+    console.out.print("\n[bold]on the hosts[/]" + ("" if rows else " nothing"))
+    for row in rows:
+        ranks = ", ".join(f"{rank} {what['state']}" for rank, what in sorted(row["ranks"].items()))
+        guard = "guard alive" if row["guard_alive"] else "no guard"
+        console.line(
+            f"  {row['inventory_host']}: {row['run']} attempt {row['attempt']} {row['phase']}, {guard}; {ranks}"
+        )

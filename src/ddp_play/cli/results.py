@@ -1,0 +1,67 @@
+"""`ddp-play results`: how a run ended and what it brought home."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import typer
+from rich.markup import escape
+
+from ddp_play.cli import console, options
+from ddp_play.cli.boundary import error_boundary
+from ddp_play.paths import RunPaths, read_json
+from ddp_play.report import headline, rank_rows, summary
+from ddp_play.runs import find
+
+
+def results(run_id: options.RunId = "-", as_json: options.Json = False) -> None:
+    """Show a run's verdict, its ranks, their results and artifacts; exits with the run's own code.
+
+    [bold]Examples[/]
+
+      ddp-play results
+
+      ddp-play results calm-otter-123 --json | jq .results
+    """
+    with error_boundary():
+        run = find(run_id)
+        if as_json:
+            console.as_json({**run.document, **_collected(run.paths)})
+        else:
+            _show(run.paths, run.document)
+        raise typer.Exit(int(run.document.get("exit_code") or 0) if run.status.final else 75)
+
+
+def _collected(paths: RunPaths) -> dict[str, Any]:
+    plan = read_json(paths.plan)
+    ranks = [row["rank"] for host in plan.get("hosts", ()) for row in host["ranks"]]
+    manifest = paths.root / "artifacts.json"
+    return {
+        "results": {str(rank): read_json(paths.result(rank)) for rank in ranks},
+        "logs": {str(rank): str(paths.log(rank)) for rank in ranks},
+        "artifacts": read_list(manifest),
+        "bundle": str(paths.root),
+    }
+
+
+def read_list(path: Any) -> list[Any]:
+    """A JSON list, empty where there is none."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    return value if isinstance(value, list) else []
+
+
+def _show(paths: RunPaths, document: dict[str, Any]) -> None:
+    for text in summary(paths, document):
+        console.line(text)
+    for rank, host, state, how in rank_rows(document):
+        result = headline(read_json(paths.result(int(rank))))
+        console.out.print(f"  [bold]{escape(host)}:{rank}[/] {state} {escape(how)}  [dim]{escape(result)}[/]")
+    rows = _collected(paths)["artifacts"]
+    for row in rows[:20]:
+        console.line(f"  artifacts/{row['host']}/{row['path']}  {row['size']} bytes")
+    if len(rows) > 20:
+        console.line(f"  and {len(rows) - 20} more in artifacts.json")

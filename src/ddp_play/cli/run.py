@@ -1,0 +1,140 @@
+"""`ddp-play run`: start a job and watch it."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ddp_play.cli import console, live, options
+from ddp_play.cli.boundary import error_boundary
+from ddp_play.cli.plan import show_plan
+from ddp_play.errors import Interrupted
+from ddp_play.paths import RunPaths, write_json
+from ddp_play.playbook import AnsibleRunner
+from ddp_play.runs import Run, load
+from ddp_play.workflows.dry_run import dry_run
+from ddp_play.workflows.start import create_run, start_background
+
+
+def run(
+    playbook: options.Playbook = None,
+    inventory: options.Inventory = None,
+    detach: Annotated[bool, typer.Option("-d", "--detach", help="Return at once; the run goes on.")] = False,
+    name: Annotated[str, typer.Option("--name", help="The run's id; otherwise a memorable one is made.")] = "",
+    output: Annotated[Path | None, typer.Option("--output", help="Where the bundle shall be found.")] = None,
+    ranks: Annotated[str, typer.Option("--ranks", help="Whose lines to show: 0, 0,3 or all.")] = "0",
+    dry: Annotated[bool, typer.Option("--dry-run", help="Only print the plan.")] = False,
+    as_json: options.Json = False,
+    limit: options.Limit = "",
+    extra_vars: options.ExtraVars = None,
+    user: options.User = "",
+    private_key: options.PrivateKey = "",
+    ask_pass: options.AskPass = False,
+    become: options.Become = False,
+    ask_become_pass: options.AskBecomePass = False,
+    vault_password_file: options.VaultPasswordFile = None,
+    vault_id: options.VaultId = None,
+    ask_vault_pass: options.AskVaultPass = False,
+    verbose: options.Verbose = 0,
+) -> None:
+    """Run a job on all its hosts and bring the results home.
+
+    Without arguments it trains the bundled example: two ranks on this machine.
+
+    [bold]Examples[/]
+
+      ddp-play run                                  the demo
+
+      ddp-play run train.yml -i inventory           a job
+
+      ddp-play run train.yml -i inventory -l gpu03 -e ddp_job_image=team/train:2
+
+      ddp-play run train.yml -i inventory -d --name night-1; ddp-play attach night-1
+    """
+    with error_boundary():
+        request = options.make_request(
+            playbook,
+            inventory,
+            limit=limit,
+            extra_vars=extra_vars,
+            user=user,
+            private_key=private_key,
+            become=become,
+            vault_password_file=vault_password_file,
+            vault_id=vault_id,
+            verbose=verbose,
+        )
+        passwords = options.ask_passwords(connection=ask_pass, become=ask_become_pass, vault=ask_vault_pass)
+        if dry:
+            show_plan(dry_run(request, passwords, AnsibleRunner()), as_json=as_json)
+            return
+        paths = create_run(request, name=name, output=output, argv=sys.argv)
+        start_background(paths, passwords)
+        if detach:
+            _say_detached(paths, as_json=as_json)
+            return
+        console.note(f"run {paths.run_id}: {request.playbook}")
+        signal.signal(signal.SIGTERM, _as_ctrl_c)  # a CI system that cancels the job means the run, not the view
+        raise typer.Exit(watch(paths, ranks=ranks, as_json=as_json))
+
+
+def _as_ctrl_c(_signum: int, _frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _say_detached(paths: RunPaths, *, as_json: bool) -> None:
+    if as_json:
+        console.as_json({"run": paths.run_id, "bundle": str(paths.root)})
+        return
+    console.line(paths.run_id)
+    console.note(f"ddp-play attach {paths.run_id}   ddp-play logs -f {paths.run_id}   ddp-play stop {paths.run_id}")
+
+
+def watch(paths: RunPaths, *, ranks: str, as_json: bool = False) -> int:
+    """Follow a run to its end; Ctrl-C asks on a terminal and stops gracefully elsewhere, twice stops now."""
+    asked = 0
+    while True:
+        try:
+            return _end(live.follow(paths, ranks=ranks), as_json=as_json)
+        except KeyboardInterrupt:
+            asked += 1
+            if asked == 1 and sys.stdin.isatty() and not _wants_stop(paths):
+                return 0
+            order_stop(paths, now=asked > 1, reason="interrupted with Ctrl-C")
+
+
+def _end(run: Run, *, as_json: bool) -> int:
+    if not run.status.final:
+        console.error(
+            f"nobody supervises run {run.paths.run_id} any more; its ranks go on",
+            hint=f"ddp-play attach {run.paths.run_id} takes over",
+        )
+        return 70
+    code = live.show_end(run)
+    if as_json:
+        console.as_json(run.document)
+    return code
+
+
+def _wants_stop(paths: RunPaths) -> bool:
+    """Detach or stop? Anything but `d` stops; Ctrl-C again does too."""
+    console.note(f"\n[d] detach, the run goes on   [s] stop {paths.run_id} gracefully", style="bold")
+    try:
+        answer = input("d/s> ").strip().lower()
+    except (EOFError, KeyboardInterrupt):
+        answer = "s"
+    if answer.startswith("d"):
+        console.note(f"detached: ddp-play attach {paths.run_id}")
+        return False
+    return True
+
+
+def order_stop(paths: RunPaths, *, now: bool, reason: str) -> None:
+    """Leave the order where the run's supervisor looks for it."""
+    if load(paths).over:
+        raise Interrupted(f"run {paths.run_id} is over")
+    write_json(paths.control / ("stop-now" if now else "stop"), {"reason": reason})

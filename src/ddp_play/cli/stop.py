@@ -1,0 +1,44 @@
+"""`ddp-play stop`: end a run, gracefully unless told otherwise."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from ddp_play.cli import console, live, options
+from ddp_play.cli.boundary import error_boundary
+from ddp_play.cli.run import order_stop
+from ddp_play.runs import find, load
+from ddp_play.workflows.start import start_background
+
+
+def stop(
+    run_id: options.RunId,
+    now: Annotated[bool, typer.Option("--now", help="SIGKILL at once instead of the signal and the grace.")] = False,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Return when the run is over.")] = True,
+    ask_become_pass: options.AskBecomePass = False,
+) -> None:
+    """Stop all ranks of a run on all hosts: ddp_job_signal, ddp_job_grace, SIGKILL; then collect and clean up.
+
+    [bold]Examples[/]
+
+      ddp-play stop calm-otter-123
+
+      ddp-play stop calm-otter-123 --now
+    """
+    with error_boundary():
+        run = find(run_id)
+        if run.over:
+            console.note(f"run {run.paths.run_id} is over already: {run.status}")
+            return
+        order_stop(run.paths, now=now, reason="stopped with ddp-play stop")
+        if not run.attended:
+            passwords = options.ask_passwords(connection=False, become=ask_become_pass)
+            start_background(run.paths, passwords, take_over=True)
+        if not wait:
+            return
+        while not load(run.paths).over and load(run.paths).attended:
+            time.sleep(0.1)
+        live.show_end(load(run.paths))

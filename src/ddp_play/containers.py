@@ -1,0 +1,94 @@
+"""The exact `docker create` of a rank container."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ddp_play.rankenv import CONTAINER_RANK_DIR, CONTAINER_SECRETS
+from ddp_play.tokens import ATTEMPT, HOST_DIR, RUN_ID, SECRETS_DIR
+
+if TYPE_CHECKING:
+    from ddp_play.hosts import HostFacts
+    from ddp_play.job import Job
+    from ddp_play.setting import Place, Setting
+
+LOG_MOUNT = "/ddp-play/log"
+# The rank's output goes to a file the guard owns: byte-exact, and complete across a restart of the engine.
+REDIRECT = f'exec "$@" >>{LOG_MOUNT} 2>&1'
+NOFILE = 1048576
+
+
+def container_name(rank: int) -> str:
+    """Unique on a host, and telling: `docker ps` shows what it belongs to."""
+    return f"ddp-{RUN_ID}-a{ATTEMPT}-r{rank}"
+
+
+def create_argv(
+    setting: Setting, place: Place, *, env_names: tuple[str, ...], argv: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Arguments of `docker` for one rank. Values of variables travel in docker's own environment."""
+    job, host = setting.job, place.host
+    nofile = NOFILE if host.nofile_hard < 0 else min(NOFILE, host.nofile_hard)
+    words = ["create", "--name", container_name(place.rank)]
+    for key, value in (
+        ("run", RUN_ID),
+        ("attempt", ATTEMPT),
+        ("rank", str(place.rank)),
+        ("host", host.name),
+        ("owner", host.user.login_name),
+    ):
+        words += ["--label", f"ddp-play.{key}={value}"]
+    words += ["--network", "host", "--ipc", "host", "--init", "--log-driver", "local"]
+    words += ["--user", f"{place.user[0]}:{place.user[1]}"]
+    for group in job.groups:
+        words += ["--group-add", group]
+    words += ["--ulimit", f"nofile={nofile}:{nofile}"]
+    words += _resources(job)
+    words += _devices(job, host, uses_rdma=setting.uses_rdma(host))
+    words += _mounts(setting, place)
+    for env_name in env_names:
+        words += ["--env", env_name]
+    words += ["--workdir", place.workdir, job.image, "sh", "-c", REDIRECT, "rank", *argv]
+    return tuple(words)
+
+
+def _resources(job: Job) -> list[str]:
+    words = []
+    if job.cpus:
+        words += ["--cpus", f"{job.cpus:g}"]
+    if job.memory:
+        words += ["--memory", job.memory, "--memory-swap", job.memory]
+    if job.shm_size:  # with --ipc host the host's /dev/shm counts; a size means a private one
+        words[:0] = ["--ipc", "private", "--shm-size", job.shm_size]
+    return words
+
+
+def _devices(job: Job, host: HostFacts, *, uses_rdma: bool) -> list[str]:
+    words = []
+    if host.gpus and job.gpus == "auto":
+        words += ["--gpus", "all"]
+    if uses_rdma:
+        words += ["--device", "/dev/infiniband", "--cap-add", "IPC_LOCK"]
+    if uses_rdma or (host.gpus and job.gpus == "auto"):
+        words += ["--ulimit", "memlock=-1:-1"]
+    return words
+
+
+def _mounts(setting: Setting, place: Place) -> list[str]:
+    binds = [
+        (f"{HOST_DIR}/logs/rank-{place.rank}.log", LOG_MOUNT, False),
+        (f"{HOST_DIR}/rank-{place.rank}", CONTAINER_RANK_DIR, False),
+    ]
+    if place.source_dir:
+        binds.append((place.source_dir, place.workdir, False))
+    if place.shared_dir:
+        binds.append((place.shared_dir, place.shared_dir, False))
+    if setting.asked.secret_names:
+        binds.append((SECRETS_DIR, CONTAINER_SECRETS, True))
+    if place.host.nccl_conf:
+        binds.append(("/etc/nccl.conf", "/etc/nccl.conf", True))
+    binds += [(mount.source, mount.target, mount.read_only) for mount in setting.job.mounts]
+    words = []
+    for source, target, read_only in binds:
+        words += ["--mount", f"type=bind,source={source},target={target}" + (",readonly" if read_only else "")]
+    return words

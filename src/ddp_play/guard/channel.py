@@ -1,0 +1,257 @@
+"""The far end of the controller's SSH channel: obeys orders, follows the guard's files. Owns no rank.
+
+When the channel breaks it simply ends; the guard stays, and the next channel takes up where the files are.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from typing import IO, TYPE_CHECKING, Any, Dict, List, Optional, Tuple
+
+from . import leases, leftovers, network, prepare, probe
+from .fetch import fetch
+from .files import HostRun, read_json
+from .protocol import MAGIC, MAX_PAYLOAD, FrameReader, Header, encode, write_all
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+POLL_S = 0.05
+CHUNKS_PER_TURN = 16
+
+
+class Followed:
+    """A file sent piece by piece as it grows."""
+
+    def __init__(self, path: Path, offset: int) -> None:
+        self.path = path
+        self.offset = offset
+
+    def next_chunk(self) -> bytes:
+        """What has been appended since, at most one payload."""
+        try:
+            if self.path.stat().st_size <= self.offset:
+                return b""
+            with open(str(self.path), "rb") as handle:
+                handle.seek(self.offset)
+                return handle.read(MAX_PAYLOAD)
+        except OSError:
+            return b""
+
+
+class Channel:
+    """One conversation about one attempt on this host."""
+
+    def __init__(self) -> None:
+        self.reader = FrameReader()
+        self.place: Optional[HostRun] = None
+        self.followed: Dict[Tuple[str, int], Followed] = {}
+        self.state: Optional[Dict[str, Any]] = None
+        self.state_stamp: Any = None
+        self.lease: Optional[leases.PortLease] = None
+        self.listener: Optional[probe.Listener] = None
+        self.archive: Optional[IO[bytes]] = None
+        self.drain: Optional[int] = None
+        self.open = True
+
+    def send(self, kind: str, payload: bytes = b"", **fields: Any) -> None:
+        """One frame to the controller."""
+        write_all(1, encode(kind, payload, **fields))
+
+    def run(self) -> None:
+        """Until the controller says bye or goes away."""
+        write_all(1, MAGIC)
+        while self.open:
+            busy = self._follow()
+            ready, _, _ = select.select([0], [], [], 0.0 if busy else POLL_S)
+            if ready:
+                data = os.read(0, 1 << 20)
+                if not data:
+                    return
+                for header, payload in self.reader.feed(data):
+                    self._obey(header, payload)
+
+    def _obey(self, header: Header, payload: bytes) -> None:
+        handler = getattr(self, "on_" + str(header["t"]), self._unknown)
+        try:
+            handler(header, payload)
+        except prepare.Refused as refused:
+            self.send("refused", order=header["t"], message=str(refused), error=refused.kind, hint=refused.hint)
+        except OSError as error:
+            self.send("refused", order=header["t"], message=str(error), error="host_not_ready", hint="")
+
+    def _unknown(self, header: Header, _payload: bytes) -> None:
+        raise prepare.Refused("unknown order %s" % header["t"], kind="internal")
+
+    def _the_place(self) -> HostRun:
+        if self.place is None:
+            raise prepare.Refused("no run was opened on this channel", kind="internal")
+        return self.place
+
+    # -- orders --------------------------------------------------------------------------------------
+    def on_open(self, header: Header, _payload: bytes) -> None:
+        """Which attempt this is about; answers where it lives and what is known of it."""
+        self.place = HostRun.at(header["run"], int(header["attempt"]), header["host"])
+        state, alive = leftovers.look(self.place)
+        self.send(
+            "opened",
+            dir=str(self.place.root),
+            secrets=str(self.place.secrets),
+            clock=time.time(),
+            state=state,
+            guard_alive=alive,
+            uid=os.geteuid(),
+        )
+
+    def on_beat(self, header: Header, _payload: bytes) -> None:
+        """The controller is alive; so are we."""
+        if self.place is not None and self.place.root.is_dir():
+            self.place.touch_lease()
+        state, alive = leftovers.look(self._the_place())
+        self.send(
+            "beat",
+            id=header.get("id", 0),
+            clock=time.time(),
+            guard_gone=bool(state) and not alive and state["phase"] != "ended",
+        )
+
+    def on_lease_port(self, header: Header, _payload: bytes) -> None:
+        """A rendezvous port for this attempt."""
+        first, last = header["range"]
+        self.lease = leases.lease_port(int(first), int(last), list(header.get("avoid", [])))
+        if self.lease is None:
+            raise prepare.Refused(
+                "no free port between %d and %d" % (first, last), kind="busy", hint="widen ddp_job_port_range"
+            )
+        self.send("leased", port=self.lease.port)
+
+    def on_source(self, _header: Header, payload: bytes) -> None:
+        """A piece of the source archive; an empty piece ends it."""
+        place = self._the_place()
+        if self.archive is None:
+            place.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.archive = open(str(place.root / "src.tar"), "wb")  # noqa: SIM115 - open over several frames
+        if payload:
+            self.archive.write(payload)
+        else:
+            self.archive.close()
+            self.archive = None
+
+    def on_prepare(self, header: Header, _payload: bytes) -> None:
+        """Everything but the start."""
+        if self.lease is not None:  # the guard takes it over
+            self.lease.handle.close()
+            self.lease = None
+        state = prepare.prepare(
+            self._the_place(), header["spec"], header.get("secrets") or {}, header.get("registry") or {}
+        )
+        self.send("prepared", guard_pid=state["guard_pid"])
+
+    def on_listen(self, header: Header, _payload: bytes) -> None:
+        """Answer probes on the fabric's address."""
+        try:
+            self.listener = probe.Listener(header["address"])
+        except OSError as error:
+            raise prepare.Refused("cannot listen on %s: %s" % (header["address"], error.strerror)) from error
+        self.send("listening", port=self.listener.port)
+
+    def on_probe(self, header: Header, _payload: bytes) -> None:
+        """Try the peers."""
+        targets = [(str(address), int(port)) for address, port in header["targets"]]
+        self.send("probed", failed=probe.connect(targets, header["source"], float(header["timeout_s"])))
+
+    def on_go(self, header: Header, _payload: bytes) -> None:
+        """Start."""
+        if self.listener is not None:
+            self.listener.close()
+            self.listener = None
+        self._the_place().order("go", {"by": header.get("by", "")})
+        self.send("going")
+
+    def on_follow(self, header: Header, _payload: bytes) -> None:
+        """Send logs and metrics from these offsets on, and the state whenever it changes."""
+        place = self._the_place()
+        for rank, offset in header["logs"].items():
+            self.followed[("log", int(rank))] = Followed(place.log(int(rank)), int(offset))
+        for rank, offset in header["metrics"].items():
+            path = place.rank_dir(int(rank)) / "metrics.jsonl"
+            self.followed[("metrics", int(rank))] = Followed(path, int(offset))
+        self.state_stamp = None
+        self.state = {}
+
+    def on_stop(self, header: Header, _payload: bytes) -> None:
+        """Stop gracefully, or at once."""
+        order = {
+            "reason": header["reason"],
+            "signal": header.get("signal"),
+            "grace_s": header.get("grace_s", 0),
+        }
+        self._the_place().order("stop-now" if header.get("now") else "stop", order)
+        self.send("stopping")
+
+    def on_drain(self, header: Header, _payload: bytes) -> None:
+        """Answer when everything followed has been sent."""
+        self.drain = int(header.get("id", 0))
+
+    def on_counters(self, header: Header, _payload: bytes) -> None:
+        """Bytes per interface and RDMA port."""
+        self.send("counters", counters=network.counters(list(header["interfaces"])))
+
+    def on_fetch(self, header: Header, _payload: bytes) -> None:
+        """Bring results and artifacts home."""
+        self.send("fetched", **fetch(self._the_place(), header, self.send))
+
+    def on_clean(self, header: Header, _payload: bytes) -> None:
+        """Take everything of this attempt off this host."""
+        self.followed.clear()
+        self.state = None
+        left = leftovers.clean(self._the_place(), keep_src=bool(header.get("keep_src")))
+        self.send("cleaned", left=left)
+
+    def on_bye(self, _header: Header, _payload: bytes) -> None:
+        """The controller needs us no more."""
+        self.open = False
+
+    # -- following -----------------------------------------------------------------------------------
+    def _follow(self) -> bool:
+        """Send what is new; True when there may be more at once. The state goes last: its bytes are already sent."""
+        fresh = self._fresh_state()
+        busy = False
+        for (kind, rank), followed in self.followed.items():
+            for _ in range(CHUNKS_PER_TURN):
+                chunk = followed.next_chunk()
+                if not chunk:
+                    break
+                self.send(kind, chunk, rank=rank, at=followed.offset)
+                followed.offset += len(chunk)
+            else:
+                busy = True
+        if fresh is not None and not busy:
+            self.state = fresh
+            self.send("state", state=fresh)
+        elif fresh is not None:
+            self.state_stamp = None  # look again once the logs have been sent
+        if self.drain is not None and not busy:
+            self.send("drained", id=self.drain)
+            self.drain = None
+        return busy
+
+    def _fresh_state(self) -> Optional[Dict[str, Any]]:
+        if self.place is None or self.state is None:
+            return None
+        try:
+            stat = self.place.state.stat()
+        except OSError:
+            return None
+        stamp = (stat.st_ino, stat.st_mtime_ns)
+        if stamp == self.state_stamp:
+            return None
+        self.state_stamp = stamp
+        return read_json(self.place.state)
+
+
+def main(_arguments: List[str]) -> None:
+    """Entry point of the channel's far end."""
+    Channel().run()

@@ -1,0 +1,194 @@
+"""The guard: owns the ranks of one run on one host, needs no controller to do so, and is gone when they are."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any, Dict, List, Optional
+
+from . import leases, proc
+from .files import HostRun, read_json, write_json
+from .ranks import Rank, make, reap
+
+TICK_S = 0.05
+
+
+class Guard:
+    """One run on one host, from `prepared` to `ended`. The only writer of state.json."""
+
+    def __init__(self, place: HostRun) -> None:
+        spec = read_json(place.spec)
+        if spec is None:
+            raise SystemExit("no readable %s" % place.spec)
+        self.place = place
+        self.spec = spec
+        self.limits: Dict[str, Any] = spec["limits"]
+        self.ranks: List[Rank] = [make(rank, place) for rank in spec["ranks"]]
+        self.phase = "prepared"
+        self.reason = ""
+        self.term_received = False
+        self._stop_order: Optional[Dict[str, Any]] = None
+        self._kill_at: Optional[float] = None
+        self._failed_at: Optional[float] = None
+        self._started_at = 0.0
+        self._lease_mtime = 0.0
+        self._lease_seen = time.monotonic()
+        self._written: Optional[Dict[str, Any]] = None
+
+    # -- state ---------------------------------------------------------------------------------------
+    def write_state(self) -> None:
+        """Publish the state when it has changed."""
+        value = {
+            "phase": self.phase,
+            "reason": self.reason,
+            "boot": proc.boot_id(),
+            "guard_pid": os.getpid(),
+            "guard_ticks": proc.start_ticks(os.getpid()),
+            "ranks": {str(rank.number): rank.row for rank in self.ranks},
+        }
+        if value != self._written:
+            write_json(self.place.state, value)
+            self._written = _copy(value)
+
+    def controller_gone_s(self) -> float:
+        """Seconds since a controller touched the lease, on this host's monotonic clock."""
+        with contextlib.suppress(OSError):
+            mtime = self.place.lease.stat().st_mtime
+            if mtime != self._lease_mtime:
+                self._lease_mtime = mtime
+                self._lease_seen = time.monotonic()
+        return time.monotonic() - self._lease_seen
+
+    # -- life ----------------------------------------------------------------------------------------
+    def run(self) -> None:
+        """Wait for `go`, start, watch, end."""
+        signal.signal(signal.SIGTERM, self._on_term)
+        signal.signal(signal.SIGINT, self._on_term)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        proc.become_subreaper()
+        self.write_state()
+        if self._wait_for_go():
+            self._start()
+            self._watch()
+        self._end()
+
+    def _on_term(self, _signum: int, _frame: Any) -> None:
+        self.term_received = True
+
+    def _wait_for_go(self) -> bool:
+        while True:
+            if self.place.ordered("go") is not None:
+                return True
+            if self.term_received or self.place.ordered("stop") or self.place.ordered("stop-now"):
+                self.reason = "stopped before it started"
+                return False
+            if self.controller_gone_s() > self.limits["go_wait_s"]:
+                self.reason = "no start signal came"
+                return False
+            time.sleep(TICK_S)
+
+    def _start(self) -> None:
+        self._started_at = time.monotonic()
+        self.phase = "running"
+        for rank in self.ranks:
+            rank.start()
+        self.write_state()
+
+    def _watch(self) -> None:
+        while any(rank.running for rank in self.ranks):
+            self._notice_ends()
+            self._obey()
+            self._enforce()
+            self._escalate()
+            self.write_state()
+            time.sleep(TICK_S)
+
+    def _notice_ends(self) -> None:
+        reap(self.ranks)
+        for rank in self.ranks:
+            rank.poll()
+        if self._failed_at is None and any(rank.failed for rank in self.ranks):
+            self._failed_at = time.monotonic()
+
+    def _obey(self) -> None:
+        now = self.place.ordered("stop-now")
+        if now is not None:
+            self.stop(now.get("reason", "stopped now"), signum=signal.SIGKILL, grace_s=0.0)
+            return
+        order = self.place.ordered("stop")
+        if order is not None and order != self._stop_order:
+            self._stop_order = order
+            signum = getattr(signal, str(order.get("signal", "SIGTERM")), signal.SIGTERM)
+            self.stop(order.get("reason", "stopped"), signum=signum, grace_s=float(order.get("grace_s", 30.0)))
+        elif self.term_received:
+            self.term_received = False
+            self.stop("the guard was asked to end", signum=signal.SIGTERM, grace_s=self.limits["failure_grace_s"])
+
+    def _enforce(self) -> None:
+        """Ends that need no controller: a failed peer on this host, the time limit, the lease."""
+        if self.phase != "running":
+            return
+        limits, age = self.limits, time.monotonic() - self._started_at
+        # A peer can exit before the rank that caused it: let the cause surface before we signal anybody.
+        if self._failed_at is not None and time.monotonic() - self._failed_at >= limits["settle_s"]:
+            self.stop("a rank on this host failed", signum=signal.SIGTERM, grace_s=limits["failure_grace_s"])
+        elif limits["max_duration_s"] and age > limits["max_duration_s"]:
+            signum = getattr(signal, limits["signal"], signal.SIGTERM)
+            self.stop("max_duration reached", signum=signum, grace_s=limits["grace_s"])
+        elif limits["lease_s"] and self.controller_gone_s() > limits["lease_s"]:
+            self.stop("no controller for longer than the lease", signum=signal.SIGTERM, grace_s=limits["grace_s"])
+
+    def stop(self, reason: str, *, signum: int, grace_s: float) -> None:
+        """Signal every running rank; after `grace_s` they are killed. A later stop may only be harder."""
+        kill_at = time.monotonic() + grace_s
+        if self.phase == "running":
+            self.phase, self.reason = "stopping", reason
+        elif self._kill_at is not None and kill_at >= self._kill_at:
+            return
+        self._kill_at = kill_at
+        for rank in self.ranks:
+            rank.send(signum)
+
+    def _escalate(self) -> None:
+        if self._kill_at is None or time.monotonic() < self._kill_at:
+            return
+        self._kill_at = time.monotonic() + 1.0  # again, should the engine have been deaf
+        for rank in self.ranks:
+            rank.send(signal.SIGKILL)
+        if not any(rank.spec.get("container") for rank in self.ranks):
+            proc.kill_descendants(os.getpid())
+
+    def _end(self) -> None:
+        """Nothing a rank forked outlives the run: TERM, a moment, KILL."""
+        if proc.kill_descendants(os.getpid(), signal.SIGTERM):
+            deadline = time.monotonic() + 1.0
+            while time.monotonic() < deadline and proc.descendants(os.getpid()):
+                reap(self.ranks)
+                time.sleep(TICK_S)
+            proc.kill_descendants(os.getpid())
+        self.phase = "ended"
+        self.write_state()
+
+
+def _copy(value: Dict[str, Any]) -> Dict[str, Any]:
+    return {**value, "ranks": {k: dict(row) for k, row in value["ranks"].items()}}
+
+
+def main(root: str) -> None:
+    """Entry point of the guard process; one guard per place, held by a lock."""
+    place = HostRun(Path(root))
+    with open(str(place.root / "guard.lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        spec = read_json(place.spec) or {}
+        held = {name: leases.hold(name) for name in spec.get("leases", [])}
+        lost = [name for name, handle in held.items() if handle is None]
+        guard = Guard(place)
+        if lost:
+            guard.phase, guard.reason = "ended", "lease taken: " + ", ".join(lost)
+            guard.write_state()
+            return
+        guard.run()

@@ -1,0 +1,149 @@
+"""The Docker Engine on this host, over its Unix socket (6 ms a call, where the CLI takes 35).
+
+Only `create` goes through the CLI, with the very command that the plan prints.
+Engine API 1.41 is what Debian 12's docker.io speaks; every newer engine accepts what is used here without a version.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+from typing import Any, Dict, List, Optional, Tuple
+from urllib.parse import quote
+
+SOCKET = "/var/run/docker.sock"
+
+
+class EngineError(Exception):
+    """The engine said no (`status` is its HTTP status) or could not be asked (`status` 0)."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: str, timeout_s: float) -> None:
+        super().__init__("localhost", timeout=timeout_s)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+def _socket_path() -> str:
+    host = os.environ.get("DOCKER_HOST", "")
+    return host[len("unix://") :] if host.startswith("unix://") else SOCKET
+
+
+def call(method: str, path: str, *, timeout_s: float = 30.0) -> Any:
+    """One request; the decoded answer (None when empty). Raises EngineError."""
+    connection = _UnixConnection(_socket_path(), timeout_s)
+    try:
+        connection.request(method, path)
+        response = connection.getresponse()
+        body = response.read()
+    except PermissionError as error:
+        raise EngineError("no permission on %s" % _socket_path(), -1) from error
+    except (OSError, http.client.HTTPException) as error:
+        raise EngineError("no Docker engine answers on %s (%s)" % (_socket_path(), error)) from error
+    finally:
+        connection.close()
+    return _decode(response.status, body)
+
+
+def _decode(status: int, body: bytes) -> Any:
+    try:
+        value = json.loads(body) if body.strip() else None
+    except ValueError:
+        value = body.decode("utf-8", "replace")
+    if status >= 400:
+        message = value.get("message") if isinstance(value, dict) else value
+        raise EngineError(str(message or "HTTP %d" % status), status)
+    return value
+
+
+def version() -> Dict[str, Any]:
+    """The engine's version document."""
+    answer = call("GET", "/version", timeout_s=10)
+    return dict(answer or {})
+
+
+def image(reference: str) -> Optional[Dict[str, Any]]:
+    """The local image's document, None when it is not here."""
+    try:
+        return dict(call("GET", "/images/%s/json" % quote(reference, safe="/:@.-_"), timeout_s=10))
+    except EngineError as error:
+        if error.status == 404:
+            return None
+        raise
+
+
+def containers(label: str) -> List[Dict[str, Any]]:
+    """All containers, running or not, that carry the label (`key` or `key=value`)."""
+    filters = quote(json.dumps({"label": [label]}))
+    return list(call("GET", "/containers/json?all=1&filters=" + filters) or [])
+
+
+def inspect(container: str) -> Dict[str, Any]:
+    """One container's document."""
+    return dict(call("GET", "/containers/%s/json" % quote(container, safe=""), timeout_s=10))
+
+
+def start(container: str) -> Tuple[int, str]:
+    """Start it; (0, "") or the exit code the CLI would show (125 to 127) and the engine's words."""
+    try:
+        call("POST", "/containers/%s/start" % quote(container, safe=""), timeout_s=120)
+    except EngineError as error:
+        text = str(error)
+        if "executable file not found" in text or "no such file or directory" in text:
+            return 127, text
+        if "permission denied" in text:
+            return 126, text
+        return 125, text
+    return 0, ""
+
+
+def kill(container: str, signal_name: str) -> None:
+    """Signal the container's first process; a container that is not running is no error."""
+    try:
+        call("POST", "/containers/%s/kill?signal=%s" % (quote(container, safe=""), quote(signal_name)))
+    except EngineError as error:
+        if error.status not in (404, 409):
+            raise
+
+
+def remove(container: str) -> None:
+    """Remove it whether it runs or not, with its anonymous volumes."""
+    try:
+        call("DELETE", "/containers/%s?force=1&v=1" % quote(container, safe=""), timeout_s=60)
+    except EngineError as error:
+        if error.status != 404:
+            raise
+
+
+def logs_tail(container: str, lines: int = 50) -> bytes:
+    """What the container itself printed outside the rank's log (an entry point's banner, a failed exec)."""
+    connection = _UnixConnection(_socket_path(), 10)
+    path = "/containers/%s/logs?stdout=1&stderr=1&tail=%d" % (quote(container, safe=""), lines)
+    try:
+        connection.request("GET", path)
+        return _demultiplex(connection.getresponse().read())
+    except (OSError, http.client.HTTPException):
+        return b""
+    finally:
+        connection.close()
+
+
+def _demultiplex(raw: bytes) -> bytes:
+    """Strip the 8-byte stream headers (stream, 0, 0, 0, length big-endian) of a container without a tty."""
+    out, at = bytearray(), 0
+    while at + 8 <= len(raw):
+        size = int.from_bytes(raw[at + 4 : at + 8], "big")
+        out += raw[at + 8 : at + 8 + size]
+        at += 8 + size
+    return bytes(out)

@@ -1,0 +1,90 @@
+"""Bringing files home: what ranks wrote for us, and the artifacts that appeared in the working directory."""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import os
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterator, List, Tuple
+
+from .files import HostRun, read_json
+from .protocol import MAX_PAYLOAD
+
+Send = Callable[..., None]
+RANK_FILES = ("metrics.jsonl", "result.json", "error.json")
+
+
+def matches(relative: str, patterns: List[str]) -> bool:
+    """Does a path relative to the working directory match any glob? `**` crosses directories."""
+    return any(
+        pattern in ("**", "**/*")
+        or fnmatch.fnmatch(relative, pattern)
+        or (pattern.startswith("**/") and fnmatch.fnmatch(relative, pattern[3:]))
+        or fnmatch.fnmatch(relative, pattern.rstrip("/") + "/*")
+        for pattern in patterns
+    )
+
+
+def new_files(source: Path, manifest: Dict[str, List[float]]) -> Iterator[Tuple[str, Path, os.stat_result]]:
+    """Files in the working directory that the snapshot did not have, or had otherwise (size or mtime)."""
+    for where, directories, names in os.walk(str(source)):
+        directories[:] = sorted(d for d in directories if d != "__pycache__")
+        for name in sorted(names):
+            path = Path(where) / name
+            relative = str(path.relative_to(source))
+            if path.is_symlink() or not path.is_file():
+                continue
+            stat = path.stat()
+            known = manifest.get(relative)
+            if known is None or known[0] != stat.st_size or abs(known[1] - stat.st_mtime) > 1.0:
+                yield relative, path, stat
+
+
+def fetch(place: HostRun, order: Dict[str, Any], send: Send) -> Dict[str, Any]:
+    """Stream everything asked for; the summary names what was not sent and why."""
+    spec = read_json(place.spec) or {}
+    missing: List[Dict[str, str]] = []
+    for rank in spec.get("ranks", []):
+        for name in RANK_FILES:
+            path = place.rank_dir(int(rank["rank"])) / name
+            if path.is_file():
+                _send_file(path, {"file": name, "rank": rank["rank"]}, send, missing)
+    source = spec.get("source") or {}
+    manifest: List[Dict[str, Any]] = []
+    if source.get("collect"):
+        manifest = _send_artifacts(Path(source["path"]), source, order, send, missing)
+    return {"missing": missing, "artifacts": manifest}
+
+
+def _send_artifacts(
+    root: Path, source: Dict[str, Any], order: Dict[str, Any], send: Send, missing: List[Dict[str, str]]
+) -> List[Dict[str, Any]]:
+    budget = int(order["max_bytes"])
+    manifest: List[Dict[str, Any]] = []
+    for relative, path, stat in new_files(root, source.get("manifest") or {}):
+        if not matches(relative, list(order["patterns"])):
+            continue
+        if stat.st_size > budget:
+            missing.append({"path": relative, "why": "larger than what is left of ddp_job_artifacts_max_mib"})
+            continue
+        budget -= stat.st_size
+        digest = _send_file(path, {"file": "artifact", "path": relative}, send, missing)
+        if digest:
+            manifest.append({"path": relative, "size": stat.st_size, "sha256": digest})
+    return manifest
+
+
+def _send_file(path: Path, what: Dict[str, Any], send: Send, missing: List[Dict[str, str]]) -> str:
+    digest = hashlib.sha256()
+    try:
+        with open(str(path), "rb") as handle:
+            while True:
+                chunk = handle.read(MAX_PAYLOAD)
+                digest.update(chunk)
+                send("file", chunk, last=not chunk, **what)
+                if not chunk:
+                    return digest.hexdigest()
+    except OSError as error:
+        missing.append({"path": str(path), "why": error.strerror or str(error)})
+        return ""

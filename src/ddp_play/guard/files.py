@@ -1,0 +1,106 @@
+"""Where a run lives on a host, and writing there so that a crash at any moment leaves readable files."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Dict, Optional
+
+
+def base_dir() -> Path:
+    """Root of everything ddp-play keeps on this host: survives a reboot, so that gc can find it."""
+    override = os.environ.get("DDP_PLAY_HOST_DIR")
+    if override:
+        return Path(override)
+    if os.geteuid() == 0:
+        return Path("/var/lib/ddp-play")
+    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return Path(state) / "ddp-play" / "host"
+
+
+def secrets_base() -> Path:
+    """A directory in memory for secrets; per user, because several users share /dev/shm."""
+    return Path("/dev/shm") / ("ddp-play-%d" % os.geteuid())
+
+
+def atomic_write(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Write beside the target, then rename over it."""
+    fd, name = tempfile.mkstemp(prefix="." + path.name, dir=str(path.parent))
+    try:
+        with os.fdopen(fd, "wb") as handle:
+            handle.write(data)
+        os.chmod(name, mode)
+        os.replace(name, str(path))
+    except BaseException:
+        if os.path.exists(name):
+            os.unlink(name)
+        raise
+
+
+def write_json(path: Path, value: Any, mode: int = 0o600) -> None:
+    """`value` as one JSON document, atomically."""
+    atomic_write(path, json.dumps(value, ensure_ascii=True).encode(), mode)
+
+
+def read_json(path: Path) -> Optional[Dict[str, Any]]:
+    """The document, or None where there is none (yet) or it is torn."""
+    try:
+        value = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+class HostRun:
+    """Every file of one attempt of one run on one host."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.spec = root / "spec.json"
+        self.state = root / "state.json"
+        self.control = root / "control"
+        self.logs = root / "logs"
+        self.env = root / "env"
+        self.src = root / "src"
+        self.guard_log = root / "guard.log"
+        self.lease = root / "lease"
+
+    @classmethod
+    def at(cls, run_id: str, attempt: int, host: str) -> "HostRun":
+        """The place of an attempt; the host's inventory name is part of it: two names may be one machine."""
+        return cls(base_dir() / "runs" / run_id / ("%d.%s" % (attempt, host)))
+
+    @property
+    def secrets(self) -> Path:
+        """Secrets of this attempt, in memory."""
+        return secrets_base() / (self.root.parent.name + "." + self.root.name)
+
+    def rank_dir(self, rank: int) -> Path:
+        """What a rank may write for us: metrics, result, error file."""
+        return self.root / ("rank-%d" % rank)
+
+    def log(self, rank: int) -> Path:
+        """Everything the rank printed, byte for byte."""
+        return self.logs / ("rank-%d.log" % rank)
+
+    def touch_lease(self) -> None:
+        """A controller has been seen now."""
+        self.lease.write_bytes(b"")
+
+    def lease_age_s(self) -> float:
+        """Seconds since a controller was last seen."""
+        try:
+            return max(0.0, time.time() - self.lease.stat().st_mtime)
+        except OSError:
+            return float("inf")
+
+    def order(self, name: str, value: Optional[Dict[str, Any]] = None) -> None:
+        """Leave an order (`go`, `stop`, `stop-now`) for the guard."""
+        write_json(self.control / name, value or {})
+
+    def ordered(self, name: str) -> Optional[Dict[str, Any]]:
+        """The order left under this name, if any."""
+        return read_json(self.control / name)

@@ -1,0 +1,80 @@
+"""This host's NVIDIA GPUs: found in sysfs (no driver needed), described by nvidia-smi where it works."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any, Dict, List, Tuple
+
+PCI = Path("/sys/bus/pci/devices")
+QUERY = "index,uuid,name,memory.total,pci.bus_id,driver_version"
+
+
+def pci_addresses() -> List[str]:
+    """PCI addresses of NVIDIA display and 3D controllers (vendor 10de, base class 03)."""
+    found = []
+    for device in sorted(PCI.iterdir()) if PCI.is_dir() else []:
+        try:
+            vendor = (device / "vendor").read_text().strip()
+            pci_class = (device / "class").read_text().strip()
+        except OSError:
+            continue
+        if vendor == "0x10de" and pci_class.startswith("0x03"):
+            found.append(device.name)
+    return found
+
+
+def _smi(arguments: List[str]) -> str:
+    done = subprocess.run(["nvidia-smi", *arguments], capture_output=True, timeout=20, check=False)
+    if done.returncode:
+        raise OSError((done.stdout + done.stderr).decode("utf-8", "replace").strip() or "nvidia-smi failed")
+    return done.stdout.decode("utf-8", "replace")
+
+
+def parse_gpus(text: str) -> List[Dict[str, Any]]:
+    """Rows of `nvidia-smi --query-gpu=... --format=csv,noheader,nounits`."""
+    rows = []
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.split(",")]
+        if len(cells) < 6 or not cells[0].isdigit():
+            continue
+        rows.append(
+            {
+                "index": int(cells[0]),
+                "uuid": cells[1],
+                "model": cells[2],
+                "memory_mib": int(cells[3]) if cells[3].isdigit() else 0,
+                "pci": cells[4],
+                "driver": cells[5],
+                "users": [],
+            }
+        )
+    return rows
+
+
+def parse_users(text: str) -> Dict[str, List[str]]:
+    """GPU uuid -> `pid name` of compute processes, from --query-compute-apps."""
+    users: Dict[str, List[str]] = {}
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.split(",")]
+        if len(cells) >= 3:
+            users.setdefault(cells[0], []).append("%s %s" % (cells[1], cells[2]))
+    return users
+
+
+def gpus() -> Tuple[List[Dict[str, Any]], str]:
+    """(GPUs as nvidia-smi lists them, problem): a problem when sysfs has GPUs that nvidia-smi does not show."""
+    present = pci_addresses()
+    if not shutil.which("nvidia-smi"):
+        return [], ("%d NVIDIA GPU(s) but no nvidia-smi: is the driver installed?" % len(present)) if present else ""
+    try:
+        rows = parse_gpus(_smi(["--query-gpu=" + QUERY, "--format=csv,noheader,nounits"]))
+        users = parse_users(_smi(["--query-compute-apps=gpu_uuid,pid,process_name", "--format=csv,noheader"]))
+    except (OSError, subprocess.SubprocessError) as error:
+        return [], "nvidia-smi does not work: %s" % error if present else ""
+    for row in rows:
+        row["users"] = users.get(row["uuid"], [])
+    if len(rows) < len(present):
+        return rows, "%d NVIDIA GPU(s) in sysfs, nvidia-smi shows %d" % (len(present), len(rows))
+    return rows, ""

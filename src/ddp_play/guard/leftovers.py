@@ -1,0 +1,157 @@
+"""What earlier runs left on this host, and taking it away by exact id."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import time
+from pathlib import Path
+from typing import Any, Dict, List, Tuple
+
+from . import engine, proc
+from .files import HostRun, base_dir, read_json, secrets_base
+
+RUN_LABEL = "ddp-play.run"
+
+
+def guard_alive(state: Dict[str, Any]) -> bool:
+    """Does the guard that wrote this state still run?"""
+    pid, ticks = state.get("guard_pid"), state.get("guard_ticks")
+    return bool(pid and ticks) and same_boot(state) and proc.alive(int(pid or 0), ticks)
+
+
+def look(place: HostRun) -> Tuple[Dict[str, Any], bool]:
+    """(state, does its guard live). A guard that ended between the two looks has written its last state."""
+    state = read_json(place.state) or {}
+    alive = guard_alive(state)
+    return (state, True) if alive else (read_json(place.state) or {}, False)
+
+
+def same_boot(state: Dict[str, Any]) -> bool:
+    """Was the state written since this host started? If not, its pids may be anybody's."""
+    return bool(state.get("boot")) and state.get("boot") == proc.boot_id()
+
+
+def runs() -> List[Dict[str, Any]]:
+    """One row per run directory on this host."""
+    found = []
+    root = base_dir() / "runs"
+    for run_dir in sorted(root.iterdir()) if root.is_dir() else []:
+        for place in sorted(run_dir.iterdir()) if run_dir.is_dir() else []:
+            attempt, _, host = place.name.partition(".")
+            state = read_json(place / "state.json") or {}
+            spec = read_json(place / "spec.json") or {}
+            found.append(
+                {
+                    "run": run_dir.name,
+                    "attempt": int(attempt) if attempt.isdigit() else 0,
+                    "host": host,
+                    "path": str(place),
+                    "phase": state.get("phase", "unknown"),
+                    "reason": state.get("reason", ""),
+                    "guard_alive": guard_alive(state),
+                    "owner": spec.get("owner", ""),
+                    "controller": spec.get("controller", ""),
+                    "ranks": {
+                        rank: {k: row.get(k) for k in ("state", "exit_code", "signal", "pid", "container")}
+                        for rank, row in (state.get("ranks") or {}).items()
+                    },
+                    "since": spec.get("created", 0),
+                }
+            )
+    return found
+
+
+def orphan_containers() -> List[Dict[str, Any]]:
+    """Containers with our label whose run directory is gone or whose guard is dead."""
+    living = {(row["run"], row["host"]) for row in runs() if row["guard_alive"]}
+    try:
+        listed = engine.containers(RUN_LABEL)
+    except engine.EngineError:
+        return []
+    rows = []
+    for container in listed:
+        labels = container.get("Labels") or {}
+        key = (labels.get(RUN_LABEL, ""), labels.get("ddp-play.host", ""))
+        if key not in living:
+            rows.append(
+                {
+                    "id": container.get("Id", ""),
+                    "run": key[0],
+                    "host": key[1],
+                    "state": container.get("State"),
+                }
+            )
+    return rows
+
+
+def stop_guard(state: Dict[str, Any], grace_s: float = 5.0) -> None:
+    """End a guard by its exact id: it stops its ranks on TERM; after `grace_s` it is killed."""
+    pid, ticks = int(state.get("guard_pid") or 0), state.get("guard_ticks")
+    if not ticks or not same_boot(state) or not proc.signal_exactly(pid, ticks, signal.SIGTERM):
+        return
+    deadline = time.monotonic() + grace_s
+    while time.monotonic() < deadline and proc.alive(pid, ticks):
+        time.sleep(0.05)
+    proc.signal_exactly(pid, ticks, signal.SIGKILL)
+
+
+def _stop_ranks(state: Dict[str, Any]) -> None:
+    if not same_boot(state):
+        return
+    for row in (state.get("ranks") or {}).values():
+        pid, ticks = row.get("pid"), row.get("ticks")
+        if row.get("container") or not pid or not ticks:
+            continue  # a pid without its start time may be anybody's
+        proc.signal_exactly(int(pid), ticks, signal.SIGKILL, group=True)
+
+
+def clean(place: HostRun, *, keep_src: bool = False) -> List[str]:
+    """Take everything of one attempt off this host; what could not be removed is returned, in words."""
+    left: List[str] = []
+    state = read_json(place.state) or {}
+    spec = read_json(place.spec) or {}
+    stop_guard(state)
+    _stop_ranks(state)
+    for rank in spec.get("ranks", []):
+        if rank.get("container"):
+            left += _remove_container(rank["container"])
+    for extra in (*spec.get("owned_paths", ()), str(place.secrets)):
+        left += _remove_tree(Path(extra))
+    if keep_src and place.src.is_dir():
+        left += _keep_only_src(place)
+    else:
+        left += _remove_tree(place.root)
+    for parent in (place.root.parent, secrets_base()):  # each goes with the last that needed it
+        with contextlib.suppress(OSError):
+            parent.rmdir()
+    return left
+
+
+def _keep_only_src(place: HostRun) -> List[str]:
+    left = []
+    for entry in place.root.iterdir():
+        if entry not in (place.src, place.spec):
+            left += _remove_tree(entry)
+    return left
+
+
+def _remove_container(name: str) -> List[str]:
+    try:
+        engine.remove(name)
+    except engine.EngineError as error:
+        return ["container %s: %s" % (name, error)]
+    return []
+
+
+def _remove_tree(path: Path) -> List[str]:
+    try:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(str(path))
+        elif path.exists() or path.is_symlink():
+            os.unlink(str(path))
+    except OSError as error:
+        return ["%s: %s" % (path, error.strerror or error)]
+    return []

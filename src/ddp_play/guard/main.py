@@ -1,0 +1,50 @@
+"""Entry point of the program on the host: `facts`, `runs`, `clean`, `channel` or `guard`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from . import channel, daemon, facts, leftovers
+from .files import HostRun
+
+BEGIN, END = "<ddp-play-answer>", "</ddp-play-answer>"
+
+
+def _answer(value: object) -> None:
+    """One marked line of JSON: whatever else a login shell prints is ignored."""
+    sys.stdout.write(BEGIN + json.dumps(value) + END + "\n")
+    sys.stdout.flush()
+
+
+def _runs() -> None:
+    _answer({"runs": leftovers.runs(), "containers": leftovers.orphan_containers()})
+
+
+def _clean(order: str) -> None:
+    """Remove the given run directories and containers, by exact name."""
+    wanted = json.loads(order)
+    left = []
+    for path in wanted.get("paths", []):
+        left += leftovers.clean(HostRun(Path(path)))
+    for container in wanted.get("containers", []):
+        left += leftovers._remove_container(container)
+    _answer({"left": left})
+
+
+def main() -> None:
+    """Dispatch on the first argument."""
+    verb, rest = sys.argv[1], sys.argv[2:]
+    if verb == "facts":
+        _answer(facts.collect(json.loads(rest[0])))
+    elif verb == "runs":
+        _runs()
+    elif verb == "clean":
+        _clean(rest[0])
+    elif verb == "channel":
+        channel.main(rest)
+    elif verb == "guard":
+        daemon.main(rest[0])
+    else:
+        raise SystemExit("unknown verb %s" % verb)

@@ -1,0 +1,117 @@
+"""This host's interfaces, RDMA ports and what its own name resolves to, from sysfs and `ip -json`."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+from pathlib import Path
+from typing import Any, Dict, List, Optional
+
+NET = Path("/sys/class/net")
+RDMA = Path("/sys/class/infiniband")
+# ARPHRD_* numbers of include/uapi/linux/if_arp.h
+LINK_TYPES = {"1": "ethernet", "32": "infiniband", "772": "loopback"}
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _addresses() -> Dict[str, List[str]]:
+    """Interface -> addresses with prefix length, global and host scope (no link-local)."""
+    try:
+        done = subprocess.run(["ip", "-json", "addr"], capture_output=True, timeout=10, check=True)
+        listing = json.loads(done.stdout)
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return {}
+    return {
+        link["ifname"]: [
+            "%s/%s" % (a["local"], a["prefixlen"])
+            for a in link.get("addr_info", [])
+            if a.get("scope") in ("global", "host") and "local" in a
+        ]
+        for link in listing
+        if "ifname" in link
+    }
+
+
+def default_route_interface() -> Optional[str]:
+    """The interface of the IPv4 default route, the last resort when several networks look alike."""
+    for line in _read(Path("/proc/net/route")).splitlines()[1:]:
+        fields = line.split()
+        if len(fields) > 7 and fields[1] == "00000000" and fields[7] == "00000000":
+            return fields[0]
+    return None
+
+
+def interfaces() -> List[Dict[str, Any]]:
+    """Every interface: name, link, addresses, speed in Mb/s (None where the driver does not say), MTU."""
+    addresses = _addresses()
+    default = default_route_interface()
+    found = []
+    for name in sorted(os.listdir(str(NET))) if NET.is_dir() else []:
+        path = NET / name
+        speed = _read(path / "speed")
+        found.append(
+            {
+                "name": name,
+                "link": LINK_TYPES.get(_read(path / "type"), "other"),
+                "addresses": addresses.get(name, []),
+                "up": _read(path / "operstate") in ("up", "unknown"),
+                "speed_mbps": int(speed) if speed.lstrip("-").isdigit() and int(speed) > 0 else None,
+                "mtu": int(_read(path / "mtu") or 0),
+                "virtual": "/virtual/" in os.path.realpath(str(path)),
+                "bridge": (path / "bridge").is_dir(),
+                "default_route": name == default,
+            }
+        )
+    return found
+
+
+def rdma_ports() -> List[Dict[str, Any]]:
+    """Every RDMA port: device, port, state, rate in Gb/s, link layer, network device."""
+    found = []
+    for device in sorted(RDMA.iterdir()) if RDMA.is_dir() else []:
+        netdevs = sorted(os.listdir(str(device / "device" / "net"))) if (device / "device" / "net").is_dir() else []
+        for port in sorted((device / "ports").iterdir()) if (device / "ports").is_dir() else []:
+            rate = _read(port / "rate").split()
+            found.append(
+                {
+                    "device": device.name,
+                    "port": int(port.name),
+                    "state": _read(port / "state").partition(":")[2].strip() or "unknown",
+                    "rate_gbps": float(rate[0]) if rate else 0.0,
+                    "link_layer": _read(port / "link_layer"),
+                    "interfaces": netdevs,
+                }
+            )
+    return found
+
+
+def counters(names: List[str]) -> Dict[str, Dict[str, int]]:
+    """Bytes received and sent per interface, and per RDMA port (whose counters count 4-byte words)."""
+    found: Dict[str, Dict[str, int]] = {}
+    for name in names:
+        stats = NET / name / "statistics"
+        found[name] = {"rx": int(_read(stats / "rx_bytes") or 0), "tx": int(_read(stats / "tx_bytes") or 0)}
+    for port in rdma_ports():
+        base = RDMA / port["device"] / "ports" / str(port["port"]) / "counters"
+        found["%s:%d" % (port["device"], port["port"])] = {
+            "rx": 4 * int(_read(base / "port_rcv_data") or 0),
+            "tx": 4 * int(_read(base / "port_xmit_data") or 0),
+        }
+    return found
+
+
+def name_resolves_to() -> List[str]:
+    """What this host's own name resolves to here: gloo binds to it unless it is told an interface."""
+    try:
+        answers = socket.getaddrinfo(socket.gethostname(), None, type=socket.SOCK_STREAM)
+    except OSError:
+        return []
+    return sorted({str(answer[4][0]) for answer in answers})

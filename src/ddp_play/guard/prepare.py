@@ -1,0 +1,240 @@
+"""Everything that must exist on this host before the start signal: files, source, secrets, containers, guard."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import time
+from pathlib import Path
+from typing import Any, Dict, List, Optional
+
+from . import engine, leftovers
+from .files import HostRun, atomic_write, read_json, secrets_base, write_json
+
+GUARD_START_S = 15.0
+
+
+class Refused(Exception):  # noqa: N818 - reads as what happened
+    """This host cannot take part; `kind` is the controller's error kind."""
+
+    def __init__(self, message: str, kind: str = "host_not_ready", hint: str = "") -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.hint = hint
+
+
+def prepare(place: HostRun, spec: Dict[str, Any], secrets: Dict[str, str], registry: Dict[str, str]) -> Dict[str, Any]:
+    """Make this host ready for `go`; on any failure nothing stays behind. Returns the guard's state."""
+    try:
+        _lay_out(place, spec)
+        _unpack_source(place, spec)
+        _write_secrets(place, spec, secrets)
+        write_json(place.spec, spec)
+        place.touch_lease()
+        if spec["runtime"] == "docker":
+            _image(place, spec, registry)
+            _create_containers(spec)
+        return _start_guard(place)
+    except Refused:
+        leftovers.clean(place)
+        raise
+    except (OSError, tarfile.TarError) as error:
+        leftovers.clean(place)
+        raise Refused("cannot prepare: %s" % error) from error
+
+
+def _lay_out(place: HostRun, spec: Dict[str, Any]) -> None:
+    user = spec.get("user")
+    os.umask(0o077)
+    for directory in (place.root, place.control, place.logs, place.env):
+        directory.mkdir(parents=True, exist_ok=True)
+    for rank in spec["ranks"]:
+        number = int(rank["rank"])
+        place.rank_dir(number).mkdir(exist_ok=True)
+        place.log(number).touch()
+        atomic_write(place.env / ("rank-%d.env" % number), rank.pop("env_file", "").encode("utf-8", "surrogateescape"))
+        _give(place.rank_dir(number), user)
+        _give(place.log(number), user)
+    for row in spec.get("make_dirs", []):
+        _make_dir(Path(row["path"]), int(row["mode"]), user)
+    if user and user["uid"] != os.geteuid():
+        # the ranks' user passes through, and sees only what is theirs
+        for directory in (
+            place.root,
+            place.root.parent,
+            place.root.parent.parent,
+            place.root.parent.parent.parent,
+        ):
+            directory.chmod(0o711)
+        place.logs.chmod(0o711)
+
+
+def _make_dir(path: Path, mode: int, user: Optional[Dict[str, Any]]) -> None:
+    if path.is_dir():
+        return  # perhaps another user's: all may use it, only its owner may change it
+    path.mkdir(parents=True, exist_ok=True)
+    path.chmod(mode)
+    _give(path, user)
+
+
+def _give(path: Path, user: Optional[Dict[str, Any]]) -> None:
+    if user and os.geteuid() == 0 and user["uid"] != 0:
+        os.chown(str(path), user["uid"], user["gid"])
+
+
+def _unpack_source(place: HostRun, spec: Dict[str, Any]) -> None:
+    """The snapshot of the job's source, where this host is the one to unpack it; elsewhere wait for it."""
+    source = spec["source"]
+    archive = place.root / "src.tar"
+    if source["role"] == "none":
+        return
+    target = Path(source["path"])
+    marker = target.parent / (".complete-" + source["digest"])
+    if source["role"] == "wait":
+        _wait_for(marker, float(source["wait_s"]))
+        return
+    target.mkdir(parents=True, exist_ok=True)
+    if archive.exists():
+        with tarfile.open(str(archive)) as tar:
+            if hasattr(tarfile, "data_filter"):
+                tar.extractall(str(target), filter="tar")  # the archive is our own: its links may lead out of it
+            else:  # Python 3.9 of EL9 before the back-port; the archive is our own
+                tar.extractall(str(target))
+        archive.unlink()
+    user = spec.get("user")
+    if user and os.geteuid() == 0 and user["uid"] != 0:
+        for where, directories, files in os.walk(str(target)):
+            for name in [".", *directories, *files]:
+                os.chown(os.path.join(where, name), user["uid"], user["gid"], follow_symlinks=False)
+    marker.touch()
+
+
+def _wait_for(marker: Path, wait_s: float) -> None:
+    deadline = time.monotonic() + wait_s
+    while not marker.exists():
+        if time.monotonic() > deadline:
+            raise Refused(
+                "the staged source did not appear at %s within %.0f s" % (marker.parent, wait_s),
+                hint="is the shared directory the same file system on all hosts?",
+            )
+        if marker.parent.is_dir():
+            os.listdir(str(marker.parent))  # makes an NFS client look again
+        time.sleep(0.05)
+
+
+def _write_secrets(place: HostRun, spec: Dict[str, Any], secrets: Dict[str, str]) -> None:
+    if not secrets:
+        return
+    secrets_base().mkdir(mode=0o711, exist_ok=True)
+    place.secrets.mkdir(mode=0o700, exist_ok=True)
+    for name, value in secrets.items():
+        atomic_write(place.secrets / name, value.encode(), 0o400)
+        _give(place.secrets / name, spec.get("user"))
+    _give(place.secrets, spec.get("user"))
+
+
+# -- containers --------------------------------------------------------------------------------------
+
+
+def _docker(arguments: List[str], env: Dict[str, str], timeout_s: float) -> "subprocess.CompletedProcess[bytes]":
+    try:
+        return subprocess.run(["docker", *arguments], env=env, capture_output=True, timeout=timeout_s, check=False)
+    except FileNotFoundError as error:
+        raise Refused("no docker command on this host", hint="ddp-play provision installs it") from error
+    except subprocess.TimeoutExpired as error:
+        raise Refused("docker %s did not end within %.0f s" % (arguments[0], timeout_s)) from error
+
+
+def _image(place: HostRun, spec: Dict[str, Any], registry: Dict[str, str]) -> None:
+    """Pull by the job's policy; the id must be the one that all hosts agree on."""
+    reference, policy = spec["image"], spec["pull"]
+    try:
+        document = engine.image(reference)
+    except engine.EngineError as error:
+        raise Refused(str(error)) from error
+    if policy == "always" or (policy == "missing" and document is None):
+        _pull(place, reference, registry, spec["pull_timeout_s"])
+        document = engine.image(reference)
+    if document is None:
+        raise Refused("image %s is not on this host" % reference, hint="ddp-play image load -i INVENTORY")
+
+
+def _pull(place: HostRun, reference: str, registry: Dict[str, str], timeout_s: float) -> None:
+    env = dict(os.environ)
+    config: Optional[Path] = None
+    if registry:
+        token = base64.b64encode(("%s:%s" % (registry["username"], registry["password"])).encode()).decode()
+        secrets_base().mkdir(mode=0o711, exist_ok=True)
+        config = secrets_base() / (place.root.parent.name + "." + place.root.name + ".docker")
+        config.mkdir(mode=0o700, exist_ok=True)
+        document = {"auths": {registry["server"]: {"auth": token}}}
+        atomic_write(config / "config.json", json.dumps(document).encode())
+        env["DOCKER_CONFIG"] = str(config)
+    try:
+        done = _docker(["pull", "--quiet", reference], env, timeout_s)
+    finally:
+        if config is not None:
+            shutil.rmtree(str(config), ignore_errors=True)
+    if done.returncode:
+        words = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise Refused("cannot pull %s: %s" % (reference, words[-1] if words else "docker pull failed"))
+
+
+def _create_containers(spec: Dict[str, Any]) -> None:
+    for rank in spec["ranks"]:
+        env = dict(os.environ)
+        env.update(rank["env"])  # `docker create --env NAME` takes the value from here: newlines arrive exactly
+        done = _docker(rank["create"], env, 120.0)
+        if done.returncode:
+            words = done.stderr.decode("utf-8", "replace").strip()
+            raise Refused("cannot create the container of rank %d: %s" % (rank["rank"], words))
+
+
+# -- guard -------------------------------------------------------------------------------------------
+
+
+def _start_guard(place: HostRun) -> Dict[str, Any]:
+    command = [sys.executable, "-I", "-S", sys.argv[0], "guard", str(place.root)]
+    unit = "ddp-play-%s-%s" % (place.root.parent.name, place.root.name.replace("@", "_"))
+    with open(str(place.guard_log), "ab") as log:
+        if os.geteuid() == 0 and Path("/run/systemd/system").is_dir() and shutil.which("systemd-run"):
+            _start_unit(unit, command, place)
+        else:
+            subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/"
+            ).returncode = 0
+    deadline = time.monotonic() + GUARD_START_S
+    while time.monotonic() < deadline:
+        state = read_json(place.state)
+        if state and state["phase"] == "ended":
+            raise Refused(state["reason"], kind="busy")
+        if state:
+            return state
+        time.sleep(0.01)
+    words = place.guard_log.read_text(errors="replace").strip().splitlines()
+    raise Refused("the guard did not start: %s" % (words[-1] if words else "no message"), kind="internal")
+
+
+def _start_unit(unit: str, command: List[str], place: HostRun) -> None:
+    """A transient unit: its own cgroup, not ended by any logout, gone when the guard is."""
+    properties = [
+        "--property=KillMode=mixed",
+        "--property=StandardOutput=append:%s" % place.guard_log,
+        "--property=StandardError=append:%s" % place.guard_log,
+        "--property=TasksMax=infinity",
+        "--property=LimitMEMLOCK=infinity",
+    ]
+    done = subprocess.run(
+        ["systemd-run", "--quiet", "--collect", "--unit=" + unit, *properties, "--", *command],
+        capture_output=True,
+        timeout=30,
+        check=False,
+    )
+    if done.returncode:
+        words = done.stderr.decode("utf-8", "replace").strip()
+        raise Refused("systemd-run cannot start the guard: %s" % words, kind="internal")

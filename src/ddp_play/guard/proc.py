@@ -1,0 +1,91 @@
+"""Processes by exact identity: a pid alone may be somebody else's by now, pid plus start time may not."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+from typing import Dict, List, Optional
+
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def become_subreaper() -> None:
+    """Orphans of our descendants become our children, so that nothing a rank forked escapes (Linux 3.4+)."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def boot_id() -> str:
+    """This boot of this kernel: start times of processes mean nothing across it."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as handle:
+            return handle.read().strip()
+    except OSError:
+        return ""
+
+
+def _stat_fields(pid: int) -> Optional[List[str]]:
+    """Fields of /proc/PID/stat after the command name: [0] state, [1] ppid, [19] start time in ticks."""
+    try:
+        with open("/proc/%d/stat" % pid, "rb") as handle:
+            text = handle.read().decode("utf-8", "replace")
+    except OSError:
+        return None
+    return text[text.rindex(")") + 2 :].split()
+
+
+def start_ticks(pid: int) -> Optional[int]:
+    """When the process started, in clock ticks since boot; None when there is none."""
+    fields = _stat_fields(pid)
+    return int(fields[19]) if fields else None
+
+
+def alive(pid: int, ticks: Optional[int]) -> bool:
+    """Is exactly this process still running (a zombie is not)?"""
+    fields = _stat_fields(pid)
+    if not fields or fields[0] in ("Z", "X"):
+        return False
+    return ticks is None or int(fields[19]) == ticks
+
+
+def signal_exactly(pid: int, ticks: Optional[int], signum: int, *, group: bool = False) -> bool:
+    """Signal this very process (or its group); False when it is gone."""
+    if pid <= 1 or not alive(pid, ticks):
+        return False
+    try:
+        if group:
+            os.killpg(pid, signum)
+        else:
+            os.kill(pid, signum)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def descendants(root: int) -> List[int]:
+    """All living processes below `root`, parents before children."""
+    children: Dict[int, List[int]] = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            fields = _stat_fields(int(name))
+            if fields and fields[0] not in ("Z", "X"):
+                children.setdefault(int(fields[1]), []).append(int(name))
+    found: List[int] = []
+    queue = [root]
+    while queue:
+        below = children.get(queue.pop(0), [])
+        found += below
+        queue += below
+    return found
+
+
+def kill_descendants(root: int, signum: int = signal.SIGKILL) -> int:
+    """Signal everything below `root`; how many were signalled."""
+    count = 0
+    for pid in descendants(root):
+        with contextlib.suppress(OSError):
+            os.kill(pid, signum)
+            count += 1
+    return count

@@ -1,0 +1,82 @@
+"""Frames between the controller and a host: one JSON header line, then as many raw bytes as it announces.
+
+Log bytes travel raw: JSON per log line would cost half a core at 64 ranks x 1,000 lines/s.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Dict, List, Optional, Tuple
+
+# First thing the far end says; whatever a login shell printed before it is noise.
+MAGIC = b"DDP-PLAY-CHANNEL 1\n"
+MAX_PAYLOAD = 256 * 1024
+
+Header = Dict[str, Any]
+Frame = Tuple[Header, bytes]
+
+
+def encode(kind: str, payload: bytes = b"", **fields: Any) -> bytes:
+    """One frame: `kind` and `fields` as a JSON line, `payload` as it is."""
+    header: Header = {"t": kind, **fields}
+    if payload:
+        header["n"] = len(payload)
+    return json.dumps(header, separators=(",", ":"), ensure_ascii=True).encode() + b"\n" + payload
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Blocking write of everything."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+class FrameReader:
+    """Turns a byte stream into frames; `feed` may be called with any slicing of the stream."""
+
+    def __init__(self, *, expect_magic: bool = False) -> None:
+        self._buffer = bytearray()
+        self._header: Optional[Header] = None
+        self._noise = expect_magic
+
+    @property
+    def started(self) -> bool:
+        """Has the far end said its magic line?"""
+        return not self._noise
+
+    def feed(self, data: bytes) -> List[Frame]:
+        """All frames completed by `data`, in order."""
+        self._buffer += data
+        if self._noise and not self._skip_noise():
+            return []
+        frames: List[Frame] = []
+        while True:
+            frame = self._next()
+            if frame is None:
+                return frames
+            frames.append(frame)
+
+    def _skip_noise(self) -> bool:
+        at = self._buffer.find(MAGIC)
+        if at < 0:
+            del self._buffer[: max(0, len(self._buffer) - 65536)]
+            return False
+        del self._buffer[: at + len(MAGIC)]
+        self._noise = False
+        return True
+
+    def _next(self) -> Optional[Frame]:
+        if self._header is None:
+            end = self._buffer.find(b"\n")
+            if end < 0:
+                return None
+            self._header = json.loads(bytes(self._buffer[:end]))
+            del self._buffer[: end + 1]
+        wanted = self._header.get("n", 0)
+        if len(self._buffer) < wanted:
+            return None
+        payload = bytes(self._buffer[:wanted])
+        del self._buffer[:wanted]
+        header, self._header = self._header, None
+        return header, payload

@@ -1,0 +1,190 @@
+"""What is known of a host: the answer of the program on it, as a type."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """A network interface. `addresses` carry their prefix length."""
+
+    name: str
+    link: str  # ethernet | infiniband | loopback | other
+    addresses: tuple[str, ...] = ()
+    up: bool = True
+    speed_mbps: int | None = None
+    mtu: int = 1500
+    virtual: bool = False
+    bridge: bool = False
+    default_route: bool = False
+
+    def networks(self) -> tuple[tuple[str, str], ...]:
+        """(network, address) of every address: ("10.0.0.0/24", "10.0.0.5")."""
+        parsed = (ipaddress.ip_interface(address) for address in self.addresses)
+        return tuple((str(item.network), str(item.ip)) for item in parsed)
+
+
+@dataclass(frozen=True, slots=True)
+class RdmaPort:
+    """A port of an RDMA device."""
+
+    device: str
+    port: int
+    state: str
+    rate_gbps: float
+    link_layer: str
+    interfaces: tuple[str, ...] = ()
+
+    @property
+    def active(self) -> bool:
+        """Can it carry traffic?"""
+        return self.state == "ACTIVE"
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """A GPU as nvidia-smi lists it; `users` are the compute processes on it."""
+
+    index: int
+    uuid: str
+    model: str
+    memory_mib: int
+    users: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A container image on a host."""
+
+    id: str
+    digests: tuple[str, ...] = ()
+    entrypoint: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """The Docker engine of a host."""
+
+    version: str
+    problem: str = ""
+    permission: bool = False  # the problem is permission on its socket
+    cli: bool = True
+    image: Image | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SharedDir:
+    """The directory that should be the same on all hosts."""
+
+    path: str
+    exists: bool
+    writable: bool
+    problem: str = ""
+    fstype: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who we are on the host; `login_*` is who connected, before any become."""
+
+    name: str
+    home: str
+    uid: int
+    gid: int
+    groups: tuple[tuple[str, int], ...]
+    login_uid: int
+    login_gid: int
+    login_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    """One host of the inventory, as discovered, with the host variables that concern us."""
+
+    name: str
+    hostname: str
+    machine: str
+    python: str
+    python_version: str
+    user: User
+    cpus: int
+    memory_mib: int
+    disk_free_mib: int
+    nofile_hard: int
+    clock_offset_s: float
+    interfaces: tuple[Interface, ...]
+    rdma: tuple[RdmaPort, ...]
+    gpus: tuple[Gpu, ...]
+    gpu_problem: str
+    resolves_to: tuple[str, ...]
+    nccl_conf: bool
+    ephemeral_ports: tuple[int, int]
+    rank_python: str
+    rank_python_problem: str
+    engine: Engine | None = None
+    shared: SharedDir | None = None
+    slots: int | None = None
+    interface: str | None = None
+    runs: tuple[dict[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why there are no facts of a host."""
+
+    host: str
+    kind: str  # unreachable | host_key | credentials | become | python | other
+    message: str
+    hint: str = ""
+
+
+def facts_from_json(name: str, data: dict[str, Any]) -> HostFacts:
+    """HostFacts from the program's answer plus `inventory` (host variables) and `asked` (epoch seconds)."""
+    inventory = data.get("inventory") or {}
+    user = data["user"]
+    shared = data.get("shared")
+    return HostFacts(
+        name=name,
+        hostname=data["hostname"],
+        machine=data["machine"],
+        python=data["python"],
+        python_version=data["python_version"],
+        user=User(**{**user, "groups": tuple(sorted(user["groups"].items()))}),
+        cpus=data["cpus"],
+        memory_mib=data["memory_mib"],
+        disk_free_mib=data["disk_free_mib"],
+        nofile_hard=data["nofile_hard"],
+        clock_offset_s=data.get("clock_offset_s", 0.0),
+        interfaces=tuple(Interface(**{**row, "addresses": tuple(row["addresses"])}) for row in data["interfaces"]),
+        rdma=tuple(RdmaPort(**{**row, "interfaces": tuple(row["interfaces"])}) for row in data["rdma"]),
+        gpus=tuple(
+            Gpu(row["index"], row["uuid"], row["model"], row["memory_mib"], tuple(row["users"])) for row in data["gpus"]
+        ),
+        gpu_problem=data["gpu_problem"],
+        resolves_to=tuple(data["resolves_to"]),
+        nccl_conf=data["nccl_conf"],
+        ephemeral_ports=(data["ephemeral_ports"][0], data["ephemeral_ports"][1]),
+        rank_python=data["rank_python"]["path"],
+        rank_python_problem=data["rank_python"]["problem"],
+        engine=_engine(data.get("engine")),
+        shared=SharedDir(**shared) if shared else None,
+        slots=inventory.get("slots"),
+        interface=inventory.get("interface"),
+        runs=tuple(data.get("runs", ())),
+    )
+
+
+def _engine(data: dict[str, Any] | None) -> Engine | None:
+    if data is None:
+        return None
+    image = data.get("image")
+    return Engine(
+        version=data["version"],
+        problem=data["problem"],
+        permission=data.get("permission", False),
+        cli=data.get("cli", True),
+        image=Image(image["id"], tuple(image["digests"]), tuple(image["entrypoint"])) if image else None,
+    )

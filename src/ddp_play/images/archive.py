@@ -1,0 +1,124 @@
+"""Brings an image to hosts as an archive: saved once here, streamed to those that lack it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from docker.errors import ImageNotFound
+
+from ddp_play.errors import HostNotReady, UsageError
+from ddp_play.images.content import fingerprint
+from ddp_play.lab.engine import connect, engine_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ddp_play.images.reach import Reach
+    from ddp_play.lab.progress import Progress
+
+_ASK_WORKERS = 16
+# Each stream is bound by one core of ssh here and one of unpacking there.
+_SEND_WORKERS = 8
+
+
+@dataclass(frozen=True)
+class HostImage:
+    """What one host answers about an image; `error` is empty where it could be asked."""
+
+    host: str
+    content: str = ""
+    size_mib: int = 0
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """Which hosts got the image now and which had it."""
+
+    content: str
+    sent: tuple[str, ...]
+    present: tuple[str, ...]
+
+
+def load(image: str, hosts: Sequence[Reach], *, progress: Progress) -> Loaded:
+    """Make every host hold the controller's content of `image`; HostNotReady names those that could not."""
+    client = connect()
+    with engine_errors(f"inspect {image}"):
+        try:
+            local = client.images.get(image)
+        except ImageNotFound:
+            raise UsageError(f"there is no image {image} on the controller", hint="ddp-play image build") from None
+    content = fingerprint(local.attrs)
+    progress.step(f"asking {len(hosts)} hosts for {image}")
+    answers = ask(image, hosts)
+    _fail_for(image, [answer for answer in answers if answer.error])
+    lacking = [host for host, answer in zip(hosts, answers, strict=True) if answer.content != content]
+    if lacking:
+        with tempfile.TemporaryDirectory(prefix="ddp-play-image-", dir="/var/tmp") as scratch:
+            archive = Path(scratch) / "image.tar"
+            progress.step(f"saving {image}")
+            with engine_errors(f"save {image}"), archive.open("wb") as file:
+                for chunk in local.save(named=image):
+                    file.write(chunk)
+            progress.step(f"sending {archive.stat().st_size >> 20} MiB to {len(lacking)} hosts")
+            _fail_for(image, _send(archive, lacking))
+        _verify(image, content, lacking)
+    sent = {host.name for host in lacking}
+    present = tuple(host.name for host in hosts if host.name not in sent)
+    return Loaded(content, tuple(host.name for host in lacking), present)
+
+
+def ask(image: str, hosts: Sequence[Reach]) -> list[HostImage]:
+    """What each host holds under that name, in the order of `hosts`."""
+    return _all(partial(_ask, image), hosts, workers=_ASK_WORKERS)
+
+
+def remote_docker(arguments: str) -> str:
+    """A shell command that runs docker as the user, or with sudo where the user is not in its group."""
+    return f"if docker version >/dev/null 2>&1; then exec docker {arguments}; else exec sudo -n docker {arguments}; fi"
+
+
+def _ask(image: str, host: Reach) -> HostImage:
+    result = host.run(remote_docker(f"image inspect {shlex.quote(image)}"))
+    if result.returncode == 0:
+        inspected: dict[str, Any] = json.loads(result.stdout)[0]
+        return HostImage(host.name, fingerprint(inspected), int(inspected.get("Size", 0)) >> 20)
+    words = result.stderr.decode(errors="replace").strip()
+    if "No such image" in words:
+        return HostImage(host.name)
+    return HostImage(host.name, error=words.splitlines()[-1] if words else f"exit {result.returncode}")
+
+
+def _send(archive: Path, hosts: Sequence[Reach]) -> list[HostImage]:
+    answers = _all(partial(_send_one, archive), hosts, workers=_SEND_WORKERS)
+    return [answer for answer in answers if answer.error]
+
+
+def _send_one(archive: Path, host: Reach) -> HostImage:
+    with archive.open("rb") as file:
+        result = host.run(remote_docker("load"), stdin=file)
+    words = result.stderr.decode(errors="replace").strip() or f"exit {result.returncode}"
+    return HostImage(host.name, error=words.splitlines()[-1] if result.returncode else "")
+
+
+def _verify(image: str, content: str, hosts: Sequence[Reach]) -> None:
+    wrong = [answer for answer in ask(image, hosts) if answer.content != content]
+    _fail_for(image, [HostImage(w.host, error=w.error or f"holds {w.content or 'nothing'} after load") for w in wrong])
+
+
+def _fail_for(image: str, failures: Sequence[HostImage]) -> None:
+    if failures:
+        lines = "\n".join(f"  {failure.host}: {failure.error}" for failure in failures)
+        raise HostNotReady(f"{image} did not reach {len(failures)} hosts\n{lines}")
+
+
+def _all(work: Callable[[Reach], HostImage], hosts: Sequence[Reach], *, workers: int) -> list[HostImage]:
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(work, hosts))

@@ -1,0 +1,179 @@
+"""Makes the images lab hosts run: a root from a registry or debootstrap, then `docker build`."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections import deque
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from docker.errors import APIError, ImageNotFound
+from requests.exceptions import RequestException
+
+from ddp_play.errors import HostNotReady
+from ddp_play.lab.engine import connect, engine_errors
+from ddp_play.lab.recipe import IMAGE_LABEL, BuildStep, build_context, host_steps, root_tag
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+    from ddp_play.lab.progress import Progress
+    from ddp_play.lab.spec import Distro
+
+# How long the engine may stay silent before we stop waiting for a registry.
+_PULL_SILENCE_S = 15
+# Package lists, caches and what nobody reads in a container: half of the tree, sent to every host with an image.
+_NOT_IN_ROOT = (
+    "var/cache/apt/*",
+    "var/lib/apt/lists/*",
+    "var/log/*",
+    "usr/share/doc/*",
+    "usr/share/man/*",
+    "usr/share/locale/*",
+)
+_ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def has_image(client: DockerClient, tag: str) -> bool:
+    """Whether the engine has the image already."""
+    with engine_errors(f"look for image {tag}"):
+        try:
+            client.images.get(tag)
+        except ImageNotFound:
+            return False
+    return True
+
+
+def ensure_host_image(client: DockerClient, distro: Distro, *, engine: bool, progress: Progress) -> str:
+    """The tag of the host image, built when this engine has none of this recipe."""
+    steps = host_steps(distro, engine=engine)
+    if not has_image(client, steps[-1].tag):
+        ensure_root_image(client, distro, progress=progress)
+        for step in steps:
+            if not has_image(client, step.tag):
+                progress.step(f"building {step.tag}")
+                build(client, step, progress=progress)
+    return steps[-1].tag
+
+
+def ensure_root_image(client: DockerClient, distro: Distro, *, progress: Progress) -> str:
+    """The tag of a minimal Debian: pulled where a registry answers, else made with debootstrap."""
+    tag = root_tag(distro)
+    if has_image(client, tag):
+        return tag
+    progress.step(f"pulling debian:{distro}-slim")
+    refusal = _pull(f"debian:{distro}-slim", tag)
+    if refusal:
+        progress.step(f"no registry in reach ({refusal}); making {tag} with debootstrap")
+        _debootstrap(client, distro, tag, progress=progress)
+    return tag
+
+
+def build(client: DockerClient, step: BuildStep, *, progress: Progress) -> None:
+    """One build, its output as progress and its last lines as the error."""
+    build_stream(
+        client,
+        io.BytesIO(build_context(step)),
+        tag=step.tag,
+        buildargs=dict(step.buildargs),
+        label="lab",
+        progress=progress,
+    )
+
+
+def build_stream(
+    client: DockerClient,
+    context: IO[bytes],
+    *,
+    tag: str,
+    buildargs: dict[str, str],
+    label: str,
+    progress: Progress,
+) -> None:
+    """`docker build` of a tar context through the engine's API."""
+    tail: deque[str] = deque(maxlen=15)
+    with engine_errors(f"build {tag}"):
+        events = client.api.build(
+            fileobj=context,
+            custom_context=True,
+            tag=tag,
+            buildargs=buildargs,
+            labels={IMAGE_LABEL: label},
+            rm=True,
+            forcerm=True,
+            decode=True,
+        )
+        for event in events:
+            if "error" in event:
+                raise HostNotReady(f"building {tag} failed: {event['error']}\n" + "\n".join(tail))
+            text = _ANSI.sub("", str(event.get("stream", ""))).strip()
+            if text:
+                tail.append(text)
+                progress.detail(text.splitlines()[-1])
+
+
+def _pull(reference: str, tag: str) -> str:
+    """Pull and tag; the reason in a few words when it did not work."""
+    impatient = connect(timeout_s=_PULL_SILENCE_S)
+    try:
+        repository, version = reference.split(":")
+        impatient.images.pull(repository, version).tag(*tag.split(":"))
+    except APIError as error:
+        return str(error.explanation or error).rsplit(": ", maxsplit=1)[-1]
+    except RequestException:
+        return f"silent for {_PULL_SILENCE_S} s"
+    finally:
+        impatient.close()
+    return ""
+
+
+def _debootstrap(client: DockerClient, distro: Distro, tag: str, *, progress: Progress) -> None:
+    _require_debootstrap()
+    # A mount namespace of its own: what an interrupted debootstrap has mounted goes with it.
+    with tempfile.TemporaryDirectory(prefix="ddp-play-root-", dir="/var/tmp") as scratch:
+        target = Path(scratch) / "root"
+        command = ["unshare", "--mount", "debootstrap", "--variant=minbase", str(distro), str(target)]
+        tail: deque[str] = deque(maxlen=8)
+        with subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as process:
+            for text in process.stdout or ():
+                tail.append(text.rstrip())
+                progress.detail(text.strip())
+        if process.returncode != 0:
+            raise HostNotReady(f"debootstrap {distro} failed:\n" + "\n".join(tail))
+        _import_tree(client, target, tag)
+
+
+def _import_tree(client: DockerClient, target: Path, tag: str) -> None:
+    excludes = [f"--exclude=./{pattern}" for pattern in _NOT_IN_ROOT]
+    command = ["tar", "-C", str(target), *excludes, "-c", "."]
+    with (
+        engine_errors(f"import {tag}"),
+        subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process,
+    ):
+        repository, version = tag.split(":")
+        client.api.import_image_from_stream(
+            process.stdout, repository=repository, tag=version, changes=[f"LABEL {IMAGE_LABEL}=root"]
+        )
+    if process.returncode != 0:
+        client.images.remove(tag)
+        raise HostNotReady(f"tar of the new root file system failed with {process.returncode}")
+
+
+def _require_debootstrap() -> None:
+    if shutil.which("debootstrap") is None:
+        raise HostNotReady(
+            "no registry is in reach and debootstrap is not installed, so there is nothing to make hosts of",
+            hint="apt-get install debootstrap, or docker load a Debian image and tag it as the base",
+        )
+    if os.geteuid() != 0:
+        raise HostNotReady(
+            "no registry is in reach, and debootstrap needs root to make a base image",
+            hint="sudo ddp-play lab image; after that the lab itself needs no root",
+        )

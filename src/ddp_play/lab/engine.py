@@ -1,0 +1,79 @@
+"""The door to the Docker engine: one way in, one way its errors come out."""
+
+from __future__ import annotations
+
+import os
+import socket
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import docker
+from docker.errors import APIError, DockerException
+from requests.exceptions import RequestException
+
+from ddp_play.errors import HostNotReady
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from docker import DockerClient
+
+_TIMEOUT_S = 180
+_DEFAULT_SOCKET = "unix:///var/run/docker.sock"
+
+
+def engine_url() -> str:
+    """Where the engine is looked for."""
+    return os.environ.get("DOCKER_HOST") or _DEFAULT_SOCKET
+
+
+def connect(timeout_s: int = _TIMEOUT_S) -> DockerClient:
+    """A client of a running engine, or HostNotReady with what to do about it."""
+    if is_local():
+        _knock(engine_url().removeprefix("unix://"))
+    try:
+        client = docker.from_env(timeout=timeout_s)
+        client.ping()
+    except (DockerException, RequestException) as error:
+        raise _no_engine(str(error)) from None
+    return client
+
+
+def is_local() -> bool:
+    """Whether the engine runs on this machine, so that its files and kernel can be read from here."""
+    return engine_url().startswith("unix:")
+
+
+@contextmanager
+def engine_errors(doing: str) -> Iterator[None]:
+    """The engine's refusal as one sentence: what we were doing, and its own words."""
+    try:
+        yield
+    except APIError as error:
+        raise HostNotReady(f"the Docker engine refused to {doing}: {error.explanation or error}") from None
+    except RequestException as error:
+        raise HostNotReady(
+            f"the Docker engine at {engine_url()} stopped answering while it should {doing}: {error}",
+            hint="docker info",
+        ) from None
+
+
+def _knock(path: str) -> None:
+    """The SDK wraps what the socket says; asked directly, it tells a closed door from none."""
+    with socket.socket(socket.AF_UNIX) as door:
+        try:
+            door.connect(path)
+        except PermissionError:
+            raise HostNotReady(
+                f"the Docker engine at {engine_url()} does not let this user in",
+                hint='sudo usermod -aG docker "$USER", then log in again',
+            ) from None
+        except OSError as error:
+            raise _no_engine(error.strerror or str(error)) from None
+
+
+def _no_engine(why: str) -> HostNotReady:
+    return HostNotReady(
+        f"no Docker engine answers at {engine_url()}: {why}",
+        hint="start it (systemctl start docker) or install one (apt-get install docker.io)",
+    )

@@ -1,0 +1,9 @@
+# The same host with the distribution's Docker engine.
+ARG BARE
+FROM ${BARE}
+ARG ENGINE_PACKAGES
+RUN export DEBIAN_FRONTEND=noninteractive \
+ && apt-get update \
+ && apt-get install -y --no-install-recommends ${ENGINE_PACKAGES} \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /usr/sbin/policy-rc.d \
+ && usermod -aG docker ops

@@ -1,0 +1,77 @@
+"""Reads and raises what only the machine under the lab knows: routes, room, kernel limits."""
+
+from __future__ import annotations
+
+import ipaddress
+import shutil
+import socket
+import struct
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ddp_play.lab.needs import MIB, KernelLimit, Machine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_PROC = Path("/proc")
+
+
+def parse_routes(text: str) -> tuple[ipaddress.IPv4Network, ...]:
+    """The networks in /proc/net/route, without the default route."""
+    found = []
+    for line in text.splitlines()[1:]:
+        fields = line.split()
+        if len(fields) < 8 or fields[7] == "00000000":
+            continue
+        found.append(ipaddress.IPv4Network((_dotted(fields[1]), _dotted(fields[7])), strict=False))
+    return tuple(found)
+
+
+def routed_networks() -> tuple[ipaddress.IPv4Network, ...]:
+    """The networks this machine has routes to; none where the kernel does not say."""
+    try:
+        return parse_routes((_PROC / "net/route").read_text())
+    except OSError:
+        return ()
+
+
+def read_machine(docker_root: str, *, is_local: bool) -> Machine:
+    """Free memory and disk of the engine's machine."""
+    if not is_local:
+        return Machine(None, None, docker_root)
+    try:
+        disk = shutil.disk_usage(docker_root).free // MIB
+    except OSError:
+        disk = None
+    return Machine(_available_memory_mib(), disk, docker_root)
+
+
+def raise_limits(limits: Iterable[KernelLimit]) -> tuple[tuple[KernelLimit, ...], tuple[KernelLimit, ...]]:
+    """Raise what is too low: (raised, refused). Limits the kernel does not have are left out."""
+    raised, refused = [], []
+    for limit in limits:
+        path = _PROC / "sys" / limit.name.replace(".", "/")
+        try:
+            if int(path.read_text()) >= limit.least:
+                continue
+        except (OSError, ValueError):
+            continue
+        try:
+            path.write_text(str(limit.target))
+            raised.append(limit)
+        except OSError:
+            refused.append(limit)
+    return tuple(raised), tuple(refused)
+
+
+def _available_memory_mib() -> int | None:
+    try:
+        lines = (_PROC / "meminfo").read_text().splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) // 1024 for line in lines if line.startswith("MemAvailable:")), None)
+
+
+def _dotted(little_endian_hex: str) -> str:
+    return socket.inet_ntoa(struct.pack("<L", int(little_endian_hex, 16)))

@@ -1,0 +1,75 @@
+"""How much memory, disk and kernel a lab takes, and whether this machine has it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ddp_play.errors import HostNotReady
+
+MIB = 1024 * 1024
+# Measured: an idle host with its Docker daemon takes about 120 MiB; a bare one about 40.
+_MEMORY_HOST_MIB = 130
+_MEMORY_BARE_HOST_MIB = 60
+_MEMORY_RESERVE_MIB = 256
+# Logs, /var and a small rank image per host; a base image and its layers once.
+_DISK_HOST_MIB = 300
+_DISK_IMAGE_MIB = 1500
+# Measured: systemd, dbus and dockerd of one host hold about 7 inotify instances, all of root.
+_INOTIFY_PER_HOST = 10
+_KEYS_PER_HOST = 60
+_KEY_BYTES_PER_HOST = 2000
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the engine's machine has left; None where it cannot be read from here (a remote engine)."""
+
+    memory_free_mib: int | None
+    disk_free_mib: int | None
+    disk_path: str = "/var/lib/docker"
+
+
+@dataclass(frozen=True)
+class KernelLimit:
+    """One sysctl, the least value a lab needs, and the roomier one it is set to when that is missing."""
+
+    name: str
+    least: int
+    target: int
+
+
+def check_room(machine: Machine, *, num_new_hosts: int, engine: bool, image_cached: bool) -> None:
+    """HostNotReady when the hosts still to create do not fit; nothing has been created by then."""
+    if num_new_hosts == 0:
+        return
+    per_host = _MEMORY_HOST_MIB if engine else _MEMORY_BARE_HOST_MIB
+    memory = _MEMORY_RESERVE_MIB + num_new_hosts * per_host
+    if machine.memory_free_mib is not None and machine.memory_free_mib < memory:
+        fits = max((machine.memory_free_mib - _MEMORY_RESERVE_MIB) // per_host, 0)
+        raise HostNotReady(
+            f"{num_new_hosts} hosts need about {memory} MiB of memory, {machine.memory_free_mib} MiB are available",
+            hint=f"--hosts {fits} would fit" if fits else "free some memory first",
+        )
+    disk = num_new_hosts * _DISK_HOST_MIB + (0 if image_cached else _DISK_IMAGE_MIB)
+    if machine.disk_free_mib is not None and machine.disk_free_mib < disk:
+        raise HostNotReady(
+            f"{num_new_hosts} hosts need about {disk} MiB of disk, {machine.disk_free_mib} MiB are free"
+            f" in {machine.disk_path}",
+            hint="docker system df shows what can go",
+        )
+
+
+def kernel_limits(num_hosts: int) -> tuple[KernelLimit, ...]:
+    """Limits shared by all containers of the machine; `num_hosts` counts the hosts of every lab on it.
+
+    At the usual 128 inotify instances systemd dies in about the 18th host.
+    """
+    return (
+        _limit("fs.inotify.max_user_instances", 64 + num_hosts * _INOTIFY_PER_HOST, roomy=4096),
+        _limit("kernel.keys.maxkeys", 100 + num_hosts * _KEYS_PER_HOST, roomy=10_000),
+        _limit("kernel.keys.maxbytes", 10_000 + num_hosts * _KEY_BYTES_PER_HOST, roomy=1_000_000),
+    )
+
+
+def _limit(name: str, least: int, *, roomy: int) -> KernelLimit:
+    return KernelLimit(name, least, max(least, roomy))

@@ -1,0 +1,69 @@
+"""The lab's networks at the engine: which subnets are taken, making ours, removing them."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import TYPE_CHECKING
+
+from docker.errors import APIError
+from docker.types import IPAMConfig, IPAMPool
+
+from ddp_play.errors import UsageError
+from ddp_play.lab.engine import engine_errors
+from ddp_play.lab.machine import routed_networks
+from ddp_play.lab.plan import LABEL
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+    from ddp_play.lab.plan import LabPlan, Network
+
+
+class SubnetTaken(UsageError):  # noqa: N818 - reads as the sentence it stands for
+    """Somebody took the subnet between planning and creating."""
+
+
+def taken_networks(client: DockerClient) -> tuple[ipaddress.IPv4Network, ...]:
+    """What the machine routes, and what the engine has given away, also where the bridge is down."""
+    found = list(routed_networks())
+    with engine_errors("list networks"):
+        for network in client.networks.list():
+            for pool in (network.attrs.get("IPAM") or {}).get("Config") or ():
+                if "." in pool.get("Subnet", ""):
+                    found.append(ipaddress.IPv4Network(pool["Subnet"], strict=False))
+    return tuple(found)
+
+
+def create_networks(client: DockerClient, plan: LabPlan) -> None:
+    """Make those that are missing; SubnetTaken when the engine says the address space is in use."""
+    for network in plan.networks:
+        with engine_errors(f"create network {network.name} ({network.subnet})"):
+            mine = {"label": f"{LABEL}={plan.spec.name}"}
+            if client.networks.list(names=[f"^{network.name}$"], filters=mine):
+                continue
+            try:
+                _create(client, plan, network)
+            except APIError as error:
+                if "overlaps" not in str(error.explanation):
+                    raise
+                raise SubnetTaken(f"{network.subnet} has just been taken by another network") from None
+
+
+def remove_networks(client: DockerClient, lab: str) -> int:
+    """How many networks of the lab there were."""
+    with engine_errors(f"remove the networks of lab {lab}"):
+        networks = client.networks.list(filters={"label": f"{LABEL}={lab}"})
+        for network in networks:
+            network.remove()
+    return len(networks)
+
+
+def _create(client: DockerClient, plan: LabPlan, network: Network) -> None:
+    client.networks.create(
+        network.name,
+        driver="bridge",
+        # Only the SSH network leads out; the fast one joins the hosts and nothing else.
+        internal=len(plan.networks) > 1 and network.kind == "fast",
+        labels=plan.labels,
+        ipam=IPAMConfig(pool_configs=[IPAMPool(subnet=network.subnet, gateway=network.gateway)]),
+    )

@@ -1,0 +1,111 @@
+"""What a lab should be: the options of `lab up`, checked."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from ddp_play.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MAX_HOSTS = 128
+MAX_SLOTS = 64
+DEFAULT_NAME = "lab"
+USERS = ("ops", "root")
+SHARED_DIR = "/srv/ddp-play-shared"
+# Container, volume and network names carry the lab's name; 32 keeps every derived host name legal.
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
+
+
+class Distro(StrEnum):
+    """The Debian release the hosts run."""
+
+    BOOKWORM = "bookworm"
+    TRIXIE = "trixie"
+
+
+@dataclass(frozen=True)
+class LabSpec:
+    """A lab as asked for; `subnets` stays empty when the lab may choose."""
+
+    name: str
+    num_hosts: int
+    slots: tuple[int, ...]
+    distro: Distro = Distro.BOOKWORM
+    num_fabrics: int = 1
+    engine: bool = True
+    user: str = "ops"
+    subnets: tuple[str, ...] = ()
+
+
+def make_spec(spec: LabSpec) -> LabSpec:
+    """The same lab with slots spread over all hosts; UsageError where the options contradict each other."""
+    check_name(spec.name)
+    _check_range("--hosts", spec.num_hosts, 1, MAX_HOSTS)
+    _check_range("--fabrics", spec.num_fabrics, 1, 2)
+    if spec.user not in USERS:
+        raise UsageError(f"--user is {spec.user!r}: a lab host knows {' and '.join(USERS)}")
+    return replace(
+        spec,
+        slots=_spread(spec.slots, spec.num_hosts),
+        subnets=_checked_subnets(spec.subnets, num_fabrics=spec.num_fabrics, num_hosts=spec.num_hosts),
+    )
+
+
+def check_name(name: str) -> None:
+    """A lab's name becomes part of container, volume, network and directory names."""
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"--name {name!r}: use 1 to 32 of a-z, 0-9 and '-', starting with a letter or digit")
+
+
+def parse_slots(text: str) -> tuple[int, ...]:
+    """'2,1,1' -> (2, 1, 1); an empty text means one slot everywhere."""
+    if not text.strip():
+        return ()
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise UsageError(f"--slots {text!r}: whole numbers separated by commas are expected, as in 2,1,1") from None
+
+
+def _spread(slots: Sequence[int], num_hosts: int) -> tuple[int, ...]:
+    for count in slots:
+        _check_range("--slots", count, 1, MAX_SLOTS)
+    if len(slots) <= 1:
+        return (slots[0] if slots else 1,) * num_hosts
+    if len(slots) != num_hosts:
+        raise UsageError(
+            f"--slots names {len(slots)} hosts and --hosts {num_hosts}",
+            hint="give one number for all hosts, or exactly one per host",
+        )
+    return tuple(slots)
+
+
+def _checked_subnets(subnets: Sequence[str], *, num_fabrics: int, num_hosts: int) -> tuple[str, ...]:
+    if not subnets:
+        return ()
+    if len(subnets) != num_fabrics:
+        raise UsageError(f"--subnet was given {len(subnets)} times for {num_fabrics} fabrics")
+    nets = []
+    for text in subnets:
+        try:
+            net = ipaddress.IPv4Network(text)
+        except ValueError as error:
+            raise UsageError(f"--subnet {text}: {error}", hint="write it like 10.77.0.0/24") from None
+        # network, broadcast and gateway are not for hosts
+        if net.num_addresses - 3 < num_hosts:
+            raise UsageError(f"--subnet {text} has room for {max(net.num_addresses - 3, 0)} hosts, not {num_hosts}")
+        nets.append(net)
+    if len(nets) == 2 and nets[0].overlaps(nets[1]):
+        raise UsageError(f"--subnet {nets[0]} and {nets[1]} overlap")
+    return tuple(str(net) for net in nets)
+
+
+def _check_range(option: str, value: int, low: int, high: int) -> None:
+    if not low <= value <= high:
+        raise UsageError(f"{option} is {value}: {low} to {high} is possible")

@@ -1,0 +1,158 @@
+"""The lab's files on this machine: key, known hosts, plan, inventory."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING
+
+import yaml
+from pydantic import TypeAdapter, ValidationError
+
+from ddp_play.errors import Busy, HostNotReady
+from ddp_play.lab.plan import Host, LabPlan
+from ddp_play.lab.spec import SHARED_DIR, check_name
+from ddp_play.paths import home, write_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_PLAN = TypeAdapter(LabPlan)
+
+
+@dataclass(frozen=True)
+class LabState:
+    """Where everything of one lab lies."""
+
+    directory: Path
+
+    @property
+    def key(self) -> Path:
+        return self.directory / "id_ed25519"
+
+    @property
+    def known_hosts(self) -> Path:
+        return self.directory / "known_hosts"
+
+    @property
+    def inventory(self) -> Path:
+        return self.directory / "inventory" / "hosts.yml"
+
+    @property
+    def plan_file(self) -> Path:
+        return self.directory / "lab.json"
+
+    def host_key(self, host: Host) -> Path:
+        return self.directory / "host-keys" / host.name
+
+    def load_plan(self) -> LabPlan | None:
+        """The plan of the last `up`; None where there is none or an older version wrote it."""
+        try:
+            return _PLAN.validate_json(self.plan_file.read_bytes())
+        except (OSError, ValidationError):
+            return None
+
+    def save_plan(self, plan: LabPlan) -> None:
+        write_text(self.plan_file, _PLAN.dump_json(plan, indent=2).decode() + "\n")
+
+    def remove(self) -> None:
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def lab_state(name: str) -> LabState:
+    """The state directory of a lab: beside the runs."""
+    check_name(name)
+    return LabState(home().absolute() / "lab" / name)
+
+
+@contextmanager
+def locked(state: LabState) -> Iterator[None]:
+    """One `up` or `down` of a lab at a time; Busy when another is at work."""
+    state.directory.parent.mkdir(parents=True, exist_ok=True)
+    path = state.directory.parent / f".{state.directory.name}.lock"
+    with path.open("w") as file:
+        if not _lock(file, path):
+            raise Busy(f"another `ddp-play lab` is at work on lab {state.directory.name}")
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def make_keys(state: LabState, plan: LabPlan) -> None:
+    """The lab's key pair, one host key per host, and the known_hosts that pins them; kept when there."""
+    state.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    (state.directory / "host-keys").mkdir(exist_ok=True, mode=0o700)
+    _make_key(state.key, f"ddp-play-lab-{plan.spec.name}")
+    lines = []
+    for host in plan.hosts:
+        _make_key(state.host_key(host), host.name)
+        public = state.host_key(host).with_suffix(".pub").read_text().split()
+        lines.append(f"{','.join((host.name, *host.addresses))} {public[0]} {public[1]}\n")
+    write_text(state.known_hosts, "".join(lines))
+
+
+def ssh_options(state: LabState) -> list[str]:
+    """Options that make ssh use this lab's key and nothing else of the user's."""
+    return [
+        "-o",
+        f'UserKnownHostsFile="{state.known_hosts}"',
+        "-o",
+        "StrictHostKeyChecking=yes",
+        "-o",
+        "IdentitiesOnly=yes",
+    ]
+
+
+def inventory(state: LabState, plan: LabPlan) -> dict[str, object]:
+    """The lab as an ordinary Ansible inventory."""
+    common_args = " ".join(_quoted(option) for option in ssh_options(state))
+    hosts = {host.name: {"ansible_host": host.addresses[0], "ddp_slots": host.slots} for host in plan.hosts}
+    variables = {
+        "ansible_user": plan.spec.user,
+        "ansible_ssh_private_key_file": str(state.key),
+        "ansible_ssh_common_args": common_args,
+        "ansible_python_interpreter": "/usr/bin/python3",
+        "ddp_shared_dir": SHARED_DIR,
+    }
+    return {"all": {"children": {"ranks": {"hosts": hosts, "vars": variables}}}}
+
+
+def write_inventory(state: LabState, plan: LabPlan) -> None:
+    """inventory/hosts.yml, written anew on every `up`."""
+    text = yaml.safe_dump(inventory(state, plan), sort_keys=False, width=1000)
+    write_text(
+        state.inventory,
+        f"---\n# Written by `ddp-play lab up --name {plan.spec.name}`; gone after `lab down`.\n{text}",
+    )
+
+
+def _lock(file: IO[str], path: Path) -> bool:
+    """False where another holds the lock, or has just let go of it and removed the file we opened."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.fstat(file.fileno()).st_ino == path.stat().st_ino
+    except (BlockingIOError, FileNotFoundError):
+        return False
+
+
+def _make_key(path: Path, comment: str) -> None:
+    if path.exists() and path.with_suffix(".pub").exists():
+        return
+    path.unlink(missing_ok=True)
+    command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(path)]
+    try:
+        subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+    except FileNotFoundError:
+        raise HostNotReady("ssh-keygen is not installed", hint="apt-get install openssh-client") from None
+    except subprocess.CalledProcessError as error:
+        raise HostNotReady(f"ssh-keygen could not write {path} (exit {error.returncode})") from None
+
+
+def _quoted(option: str) -> str:
+    return f"'{option}'" if any(char in option for char in ' "') else option

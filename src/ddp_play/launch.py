@@ -1,0 +1,150 @@
+"""Binding a plan to a run: the id, the attempt, the leased port and each host's directory. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ddp_play.envfile import render_env_file
+from ddp_play.tokens import ATTEMPT, HEAD_PORT, HOST_DIR, RUN_ID, SECRETS_DIR, bind
+
+if TYPE_CHECKING:
+    from ddp_play.plan import HostPlan, Plan, RankPlan
+    from ddp_play.rankenv import EnvVar
+    from ddp_play.source import Snapshot
+
+# A start signal that does not come within this time never will: the guard takes everything down again.
+GO_WAIT_S = 120.0
+# A peer's exit can reach us before that of the rank that caused it (0.25 s of Python teardown).
+SETTLE_S = 1.0
+SOURCE_WAIT_S = 60.0
+PULL_TIMEOUT_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class HostPlace:
+    """Where a run lives on one host, as the host answered."""
+
+    directory: str
+    secrets: str
+    uid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One attempt of a plan."""
+
+    plan: Plan
+    run_id: str
+    attempt: int
+    port: int
+    owner: str
+    created: float
+    snapshot: Snapshot | None = None
+
+    def values(self, place: HostPlace) -> dict[str, str]:
+        """What the plan's tokens stand for on this host."""
+        return {
+            RUN_ID: self.run_id,
+            ATTEMPT: str(self.attempt),
+            HEAD_PORT: str(self.port),
+            HOST_DIR: place.directory,
+            SECRETS_DIR: place.secrets,
+        }
+
+    def env(self, rank: RankPlan, place: HostPlace) -> tuple[EnvVar, ...]:
+        """The rank's environment with nothing left open."""
+        values = self.values(place)
+        return tuple(
+            dataclasses.replace(var, value=bind(var.value, values), late=False) if var.late else var for var in rank.env
+        )
+
+    def host_spec(self, host: HostPlan, place: HostPlace) -> dict[str, Any]:
+        """What the host is told: the `spec` of the program there."""
+        plan, values = self.plan, self.values(place)
+        return {
+            "run": self.run_id,
+            "attempt": self.attempt,
+            "host": host.name,
+            "owner": self.owner,
+            "created": self.created,
+            "runtime": plan.runtime,
+            "image": plan.image,
+            "pull": plan.image_pull,
+            "pull_timeout_s": PULL_TIMEOUT_S,
+            "user": self._user(host, place),
+            "leases": [f"port-{self.port}"] if host.name == plan.head else [],
+            "source": self._source(host, values),
+            "make_dirs": self._make_dirs(host, values),
+            "owned_paths": self._owned_paths(host, values),
+            "limits": self._limits(),
+            "ranks": [self._rank_spec(host, rank, place) for rank in host.ranks],
+        }
+
+    def _user(self, host: HostPlan, place: HostPlace) -> dict[str, Any] | None:
+        uid, gid = host.user
+        return None if uid == place.uid else {"uid": uid, "gid": gid, "groups": [gid]}
+
+    def _rank_spec(self, host: HostPlan, rank: RankPlan, place: HostPlace) -> dict[str, Any]:
+        values, env = self.values(place), self.env(rank, place)
+        return {
+            "rank": rank.rank,
+            "local_rank": rank.local_rank,
+            "argv": [bind(word, values) for word in rank.argv],
+            "env": {var.name: var.value for var in env},
+            "env_file": render_env_file(env, rank=rank.rank, host=host.name, run_id=self.run_id),
+            "workdir": bind(host.workdir, values),
+            "user": self._user(host, place),
+            "container": bind(rank.container, values) if rank.container else None,
+            "create": [bind(word, values) for word in rank.create],
+        }
+
+    def _source(self, host: HostPlan, values: dict[str, str]) -> dict[str, Any]:
+        if self.snapshot is None:
+            return {"role": "none", "path": "", "collect": False}
+        return {
+            "role": "unpack" if host.sends_source else "wait",
+            "path": bind(host.source_dir, values),
+            "digest": self.snapshot.digest,
+            "wait_s": SOURCE_WAIT_S,
+            "collect": host.sends_source,
+            "manifest": self.snapshot.manifest if host.sends_source else {},
+        }
+
+    def _shared_run_dir(self, host: HostPlan) -> str:
+        return f"{host.shared_dir}/.ddp-play/{self.run_id}" if host.shared_dir else ""
+
+    def _make_dirs(self, host: HostPlan, values: dict[str, str]) -> list[dict[str, Any]]:
+        rows = []
+        if host.shared_dir:
+            # all users of the shared directory keep their runs here, each his own
+            rows = [
+                {"path": f"{host.shared_dir}/.ddp-play", "mode": 0o1777},
+                {"path": self._shared_run_dir(host), "mode": 0o700},
+            ]
+        if host.source_dir:
+            rows.append({"path": bind(host.source_dir, values), "mode": 0o755})
+        return rows
+
+    def _owned_paths(self, host: HostPlan, values: dict[str, str]) -> list[str]:
+        """What this host's clean-up removes outside its own directory: shared things belong to the head."""
+        paths = []
+        if host.name == self.plan.head:
+            if host.shared_dir:
+                paths.append(self._shared_run_dir(host))
+            if self.plan.init_url.startswith("file:///tmp/"):
+                paths.append(bind(self.plan.init_url, values).removeprefix("file://"))
+        return paths
+
+    def _limits(self) -> dict[str, Any]:
+        timeouts = self.plan.timeouts
+        return {
+            "go_wait_s": GO_WAIT_S,
+            "settle_s": SETTLE_S,
+            "grace_s": timeouts["grace"],
+            "failure_grace_s": timeouts["failure_grace"],
+            "max_duration_s": timeouts["max_duration"],
+            "lease_s": timeouts["lease"],
+            "signal": self.plan.signal,
+        }

@@ -1,0 +1,273 @@
+"""The one seam to Ansible: a playbook request in, its events and one outcome out. Only importer of ansible_runner."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import shutil
+import sys
+import tempfile
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import ansible_runner
+
+from ddp_play.errors import CheckFailed, DdpPlayError, HostNotReady, Interrupted, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+# One fork a host up to here; beyond it the controller's memory is the limit.
+FORKS = 100
+MASK = "<not stored>"
+
+
+@dataclass(frozen=True, slots=True)
+class Passwords:
+    """What the user typed at a prompt. Never on a command line, never in an environment, never stored."""
+
+    connection: str = ""
+    become: str = ""
+    vault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PlaybookRequest:
+    """One playbook over one inventory, with Ansible's own options passed through as they came."""
+
+    playbook: str
+    inventory: tuple[str, ...]
+    cwd: str
+    options: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    skip_tags: tuple[str, ...] = ()
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """For run.json."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> PlaybookRequest:
+        """From run.json."""
+        lists = {name: tuple(data[name]) for name in ("inventory", "options", "tags", "skip_tags")}
+        return cls(**{**data, **lists})
+
+    def command_line(self) -> list[str]:
+        """Arguments of ansible-playbook after the playbook's name."""
+        words = [word for source in self.inventory for word in ("-i", source)]
+        words += self.options
+        if self.tags:
+            words += ["--tags", ",".join(self.tags)]
+        if self.skip_tags:
+            words += ["--skip-tags", ",".join(self.skip_tags)]
+        return words
+
+
+class PlaybookStatus(StrEnum):
+    """How ansible-playbook ended."""
+
+    OK = "ok"
+    FAILED = "failed"
+    UNREACHABLE = "unreachable"
+    NOT_STARTED = "not_started"
+    CANCELED = "canceled"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFailure:
+    """One failed or unreachable task."""
+
+    host: str
+    task: str
+    message: str
+    unreachable: bool = False
+    bad_arguments: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PlaybookOutcome:
+    """The end of a playbook."""
+
+    status: PlaybookStatus
+    rc: int
+    failures: tuple[TaskFailure, ...]
+    stdout_tail: str
+    stats: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def error(self, log: str) -> DdpPlayError | None:
+        """The error that this outcome is, None when it went well."""
+        if self.status is PlaybookStatus.OK:
+            return None
+        bad = [row.message for row in self.failures if row.bad_arguments]
+        if bad:
+            return UsageError("\n".join(dict.fromkeys(bad)), hint="ansible-doc -t role ROLE shows what it takes")
+        rows = "\n".join(f"{row.host}: {row.task}: {row.message}" for row in self.failures[:20])
+        if self.status is PlaybookStatus.CANCELED:
+            return Interrupted("the playbook was interrupted")
+        if self.status is PlaybookStatus.NOT_STARTED:
+            return UsageError(self.stdout_tail or f"ansible-playbook ended with {self.rc}", hint=f"whole output: {log}")
+        if self.status is PlaybookStatus.UNREACHABLE:
+            return HostNotReady(rows, hint=f"whole output: {log}")
+        return CheckFailed(rows or f"the playbook failed (exit code {self.rc})", hint=f"whole output: {log}")
+
+
+class PlaybookRunner(Protocol):
+    """The seam: one method. The shipped fake is `ddp_play.testing.FakePlaybookRunner`."""
+
+    def run(
+        self,
+        request: PlaybookRequest,
+        *,
+        private_dir: Path,
+        passwords: Passwords,
+        on_event: Callable[[dict[str, Any]], None],
+    ) -> PlaybookOutcome:
+        """Run it to its end, handing over every event as it comes."""
+
+
+class AnsibleRunner:
+    """The real one: ansible-runner, with what it would store in clear taken out again."""
+
+    def run(
+        self,
+        request: PlaybookRequest,
+        *,
+        private_dir: Path,
+        passwords: Passwords,
+        on_event: Callable[[dict[str, Any]], None],
+    ) -> PlaybookOutcome:
+        if not Path(request.playbook).is_file():
+            raise UsageError(f"no playbook {request.playbook}", hint="ddp-play run --help")
+        for source in request.inventory:
+            if "," not in source and not Path(request.cwd, source).exists():
+                raise UsageError(f"no inventory {source}", hint="a file, a directory, or host names with a comma")
+        private_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        failures: list[TaskFailure] = []
+        tidy = _Tidy(private_dir)
+
+        def handle(event: dict[str, Any]) -> bool:
+            tidy.redact()
+            failure = _failure(event)
+            if failure is not None:
+                failures.append(failure)
+            on_event(event)
+            return False
+
+        with _password_files(passwords) as password_options:
+            result = ansible_runner.run(
+                private_data_dir=str(private_dir),
+                project_dir=request.cwd,
+                playbook=request.playbook,
+                ident="1",
+                cmdline=shlex.join([*request.command_line(), *password_options]),
+                envvars={**_environment(), **request.environment},
+                event_handler=handle,
+                quiet=True,
+                suppress_env_files=True,
+                settings={"suppress_ansible_output": True, "idle_timeout": 0, "job_timeout": 0},
+            )
+        tidy.redact(final=True)
+        return _outcome(result, tuple(failures))
+
+
+def _environment() -> dict[str, str]:
+    """What a launch over many hosts needs, unless the user has said otherwise."""
+    defaults = {
+        "ANSIBLE_PIPELINING": "True",
+        "ANSIBLE_FORKS": str(FORKS),
+        "ANSIBLE_NOCOLOR": "1",
+        "ANSIBLE_SSH_RETRIES": "1",
+    }
+    found = {name: value for name, value in defaults.items() if name not in os.environ}
+    bin_dir = str(Path(sys.executable).parent)
+    if not shutil.which("ansible-playbook") or bin_dir not in os.environ.get("PATH", "").split(os.pathsep):
+        found["PATH"] = f"{bin_dir}{os.pathsep}{os.environ.get('PATH', '')}"
+    return found
+
+
+@contextlib.contextmanager
+def _password_files(passwords: Passwords) -> Iterator[list[str]]:
+    """Passwords reach ansible-playbook as files in memory that only we can read, gone when it has ended."""
+    wanted = {
+        "--connection-password-file": passwords.connection,
+        "--become-password-file": passwords.become,
+        "--vault-password-file": passwords.vault,
+    }
+    base = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 - a 0700 directory of our own in it
+    if not any(wanted.values()):
+        yield []
+        return
+    with tempfile.TemporaryDirectory(prefix="ddp-play-", dir=base) as directory:
+        options = []
+        for number, (option, value) in enumerate(wanted.items()):
+            if value:
+                path = Path(directory, str(number))
+                path.touch(mode=0o600)
+                path.write_text(value + "\n", encoding="utf-8")
+                options += [option, str(path)]
+        yield options
+
+
+class _Tidy:
+    """ansible-runner stores argv and the whole environment in artifacts/1/command; the values must not stay."""
+
+    def __init__(self, private_dir: Path) -> None:
+        self._command = private_dir / "artifacts" / "1" / "command"
+        self._done = False
+
+    def redact(self, *, final: bool = False) -> None:
+        if self._done and not final:
+            return
+        with contextlib.suppress(OSError, ValueError):
+            document = json.loads(self._command.read_text(encoding="utf-8"))
+            document["env"] = dict.fromkeys(document.get("env", {}), MASK)
+            self._command.write_text(json.dumps(document, indent=2), encoding="utf-8")
+            self._done = True
+
+
+def _failure(event: dict[str, Any]) -> TaskFailure | None:
+    kind, data = event.get("event"), event.get("event_data") or {}
+    if kind not in ("runner_on_failed", "runner_on_unreachable") or data.get("ignore_errors"):
+        return None
+    result = data.get("res") or {}
+    message = result.get("msg") or result.get("stderr") or result.get("module_stderr") or "failed"
+    validates = str(data.get("task_action", "")).endswith("validate_argument_spec")
+    if validates:
+        message = str(message).removeprefix("Validation of arguments failed:\n")
+    return TaskFailure(
+        data.get("host", "?"), data.get("task", "?"), str(message), kind == "runner_on_unreachable", validates
+    )
+
+
+def _outcome(result: Any, failures: tuple[TaskFailure, ...]) -> PlaybookOutcome:
+    """One enum from status, rc and stats: `status` alone is coarse, and rc 254 means canceled."""
+    stats = result.stats or {}
+    if result.status == "successful":
+        status = PlaybookStatus.OK
+    elif result.status == "canceled" or result.rc == 254:
+        status = PlaybookStatus.CANCELED
+    elif result.stats is None and not failures:
+        status = PlaybookStatus.NOT_STARTED
+    elif failures and all(row.unreachable for row in failures):
+        status = PlaybookStatus.UNREACHABLE
+    else:
+        status = PlaybookStatus.FAILED
+    tail = ""
+    if status is PlaybookStatus.NOT_STARTED:
+        with contextlib.suppress(OSError, AttributeError):
+            tail = "\n".join(result.stdout.read().strip().splitlines()[-12:])
+    return PlaybookOutcome(status, int(result.rc or 0), failures, tail, _by_host(stats))
+
+
+def _by_host(stats: dict[str, Any]) -> dict[str, dict[str, int]]:
+    """ansible's stats are result -> host -> count; the other way round is what one wants to read."""
+    found: dict[str, dict[str, int]] = {}
+    for result in ("ok", "changed", "failures", "dark", "skipped"):
+        for host, count in (stats.get(result) or {}).items():
+            found.setdefault(host, {})[result] = count
+    return found

@@ -1,0 +1,112 @@
+"""The environment of one rank, each value with its source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ddp_play.errors import UsageError
+from ddp_play.tokens import ATTEMPT, HEAD_PORT, HOST_DIR, RUN_ID, SECRETS_DIR
+
+if TYPE_CHECKING:
+    from ddp_play.hosts import HostFacts
+    from ddp_play.setting import Place, Setting
+
+CONTAINER_RANK_DIR = "/ddp-play/rank"
+CONTAINER_SECRETS = "/run/secrets"
+
+
+@dataclass(frozen=True, slots=True)
+class EnvVar:
+    """One variable: where its value comes from, and whether the plan left tokens in it."""
+
+    name: str
+    value: str
+    source: str
+    late: bool = False
+
+
+def rank_env(setting: Setting, place: Place) -> tuple[EnvVar, ...]:
+    """All variables of a rank, sorted by name; the job's own `env` wins over ours, and says so.
+
+    Values follow torch's own names (env:// initialisation); source: docs/source/distributed.md of pytorch/pytorch.
+    """
+    job, host = setting.job, place.host
+    rank_dir = CONTAINER_RANK_DIR if setting.docker else f"{HOST_DIR}/rank-{place.rank}"
+    secrets_dir = CONTAINER_SECRETS if setting.docker else SECRETS_DIR
+    threads = max(1, int(job.cpus or host.cpus / place.local_world_size))
+    ours = [
+        EnvVar("RANK", str(place.rank), "plan: rank"),
+        EnvVar("LOCAL_RANK", str(place.local_rank), "plan: place on its host"),
+        EnvVar("WORLD_SIZE", str(setting.world_size), "plan: ranks of all hosts"),
+        EnvVar("LOCAL_WORLD_SIZE", str(place.local_world_size), "plan: ranks of this host"),
+        EnvVar("GROUP_RANK", str(place.node), "plan: number of the host"),
+        EnvVar("MASTER_ADDR", setting.head_addr, "plan: the head's address on the fabric"),
+        EnvVar("MASTER_PORT", HEAD_PORT, "launch: port leased on the head", late=True),
+        EnvVar(
+            "OMP_NUM_THREADS", str(threads), "job: ddp_job_cpus" if job.cpus else "plan: CPUs of the host / its ranks"
+        ),
+        EnvVar("PYTHONUNBUFFERED", "1", "default: lines appear when printed"),
+        EnvVar("PYTHONFAULTHANDLER", "1", "default: a stuck rank can be asked for its stack"),
+        EnvVar("DDP_PLAY_RUN_ID", RUN_ID, "launch", late=True),
+        EnvVar("DDP_PLAY_ATTEMPT", ATTEMPT, "launch", late=True),
+        EnvVar("DDP_PLAY_BACKEND", setting.backend, "plan: backend"),
+        EnvVar("DDP_PLAY_INIT_METHOD", setting.init_url, "plan: init method", late=True),
+        EnvVar("DDP_PLAY_METRICS", f"{rank_dir}/metrics.jsonl", "plan: followed live", late=True),
+        EnvVar("DDP_PLAY_RESULT", f"{rank_dir}/result.json", "plan: collected at the end", late=True),
+        EnvVar("TORCHELASTIC_ERROR_FILE", f"{rank_dir}/error.json", "plan: names the first failure", late=True),
+        *_fabric_env(setting, host),
+        *_process_env(host, rank_dir, docker=setting.docker),
+    ]
+    ours += [
+        EnvVar(f"{name}_FILE", f"{secrets_dir}/{name}", "job: secret, as a file in memory", late=True)
+        for name in setting.asked.secret_names
+    ]
+    merged = {var.name: var for var in ours}
+    for name, value in job.env.items():
+        merged[name] = _job_var(name, value, merged.get(name), setting.asked.caller_env)
+    return tuple(merged[name] for name in sorted(merged))
+
+
+def _fabric_env(setting: Setting, host: HostFacts) -> list[EnvVar]:
+    """gloo binds to what the host name resolves to unless told, so it is always told."""
+    endpoint, fabric = setting.endpoint(host), setting.fabric.fabric
+    source = f"fabric: {fabric}"
+    found = [
+        EnvVar("GLOO_SOCKET_IFNAME", endpoint.interface, source),
+        EnvVar("TP_SOCKET_IFNAME", endpoint.interface, source),
+    ]
+    if "nccl" in setting.backend:
+        found.append(EnvVar("NCCL_SOCKET_IFNAME", f"={endpoint.interface}", source + ", exact match"))
+        if fabric == "ib":
+            # not the RoCE ports of a storage network beside it: link_layer tells them apart
+            ports = [
+                f"{port.device}:{port.port}" for port in host.rdma if port.active and port.link_layer != "Ethernet"
+            ]
+            if ports:
+                found.append(EnvVar("NCCL_IB_HCA", "=" + ",".join(ports), "fabric: active InfiniBand ports"))
+    return found
+
+
+def _process_env(host: HostFacts, rank_dir: str, *, docker: bool) -> list[EnvVar]:
+    if docker:
+        return [EnvVar("HOME", rank_dir, "plan: the rank's user may have no home in the image")]
+    bin_dir = host.rank_python.rpartition("/")[0]
+    path = ":".join(dict.fromkeys((bin_dir, "/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin")))
+    return [
+        EnvVar("HOME", host.user.home, "host: the user's home"),
+        EnvVar("USER", host.user.login_name, "host"),
+        EnvVar("PATH", path, "plan: ddp_python first"),
+    ]
+
+
+def _job_var(name: str, value: str | None, ours: EnvVar | None, caller_env: dict[str, str]) -> EnvVar:
+    over = f", instead of {ours.value}" if ours is not None and not ours.late else ""
+    if value is not None:
+        return EnvVar(name, value, f"job: ddp_job_env{over}")
+    if name not in caller_env:
+        raise UsageError(
+            f"ddp_job_env has the bare key {name}, and the caller's environment has no {name}",
+            hint=f"export {name}=..., or give it a value",
+        )
+    return EnvVar(name, caller_env[name], f"caller's environment{over}")

@@ -1,0 +1,115 @@
+"""How a run stands and why it ended: the words of run.json."""
+
+from __future__ import annotations
+
+import signal as signals
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class RunStatus(StrEnum):
+    """Where a run is in its life. The last four are final."""
+
+    STARTING = "starting"
+    PREPARING = "preparing"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    COLLECTING = "collecting"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    STOPPED = "stopped"
+
+    @property
+    def final(self) -> bool:
+        """Has the run ended?"""
+        return self in (RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.STOPPED)
+
+
+@dataclass(frozen=True, slots=True)
+class RankOutcome:
+    """How one rank ended. Times are on the controller's clock."""
+
+    rank: int
+    host: str
+    state: str  # created | running | exited | lost
+    exit_code: int | None = None
+    signal: int | None = None
+    oom: bool = False
+    stopped: bool = False  # ended because we ended it
+    started: float | None = None
+    ended: float | None = None
+    detail: str = ""
+    log_bytes: int = 0
+    log_complete: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """Did it end well, by itself?"""
+        return self.state == "exited" and self.exit_code == 0
+
+    def words(self) -> str:
+        """How it ended, for people: `exit code 3`, `signal 9 (SIGKILL), out of memory`."""
+        if self.state == "lost":
+            return "lost with its host"
+        if self.state in ("created", "running"):
+            return "never started" if self.state == "created" else "still running"
+        if self.exit_code is None:
+            return self.detail or "gone, exit code unknown"
+        text = f"signal {self.signal} ({signal_name(self.signal)})" if self.signal else f"exit code {self.exit_code}"
+        return text + (", out of memory" if self.oom else "")
+
+
+def signal_name(number: int | None) -> str:
+    """SIGKILL for 9."""
+    try:
+        return signals.Signals(number or 0).name
+    except ValueError:
+        return f"signal {number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Why the run ended: the first failing rank and host apart from collateral."""
+
+    kind: str  # done | rank_failed | host_lost | stopped | max_duration | idle | lease | <error kind>
+    message: str
+    exit_code: int
+    rank: int | None = None
+    host: str | None = None
+    tail: tuple[str, ...] = ()
+    last_frame: str = ""
+    collateral: tuple[int, ...] = ()
+    hint: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """For run.json."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Verdict:
+        """From run.json."""
+        return cls(**{**data, "tail": tuple(data["tail"]), "collateral": tuple(data["collateral"])})
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The end of a run: status, verdict and every rank."""
+
+    status: RunStatus
+    verdict: Verdict
+    ranks: tuple[RankOutcome, ...] = ()
+    missing: tuple[dict[str, Any], ...] = ()
+    left: dict[str, list[str]] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """For run.json."""
+        return {
+            "status": str(self.status),
+            "verdict": self.verdict.to_json(),
+            "exit_code": self.verdict.exit_code,
+            "exit_class": self.verdict.kind,
+            "ranks": [asdict(rank) for rank in self.ranks],
+            "missing": list(self.missing),
+            "left_behind": self.left,
+        }

@@ -1,0 +1,75 @@
+"""Following growing files of a bundle: complete lines as they come."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+READ_BYTES = 1 << 20
+# A longer line is cut on the screen; the file has all of it.
+LINE_BYTES = 4000
+
+
+class LineTail:
+    """Complete lines appended to a file since the last look; a line without an end is handed over at `finish`."""
+
+    def __init__(self, path: Path, offset: int = 0) -> None:
+        self.path = path
+        self._offset = offset
+        self._rest = b""
+
+    def lines(self) -> list[str]:
+        """New complete lines, as text."""
+        out: list[str] = []
+        while True:
+            data = self._read()
+            if not data:
+                return out
+            *complete, self._rest = (self._rest + data).split(b"\n")
+            out += [shown(line) for line in complete]
+
+    def finish(self) -> list[str]:
+        """Whatever is left, at the end."""
+        complete = self.lines()
+        rest, self._rest = self._rest, b""
+        return [*complete, *([shown(rest)] if rest else [])]
+
+    def _read(self) -> bytes:
+        try:
+            with self.path.open("rb") as handle:
+                handle.seek(self._offset)
+                data = handle.read(READ_BYTES)
+        except OSError:
+            return b""
+        self._offset += len(data)
+        return data
+
+
+def shown(line: bytes) -> str:
+    """A line of a log for the screen: valid text, the last of overprinted parts, no control characters."""
+    line = line.rstrip(b"\r").rpartition(b"\r")[2]
+    text = line[:LINE_BYTES].decode("utf-8", "replace")
+    cut = f" ... ({len(line)} bytes)" if len(line) > LINE_BYTES else ""
+    return "".join(char if char.isprintable() or char == "\t" else "\N{REPLACEMENT CHARACTER}" for char in text) + cut
+
+
+class JsonTail:
+    """Complete JSON lines appended to a file since the last look; lines that are not JSON objects are skipped."""
+
+    def __init__(self, path: Path) -> None:
+        self._lines = LineTail(path)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """New objects."""
+        found = []
+        for line in self._lines.lines():
+            try:
+                row = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(row, dict):
+                found.append(row)
+        return found

@@ -1,0 +1,201 @@
+"""Fakes of the two seams, for our own tests and for whoever builds on ddp-play: a host and ansible-playbook."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ddp_play.guard.protocol import FrameReader, encode
+from ddp_play.playbook import PlaybookOutcome, PlaybookStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from ddp_play.guard.protocol import Frame, Header
+    from ddp_play.playbook import Passwords, PlaybookRequest
+    from ddp_play.remote import Route
+
+
+@dataclass
+class FakeHost:
+    """The far end of a channel: remembers every order, answers as a healthy host does unless told otherwise.
+
+    `answers` maps the kind of an order to the encoded frames of its answer, or to a function that makes them;
+    an empty list means silence. `say` sends something unasked, as a guard's new state is.
+    """
+
+    name: str
+    answers: dict[str, list[bytes] | Callable[[Header, bytes], list[bytes]]] = field(default_factory=dict)
+    uid: int = 1000
+    state: dict[str, Any] = field(default_factory=dict)
+    guard_alive: bool = True
+    orders: list[tuple[Header, bytes]] = field(default_factory=list)
+    channels: list[FakeChannel] = field(default_factory=list)
+
+    def kinds(self) -> list[str]:
+        """The kinds of all orders so far, heartbeats left out."""
+        return [str(header["t"]) for header, _ in self.orders if header["t"] != "beat"]
+
+    def order(self, kind: str) -> Header:
+        """The newest order of a kind."""
+        return next(header for header, _ in reversed(self.orders) if header["t"] == kind)
+
+    def say(self, kind: str, payload: bytes = b"", **fields: Any) -> None:
+        """A frame that nobody asked for, on the newest channel."""
+        self.channels[-1].arrive(encode(kind, payload, **fields))
+
+    def say_state(self, phase: str, ranks: dict[int, dict[str, Any]], *, reason: str = "") -> None:
+        """The guard's state, as the channel sends it when it has changed."""
+        rows = {str(rank): {**RANK_ROW, **row} for rank, row in ranks.items()}
+        self.state = {"phase": phase, "reason": reason, "guard_pid": 1, "guard_ticks": 1, "ranks": rows}
+        self.say("state", state=self.state, guard_alive=self.guard_alive)
+
+    def obey(self, header: Header, payload: bytes) -> list[bytes]:
+        """The answer to one order."""
+        self.orders.append((header, payload))
+        kind = str(header["t"])
+        if kind in self.answers:
+            answer = self.answers[kind]
+            return answer(header, payload) if callable(answer) else answer
+        return self._healthy(kind, header)
+
+    def _healthy(self, kind: str, header: Header) -> list[bytes]:
+        opened = {"dir": f"/state/{self.name}", "secrets": f"/shm/{self.name}", "clock": 0.0, "uid": self.uid}
+        alive = {"guard_alive": self.guard_alive}
+        plain: dict[str, tuple[str, dict[str, Any]]] = {
+            "open": ("opened", {**opened, **alive, "state": self.state or None}),
+            "beat": ("beat", {**alive, "id": 0, "clock": 0.0, "ended": self.state.get("phase") == "ended"}),
+            "lease_port": ("leased", {"port": header.get("range", [0])[0]}),
+            "prepare": ("prepared", {"guard_pid": 1}),
+            "listen": ("listening", {"port": 40000}),
+            "probe": ("probed", {"failed": []}),
+            "go": ("going", {}),
+            "stop": ("stopping", {}),
+            "drain": ("drained", {"id": 0}),
+            "fetch": ("fetched", {"missing": [], "artifacts": []}),
+            "clean": ("cleaned", {"left": []}),
+        }
+        if kind not in plain:
+            return []
+        answer, fields = plain[kind]
+        return [encode(answer, **fields)]
+
+
+RANK_ROW: dict[str, Any] = {
+    "state": "running",
+    "pid": 2,
+    "ticks": 2,
+    "container": None,
+    "started": 1.0,
+    "ended": None,
+    "exit_code": None,
+    "signal": None,
+    "oom": False,
+    "stopped": False,
+    "detail": "",
+}
+
+
+def refusal(order: str, message: str, *, error: str = "host_not_ready", hint: str = "") -> list[bytes]:
+    """What a host answers to an order it cannot obey."""
+    return [encode("refused", order=order, message=message, error=error, hint=hint)]
+
+
+class FakeChannel:
+    """Implements `ddp_play.remote.Channel` against a FakeHost; no process, no descriptor, no waiting."""
+
+    def __init__(self, far_end: FakeHost) -> None:
+        self.host = far_end.name
+        self.far_end = far_end
+        self._broken = ""
+        self._reader = FrameReader()
+        self._orders = FrameReader()
+        self._frames: deque[Frame] = deque()
+        far_end.channels.append(self)
+
+    def send(self, kind: str, payload: bytes = b"", **fields: Any) -> None:
+        """Through the real encoding, so that a fake never gets what a host would not."""
+        if self._broken:
+            return
+        for header, body in self._orders.feed(encode(kind, payload, **fields)):
+            for answer in self.far_end.obey(header, body):
+                self.arrive(answer)
+
+    def arrive(self, data: bytes) -> None:
+        """Bytes from the host."""
+        self._frames.extend(self._reader.feed(data))
+
+    def receive(self) -> list[Frame]:
+        frames = list(self._frames)
+        self._frames.clear()
+        return [] if self._broken else frames
+
+    def pump(self) -> None:
+        """Nothing is ever queued."""
+
+    def read_fds(self) -> tuple[int, ...]:
+        """Nothing to wait on."""
+        return ()
+
+    def write_fd(self) -> int | None:
+        """Nothing to wait on."""
+        return None
+
+    @property
+    def broken(self) -> str:
+        return self._broken
+
+    def cut(self, why: str) -> None:
+        """The line breaks."""
+        self._broken = why
+
+    def close(self) -> None:
+        self._broken = self._broken or "closed"
+
+
+class FakeHosts(dict[str, FakeHost]):
+    """Takes the place of `ddp_play.remote.ProcessChannel`: opens a FakeChannel to the host of the route."""
+
+    def __init__(self, *hosts: FakeHost) -> None:
+        super().__init__({host.name: host for host in hosts})
+        self.routes: list[Route] = []
+        self.passwords: dict[str, str] = {}
+
+    def __call__(self, route: Route, *, become_password: str = "") -> FakeChannel:
+        self.routes.append(route)
+        self.passwords[route.host] = become_password
+        return FakeChannel(self[route.host])
+
+
+@dataclass
+class FakePlaybookRunner:
+    """Implements `ddp_play.playbook.PlaybookRunner`: hands over `events`, does `work`, ends with `outcome`.
+
+    `work` gets the request and does what the playbook would have done (write a plan, a run.json); it may raise.
+    """
+
+    outcome: PlaybookOutcome = field(default_factory=lambda: PlaybookOutcome(PlaybookStatus.OK, 0, (), ""))
+    events: tuple[dict[str, Any], ...] = ()
+    work: Callable[[PlaybookRequest], None] | None = None
+    requests: list[PlaybookRequest] = field(default_factory=list)
+    passwords: list[Passwords] = field(default_factory=list)
+    private_dirs: list[Path] = field(default_factory=list)
+
+    def run(
+        self,
+        request: PlaybookRequest,
+        *,
+        private_dir: Path,
+        passwords: Passwords,
+        on_event: Callable[[dict[str, Any]], None],
+    ) -> PlaybookOutcome:
+        self.requests.append(request)
+        self.passwords.append(passwords)
+        self.private_dirs.append(private_dir)
+        for event in self.events:
+            on_event(event)
+        if self.work is not None:
+            self.work(request)
+        return self.outcome

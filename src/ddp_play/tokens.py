@@ -1,0 +1,17 @@
+"""What a plan leaves open until launch: the run's id, the attempt, the leased port, the directory on the host."""
+
+from __future__ import annotations
+
+RUN_ID = "<run_id>"
+ATTEMPT = "<attempt>"
+HEAD_PORT = "<head_port>"
+HOST_DIR = "<host_dir>"
+RANK_DIR = "<host_dir>/rank-"
+SECRETS_DIR = "<secrets_dir>"
+
+
+def bind(text: str, values: dict[str, str]) -> str:
+    """Replace every token by its value; only ever applied to text that the plan itself wrote."""
+    for token, value in values.items():
+        text = text.replace(token, value)
+    return text

@@ -1,0 +1,76 @@
+"""Watching the gang: what is known of it now, and whether it must be stopped. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ddp_play.result import RankOutcome
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Times in seconds; 0 switches a limit off."""
+
+    settle_s: float
+    grace_s: float
+    failure_grace_s: float
+    host_timeout_s: float
+    idle_timeout_s: float
+    signal: str
+
+
+@dataclass(frozen=True, slots=True)
+class GangView:
+    """The gang as the controller sees it at one moment; ages in seconds."""
+
+    ranks: tuple[RankOutcome, ...]
+    silent_s: dict[str, float] = field(default_factory=dict)
+    failed_for_s: float = 0.0
+    quiet_s: float = 0.0
+    guard_ends: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def over(self) -> bool:
+        """Has every rank ended or been lost?"""
+        return all(row.state in ("exited", "lost") for row in self.ranks)
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """End the gang: why, how gently."""
+
+    kind: str  # failure | host_lost | idle | stopped | max_duration | lease
+    reason: str
+    signal: str = "SIGTERM"
+    grace_s: float = 2.0
+    now: bool = False
+
+
+def decide(view: GangView, limits: Limits) -> Stop | None:
+    """Must the gang end? The first reason that holds; None while all is well."""
+    failed = [row for row in view.ranks if row.state == "exited" and not row.ok and not row.stopped]
+    if failed and view.failed_for_s >= limits.settle_s:
+        first = failed[0]
+        reason = f"rank {first.rank} on {first.host} failed: {first.words()}"
+        return Stop("failure", reason, grace_s=limits.failure_grace_s)
+    lost = [row for row in view.ranks if row.state == "lost"]
+    if lost:
+        return Stop("host_lost", f"host {lost[0].host} was lost", grace_s=limits.failure_grace_s)
+    for host, why in view.guard_ends.items():
+        if why in GUARD_STOPS:
+            grace = limits.grace_s if why != "a rank on this host failed" else limits.failure_grace_s
+            return Stop(GUARD_STOPS[why], f"{why} (said by {host})", limits.signal, grace)
+    if limits.idle_timeout_s and view.quiet_s > limits.idle_timeout_s:
+        reason = f"no output and no progress from any rank for {view.quiet_s:.0f} s (ddp_job_idle_timeout)"
+        return Stop("idle", reason, grace_s=limits.failure_grace_s)
+    return None
+
+
+# Why a guard ended its ranks by itself -> the kind of stop that means for the gang.
+GUARD_STOPS = {
+    "max_duration reached": "max_duration",
+    "no controller for longer than the lease": "lease",
+    "the guard was asked to end": "stopped",
+}

@@ -1,0 +1,485 @@
+"""Carrying out a plan: prepare everywhere, start together, watch, stop together, collect, clean up.
+
+The same code runs under `ddp-play run`, under plain ansible-playbook (from the role's action plugin) and in
+`ddp-play attach` after a controller died.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import getpass
+import resource
+import signal
+import time
+from dataclasses import dataclass, field
+from typing import IO, TYPE_CHECKING, Any
+
+from ddp_play.bundle import Bundle
+from ddp_play.errors import Busy, DdpPlayError, HostNotReady, Interrupted, UsageError
+from ddp_play.gang import Gang, Link
+from ddp_play.journal import Journal
+from ddp_play.launch import Launch
+from ddp_play.paths import RunPaths, read_json, write_json, write_text
+from ddp_play.result import Outcome, RankOutcome, RunStatus, Verdict
+from ddp_play.verdict import judge
+from ddp_play.watch import GangView, Limits, Stop, decide
+
+if TYPE_CHECKING:
+    from ddp_play.guard.protocol import Frame
+    from ddp_play.plan import Plan
+    from ddp_play.remote import Route
+    from ddp_play.source import Snapshot
+
+OPEN_S = 60.0
+PREPARE_S = 180.0
+PULL_S = 3600.0
+PORT_TRIES = 3
+SOURCE_CHUNK = 256 * 1024
+PROBE_S = 5.0
+TICK_S = 0.1
+# After a stop's grace is over the guards kill; this long later they must have said so.
+STOP_SLACK_S = 15.0
+COLLECT_S = 3600.0
+CLEAN_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What a supervisor is given: the plan, the ways to the hosts, and what must not be written anywhere."""
+
+    plan: Plan
+    routes: tuple[Route, ...]
+    paths: RunPaths
+    snapshot: Snapshot | None = None
+    secrets: dict[str, str] = field(default_factory=dict, repr=False)
+    registry: dict[str, str] = field(default_factory=dict, repr=False)
+    passwords: dict[str, str] = field(default_factory=dict, repr=False)
+    attempt: int = 1
+
+
+class Supervisor:
+    """One attempt of one run, held by a lock so that two never supervise the same one."""
+
+    def __init__(self, given: Assignment) -> None:
+        self.plan = given.plan
+        self.given = given
+        self.paths = given.paths
+        self.bundle = Bundle(given.paths)
+        self.journal = Journal(given.paths.events)
+        self.gang = Gang(
+            [Link(route.host, route, given.passwords.get(route.host, "")) for route in given.routes],
+            run_id=given.paths.run_id,
+            attempt=given.attempt,
+            on_data=self._on_data,
+            on_host=lambda link, how: self.journal.emit("host", host=link.name, state=how),
+            offsets=lambda host: self.bundle.offsets(self.plan, host),
+        )
+        timeouts = self.plan.timeouts
+        self.limits = Limits(
+            settle_s=1.0,
+            grace_s=timeouts["grace"],
+            failure_grace_s=timeouts["failure_grace"],
+            host_timeout_s=timeouts["host_timeout"],
+            idle_timeout_s=timeouts["idle_timeout"],
+            signal=self.plan.signal,
+        )
+        self.stop: Stop | None = None
+        self._told: Stop | None = None
+        self._failed_at: float | None = None
+        self._kill_by = float("inf")
+        self._signalled = 0
+        self._reported: dict[int, str] = {}
+        self._missing: list[dict[str, Any]] = []
+        self._left: dict[str, list[str]] = {}
+
+    # -- the whole way -------------------------------------------------------------------------------
+    def run(self) -> Outcome:
+        """From an unstarted plan to its outcome. Errors before the start leave nothing on the hosts."""
+        with self._holding_lock(), self._signals():
+            self._phase(RunStatus.PREPARING)
+            self.bundle.begin(self.plan)
+            try:
+                self.gang.open_all(deadline_s=OPEN_S)
+                self._prepare()
+                self._probe()
+                self._check_orders(before_start=True)
+                self._go()
+            except DdpPlayError:
+                self._abandon()
+                raise
+            return self._see_through()
+
+    def take_over(self) -> Outcome:
+        """From whatever the hosts say to the outcome: the controller of this run died."""
+        with self._holding_lock(), self._signals():
+            self.gang.open_all(deadline_s=OPEN_S)
+            if not any(link.state for link in self.gang.links):
+                raise UsageError(f"no host knows run {self.paths.run_id}", hint="it has ended and was cleaned up")
+            return self._see_through()
+
+    def _see_through(self) -> Outcome:
+        self._phase(RunStatus.RUNNING)
+        for link in self.gang.links:
+            self.gang.follow(link)
+        self._watch()
+        self._drain()
+        outcome = judge(self._outcomes(), {row.rank: self.bundle.tail(row.rank) for row in self._outcomes()}, self.stop)
+        self._phase(RunStatus.COLLECTING)
+        self._collect()
+        self._clean()
+        self.gang.close()
+        outcome = Outcome(outcome.status, outcome.verdict, outcome.ranks, tuple(self._missing), self._left)
+        self._finish(outcome)
+        return outcome
+
+    @contextlib.contextmanager
+    def _holding_lock(self) -> Any:
+        with lock(self.paths):
+            yield
+
+    @contextlib.contextmanager
+    def _signals(self) -> Any:
+        """TERM or INT to this process asks for a graceful stop, a second one for an immediate one."""
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        with contextlib.suppress(ValueError, OSError):  # three descriptors a host
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+        def asked(_signum: int, _frame: Any) -> None:
+            self._signalled += 1
+
+        before = {signum: signal.signal(signum, asked) for signum in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for signum, handler in before.items():
+                signal.signal(signum, handler)
+            with contextlib.suppress(ValueError, OSError):
+                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    def _phase(self, status: RunStatus) -> None:
+        self.bundle.update_run(status=str(status), attempt=self.given.attempt)
+        self.journal.emit("phase", phase=str(status))
+
+    # -- before the start ----------------------------------------------------------------------------
+    def _prepare(self) -> None:
+        avoid: list[int] = []
+        for attempt in range(PORT_TRIES):
+            port = self._lease_port(avoid)
+            try:
+                self._prepare_with(port)
+            except Busy:  # taken between lease and start
+                if attempt == PORT_TRIES - 1:
+                    raise
+                avoid.append(port)
+                self.gang.ask("clean", "cleaned", deadline_s=CLEAN_S)
+            else:
+                return
+
+    def _lease_port(self, avoid: list[int]) -> int:
+        head = self.gang.link(self.plan.head)
+        fields = {"range": list(self.plan.port_range), "avoid": avoid}
+        answer = self.gang.ask("lease_port", "leased", links=[head], deadline_s=30, fields=lambda _: fields)
+        return int(answer[head.name]["port"])
+
+    def _prepare_with(self, port: int) -> None:
+        launch = Launch(
+            plan=self.plan,
+            run_id=self.paths.run_id,
+            attempt=self.given.attempt,
+            port=port,
+            owner=f"{getpass.getuser()}",
+            created=time.time(),
+            snapshot=self.given.snapshot,
+        )
+        hosts = {host.name: host for host in self.plan.hosts}
+        self._write_env_files(launch)
+        if self.given.snapshot is not None:
+            for link in self.gang.links:
+                if hosts[link.name].sends_source:
+                    self._send_source(link, self.given.snapshot.archive)
+        self.gang.ask(
+            "prepare",
+            "prepared",
+            deadline_s=PULL_S if self.plan.runtime == "docker" and not self.plan.image_id else PREPARE_S,
+            fields=lambda link: {
+                "spec": launch.host_spec(hosts[link.name], _placed(link)),
+                "secrets": self.given.secrets,
+                "registry": self.given.registry,
+            },
+        )
+        self.bundle.update_run(head_port=port)
+        self.journal.emit("prepared", port=port, hosts=[link.name for link in self.gang.links])
+
+    def _send_source(self, link: Link, archive: bytes) -> None:
+        view = memoryview(archive)
+        for start in range(0, len(view), SOURCE_CHUNK):
+            self.gang.tell("source", links=[link], payload=bytes(view[start : start + SOURCE_CHUNK]))
+        self.gang.tell("source", links=[link])
+
+    def _write_env_files(self, launch: Launch) -> None:
+        for host in self.plan.hosts:
+            place = _placed(self.gang.link(host.name))
+            for rank in host.ranks:
+                spec = launch.host_spec(host, place)
+                text = next(row["env_file"] for row in spec["ranks"] if row["rank"] == rank.rank)
+                write_text(self.paths.env(rank.rank), text)
+
+    def _probe(self) -> None:
+        """Every host reaches the head and its neighbour, and the head reaches every host, on the fabric."""
+        if not self.plan.probe or self.plan.fabric == "local" or len(self.gang.links) < 2:
+            return
+        address = {host.name: host.address for host in self.plan.hosts}
+        names = [host.name for host in self.plan.hosts]
+        heard = self.gang.ask("listen", "listening", deadline_s=20, fields=lambda x: {"address": address[x.name]})
+        ports = {name: int(answer["port"]) for name, answer in heard.items()}
+
+        def targets(link: Link) -> dict[str, Any]:
+            at = names.index(link.name)
+            peers = set(names) - {link.name} if at == 0 else {names[0], names[(at + 1) % len(names)]} - {link.name}
+            rows = [[address[name], ports[name]] for name in sorted(peers)]
+            return {"targets": rows, "source": address[link.name], "timeout_s": PROBE_S}
+
+        answers = self.gang.ask("probe", "probed", deadline_s=PROBE_S + 20, fields=targets)
+        by_address = {value: name for name, value in address.items()}
+        rows = [
+            f"{name} ({address[name]}) does not reach {by_address[bad['address']]} ({bad['address']}): {bad['problem']}"
+            for name, answer in answers.items()
+            for bad in answer["failed"]
+        ]
+        if rows:
+            raise HostNotReady(
+                f"the hosts do not reach each other on {self.plan.network}:\n" + "\n".join(rows),
+                hint="a firewall between them, or the wrong network: ddp_job_network, ddp_interface",
+            )
+
+    def _go(self) -> None:
+        self.gang.ask("go", "going", deadline_s=20, fields=lambda _: {"by": self.paths.run_id})
+        self.bundle.last_data = time.monotonic()
+        self.bundle.update_run(started=time.time())
+        self.journal.emit("started", world_size=self.plan.world_size)
+
+    def _abandon(self) -> None:
+        """Nothing was started, so nothing stays."""
+        reachable = [link for link in self.gang.links if link.place is not None]
+        with contextlib.suppress(DdpPlayError):
+            self.gang.ask("clean", "cleaned", links=reachable, deadline_s=CLEAN_S)
+        self.gang.close()
+
+    # -- while it runs -------------------------------------------------------------------------------
+    def _on_data(self, link: Link, frame: Frame) -> None:
+        header, payload = frame
+        if header["t"] == "file":
+            self.bundle.file(link.name, header, payload)
+        else:
+            self.bundle.data(str(header["t"]), int(header["rank"]), int(header["at"]), payload)
+
+    def _watch(self) -> None:
+        while True:
+            self.gang.pump(TICK_S)
+            self.gang.keep_alive()
+            self._give_up_on_lost_hosts()
+            view = self._view()
+            self._report(view)
+            if view.over:
+                self._note_guard_reason(view)
+                return
+            self._check_orders()
+            decision = decide(view, self.limits) if self.stop is None else None
+            if decision is not None:
+                self._order_stop(decision)
+            if time.monotonic() > self._kill_by:
+                self._declare_stuck(view)
+
+    def _view(self) -> GangView:
+        ranks = self._outcomes()
+        failed = any(row.state == "exited" and not row.ok and not row.stopped for row in ranks)
+        if failed and self._failed_at is None:
+            self._failed_at = time.monotonic()
+        return GangView(
+            ranks=ranks,
+            silent_s={link.name: link.silent_s() for link in self.gang.links},
+            failed_for_s=time.monotonic() - self._failed_at if self._failed_at is not None else 0.0,
+            quiet_s=time.monotonic() - self.bundle.last_data,
+            guard_ends={
+                link.name: link.state.get("reason", "")
+                for link in self.gang.links
+                if link.state.get("phase") in ("stopping", "ended") and link.state.get("reason")
+            },
+        )
+
+    def _outcomes(self) -> tuple[RankOutcome, ...]:
+        rows = []
+        for host in self.plan.hosts:
+            link = self.gang.link(host.name)
+            known = link.state.get("ranks") or {}
+            for rank in host.ranks:
+                rows.append(self._outcome(link, rank.rank, known.get(str(rank.rank)) or {}))
+        return tuple(rows)
+
+    def _outcome(self, link: Link, rank: int, row: dict[str, Any]) -> RankOutcome:
+        state = row.get("state", "created")
+        if (link.lost or link.ranks_lost) and state != "exited":
+            return RankOutcome(rank, link.name, "lost", detail=link.lost or link.ranks_lost, started=row.get("started"))
+        return RankOutcome(
+            rank=rank,
+            host=link.name,
+            state=state,
+            exit_code=row.get("exit_code"),
+            signal=row.get("signal"),
+            oom=bool(row.get("oom")),
+            stopped=bool(row.get("stopped")),
+            started=_on_our_clock(row.get("started"), link),
+            ended=_on_our_clock(row.get("ended"), link),
+            detail=row.get("detail", ""),
+            log_bytes=self.bundle.log_size(rank),
+            log_complete=state == "exited" and not link.lost,
+        )
+
+    def _report(self, view: GangView) -> None:
+        """An event for every change of a rank."""
+        for row in view.ranks:
+            if self._reported.get(row.rank) != row.state:
+                self._reported[row.rank] = row.state
+                how = row.words() if row.state in ("exited", "lost") else ""
+                self.journal.emit(
+                    "rank", rank=row.rank, host=row.host, state=row.state, ok=row.ok, stopped=row.stopped, how=how
+                )
+
+    def _check_orders(self, *, before_start: bool = False) -> None:
+        """Orders of people: the mailbox that `stop` and Ctrl-C write to, and signals to this process."""
+        order = read_json(self.paths.control / "stop")
+        now = (self.paths.control / "stop-now").exists() or self._signalled > 1
+        if not (order or now or self._signalled):
+            return
+        reason = order.get("reason") or "stopped on request"
+        if before_start:
+            raise Interrupted("stopped before it started")
+        if self.stop is None or (now and not self.stop.now):
+            grace = self.limits.grace_s
+            self._order_stop(Stop("stopped", reason, self.limits.signal, 0.0 if now else grace, now=now))
+
+    def _order_stop(self, stop: Stop) -> None:
+        """Tell every guard; a first reason stays the reason."""
+        self.stop = self.stop if self.stop is not None and self.stop.kind != "stopped" else stop
+        self._kill_by = time.monotonic() + stop.grace_s + STOP_SLACK_S
+        self.journal.emit("stop", why=stop.kind, reason=stop.reason, grace_s=stop.grace_s, now=stop.now)
+        self.bundle.update_run(status=str(RunStatus.STOPPING))
+        self.gang.tell("stop", reason=stop.reason, signal=stop.signal, grace_s=stop.grace_s, now=stop.now)
+
+    def _give_up_on_lost_hosts(self) -> None:
+        for link in self.gang.links:
+            if link.lost or link.ranks_lost or _all_ended(link):
+                continue
+            if link.silent_s() > self.limits.host_timeout_s:
+                link.lost = f"silent for {link.silent_s():.0f} s"
+            elif link.guard_gone:
+                link.ranks_lost = "its guard is gone: was the host rebooted, or the guard killed?"
+            if why := link.lost or link.ranks_lost:
+                self.journal.emit("host", host=link.name, state="lost", why=why)
+
+    def _declare_stuck(self, view: GangView) -> None:
+        for name in {row.host for row in view.ranks if row.state not in ("exited", "lost")}:
+            link = self.gang.link(name)
+            link.ranks_lost = "its ranks did not end when told to"
+            self.journal.emit("host", host=name, state="lost", why=link.ranks_lost)
+        self._kill_by = float("inf")
+
+    def _note_guard_reason(self, view: GangView) -> None:
+        """A guard that ended its ranks by itself says why; the gang's end has the same reason."""
+        if self.stop is None:
+            self.stop = decide(
+                GangView(ranks=tuple(r for r in view.ranks if r.stopped or r.ok), guard_ends=view.guard_ends),
+                self.limits,
+            )
+
+    # -- after it ------------------------------------------------------------------------------------
+    def _drain(self) -> None:
+        """Every byte that the ranks wrote is here before the verdict is."""
+        with contextlib.suppress(DdpPlayError):
+            self.gang.ask("drain", "drained", deadline_s=COLLECT_S)
+
+    def _collect(self) -> None:
+        """Results and artifacts; what could not be fetched is listed, never silently absent."""
+        order = {"patterns": list(self.plan.artifacts), "max_bytes": self.plan.artifacts_max_mib * 1024 * 1024}
+        manifest = []
+        for link in self.gang.links:
+            if link.lost:
+                self._missing.append({"host": link.name, "path": "everything not followed live", "why": link.lost})
+        try:
+            answers = self.gang.ask("fetch", "fetched", deadline_s=COLLECT_S, fields=lambda _: order)
+        except DdpPlayError as error:
+            self._missing.append({"host": "", "path": "results and artifacts", "why": error.message})
+            answers = {link.name: link.replies.get("fetched", {}) for link in self.gang.links}
+        for name, answer in answers.items():
+            self._missing += [{"host": name, **row} for row in answer.get("missing", [])]
+            manifest += [{"host": name, **row} for row in answer.get("artifacts", [])]
+        if manifest:
+            write_json(self.paths.root / "artifacts.json", manifest)
+
+    def _clean(self) -> None:
+        """Nothing of ours stays on the hosts, except what could not be brought home."""
+        kept = {row["host"] for row in self._missing if row["host"]}
+        try:
+            answers = self.gang.ask(
+                "clean", "cleaned", deadline_s=CLEAN_S, fields=lambda link: {"keep_src": link.name in kept}
+            )
+        except DdpPlayError as error:
+            self.journal.emit("warning", message=f"clean-up: {error.message}")
+            answers = {link.name: link.replies.get("cleaned", {}) for link in self.gang.links}
+        self._left = {name: answer["left"] for name, answer in answers.items() if answer.get("left")}
+        for link in self.gang.links:
+            if link.lost:
+                self._left[link.name] = [f"unknown: {link.lost}; ddp-play gc -i INVENTORY when it is back"]
+
+    def _finish(self, outcome: Outcome) -> None:
+        self.bundle.update_run(ended=time.time(), **outcome.to_json())
+        self.journal.emit("ended", status=str(outcome.status), message=outcome.verdict.message)
+
+
+def _placed(link: Link) -> Any:
+    if link.place is None:
+        raise UsageError(f"{link.name} was not opened")
+    return link.place
+
+
+def _all_ended(link: Link) -> bool:
+    rows = (link.state.get("ranks") or {}).values()
+    return bool(rows) and all(row.get("state") == "exited" for row in rows)
+
+
+def _on_our_clock(host_time: float | None, link: Link) -> float | None:
+    return None if host_time is None else round(host_time - link.clock_offset_s, 3)
+
+
+@contextlib.contextmanager
+def lock(paths: RunPaths) -> Any:
+    """Held by the supervisor of a run. Busy when another has it."""
+    handle: IO[str] = paths.lock.open("a")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        handle.close()
+        raise Busy(f"run {paths.run_id} is supervised by another process", hint="ddp-play attach shows it") from None
+    try:
+        yield handle
+    finally:
+        handle.close()
+
+
+def supervised(paths: RunPaths) -> bool:
+    """Does some living process supervise this run?"""
+    if not paths.lock.exists():
+        return False
+    with paths.lock.open("a") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False
+
+
+def error_outcome(error: DdpPlayError) -> Outcome:
+    """The outcome of a run that never started, for run.json."""
+    status = RunStatus.STOPPED if isinstance(error, Interrupted) else RunStatus.FAILED
+    return Outcome(status, Verdict(error.kind, error.message, error.exit_code, hint=error.hint))

@@ -1,0 +1,101 @@
+"""One rank of the suite test: what needs a process group and is quick, several things in one start.
+
+python suite_worker.py OUTPUT_DIRECTORY
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import torch.distributed as dist
+from torch.nn.utils import parameters_to_vector
+
+from trainer.allreduce import measure
+from trainer.collective_cases import Case, Here, all_reduce, expect
+from trainer.collectives import Outcome, control_group, run_case
+from trainer.hosts import group_by_host, sum_over_host
+from trainer.operations import OPERATIONS
+from trainer.options import TrainOptions
+from trainer.records import MetricsLog
+from trainer.stop import StopFlag
+from trainer.train import train
+from trainer.world import Rendezvous, World, joined
+
+
+def nobody_sends(here: Here) -> None:
+    if here.rank == 0:
+        dist.recv(here.mine, 1, group=here.group)
+
+
+def wrong_sum(here: Here) -> None:
+    tensor = here.mine
+    dist.all_reduce(tensor, group=here.group)
+    expect("sum", tensor, here.total + 1)
+
+
+def unequal_sizes(here: Here) -> None:
+    dist.all_gather(here.rows(), here.full(1, length=10 + here.rank), group=here.group)
+
+
+def outcomes(world: World) -> dict[str, str]:
+    cases = [
+        Case("hangs", nobody_sends, "send/recv"),
+        Case("after the hang", all_reduce, "all_reduce"),
+        Case("wrong", wrong_sum, "all_reduce"),
+        Case("refused", unequal_sizes, "all_gather"),
+        Case("after the refusal", all_reduce, "all_reduce"),
+    ]
+    control = control_group(world, 1.0)
+    found: list[Outcome] = [run_case(case, world, control, 1.0) for case in cases]
+    return {outcome.name: outcome.status for outcome in found}
+
+
+def deviation_of_hooks(world: World) -> dict[str, float]:
+    """Largest difference of a parameter from plain DDP after 20 steps."""
+    found = {}
+    plain = None
+    for hook in ("none", "fp16", "powersgd"):
+        options = TrainOptions(max_steps=20, comm_hook=hook, checkpoint_dir=None)
+        run, _ = train(options, world, MetricsLog(None, rank=world.rank), StopFlag())
+        vector = parameters_to_vector(run.net.parameters()).detach()
+        plain = vector if plain is None else plain
+        found[hook] = float((vector - plain).abs().max())
+    return found
+
+
+def uneven(world: World) -> list[float | None]:
+    """Train losses after one and after three epochs; train() itself checks that all ranks end equal."""
+    losses = []
+    for epochs in (1, 3):
+        options = TrainOptions(epochs=epochs, uneven=True, checkpoint_dir=None)
+        losses.append(train(options, world, MetricsLog(None, rank=world.rank), StopFlag())[1].train_loss)
+    return losses
+
+
+def hosts(world: World) -> tuple[list[int], list[float] | None]:
+    """As if ranks 0 and 1 shared a host and rank 2 had its own."""
+    host = group_by_host(world, name=f"host{world.rank // 2}")
+    return list(host.ranks), sum_over_host(host, world, [1.0, world.rank])
+
+
+def wrong_in_bench(world: World) -> dict[str, int]:
+    return {name: measure(operation, world, 4096, 0.01).wrong for name, operation in OPERATIONS.items()}
+
+
+def main(output: Path) -> None:
+    rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    meeting = Rendezvous(rank=rank, world_size=world_size, init_method="env://", backend="gloo", timeout_s=60)
+    with joined(meeting) as world:
+        found = {
+            "outcomes": outcomes(world),
+            "hooks": deviation_of_hooks(world),
+            "uneven": uneven(world),
+            "hosts": hosts(world),
+            "bench": wrong_in_bench(world),
+        }
+    (output / f"found-{rank}.json").write_text(json.dumps(found), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

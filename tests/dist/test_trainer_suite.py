@@ -1,0 +1,76 @@
+"""The rest of the trainer with real processes: collectives, bench, stores, hooks, Join, host groups."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.dist.gang import free_port, gang
+
+pytestmark = pytest.mark.dist
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """What each of three ranks found."""
+    directory = tmp_path_factory.mktemp("suite")
+    worker = Path(__file__).with_name("suite_worker.py")
+    with gang(directory, 3, [str(worker), str(directory)]) as running:
+        assert running.wait(90) == [0, 0, 0], running.text
+    return [json.loads((directory / f"found-{rank}.json").read_text()) for rank in range(3)]
+
+
+def test_a_hang_is_a_result_and_the_next_case_runs(found: list[dict[str, Any]]) -> None:
+    assert found[0]["outcomes"] == {
+        "hangs": "hung",
+        "after the hang": "works",
+        "wrong": "wrong",
+        "refused": "refused",
+        "after the refusal": "works",
+    }
+    assert found[1]["outcomes"]["hangs"] == "works"  # it had nothing to wait for
+
+
+def test_compressed_gradients_stay_close(found: list[dict[str, Any]]) -> None:
+    hooks = found[0]["hooks"]
+    assert 0 < hooks["fp16"] < 1e-3
+    assert 0 < hooks["powersgd"] < 0.1
+
+
+def test_unequal_inputs_train_under_join(found: list[dict[str, Any]]) -> None:
+    first, third = found[0]["uneven"]
+    assert third < first / 2
+
+
+def test_host_groups_reduce_to_their_first_rank(found: list[dict[str, Any]]) -> None:
+    assert [rank["hosts"] for rank in found] == [[[0, 1], [2.0, 1.0]], [[0, 1], None], [[2], [1.0, 2.0]]]
+
+
+def test_timed_collectives_give_the_right_values(found: list[dict[str, Any]]) -> None:
+    assert len(found[0]["bench"]) == 6
+    assert set(found[0]["bench"].values()) == {0}
+
+
+def test_collectives_all_work_on_gloo(tmp_path: Path) -> None:
+    with gang(
+        tmp_path,
+        2,
+        ("-m", "trainer", "collectives", "--backend", "gloo", "--timeout", "60"),
+        env=lambda rank: {"DDP_PLAY_RESULT": str(tmp_path / f"result-{rank}.json")},
+    ) as running:
+        assert running.wait() == [0, 0], running.text
+        assert running.ranks[0].text.startswith("gloo on cpu, 2 ranks")
+    result = json.loads((tmp_path / "result-1.json").read_text())
+    assert result["all_ranks_heard"]
+    assert {row["name"]: row["status"] for row in result["collectives"] if row["status"] != "works"} == {}
+    assert {row["documented"] for row in result["collectives"]} == {True}
+
+
+@pytest.mark.parametrize("kind", ["tcp", "file"])
+def test_ranks_meet_in_an_explicit_store(tmp_path: Path, kind: str) -> None:
+    url = f"tcp://127.0.0.1:{free_port()}" if kind == "tcp" else f"file://{tmp_path}/store"
+    arguments = ("-m", "trainer", "store", "--backend", "gloo", "--timeout", "60")
+    with gang(tmp_path, 2, arguments, env=lambda rank: {"DDP_PLAY_STORE": url}) as running:
+        assert running.wait() == [0, 0], running.text
+        assert "rank 0 was here; rank 1 was here; the ranks add up to 1" in running.ranks[0].text

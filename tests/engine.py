@@ -1,0 +1,74 @@
+"""`make engine`: a Docker engine for the lab tests, installed by the project's own role where there is none.
+
+Says plainly what it does. Where it may not (no root, or no Debian family), it says so and the lab part is skipped;
+with DDP_PLAY_REQUIRE_LAB=1, as in CI, that is a failure.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+START_S = 60.0
+LOG = Path("/tmp/ddp-play-dockerd.log")
+
+
+def answers() -> bool:
+    """Does an engine answer?"""
+    if not shutil.which("docker"):
+        return False
+    done = subprocess.run(["docker", "info"], capture_output=True, check=False, timeout=30)
+    return done.returncode == 0
+
+
+def may_install() -> str:
+    """Empty when we may install an engine, else why not."""
+    if os.geteuid() != 0:
+        return "no Docker engine answers, and only root could install one"
+    if not Path("/etc/debian_version").exists():
+        return "no Docker engine answers, and this is neither Debian nor Ubuntu"
+    return ""
+
+
+def install() -> None:
+    """By the project's own role where systemd runs; the same package and a daemon of our own elsewhere."""
+    if Path("/run/systemd/system").is_dir():
+        playbook = Path(sys.executable).with_name("ansible-playbook")
+        extra = ["-e", "docker_engine_source=distribution", "-e", "ansible_connection=local"]
+        subprocess.run([playbook, "-i", "localhost,", "tests/engine.yml", *extra], check=True)
+        return
+    if not shutil.which("dockerd"):
+        subprocess.run(["apt-get", "update", "-qq"], check=True)
+        subprocess.run(
+            ["apt-get", "install", "-y", "-qq", "docker.io", "debootstrap"],
+            check=True,
+            env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
+            stdout=subprocess.DEVNULL,
+        )
+    Path("/var/run/docker.pid").unlink(missing_ok=True)
+    with LOG.open("ab") as log:
+        subprocess.Popen(["dockerd"], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+
+
+def main() -> int:
+    """Exit 0 when an engine answers, or when its absence is allowed."""
+    if answers():
+        return 0
+    reason = may_install()
+    if not reason:
+        install()
+        deadline = time.monotonic() + START_S
+        while time.monotonic() < deadline and not answers():
+            time.sleep(0.5)
+        if answers():
+            return 0
+        reason = f"the engine did not start within {START_S:.0f} s: see {LOG}"
+    return 1 if os.environ.get("DDP_PLAY_REQUIRE_LAB") else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,134 @@
+"""Labs of the tests' own: real hosts as containers, made once per session and torn down.
+
+Where no engine answers, these tests are skipped with the reason; DDP_PLAY_REQUIRE_LAB=1 makes that a failure.
+DDP_PLAY_KEEP_LAB=1 leaves the labs up for a look inside (`ddp-play lab down --name test3`); with DDP_PLAY_LAB_HOME=DIR
+their state is there, and the next session uses them again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ddp_play.errors import DdpPlayError
+from ddp_play.lab.engine import connect
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SLIM = "ddp-play-rank:slim"
+COMMAND = str(Path(sys.executable).with_name("ddp-play"))
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A running lab and the command that drives it."""
+
+    name: str
+    home: Path
+
+    @property
+    def inventory(self) -> Path:
+        """The inventory `lab up` wrote."""
+        return self.home / "lab" / self.name / "inventory" / "hosts.yml"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The caller's environment with the state directory of the tests."""
+        return {**os.environ, "DDP_PLAY_HOME": str(self.home)}
+
+    def play(self, *words: str, timeout_s: float = 240) -> subprocess.CompletedProcess[str]:
+        """Run `ddp-play WORDS...` to its end."""
+        return subprocess.run(
+            [COMMAND, *words],
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=timeout_s,
+        )
+
+    def up(self, *options: str) -> subprocess.CompletedProcess[str]:
+        """`lab up` of this lab; it must succeed."""
+        done = self.play("lab", "up", "--name", self.name, *options, timeout_s=600)
+        assert done.returncode == 0, done.stderr
+        return done
+
+    def down(self) -> subprocess.CompletedProcess[str]:
+        """`lab down` of this lab."""
+        return self.play("lab", "down", "--name", self.name)
+
+    def status(self) -> dict[str, Any]:
+        """`lab status --json`."""
+        return dict(json.loads(self.play("lab", "status", "--name", self.name, "--json").stdout))
+
+    def on(self, host: str, command: str, *, user: str = "ops") -> str:
+        """The output of a command on a host; it must succeed."""
+        done = self.play("lab", "ssh", "--name", self.name, "--user", user, host, command)
+        assert done.returncode == 0, f"{host}: {command}: {done.stderr}"
+        return done.stdout.strip()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything in here needs a lab."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.lab)
+            item.add_marker(pytest.mark.timeout(900))
+
+
+def engine_or_skip() -> None:
+    """Skip (or fail, where CI says so) without a usable engine and the tools to reach hosts."""
+    reason = "" if shutil.which("ssh") else "ssh is not installed"
+    try:
+        connect().close()
+    except DdpPlayError as error:
+        reason = error.message
+    if not reason:
+        return
+    if os.environ.get("DDP_PLAY_REQUIRE_LAB") == "1":
+        pytest.fail(f"a lab is required here, but {reason}")
+    pytest.skip(f"no lab: {reason}")
+
+
+@pytest.fixture(scope="session")
+def lab_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """State of all labs of this session."""
+    engine_or_skip()
+    if kept := os.environ.get("DDP_PLAY_LAB_HOME"):
+        return Path(kept)
+    return tmp_path_factory.mktemp("lab-home")
+
+
+@pytest.fixture(scope="session")
+def lab3(lab_home: Path) -> Iterator[Lab]:
+    """Three hosts with 2, 1 and 1 slots, an engine and the slim rank image each."""
+    lab = Lab("test3", lab_home)
+    try:
+        lab.up("--hosts", "3", "--slots", "2,1,1")
+        built = lab.play("image", "build", "--slim", "--tag", SLIM, timeout_s=600)
+        assert built.returncode == 0, built.stderr
+        loaded = lab.play("image", "load", "-i", str(lab.inventory), "--image", SLIM, timeout_s=300)
+        assert loaded.returncode == 0, loaded.stderr
+        yield lab
+    finally:
+        if os.environ.get("DDP_PLAY_KEEP_LAB") != "1":
+            lab.down()
+
+
+@pytest.fixture
+def other_lab(lab_home: Path) -> Iterator[Lab]:
+    """A name for a lab that the test itself brings up; it is gone afterwards."""
+    lab = Lab("test-other", lab_home)
+    yield lab
+    lab.down()

@@ -1,0 +1,163 @@
+"""The lab itself: its hosts are real enough, `up` is idempotent, `down` leaves nothing."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from .conftest import COMMAND, SLIM
+
+if TYPE_CHECKING:
+    from .conftest import Lab
+
+
+def labelled(kind: list[str], lab: str) -> list[str]:
+    """What the engine still has of a lab."""
+    command = ["docker", *kind, "--quiet", "--filter", f"label=ddp-play.lab={lab}"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_up_twice_changes_nothing(lab3: Lab) -> None:
+    before = labelled(["ps", "--all"], lab3.name), lab3.inventory.read_text()
+    again = lab3.up("--hosts", "3", "--slots", "2,1,1")
+    assert "was up already" in again.stdout
+    assert (labelled(["ps", "--all"], lab3.name), lab3.inventory.read_text()) == before
+
+
+def test_up_with_other_options_is_refused(lab3: Lab) -> None:
+    done = lab3.play("lab", "up", "--name", lab3.name, "--hosts", "2")
+    assert done.returncode == 64
+    assert "--hosts 3 --slots 2,1,1" in done.stderr
+    assert f"lab down --name {lab3.name}" in done.stderr
+
+
+def test_a_lab_of_another_home_is_refused(lab3: Lab, tmp_path_factory: pytest.TempPathFactory) -> None:
+    stranger = type(lab3)(lab3.name, tmp_path_factory.mktemp("stranger"))
+    for verb in ("up", "down"):
+        done = stranger.play("lab", verb, "--name", lab3.name)
+        assert done.returncode == 64, verb
+        assert str(lab3.home) in done.stderr
+    assert lab3.status()["state"] == "up"
+
+
+def test_status_names_hosts_addresses_and_slots(lab3: Lab) -> None:
+    status = lab3.status()
+    assert status["state"] == "up"
+    assert status["inventory"] == str(lab3.inventory)
+    assert [(host["name"], host["slots"], host["ssh"]) for host in status["hosts"]] == [
+        ("h1", 2, True),
+        ("h2", 1, True),
+        ("h3", 1, True),
+    ]
+    assert len({host["addresses"][0] for host in status["hosts"]}) == 3
+
+
+@pytest.mark.parametrize(("user", "uid"), [("root", "0"), ("ops", "1000")])
+def test_both_users_get_in(lab3: Lab, user: str, uid: str) -> None:
+    assert lab3.on("h2", "id -u", user=user) == uid
+    assert lab3.on("h2", "sudo -n id -u", user=user) == "0"
+    assert lab3.on("h2", "hostname", user=user) == "h2"
+
+
+def test_systemd_runs_and_nothing_failed(lab3: Lab) -> None:
+    assert lab3.on("h1", "systemctl is-system-running || systemctl --failed") == "running"
+    assert lab3.on("h1", "systemd-run --wait --pipe --quiet echo unit", user="root") == "unit"
+
+
+def test_hosts_know_and_reach_each_other(lab3: Lab) -> None:
+    addresses = [host["addresses"][0] for host in lab3.status()["hosts"]]
+    assert lab3.on("h1", "getent hosts h3").split()[0] == addresses[2]
+    lab3.on("h1", f"ping -c 1 -W 5 {addresses[1]}")
+
+
+def test_a_host_runs_containers_of_its_own(lab3: Lab) -> None:
+    limits = "--memory 64m --cpus 1 --ipc host --init"
+    assert lab3.on("h3", f"docker run --rm --net host {limits} {SLIM} python -c 'print(6 * 7)'") == "42"
+    assert lab3.on("h3", f"docker run --rm --net host {SLIM} hostname") == "h3"
+
+
+def test_the_image_is_loaded_once(lab3: Lab) -> None:
+    done = lab3.play("image", "load", "-i", str(lab3.inventory), "--image", SLIM)
+    assert done.returncode == 0
+    assert "sent to 0 hosts, present on 3 before" in done.stdout
+    assert lab3.play("image", "list", "-i", str(lab3.inventory), "--image", SLIM).returncode == 0
+
+
+def test_a_missing_image_is_named(lab3: Lab) -> None:
+    done = lab3.play("image", "load", "-i", str(lab3.inventory), "--image", "nobody/nothing:1")
+    assert done.returncode == 64
+    assert "there is no image nobody/nothing:1 on the controller" in done.stderr
+    listed = lab3.play("image", "list", "-i", str(lab3.inventory), "--image", "nobody/nothing:1")
+    assert listed.returncode == 1
+    assert listed.stdout.count("absent") == 3
+
+
+def test_the_shared_directory_is_one_and_writable_by_users(lab3: Lab) -> None:
+    lab3.on("h1", "echo from-h1 > /srv/ddp-play-shared/probe")
+    assert lab3.on("h2", "cat /srv/ddp-play-shared/probe; rm /srv/ddp-play-shared/probe") == "from-h1"
+
+
+def test_a_killed_host_comes_back_with_up(lab3: Lab) -> None:
+    subprocess.run(["docker", "kill", f"ddp-play-{lab3.name}-h3"], check=True, capture_output=True)
+    status = lab3.status()
+    assert status["state"] == "partial"
+    assert [host["state"] for host in status["hosts"]] == ["running", "running", "exited"]
+    lab3.up("--hosts", "3", "--slots", "2,1,1")
+    assert lab3.status()["state"] == "up"
+    assert lab3.on("h3", f"docker image inspect --format ok {SLIM}") == "ok"
+
+
+def test_two_fabrics_have_a_slow_network_for_ssh(other_lab: Lab) -> None:
+    other_lab.up("--hosts", "2", "--fabrics", "2", "--no-docker", "--user", "root")
+    slow, fast = other_lab.status()["hosts"][0]["addresses"]
+    interfaces = other_lab.on("h1", "ip -br -4 addr").splitlines()
+    assert any(line.startswith("eth0") and slow in line for line in interfaces)
+    assert any(line.startswith("eth1") and fast in line for line in interfaces)
+    shaped = other_lab.on("h1", "tc qdisc show dev eth0", user="root")
+    assert "tbf" in shaped
+    assert "ansible_user: root" in other_lab.inventory.read_text()
+    assert other_lab.on("h1", "command -v docker || echo none") == "none"
+
+
+def test_down_leaves_nothing(other_lab: Lab) -> None:
+    other_lab.up("--hosts", "2", "--no-docker")
+    assert len(labelled(["ps", "--all"], other_lab.name)) == 2
+    done = other_lab.down()
+    assert done.returncode == 0
+    assert "2 hosts, 3 volumes, 1 networks" in done.stdout
+    for kind in (["ps", "--all"], ["volume", "ls"], ["network", "ls"]):
+        assert labelled(kind, other_lab.name) == []
+    assert not (other_lab.home / "lab" / other_lab.name).exists()
+    assert "there was no lab" in other_lab.down().stdout
+
+
+@pytest.mark.parametrize("verb", ["up", "down"])
+def test_an_interrupted_up_can_be_finished_or_removed(other_lab: Lab, verb: str) -> None:
+    words = [COMMAND, "lab", "up", "--name", other_lab.name, "--hosts", "2", "--no-docker"]
+    started = subprocess.Popen(words, env=other_lab.environment, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not labelled(["ps", "--all"], other_lab.name) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    started.send_signal(signal.SIGINT)
+    _, err = started.communicate(timeout=60)
+    assert started.returncode == 130, err
+    assert "the same command goes on from here" in err
+    if verb == "up":
+        other_lab.up("--hosts", "2", "--no-docker")
+        assert other_lab.status()["state"] == "up"
+        assert other_lab.on("h2", "id -un") == "ops"
+    else:
+        assert other_lab.down().returncode == 0
+        assert labelled(["volume", "ls"], other_lab.name) == []
+
+
+def test_a_clashing_subnet_is_refused_before_anything_is_made(other_lab: Lab, lab3: Lab) -> None:
+    taken = lab3.status()["hosts"][0]["addresses"][0].rsplit(".", 1)[0] + ".0/25"
+    done = other_lab.play("lab", "up", "--name", other_lab.name, "--subnet", taken)
+    assert done.returncode == 64
+    assert "which this machine already uses" in done.stderr
+    assert labelled(["network", "ls"], other_lab.name) == []

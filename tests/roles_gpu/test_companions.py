@@ -1,0 +1,164 @@
+"""Container toolkit, NCCL settings, RDMA and CUDA toolkit on container hosts with the stub repository."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.roles_gpu.fixture import Hardware
+
+if TYPE_CHECKING:
+    from tests.roles_gpu.hosts import Host, Outcome
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
+
+GPUS = Hardware(loaded="580.178.04")
+TOOLKIT: dict[str, Any] = {
+    "nvidia_container_toolkit_source": "mirror",
+    "nvidia_container_toolkit_repo_url": "file:///srv/stub",
+    "__nvidia_container_toolkit_sysfs": "/opt/hardware/sys",
+}
+NCCL: dict[str, Any] = {
+    "nccl_conf": {"NCCL_IB_TC": 106, "NCCL_SOCKET_IFNAME": "=ib0"},
+    "__nccl_sysfs": "/opt/hardware/sys",
+}
+RDMA: dict[str, Any] = {"rdma_expected_hcas": 2, "__rdma_sysfs": "/opt/hardware/sys"}
+NOTHING_THERE = [
+    ("nvidia_container_toolkit", TOOLKIT, "skipped: no NVIDIA GPU found in sysfs"),
+    ("nccl", NCCL, "skipped: no NVIDIA GPU found in sysfs"),
+    ("rdma", RDMA, "skipped: no RDMA hardware found in sysfs"),
+    ("cuda_toolkit", {}, "skipped: cuda_toolkit_install is false"),
+]
+
+
+@pytest.mark.parametrize(("role", "variables", "reason"), NOTHING_THERE)
+@pytest.mark.parametrize("tasks_from", ["main", "verify"])
+def test_skipped_with_the_reason(
+    host: Host, role: str, variables: dict[str, Any], reason: str, tasks_from: str
+) -> None:
+    host.show(Hardware(gpus=()))
+    outcome = host.play(role, variables, tasks_from=tasks_from)
+    assert (outcome.rc, outcome.changed) == (0, 0), outcome.text
+    assert reason in outcome.text
+
+
+@pytest.mark.parametrize(
+    ("role", "variables", "reason"),
+    [
+        (
+            "nvidia_container_toolkit",
+            {"nvidia_container_toolkit_source": "distribution"},
+            "No supported distribution",
+        ),
+        (
+            "nvidia_container_toolkit",
+            {"nvidia_container_toolkit_repo_url": ""},
+            "set nvidia_container_toolkit_repo_url",
+        ),
+        (
+            "nvidia_container_toolkit",
+            {"nvidia_container_toolkit_version": "9.9.9"},
+            "the version does not exist there",
+        ),
+        (
+            "nvidia_container_toolkit",
+            {"nvidia_container_toolkit_repo_key_url": "file:///srv/stub/wrong.pub"},
+            "wrong.pub is wrong",
+        ),
+        ("nccl", {"nccl_conf": {"NCCL_IB_GID_INDEX": 3}}, "Invalid argument"),
+        ("nccl", {"nccl_conf": {"NCCL_DEBUG": "INFO"}}, "debugging does not belong"),
+        ("nccl", {"nccl_conf": {"NCCL_SOCKET_IFNAME": "eth1"}}, 'write "=eth1"'),
+        ("nccl", {"nccl_conf": {"UCX_TLS": "rc"}}, "UCX_TLS is no NCCL variable"),
+        ("rdma", {"rdma_stack": "doca"}, "use rdma_source vendor or mirror"),
+        (
+            "cuda_toolkit",
+            {"cuda_toolkit_install": True, "cuda_toolkit_version": "13"},
+            "write major and minor",
+        ),
+    ],
+)
+def test_refusals(host: Host, role: str, variables: dict[str, Any], reason: str) -> None:
+    host.show(Hardware(loaded="580.178.04", hcas=("mlx5_0", "mlx5_1")))
+    base = {"nvidia_container_toolkit": TOOLKIT, "nccl": NCCL, "rdma": RDMA}.get(role, {})
+    outcome = host.play(role, base | variables)
+    assert outcome.rc != 0
+    assert reason in outcome.text
+
+
+def converge(host: Host, role: str, variables: dict[str, Any]) -> Outcome:
+    """Check mode first, then for real, then again with nothing left to do."""
+    dry = host.play(role, variables, "--check")
+    assert dry.rc == 0, dry.text
+    first = host.play(role, variables)
+    assert first.rc == 0, first.text
+    second = host.play(role, variables)
+    assert (second.rc, second.changed) == (0, 0), second.text
+    print(f"{role}: first {first.wall_s:.1f} s, second {second.wall_s:.1f} s, {second.num_tasks} tasks")  # noqa: T201
+    return first
+
+
+def test_container_toolkit(host: Host) -> None:
+    host.show(GPUS)
+    assert converge(host, "nvidia_container_toolkit", TOOLKIT).changed > 0
+    packages = "dpkg-query -W -f '${Version}\\n' '*nvidia-container*'"
+    assert host.sh(packages).split() == ["1.20.0-1"] * 4
+    assert len(host.sh("apt-mark showhold").split()) == 4
+
+    older = TOOLKIT | {"nvidia_container_toolkit_version": "1.19.1"}
+    assert host.play("nvidia_container_toolkit", older).rc == 0
+    assert host.sh(packages).split() == ["1.19.1-1"] * 4
+    broken = host.play("nvidia_container_toolkit", TOOLKIT, tasks_from="verify")
+    assert broken.rc != 0
+    assert "nvidia-container-toolkit-base, nvidia-container-toolkit not at 1.20.0" in broken.text
+
+    host.sh("apt-mark unhold libnvidia-container1")
+    broken = host.play("nvidia_container_toolkit", older, tasks_from="verify")
+    assert "not on hold: libnvidia-container1" in broken.text
+    host.sh("rm /run/cdi/nvidia.yaml")
+    broken = host.play("nvidia_container_toolkit", older, tasks_from="verify")
+    assert broken.rc != 0
+    assert host.play("nvidia_container_toolkit", older).rc == 0  # healed
+
+    assert host.play("nvidia_container_toolkit", older, tasks_from="remove").rc == 0
+    assert host.sh(packages, check=False).split() == []
+
+
+def test_nccl(host: Host) -> None:
+    host.show(GPUS)
+    assert converge(host, "nccl", NCCL).changed == 1
+    assert "NCCL_SOCKET_IFNAME==ib0\n" in host.sh("cat /etc/nccl.conf")
+    host.sh("echo NCCL_P2P_DISABLE=1 >> /etc/nccl.conf")
+    broken = host.play("nccl", NCCL, tasks_from="verify")
+    assert broken.rc != 0
+    assert "not wanted NCCL_P2P_DISABLE=1" in broken.text
+    assert host.play("nccl", NCCL, tasks_from="remove").changed == 1
+    assert host.sh("ls /etc/nccl.conf", check=False) == ""
+
+
+def test_rdma(host: Host) -> None:
+    host.show(Hardware(hcas=("mlx5_0", "mlx5_1")))
+    assert converge(host, "rdma", RDMA).changed > 0
+    assert "memlock unlimited" in host.sh("cat /etc/security/limits.d/60-ddp-rdma.conf")
+    host.sh("echo '2: INIT' > /opt/hardware/sys/class/infiniband/mlx5_1/ports/1/state")
+    broken = host.play("rdma", RDMA | {"rdma_expected_hcas": 8}, tasks_from="verify")
+    assert broken.rc != 0
+    assert "2 RDMA devices in sysfs, inventory says 8" in broken.text
+    assert "mlx5_1 port 1 is INIT, LinkUp (no subnet manager answers)" in broken.text
+    assert host.play("rdma", RDMA, tasks_from="remove").rc == 0
+
+
+def test_cuda_toolkit_from_the_drivers_repository(host: Host) -> None:
+    wanted = {"cuda_toolkit_install": True}
+    outcome = host.play("cuda_toolkit", wanted)
+    assert outcome.rc != 0
+    assert "run that role first" in outcome.text
+    host.sh("cp /srv/stub/gpgkey /etc/apt/keyrings/stub.asc")
+    host.sh(
+        "printf 'Types: deb\\nURIs: file:///srv/stub/\\nSuites: /\\nSigned-By: /etc/apt/keyrings/stub.asc\\n'"
+        " > /etc/apt/sources.list.d/ddp-nvidia.sources; apt-get update -qq"
+    )
+    assert converge(host, "cuda_toolkit", wanted).changed > 0
+    assert host.play("cuda_toolkit", wanted, tasks_from="verify").rc == 0
+    host.sh("rm /usr/local/cuda-13.0/bin/nvcc")
+    assert host.play("cuda_toolkit", wanted, tasks_from="verify").rc != 0

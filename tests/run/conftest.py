@@ -1,0 +1,173 @@
+"""ddp-play as its users start it: the installed command, real processes, state in a directory of the test's own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ROOT = Path(__file__).resolve().parents[2]
+LOCAL = ROOT / "inventory" / "local"
+
+
+def wait_until(condition: Callable[[], Any], *, timeout_s: float = 30.0, what: str = "") -> Any:
+    """The first true value of `condition`; fails when none comes in time."""
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        if value := condition():
+            return value
+        time.sleep(0.05)
+    raise AssertionError(f"not within {timeout_s} s: {what or condition}")
+
+
+@dataclass
+class Done:
+    """A finished command."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """Its standard output as JSON."""
+        return json.loads(self.out)
+
+
+@dataclass
+class Play:
+    """The command with its own state directories and a working directory."""
+
+    cwd: Path
+    home: Path
+    host_dir: Path
+    environment: dict[str, str] = field(default_factory=dict)
+    children: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def env(self) -> dict[str, str]:
+        """What the command sees: nothing of the developer's own state."""
+        return {
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "HOME": str(self.cwd),
+            "LANG": "C.UTF-8",
+            "DDP_PLAY_HOME": str(self.home),
+            "DDP_PLAY_HOST_DIR": str(self.host_dir),
+            "COLUMNS": "160",
+            **self.environment,
+        }
+
+    def start(self, *arguments: str | Path, program: str = "ddp-play") -> subprocess.Popen[str]:
+        """Start it and return at once."""
+        child = subprocess.Popen(
+            [str(Path(sys.executable).parent / program), *map(str, arguments)],
+            cwd=self.cwd,
+            env=self.env(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.children.append(child)
+        return child
+
+    def __call__(self, *arguments: str | Path, timeout_s: float = 90, program: str = "ddp-play") -> Done:
+        """Run it to its end."""
+        child = self.start(*arguments, program=program)
+        try:
+            out, err = child.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            out, err = child.communicate()
+            raise AssertionError(f"{arguments} did not end within {timeout_s} s\n{out}\n{err}") from None
+        return Done(child.returncode, out, err)
+
+    def write(self, name: str, text: str) -> Path:
+        """A file in the working directory."""
+        path = self.cwd / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def job(self, variables: dict[str, Any], *, before: str = "", after: str = "") -> Path:
+        """A playbook with one job; JSON is YAML."""
+        play: dict[str, Any] = {
+            "hosts": "ranks",
+            "gather_facts": False,
+            "roles": [{"role": "ddp.play.ddp_job", "vars": {f"ddp_job_{k}": v for k, v in variables.items()}}],
+        }
+        if before:
+            play["pre_tasks"] = [_touch(before)]
+        if after:
+            play["post_tasks"] = [_touch(after)]
+        return self.write("job.yml", json.dumps([play], indent=1, ensure_ascii=False))
+
+    def runs(self) -> list[Path]:
+        """Run directories, newest last."""
+        return sorted((self.home / "runs").glob("*"), key=lambda path: path.stat().st_mtime)
+
+    def newest(self) -> Path:
+        """The newest run directory."""
+        return max((self.home / "runs").glob("*"), key=lambda path: path.stat().st_ctime)
+
+    def document(self, run: Path | None = None) -> dict[str, Any]:
+        """A run's run.json."""
+        value: dict[str, Any] = json.loads(((run or self.newest()) / "run.json").read_text())
+        return value
+
+    def left_on_host(self) -> list[str]:
+        """What is still there of any run, in the place that stands for the host."""
+        runs = self.host_dir / "runs"
+        return sorted(str(path) for path in runs.rglob("*")) if runs.exists() else []
+
+
+def _touch(path: str) -> dict[str, Any]:
+    return {
+        "name": f"Touch {Path(path).name}",
+        "ansible.builtin.file": {"path": path, "state": "touch", "mode": "0600"},
+        "tags": ["always"],
+    }
+
+
+@pytest.fixture
+def play(tmp_path: Path) -> Iterator[Play]:
+    """ddp-play in an empty directory; afterwards no process of it may be left."""
+    cwd = tmp_path / "work"
+    cwd.mkdir()
+    made = Play(cwd, tmp_path / "home", tmp_path / "host")
+    yield made
+    for child in made.children:
+        if child.poll() is None:
+            child.kill()
+            child.wait()
+        for stream in (child.stdout, child.stderr):
+            if stream is not None:
+                stream.close()
+    for pid in living(str(tmp_path)):
+        os.kill(pid, signal.SIGKILL)
+
+
+def living(word: str) -> list[int]:
+    """Processes (not ourselves) with this word in their command line or environment."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            text = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
+            state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            continue
+        if word.encode() in text and state not in "ZX":
+            found.append(int(entry.name))
+    return found

@@ -1,0 +1,46 @@
+"""Backend by hardware: every combination of GPUs, fabric and wish."""
+
+from __future__ import annotations
+
+import pytest
+
+from ddp_play.backends import choose_backend
+from ddp_play.errors import UsageError
+
+ALL, NONE, MIXED = {"h1": 8, "h2": 8}, {"h1": 0, "h2": 0}, {"h1": 8, "h2": 0}
+
+
+@pytest.mark.parametrize(
+    ("gpus", "fabric", "backend", "reason"),
+    [
+        (ALL, "ib", "nccl", "GPU + InfiniBand -> nccl"),
+        (ALL, "ethernet", "nccl", "GPU + ethernet -> nccl"),
+        (ALL, "local", "nccl", "GPU + one machine -> nccl"),
+        (NONE, "ib", "gloo", "CPU + InfiniBand -> gloo over IPoIB"),
+        (NONE, "ethernet", "gloo", "CPU + ethernet -> gloo"),
+        (NONE, "local", "gloo", "CPU + one machine -> gloo"),
+        (MIXED, "ib", "gloo", "not all hosts have GPUs (none on h2) -> gloo"),
+        (MIXED, "ethernet", "gloo", "not all hosts have GPUs (none on h2) -> gloo"),
+    ],
+)
+def test_auto(gpus: dict[str, int], fabric: str, backend: str, reason: str) -> None:
+    choice = choose_backend("auto", gpus_per_host=gpus, fabric=fabric)
+    assert (choice.backend, choice.reason) == (backend, reason)
+
+
+@pytest.mark.parametrize("fabric", ["ib", "ethernet", "local"])
+@pytest.mark.parametrize(
+    ("asked", "gpus"), [("gloo", ALL), ("gloo", NONE), ("gloo", MIXED), ("nccl", ALL), ("cpu:gloo,cuda:nccl", ALL)]
+)
+def test_what_was_asked_for_stays(asked: str, gpus: dict[str, int], fabric: str) -> None:
+    choice = choose_backend(asked, gpus_per_host=gpus, fabric=fabric)
+    assert (choice.backend, choice.reason) == (asked, "ddp_job_backend")
+
+
+@pytest.mark.parametrize("asked", ["nccl", "cpu:gloo,cuda:nccl"])
+@pytest.mark.parametrize(("gpus", "named"), [(NONE, "h1, h2"), (MIXED, "h2")])
+def test_nccl_needs_gpus_everywhere(asked: str, gpus: dict[str, int], named: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        choose_backend(asked, gpus_per_host=gpus, fabric="ethernet")
+    assert caught.value.message == f"backend {asked} needs a GPU on every host; none usable on {named}"
+    assert "--limit" in caught.value.hint

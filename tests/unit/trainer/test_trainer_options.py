@@ -1,0 +1,121 @@
+"""Arguments and environment -> options and rendezvous, or one clear line."""
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+import pytest
+import torch
+
+from trainer.__main__ import build_parser, main
+from trainer.errors import TrainerError
+from trainer.options import TrainOptions, train_options
+from trainer.world import Rendezvous, add_world_arguments, choose_backend, choose_device, rendezvous
+
+TWO = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "h", "MASTER_PORT": "1"}
+
+
+def parse(*arguments: str, env: dict[str, str] | None = None) -> Rendezvous:
+    parser = ArgumentParser()
+    add_world_arguments(parser, env or {})
+    return rendezvous(parser.parse_args(arguments), env or {})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "env", "expected"),
+    [
+        ((), {}, (0, 1, True)),
+        ((), TWO, (1, 2, False)),
+        (("--rank", "0"), TWO, (0, 2, False)),  # an argument wins over the environment
+        (("--rank", "2", "--world-size", "3", "--init-method", "tcp://h:1"), {}, (2, 3, False)),
+        (("--rank", "0", "--world-size", "1", "--init-method", "file:///x/y"), {}, (0, 1, False)),
+        ((), {"RANK": "0", "WORLD_SIZE": "1"}, (0, 1, True)),
+    ],
+)
+def test_rendezvous(arguments: tuple[str, ...], env: dict[str, str], expected: tuple[int, int, bool]) -> None:
+    meeting = parse(*arguments, env=env)
+    assert (meeting.rank, meeting.world_size, meeting.alone) == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "env", "message"),
+    [
+        (("--rank", "0"), {}, "--world-size (or WORLD_SIZE) is missing"),
+        (("--world-size", "2"), {}, "--rank (or RANK) is missing"),
+        (("--rank", "2", "--world-size", "2"), {}, "rank 2 does not exist in a world of 2: ranks are 0 to 1"),
+        (("--rank", "-1", "--world-size", "2"), {}, "rank -1 does not exist"),
+        (("--init-method", "http://h"), {}, "'http://h' is none of env://, tcp://, file://, store"),
+        (("--timeout", "0"), {}, "--timeout must be above 0"),
+        ((), {**TWO, "MASTER_PORT": ""}, "needs MASTER_PORT in the environment"),
+    ],
+)
+def test_rendezvous_refuses(arguments: tuple[str, ...], env: dict[str, str], message: str) -> None:
+    with pytest.raises(TrainerError) as caught:
+        parse(*arguments, env=env)
+    assert message in str(caught.value)
+
+
+def test_backend_and_device_follow_the_hardware() -> None:
+    assert choose_backend("auto", cuda=True) == "nccl"
+    assert choose_backend("auto", cuda=False) == "gloo"
+    assert choose_backend("cpu:gloo,cuda:nccl", cuda=True) == "cpu:gloo,cuda:nccl"
+    with pytest.raises(TrainerError, match="needs a CUDA device"):
+        choose_backend("nccl", cuda=False)
+    assert choose_device("gloo", rank=3, local_rank=1, num_gpus=2) == torch.device("cpu")
+    assert choose_device("nccl", rank=3, local_rank=1, num_gpus=2) == torch.device("cuda", 1)
+    assert choose_device("cpu:gloo,cuda:nccl", rank=3, local_rank=None, num_gpus=2) == torch.device("cuda", 1)
+    assert choose_device("gloo", rank=1, local_rank=1, num_gpus=2, device="cuda") == torch.device("cuda", 1)
+    with pytest.raises(TrainerError, match="cannot work on --device cpu"):
+        choose_device("nccl", rank=0, local_rank=0, num_gpus=1, device="cpu")
+    with pytest.raises(TrainerError, match="local rank 0 has no GPU of its own: this host shows 0"):
+        choose_device("gloo", rank=0, local_rank=None, num_gpus=0, device="cuda")
+    with pytest.raises(TrainerError, match="local rank 2 has no GPU of its own: this host shows 2"):
+        choose_device("nccl", rank=2, local_rank=2, num_gpus=2)
+
+
+def parse_train(*arguments: str) -> Namespace:
+    return build_parser().parse_args(["train", *arguments])
+
+
+def test_options_default_to_the_dataclass() -> None:
+    assert train_options(parse_train()) == TrainOptions()
+
+
+def test_options_from_arguments() -> None:
+    options = train_options(
+        parse_train("--batch-size", "128", "--checkpoint-dir", "none", "--sleep-per-step", "0.5", "--bf16")
+    )
+    assert options == TrainOptions(batch_size=128, checkpoint_dir=None, sleep_per_step_s=0.5, bf16=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--epochs", "0"), "--epochs must be 1 or more, not 0"),
+        (("--batch-size", "-4"), "--batch-size must be 1 or more, not -4"),
+        (("--max-steps", "-1"), "--max-steps must be 0 or more, not -1"),
+        (("--lr", "0"), "--lr must be above 0"),
+        (("--dropout", "1"), "--dropout must be at least 0 and below 1"),
+        (("--bf16", "--dtype", "float64"), "--bf16 needs --dtype float32"),
+        (("--sync", "manual", "--uneven"), "--comm-hook and --uneven need --sync ddp"),
+        (("--uneven", "--max-steps", "3"), "--uneven takes no --max-steps"),
+        (("--checkpoint-dir", "none", "--resume", "x"), "--resume PATH needs a --checkpoint-dir"),
+        (("--data", "mnist"), "--data mnist needs --data-dir"),
+    ],
+)
+def test_main_refuses_with_one_line(
+    arguments: tuple[str, ...],
+    message: str,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("TORCHELASTIC_ERROR_FILE", raising=False)
+    assert main(["train", *arguments]) == 2
+    assert capfd.readouterr().err.startswith(f"trainer: {message}")
+
+
+def test_records_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DDP_PLAY_METRICS", "/m.jsonl")
+    monkeypatch.setenv("DDP_PLAY_RESULT", "")
+    args = parse_train()
+    assert (args.metrics, args.result) == (Path("/m.jsonl"), None)
+    assert parse_train("--result", "r.json").result == Path("r.json")

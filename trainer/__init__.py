@@ -1,0 +1,1 @@
+"""The reference workload inside ranks, a DistributedDataParallel trainer; imports torch, numpy and itself."""

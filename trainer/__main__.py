@@ -1,0 +1,76 @@
+"""python -m trainer COMMAND: what a rank runs.
+
+one process, by hand:  python -m trainer train
+one of two ranks:      python -m trainer train --rank 0 --world-size 2 --init-method tcp://10.0.0.1:29500
+under torchrun:        torchrun --nproc-per-node 2 -m trainer train
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+
+from torch.distributed.elastic.multiprocessing.errors import record
+
+from trainer import allreduce, collectives, stop, store
+from trainer.errors import TrainerError
+from trainer.options import add_record_arguments, add_train_arguments, train_options
+from trainer.records import MetricsLog, write_json
+from trainer.train import train
+from trainer.world import add_world_arguments, joined, rendezvous
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m trainer", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def add(name: str, text: str, run: Callable[[argparse.Namespace], int], doc: str | None) -> argparse.ArgumentParser:
+        command = commands.add_parser(
+            name, help=text, description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+        add_world_arguments(command)
+        add_record_arguments(command)
+        command.set_defaults(run=run)
+        return command
+
+    add_train_arguments(add("train", "train a digit classifier with DistributedDataParallel", run_train, train.__doc__))
+    limit = add("collectives", "try every collective and check its values", collectives.run, collectives.__doc__)
+    limit.add_argument("--case-timeout", type=float, default=10.0, metavar="S", help="for one collective")
+    allreduce.add_arguments(add("allreduce", "measure collectives over sizes", allreduce.run, allreduce.__doc__))
+    add("store", "meet in an explicit store", store.run, store.__doc__)
+    return parser
+
+
+def run_train(args: argparse.Namespace) -> int:
+    options, meeting = train_options(args), rendezvous(args)
+    with (
+        joined(meeting, store.explicit_store(meeting)) as world,
+        MetricsLog(args.metrics, rank=world.rank) as metrics,
+        stop.stop_on_sigterm() as flag,
+    ):
+        _, result = train(options, world, metrics, flag)
+        if args.result:
+            write_json(args.result, asdict(result))
+    return stop.EXIT_CODE if result.status == "stopped" else 0
+
+
+@record
+def run_recorded(args: argparse.Namespace) -> int:
+    """Run the command; an error also goes to TORCHELASTIC_ERROR_FILE, where a launcher looks."""
+    code: int = args.run(args)
+    return code
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    args = build_parser().parse_args(argv)
+    try:
+        return run_recorded(args) or 0
+    except TrainerError as error:
+        print(f"trainer: {error}", file=sys.stderr, flush=True)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,175 @@
+"""python -m trainer allreduce: time a collective over message sizes, as nccl-tests does.
+
+Per size: a checked call, warm-up calls, then timed calls, each started together (barrier) and as slow as its
+slowest rank; the median counts. algbw = size / time, busbw = algbw x the share of the data that must cross a
+rank's link (all_reduce 2(n-1)/n; all_gather, reduce_scatter, all_to_all (n-1)/n; broadcast, reduce 1), both
+in GB/s of 10^9 bytes.
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+import torch
+import torch.distributed as dist
+
+from trainer.hosts import group_by_host
+from trainer.memory import available_bytes
+from trainer.operations import OPERATIONS, Operation
+from trainer.records import MetricsLog, write_json
+from trainer.store import explicit_store
+from trainer.world import World, joined, rendezvous
+
+UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
+LEAST_CALLS, MOST_CALLS = 5, 200
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one size came to; bandwidths in GB/s (10^9 bytes)."""
+
+    bytes: int
+    calls: int
+    median_s: float
+    min_s: float
+    max_s: float
+    algbw_gb_s: float
+    busbw_gb_s: float
+    wrong: int  # elements with a wrong value, on all ranks
+
+
+def size(text: str) -> int:
+    """Bytes from 8, 4K, 64M or 1G."""
+    number, unit = (text[:-1], text[-1].upper()) if text[-1:].upper() in set("KMG") else (text, "")
+    try:
+        value = int(number) * UNITS[unit]
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no size: write 8, 4K, 64M or 1G") from error
+    if value < 4:
+        raise argparse.ArgumentTypeError(f"{text!r} is less than one float32")
+    return value
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("measurement")
+    group.add_argument("--op", choices=sorted(OPERATIONS), default="all_reduce")
+    group.add_argument("--min-bytes", type=size, default=8, metavar="SIZE", help="8")
+    group.add_argument("--max-bytes", type=size, default=2**30, metavar="SIZE", help="1G, or what memory allows")
+    group.add_argument("--factor", type=int, choices=range(2, 65), default=4, metavar="N", help="between sizes: 4")
+    group.add_argument("--seconds-per-size", type=float, default=1.0, metavar="S", help="time for the timed calls")
+
+
+def sizes(least: int, most: int, factor: int) -> list[int]:
+    """least, least x factor, ... and always `most` itself."""
+    found = []
+    current = least
+    while current < most:
+        found.append(current)
+        current *= factor
+    return [*found, most]
+
+
+def run(args: argparse.Namespace) -> int:
+    meeting = rendezvous(args)
+    with (
+        joined(meeting, explicit_store(meeting)) as world,
+        MetricsLog(args.metrics, rank=world.rank) as metrics,
+    ):
+        operation = OPERATIONS[args.op]
+        most = min(args.max_bytes, memory_bound(world))
+        rows = []
+        if world.is_first:
+            print(heading(operation, world, most < args.max_bytes), flush=True)
+        for number, num_bytes in enumerate(sizes(min(args.min_bytes, most), most, args.factor), start=1):
+            row = measure(operation, world, num_bytes, args.seconds_per_size)
+            rows.append(row)
+            metrics.write(step=number, op=operation.name, **asdict(row))
+            if world.is_first:
+                print(line(row), flush=True)
+        if args.result:
+            write_json(args.result, as_result(rows, operation, world))
+    return 1 if any(row.wrong for row in rows) else 0
+
+
+def memory_bound(world: World) -> int:
+    """The largest message that fits everywhere, with room for the output and the expected values."""
+    ranks_here = len(group_by_host(world).ranks)
+    mine = available_bytes(world.device) // (1 if world.device.type == "cuda" else ranks_here)
+    bound = torch.tensor([mine // 4], dtype=torch.int64, device=world.device)
+    dist.all_reduce(bound, op=dist.ReduceOp.MIN)
+    return int(bound.item())
+
+
+def measure(operation: Operation, world: World, num_bytes: int, budget_s: float) -> Row:
+    """Check, warm up and time one size."""
+    prepared = operation.prepare(world, num_bytes // 4)
+    prepared.call()
+    found_wrong = torch.tensor([prepared.num_wrong()], dtype=torch.int64, device=world.device)
+    dist.all_reduce(found_wrong)
+    prepared.clear()  # the sums of the timed calls must not overflow
+    warm_up = together([timed(prepared.call, world) for _ in range(3)], world)
+    calls = max(LEAST_CALLS, min(MOST_CALLS, int(budget_s / max(statistics.median(warm_up), 1e-6))))
+    times = together([timed(prepared.call, world) for _ in range(calls)], world)
+    median = statistics.median(times)
+    algbw = prepared.num_bytes / median / 1e9
+    return Row(
+        bytes=prepared.num_bytes,
+        calls=calls,
+        median_s=median,
+        min_s=min(times),
+        max_s=max(times),
+        algbw_gb_s=algbw,
+        busbw_gb_s=algbw * operation.bus_factor(world.world_size),
+        wrong=int(found_wrong.item()),
+    )
+
+
+def timed(call: Callable[[], None], world: World) -> float:
+    dist.barrier()
+    settle(world.device)
+    started = time.perf_counter()
+    call()
+    settle(world.device)
+    return time.perf_counter() - started
+
+
+def settle(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def together(times: list[float], world: World) -> list[float]:
+    """Each call takes as long as on its slowest rank; equal on all ranks afterwards."""
+    slowest = torch.tensor(times, dtype=torch.float64, device=world.device)
+    dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
+    return [float(seconds) for seconds in slowest.tolist()]
+
+
+def as_result(rows: list[Row], operation: Operation, world: World) -> dict[str, object]:
+    return {
+        "status": "finished",
+        "rank": world.rank,
+        "world_size": world.world_size,
+        "op": operation.name,
+        "backend": world.backend,
+        "device": world.device.type,
+        "dtype": "float32",
+        "torch": torch.__version__,
+        "rows": [asdict(row) for row in rows],
+    }
+
+
+def heading(operation: Operation, world: World, is_bounded: bool) -> str:
+    where = f"{operation.name}, {world.backend} on {world.device.type}, {world.world_size} ranks, float32"
+    note = "; the largest size is what memory allows" if is_bounded else ""
+    columns = f"{'bytes':>12}{'calls':>7}{'median us':>13}{'algbw GB/s':>12}{'busbw GB/s':>12}{'wrong':>7}"
+    return f"{where}{note}\n{columns}"
+
+
+def line(row: Row) -> str:
+    return (
+        f"{row.bytes:>12}{row.calls:>7}{row.median_s * 1e6:>13.1f}"
+        f"{row.algbw_gb_s:>12.3f}{row.busbw_gb_s:>12.3f}{row.wrong:>7}"
+    )

@@ -1,0 +1,31 @@
+"""Loss and accuracy on the test set, each sample counted once."""
+
+import torch
+from torch import nn
+from torch.utils.data import TensorDataset
+
+from trainer.gradients import loss_sum
+from trainer.world import World, sum_over_ranks
+
+BATCH = 1000  # forward only, so memory allows more than in training
+
+
+@torch.no_grad()
+def evaluate(model: nn.Module, data: TensorDataset, world: World) -> tuple[float, float]:
+    """Mean loss and accuracy over all ranks.
+
+    Rank r takes samples r, r + world_size, ...; a DistributedSampler would repeat some of them to fill up,
+    and averaging per-rank accuracies would weigh unequal shares equally. Sums and counts are exact.
+    """
+    images, labels = (tensor[world.rank :: world.world_size] for tensor in data.tensors)
+    loss, correct = 0.0, 0
+    model.eval()
+    for start in range(0, len(labels), BATCH):
+        part = slice(start, start + BATCH)
+        targets = labels[part].to(world.device)
+        logits = model(images[part].to(world.device))
+        loss += float(loss_sum(logits, targets))
+        correct += int((logits.argmax(dim=1) == targets).sum())
+    model.train()
+    loss, hits, count = sum_over_ranks(world, [loss, correct, len(labels)])
+    return loss / count, hits / count

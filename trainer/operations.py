@@ -1,0 +1,124 @@
+"""The collectives that `allreduce` can time: buffers of a given size, the call, the values it must give."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from trainer.world import World
+
+PERIOD = 8  # values repeat, so that sums stay small integers, exact in float32
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Buffers filled for one checked call."""
+
+    num_bytes: int  # what nccl-tests calls the size: the largest buffer of a rank
+    call: Callable[[], None]
+    input: Tensor
+    output: Tensor
+    expected: Callable[[], Tensor | None]  # None: this rank's output is not defined
+
+    def num_wrong(self) -> int:
+        expected = self.expected()
+        return 0 if expected is None else int((self.output != expected).sum())
+
+    def clear(self) -> None:
+        self.input.zero_()
+
+
+@dataclass(frozen=True)
+class Operation:
+    name: str
+    prepare: Callable[[World, int], Prepared]  # world, number of elements
+    bus_factor: Callable[[int], float]
+
+
+def pattern(count: int, rank: int, world: World) -> Tensor:
+    """What a rank contributes: 0 1 2 ... 7 0 1 ..., plus its rank."""
+    return (torch.arange(count, device=world.device) % PERIOD + rank).to(torch.float32)
+
+
+def summed(count: int, world: World) -> Tensor:
+    """The sum of all ranks' patterns."""
+    n = world.world_size
+    return pattern(count, 0, world) * n + n * (n - 1) / 2
+
+
+def divisible(count: int, world: World) -> int:
+    """At least one element per rank, and equally many."""
+    return max(1, count // world.world_size) * world.world_size
+
+
+def all_reduce(world: World, count: int) -> Prepared:
+    data = pattern(count, world.rank, world)
+    return Prepared(count * 4, lambda: _done(dist.all_reduce(data)), data, data, lambda: summed(count, world))
+
+
+def broadcast(world: World, count: int) -> Prepared:
+    data = pattern(count, world.rank, world)
+    return Prepared(count * 4, lambda: _done(dist.broadcast(data, 0)), data, data, lambda: pattern(count, 0, world))
+
+
+def reduce(world: World, count: int) -> Prepared:
+    data = pattern(count, world.rank, world)
+
+    def expected() -> Tensor | None:
+        return summed(count, world) if world.is_first else None
+
+    return Prepared(count * 4, lambda: _done(dist.reduce(data, 0)), data, data, expected)
+
+
+def all_gather(world: World, count: int) -> Prepared:
+    count = divisible(count, world)
+    share = count // world.world_size
+    data, gathered = pattern(share, world.rank, world), torch.zeros(count, device=world.device)
+    function = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+
+    def expected() -> Tensor:
+        return torch.cat([pattern(share, rank, world) for rank in range(world.world_size)])
+
+    return Prepared(count * 4, lambda: _done(function(gathered, data)), data, gathered, expected)
+
+
+def reduce_scatter(world: World, count: int) -> Prepared:
+    count = divisible(count, world)
+    data = pattern(count, world.rank, world)
+    received = torch.zeros(count // world.world_size, device=world.device)
+    function = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+
+    def expected() -> Tensor:
+        return summed(count, world).chunk(world.world_size)[world.rank]
+
+    return Prepared(count * 4, lambda: _done(function(received, data)), data, received, expected)
+
+
+def all_to_all(world: World, count: int) -> Prepared:
+    count = divisible(count, world)
+    data, received = pattern(count, world.rank, world), torch.zeros(count, device=world.device)
+
+    def expected() -> Tensor:
+        n = world.world_size
+        return torch.cat([pattern(count, rank, world).chunk(n)[world.rank] for rank in range(n)])
+
+    return Prepared(count * 4, lambda: _done(dist.all_to_all_single(received, data)), data, received, expected)
+
+
+def _done(_: object) -> None:
+    """A blocking collective returns nothing of interest."""
+
+
+OPERATIONS = {
+    operation.name: operation
+    for operation in (
+        Operation("all_reduce", all_reduce, lambda n: 2 * (n - 1) / n),
+        Operation("all_gather", all_gather, lambda n: (n - 1) / n),
+        Operation("reduce_scatter", reduce_scatter, lambda n: (n - 1) / n),
+        Operation("all_to_all", all_to_all, lambda n: (n - 1) / n),
+        Operation("broadcast", broadcast, lambda _: 1.0),
+        Operation("reduce", reduce, lambda _: 1.0),
+    )
+}

@@ -1,0 +1,49 @@
+"""What a rank leaves behind for the launcher: metric lines (JSONL) and one result (JSON)."""
+
+import json
+import os
+import time
+from pathlib import Path
+from types import TracebackType
+
+Field = str | int | float | bool | None
+
+
+class MetricsLog:
+    """Appends one flat JSON object per line; without a path it does nothing."""
+
+    def __init__(self, path: Path | None, *, rank: int) -> None:
+        self.rank = rank
+        self.descriptor: int | None = None
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self.descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+
+    def write(self, **values: Field) -> None:
+        """Append one line with a single write, so that lines of several ranks never mix in a shared file."""
+        if self.descriptor is None:
+            return
+        line = json.dumps({"time": round(time.time(), 3), "rank": self.rank, **values}, allow_nan=False)
+        os.write(self.descriptor, line.encode() + b"\n")
+
+    def __enter__(self) -> "MetricsLog":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.descriptor is not None:
+            os.close(self.descriptor)
+            self.descriptor = None
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write readable JSON so that a reader sees the old file or the whole new one, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with temporary.open("w", encoding="utf-8") as stream:
+        json.dump(value, stream, indent=2)
+        stream.write("\n")
+        stream.flush()
+        os.fsync(stream.fileno())
+    temporary.replace(path)

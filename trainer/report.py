@@ -1,0 +1,159 @@
+"""What a run says about itself: metric lines, one printed line per epoch, the result."""
+
+import math
+import platform
+import time
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from trainer.errors import TrainerError
+from trainer.hosts import sum_over_host
+from trainer.model import parameters_sha256
+from trainer.run import Run
+from trainer.world import require_agreement, sum_over_ranks
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run came to; every rank writes its own."""
+
+    status: str  # finished | stopped
+    rank: int
+    world_size: int
+    accuracy: float | None  # on the test set; none when stopped
+    loss: float | None  # on the test set; none when stopped
+    train_loss: float | None
+    epochs: int
+    steps: int
+    seconds: float
+    samples_per_s: float  # of all ranks together, while training
+    parameters_sha256: str
+    data: str
+    seed: int
+    batch_size: int
+    dtype: str
+    backend: str
+    device: str
+    host: str
+    torch: str
+
+
+class Window:
+    """Sums since the last metric line; the loss stays on the device, so that no step waits for it."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.reset()
+
+    def reset(self) -> None:
+        self.started = time.monotonic()
+        self.loss_sum = torch.zeros((), dtype=torch.float64, device=self.device)
+        self.num_samples = 0
+
+    def add(self, loss_sum: Tensor, num_samples: int) -> None:
+        self.loss_sum += loss_sum
+        self.num_samples += num_samples
+
+
+def report_step(run: Run, window: Window) -> bool:
+    """Sum the window over all ranks and write a metric line; True if any rank was asked to stop.
+
+    That the ranks learn of a stop together matters: SIGTERM reaches them at different times, and a rank
+    that left alone would fail the others in the middle of a step. Called before the optimizer step, so that
+    a loss that is not finite on any rank ends all of them with the parameters still good.
+    """
+    local_loss = float(window.loss_sum)
+    totals = sum_over_ranks(run.world, [local_loss, window.num_samples, float(run.stop.requested)])
+    loss_sum, num_samples, num_stops = totals[0], int(totals[1]), totals[2]
+    seconds = time.monotonic() - window.started
+    progress = run.progress
+    step, loss = progress.step + 1, loss_sum / num_samples
+    if not math.isfinite(loss):
+        raise TrainerError(f"the loss is {loss} at step {step}: training has diverged, try a smaller --lr")
+    progress.loss_sum += loss_sum
+    progress.num_samples += num_samples
+    count_window(run, local_loss, window.num_samples, num_samples, seconds)
+    run.metrics.write(step=step, epoch=progress.epoch + 1, loss=loss, samples_per_s=round(num_samples / seconds, 1))
+    window.reset()
+    return num_stops > 0
+
+
+def count_window(run: Run, local_loss: float, local_samples: int, num_samples: int, seconds: float) -> None:
+    """Add to what this process has done since it started."""
+    run.local_loss += local_loss
+    run.local_samples += local_samples
+    run.num_samples += num_samples
+    run.training_s += seconds
+
+
+def report_epoch(run: Run, *, epoch: int, loss: float, accuracy: float) -> None:
+    """One line for people and one for machines; `epoch` counts from 1, `loss` is the test loss."""
+    rate, train_loss = throughput(run), run.progress.mean_loss
+    report_host(run, epoch)
+    where = f"epoch {epoch}/{run.options.epochs}"
+    run.say(f"{where} loss {train_loss:.4f} accuracy {accuracy:.4f} {rate:.0f} samples/s")
+    run.metrics.write(
+        step=run.progress.step,
+        epoch=epoch,
+        loss=train_loss,
+        test_loss=loss,
+        accuracy=accuracy,
+        samples_per_s=round(rate, 1),
+    )
+
+
+def report_host(run: Run, epoch: int) -> None:
+    """What this host's ranks did together, written by the first of them: a slow or odd host stands out."""
+    sums = sum_over_host(run.host, run.world, [run.local_loss, run.local_samples, run.training_s])
+    if sums is None:
+        return
+    loss, samples, seconds = sums
+    num_ranks = len(run.host.ranks)
+    run.metrics.write(
+        step=run.progress.step,
+        epoch=epoch,
+        host=run.host.name,
+        host_ranks=num_ranks,
+        host_loss=loss / samples if samples else None,
+        host_samples_per_s=round(samples * num_ranks / seconds, 1) if seconds else None,
+    )
+
+
+def throughput(run: Run) -> float:
+    """Samples per second of all ranks together since this process started to train."""
+    return run.num_samples / run.training_s if run.training_s else 0.0
+
+
+def conclude(run: Run, *, stopped: bool, loss: float | None, accuracy: float | None) -> Result:
+    """Check that all ranks came to the same parameters, say the last line, and sum up."""
+    progress, options, world = run.progress, run.options, run.world
+    sha256 = parameters_sha256(run.net)
+    require_agreement(world, {"parameters": int(sha256[:15], 16)})
+    seconds = time.monotonic() - run.started
+    if stopped:
+        run.say(f"stopped as requested after step {progress.step}")
+    else:
+        run.say(f"test accuracy {accuracy:.4f} loss {loss:.4f} after {progress.step} steps in {seconds:.1f} s")
+    return Result(
+        status="stopped" if stopped else "finished",
+        rank=world.rank,
+        world_size=world.world_size,
+        accuracy=accuracy,
+        loss=loss,
+        train_loss=progress.mean_loss,
+        epochs=progress.epoch,
+        steps=progress.step,
+        seconds=round(seconds, 3),
+        samples_per_s=round(throughput(run), 1),
+        parameters_sha256=sha256,
+        data=options.data,
+        seed=options.seed,
+        batch_size=options.batch_size,
+        dtype=options.dtype,
+        backend=world.backend,
+        device=str(world.device),
+        host=platform.node(),
+        torch=torch.__version__,
+    )

@@ -1,0 +1,83 @@
+"""The training loop, to be read from `train` downwards."""
+
+import time
+
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from trainer import uneven
+from trainer.evaluate import evaluate
+from trainer.gradients import Batch, backward
+from trainer.options import TrainOptions
+from trainer.records import MetricsLog
+from trainer.report import Result, Window, conclude, report_epoch, report_step
+from trainer.run import Run, prepare, save, seed_step
+from trainer.stop import StopFlag
+from trainer.world import World
+
+
+def train(options: TrainOptions, world: World, metrics: MetricsLog, stop: StopFlag) -> tuple[Run, Result]:
+    """Train to the end or to a requested stop; the result's status says which."""
+    run = prepare(options, world, metrics, stop)
+    loss = accuracy = None
+    stopped = False
+    while not run.is_out_of_steps and not stopped:
+        epoch = run.progress.epoch + 1
+        stopped = uneven.train_epoch(run) if options.uneven else train_epoch(run)
+        if not stopped:
+            loss, accuracy = evaluate(run.net, run.data.test, world)
+            report_epoch(run, epoch=epoch, loss=loss, accuracy=accuracy)
+    if accuracy is None and not stopped:  # the checkpoint already was the end of this training
+        loss, accuracy = evaluate(run.net, run.data.test, world)
+    return run, conclude(run, stopped=stopped, loss=loss, accuracy=accuracy)
+
+
+def train_epoch(run: Run) -> bool:
+    """Train through (the rest of) one epoch; True if a stop was requested and its checkpoint is written."""
+    progress, batches = run.progress, run.batches
+    batches.set_epoch(progress.epoch)  # before the iterator is made, else every epoch has the same order
+    batches.first_step = progress.step_in_epoch
+    window = Window(run.world.device)
+    for images, labels in DataLoader(run.data.train, sampler=batches, batch_size=None):
+        window.add(train_step(run, images, labels), len(labels))
+        stopping = is_report_due(run) and report_step(run, window)
+        run.optimizer.step()
+        if run.options.sleep_per_step_s:
+            time.sleep(run.options.sleep_per_step_s)
+        progress.advance(batches.steps_per_epoch)
+        if stopping or is_checkpoint_due(run):
+            save(run)
+        if stopping or run.is_out_of_steps:
+            return stopping
+    return False
+
+
+def train_step(run: Run, images: Tensor, labels: Tensor) -> Tensor:
+    """Compute the gradients of one global batch; returns the loss sum over this rank's share."""
+    device = run.world.device
+    seed_step(run.options.seed, run.progress.step, run.world.rank)
+    run.optimizer.zero_grad()
+    batch = Batch(
+        images.to(device, non_blocking=True),
+        labels.to(device, non_blocking=True),
+        run.batches.global_count(run.progress.step_in_epoch),
+    )
+    return backward(run.forward, run.model, batch, run.world, accumulate=run.options.accumulate, bf16=run.options.bf16)
+
+
+def is_report_due(run: Run) -> bool:
+    """Before step n + 1 counts: is it one to report? Always so before a checkpoint, which holds the sums."""
+    step, step_in_epoch = run.progress.step + 1, run.progress.step_in_epoch + 1
+    every = run.options.checkpoint_every
+    return (
+        step % run.options.log_every == 0
+        or step == run.options.max_steps
+        or step_in_epoch == run.batches.steps_per_epoch
+        or (every > 0 and step % every == 0)
+    )
+
+
+def is_checkpoint_due(run: Run) -> bool:
+    every = run.options.checkpoint_every
+    regular = run.progress.step % every == 0 if every else run.progress.step_in_epoch == 0
+    return regular or run.is_out_of_steps

@@ -1,0 +1,86 @@
+"""Training on unequal inputs: ranks with fewer batches join early and keep answering the others' collectives.
+
+Everywhere else a global batch is cut evenly, so all ranks take equally many steps. Where the data lies
+where it lies (each host its own files), they do not, and without Join the ranks with more batches wait for
+the others to the timeout.
+"""
+
+import time
+from collections.abc import Sequence
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.algorithms.join import Join
+from torch.nn.parallel import DistributedDataParallel
+
+from trainer.errors import TrainerError
+from trainer.gradients import loss_sum
+from trainer.report import count_window
+from trainer.run import Run, save, seed_step
+from trainer.world import sum_over_ranks
+
+
+def share(size: int, rank: int, world_size: int) -> range:
+    """The positions rank r holds: shares grow as 1 : 2 : 3 ..., the last rank has the largest."""
+    parts = world_size * (world_size + 1) // 2
+    return range(size * (rank * (rank + 1) // 2) // parts, size * ((rank + 1) * (rank + 2) // 2) // parts)
+
+
+def local_batches(size: int, batch: int, rank: int, world_size: int) -> Sequence[range]:
+    """This rank's positions in batches of `batch`."""
+    mine = share(size, rank, world_size)
+    return [mine[start : start + batch] for start in range(0, len(mine), batch)]
+
+
+def train_epoch(run: Run) -> bool:
+    """One epoch with its own number of steps on every rank; True if a stop was requested."""
+    options, world, progress = run.options, run.world, run.progress
+    size = len(run.data.train)
+    batch = max(1, options.batch_size // world.world_size)
+    batches = local_batches(size, batch, world.rank, world.world_size)
+    started = time.monotonic()
+    local_loss = train_batches(run, batches)
+    same_momentum(run, source=world.world_size - 1)
+    num_samples = sum(len(positions) for positions in batches)
+    totals = sum_over_ranks(world, [local_loss, num_samples, float(run.stop.requested)])
+    progress.step += len(local_batches(size, batch, world.world_size - 1, world.world_size))
+    progress.epoch += 1
+    progress.train_loss = totals[0] / totals[1]
+    count_window(run, local_loss, num_samples, int(totals[1]), time.monotonic() - started)
+    save(run)
+    return totals[2] > 0
+
+
+def train_batches(run: Run, batches: Sequence[range]) -> float:
+    """Train on this rank's batches, however many the others have; the sum of their losses."""
+    seed, epoch, device = run.options.seed, run.progress.epoch, run.world.device
+    images, labels = run.data.train.tensors
+    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed + epoch))
+    total = 0.0
+    with Join([joinable(run.model)]):
+        for number, positions in enumerate(batches):
+            seed_step(seed, run.progress.step + number, run.world.rank)
+            chosen = order[positions.start : positions.stop]
+            run.optimizer.zero_grad()
+            loss = loss_sum(run.forward(images[chosen].to(device)), labels[chosen].to(device))
+            torch.autograd.backward(loss / len(chosen))
+            run.optimizer.step()
+            total += float(loss.detach())
+            time.sleep(run.options.sleep_per_step_s)
+    return total
+
+
+def joinable(model: nn.Module) -> DistributedDataParallel:
+    if not isinstance(model, DistributedDataParallel):
+        raise TypeError("Join needs DistributedDataParallel; TrainOptions lets nothing else through")
+    return model
+
+
+def same_momentum(run: Run, *, source: int) -> None:
+    """Join gives every rank the parameters of the last one, but not its momentum: the next epoch needs it."""
+    for parameter in run.net.parameters():
+        momentum = run.optimizer.state[parameter].get("momentum_buffer")
+        if momentum is None:
+            raise TrainerError("--uneven: a rank has no samples: fewer ranks or more data")
+        dist.broadcast(momentum, src=source)

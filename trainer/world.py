@@ -1,0 +1,178 @@
+"""How a rank finds the others: arguments or environment -> Rendezvous -> a joined process group (World)."""
+
+import argparse
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch.distributed import HashStore, Store  # type: ignore[attr-defined]  # public, but missing in __all__
+
+from trainer.errors import TrainerError
+
+SCHEMES = ("env://", "tcp://", "file://", "store")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rendezvous:
+    """What a rank was told about the world it belongs to."""
+
+    rank: int
+    world_size: int
+    init_method: str
+    backend: str  # auto, or a name torch.distributed knows, or "cpu:gloo,cuda:nccl"
+    timeout_s: float
+    local_rank: int | None = None
+    device: str = "auto"  # auto | cpu | cuda
+    alone: bool = False  # one rank and nobody to meet: no address is needed
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """A joined process group, seen from this rank."""
+
+    rank: int
+    world_size: int
+    backend: str
+    device: torch.device
+
+    @property
+    def is_first(self) -> bool:
+        return self.rank == 0
+
+
+def add_world_arguments(parser: argparse.ArgumentParser, env: Mapping[str, str] = os.environ) -> None:
+    """Add the classic arguments; what is not given comes from the environment a launcher sets."""
+    group = parser.add_argument_group("world (default: from the environment)")
+    group.add_argument("--rank", type=int, default=env.get("RANK"), metavar="N", help="RANK")
+    group.add_argument("--world-size", type=int, default=env.get("WORLD_SIZE"), metavar="N", help="WORLD_SIZE")
+    group.add_argument("--local-rank", type=int, default=env.get("LOCAL_RANK"), metavar="N", help="LOCAL_RANK: the GPU")
+    group.add_argument(
+        "--init-method",
+        default="env://",
+        metavar="URL",
+        help="env:// tcp://HOST:PORT file:///PATH, or store (see `store --help`)",
+    )
+    group.add_argument("--backend", default="auto", help="auto: nccl where CUDA is, else gloo")
+    group.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: cuda for nccl")
+    group.add_argument("--timeout", type=float, default=300.0, metavar="S", help="for joining and for every collective")
+
+
+def rendezvous(args: argparse.Namespace, env: Mapping[str, str] = os.environ) -> Rendezvous:
+    """Check the arguments against each other before anything can hang on them."""
+    rank, world_size = args.rank, args.world_size
+    if (rank is None) != (world_size is None):
+        missing, given = (
+            ("--rank (or RANK)", "world size") if rank is None else ("--world-size (or WORLD_SIZE)", "rank")
+        )
+        raise TrainerError(f"{missing} is missing, although the {given} is set: give both or none")
+    rank, world_size = rank or 0, 1 if world_size is None else world_size
+    if not 0 <= rank < world_size:
+        raise TrainerError(f"rank {rank} does not exist in a world of {world_size}: ranks are 0 to {world_size - 1}")
+    if not args.init_method.startswith(SCHEMES):
+        raise TrainerError(f"--init-method {args.init_method!r} is none of {', '.join(SCHEMES)}")
+    if args.timeout <= 0:
+        raise TrainerError(f"--timeout must be above 0 seconds, not {args.timeout}")
+    missing_env = [name for name in ("MASTER_ADDR", "MASTER_PORT") if not env.get(name)]
+    by_env = args.init_method.startswith("env://")
+    if by_env and missing_env and world_size > 1:
+        raise TrainerError(f"--init-method env:// needs {' and '.join(missing_env)} in the environment of every rank")
+    return Rendezvous(
+        rank=rank,
+        world_size=world_size,
+        init_method=args.init_method,
+        backend=args.backend,
+        timeout_s=args.timeout,
+        local_rank=args.local_rank,
+        device=args.device,
+        alone=by_env and bool(missing_env),
+    )
+
+
+def choose_backend(name: str, *, cuda: bool) -> str:
+    """Resolve `auto`; refuse nccl without CUDA while the message can still be short."""
+    if name == "auto":
+        return "nccl" if cuda else "gloo"
+    if "nccl" in name and not cuda:
+        raise TrainerError(f"--backend {name} needs a CUDA device and a torch build with CUDA: use gloo on CPU")
+    return name
+
+
+def choose_device(
+    backend: str, *, rank: int, local_rank: int | None, num_gpus: int, device: str = "auto"
+) -> torch.device:
+    """nccl moves GPU memory only, gloo moves either; LOCAL_RANK picks the GPU."""
+    needs_gpu = "nccl" in backend
+    if device == "cpu" and backend == "nccl":
+        raise TrainerError("--backend nccl cannot work on --device cpu")
+    if device == "cpu" or (device == "auto" and not needs_gpu):
+        return torch.device("cpu")
+    index = local_rank if local_rank is not None else rank % max(1, num_gpus)
+    if index >= num_gpus:
+        raise TrainerError(f"local rank {index} has no GPU of its own: this host shows {num_gpus}")
+    return torch.device("cuda", index)
+
+
+@contextmanager
+def joined(meeting: Rendezvous, store: Store | None = None) -> Iterator[World]:
+    """Join the process group, and leave it in order unless an error ends the rank (its peers must notice)."""
+    backend = choose_backend(meeting.backend, cuda=torch.cuda.is_available() and meeting.device != "cpu")
+    device = choose_device(
+        backend,
+        rank=meeting.rank,
+        local_rank=meeting.local_rank,
+        num_gpus=torch.cuda.device_count(),
+        device=meeting.device,
+    )
+    on_gpu = device.type == "cuda"
+    if on_gpu:
+        torch.cuda.set_device(device)
+    if meeting.alone:
+        store = HashStore()
+    dist.init_process_group(
+        backend,
+        init_method=None if store else meeting.init_method,
+        store=store,
+        rank=meeting.rank,
+        world_size=meeting.world_size,
+        timeout=timedelta(seconds=meeting.timeout_s),
+        # With the device known, nccl connects now: a wrong interface shows here and not in the first step.
+        device_id=device if on_gpu and "nccl" in backend else None,
+    )
+    yield World(rank=dist.get_rank(), world_size=dist.get_world_size(), backend=backend, device=device)
+    dist.destroy_process_group()
+
+
+def require_agreement(world: World, values: Mapping[str, int]) -> None:
+    """Raise on every rank unless all ranks hold the same value (below 2^62) under each name."""
+    names = sorted(values)
+    mine = torch.tensor([values[name] for name in names], dtype=torch.int64, device=world.device)
+    # max(x) and max(-x) = -min(x) in one collective
+    extremes = torch.cat([mine, -mine])
+    dist.all_reduce(extremes, op=dist.ReduceOp.MAX)
+    highest, lowest = extremes[: len(names)], -extremes[len(names) :]
+    different = [name for name, same in zip(names, (highest == lowest).tolist(), strict=True) if not same]
+    if different:
+        raise TrainerError(f"the ranks do not have the same {' and '.join(different)}")
+
+
+def sum_over_ranks(world: World, values: Sequence[float]) -> list[float]:
+    """Add each value over all ranks, in double precision, with one collective."""
+    total = torch.tensor(values, dtype=torch.float64, device=world.device)
+    dist.all_reduce(total)
+    return [float(value) for value in total.tolist()]
+
+
+def broadcast_bytes(world: World, content: bytes) -> bytes:
+    """Give every rank the bytes that rank 0 holds (what the others pass is ignored)."""
+    size = torch.tensor([len(content)], dtype=torch.int64, device=world.device)
+    dist.broadcast(size, src=0)
+    if world.is_first:
+        buffer = torch.frombuffer(bytearray(content), dtype=torch.uint8).to(world.device)
+    else:
+        buffer = torch.empty(int(size.item()), dtype=torch.uint8, device=world.device)
+    dist.broadcast(buffer, src=0)
+    return buffer.cpu().numpy().tobytes()
