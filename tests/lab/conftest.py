@@ -1,7 +1,8 @@
 """Labs of the tests' own: real hosts as containers, made once per session and torn down.
 
 Where no engine answers, these tests are skipped with the reason; DDP_PLAY_REQUIRE_LAB=1 makes that a failure.
-DDP_PLAY_KEEP_LAB=1 leaves the labs up for a look inside (`ddp-play lab down --name test3`).
+DDP_PLAY_KEEP_LAB=1 leaves lab3 up for a look inside; with DDP_PLAY_LAB_HOME=DIR its state is there, and the next
+session uses it again. Names carry the process id otherwise, so two sessions never meet.
 """
 
 from __future__ import annotations
@@ -104,13 +105,16 @@ def engine_or_skip() -> None:
 def lab_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """State of all labs of this session."""
     engine_or_skip()
+    if kept := os.environ.get("DDP_PLAY_LAB_HOME"):
+        return Path(kept)
     return tmp_path_factory.mktemp("lab-home")
 
 
 @pytest.fixture(scope="session")
 def lab3(lab_home: Path) -> Iterator[Lab]:
     """Three hosts with 2, 1 and 1 slots, an engine and the slim rank image each."""
-    lab = Lab("test3", lab_home)
+    kept = os.environ.get("DDP_PLAY_LAB_HOME")
+    lab = Lab("test3" if kept else f"test-{os.getpid()}", lab_home)
     try:
         lab.up("--hosts", "3", "--slots", "2,1,1")
         built = lab.play("image", "build", "--slim", "--tag", SLIM, timeout_s=600)
@@ -126,6 +130,6 @@ def lab3(lab_home: Path) -> Iterator[Lab]:
 @pytest.fixture
 def other_lab(lab_home: Path) -> Iterator[Lab]:
     """A name for a lab that the test itself brings up; it is gone afterwards."""
-    lab = Lab("test-other", lab_home)
+    lab = Lab(f"test-{os.getpid()}-other", lab_home)
     yield lab
     lab.down()

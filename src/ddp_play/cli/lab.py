@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,6 +13,7 @@ from ddp_play.cli import console
 from ddp_play.cli.boundary import error_boundary
 from ddp_play.cli.progress import progress
 from ddp_play.errors import HostNotReady, UsageError
+from ddp_play.images.recipe import REPOSITORY
 from ddp_play.lab.base_image import ensure_host_image
 from ddp_play.lab.engine import connect
 from ddp_play.lab.lifecycle import UpResult
@@ -149,8 +151,11 @@ def _settings(limits: tuple[KernelLimit, ...]) -> str:
 
 
 def next_command(result: UpResult) -> str:
-    """What to type after `lab up`."""
-    return f"ansible ranks -i {result.state.inventory} -m ansible.builtin.ping"
+    """What to type after `lab up`: a run, or on hosts without an engine a first hello."""
+    path = shlex.quote(str(result.state.inventory))
+    if not result.plan.spec.engine:
+        return f"ansible ranks -i {path} -m ansible.builtin.ping"
+    return f"ddp-play image load -i {path} && ddp-play run -i {path} -e ddp_job_image={REPOSITORY}"
 
 
 def _tell_status(found: LabStatus) -> None:

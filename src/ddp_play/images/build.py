@@ -54,6 +54,7 @@ def build_image(request: ImageRequest, *, progress: Progress) -> str:
             buildargs={"BASE": base} if base else {},
             label="rank",
             progress=progress,
+            hint="" if request.offline else "--offline needs no registry; --base names another image with torch",
         )
     return request.result_tag
 

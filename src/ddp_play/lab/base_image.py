@@ -94,6 +94,7 @@ def build_stream(
     buildargs: dict[str, str],
     label: str,
     progress: Progress,
+    hint: str = "",
 ) -> None:
     """`docker build` of a tar context through the engine's API."""
     tail: deque[str] = deque(maxlen=15)
@@ -110,7 +111,7 @@ def build_stream(
         )
         for event in events:
             if "error" in event:
-                raise HostNotReady(f"building {tag} failed: {event['error']}\n" + "\n".join(tail))
+                raise HostNotReady(f"building {tag} failed: {event['error']}\n" + "\n".join(tail), hint=hint)
             text = _ANSI.sub("", str(event.get("stream", ""))).strip()
             if text:
                 tail.append(text)

@@ -1,0 +1,148 @@
+"""The ways to start the same containers on the same hosts that benchmarks/launch.py compares."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from ddp_play.images.reach import Reach, resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SHARED = "/srv/ddp-play-shared"
+PAYLOAD = f"{SHARED}/bench/payload.py"
+TORCH_ENV = f"{SHARED}/bench/torch"
+_DONE = re.compile(r"payload-done ([0-9.]+)")
+
+
+@dataclass(frozen=True)
+class Bench:
+    """One lab of one size and what is to run on it."""
+
+    inventory: str
+    home: Path
+    image: str
+    payload: str
+    num_hosts: int
+
+    @property
+    def command(self) -> list[str]:
+        """What a rank runs."""
+        return ["python3", PAYLOAD, self.payload]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds from the start of the command; `payload_s` is None where rank 0 told no time."""
+
+    total_s: float
+    payload_s: float | None
+    phases: dict[str, float] = field(default_factory=dict)
+
+
+def raw(bench: Bench, attempt: int) -> Timing:
+    """Parallel `ssh HOST docker run`, one container per host: the least that any launcher must do."""
+    hosts = resolve(bench.inventory)
+    head = yaml.safe_load(Path(bench.inventory).read_text())["all"]["children"]["ranks"]["hosts"][hosts[0].name]
+    started = time.time()
+    with ThreadPoolExecutor(len(hosts)) as pool:
+        outputs = list(
+            pool.map(
+                lambda pair: _raw_rank(bench, pair[1], rank=pair[0], head=head["ansible_host"], port=20_000 + attempt),
+                enumerate(hosts),
+            )
+        )
+    return Timing(time.time() - started, _payload_s(outputs[0], started))
+
+
+def ddp_play(bench: Bench, attempt: int) -> Timing:
+    """`ddp-play run` of the same command in the same image, without warm SSH connections."""
+    name = f"bench-{bench.payload}-{bench.num_hosts}-{attempt}-{os.getpid()}"
+    playbook = bench.home / "bench.yml"
+    variables = {
+        "ddp_job_name": "launch-benchmark",
+        "ddp_job_image": bench.image,
+        "ddp_job_image_pull": "never",
+        "ddp_job_command": bench.command,
+        "ddp_job_env": {"PYTHONPATH": TORCH_ENV},
+    }
+    role = {"role": "ddp.play.ddp_job", "vars": variables}
+    play = {"name": "Benchmark", "hosts": "ranks", "gather_facts": False, "roles": [role]}
+    playbook.write_text(yaml.safe_dump([play]))
+    argv = [str(Path(sys.executable).with_name("ddp-play")), "run", str(playbook), "-i", bench.inventory]
+    with tempfile.TemporaryDirectory(prefix="cp-", dir="/tmp") as control:
+        timing = run_command([*argv, "--name", name], bench, {"ANSIBLE_SSH_CONTROL_PATH_DIR": control})
+    bundle = bench.home / "runs" / name
+    log = bundle / "logs" / "rank-0.log"
+    started = time.time() - timing.total_s
+    return Timing(timing.total_s, _payload_s(log.read_text(), started), _phases(bundle / "events.jsonl", started))
+
+
+def run_command(argv: list[str], bench: Bench, extra: dict[str, str] | None = None) -> Timing:
+    """Any launcher as a command: its wall time, and rank 0's word where it shows on stdout."""
+    environment = {**os.environ, "DDP_PLAY_HOME": str(bench.home), **(extra or {})}
+    started = time.time()
+    done = subprocess.run(argv, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    total = time.time() - started
+    if done.returncode != 0:
+        raise RuntimeError(
+            f"{shlex.join(argv)} failed with {done.returncode}:\n{done.stdout[-800:]}{done.stderr[-800:]}"
+        )
+    return Timing(total, _payload_s(done.stdout, started))
+
+
+def rival(template: str) -> Callable[[Bench, int], Timing]:
+    """Another launcher: a command with {inventory}, {hosts} (comma list), {payload} and {attempt} in it."""
+
+    def run(bench: Bench, attempt: int) -> Timing:
+        names = ",".join(host.name for host in resolve(bench.inventory))
+        values = {"inventory": bench.inventory, "hosts": names, "payload": bench.payload, "attempt": attempt}
+        return run_command([word.format(**values) for word in shlex.split(template)], bench)
+
+    return run
+
+
+def _raw_rank(bench: Bench, host: Reach, *, rank: int, head: str, port: int) -> str:
+    environment = {
+        "RANK": rank,
+        "WORLD_SIZE": bench.num_hosts,
+        "LOCAL_RANK": 0,
+        "MASTER_ADDR": head,
+        "MASTER_PORT": port,
+        "GLOO_SOCKET_IFNAME": "eth0",
+        "OMP_NUM_THREADS": 1,
+        "PYTHONPATH": TORCH_ENV,
+    }
+    words = ["docker", "run", "--rm", "--network=host", "--ipc=host", "--init", "--user=1000:1000"]
+    words += [f"--env={name}={value}" for name, value in environment.items()]
+    words += ["--mount", f"type=bind,source={SHARED},target={SHARED}", bench.image, *bench.command]
+    done = host.run(shlex.join(words))
+    if done.returncode != 0:
+        raise RuntimeError(f"{host.name}: docker run failed: {done.stderr.decode()[-800:]}")
+    return done.stdout.decode()
+
+
+def _payload_s(text: str, started: float) -> float | None:
+    found = _DONE.search(text)
+    return float(found.group(1)) - started if found else None
+
+
+def _phases(events: Path, started: float) -> dict[str, float]:
+    """When each phase of a ddp-play run began, seconds after the command."""
+    rows: list[dict[str, Any]] = [json.loads(line) for line in events.read_text().splitlines()]
+    found = {row["phase"]: row["time"] - started for row in rows if row["type"] == "phase"}
+    ended = next((row["time"] - started for row in rows if row["type"] == "ended"), None)
+    return {**found, **({"ended": ended} if ended is not None else {})}
