@@ -63,6 +63,7 @@ def _own_places(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
     monkeypatch.setattr("ddp_play.guard.leases.LEASES", root / "leases")
     monkeypatch.setattr("ddp_play.guard.files.secrets_base", lambda: root / "secrets")
     monkeypatch.setattr("ddp_play.guard.prepare.secrets_base", lambda: root / "secrets")
+    monkeypatch.setattr("ddp_play.guard.leftovers.secrets_base", lambda: root / "secrets")
 
 
 @contextlib.contextmanager

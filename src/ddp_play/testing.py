@@ -30,7 +30,7 @@ class FakeHost:
     answers: dict[str, list[bytes] | Callable[[Header, bytes], list[bytes]]] = field(default_factory=dict)
     uid: int = 1000
     state: dict[str, Any] = field(default_factory=dict)
-    guard_alive: bool = True
+    guard_gone: bool = False
     orders: list[tuple[Header, bytes]] = field(default_factory=list)
     channels: list[FakeChannel] = field(default_factory=list)
 
@@ -50,7 +50,7 @@ class FakeHost:
         """The guard's state, as the channel sends it when it has changed."""
         rows = {str(rank): {**RANK_ROW, **row} for rank, row in ranks.items()}
         self.state = {"phase": phase, "reason": reason, "guard_pid": 1, "guard_ticks": 1, "ranks": rows}
-        self.say("state", state=self.state, guard_alive=self.guard_alive)
+        self.say("state", state=self.state)
 
     def obey(self, header: Header, payload: bytes) -> list[bytes]:
         """The answer to one order."""
@@ -63,10 +63,10 @@ class FakeHost:
 
     def _healthy(self, kind: str, header: Header) -> list[bytes]:
         opened = {"dir": f"/state/{self.name}", "secrets": f"/shm/{self.name}", "clock": 0.0, "uid": self.uid}
-        alive = {"guard_alive": self.guard_alive}
+        alive = bool(self.state) and self.state["phase"] != "ended" and not self.guard_gone
         plain: dict[str, tuple[str, dict[str, Any]]] = {
-            "open": ("opened", {**opened, **alive, "state": self.state or None}),
-            "beat": ("beat", {**alive, "id": 0, "clock": 0.0, "ended": self.state.get("phase") == "ended"}),
+            "open": ("opened", {**opened, "guard_alive": alive, "state": self.state}),
+            "beat": ("beat", {"id": 0, "clock": 0.0, "guard_gone": self.guard_gone}),
             "lease_port": ("leased", {"port": header.get("range", [0])[0]}),
             "prepare": ("prepared", {"guard_pid": 1}),
             "listen": ("listening", {"port": 40000}),

@@ -210,8 +210,9 @@ def test_a_refused_plan_says_so_in_run_json(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, values: dict[str, Any], more: dict[str, Any], words: str
 ) -> None:
     monkeypatch.setenv(actions.RUN_DIR_ENV, str(tmp_path / "r1"))
-    with pytest.raises(UsageError, match=words.replace("?", r"\?")):
+    with pytest.raises(UsageError, match=words.replace("?", r"\?")) as caught:
         plan_job(values, **more)
+    actions.record_failure(caught.value)
     document = read_json(tmp_path / "r1" / "run.json")
     assert (document["status"], document["exit_code"], document["exit_class"]) == ("failed", 64, "usage")
     assert words in document["verdict"]["message"]

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from ddp_play import playbook
+from ddp_play.errors import UsageError
 from ddp_play.playbook import AnsibleRunner, Passwords, PlaybookOutcome, PlaybookRequest, PlaybookStatus
 
 
@@ -59,7 +60,7 @@ def ansible(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         text = SimpleNamespace(read=(artifacts / "stdout").read_text)
         return SimpleNamespace(status=told["status"], rc=told["rc"], stats=told["stats"], stdout=text)
 
-    monkeypatch.setattr(playbook.ansible_runner, "run", run)
+    monkeypatch.setattr("ddp_play.playbook.ansible_runner.run", run)
     return told
 
 
@@ -154,5 +155,5 @@ def test_what_the_user_set_is_not_overruled(
 
 
 def test_a_missing_inventory_is_told_before_anything_starts(tmp_path: Path) -> None:
-    with pytest.raises(playbook.UsageError, match="no inventory nowhere"):
+    with pytest.raises(UsageError, match="no inventory nowhere"):
         run(tmp_path, inventory=("nowhere",))

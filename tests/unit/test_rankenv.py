@@ -127,7 +127,7 @@ def test_containers_keep_their_own_path() -> None:
 
 
 def test_secrets_are_told_by_file_only() -> None:
-    for values, place in (({}, "<secrets_dir>"), ({"image": "i"}, "/run/secrets")):
-        made = plan(host(engine=engine()), secret_names=("API_KEY",), **values)
+    for image, place in (("", "<secrets_dir>"), ("i", "/run/secrets")):
+        made = plan(host(engine=engine()), secret_names=("API_KEY",), image=image)
         assert env(made)["API_KEY_FILE"] == f"{place}/API_KEY"
         assert "API_KEY" not in env(made)

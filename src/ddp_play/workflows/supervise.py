@@ -410,8 +410,12 @@ class Supervisor:
         try:
             answers = self.gang.ask("fetch", "fetched", deadline_s=COLLECT_S, fields=lambda _: order)
         except DdpPlayError as error:
-            self._missing.append({"host": "", "path": "results and artifacts", "why": error.message})
             answers = {link.name: link.replies.get("fetched", {}) for link in self.gang.links}
+            self._missing += [
+                {"host": link.name, "path": "results and artifacts", "why": error.message}
+                for link in self.gang.links
+                if not link.lost and "fetched" not in link.replies
+            ]
         for name, answer in answers.items():
             self._missing += [{"host": name, **row} for row in answer.get("missing", [])]
             manifest += [{"host": name, **row} for row in answer.get("artifacts", [])]

@@ -99,7 +99,7 @@ def test_sysfs_and_nvidia_smi(
             raise smi
         return USERS if "compute" in arguments[0] else str(smi)
 
-    monkeypatch.setattr(gpus.shutil, "which", lambda _: None if smi is None else "/usr/bin/nvidia-smi")
+    monkeypatch.setattr("shutil.which", lambda _: None if smi is None else "/usr/bin/nvidia-smi")
     monkeypatch.setattr(gpus, "_smi", answer)
     rows, said = gpus.gpus()
     assert (len(rows), said) == (count, problem)

@@ -85,7 +85,12 @@ def test_headers_are_one_line_of_ascii() -> None:
 def test_everything_is_written_through_a_narrow_pipe() -> None:
     read_end, write_end = os.pipe()
     data = random.Random(1).randbytes(1_000_000)
-    writer = threading.Thread(target=lambda: (write_all(write_end, data), os.close(write_end)))
+
+    def write() -> None:
+        write_all(write_end, data)
+        os.close(write_end)
+
+    writer = threading.Thread(target=write)
     writer.start()
     got = bytearray()
     while piece := os.read(read_end, 65536):

@@ -49,7 +49,7 @@ class Stage:
         rows = {str(rank): {**RANK_ROW, **row} for rank in self.ranks(host)}
         state = {"phase": phase, "reason": reason, "guard_pid": 1, "guard_ticks": 1, "ranks": rows}
         self.far[host].state = state
-        return encode("state", state=state, guard_alive=phase != "ended")
+        return encode("state", state=state)
 
     def ends_on_stop(self, host: str, **row: Any) -> None:
         """The host's ranks run until they are told to stop; then they end like this."""

@@ -153,7 +153,7 @@ def test_stop_now_after_a_failure_is_ordered_once(make: Make, monkeypatch: pytes
         """The ranks end some turns after the second order."""
         beats_after.extend([1] if True in stops else [])
         ends = end(header, payload) if len(beats_after) == 2 and callable(end) else []
-        return [encode("beat", guard_alive=True, ended=False), *ends]
+        return [encode("beat", guard_gone=False), *ends]
 
     stage.far["h2"].answers.update(stop=stop, beat=beat)
     outcome = stage.supervisor().run()
@@ -174,13 +174,12 @@ def test_a_guard_that_is_gone_is_a_lost_host(make: Make) -> None:
     stage = make(2)
     stage.ends_on_stop("h1")
     stage.on_follow("h2", stage.state("h2", "running"))
-    stage.far["h2"].guard_alive = False
+    stage.far["h2"].guard_gone = True
     outcome = stage.supervisor().run()
     assert (outcome.verdict.kind, outcome.verdict.host, outcome.verdict.exit_code) == ("host_lost", "h2", 69)
     assert "its guard is gone" in outcome.verdict.message
-    assert outcome.missing[0]["host"] == "h2"
-    assert "gc" in outcome.left["h2"][0]
-    assert "clean" not in stage.far["h2"].kinds()
+    assert (outcome.missing, outcome.left) == ((), {}), "the host itself answers: its files come home, it is cleaned"
+    assert "clean" in stage.far["h2"].kinds()
 
 
 def test_a_silent_host_is_lost_after_its_timeout(make: Make) -> None:
@@ -191,6 +190,9 @@ def test_a_silent_host_is_lost_after_its_timeout(make: Make) -> None:
     outcome = stage.supervisor().run()
     assert outcome.verdict.kind == "host_lost"
     assert "silent for" in outcome.verdict.message
+    assert outcome.missing[0]["host"] == "h2"
+    assert "gc" in outcome.left["h2"][0]
+    assert "clean" not in stage.far["h2"].kinds()
 
 
 def test_a_broken_line_is_opened_again_and_takes_up_where_the_log_is(
@@ -211,7 +213,7 @@ def test_a_broken_line_is_opened_again_and_takes_up_where_the_log_is(
     def beat(_header: Any, _payload: bytes) -> list[bytes]:
         if len(host.channels) == 1:
             host.channels[0].cut("Connection reset by peer")
-        return [encode("beat", guard_alive=True, ended=False)]
+        return [encode("beat", guard_gone=False)]
 
     monkeypatch.setattr("ddp_play.gang.BEAT_S", 0.0)
     host.answers.update(follow=follow, beat=beat)
@@ -261,6 +263,16 @@ def test_what_could_not_be_fetched_is_listed_and_kept(make: Make) -> None:
     assert stage.far["h2"].order("clean")["keep_src"] is True
     assert stage.far["h1"].order("clean")["keep_src"] is False
     assert (stage.paths.artifacts / "h2" / "small.pt").read_bytes() == b"w"
+
+
+def test_a_host_that_cannot_be_fetched_from_keeps_its_files(make: Make) -> None:
+    stage = make(2)
+    for name in ("h1", "h2"):
+        done(stage, name)
+    stage.far["h2"].answers["fetch"] = refusal("fetch", "Input/output error")
+    outcome = stage.supervisor().run()
+    assert outcome.missing == ({"host": "h2", "path": "results and artifacts", "why": "h2: Input/output error"},)
+    assert [stage.far[name].order("clean")["keep_src"] for name in ("h1", "h2")] == [False, True]
 
 
 def test_what_could_not_be_removed_is_told(make: Make) -> None:
@@ -339,7 +351,7 @@ def test_a_run_is_taken_over_from_what_the_hosts_say(make: Make) -> None:
         encode("log", b"second", rank=0, at=header["logs"]["0"]),
         stage.state("h1", "ended", **OK),
     ]
-    stage.on_follow("h2", encode("state", state={**stage.far["h2"].state}, guard_alive=True))
+    stage.on_follow("h2", encode("state", state={**stage.far["h2"].state}))
     stage.far["h2"].answers["follow"] = lambda *_: [stage.state("h2", "ended", **OK)]
     assert stage.supervisor().take_over().status is RunStatus.SUCCEEDED
     assert stage.paths.log(0).read_bytes() == b"first second"
