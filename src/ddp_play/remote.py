@@ -202,6 +202,9 @@ class ProcessChannel:
             self._password = ""
 
     def _end(self) -> None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(0.5)  # its output ends a moment before its last words have come
+        self._read_stderr()
         words = self._stderr.decode("utf-8", "replace").strip().splitlines()
         code = self._process.poll()
         self._broken = words[-1] if words else f"the channel ended (exit code {code})"

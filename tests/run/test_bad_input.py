@@ -79,7 +79,12 @@ def test_a_taken_name(play: Play) -> None:
 def test_no_job_in_the_playbook_or_no_host_in_the_group(play: Play) -> None:
     empty = play.write("empty.yml", "- hosts: ranks\n  gather_facts: false\n  tasks: []\n")
     job = play.job(GOOD)
-    for words in (["run", empty, "-i", LOCAL], ["run", job, "-i", "localhost,"], ["plan", job, "-i", "localhost,"]):
+    cases: tuple[list[str | Path], ...] = (
+        ["run", empty, "-i", LOCAL],
+        ["run", job, "-i", "localhost,"],
+        ["plan", job, "-i", "localhost,"],
+    )
+    for words in cases:
         done = play(*words)
         assert done.code == 64, done.err
         assert "no play with the role ddp.play.ddp_job matched a host" in done.err
