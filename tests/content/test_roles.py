@@ -141,11 +141,15 @@ def test_no_task_sets_an_input_of_its_role(path: Path) -> None:
         assert not inputs & set(task.get("ansible.builtin.set_fact", {})), task.get("name")
 
 
+def topics(handler: dict[str, Any]) -> list[str]:
+    listen = handler.get("listen", [])
+    return [handler["name"], *([listen] if isinstance(listen, str) else listen)]
+
+
 @pytest.mark.parametrize("path", task_files(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_notified_handler_exists(path: Path) -> None:
     handlers = path.parent.parent / "handlers/main.yml"
-    handled = list(tasks_in(read(handlers))) if handlers.is_file() else []
-    known = {task["name"] for task in handled} | {task["listen"] for task in handled if "listen" in task}
+    known = {topic for task in tasks_in(read(handlers)) for topic in topics(task)} if handlers.is_file() else set()
     for task in tasks_in(read(path)):
         notified = task.get("notify", [])
         names = {notified} if isinstance(notified, str) else set(notified)
@@ -180,10 +184,10 @@ def test_playbook_parses(playbook: Path) -> None:
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
 def test_every_platform_table_covers_the_same_systems(role: Path) -> None:
     tables = [
-        {name.replace("-", " ") for name in value}  # as a file name it has no space
+        {str(key).replace("-", " ") for key in value}
         for path in role.glob("vars/*.yml")
-        for key, value in (read(path) or {}).items()
-        if key == f"__{role.name}_platforms"
+        for name, value in (read(path) or {}).items()
+        if name == f"__{role.name}_platforms"
     ]
     for table in tables:
         assert table == {
