@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import contextlib
 import json
 import os
@@ -165,7 +166,7 @@ class AnsibleRunner:
                 playbook=request.playbook,
                 ident="1",
                 cmdline=shlex.join([*request.command_line(), *password_options]),
-                envvars={**_environment(), **request.environment},
+                envvars={**_environment(request.cwd), **request.environment},
                 event_handler=handle,
                 quiet=True,
                 suppress_env_files=True,
@@ -175,19 +176,38 @@ class AnsibleRunner:
         return _outcome(result, tuple(failures))
 
 
-def _environment() -> dict[str, str]:
+def _environment(cwd: str) -> dict[str, str]:
     """What a launch over many hosts needs, unless the user has said otherwise."""
     defaults = {
         "ANSIBLE_PIPELINING": "True",
         "ANSIBLE_FORKS": str(FORKS),
         "ANSIBLE_NOCOLOR": "1",
         "ANSIBLE_SSH_RETRIES": "1",
+        # ansible-runner would switch it off; only the user may
+        "ANSIBLE_HOST_KEY_CHECKING": _configured("host_key_checking", cwd) or "True",
     }
     found = {name: value for name, value in defaults.items() if name not in os.environ}
     bin_dir = str(Path(sys.executable).parent)
     if not shutil.which("ansible-playbook") or bin_dir not in os.environ.get("PATH", "").split(os.pathsep):
         found["PATH"] = f"{bin_dir}{os.pathsep}{os.environ.get('PATH', '')}"
     return found
+
+
+def _configured(name: str, cwd: str) -> str:
+    """A value of the user's own ansible.cfg, found where Ansible looks for it."""
+    places = (
+        os.environ.get("ANSIBLE_CONFIG"),
+        str(Path(cwd, "ansible.cfg")),
+        "~/.ansible.cfg",
+        "/etc/ansible/ansible.cfg",
+    )
+    for place in places:
+        if place and Path(place).expanduser().is_file():
+            parser = configparser.ConfigParser(interpolation=None)
+            with contextlib.suppress(configparser.Error):
+                parser.read(Path(place).expanduser())
+            return parser.get("defaults", name, fallback="")
+    return ""
 
 
 @contextlib.contextmanager
