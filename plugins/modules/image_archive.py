@@ -13,7 +13,8 @@ DOCUMENTATION = r"""
 module: image_archive
 short_description: Identify the image in an archive
 description:
-  - Returns the id an engine's classic image store reports, and layers and creation time, the same in every store.
+  - Returns the id that an engine's classic image store reports, and what is the same in every store - layers
+    and creation time.
 options:
   path:
     description: The archive, as C(docker save) writes it (also compressed with gzip).

@@ -272,7 +272,7 @@ def test_a_wrong_and_a_changed_host_key(lab3: Lab, tmp_path: Path) -> None:
     assert "ssh-keygen -R" in done.stderr
     strange = tmp_path / "strange"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(strange)], check=True)
-    extra = ["-e", json.dumps({"ansible_ssh_private_key_file": str(strange), "ansible_control_path": "none"})]
+    extra = ["-e", json.dumps({"ansible_ssh_private_key_file": str(strange), "ansible_ssh_args": "-o ControlPath=none"})]
     done = lab3.play("run", path, "-i", str(lab3.inventory), "--limit", "h3", *extra)
     assert done.returncode == 69, done.stderr
     assert "Permission denied" in done.stderr
