@@ -92,7 +92,15 @@ def test_ddp_interface_wins_even_over_what_we_would_not_take() -> None:
     assert choice.endpoints["h2"].interface == "br0"
 
 
-@pytest.mark.parametrize("links", [(), (DOCKER0,), (ethernet("172.18.0.1/16", name="br-1f2e"),)])
+@pytest.mark.parametrize(
+    "links",
+    [
+        (),
+        (DOCKER0,),
+        (ethernet("172.18.0.1/16", name="br-1f2e"),),
+        (ethernet("10.88.0.1/16", name="podman0", bridge=True),),
+    ],
+)
 def test_container_bridges_are_no_network(links: tuple[Interface, ...]) -> None:
     facts = (on(*links), on(*links, name="h2"))
     with pytest.raises(HostNotReady, match="h1: no usable interface; it has lo"):
@@ -145,7 +153,7 @@ def test_refusals(facts: tuple[HostFacts, ...], asked: dict[str, str], error: ty
 
 def test_an_interface_without_address_or_with_link_local_only_does_not_count() -> None:
     facts = tuple(
-        on(infiniband(), ethernet("169.254.0.9/16", name="eth1"), ethernet(f"10.0.0.{n}/24"), name=f"h{n}")
+        on(infiniband(), ethernet("169.254.0.9/16", name="eth1", speed=25000), ethernet(f"10.0.0.{n}/24"), name=f"h{n}")
         for n in (1, 2)
     )
     assert choose_fabric(facts).network == "10.0.0.0/24"

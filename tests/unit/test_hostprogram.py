@@ -38,6 +38,7 @@ def test_the_same_sources_give_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -
 def test_it_holds_the_guard_and_nothing_else() -> None:
     with zipfile.ZipFile(BytesIO(hostprogram.program())) as archive:
         names = archive.namelist()
+        assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
     assert "__main__.py" in names
     assert [name for name in names if not name.startswith("guard/")] == ["__main__.py"]
     assert "guard/daemon.py" in names

@@ -99,6 +99,8 @@ def test_any_change_changes_the_digest(tree: Path, change: str) -> None:
 
 
 def test_owners_stay_at_home(tree: Path) -> None:
+    if os.geteuid() == 0:
+        os.chown(tree / "train.py", 1234, 1234)
     with tarfile.open(fileobj=io.BytesIO(snap(tree).archive)) as tar:
         assert {(member.uid, member.gid, member.uname, member.gname) for member in tar} == {(0, 0, "", "")}
 

@@ -54,7 +54,7 @@ CASES: list[tuple[str, tuple[RankOutcome, ...], dict[int, str], int, int]] = [
     ("collateral only: the earliest", (ended(0, 1, at=2.0), ended(1, 1, at=1.0)), {0: RESET, 1: RESET}, 1, 1),
     ("killed", (ended(0, 1), ended(1, 137, signal=9, at=2.0)), {0: RESET, 1: RESET}, 1, 137),
     ("segmentation fault", (ended(0, 1), ended(1, 139, signal=11, at=2.0)), {0: RESET, 1: RESET}, 1, 139),
-    ("out of memory", (ended(0, 1), ended(1, 137, signal=9, oom=True, at=2.0)), {0: RESET}, 1, 137),
+    ("out of memory", (ended(0, 1), ended(1, 1, oom=True, at=2.0)), {0: RESET, 1: RESET}, 1, 1),
     ("stopped ranks are not asked", (ended(0, 143, signal=15, stopped=True), ended(1, 5, at=3.0)), {}, 1, 5),
     ("the same moment: the lower rank", (ended(0, 2), ended(1, 3)), {}, 0, 2),
     ("exit code unknown", (ended(0), ended(1, None, detail="the container was removed from outside")), {}, 1, 1),
