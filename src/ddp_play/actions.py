@@ -147,7 +147,7 @@ def plan_job(
     plan = make_plan(job, facts, problems, Asked(dict(os.environ), tuple(sorted(secret_names))))
     paths = _run_paths()
     paths.create()
-    write_json(paths.plan, plan.to_json())
+    write_json(paths.plan, plan.to_json(), indent=None if plan.world_size > 64 else 2)
     used = {host.name for host in plan.hosts}
     routes = [row["route"] for name, row in discovered.items() if name in used]
     write_json(paths.channels, {"routes": routes})

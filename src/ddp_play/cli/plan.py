@@ -14,6 +14,8 @@ from ddp_play.plan import HostPlan, Plan, command_line
 from ddp_play.playbook import AnsibleRunner
 from ddp_play.workflows.dry_run import dry_run
 
+HOSTS_SHOWN = 40
+
 
 def plan(
     playbook: options.Playbook = None,
@@ -97,7 +99,7 @@ def _hosts_table(made: Plan) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("host", "ranks", "interface", "address", "GPUs", "runs as", "working directory"):
         table.add_column(column)
-    for host in made.hosts:
+    for host in made.hosts if len(made.hosts) <= HOSTS_SHOWN else made.hosts[: HOSTS_SHOWN - 1]:
         table.add_row(
             host.name,
             _rank_span(host),
@@ -107,6 +109,8 @@ def _hosts_table(made: Plan) -> Table:
             host.user_name,
             host.workdir,
         )
+    if len(made.hosts) > HOSTS_SHOWN:
+        table.add_row(f"and {len(made.hosts) - HOSTS_SHOWN + 1} more", "", "", "", "", "", "--json lists them all")
     return table
 
 
