@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -35,6 +36,8 @@ def _clean(order: str) -> None:
 
 def main() -> None:
     """Dispatch on the first argument."""
+    # tc and others live where an ordinary user's PATH does not look
+    os.environ["PATH"] = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
     verb, rest = sys.argv[1], sys.argv[2:]
     if verb == "facts":
         _answer(facts.collect(json.loads(rest[0])))

@@ -40,6 +40,25 @@ def _addresses() -> Dict[str, List[str]]:
     }
 
 
+def parse_shaping(text: str) -> Dict[str, int]:
+    """Interface -> Mb/s of a token bucket at its root, from `tc -json qdisc show` (rates in bytes per second)."""
+    found = {}
+    for row in json.loads(text):
+        rate = (row.get("options") or {}).get("rate")
+        if row.get("root") and row.get("kind") == "tbf" and rate:
+            found[row["dev"]] = int(rate) * 8 // 1000000
+    return found
+
+
+def _shaping() -> Dict[str, int]:
+    """A shaped interface is as slow as its shaper, whatever its driver says."""
+    try:
+        done = subprocess.run(["tc", "-json", "qdisc", "show"], capture_output=True, timeout=10, check=True)
+        return parse_shaping(done.stdout.decode())
+    except (OSError, ValueError, KeyError, subprocess.SubprocessError):
+        return {}
+
+
 def default_route_interface() -> Optional[str]:
     """The interface of the IPv4 default route, the last resort when several networks look alike."""
     for line in _read(Path("/proc/net/route")).splitlines()[1:]:
@@ -51,19 +70,22 @@ def default_route_interface() -> Optional[str]:
 
 def interfaces() -> List[Dict[str, Any]]:
     """Every interface: name, link, addresses, speed in Mb/s (None where the driver does not say), MTU."""
-    addresses = _addresses()
+    addresses, shaped = _addresses(), _shaping()
     default = default_route_interface()
     found = []
     for name in sorted(os.listdir(str(NET))) if NET.is_dir() else []:
         path = NET / name
-        speed = _read(path / "speed")
+        text = _read(path / "speed")
+        speed = int(text) if text.lstrip("-").isdigit() and int(text) > 0 else None
+        if name in shaped:
+            speed = min(speed or shaped[name], shaped[name])
         found.append(
             {
                 "name": name,
                 "link": LINK_TYPES.get(_read(path / "type"), "other"),
                 "addresses": addresses.get(name, []),
                 "up": _read(path / "operstate") in ("up", "unknown"),
-                "speed_mbps": int(speed) if speed.lstrip("-").isdigit() and int(speed) > 0 else None,
+                "speed_mbps": speed,
                 "mtu": int(_read(path / "mtu") or 0),
                 "virtual": "/virtual/" in os.path.realpath(str(path)),
                 "bridge": (path / "bridge").is_dir(),
