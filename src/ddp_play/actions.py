@@ -26,7 +26,8 @@ from ddp_play.remote import Route
 from ddp_play.result import RunStatus
 from ddp_play.setting import Asked
 from ddp_play.source import take_snapshot
-from ddp_play.workflows.supervise import Assignment, Supervisor, error_outcome
+from ddp_play.workflows.starting import Assignment
+from ddp_play.workflows.supervise import Supervisor, error_outcome
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -21,7 +21,8 @@ from ddp_play.playbook import AnsibleRunner, Passwords, PlaybookOutcome, Playboo
 from ddp_play.remote import Route
 from ddp_play.result import Outcome, RunStatus
 from ddp_play.workflows.dry_run import facts_cache
-from ddp_play.workflows.supervise import Assignment, Supervisor, error_outcome
+from ddp_play.workflows.starting import Assignment
+from ddp_play.workflows.supervise import Supervisor, error_outcome
 
 # The job's role speaks for itself, through its own events.
 OWN_ACTIONS = ("ddp.play.discover", "ddp.play.plan", "ddp.play.supervise")

@@ -8,54 +8,29 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import getpass
 import resource
 import signal
 import time
-from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any
 
 from ddp_play.bundle import Bundle
-from ddp_play.errors import Busy, DdpPlayError, HostNotReady, Interrupted, UsageError
+from ddp_play.errors import Busy, DdpPlayError, Interrupted, UsageError
 from ddp_play.gang import Gang, Link
 from ddp_play.journal import Journal
-from ddp_play.launch import Launch
-from ddp_play.paths import RunPaths, read_json, write_json, write_text
+from ddp_play.paths import RunPaths, read_json
 from ddp_play.result import Outcome, RankOutcome, RunStatus, Verdict
 from ddp_play.verdict import judge
 from ddp_play.watch import GangView, Limits, Stop, decide
+from ddp_play.workflows.collecting import clean, collect, drain
+from ddp_play.workflows.starting import Assignment, Starter
 
 if TYPE_CHECKING:
     from ddp_play.guard.protocol import Frame
-    from ddp_play.plan import Plan
-    from ddp_play.remote import Route
-    from ddp_play.source import Snapshot
 
 OPEN_S = 60.0
-PREPARE_S = 180.0
-PULL_S = 3600.0
-PORT_TRIES = 3
-SOURCE_CHUNK = 256 * 1024
-PROBE_S = 5.0
 TICK_S = 0.1
 # After a stop's grace is over the guards kill; this long later they must have said so.
 STOP_SLACK_S = 15.0
-COLLECT_S = 3600.0
-CLEAN_S = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """What a supervisor is given: the plan, the ways to the hosts, and what must not be written anywhere."""
-
-    plan: Plan
-    routes: tuple[Route, ...]
-    paths: RunPaths
-    snapshot: Snapshot | None = None
-    secrets: dict[str, str] = field(default_factory=dict, repr=False)
-    registry: dict[str, str] = field(default_factory=dict, repr=False)
-    passwords: dict[str, str] = field(default_factory=dict, repr=False)
-    attempt: int = 1
 
 
 class Supervisor:
@@ -90,8 +65,6 @@ class Supervisor:
         self._kill_by = float("inf")
         self._signalled = 0
         self._reported: dict[int, str] = {}
-        self._missing: list[dict[str, Any]] = []
-        self._left: dict[str, list[str]] = {}
 
     # -- the whole way -------------------------------------------------------------------------------
     def run(self) -> Outcome:
@@ -99,14 +72,15 @@ class Supervisor:
         with self._holding_lock(), self._signals():
             self._phase(RunStatus.PREPARING)
             self.bundle.begin(self.plan)
+            starter = Starter(self.given, self.gang, self.bundle, self.journal)
             try:
                 self.gang.open_all(deadline_s=OPEN_S)
-                self._prepare()
-                self._probe()
+                starter.prepare()
+                starter.probe()
                 self._check_orders(before_start=True)
-                self._go()
+                starter.go()
             except DdpPlayError:
-                self._abandon()
+                starter.abandon()
                 raise
             return self._see_through()
 
@@ -123,13 +97,13 @@ class Supervisor:
         for link in self.gang.links:
             self.gang.follow(link)
         self._watch()
-        self._drain()
+        drain(self.gang)
         outcome = judge(self._outcomes(), {row.rank: self.bundle.tail(row.rank) for row in self._outcomes()}, self.stop)
         self._phase(RunStatus.COLLECTING)
-        self._collect()
-        self._clean()
+        missing = collect(self.gang, self.plan, self.paths)
+        left = clean(self.gang, missing, self.journal)
         self.gang.close()
-        outcome = Outcome(outcome.status, outcome.verdict, outcome.ranks, tuple(self._missing), self._left)
+        outcome = Outcome(outcome.status, outcome.verdict, outcome.ranks, tuple(missing), left)
         self._finish(outcome)
         return outcome
 
@@ -160,111 +134,6 @@ class Supervisor:
     def _phase(self, status: RunStatus) -> None:
         self.bundle.update_run(status=str(status), attempt=self.given.attempt)
         self.journal.emit("phase", phase=str(status))
-
-    # -- before the start ----------------------------------------------------------------------------
-    def _prepare(self) -> None:
-        avoid: list[int] = []
-        for attempt in range(PORT_TRIES):
-            port = self._lease_port(avoid)
-            try:
-                self._prepare_with(port)
-            except Busy:  # taken between lease and start
-                if attempt == PORT_TRIES - 1:
-                    raise
-                avoid.append(port)
-                self.gang.ask("clean", "cleaned", deadline_s=CLEAN_S)
-            else:
-                return
-
-    def _lease_port(self, avoid: list[int]) -> int:
-        head = self.gang.link(self.plan.head)
-        fields = {"range": list(self.plan.port_range), "avoid": avoid}
-        answer = self.gang.ask("lease_port", "leased", links=[head], deadline_s=30, fields=lambda _: fields)
-        return int(answer[head.name]["port"])
-
-    def _prepare_with(self, port: int) -> None:
-        launch = Launch(
-            plan=self.plan,
-            run_id=self.paths.run_id,
-            attempt=self.given.attempt,
-            port=port,
-            owner=f"{getpass.getuser()}",
-            created=time.time(),
-            snapshot=self.given.snapshot,
-        )
-        hosts = {host.name: host for host in self.plan.hosts}
-        self._write_env_files(launch)
-        if self.given.snapshot is not None:
-            for link in self.gang.links:
-                if hosts[link.name].sends_source:
-                    self._send_source(link, self.given.snapshot.archive)
-        self.gang.ask(
-            "prepare",
-            "prepared",
-            deadline_s=PULL_S if self.plan.runtime == "docker" and not self.plan.image_id else PREPARE_S,
-            fields=lambda link: {
-                "spec": launch.host_spec(hosts[link.name], _placed(link)),
-                "secrets": self.given.secrets,
-                "registry": self.given.registry,
-            },
-        )
-        self.bundle.update_run(head_port=port)
-        self.journal.emit("prepared", port=port, hosts=[link.name for link in self.gang.links])
-
-    def _send_source(self, link: Link, archive: bytes) -> None:
-        view = memoryview(archive)
-        for start in range(0, len(view), SOURCE_CHUNK):
-            self.gang.tell("source", links=[link], payload=bytes(view[start : start + SOURCE_CHUNK]))
-        self.gang.tell("source", links=[link])
-
-    def _write_env_files(self, launch: Launch) -> None:
-        for host in self.plan.hosts:
-            place = _placed(self.gang.link(host.name))
-            for rank in host.ranks:
-                spec = launch.host_spec(host, place)
-                text = next(row["env_file"] for row in spec["ranks"] if row["rank"] == rank.rank)
-                write_text(self.paths.env(rank.rank), text)
-
-    def _probe(self) -> None:
-        """Every host reaches the head and its neighbour, and the head reaches every host, on the fabric."""
-        if not self.plan.probe or self.plan.fabric == "local" or len(self.gang.links) < 2:
-            return
-        address = {host.name: host.address for host in self.plan.hosts}
-        names = [host.name for host in self.plan.hosts]
-        heard = self.gang.ask("listen", "listening", deadline_s=20, fields=lambda x: {"address": address[x.name]})
-        ports = {name: int(answer["port"]) for name, answer in heard.items()}
-
-        def targets(link: Link) -> dict[str, Any]:
-            at = names.index(link.name)
-            peers = set(names) - {link.name} if at == 0 else {names[0], names[(at + 1) % len(names)]} - {link.name}
-            rows = [[address[name], ports[name]] for name in sorted(peers)]
-            return {"targets": rows, "source": address[link.name], "timeout_s": PROBE_S}
-
-        answers = self.gang.ask("probe", "probed", deadline_s=PROBE_S + 20, fields=targets)
-        by_address = {value: name for name, value in address.items()}
-        rows = [
-            f"{name} ({address[name]}) does not reach {by_address[bad['address']]} ({bad['address']}): {bad['problem']}"
-            for name, answer in answers.items()
-            for bad in answer["failed"]
-        ]
-        if rows:
-            raise HostNotReady(
-                f"the hosts do not reach each other on {self.plan.network}:\n" + "\n".join(rows),
-                hint="a firewall between them, or the wrong network: ddp_job_network, ddp_interface",
-            )
-
-    def _go(self) -> None:
-        self.gang.ask("go", "going", deadline_s=20, fields=lambda _: {"by": self.paths.run_id})
-        self.bundle.last_data = time.monotonic()
-        self.bundle.update_run(started=time.time())
-        self.journal.emit("started", world_size=self.plan.world_size)
-
-    def _abandon(self) -> None:
-        """Nothing was started, so nothing stays."""
-        reachable = [link for link in self.gang.links if link.place is not None]
-        with contextlib.suppress(DdpPlayError):
-            self.gang.ask("clean", "cleaned", links=reachable, deadline_s=CLEAN_S)
-        self.gang.close()
 
     # -- while it runs -------------------------------------------------------------------------------
     def _on_data(self, link: Link, frame: Frame) -> None:
@@ -394,58 +263,9 @@ class Supervisor:
                 self.limits,
             )
 
-    # -- after it ------------------------------------------------------------------------------------
-    def _drain(self) -> None:
-        """Every byte that the ranks wrote is here before the verdict is."""
-        with contextlib.suppress(DdpPlayError):
-            self.gang.ask("drain", "drained", deadline_s=COLLECT_S)
-
-    def _collect(self) -> None:
-        """Results and artifacts; what could not be fetched is listed, never silently absent."""
-        order = {"patterns": list(self.plan.artifacts), "max_bytes": self.plan.artifacts_max_mib * 1024 * 1024}
-        manifest = []
-        for link in self.gang.links:
-            if link.lost:
-                self._missing.append({"host": link.name, "path": "everything not followed live", "why": link.lost})
-        try:
-            answers = self.gang.ask("fetch", "fetched", deadline_s=COLLECT_S, fields=lambda _: order)
-        except DdpPlayError as error:
-            answers = {link.name: link.replies.get("fetched", {}) for link in self.gang.links}
-            self._missing += [
-                {"host": link.name, "path": "results and artifacts", "why": error.message}
-                for link in self.gang.links
-                if not link.lost and "fetched" not in link.replies
-            ]
-        for name, answer in answers.items():
-            self._missing += [{"host": name, **row} for row in answer.get("missing", [])]
-            manifest += [{"host": name, **row} for row in answer.get("artifacts", [])]
-        if manifest:
-            write_json(self.paths.root / "artifacts.json", manifest)
-
-    def _clean(self) -> None:
-        """Nothing of ours stays on the hosts, except what could not be brought home."""
-        kept = {row["host"] for row in self._missing if row["host"]}
-        try:
-            answers = self.gang.ask(
-                "clean", "cleaned", deadline_s=CLEAN_S, fields=lambda link: {"keep_src": link.name in kept}
-            )
-        except DdpPlayError as error:
-            self.journal.emit("warning", message=f"clean-up: {error.message}")
-            answers = {link.name: link.replies.get("cleaned", {}) for link in self.gang.links}
-        self._left = {name: answer["left"] for name, answer in answers.items() if answer.get("left")}
-        for link in self.gang.links:
-            if link.lost:
-                self._left[link.name] = [f"unknown: {link.lost}; ddp-play gc -i INVENTORY when it is back"]
-
     def _finish(self, outcome: Outcome) -> None:
         self.bundle.update_run(ended=time.time(), **outcome.to_json())
         self.journal.emit("ended", status=str(outcome.status), message=outcome.verdict.message)
-
-
-def _placed(link: Link) -> Any:
-    if link.place is None:
-        raise UsageError(f"{link.name} was not opened")
-    return link.place
 
 
 def _all_ended(link: Link) -> bool:
@@ -470,18 +290,6 @@ def lock(paths: RunPaths) -> Any:
         yield handle
     finally:
         handle.close()
-
-
-def supervised(paths: RunPaths) -> bool:
-    """Does some living process supervise this run?"""
-    if not paths.lock.exists():
-        return False
-    with paths.lock.open("a") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return True
-    return False
 
 
 def error_outcome(error: DdpPlayError) -> Outcome:

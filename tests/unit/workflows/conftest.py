@@ -13,7 +13,8 @@ from ddp_play.journal import read_events
 from ddp_play.paths import RunPaths, read_json, write_json
 from ddp_play.remote import Route
 from ddp_play.testing import RANK_ROW, FakeHost, FakeHosts
-from ddp_play.workflows.supervise import Assignment, Supervisor
+from ddp_play.workflows.starting import Assignment
+from ddp_play.workflows.supervise import Supervisor
 from tests.unit.build import hosts, plan
 
 if TYPE_CHECKING:

@@ -1,0 +1,167 @@
+"""Before the start: port, source, containers and guards on every host, probes between them, then the start signal.
+
+Never half a gang: the signal goes out when all hosts are prepared, and what fails before it leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ddp_play.errors import Busy, DdpPlayError, HostNotReady, UsageError
+from ddp_play.launch import Launch
+from ddp_play.paths import RunPaths, write_text
+
+if TYPE_CHECKING:
+    from ddp_play.bundle import Bundle
+    from ddp_play.gang import Gang, Link
+    from ddp_play.journal import Journal
+    from ddp_play.launch import HostPlace
+    from ddp_play.plan import Plan
+    from ddp_play.remote import Route
+    from ddp_play.source import Snapshot
+
+PREPARE_S = 180.0
+PULL_S = 3600.0
+PORT_TRIES = 3
+SOURCE_CHUNK = 256 * 1024
+PROBE_S = 5.0
+CLEAN_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What a supervisor is given: the plan, the ways to the hosts, and what must not be written anywhere."""
+
+    plan: Plan
+    routes: tuple[Route, ...]
+    paths: RunPaths
+    snapshot: Snapshot | None = None
+    secrets: dict[str, str] = field(default_factory=dict, repr=False)
+    registry: dict[str, str] = field(default_factory=dict, repr=False)
+    passwords: dict[str, str] = field(default_factory=dict, repr=False)
+    attempt: int = 1
+
+
+class Starter:
+    """Brings one attempt to its start."""
+
+    def __init__(self, given: Assignment, gang: Gang, bundle: Bundle, journal: Journal) -> None:
+        self.given = given
+        self.plan = given.plan
+        self.paths = given.paths
+        self.gang = gang
+        self.bundle = bundle
+        self.journal = journal
+
+    def prepare(self) -> None:
+        """Everything but the start on every host, with a port that is leased on the head."""
+        avoid: list[int] = []
+        for attempt in range(PORT_TRIES):
+            port = self._lease_port(avoid)
+            try:
+                self._prepare_with(port)
+            except Busy:  # taken between lease and start
+                if attempt == PORT_TRIES - 1:
+                    raise
+                avoid.append(port)
+                self.gang.ask("clean", "cleaned", deadline_s=CLEAN_S)
+            else:
+                return
+
+    def _lease_port(self, avoid: list[int]) -> int:
+        head = self.gang.link(self.plan.head)
+        fields = {"range": list(self.plan.port_range), "avoid": avoid}
+        answer = self.gang.ask("lease_port", "leased", links=[head], deadline_s=30, fields=lambda _: fields)
+        return int(answer[head.name]["port"])
+
+    def _prepare_with(self, port: int) -> None:
+        launch = Launch(
+            plan=self.plan,
+            run_id=self.paths.run_id,
+            attempt=self.given.attempt,
+            port=port,
+            owner=f"{getpass.getuser()}",
+            created=time.time(),
+            snapshot=self.given.snapshot,
+        )
+        hosts = {host.name: host for host in self.plan.hosts}
+        self._write_env_files(launch)
+        if self.given.snapshot is not None:
+            for link in self.gang.links:
+                if hosts[link.name].sends_source:
+                    self._send_source(link, self.given.snapshot.archive)
+        self.gang.ask(
+            "prepare",
+            "prepared",
+            deadline_s=PULL_S if self.plan.runtime == "docker" and not self.plan.image_id else PREPARE_S,
+            fields=lambda link: {
+                "spec": launch.host_spec(hosts[link.name], _placed(link)),
+                "secrets": self.given.secrets,
+                "registry": self.given.registry,
+            },
+        )
+        self.bundle.update_run(head_port=port)
+        self.journal.emit("prepared", port=port, hosts=[link.name for link in self.gang.links])
+
+    def _send_source(self, link: Link, archive: bytes) -> None:
+        view = memoryview(archive)
+        for start in range(0, len(view), SOURCE_CHUNK):
+            self.gang.tell("source", links=[link], payload=bytes(view[start : start + SOURCE_CHUNK]))
+        self.gang.tell("source", links=[link])
+
+    def _write_env_files(self, launch: Launch) -> None:
+        for host in self.plan.hosts:
+            for row in launch.host_spec(host, _placed(self.gang.link(host.name)))["ranks"]:
+                write_text(self.paths.env(row["rank"]), row["env_file"])
+
+    def probe(self) -> None:
+        """Every host reaches the head and its neighbour, and the head reaches every host, on the fabric."""
+        if not self.plan.probe or self.plan.fabric == "local" or len(self.gang.links) < 2:
+            return
+        address = {host.name: host.address for host in self.plan.hosts}
+        names = [host.name for host in self.plan.hosts]
+        heard = self.gang.ask("listen", "listening", deadline_s=20, fields=lambda x: {"address": address[x.name]})
+        ports = {name: int(answer["port"]) for name, answer in heard.items()}
+
+        def targets(link: Link) -> dict[str, Any]:
+            at = names.index(link.name)
+            peers = set(names) - {link.name} if at == 0 else {names[0], names[(at + 1) % len(names)]} - {link.name}
+            rows = [[address[name], ports[name]] for name in sorted(peers)]
+            return {"targets": rows, "source": address[link.name], "timeout_s": PROBE_S}
+
+        answers = self.gang.ask("probe", "probed", deadline_s=PROBE_S + 20, fields=targets)
+        by_address = {value: name for name, value in address.items()}
+        rows = [
+            f"{name} ({address[name]}) does not reach {by_address[bad['address']]} ({bad['address']}): {bad['problem']}"
+            for name, answer in answers.items()
+            for bad in answer["failed"]
+        ]
+        if rows:
+            raise HostNotReady(
+                f"the hosts do not reach each other on {self.plan.network}:\n" + "\n".join(rows),
+                hint="a firewall between them, or the wrong network: ddp_job_network, ddp_interface",
+            )
+
+    def go(self) -> None:
+        """The start signal, out over all channels at once."""
+        self.gang.ask("go", "going", deadline_s=20, fields=lambda _: {"by": self.paths.run_id})
+        self.bundle.last_data = time.monotonic()
+        self.bundle.update_run(started=time.time())
+        self.journal.emit("started", world_size=self.plan.world_size)
+
+    def abandon(self) -> None:
+        """Nothing was started, so nothing stays."""
+        reachable = [link for link in self.gang.links if link.place is not None]
+        with contextlib.suppress(DdpPlayError):
+            self.gang.ask("clean", "cleaned", links=reachable, deadline_s=CLEAN_S)
+        self.gang.close()
+
+
+def _placed(link: Link) -> HostPlace:
+    if link.place is None:
+        raise UsageError(f"{link.name} was not opened")
+    return link.place
