@@ -39,7 +39,7 @@ def test_first_failure_ends_the_gang_and_its_children(play: Play) -> None:
     assert document["ended"] - failed < 5
     assert "rank 1 on localhost failed first: exit code 7" in done.err
     assert "rank 1 is here" in done.err  # the tail of ITS log
-    assert living(str(play.host_dir)) == []
+    wait_until(lambda: not living(str(play.host_dir)), timeout_s=5, what="every process of the run is gone")
     assert play.left_on_host() == []
 
 
@@ -85,7 +85,7 @@ def test_max_duration_and_idle_timeout(play: Play) -> None:
     job = play.job({"command": ["sleep", "100"], "idle_timeout": 2})
     done = play("run", job, "-i", LOCAL)
     assert (done.code, play.document()["exit_class"]) == (124, "idle"), done.err
-    assert living(str(play.host_dir)) == []
+    wait_until(lambda: not living(str(play.host_dir)), timeout_s=5, what="every process of the run is gone")
 
 
 def test_ctrl_c_stops_gracefully_and_says_130(play: Play) -> None:
