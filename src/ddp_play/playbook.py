@@ -159,7 +159,7 @@ class AnsibleRunner:
             on_event(event)
             return False
 
-        with _password_files(passwords) as password_options:
+        with password_files(passwords) as password_options:
             result = ansible_runner.run(
                 private_data_dir=str(private_dir),
                 project_dir=request.cwd,
@@ -211,7 +211,7 @@ def _configured(name: str, cwd: str) -> str:
 
 
 @contextlib.contextmanager
-def _password_files(passwords: Passwords) -> Iterator[list[str]]:
+def password_files(passwords: Passwords) -> Iterator[list[str]]:
     """Passwords reach ansible-playbook as files in memory that only we can read, gone when it has ended."""
     wanted = {
         "--connection-password-file": passwords.connection,

@@ -25,10 +25,10 @@ NCCL: dict[str, Any] = {
 }
 RDMA: dict[str, Any] = {"rdma_expected_hcas": 2, "__rdma_sysfs": "/opt/hardware/sys"}
 NOTHING_THERE = [
-    ("nvidia_container_toolkit", TOOLKIT, "skipped: no NVIDIA GPU found in sysfs"),
-    ("nccl", NCCL, "skipped: no NVIDIA GPU found in sysfs"),
-    ("rdma", RDMA, "skipped: no RDMA hardware found in sysfs"),
-    ("cuda_toolkit", {}, "skipped: cuda_toolkit_install is false"),
+    ("nvidia_container_toolkit", TOOLKIT, "skipped: nvidia_container_toolkit: no NVIDIA GPU found in sysfs"),
+    ("nccl", NCCL, "skipped: nccl: no NVIDIA GPU found in sysfs"),
+    ("rdma", RDMA, "skipped: rdma: no RDMA hardware found in sysfs"),
+    ("cuda_toolkit", {}, "skipped: cuda_toolkit: cuda_toolkit_install is false"),
 ]
 
 

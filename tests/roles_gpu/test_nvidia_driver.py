@@ -48,7 +48,7 @@ def test_no_gpu_is_skipped_with_the_reason(host: Host) -> None:
     host.show(Hardware(gpus=()))
     outcome = play(host)
     assert (outcome.rc, outcome.changed) == (0, 0), outcome.text
-    assert "skipped: no NVIDIA GPU found in sysfs (1 PCI devices" in outcome.text
+    assert "skipped: nvidia_driver: no NVIDIA GPU found in sysfs (1 PCI devices" in outcome.text
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,32 @@ from typing import Annotated
 
 import typer
 
-from ddp_play.cli import attach, console, execute, gc, image, lab, logs, plan, ps, results, run, stop
+from ddp_play.cli import (
+    attach,
+    console,
+    execute,
+    gc,
+    image,
+    init,
+    inventory,
+    lab,
+    logs,
+    plan,
+    provision,
+    ps,
+    results,
+    run,
+    stop,
+)
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False)
+
+HOSTS = "Hosts"
+app.command(rich_help_panel=HOSTS)(init.init)
+app.add_typer(inventory.app, name="inventory", rich_help_panel=HOSTS)
+app.command(rich_help_panel=HOSTS)(provision.provision)
+app.command(rich_help_panel=HOSTS)(provision.verify)
+app.command(rich_help_panel=HOSTS)(provision.deprovision)
 
 RUNS = "Runs"
 app.command(rich_help_panel="Jobs")(run.run)

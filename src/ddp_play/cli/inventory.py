@@ -1,0 +1,60 @@
+"""`ddp-play inventory check`: what is wrong with an inventory, before anything is touched."""
+
+from __future__ import annotations
+
+import typer
+
+from ddp_play.cli import console, options
+from ddp_play.cli.boundary import error_boundary
+from ddp_play.collection import collection_root
+from ddp_play.errors import UsageError
+from ddp_play.workflows.checkinventory import check_inventory
+
+app = typer.Typer(no_args_is_help=True, help="What an inventory says, before anything is touched.")
+
+
+@app.callback()
+def root() -> None:
+    """What an inventory says, before anything is touched."""
+
+
+@app.command()
+def check(
+    inventory: options.Inventory = None,
+    as_json: options.Json = False,
+    limit: options.Limit = "",
+    vault_password_file: options.VaultPasswordFile = None,
+    vault_id: options.VaultId = None,
+    ask_vault_pass: options.AskVaultPass = False,
+) -> None:
+    """Judge an inventory by the roles' specs: unknown names, wrong values, groups, addresses. Asks no host.
+
+    All findings are listed, with the host or the file and line; any finding ends in exit code 64.
+
+    [bold]Examples[/]
+
+      ddp-play inventory check -i inventory
+
+      ddp-play inventory check -i inventory --json | jq .findings
+    """
+    with error_boundary():
+        request = options.make_request(
+            str(collection_root() / "playbooks" / "provision.yml"),
+            inventory,
+            limit=limit,
+            vault_password_file=vault_password_file,
+            vault_id=vault_id,
+        )
+        passwords = options.ask_passwords(connection=False, become=False, vault=ask_vault_pass)
+        checked = check_inventory(request, passwords)
+        if as_json:
+            console.as_json(checked.to_json())
+        else:
+            for finding in checked.findings:
+                console.line(str(finding))
+        if checked.findings:
+            number = len(checked.findings)
+            raise UsageError(f"{number} thing{'s' if number != 1 else ''} to correct; no host was touched")
+        if not as_json:
+            num_groups, num_hosts = len(checked.inventory.groups), len(checked.inventory.hosts)
+            console.line(f"nothing to correct: {num_hosts} hosts in {num_groups} groups")
