@@ -1,4 +1,5 @@
 # A host of the lab without an engine: systemd, sshd, Python, two users.
+# The date of the emptied lists is what tells Ansible's apt that they are not up to date.
 ARG ROOT
 FROM ${ROOT}
 ENV container=docker LC_ALL=C.UTF-8
@@ -7,7 +8,7 @@ RUN export DEBIAN_FRONTEND=noninteractive \
  && apt-get install -y --no-install-recommends \
       ca-certificates dbus iproute2 iptables iputils-ping kmod libpam-systemd nftables openssh-server \
       procps python3 python3-apt sudo systemd systemd-sysv \
- && rm -rf /var/lib/apt/lists/* /var/cache/apt/* \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt/* && touch --date=@0 /var/lib/apt/lists \
  && rm -f /etc/ssh/ssh_host_* /usr/sbin/policy-rc.d \
  && : > /etc/machine-id \
  && systemctl mask systemd-udevd.service systemd-udevd-kernel.socket systemd-udevd-control.socket \
