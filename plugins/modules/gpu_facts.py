@@ -170,11 +170,11 @@ def cuda_context() -> Dict[str, Any]:
     return {"devices": int(out), "error": ""}
 
 
-def running_kernel(sysfs: Path, procfs: Path, kernel: str) -> Dict[str, Any]:
+def running_kernel(sysfs: Path, kernel: str) -> Dict[str, Any]:
     return {
         "running": kernel,
         "headers": Path(f"/lib/modules/{kernel}/build/Makefile").exists(),
-        "container": (procfs / "1/environ").exists() and "container=" in read(procfs / "1/environ"),
+        "container": run(["systemd-detect-virt", "--container", "--quiet"])[0] == 0,
         "nouveau": (sysfs / "module/nouveau").exists(),
     }
 
@@ -182,7 +182,7 @@ def running_kernel(sysfs: Path, procfs: Path, kernel: str) -> Dict[str, Any]:
 def gather(params: Dict[str, Any]) -> Dict[str, Any]:
     sysfs, procfs = Path(params["sysfs"]), Path(params["procfs"])
     _, kernel, _ = run(["uname", "-r"])
-    host = running_kernel(sysfs, procfs, kernel.strip())
+    host = running_kernel(sysfs, kernel.strip())
     found = pci.devices(sysfs)
     gpus = [d for d in found if pci.is_gpu(d)]
     disk, loaded = disk_module(host["running"]), loaded_module(sysfs, procfs)
