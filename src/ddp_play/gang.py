@@ -135,12 +135,16 @@ class Gang:
             link.refused = None
             if link.channel is not None:
                 link.channel.send(kind, **(fields(link) if fields else {}))
-        until = time.monotonic() + deadline_s
+        began = time.monotonic()
+        until = began + deadline_s
         while time.monotonic() < until:
             open_ones = [link for link in asked if reply not in link.replies and not self._out(link)]
             if not open_ones:
                 break
             self.pump(0.5)
+            if time.monotonic() - began > BEAT_S:
+                for link in asked:  # a host that is ready waits for the start only while it hears of us
+                    self._beat(link)
         self._raise_for([link for link in asked if reply not in link.replies], kind)
         return {link.name: link.replies[reply] for link in asked}
 
@@ -194,6 +198,13 @@ class Gang:
                 link.guard_gone = bool(header["guard_gone"])
             link.replies[kind] = header
 
+    def _beat(self, link: Link) -> None:
+        """A heartbeat, where there has been none for a second."""
+        usable = link.place is not None and link.channel is not None and not link.channel.broken
+        if usable and not link.lost and time.monotonic() - link.asked_beat > BEAT_S:
+            link.asked_beat = time.monotonic()
+            self.tell("beat", links=[link])
+
     def keep_alive(self) -> None:
         """Heartbeats out; channels that broke or fell silent are opened afresh."""
         now = time.monotonic()
@@ -201,14 +212,12 @@ class Gang:
             if link.lost:
                 continue
             broken = link.channel is None or bool(link.channel.broken)
-            if broken or (link.silent_s() > SILENT_S and now - link.opened_at > SILENT_S):
-                if now - link.opened_at > RECONNECT_S:
-                    if link.place is not None and link.silent_s() < SILENT_S + RECONNECT_S:
-                        self._on_host(link, "silent")
-                    self._open(link, link.route.fresh())
-            elif link.channel is not None and now - link.asked_beat > BEAT_S:
-                link.asked_beat = now
-                link.channel.send("beat")
+            if not broken and not (link.silent_s() > SILENT_S and now - link.opened_at > SILENT_S):
+                self._beat(link)
+            elif now - link.opened_at > RECONNECT_S:
+                if link.place is not None and link.silent_s() < SILENT_S + RECONNECT_S:
+                    self._on_host(link, "silent")
+                self._open(link, link.route.fresh())
 
     def close(self) -> None:
         """End all channels; whatever runs on the hosts goes on."""

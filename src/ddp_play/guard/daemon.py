@@ -10,11 +10,12 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
-from . import leases, proc
+from . import leases, leftovers, proc
 from .files import HostRun, read_json, write_json
 from .ranks import Rank, make, reap
 
 TICK_S = 0.05
+NO_START = "no start signal came"
 
 
 class Guard:
@@ -77,6 +78,8 @@ class Guard:
         else:
             self._never_started()
         self._end()
+        if self.reason == NO_START:  # nobody will come to clean up what never ran
+            leftovers.clean(self.place, by_guard=True)
 
     def _on_term(self, _signum: int, _frame: Any) -> None:
         self.term_received = True
@@ -89,7 +92,7 @@ class Guard:
                 self.reason = "stopped before it started"
                 return False
             if self.controller_gone_s() > self.limits["go_wait_s"]:
-                self.reason = "no start signal came"
+                self.reason = NO_START
                 return False
             time.sleep(TICK_S)
 

@@ -108,13 +108,17 @@ def _stop_ranks(state: Dict[str, Any]) -> None:
         proc.signal_exactly(int(pid), ticks, signal.SIGKILL, group=True)
 
 
-def clean(place: HostRun, *, keep_src: bool = False) -> List[str]:
-    """Take everything of one attempt off this host; what could not be removed is returned, in words."""
+def clean(place: HostRun, *, keep_src: bool = False, by_guard: bool = False) -> List[str]:
+    """Take everything of one attempt off this host; what could not be removed is returned, in words.
+
+    `by_guard`: the guard itself asks, before any rank has started.
+    """
     left: List[str] = []
     state = read_json(place.state) or {}
     spec = read_json(place.spec) or {}
-    stop_guard(state)
-    _stop_ranks(state)
+    if not by_guard:
+        stop_guard(state)
+        _stop_ranks(state)
     for rank in spec.get("ranks", []):
         if rank.get("container"):
             left += _remove_container(rank["container"])

@@ -114,12 +114,18 @@ def test_children_of_a_rank_do_not_outlive_it(tmp_path: Path) -> None:
     until(lambda: not Path(f"/proc/{pid}").exists())
 
 
+def test_without_a_start_signal_nothing_stays(tmp_path: Path) -> None:
+    """Its controller died while it prepared: nobody will come to clean up."""
+    with guard(tmp_path, "exit 0", go_wait_s=0.2) as (place, process):
+        assert process.wait(10) == 0
+    assert not place.root.exists()
+
+
 @pytest.mark.parametrize(
     ("limits", "order", "reason"),
     [
         ({}, ("stop", {"reason": "x"}), "stopped before it started"),
         ({}, ("stop-now", {"reason": "x"}), "stopped before it started"),
-        ({"go_wait_s": 0.2}, None, "no start signal came"),
     ],
 )
 def test_ranks_that_never_started_have_ended_too(
