@@ -113,8 +113,10 @@ def plan_playbook(
     refuse_unfit(inventory)
     planned = Planned(dataclasses.replace(request, playbook=str(path)), plan_phases(plays, inventory, request.tags))
     if not planned.hosts:
-        hint = "it needs a group ranks; ddp-play inventory check says more, and does --limit leave any host?"
-        raise UsageError("no host of the inventory is in any phase", hint=hint)
+        options = (*request.options, "")
+        limit = options[options.index("--limit") + 1] if "--limit" in options else ""
+        whom = f"no host of --limit {limit}" if limit else "no host of the inventory"
+        raise UsageError(f"{whom} is in any phase", hint="hosts have to be in ranks: ddp-play inventory check")
     return planned
 
 
