@@ -42,6 +42,8 @@ class PhaseView:
         self.current, self.num_hosts = f"{phase.name} ({', '.join(phase.roles)})", len(phase.hosts)
         self.seen.clear()
         self.update(self.current)
+        if not console.err.is_terminal:
+            self._line(f"{self.current} on {_host_words(phase.hosts)}")
 
     def task(self, name: str, host: str) -> None:
         """Only on a terminal."""
@@ -50,8 +52,10 @@ class PhaseView:
 
     def cell(self, cell: Cell) -> None:
         """A line that stays."""
-        text = f"{duration(time.monotonic() - self.started):>12} {cell.host}: {cell.role} {words(cell)}"
-        console.note(text, style=STYLES[cell.status])
+        self._line(f"{cell.host}: {cell.role} {words(cell)}", style=STYLES[cell.status])
+
+    def _line(self, text: str, style: str = "dim") -> None:
+        console.note(f"{duration(time.monotonic() - self.started):>12} {text}", style=style)
 
 
 @contextmanager
