@@ -138,10 +138,11 @@ def _cell_words(cell: Cell | None) -> str:
 
 
 def _show_skipped(cells: tuple[Cell, ...]) -> None:
-    """One line per reason, however many hosts share it."""
+    """One line per reason, however many hosts share it; what a failure kept from running is seen in the table."""
+    sick = {cell.host for cell in cells if cell.status.bad}
     reasons: dict[tuple[str, str, str], list[str]] = {}
     for cell in cells:
-        if cell.reason:
+        if cell.reason and not (cell.status is CellStatus.NOT_RUN and cell.host in sick):
             kind = str(cell.status).replace("_", " ")
             reasons.setdefault((cell.role, kind, _short(cell.reason, 200)), []).append(cell.host)
     for (role, kind, reason), hosts in reasons.items():
