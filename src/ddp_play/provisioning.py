@@ -5,11 +5,16 @@ from __future__ import annotations
 import re
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from ddp_play.actions import problem_from_text
 from ddp_play.remedies import remedy_of
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NO_ADDRESSES: Mapping[str, str] = MappingProxyType({})
 SKIPPED = re.compile(r"skipped: (?:(\w+): )?(.*)", re.DOTALL)
 LEFT = re.compile(r"left on \S+: (.*)", re.DOTALL)
 NOT_WORK = ("debug", "meta", "include_tasks", "import_tasks", "include_role", "import_role", "validate_argument_spec")
@@ -51,7 +56,9 @@ class Cell:
         return {key: value for key, value in asdict(self).items() if value != ""}
 
 
-def add_event(cells: dict[tuple[str, str], Cell], event: dict[str, Any]) -> Cell | None:
+def add_event(
+    cells: dict[tuple[str, str], Cell], event: dict[str, Any], addresses: Mapping[str, str] = NO_ADDRESSES
+) -> Cell | None:
     """Take one event of ansible-runner into the table; the cell it changed, None where it says nothing about a role."""
     kind, data = str(event.get("event")), event.get("event_data") or {}
     host, role = data.get("host"), data.get("role")
@@ -60,7 +67,7 @@ def add_event(cells: dict[tuple[str, str], Cell], event: dict[str, Any]) -> Cell
     if data.get("ignore_errors"):
         return None
     before = cells.get((host, role), Cell(host, role))
-    after = _done(before, data) if kind == "runner_on_ok" else _failed(before, data, kind)
+    after = _done(before, data) if kind == "runner_on_ok" else _failed(before, data, kind, addresses.get(host, host))
     cells[host, role] = after
     return after
 
@@ -88,16 +95,16 @@ def _told(cell: Cell, text: str) -> Cell:
     return replace(cell, left=left[1].strip()) if left else cell
 
 
-def _failed(cell: Cell, data: dict[str, Any], kind: str) -> Cell:
+def _failed(cell: Cell, data: dict[str, Any], kind: str, address: str) -> Cell:
     if cell.status.bad:
         return cell
     text, task = _words_of(data.get("res") or {}), str(data.get("task") or "")
     if kind == "runner_on_unreachable":
-        problem = problem_from_text(cell.host, text, cell.host)
+        problem = problem_from_text(cell.host, text, address)
         return replace(
             cell, status=CellStatus.UNREACHABLE, task=task, message=problem["message"], remedy=problem["hint"]
         )
-    problem = problem_from_text(cell.host, text, cell.host, reached=True)
+    problem = problem_from_text(cell.host, text, address, reached=True)
     remedy = remedy_of(text) or problem["hint"]
     return replace(cell, status=CellStatus.FAILED, task=task, message=text, remedy=remedy)
 

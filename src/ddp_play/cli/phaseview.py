@@ -42,6 +42,8 @@ class PhaseView:
         self.current, self.num_hosts = f"{phase.name} ({', '.join(phase.roles)})", len(phase.hosts)
         self.seen.clear()
         self.update(self.current)
+        if not console.err.is_terminal:
+            self._line(f"{self.current} on {_host_words(phase.hosts)}")
 
     def task(self, name: str, host: str) -> None:
         """Only on a terminal."""
@@ -50,8 +52,10 @@ class PhaseView:
 
     def cell(self, cell: Cell) -> None:
         """A line that stays."""
-        text = f"{duration(time.monotonic() - self.started):>12} {cell.host}: {cell.role} {words(cell)}"
-        console.note(text, style=STYLES[cell.status])
+        self._line(f"{cell.host}: {cell.role} {words(cell)}", style=STYLES[cell.status])
+
+    def _line(self, text: str, style: str = "dim") -> None:
+        console.note(f"{duration(time.monotonic() - self.started):>12} {text}", style=style)
 
 
 @contextmanager
@@ -134,10 +138,11 @@ def _cell_words(cell: Cell | None) -> str:
 
 
 def _show_skipped(cells: tuple[Cell, ...]) -> None:
-    """One line per reason, however many hosts share it."""
+    """One line per reason, however many hosts share it; what a failure kept from running is seen in the table."""
+    sick = {cell.host for cell in cells if cell.status.bad}
     reasons: dict[tuple[str, str, str], list[str]] = {}
     for cell in cells:
-        if cell.reason:
+        if cell.reason and not (cell.status is CellStatus.NOT_RUN and cell.host in sick):
             kind = str(cell.status).replace("_", " ")
             reasons.setdefault((cell.role, kind, _short(cell.reason, 200)), []).append(cell.host)
     for (role, kind, reason), hosts in reasons.items():

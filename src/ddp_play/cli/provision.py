@@ -37,9 +37,11 @@ def provision(
 ) -> None:
     """Turn hosts into nodes that can run ranks; a second time it changes nothing.
 
-    The plan comes first, then a line for every host and role, then a table: changed, ok, skipped and why, failed
-    and what helps. A host that fails is left behind and the others go on. Exit codes: 0 all done, 1 a role
-    failed, 64 the inventory does not fit the roles (nothing was touched), 69 hosts could not be reached.
+    The plan comes first, then a line for every host and role, then a table with reasons and remedies.
+
+    A host that fails is left behind, and the others go on. Exit codes: 0 all done, 1 a role failed,
+
+    64 the inventory does not fit the roles (nothing was touched), 69 hosts could not be reached.
 
     [bold]Examples[/]
 

@@ -52,6 +52,7 @@ class Planned:
 
     request: PlaybookRequest
     phases: tuple[Phase, ...]
+    addresses: dict[str, str] = field(default_factory=dict)
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -111,10 +112,14 @@ def plan_playbook(
         raise UsageError(f"no role {', '.join(unknown)}", hint=f"--tags takes {', '.join(known_roles(plays))}")
     inventory = load(request, passwords)
     refuse_unfit(inventory)
-    planned = Planned(dataclasses.replace(request, playbook=str(path)), plan_phases(plays, inventory, request.tags))
+    addresses = {host: str(inventory.value(host, "ansible_host") or host) for host in inventory.hosts}
+    phases = plan_phases(plays, inventory, request.tags)
+    planned = Planned(dataclasses.replace(request, playbook=str(path)), phases, addresses)
     if not planned.hosts:
-        hint = "it needs a group ranks; ddp-play inventory check says more, and does --limit leave any host?"
-        raise UsageError("no host of the inventory is in any phase", hint=hint)
+        options = (*request.options, "")
+        limit = options[options.index("--limit") + 1] if "--limit" in options else ""
+        whom = f"no host of --limit {limit}" if limit else "no host of the inventory"
+        raise UsageError(f"{whom} is in any phase", hint="hosts have to be in ranks: ddp-play inventory check")
     return planned
 
 
@@ -162,7 +167,7 @@ class _Follower:
                 if phase.name == data.get("name") and phase.hosts:
                     self.journal.emit("phase", **phase.to_json())
                     self.watcher.phase(phase)
-        cell = add_event(self.cells, event)
+        cell = add_event(self.cells, event, self.planned.addresses)
         if cell is not None:
             self.watcher.task(str(data.get("task") or ""), cell.host)
             # a rescue may still make a failure good; an unreachable host stays so
