@@ -61,7 +61,7 @@ lab-tests: $(STAMP) engine
 test: lint fast run-tests wheel-demo lab-tests ## everything CI runs
 
 venv: $(STAMP) ## create .venv with everything development needs
-.PHONY: venv
+.PHONY: venv molecule
 
 molecule: $(STAMP) ## roles on container hosts (needs a Docker engine)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/molecule test --all
