@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -372,17 +371,14 @@ def test_the_command_line_is_what_a_person_would_type() -> None:
 # -- size ----------------------------------------------------------------------------------------------
 
 
-def test_ten_thousand_ranks_take_about_a_hundred_times_a_hundred() -> None:
-    """No timed test: the factor is far from the quadratic one, and the times are printed."""
-    took = {}
-    for count in (125, 1250):
-        facts = tuple(
-            ib_host(f"gpu{n}", 1, engine=engine(), interfaces=host("x", f"10.{n // 250}.{n % 250}.7/8").interfaces)
-            for n in range(1, count + 1)
-        )
-        began = time.perf_counter()
-        made = plan(*facts, image="team/train:2")
-        took[made.world_size] = time.perf_counter() - began
-    print("\nplanning:", {ranks: f"{seconds:.2f} s" for ranks, seconds in took.items()})  # noqa: T201 - wanted with -s
-    assert list(took) == [1000, 10000]
-    assert took[10000] < 40 * took[1000], took
+def test_ten_thousand_ranks_on_many_hosts() -> None:
+    """How long it takes is the benchmark's question; here it must be right."""
+    facts = tuple(
+        ib_host(f"gpu{n}", 1, engine=engine(), interfaces=host("x", f"10.{n // 250}.{n % 250}.7/8").interfaces)
+        for n in range(1, 1251)
+    )
+    made = plan(*facts, image="team/train:2")
+    ranks = [rank for item in made.hosts for rank in item.ranks]
+    assert [rank.rank for rank in ranks] == list(range(10000))
+    assert ranks[-1].local_rank == 7
+    assert made.host_of(9999) == "gpu1250"
