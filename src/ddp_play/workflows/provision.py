@@ -12,7 +12,7 @@ import yaml
 
 from ddp_play.collection import collection_root
 from ddp_play.errors import CheckFailed, DdpPlayError, HostNotReady, UsageError
-from ddp_play.inventory import load_inventory
+from ddp_play.inventory import extra_variables, load_inventory
 from ddp_play.inventorycheck import check_variables
 from ddp_play.journal import Journal
 from ddp_play.names import new_run_id
@@ -111,7 +111,7 @@ def plan_playbook(
     if unknown:
         raise UsageError(f"no role {', '.join(unknown)}", hint=f"--tags takes {', '.join(known_roles(plays))}")
     inventory = load(request, passwords)
-    refuse_unfit(inventory)
+    refuse_unfit(inventory, extra_variables(request.options, request.cwd))
     addresses = {host: str(inventory.value(host, "ansible_host") or host) for host in inventory.hosts}
     phases = plan_phases(plays, inventory, request.tags)
     planned = Planned(dataclasses.replace(request, playbook=str(path)), phases, addresses)
@@ -123,9 +123,9 @@ def plan_playbook(
     return planned
 
 
-def refuse_unfit(inventory: Inventory) -> None:
+def refuse_unfit(inventory: Inventory, extra: dict[str, Any]) -> None:
     """Names and values that no role knows stop everything before a host is touched."""
-    findings = check_variables(inventory, read_specs())
+    findings = check_variables(inventory, read_specs(), extra)
     if findings:
         raise UsageError("\n".join(str(row) for row in findings), hint="ddp-play inventory check")
 
