@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from ddp_play.phases import Phase
     from ddp_play.playbook import Passwords, PlaybookOutcome, PlaybookRequest, PlaybookRunner
 
-# A host that falls silent in the middle of a task is given up after a minute; ssh_args of the user come first.
+# A host that falls silent in the middle of a task is given up after a minute and one retry; ssh takes the first
+# value it meets, so ssh_args of the user win.
 KEEPALIVE = {"ANSIBLE_SSH_EXTRA_ARGS": "-o ServerAliveInterval=15 -o ServerAliveCountMax=4"}
 
 
@@ -180,7 +181,8 @@ class _Follower:
             self._tell(cell)
 
     def _tell(self, cell: Cell) -> None:
-        if (cell.host, cell.role) not in self.told:
+        planned = cell.status.bad or (cell.host, cell.role) in expected(self.planned.phases)
+        if planned and (cell.host, cell.role) not in self.told:
             self.told.add((cell.host, cell.role))
             self.journal.emit("role", **cell.to_json())
             self.watcher.cell(cell)
