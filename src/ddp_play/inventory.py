@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import itertools
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Protocol
+
+import yaml
 
 from ddp_play.errors import InternalError, UsageError
 from ddp_play.playbook import password_files
@@ -127,6 +131,25 @@ def _inventory_options(options: tuple[str, ...]) -> list[str]:
         if option in WITH_VALUE:
             found += [option, value]
     return found
+
+
+def extra_variables(options: tuple[str, ...], cwd: str) -> dict[str, Any]:
+    """What --extra-vars sets: k=v pairs, JSON or YAML, @file. What cannot be read here is Ansible's to refuse."""
+    found: dict[str, Any] = {}
+    for option, value in itertools.pairwise(options):
+        if option == "--extra-vars":
+            with contextlib.suppress(OSError, ValueError, yaml.YAMLError):
+                found.update(_extra(value, cwd))
+    return found
+
+
+def _extra(value: str, cwd: str) -> dict[str, Any]:
+    if value.startswith(("@", "{", "[")):
+        text = Path(cwd, value[1:]).expanduser().read_text(encoding="utf-8") if value.startswith("@") else value
+        document = yaml.safe_load(text)
+        return document if isinstance(document, dict) else {}
+    pairs = (word.partition("=") for word in shlex.split(value))
+    return {name: text for name, sign, text in pairs if sign}
 
 
 def _vault_only(options: list[str]) -> list[str]:

@@ -6,6 +6,7 @@ import difflib
 import ipaddress
 import re
 from dataclasses import asdict, dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.job import HOST_VARIABLES
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ddp_play.rolespec import Specs
 
 NO_FILE = re.compile(r"(^\.|~$|\.(example|md|txt|swp|orig|bak)$)")
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 # A name without a role's prefix has to be nearly a known one before it counts as misspelt.
 NEARLY = 0.93
 
@@ -39,12 +41,12 @@ class Finding:
         return f"{self.where}: {self.message}" + (f"; {self.hint}" if self.hint else "")
 
 
-def check_variables(inventory: Inventory, specs: Specs) -> tuple[Finding, ...]:
-    """Names and values of everything that is set on a host or a group."""
+def check_variables(inventory: Inventory, specs: Specs, extra: Mapping[str, Any] = NOTHING) -> tuple[Finding, ...]:
+    """Names and values of everything that is set on a host, on a group, or by `extra` on the command line."""
     known = {name: option for options in specs.values() for name, option in options.items()}
     names = set(known) | set(HOST_VARIABLES)
     found = []
-    for where, variables in _places(inventory):
+    for where, variables in (*_places(inventory), ("--extra-vars", extra)):
         for name, value in sorted(variables.items()):
             finding = _name(name, where, names, tuple(specs), inventory)
             if finding is not None:

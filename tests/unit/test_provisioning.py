@@ -59,6 +59,14 @@ def test_a_role_that_leaves_out_a_part_is_not_skipped() -> None:
     assert (cell.status, cell.reason) == (CellStatus.CHANGED, "dcgm, no driver")
 
 
+def test_roles_out_of_the_plan_only_show_when_they_fail() -> None:
+    assert only(event(), event(role="nccl")).role == "docker_engine"
+    assert [cell.role for cell in table(event(), event(role="nccl", kind="failed", msg="x"))] == [
+        "docker_engine",
+        "nccl",
+    ]
+
+
 def test_other_words_change_nothing() -> None:
     assert only(event(), say("skipped: nccl: no GPU"), say("hello")).status is CellStatus.OK
 

@@ -12,7 +12,7 @@ import yaml
 
 from ddp_play.collection import collection_root
 from ddp_play.errors import CheckFailed, DdpPlayError, HostNotReady, UsageError
-from ddp_play.inventory import load_inventory
+from ddp_play.inventory import extra_variables, load_inventory
 from ddp_play.inventorycheck import check_variables
 from ddp_play.journal import Journal
 from ddp_play.names import new_run_id
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from ddp_play.phases import Phase
     from ddp_play.playbook import Passwords, PlaybookOutcome, PlaybookRequest, PlaybookRunner
 
-# A host that falls silent in the middle of a task is given up after a minute; ssh_args of the user come first.
+# A host that falls silent in the middle of a task is given up after a minute and one retry; ssh takes the first
+# value it meets, so ssh_args of the user win.
 KEEPALIVE = {"ANSIBLE_SSH_EXTRA_ARGS": "-o ServerAliveInterval=15 -o ServerAliveCountMax=4"}
 
 
@@ -111,7 +112,7 @@ def plan_playbook(
     if unknown:
         raise UsageError(f"no role {', '.join(unknown)}", hint=f"--tags takes {', '.join(known_roles(plays))}")
     inventory = load(request, passwords)
-    refuse_unfit(inventory)
+    refuse_unfit(inventory, extra_variables(request.options, request.cwd))
     addresses = {host: str(inventory.value(host, "ansible_host") or host) for host in inventory.hosts}
     phases = plan_phases(plays, inventory, request.tags)
     planned = Planned(dataclasses.replace(request, playbook=str(path)), phases, addresses)
@@ -123,9 +124,9 @@ def plan_playbook(
     return planned
 
 
-def refuse_unfit(inventory: Inventory) -> None:
+def refuse_unfit(inventory: Inventory, extra: dict[str, Any]) -> None:
     """Names and values that no role knows stop everything before a host is touched."""
-    findings = check_variables(inventory, read_specs())
+    findings = check_variables(inventory, read_specs(), extra)
     if findings:
         raise UsageError("\n".join(str(row) for row in findings), hint="ddp-play inventory check")
 
@@ -180,7 +181,8 @@ class _Follower:
             self._tell(cell)
 
     def _tell(self, cell: Cell) -> None:
-        if (cell.host, cell.role) not in self.told:
+        planned = cell.status.bad or (cell.host, cell.role) in expected(self.planned.phases)
+        if planned and (cell.host, cell.role) not in self.told:
             self.told.add((cell.host, cell.role))
             self.journal.emit("role", **cell.to_json())
             self.watcher.cell(cell)

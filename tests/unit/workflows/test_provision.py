@@ -92,6 +92,11 @@ def test_an_inventory_that_does_not_fit_stops_before_anything_runs() -> None:
         planned(Inventory({"ranks": Group("ranks", ("h1",), (), {"docker_engine_sorce": "vendor"})}, {}))
 
 
+def test_a_slip_on_the_command_line_stops_it_too() -> None:
+    with pytest.raises(UsageError, match="--extra-vars: unknown variable docker_engine_sorce"):
+        planned(request=PlaybookRequest("/x.yml", ("/inv",), "/", ("--extra-vars", "docker_engine_sorce=vendor")))
+
+
 def test_no_host_in_any_phase() -> None:
     with pytest.raises(UsageError, match="no host"):
         planned(Inventory({"others": Group("others", ("h1",))}, {}))
