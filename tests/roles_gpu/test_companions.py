@@ -110,7 +110,7 @@ def test_container_toolkit(host: Host) -> None:
     assert host.sh(packages).split() == ["1.19.1-1"] * 4
     broken = host.play("nvidia_container_toolkit", TOOLKIT, tasks_from="verify")
     assert broken.rc != 0
-    assert "nvidia-container-toolkit-base, nvidia-container-toolkit not at 1.20.0" in broken.text
+    assert "nvidia-container-toolkit, nvidia-container-toolkit-base not at 1.20.0" in broken.text
 
     host.sh("apt-mark unhold libnvidia-container1")
     broken = host.play("nvidia_container_toolkit", older, tasks_from="verify")
