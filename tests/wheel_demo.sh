@@ -36,4 +36,32 @@ cat >job.yml <<'Y'
 Y
 inventory=$(dirname "$("$place/venv/bin/python" -c 'import ansible_collections.ddp.play as c; print(list(c.__path__)[0])')")/play/inventory/local
 "$place/venv/bin/ddp-play" run job.yml -i "$inventory" --ranks all
+cat >classic.py <<'P'
+import argparse
+
+import torch
+import torch.distributed as dist
+
+parser = argparse.ArgumentParser()
+for name, kind in (("--rank", int), ("--world-size", int), ("--init-method", str), ("--backend", str)):
+    parser.add_argument(name, type=kind)
+args = parser.parse_args()
+dist.init_process_group(args.backend, init_method=args.init_method, rank=args.rank, world_size=args.world_size)
+value = torch.ones(1)
+dist.all_reduce(value)
+assert int(value) == args.world_size
+dist.destroy_process_group()
+P
+cat >classic.yml <<'Y'
+- hosts: ranks
+  gather_facts: false
+  roles:
+    - role: ddp.play.ddp_job
+      vars:
+        ddp_job_source: .
+        ddp_job_init_method: tcp
+        ddp_job_command: >-
+          python classic.py --rank {rank} --world-size {world_size} --init-method {init_method} --backend {backend}
+Y
+"$place/venv/bin/ddp-play" run classic.yml -i "$inventory"
 "$place/venv/bin/ansible-playbook" -i "$inventory" ddp.play.train

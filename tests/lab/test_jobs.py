@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pexpect
 import pytest
 
 from .conftest import COMMAND, SLIM, Lab
@@ -302,3 +303,30 @@ def test_sudo_that_wants_a_password(lab3: Lab, tmp_path: Path) -> None:
                 assert b"pw-of-pat" not in part.read_bytes(), part
     finally:
         lab3.on("h2", "sudo userdel -rf pat 2>/dev/null; true")
+
+
+@pytest.mark.usefixtures("clean_hosts")
+def test_passwords_are_asked_for_and_go_nowhere_else(lab3: Lab, tmp_path: Path) -> None:
+    """-k and -K on a terminal: no key, and sudo that wants a password."""
+    secret = "pw-typed-here"
+    allow = "s/^#*PasswordAuthentication.*/PasswordAuthentication yes/"
+    lab3.on("h2", f"sudo useradd -m -s /bin/bash kim && echo kim:{secret} | sudo chpasswd && sudo usermod -aG sudo kim")
+    lab3.on("h2", f"sudo cp /etc/ssh/sshd_config /root/sshd_config; sudo sed -i '{allow}' /etc/ssh/sshd_config")
+    lab3.on("h2", "sudo systemctl reload ssh")
+    try:
+        words = ["run", job(tmp_path, {"command": ["python3", "-c", WHERE]}), "-i", str(lab3.inventory)]
+        words += ["--limit", "h2", "-k", "-K", "-b", "-e", "ansible_user=kim", "-e", "ansible_ssh_private_key_file="]
+        child = pexpect.spawn(COMMAND, words, env=dict(lab3.environment), encoding="utf-8", timeout=90)
+        for prompt in ("SSH password: ", "BECOME password: "):
+            child.expect(prompt)
+            child.sendline(secret)
+        child.expect(f"h2:0: 0 0 h2 {lab3.on('h2', 'id -u kim')}")
+        child.expect(pexpect.EOF)
+        child.close()
+        assert child.exitstatus == 0
+        newest = max((lab3.home / "runs").glob("*"), key=lambda run: run.stat().st_ctime)
+        for part in newest.rglob("*"):
+            assert not (part.is_file() and secret.encode() in part.read_bytes()), part
+    finally:
+        lab3.on("h2", "sudo mv /root/sshd_config /etc/ssh/sshd_config; sudo systemctl reload ssh; true")
+        lab3.on("h2", "sudo userdel -rf kim 2>/dev/null; true")
