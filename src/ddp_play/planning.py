@@ -209,7 +209,7 @@ def _plan_host(
 ) -> HostPlan:
     job = setting.job
     source_dir = f"{shared[host.name]}/.ddp-play/{RUN_ID}/src" if shared else f"{HOST_DIR}/src"
-    uid, gid = (int(part) for part in job.user.split(":")) if job.user else (host.user.login_uid, host.user.login_gid)
+    uid, gid = _rank_user(job, host)
     places = [
         Place(
             host=host,
@@ -237,6 +237,19 @@ def _plan_host(
         shared_dir=shared.get(host.name, ""),
         sends_source=bool(job.source) and (not shared or node == 0),
     )
+
+
+def _rank_user(job: Job, host: HostFacts) -> tuple[int, int]:
+    """Who the ranks run as: whoever connected, unless the job says otherwise and we may act for others."""
+    if not job.user:
+        return host.user.login_uid, host.user.login_gid
+    uid, gid = (int(part) for part in job.user.split(":"))
+    if host.user.uid not in (0, uid):
+        raise UsageError(
+            f"{host.name}: ddp_job_user is {job.user}, and {host.user.name} may not start ranks for others",
+            hint="use become (-b), connect as that user, or unset ddp_job_user",
+        )
+    return uid, gid
 
 
 def _workdir(setting: Setting, host: HostFacts, source_dir: str) -> str:

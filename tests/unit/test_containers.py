@@ -95,7 +95,7 @@ def test_rdma_devices_only_where_rdma_is_used() -> None:
         ({"memory": "4g"}, "--memory", ["4g"]),
         ({"memory": "4g"}, "--memory-swap", ["4g"]),
         ({"groups": ["video", "44"]}, "--group-add", ["video", "44"]),
-        ({"user": "5:6"}, "--user", ["5:6"]),
+        ({"user": "1000:6"}, "--user", ["1000:6"]),
         ({"workdir": "/w"}, "--workdir", ["/w"]),
     ],
 )
