@@ -117,7 +117,9 @@ class View:
         host = self.hosts.get(rank, "?")
         colour = HOST_COLOURS[sorted(set(self.hosts.values())).index(host) % len(HOST_COLOURS)] if self.hosts else ""
         prefix = Text(f"{host}:{rank}: ", style=colour)
-        console.out.print(prefix + Text(line), soft_wrap=True)
+        # the status line is redrawn on stderr: on one terminal the lines must pass through the same console
+        shared = self.live is not None and console.out.is_terminal
+        (console.err if shared else console.out).print(prefix + Text(line), soft_wrap=True)
 
     def _status(self) -> Text:
         counts: dict[str, int] = {}
