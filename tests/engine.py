@@ -21,8 +21,8 @@ def answers() -> bool:
     """Does an engine answer?"""
     if not shutil.which("docker"):
         return False
-    done = subprocess.run(["docker", "info"], capture_output=True, check=False, timeout=30)
-    return done.returncode == 0
+    done = subprocess.run(["docker", "version", "--format", "{{.Server.Version}}"], capture_output=True, check=False)
+    return done.returncode == 0 and bool(done.stdout.strip())
 
 
 def may_install() -> str:
