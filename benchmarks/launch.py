@@ -28,6 +28,8 @@ from ddp_play.images.reach import resolve
 
 IMAGE = "ddp-play-rank:slim"
 LAB = "bench"
+TRIES = 3
+ROUNDS_APART = 1000  # a second try takes a port and a run name that no round has
 Contender = Callable[[Bench, int], Timing]
 console = Console()
 
@@ -82,13 +84,23 @@ def measure_size(
         timings: dict[str, list[Timing]] = {contender: [] for contender in contenders}
         for attempt in range(options.repeats):
             for contender, run in contenders.items():
-                timing = run(bench, attempt)
+                timing = persist(contender, run, bench, attempt)
                 timings[contender].append(timing)
                 console.print(f"{num_hosts} hosts, round {attempt + 1}: {contender} {timing.total_s:.1f} s")
         rows = {contender: [asdict(timing) for timing in found] for contender, found in timings.items()}
         return {"num_hosts": num_hosts, "load_average": os.getloadavg(), "timings": rows}
     finally:
         command("lab", "down", "--name", name)
+
+
+def persist(name: str, run: Contender, bench: Bench, attempt: int) -> Timing:
+    """One measurement, tried up to three times: a rank that crashes in torch's teardown must not cost the whole run."""
+    for tried in range(TRIES):
+        try:
+            return run(bench, attempt + ROUNDS_APART * tried)
+        except RuntimeError as error:
+            console.print(f"{bench.num_hosts} hosts, round {attempt + 1}: {name} failed and is tried again: {error}")
+    sys.exit(f"{name} failed {TRIES} times in a row")
 
 
 def stage(inventory: str, *, torch: bool) -> None:
