@@ -99,7 +99,9 @@ def persist(name: str, run: Contender, bench: Bench, attempt: int) -> Timing:
         try:
             return run(bench, attempt + ROUNDS_APART * tried)
         except RuntimeError as error:
-            console.print(f"{bench.num_hosts} hosts, round {attempt + 1}: {name} failed and is tried again: {error}")
+            console.print(
+                f"{bench.num_hosts} hosts, round {attempt + 1}: {name} failed and is tried again: {error}", markup=False
+            )
     sys.exit(f"{name} failed {TRIES} times in a row")
 
 
