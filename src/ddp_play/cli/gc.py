@@ -13,16 +13,13 @@ from ddp_play.playbook import AnsibleRunner
 from ddp_play.workflows.sweep import Leftovers, ask_hosts, remove_leftovers
 
 
+@options.with_ansible
 def gc(
+    *,
     inventory: options.Inventory = None,
     yes: Annotated[bool, typer.Option("--yes", help="Remove what is listed.")] = False,
     as_json: options.Json = False,
-    limit: options.Limit = "",
-    extra_vars: options.ExtraVars = None,
-    user: options.User = "",
-    private_key: options.PrivateKey = "",
-    become: options.Become = False,
-    ask_become_pass: options.AskBecomePass = False,
+    ansible: options.Ansible,
 ) -> None:
     """List what ended runs left on the hosts, and remove it with --yes. Runs whose guard lives are never touched.
 
@@ -33,10 +30,8 @@ def gc(
       ddp-play gc -i inventory --yes
     """
     with error_boundary():
-        request = options.make_request(
-            None, inventory, limit=limit, extra_vars=extra_vars, user=user, private_key=private_key, become=become
-        )
-        passwords = options.ask_passwords(connection=False, become=ask_become_pass)
+        request = ansible.request(None, inventory)
+        passwords = ansible.passwords()
         found = ask_hosts(request, passwords, AnsibleRunner())
         if as_json and not yes:
             console.as_json({"removable": found.removable, "containers": found.containers, "problems": found.problems})

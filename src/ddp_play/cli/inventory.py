@@ -19,13 +19,12 @@ def root() -> None:
 
 
 @app.command()
+@options.with_some_of_ansible("limit", "vault_password_file", "vault_id", "ask_vault_pass")
 def check(
+    *,
     inventory: options.Inventory = None,
     as_json: options.Json = False,
-    limit: options.Limit = "",
-    vault_password_file: options.VaultPasswordFile = None,
-    vault_id: options.VaultId = None,
-    ask_vault_pass: options.AskVaultPass = False,
+    ansible: options.Ansible,
 ) -> None:
     """Judge an inventory by the roles' specs: unknown names, wrong values, groups, addresses. Asks no host.
 
@@ -38,14 +37,8 @@ def check(
       ddp-play inventory check -i inventory --json | jq .findings
     """
     with error_boundary():
-        request = options.make_request(
-            str(collection_root() / "playbooks" / "provision.yml"),
-            inventory,
-            limit=limit,
-            vault_password_file=vault_password_file,
-            vault_id=vault_id,
-        )
-        passwords = options.ask_passwords(connection=False, become=False, vault=ask_vault_pass)
+        request = ansible.request(str(collection_root() / "playbooks" / "provision.yml"), inventory)
+        passwords = ansible.passwords()
         checked = check_inventory(request, passwords)
         if as_json:
             console.as_json(checked.to_json())

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import getpass
+import inspect
 import os
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -20,69 +24,121 @@ Inventory = Annotated[
     list[str] | None,
     typer.Option("-i", "--inventory", help="Anything ansible takes: a file, a directory, a script, 'h1,h2,'."),
 ]
-Limit = Annotated[str, typer.Option("-l", "--limit", help="Only these hosts.", rich_help_panel=ANSIBLE)]
-ExtraVars = Annotated[
-    list[str] | None,
-    typer.Option("-e", "--extra-vars", help="k=v, JSON, or @file. No secrets: use a vault.", rich_help_panel=ANSIBLE),
-]
-User = Annotated[str, typer.Option("-u", "--user", help="Connect as this user.", rich_help_panel=ANSIBLE)]
-PrivateKey = Annotated[
-    str, typer.Option("--private-key", "--key-file", help="SSH key to use.", rich_help_panel=ANSIBLE)
-]
-AskPass = Annotated[bool, typer.Option("-k", "--ask-pass", help="Ask for the SSH password.", rich_help_panel=ANSIBLE)]
-Become = Annotated[bool, typer.Option("-b", "--become", help="Become root on the hosts.", rich_help_panel=ANSIBLE)]
 AskBecomePass = Annotated[
     bool, typer.Option("-K", "--ask-become-pass", help="Ask for the sudo password.", rich_help_panel=ANSIBLE)
 ]
-VaultPasswordFile = Annotated[
-    list[str] | None, typer.Option("--vault-password-file", help="File with it.", rich_help_panel=ANSIBLE)
-]
-VaultId = Annotated[list[str] | None, typer.Option("--vault-id", help="id@source.", rich_help_panel=ANSIBLE)]
-AskVaultPass = Annotated[
-    bool, typer.Option("-J", "--ask-vault-pass", help="Ask for the vault password.", rich_help_panel=ANSIBLE)
-]
-Verbose = Annotated[int, typer.Option("-v", "--verbose", count=True, help="-v to -vvvv.", rich_help_panel=ANSIBLE)]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable answer on stdout.")]
 RunId = Annotated[str, typer.Argument(help="A run's id, or the beginning of it; `ddp-play ps` lists them.")]
 
 
-def make_request(
-    playbook: str | None,
-    inventory: list[str] | None,
-    *,
-    limit: str = "",
-    extra_vars: list[str] | None = None,
-    user: str = "",
-    private_key: str = "",
-    become: bool = False,
-    vault_password_file: list[str] | None = None,
-    vault_id: list[str] | None = None,
-    verbose: int = 0,
-) -> PlaybookRequest:
-    """The request for ansible-playbook; without playbook and inventory it is the demo's."""
-    options: list[str] = []
-    for flag, value in (("--limit", limit), ("--user", user), ("--private-key", private_key)):
-        if value:
-            options += [flag, value]
-    for flag, values in (
-        ("--extra-vars", extra_vars),
-        ("--vault-password-file", vault_password_file),
-        ("--vault-id", vault_id),
-    ):
-        options += [word for value in values or () for word in (flag, value)]
-    if become:
-        options.append("--become")
-    if verbose:
-        options.append("-" + "v" * verbose)
-    path = Path(playbook) if playbook else demo_playbook()
-    if not path.is_file():
-        raise UsageError(f"no playbook {path}", hint="ddp-play run without arguments runs the demo")
-    return PlaybookRequest(
-        playbook=str(path.absolute()),
-        inventory=_inventory(playbook, inventory),
-        cwd=str(Path.cwd()),
-        options=tuple(options),
-    )
+@dataclass(frozen=True, slots=True)
+class Ansible:
+    """Ansible's own options of a verb, as they came; `with_ansible` lets a verb take them."""
+
+    limit: Annotated[str, typer.Option("-l", "--limit", help="Only these hosts.", rich_help_panel=ANSIBLE)] = ""
+    extra_vars: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-e", "--extra-vars", help="k=v, JSON, or @file. No secrets: use a vault.", rich_help_panel=ANSIBLE
+        ),
+    ] = None
+    user: Annotated[str, typer.Option("-u", "--user", help="Connect as this user.", rich_help_panel=ANSIBLE)] = ""
+    private_key: Annotated[
+        str, typer.Option("--private-key", "--key-file", help="SSH key to use.", rich_help_panel=ANSIBLE)
+    ] = ""
+    ask_pass: Annotated[
+        bool, typer.Option("-k", "--ask-pass", help="Ask for the SSH password.", rich_help_panel=ANSIBLE)
+    ] = False
+    become: Annotated[
+        bool, typer.Option("-b", "--become", help="Become root on the hosts.", rich_help_panel=ANSIBLE)
+    ] = False
+    ask_become_pass: AskBecomePass = False
+    vault_password_file: Annotated[
+        list[str] | None, typer.Option("--vault-password-file", help="File with it.", rich_help_panel=ANSIBLE)
+    ] = None
+    vault_id: Annotated[list[str] | None, typer.Option("--vault-id", help="id@source.", rich_help_panel=ANSIBLE)] = None
+    ask_vault_pass: Annotated[
+        bool, typer.Option("-J", "--ask-vault-pass", help="Ask for the vault password.", rich_help_panel=ANSIBLE)
+    ] = False
+    verbose: Annotated[
+        int, typer.Option("-v", "--verbose", count=True, help="-v to -vvvv.", rich_help_panel=ANSIBLE)
+    ] = 0
+
+    def request(self, playbook: str | None, inventory: list[str] | None) -> PlaybookRequest:
+        """The request for ansible-playbook; without playbook and inventory it is the demo's."""
+        path = Path(playbook) if playbook else demo_playbook()
+        if not path.is_file():
+            raise UsageError(f"no playbook {path}", hint="ddp-play run without arguments runs the demo")
+        return PlaybookRequest(
+            playbook=str(path.absolute()),
+            inventory=_inventory(playbook, inventory),
+            cwd=str(Path.cwd()),
+            options=self._words(),
+        )
+
+    def passwords(self) -> Passwords:
+        """Prompt for what was asked for."""
+        return ask_passwords(connection=self.ask_pass, become=self.ask_become_pass, vault=self.ask_vault_pass)
+
+    def _words(self) -> tuple[str, ...]:
+        words: list[str] = []
+        for flag, value in (("--limit", self.limit), ("--user", self.user), ("--private-key", self.private_key)):
+            if value:
+                words += [flag, value]
+        for flag, values in (
+            ("--extra-vars", self.extra_vars),
+            ("--vault-password-file", self.vault_password_file),
+            ("--vault-id", self.vault_id),
+        ):
+            words += [word for value in values or () for word in (flag, value)]
+        if self.become:
+            words.append("--become")
+        if self.verbose:
+            words.append("-" + "v" * self.verbose)
+        return tuple(words)
+
+
+def with_some_of_ansible(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The verb's parameter `ansible` becomes these options on the command line, in its place.
+
+    typer reads a command's options from the function's signature, so the signature is what is replaced.
+    """
+    hints = get_type_hints(Ansible, include_extras=True)
+    chosen = [
+        inspect.Parameter(
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name]
+        )
+        for field in fields(Ansible)
+        if field.name in names
+    ]
+
+    def decorate(verb: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(verb)
+        def command(**given: Any) -> None:
+            verb(ansible=Ansible(**{name: given.pop(name) for name in names}), **given)
+
+        parameters = _replaced(verb, chosen)
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what typer looks at
+        command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return command
+
+    return decorate
+
+
+def _replaced(verb: Callable[..., None], chosen: list[inspect.Parameter]) -> list[inspect.Parameter]:
+    """The verb's parameters with `chosen` where `ansible` stands."""
+    hints = get_type_hints(verb, include_extras=True)
+    found: list[inspect.Parameter] = []
+    for parameter in inspect.signature(verb).parameters.values():
+        if parameter.name == "ansible":
+            found += chosen
+        else:
+            kind = inspect.Parameter.KEYWORD_ONLY
+            found.append(parameter.replace(kind=kind, annotation=hints[parameter.name]))
+    return found
+
+
+with_ansible = with_some_of_ansible(*(field.name for field in fields(Ansible)))
 
 
 def _inventory(playbook: str | None, inventory: list[str] | None) -> tuple[str, ...]:

@@ -17,23 +17,15 @@ from ddp_play.workflows.dry_run import dry_run
 HOSTS_SHOWN = 40
 
 
+@options.with_ansible
 def plan(
+    *,
     playbook: options.Playbook = None,
     inventory: options.Inventory = None,
     rank: Annotated[int, typer.Option("--rank", help="Whose environment and command to print.")] = 0,
     cached: Annotated[bool, typer.Option("--cached", help="Use the last discovery's facts; asks no host.")] = False,
     as_json: options.Json = False,
-    limit: options.Limit = "",
-    extra_vars: options.ExtraVars = None,
-    user: options.User = "",
-    private_key: options.PrivateKey = "",
-    ask_pass: options.AskPass = False,
-    become: options.Become = False,
-    ask_become_pass: options.AskBecomePass = False,
-    vault_password_file: options.VaultPasswordFile = None,
-    vault_id: options.VaultId = None,
-    ask_vault_pass: options.AskVaultPass = False,
-    verbose: options.Verbose = 0,
+    ansible: options.Ansible,
 ) -> None:
     """Print the plan: ranks, network, backend, every variable with its source, the exact commands.
 
@@ -49,19 +41,8 @@ def plan(
       ddp-play plan train.yml -i inventory --json | jq .hosts
     """
     with error_boundary():
-        request = options.make_request(
-            playbook,
-            inventory,
-            limit=limit,
-            extra_vars=extra_vars,
-            user=user,
-            private_key=private_key,
-            become=become,
-            vault_password_file=vault_password_file,
-            vault_id=vault_id,
-            verbose=verbose,
-        )
-        passwords = options.ask_passwords(connection=ask_pass, become=ask_become_pass, vault=ask_vault_pass)
+        request = ansible.request(playbook, inventory)
+        passwords = ansible.passwords()
         show_plan(dry_run(request, passwords, AnsibleRunner(), cached=cached), as_json=as_json, rank=rank)
 
 

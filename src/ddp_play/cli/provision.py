@@ -18,22 +18,14 @@ from ddp_play.workflows.provision import Planned, Report, plan_playbook, run_pla
 Tags = Annotated[list[str] | None, typer.Option("-t", "--tags", help="Only these roles: docker_engine,nfs_client.")]
 
 
+@options.with_ansible
 def provision(
+    *,
     inventory: options.Inventory = None,
     tags: Tags = None,
     check: Annotated[bool, typer.Option("--check", help="Only say what would change.")] = False,
     as_json: options.Json = False,
-    limit: options.Limit = "",
-    extra_vars: options.ExtraVars = None,
-    user: options.User = "",
-    private_key: options.PrivateKey = "",
-    ask_pass: options.AskPass = False,
-    become: options.Become = False,
-    ask_become_pass: options.AskBecomePass = False,
-    vault_password_file: options.VaultPasswordFile = None,
-    vault_id: options.VaultId = None,
-    ask_vault_pass: options.AskVaultPass = False,
-    verbose: options.Verbose = 0,
+    ansible: options.Ansible,
 ) -> None:
     """Turn hosts into nodes that can run ranks; a second time it changes nothing.
 
@@ -54,39 +46,20 @@ def provision(
       ddp-play provision -i inventory --tags docker_engine --json
     """
     with error_boundary():
-        request = options.make_request(
-            _playbook("provision"),
-            inventory,
-            limit=limit,
-            extra_vars=extra_vars,
-            user=user,
-            private_key=private_key,
-            become=become,
-            vault_password_file=vault_password_file,
-            vault_id=vault_id,
-            verbose=verbose,
-        )
+        request = ansible.request(_playbook("provision"), inventory)
         if check:
             request = dataclasses.replace(request, options=(*request.options, "--check"))
-        passwords = options.ask_passwords(connection=ask_pass, become=ask_become_pass, vault=ask_vault_pass)
+        passwords = ansible.passwords()
         _carry_out(_planned(request, "provision", passwords, tags), passwords, as_json=as_json)
 
 
+@options.with_ansible
 def verify(
+    *,
     inventory: options.Inventory = None,
     tags: Tags = None,
     as_json: options.Json = False,
-    limit: options.Limit = "",
-    extra_vars: options.ExtraVars = None,
-    user: options.User = "",
-    private_key: options.PrivateKey = "",
-    ask_pass: options.AskPass = False,
-    become: options.Become = False,
-    ask_become_pass: options.AskBecomePass = False,
-    vault_password_file: options.VaultPasswordFile = None,
-    vault_id: options.VaultId = None,
-    ask_vault_pass: options.AskVaultPass = False,
-    verbose: options.Verbose = 0,
+    ansible: options.Ansible,
 ) -> None:
     """Prove on every host what `provision` promises; changes nothing.
 
@@ -97,35 +70,19 @@ def verify(
       ddp-play verify -i inventory --limit gpu03 --tags docker_engine
     """
     with error_boundary():
-        request = options.make_request(
-            _playbook("verify"),
-            inventory,
-            limit=limit,
-            extra_vars=extra_vars,
-            user=user,
-            private_key=private_key,
-            become=become,
-            vault_password_file=vault_password_file,
-            vault_id=vault_id,
-            verbose=verbose,
-        )
-        passwords = options.ask_passwords(connection=ask_pass, become=ask_become_pass, vault=ask_vault_pass)
+        request = ansible.request(_playbook("verify"), inventory)
+        passwords = ansible.passwords()
         _carry_out(_planned(request, "verify", passwords, tags), passwords, as_json=as_json)
 
 
+@options.with_ansible
 def deprovision(
+    *,
     inventory: options.Inventory = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do it; without it only the plan is shown.")] = False,
     tags: Tags = None,
     as_json: options.Json = False,
-    limit: options.Limit = "",
-    extra_vars: options.ExtraVars = None,
-    user: options.User = "",
-    private_key: options.PrivateKey = "",
-    become: options.Become = False,
-    ask_become_pass: options.AskBecomePass = False,
-    vault_password_file: options.VaultPasswordFile = None,
-    ask_vault_pass: options.AskVaultPass = False,
+    ansible: options.Ansible,
 ) -> None:
     """Take our files, packages, mounts and holds off the hosts of --limit, and say what stays there.
 
@@ -136,19 +93,10 @@ def deprovision(
       ddp-play deprovision -i inventory --limit gpu03 --yes
     """
     with error_boundary():
-        if not limit:
+        if not ansible.limit:
             raise UsageError("which hosts? no --limit was given", hint="--limit HOST; --limit all takes every host")
-        request = options.make_request(
-            _playbook("deprovision"),
-            inventory,
-            limit=limit,
-            extra_vars=extra_vars,
-            user=user,
-            private_key=private_key,
-            become=become,
-            vault_password_file=vault_password_file,
-        )
-        passwords = options.ask_passwords(connection=False, become=ask_become_pass, vault=ask_vault_pass)
+        request = ansible.request(_playbook("deprovision"), inventory)
+        passwords = ansible.passwords()
         planned = _planned(request, "deprovision", passwords, tags)
         if not yes:
             show_plan(planned)

@@ -17,16 +17,13 @@ from ddp_play.runs import Run, all_runs
 from ddp_play.workflows.sweep import ask_hosts
 
 
+@options.with_ansible
 def ps(
+    *,
     inventory: options.Inventory = None,
     everything: Annotated[bool, typer.Option("-a", "--all", help="Ended runs too, not only the newest ten.")] = False,
     as_json: options.Json = False,
-    limit: options.Limit = "",
-    extra_vars: options.ExtraVars = None,
-    user: options.User = "",
-    private_key: options.PrivateKey = "",
-    become: options.Become = False,
-    ask_become_pass: options.AskBecomePass = False,
+    ansible: options.Ansible,
 ) -> None:
     """List runs. With -i the hosts are asked too: a run whose controller died is found again.
 
@@ -40,10 +37,8 @@ def ps(
         runs = all_runs() if everything else all_runs()[:10]
         on_hosts: list[dict[str, Any]] = []
         if inventory:
-            request = options.make_request(
-                None, inventory, limit=limit, extra_vars=extra_vars, user=user, private_key=private_key, become=become
-            )
-            passwords = options.ask_passwords(connection=False, become=ask_become_pass)
+            request = ansible.request(None, inventory)
+            passwords = ansible.passwords()
             on_hosts = ask_hosts(request, passwords, AnsibleRunner()).runs
         if as_json:
             console.as_json({"runs": [_row(run) for run in runs], "on_hosts": on_hosts})

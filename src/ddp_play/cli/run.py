@@ -20,7 +20,9 @@ from ddp_play.workflows.dry_run import dry_run
 from ddp_play.workflows.start import create_run, start_background
 
 
+@options.with_ansible
 def run(
+    *,
     playbook: options.Playbook = None,
     inventory: options.Inventory = None,
     detach: Annotated[bool, typer.Option("-d", "--detach", help="Return at once; the run goes on.")] = False,
@@ -29,17 +31,7 @@ def run(
     ranks: Annotated[str, typer.Option("--ranks", help="Whose lines to show: 0, 0,3 or all.")] = "0",
     dry: Annotated[bool, typer.Option("--dry-run", help="Only print the plan.")] = False,
     as_json: options.Json = False,
-    limit: options.Limit = "",
-    extra_vars: options.ExtraVars = None,
-    user: options.User = "",
-    private_key: options.PrivateKey = "",
-    ask_pass: options.AskPass = False,
-    become: options.Become = False,
-    ask_become_pass: options.AskBecomePass = False,
-    vault_password_file: options.VaultPasswordFile = None,
-    vault_id: options.VaultId = None,
-    ask_vault_pass: options.AskVaultPass = False,
-    verbose: options.Verbose = 0,
+    ansible: options.Ansible,
 ) -> None:
     """Run a job on all its hosts and bring the results home.
 
@@ -56,19 +48,8 @@ def run(
       ddp-play run train.yml -i inventory -d --name night-1; ddp-play attach night-1
     """
     with error_boundary():
-        request = options.make_request(
-            playbook,
-            inventory,
-            limit=limit,
-            extra_vars=extra_vars,
-            user=user,
-            private_key=private_key,
-            become=become,
-            vault_password_file=vault_password_file,
-            vault_id=vault_id,
-            verbose=verbose,
-        )
-        passwords = options.ask_passwords(connection=ask_pass, become=ask_become_pass, vault=ask_vault_pass)
+        request = ansible.request(playbook, inventory)
+        passwords = ansible.passwords()
         if dry:
             show_plan(dry_run(request, passwords, AnsibleRunner()), as_json=as_json)
             return

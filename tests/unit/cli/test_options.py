@@ -1,0 +1,69 @@
+"""Ansible's options on our verbs: read once, passed through as they came."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from ddp_play.cli import options
+from ddp_play.errors import UsageError
+
+
+def tried(*words: str, only: tuple[str, ...] = ()) -> options.Ansible:
+    """What a verb with these options gets."""
+    got: list[options.Ansible] = []
+    app = typer.Typer()
+    decorate = options.with_some_of_ansible(*only) if only else options.with_ansible
+
+    @app.command()
+    @decorate
+    def verb(*, name: str = "", ansible: options.Ansible, last: bool = False) -> None:
+        assert (name, last) == ("x", True)
+        got.append(ansible)
+
+    done = CliRunner().invoke(app, [*words, "--name", "x", "--last"])
+    assert done.exit_code == 0, done.output
+    return got[0]
+
+
+def test_nothing_given_is_nothing_passed_on() -> None:
+    assert tried() == options.Ansible()
+
+
+def test_every_option_reaches_ansible(tmp_path: Path) -> None:
+    playbook = tmp_path / "train.yml"
+    playbook.touch()
+    words = "-l gpu03 -e a=1 -e @f -u me --private-key k -b --vault-password-file v --vault-id x@y -vvv"
+    request = tried(*words.split()).request(str(playbook), ["h1,h2,"])
+    assert request.inventory == ("h1,h2,",)
+    expected = (
+        "--limit gpu03 --user me --private-key k --extra-vars a=1 --extra-vars @f "
+        "--vault-password-file v --vault-id x@y --become -vvv"
+    )
+    assert request.options == tuple(expected.split())
+
+
+def test_a_verb_may_take_only_some() -> None:
+    assert tried("-l", "gpu03", only=("limit",)) == options.Ansible(limit="gpu03")
+    app = typer.Typer()
+
+    @app.command()
+    @options.with_some_of_ansible("limit")
+    def verb(*, ansible: options.Ansible) -> None:
+        raise AssertionError(ansible)
+
+    assert CliRunner().invoke(app, ["-u", "me"]).exit_code == 2
+
+
+def test_passwords_are_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("getpass.getpass", lambda prompt: prompt.split()[0])
+    found = tried("-k", "-J").passwords()
+    assert (found.connection, found.become, found.vault) == ("SSH", "", "Vault")
+
+
+def test_a_playbook_that_is_not_there() -> None:
+    with pytest.raises(UsageError, match=r"no playbook nowhere\.yml"):
+        options.Ansible().request("nowhere.yml", ["h1,"])
