@@ -28,6 +28,8 @@ PLACEHOLDERS = (
     "run_id",
 )
 ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+# Lease of a job that restarts and names none; docs/decisions/0002-attempts.md tells why this long.
+RESTART_LEASE_S = 60.0
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -167,6 +169,9 @@ class Job(BaseModel):
     max_duration: Seconds = 0
     idle_timeout: Seconds = 0
     lease: Seconds = 0
+    restarts: int = Field(0, ge=0)
+    restart_exit_codes: tuple[Annotated[int, Field(ge=1, le=255)], ...] = ()
+    spares: tuple[str, ...] = ()
     artifacts: tuple[str, ...] = ("**",)
     artifacts_max_mib: int = Field(1024, ge=0)
 
@@ -192,6 +197,11 @@ class Job(BaseModel):
         for name, value in self.env.items():
             if "\0" in (value or ""):
                 raise ValueError(f"ddp_job_env: {name} holds a NUL byte, which no variable can hold")
+
+    @property
+    def chosen_lease(self) -> float:
+        """Seconds; a job that restarts always has one: without it nobody could say when a lost host's ranks end."""
+        return self.lease or (RESTART_LEASE_S if self.restarts else 0.0)
 
     @property
     def chosen_runtime(self) -> str:

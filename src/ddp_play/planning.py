@@ -8,6 +8,7 @@ from ddp_play.backends import choose_backend
 from ddp_play.containers import container_name, create_argv
 from ddp_play.errors import HostNotReady, UsageError
 from ddp_play.fabric import Endpoint, choose_fabric
+from ddp_play.hostchoice import choose_hosts
 from ddp_play.plan import HostPlan, Plan, RankPlan
 from ddp_play.rankenv import rank_env
 from ddp_play.setting import Asked, Place, Setting
@@ -18,9 +19,14 @@ if TYPE_CHECKING:
     from ddp_play.job import Job
 
 
-def make_plan(job: Job, facts: tuple[HostFacts, ...], problems: tuple[Problem, ...], asked: Asked) -> Plan:
-    """Bind the job to hosts. Raises UsageError or HostNotReady with the host, the reason and what to do."""
-    hosts, left_out = _choose_hosts(job, facts, problems)
+def make_plan(
+    job: Job, facts: tuple[HostFacts, ...], problems: tuple[Problem, ...], asked: Asked, *, wanted: int = 0
+) -> Plan:
+    """Bind the job to hosts. Raises UsageError or HostNotReady with the host, the reason and what to do.
+
+    Spares fill up to what the job needs at least, or to `wanted` hosts: those that an earlier attempt had.
+    """
+    hosts, left_out = choose_hosts(job, facts, problems, wanted)
     runtime = job.chosen_runtime
     for host in hosts:
         _check_runtime(job, host)
@@ -67,48 +73,19 @@ def make_plan(job: Job, facts: tuple[HostFacts, ...], problems: tuple[Problem, .
         source=job.source,
         source_shared=bool(shared),
         timeouts={
-            name: float(getattr(job, name))
-            for name in (
-                "timeout",
-                "host_timeout",
-                "grace",
-                "failure_grace",
-                "max_duration",
-                "idle_timeout",
-                "lease",
-            )
+            **{
+                name: float(getattr(job, name))
+                for name in ("timeout", "host_timeout", "grace", "failure_grace", "max_duration", "idle_timeout")
+            },
+            "lease": job.chosen_lease,
         },
         signal=f"SIG{job.signal}",
         artifacts=job.artifacts,
         artifacts_max_mib=job.artifacts_max_mib,
         probe=job.probe,
         left_out=left_out,
-        warnings=_warnings(job, hosts),
+        warnings=_warnings(job, hosts, shared),
     )
-
-
-def _choose_hosts(
-    job: Job, facts: tuple[HostFacts, ...], problems: tuple[Problem, ...]
-) -> tuple[tuple[HostFacts, ...], tuple[tuple[str, str], ...]]:
-    """The hosts to use, in inventory order, and those left out with the reason."""
-    low, high = job.hosts
-    total = len(facts) + len(problems)
-    if not total:
-        raise UsageError("the play has no hosts", hint="does the inventory have them in the play's group? --limit?")
-    needed = low or total
-    if problems and len(facts) < needed:
-        lines = [f"{row.host}: {row.message}" + (f"\n  -> {row.hint}" if row.hint else "") for row in problems]
-        raise HostNotReady(
-            "\n".join(lines),
-            hint=f"{len(facts)} of {total} hosts answer and ddp_job_hosts asks for {needed}; "
-            "leave the others out with --limit or set ddp_job_hosts to a range such as 1..",
-        )
-    if len(facts) < needed:
-        raise UsageError(f"ddp_job_hosts asks for {needed} hosts, the play has {total}")
-    used = facts[: high or None]
-    left_out = [(row.host, row.message) for row in problems]
-    left_out += [(host.name, "more hosts than ddp_job_hosts asks for") for host in facts[len(used) :]]
-    return used, tuple(left_out)
 
 
 def _check_runtime(job: Job, host: HostFacts) -> None:
@@ -292,8 +269,13 @@ def fill_placeholders(command: tuple[str, ...], values: dict[str, str]) -> tuple
     return tuple(filled)
 
 
-def _warnings(job: Job, hosts: tuple[HostFacts, ...]) -> tuple[str, ...]:
+def _warnings(job: Job, hosts: tuple[HostFacts, ...], shared: dict[str, str]) -> tuple[str, ...]:
     found = []
+    if job.restarts and not shared:
+        found.append(
+            "ddp_job_restarts without ddp_shared_dir: each attempt has an empty working directory, so training starts "
+            "from scratch unless its checkpoints go to a mount that all hosts have (ddp_job_mounts)"
+        )
     for host in hosts:
         if abs(host.clock_offset_s) > 2:
             found.append(f"{host.name}: its clock is {host.clock_offset_s:+.1f} s off the controller's")
