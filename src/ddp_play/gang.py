@@ -35,6 +35,7 @@ class Link:
     state: dict[str, Any] = field(default_factory=dict)
     guard_gone: bool = False
     clock_offset_s: float = 0.0
+    uptime_s: float | None = None  # the host's own clock when it last spoke: what a heartbeat renews the lease with
     heard: float = field(default_factory=time.monotonic)
     asked: float = 0.0
     asked_beat: float = 0.0
@@ -101,6 +102,7 @@ class Gang:
         received = time.time()
         link.clock_offset_s = header["clock"] - (link.asked + received) / 2
         link.place = HostPlace(header["dir"], header["secrets"], header["uid"])
+        link.uptime_s = header.get("uptime")
         if header.get("state"):
             link.state = header["state"]
             link.guard_gone = not header["guard_alive"] and link.state["phase"] != "ended"
@@ -196,6 +198,7 @@ class Gang:
         else:
             if kind == "beat":
                 link.guard_gone = bool(header["guard_gone"])
+                link.uptime_s = header.get("uptime")
             link.replies[kind] = header
 
     def _beat(self, link: Link) -> None:
@@ -203,7 +206,7 @@ class Gang:
         usable = link.place is not None and link.channel is not None and not link.channel.broken
         if usable and not link.lost and time.monotonic() - link.asked_beat > BEAT_S:
             link.asked_beat = time.monotonic()
-            self.tell("beat", links=[link])
+            self.tell("beat", links=[link], seen=link.uptime_s)
 
     def keep_alive(self) -> None:
         """Heartbeats out; channels that broke or fell silent are opened afresh."""

@@ -78,6 +78,8 @@ class Launch:
             "source": self._source(host, values),
             "make_dirs": self._make_dirs(host, values),
             "owned_paths": self._owned_paths(host, values),
+            "run_paths": [self._shared_run_dir(host)] if host.shared_dir else [],
+            "head": host.name == plan.head,
             "limits": self._limits(),
             "ranks": [self._rank_spec(host, rank, place) for rank in host.ranks],
         }
@@ -128,14 +130,13 @@ class Launch:
         return rows
 
     def _owned_paths(self, host: HostPlan, values: dict[str, str]) -> list[str]:
-        """What this host's clean-up removes outside its own directory: shared things belong to the head."""
-        paths = []
-        if host.name == self.plan.head:
-            if host.shared_dir:
-                paths.append(self._shared_run_dir(host))
-            if self.plan.init_url.startswith("file:///tmp/"):
-                paths.append(bind(self.plan.init_url, values).removeprefix("file://"))
-        return paths
+        """What the clean-up of this attempt removes outside this host's own directory: the head's rendezvous file.
+
+        `run_paths` are the run's: they outlive an attempt that another one follows.
+        """
+        if host.name == self.plan.head and self.plan.init_url.startswith("file://"):
+            return [bind(self.plan.init_url, values).removeprefix("file://")]
+        return []
 
     def _limits(self) -> dict[str, Any]:
         timeouts = self.plan.timeouts

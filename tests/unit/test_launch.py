@@ -44,17 +44,25 @@ def test_who_unpacks_the_source(facts: Any, snapshot: Snapshot | None, roles: li
         assert got[0]["manifest"] == {"train.py": (10, 1.0)}
 
 
+RENDEZVOUS = "/shared/.ddp-play/calm-otter-1/rendezvous-2"
+
+
 @pytest.mark.parametrize(
-    ("facts", "values", "owned"),
+    ("facts", "values", "owned", "of_run"),
     [
-        (hosts(2), {}, [[], []]),
-        (hosts(2, shared=shared()), {}, [["/shared/.ddp-play/calm-otter-1"], []]),
-        ((host(machine="m"),), {"init_method": "file"}, [["/tmp/ddp-play-rendezvous-calm-otter-1-2"]]),
-        (hosts(1, shared=shared()), {"init_method": "file"}, [["/shared/.ddp-play/calm-otter-1"]]),
+        (hosts(2), {}, [[], []], [[], []]),
+        (hosts(2, shared=shared()), {}, [[], []], [["/shared/.ddp-play/calm-otter-1"]] * 2),
+        ((host(machine="m"),), {"init_method": "file"}, [["/tmp/ddp-play-rendezvous-calm-otter-1-2"]], [[]]),
+        (hosts(1, shared=shared()), {"init_method": "file"}, [[RENDEZVOUS]], [["/shared/.ddp-play/calm-otter-1"]]),
     ],
 )
-def test_shared_things_belong_to_the_head(facts: Any, values: dict[str, Any], owned: list[list[str]]) -> None:
-    assert [spec["owned_paths"] for spec in specs(plan(*facts, **values))] == owned
+def test_what_belongs_to_the_attempt_and_what_to_the_run(
+    facts: Any, values: dict[str, Any], owned: list[list[str]], of_run: list[list[str]]
+) -> None:
+    told = specs(plan(*facts, **values))
+    assert [spec["owned_paths"] for spec in told] == owned
+    assert [spec["run_paths"] for spec in told] == of_run
+    assert [spec["head"] for spec in told] == [True, False][: len(told)]
 
 
 def test_directories_to_make() -> None:

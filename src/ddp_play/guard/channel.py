@@ -10,7 +10,7 @@ import select
 import time
 from typing import IO, TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
-from . import leases, leftovers, network, prepare, probe
+from . import leases, leftovers, network, prepare, probe, proc
 from .fetch import fetch
 from .files import HostRun, read_json
 from .protocol import MAGIC, MAX_PAYLOAD, FrameReader, Header, encode, write_all
@@ -100,20 +100,23 @@ class Channel:
             dir=str(self.place.root),
             secrets=str(self.place.secrets),
             clock=time.time(),
+            uptime=proc.uptime_s(),
             state=state,
             guard_alive=alive,
             uid=os.geteuid(),
         )
 
     def on_beat(self, header: Header, _payload: bytes) -> None:
-        """The controller is alive; so are we."""
-        if self.place is not None and self.place.root.is_dir():
-            self.place.touch_lease()
-        state, alive = leftovers.look(self._the_place())
+        """The controller is alive; so are we. `seen`: the newest `uptime` of ours that it had when it wrote this."""
+        place, seen = self._the_place(), header.get("seen")
+        if seen is not None and place.root.is_dir():
+            place.renew_lease(float(seen))
+        state, alive = leftovers.look(place)
         self.send(
             "beat",
             id=header.get("id", 0),
             clock=time.time(),
+            uptime=proc.uptime_s(),
             guard_gone=bool(state) and not alive and state["phase"] != "ended",
         )
 
@@ -207,7 +210,9 @@ class Channel:
         """Take everything of this attempt off this host."""
         self.followed.clear()
         self.state = None
-        left = leftovers.clean(self._the_place(), keep_src=bool(header.get("keep_src")))
+        left = leftovers.clean(
+            self._the_place(), keep_src=bool(header.get("keep_src")), run_too=header.get("run_too")
+        )
         self.send("cleaned", left=left)
 
     def on_bye(self, _header: Header, _payload: bytes) -> None:

@@ -36,8 +36,8 @@ class Guard:
         self._kill_at: Optional[float] = None
         self._failed_at: Optional[float] = None
         self._started_at = 0.0
-        self._lease_mtime = 0.0
-        self._lease_seen = time.monotonic()
+        self._lease_stamp = 0
+        self._lease_seen = proc.uptime_s()
         self._written: Optional[Dict[str, Any]] = None
 
     # -- state ---------------------------------------------------------------------------------------
@@ -56,13 +56,17 @@ class Guard:
             self._written = _copy(value)
 
     def controller_gone_s(self) -> float:
-        """Seconds since a controller touched the lease, on this host's monotonic clock."""
+        """Seconds since a controller certainly knew of us.
+
+        Not since a heartbeat came: one that lay in a queue while the network was cut proves nothing about now. Each
+        carries the newest time of this host that the controller had heard, and that counts.
+        """
         with contextlib.suppress(OSError):
-            mtime = self.place.lease.stat().st_mtime
-            if mtime != self._lease_mtime:
-                self._lease_mtime = mtime
-                self._lease_seen = time.monotonic()
-        return time.monotonic() - self._lease_seen
+            stamp = self.place.lease.stat().st_mtime_ns
+            if stamp != self._lease_stamp:
+                self._lease_stamp = stamp
+                self._lease_seen = max(self._lease_seen, self.place.lease_seen_s())
+        return proc.uptime_s() - self._lease_seen
 
     # -- life ----------------------------------------------------------------------------------------
     def run(self) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-import time
 from pathlib import Path
 from typing import Any, Dict, Optional
 
@@ -86,16 +85,16 @@ class HostRun:
         """Everything the rank printed, byte for byte."""
         return self.logs / ("rank-%d.log" % rank)
 
-    def touch_lease(self) -> None:
-        """A controller has been seen now."""
-        self.lease.write_bytes(b"")
+    def renew_lease(self, seen_s: float) -> None:
+        """A controller had heard of this host when its clock (`proc.uptime_s`) was `seen_s`."""
+        atomic_write(self.lease, b"%.3f" % seen_s)
 
-    def lease_age_s(self) -> float:
-        """Seconds since a controller was last seen."""
+    def lease_seen_s(self) -> float:
+        """The newest such time, 0 before the first."""
         try:
-            return max(0.0, time.time() - self.lease.stat().st_mtime)
-        except OSError:
-            return float("inf")
+            return float(self.lease.read_bytes() or 0)
+        except (OSError, ValueError):
+            return 0.0
 
     def order(self, name: str, value: Optional[Dict[str, Any]] = None) -> None:
         """Leave an order (`go`, `stop`, `stop-now`) for the guard."""

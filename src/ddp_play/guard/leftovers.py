@@ -14,6 +14,9 @@ from . import engine, proc
 from .files import HostRun, base_dir, read_json, secrets_base
 
 RUN_LABEL = "ddp-play.run"
+# In a run's shared directory: the number of the attempt that prepared it last.
+ATTEMPT_MARK = ".attempt"
+KILL_S = 5.0
 
 
 def guard_alive(state: Dict[str, Any]) -> bool:
@@ -98,39 +101,68 @@ def stop_guard(state: Dict[str, Any], grace_s: float = 5.0) -> None:
     proc.signal_exactly(pid, ticks, signal.SIGKILL)
 
 
-def _stop_ranks(state: Dict[str, Any]) -> None:
+def _stop_ranks(state: Dict[str, Any]) -> List[str]:
+    """Kill rank processes that outlived their guard; those that do not end are returned, in words."""
     if not same_boot(state):
-        return
-    for row in (state.get("ranks") or {}).values():
+        return []
+    killed = []
+    for rank, row in (state.get("ranks") or {}).items():
         pid, ticks = row.get("pid"), row.get("ticks")
         if row.get("container") or not pid or not ticks:
             continue  # a pid without its start time may be anybody's
-        proc.signal_exactly(int(pid), ticks, signal.SIGKILL, group=True)
+        if proc.signal_exactly(int(pid), ticks, signal.SIGKILL, group=True):
+            killed.append((rank, int(pid), ticks))
+    deadline = time.monotonic() + KILL_S
+    while time.monotonic() < deadline and any(proc.alive(pid, ticks) for _, pid, ticks in killed):
+        time.sleep(0.02)
+    return ["rank %s (pid %d) does not end" % (rank, pid) for rank, pid, ticks in killed if proc.alive(pid, ticks)]
 
 
-def clean(place: HostRun, *, keep_src: bool = False, by_guard: bool = False) -> List[str]:
+def clean(
+    place: HostRun, *, keep_src: bool = False, run_too: Optional[bool] = None, by_guard: bool = False
+) -> List[str]:
     """Take everything of one attempt off this host; what could not be removed is returned, in words.
 
-    `by_guard`: the guard itself asks, before any rank has started.
+    `keep_src`: its working directory stays. `run_too`: what all attempts share goes as well; unless told, that is the
+    head's to do. `by_guard`: the guard itself asks, before any rank has started.
     """
     left: List[str] = []
     state = read_json(place.state) or {}
     spec = read_json(place.spec) or {}
     if not by_guard:
         stop_guard(state)
-        _stop_ranks(state)
+        left += _stop_ranks(state)
     for rank in spec.get("ranks", []):
         if rank.get("container"):
             left += _remove_container(rank["container"])
     for extra in (*spec.get("owned_paths", ()), str(place.secrets)):
         left += _remove_tree(Path(extra))
-    if keep_src and place.src.is_dir():
+    if (spec.get("head") if run_too is None else run_too) and not keep_src:
+        left += _remove_run_paths(spec)
+    if keep_src and (place.src.is_dir() or spec.get("run_paths")):
         left += _keep_only_src(place)
     else:
         left += _remove_tree(place.root)
     for parent in (place.root.parent, secrets_base()):  # each goes with the last that needed it
         with contextlib.suppress(OSError):
             parent.rmdir()
+    return left
+
+
+def newest_attempt(run_path: Path) -> int:
+    """Which attempt prepared a directory that all attempts of a run share; 0 when nothing says so."""
+    try:
+        return int((run_path / ATTEMPT_MARK).read_text())
+    except (OSError, ValueError):
+        return 0
+
+
+def _remove_run_paths(spec: Dict[str, Any]) -> List[str]:
+    """The run's shared directory, unless a later attempt works in it: a host that was lost comes back to that."""
+    left: List[str] = []
+    for path in (Path(name) for name in spec.get("run_paths", ())):
+        if newest_attempt(path) <= int(spec.get("attempt", 0)):
+            left += _remove_tree(path)
     return left
 
 

@@ -35,7 +35,6 @@ def prepare(place: HostRun, spec: Dict[str, Any], secrets: Dict[str, str], regis
         _unpack_source(place, spec)
         _write_secrets(place, spec, secrets)
         write_json(place.spec, spec)
-        place.touch_lease()
         if spec["runtime"] == "docker":
             _image(place, spec, registry)
             _create_containers(spec)
@@ -62,6 +61,9 @@ def _lay_out(place: HostRun, spec: Dict[str, Any]) -> None:
         _give(place.log(number), user)
     for row in spec.get("make_dirs", []):
         _make_dir(Path(row["path"]), int(row["mode"]), user)
+    if spec.get("head"):
+        for path in spec.get("run_paths", []):
+            atomic_write(Path(path) / leftovers.ATTEMPT_MARK, b"%d" % spec["attempt"])
     if user and user["uid"] != os.geteuid():
         # the ranks' user passes through, and sees only what is theirs
         for directory in (
@@ -98,14 +100,17 @@ def _unpack_source(place: HostRun, spec: Dict[str, Any]) -> None:
     if source["role"] == "wait":
         _wait_for(marker, float(source["wait_s"]))
         return
+    if marker.exists():  # an earlier attempt's: what it left in its working directory is what we go on from
+        return
+    if not archive.exists():
+        raise Refused("the source of the run is not at %s any more" % target, hint="start a new run")
     target.mkdir(parents=True, exist_ok=True)
-    if archive.exists():
-        with tarfile.open(str(archive)) as tar:
-            if hasattr(tarfile, "data_filter"):
-                tar.extractall(str(target), filter="tar")  # the archive is our own: its links may lead out of it
-            else:  # Python 3.9 of EL9 before the back-port; the archive is our own
-                tar.extractall(str(target))
-        archive.unlink()
+    with tarfile.open(str(archive)) as tar:
+        if hasattr(tarfile, "data_filter"):
+            tar.extractall(str(target), filter="tar")  # the archive is our own: its links may lead out of it
+        else:  # Python 3.9 of EL9 before the back-port; the archive is our own
+            tar.extractall(str(target))
+    archive.unlink()
     user = spec.get("user")
     if user and os.geteuid() == 0 and user["uid"] != 0:
         for where, directories, files in os.walk(str(target)):

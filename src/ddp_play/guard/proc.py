@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import os
 import signal
+import time
 from typing import Dict, List, Optional
 
 PR_SET_CHILD_SUBREAPER = 36
@@ -89,3 +90,8 @@ def kill_descendants(root: int, signum: int = signal.SIGKILL) -> int:
             os.kill(pid, signum)
             count += 1
     return count
+
+
+def uptime_s() -> float:
+    """Seconds since this host started, sleep included; nobody can set it, and all processes here agree on it."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)

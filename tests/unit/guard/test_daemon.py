@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ddp_play.guard import daemon, leases
+from ddp_play.guard import daemon, leases, proc
 from ddp_play.guard.files import HostRun, read_json, write_json
 
 if TYPE_CHECKING:
@@ -51,7 +51,6 @@ def guard(root: Path, *scripts: str, **limits: float) -> Iterator[tuple[HostRun,
         for n, script in enumerate(scripts)
     ]
     write_json(place.spec, {"ranks": ranks, "limits": {**LIMITS, **limits}})
-    place.touch_lease()
     program = (
         f"import sys; sys.path.insert(0, {SOURCES!r})\nfrom pathlib import Path; from guard import daemon, leases\n"
         f"leases.LEASES = Path({str(leases.LEASES)!r})\ndaemon.main({str(place.root)!r})"
@@ -155,6 +154,29 @@ def test_limits_need_no_controller(tmp_path: Path, limits: dict[str, float], rea
         state = end(place, process)
     assert state["reason"] == reason
     assert state["ranks"]["0"]["stopped"]
+
+
+def test_heartbeats_that_lay_in_a_queue_renew_nothing(tmp_path: Path) -> None:
+    """They arrive now, and what they prove is old."""
+    with guard(tmp_path, "sleep 100", lease_s=1.0) as (place, process):
+        began = proc.uptime_s()
+        place.order("go")
+        while process.poll() is None and proc.uptime_s() - began < 20:
+            place.renew_lease(began)
+            time.sleep(0.1)
+        assert proc.uptime_s() - began < 10
+        state = end(place, process)
+    assert state["reason"] == "no controller for longer than the lease"
+
+
+def test_fresh_heartbeats_renew_the_lease(tmp_path: Path) -> None:
+    with guard(tmp_path, "sleep 3", lease_s=1.0) as (place, process):
+        place.order("go")
+        while process.poll() is None:
+            place.renew_lease(proc.uptime_s())
+            time.sleep(0.1)
+        state = end(place, process)
+    assert (state["reason"], state["ranks"]["0"]["exit_code"]) == ("", 0)
 
 
 def test_term_to_the_guard_ends_its_ranks(tmp_path: Path) -> None:

@@ -111,12 +111,10 @@ def test_orders(tmp_path: Path) -> None:
     assert place.ordered("stop") == {"reason": "x"}
 
 
-def test_the_lease_ages(tmp_path: Path) -> None:
+def test_the_lease_holds_the_newest_time_that_a_controller_had_heard(tmp_path: Path) -> None:
     place = HostRun(tmp_path)
-    assert place.lease_age_s() == float("inf")
-    place.touch_lease()
-    assert place.lease_age_s() < 60
-    os.utime(place.lease, (1, 1))
-    assert place.lease_age_s() > 1e6
-    place.touch_lease()
-    assert place.lease_age_s() < 60
+    assert place.lease_seen_s() == 0.0
+    place.renew_lease(1234.5678)
+    assert place.lease_seen_s() == 1234.568
+    place.lease.write_bytes(b"torn")
+    assert place.lease_seen_s() == 0.0
