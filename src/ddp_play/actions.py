@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import getpass
 import hashlib
 import json
@@ -15,19 +16,21 @@ from typing import TYPE_CHECKING, Any
 
 from ddp_play.collection import collection_root
 from ddp_play.errors import DdpPlayError, HostNotReady, InternalError, UsageError
+from ddp_play.fleet import Fleet, callers_values, job_from_json
 from ddp_play.guard.main import BEGIN, END
 from ddp_play.hosts import HostFacts, Problem, facts_from_json
 from ddp_play.job import Job, check_names, parse_job
 from ddp_play.names import new_run_id
-from ddp_play.paths import RunPaths, home, read_json, write_json
+from ddp_play.paths import RunPaths, home, read_json, write_bytes, write_json
 from ddp_play.plan import Plan, plan_from_json
 from ddp_play.planning import make_plan
 from ddp_play.remote import Route
 from ddp_play.result import RunStatus
 from ddp_play.setting import Asked
 from ddp_play.source import take_snapshot
+from ddp_play.workflows.attempts import Attempts
 from ddp_play.workflows.starting import Assignment
-from ddp_play.workflows.supervise import Supervisor, error_outcome
+from ddp_play.workflows.supervise import error_outcome
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -145,11 +148,22 @@ def plan_job(
     check_names(variable_names)
     job = _with_absolute_source(parse_job({k: v for k, v in values.items() if v is not None}), playbook_dir)
     facts, problems = _split(discovered)
-    plan = make_plan(job, facts, problems, Asked(dict(os.environ), tuple(sorted(secret_names))))
+    asked = Asked(dict(os.environ), tuple(sorted(secret_names)))
+    plan = make_plan(job, facts, problems, asked)
     paths = _run_paths()
     paths.create()
     write_json(paths.plan, plan.to_json(), indent=None if plan.world_size > 64 else 2)
     used = {host.name for host in plan.hosts}
+    if job.restarts:  # other hosts may take the places of some
+        used |= {host.name for host in facts}
+        fleet = Fleet(
+            job,
+            {name: row["facts"] for name, row in discovered.items() if row.get("facts")},
+            tuple(dataclasses.asdict(row) for row in problems),
+            asked.secret_names,
+            callers_values(plan),
+        )
+        write_json(paths.fleet, fleet.to_json(), indent=None)
     routes = [row["route"] for name, row in discovered.items() if name in used]
     write_json(paths.channels, {"routes": routes})
     write_json(paths.root / "job.json", job.model_dump(mode="json"))
@@ -266,15 +280,17 @@ def supervise_run(
     """Carry out the plan in `run_dir`."""
     paths = RunPaths(Path(run_dir))
     plan = plan_from_json(read_json(paths.plan))
-    job = Job.model_validate({k: v for k, v in read_json(paths.root / "job.json").items() if k != "hosts"})
+    job = job_from_json(read_json(paths.root / "job.json"))
     try:
         snapshot = take_snapshot(job) if job.source else None
         if snapshot is not None:
             source = {"path": job.source, "sha256": snapshot.digest, "files": snapshot.num_files}
             write_json(paths.run, {**read_json(paths.run), "source": source})
+            if job.restarts:
+                write_bytes(paths.source_archive, snapshot.archive)
         routes = tuple(Route.from_json(row) for row in read_json(paths.channels)["routes"])
         given = Assignment(plan, routes, paths, snapshot, secret_values, registry, passwords)
-        return Supervisor(given).run()
+        return Attempts(given).run()
     except DdpPlayError as error:
         record_failure(error, paths)
         raise

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ddp_play.plan import Plan
 
 TAIL_BYTES = 64 * 1024
+# What each attempt has of its own, besides plan.json and the outcome.
+OF_ATTEMPT = ("logs", "metrics", "results", "env", "evidence", "artifacts", "artifacts.json")
 
 
 class Bundle:
@@ -37,6 +39,17 @@ class Bundle:
         for host in plan.hosts:
             for rank in host.ranks:
                 self.paths.log(rank.rank).touch(mode=0o600)
+
+    def archive(self, attempt: int, outcome: dict[str, Any]) -> None:
+        """Put an ended attempt's files away under attempts/N; a fresh set of directories takes their place."""
+        put = self.paths.attempt(attempt)
+        put.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_json(put.root / "outcome.json", outcome)
+        put.plan.write_bytes(self.paths.plan.read_bytes())  # a copy: the newest plan is never absent
+        for name in OF_ATTEMPT:
+            if (self.paths.root / name).exists():
+                (self.paths.root / name).replace(put.root / name)
+        self.paths.create()
 
     def offsets(self, plan: Plan, host: str) -> dict[str, dict[str, int]]:
         """How much of each rank's log and metrics is here already."""

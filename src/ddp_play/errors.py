@@ -5,6 +5,7 @@
     ├── HostNotReady        a host is unreachable or lacks something       exit 69
     ├── CheckFailed         a check or a provisioning step said no         exit 1
     ├── Busy                slots or ports are taken: try again later      exit 75
+    │   └── SlotsTaken      by other runs on these hosts
     ├── Interrupted         the user asked to stop                         exit 130
     └── InternalError       our own failure, with a log to read            exit 70
 
@@ -18,15 +19,19 @@ from typing import ClassVar
 
 
 class DdpPlayError(Exception):
-    """What happened and where in the message; `hint` is the command or the edit that helps."""
+    """What happened and where in the message; `hint` is the command or the edit that helps.
+
+    `hosts`: inventory names of the hosts that said no, where the message is about some.
+    """
 
     exit_code: ClassVar[int] = 70
     kind: ClassVar[str] = "internal"
 
-    def __init__(self, message: str, *, hint: str = "") -> None:
+    def __init__(self, message: str, *, hint: str = "", hosts: tuple[str, ...] = ()) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.hosts = hosts
 
     def __str__(self) -> str:
         return f"{self.message}\n  -> {self.hint}" if self.hint else self.message
@@ -58,6 +63,10 @@ class Busy(DdpPlayError):  # noqa: N818
 
     exit_code = 75
     kind = "busy"
+
+
+class SlotsTaken(Busy):
+    """Other runs hold the slots that this one needs; `hosts` tells where."""
 
 
 class Interrupted(DdpPlayError):  # noqa: N818

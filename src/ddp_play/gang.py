@@ -19,6 +19,7 @@ BEAT_S = 1.0
 # Nothing heard for this long, though we ask every second: the line is dead, open another.
 SILENT_S = 5.0
 RECONNECT_S = 2.0
+OPENING_S = 15.0
 
 ERRORS: dict[str, type[DdpPlayError]] = {"busy": Busy, "internal": InternalError, "usage": UsageError}
 
@@ -88,7 +89,11 @@ class Gang:
         waiting = [link for link in self.links if link.place is None]
         if waiting:
             rows = [f"{link.name}: {(link.channel.broken if link.channel else '') or 'no answer'}" for link in waiting]
-            raise HostNotReady("no channel to\n" + "\n".join(rows), hint="ddp-play attach tries again")
+            raise HostNotReady(
+                "no channel to\n" + "\n".join(rows),
+                hint="ddp-play attach tries again",
+                hosts=tuple(link.name for link in waiting),
+            )
 
     def _open(self, link: Link, route: Route) -> None:
         if link.channel is not None:
@@ -125,11 +130,12 @@ class Gang:
         *,
         links: list[Link] | None = None,
         deadline_s: float,
+        silence_s: float = float("inf"),
         fields: Callable[[Link], dict[str, Any]] | None = None,
     ) -> dict[str, dict[str, Any]]:
         """The same question to many hosts at once; answers by host. Raises the first refusal's error class.
 
-        A host that breaks or stays silent is HostNotReady; all problems are named together.
+        A host that breaks, or says nothing at all for `silence_s`, is HostNotReady; all problems are named together.
         """
         asked = [link for link in (links if links is not None else self.links) if not link.lost]
         for link in asked:
@@ -140,7 +146,11 @@ class Gang:
         began = time.monotonic()
         until = began + deadline_s
         while time.monotonic() < until:
-            open_ones = [link for link in asked if reply not in link.replies and not self._out(link)]
+            open_ones = [
+                link
+                for link in asked
+                if reply not in link.replies and not self._out(link) and link.silent_s() < silence_s
+            ]
             if not open_ones:
                 break
             self.pump(0.5)
@@ -157,6 +167,7 @@ class Gang:
         if not failed:
             return
         rows, hints, error = [], [], HostNotReady
+        names = tuple(link.name for link in failed)
         for link in failed:
             if link.refused is not None:
                 rows.append(f"{link.name}: {link.refused['message']}")
@@ -165,7 +176,7 @@ class Gang:
             else:
                 why = link.channel.broken if link.channel is not None else "no channel"
                 rows.append(f"{link.name}: {why or f'no answer to {kind}'}")
-        raise error("\n".join(rows), hint=next((hint for hint in hints if hint), ""))
+        raise error("\n".join(rows), hint=next((hint for hint in hints if hint), ""), hosts=names)
 
     def tell(self, kind: str, *, links: list[Link] | None = None, **fields: Any) -> None:
         """An order without waiting for its answer."""
@@ -220,6 +231,15 @@ class Gang:
             elif now - link.opened_at > RECONNECT_S:
                 if link.place is not None and link.silent_s() < SILENT_S + RECONNECT_S:
                     self._on_host(link, "silent")
+                self._open(link, link.route.fresh())
+
+    def reopen(self) -> None:
+        """Open a fresh channel to every host that has none, at most one every few seconds; no heartbeats."""
+        for link in self.links:
+            stale = link.place is None and time.monotonic() - link.opened_at > OPENING_S
+            if (link.channel is None or link.channel.broken or stale) and (
+                time.monotonic() - link.opened_at > RECONNECT_S or link.channel is None
+            ):
                 self._open(link, link.route.fresh())
 
     def close(self) -> None:

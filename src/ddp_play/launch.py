@@ -31,6 +31,11 @@ class HostPlace:
     uid: int
 
 
+def run_paths(host: HostPlan, run_id: str) -> list[str]:
+    """What all attempts of a run share, as this host sees it."""
+    return [f"{host.shared_dir}/.ddp-play/{run_id}"] if host.shared_dir else []
+
+
 @dataclass(frozen=True, slots=True)
 class Launch:
     """One attempt of a plan."""
@@ -78,7 +83,7 @@ class Launch:
             "source": self._source(host, values),
             "make_dirs": self._make_dirs(host, values),
             "owned_paths": self._owned_paths(host, values),
-            "run_paths": [self._shared_run_dir(host)] if host.shared_dir else [],
+            "run_paths": run_paths(host, self.run_id),
             "head": host.name == plan.head,
             "limits": self._limits(),
             "ranks": [self._rank_spec(host, rank, place) for rank in host.ranks],
@@ -114,16 +119,13 @@ class Launch:
             "manifest": self.snapshot.manifest if host.sends_source else {},
         }
 
-    def _shared_run_dir(self, host: HostPlan) -> str:
-        return f"{host.shared_dir}/.ddp-play/{self.run_id}" if host.shared_dir else ""
-
     def _make_dirs(self, host: HostPlan, values: dict[str, str]) -> list[dict[str, Any]]:
         rows = []
         if host.shared_dir:
             # all users of the shared directory keep their runs here, each his own
             rows = [
                 {"path": f"{host.shared_dir}/.ddp-play", "mode": 0o1777},
-                {"path": self._shared_run_dir(host), "mode": 0o700},
+                *({"path": path, "mode": 0o700} for path in run_paths(host, self.run_id)),
             ]
         if host.source_dir:
             rows.append({"path": bind(host.source_dir, values), "mode": 0o755})

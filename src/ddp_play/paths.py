@@ -33,19 +33,24 @@ def check_run_id(name: str) -> str:
     return name
 
 
-def write_text(path: Path, text: str, *, mode: int = 0o600) -> None:
+def write_bytes(path: Path, data: bytes, *, mode: int = 0o600) -> None:
     """Write beside the target and rename: a reader never sees half a file."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     fd, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     temporary = Path(name)
     try:
-        # a caller's environment may hold any bytes: Python hands them over as surrogates
-        with os.fdopen(fd, "w", encoding="utf-8", errors="surrogateescape") as handle:
-            handle.write(text)
+        with os.fdopen(fd, "wb") as handle:
+            handle.write(data)
         temporary.chmod(mode)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str, *, mode: int = 0o600) -> None:
+    """The same for text."""
+    # a caller's environment may hold any bytes: Python hands them over as surrogates
+    write_bytes(path, text.encode("utf-8", "surrogateescape"), mode=mode)
 
 
 def write_json(path: Path, value: Any, *, indent: int | None = 2) -> None:
@@ -146,6 +151,20 @@ class RunPaths:
     def env(self, rank: int) -> Path:
         """The rank's environment as an env-file, secrets masked."""
         return self.root / "env" / f"rank-{rank}.env"
+
+    def attempt(self, number: int) -> RunPaths:
+        """The same files of an earlier attempt; the newest is at the top."""
+        return RunPaths(self.root / "attempts" / str(number))
+
+    @property
+    def fleet(self) -> Path:
+        """facts.json: what another attempt's plan is made from; only of jobs that restart."""
+        return self.root / "facts.json"
+
+    @property
+    def source_archive(self) -> Path:
+        """source.tar: the snapshot, while another attempt may need it."""
+        return self.root / "source.tar"
 
     def create(self) -> None:
         """Make the directory, readable by its owner only."""

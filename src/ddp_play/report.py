@@ -49,6 +49,7 @@ def summary(paths: RunPaths, document: dict[str, Any]) -> list[str]:
     lines += [f"  {line}" for line in str(verdict.get("message", "")).splitlines()]
     if status is RunStatus.SUCCEEDED and (text := headline(read_json(paths.result(0)))):
         lines.append(f"  {text}")
+    lines += [f"  {line}" for line in attempt_lines(document)]
     if verdict.get("last_frame"):
         lines.append(f"  at {verdict['last_frame']}")
     if verdict.get("hint"):
@@ -57,6 +58,19 @@ def summary(paths: RunPaths, document: dict[str, Any]) -> list[str]:
         lines += _tail(paths, verdict)
     lines += _loose_ends(document)
     lines.append(f"  bundle: {document.get('output') or paths.root}")
+    return lines
+
+
+def attempt_lines(document: dict[str, Any]) -> list[str]:
+    """One line for every attempt that another followed or could not follow."""
+    lines = []
+    for row in document.get("attempts") or ():
+        followed = row["attempt"] < int(document.get("attempt") or 1)
+        if not (followed or row["reason"]):
+            continue
+        said = row["reason"] if followed else f"no restart: {row['reason']}"
+        lines.append(f"attempt {row['attempt']} on {', '.join(row['hosts'])}: {said}")
+        lines += [f"  retired {host}: {why}" for host, why in row["retired"].items()]
     return lines
 
 

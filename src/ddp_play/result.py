@@ -9,9 +9,10 @@ from typing import Any
 
 
 class RunStatus(StrEnum):
-    """Where a run is in its life. The last four are final."""
+    """Where a run is in its life. The last three are final."""
 
     STARTING = "starting"
+    WAITING = "waiting"  # for slots on the hosts, or for the end of a lost host's ranks
     PREPARING = "preparing"
     RUNNING = "running"
     STOPPING = "stopping"

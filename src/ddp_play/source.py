@@ -33,6 +33,14 @@ class Snapshot:
         return len(self.manifest)
 
 
+def read_snapshot(path: Path, digest: str) -> Snapshot:
+    """The snapshot whose archive was written to a file; OSError or tarfile.TarError when it cannot be read."""
+    archive = path.read_bytes()
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        manifest = {info.name: (info.size, float(info.mtime)) for info in tar}
+    return Snapshot(archive, digest, manifest)
+
+
 def take_snapshot(job: Job) -> Snapshot:
     """Read the tree of `job.source`. UsageError when it is not there, empty, or larger than the cap."""
     root = Path(job.source)

@@ -37,6 +37,14 @@ class LineTail:
         rest, self._rest = self._rest, b""
         return [*complete, *([shown(rest)] if rest else [])]
 
+    def finish_in(self, moved: Path) -> list[str]:
+        """Whatever is left of a file that is, or any moment will be, at another place."""
+        out: list[str] = []
+        if not moved.exists():
+            out = self.lines()
+        self.path = moved
+        return out + self.finish()
+
     def _read(self) -> bytes:
         try:
             with self.path.open("rb") as handle:

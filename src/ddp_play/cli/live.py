@@ -97,6 +97,30 @@ class View:
         words = {"silent": "does not answer; trying again", "back": "is back", "lost": f"is lost: {event.get('why')}"}
         self._say(f"host {event['host']} {words.get(event['state'], event['state'])}", style="yellow")
 
+    def _on_restart(self, event: dict[str, Any]) -> None:
+        """The files of the ended attempt move away; those of the next begin empty."""
+        put = self.paths.attempt(event["attempt"] - 1)
+        for rank, tail in sorted(self.tails.items()):
+            for line in tail.finish_in(put.log(rank)):
+                self._log_line(rank, line)
+        self.tails, self.states, self.hosts, self.progress = {}, {}, {}, {}
+        self.metrics = JsonTail(self.paths.metrics(0))
+        self._say(f"{event['reason']}: starting again as attempt {event['attempt']}", style="bold yellow")
+        self._on_retired({"hosts": event["retired"]})
+        if event["new"]:
+            self._say(f"{', '.join(event['new'])} stands in", style="yellow")
+
+    def _on_retired(self, event: dict[str, Any]) -> None:
+        for host, why in event["hosts"].items():
+            self._say(f"host {host} is retired: {why}", style="yellow")
+
+    def _on_waiting(self, event: dict[str, Any]) -> None:
+        if event.get("for_hosts"):
+            hosts = ", ".join(event["for_hosts"])
+            self._say(
+                f"waiting until no rank can be alive on {hosts}: at most {duration(event['at_most_s'])}", style="yellow"
+            )
+
     def _on_stop(self, event: dict[str, Any]) -> None:
         how = "now" if event["now"] else f"within {event['grace_s']:.0f} s"
         self._say(f"stopping all ranks {how}: {event['reason']}", style="yellow")

@@ -14,7 +14,7 @@ from ddp_play.cli.boundary import error_boundary
 from ddp_play.errors import UsageError
 from ddp_play.job import parse_seconds
 from ddp_play.paths import RunPaths, read_json
-from ddp_play.runs import find, load
+from ddp_play.runs import Run, find, load
 from ddp_play.tailing import LineTail
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def logs(
     host: Annotated[list[str] | None, typer.Option("--host", help="Only ranks of these hosts.")] = None,
     grep: Annotated[str, typer.Option("--grep", help="Only lines that match this regular expression.")] = "",
     since: Annotated[str, typer.Option("--since", help="Only what arrived in the last 90s, 10m, 2h.")] = "",
+    attempt: Annotated[int, typer.Option("--attempt", help="An earlier attempt of a run that started again.")] = 0,
     raw: Annotated[bool, typer.Option("--raw", help="One rank's log, byte for byte.")] = False,
     as_json: options.Json = False,
 ) -> None:
@@ -44,7 +45,7 @@ def logs(
       ddp-play logs calm-otter-123 --rank 0 --raw > rank0.log
     """
     with error_boundary():
-        paths = find(run_id).paths
+        paths = _of_attempt(find(run_id), attempt)
         chosen = _chosen(paths, rank, host)
         if as_json:
             console.as_json({str(number): str(paths.log(number)) for number in chosen})
@@ -53,6 +54,14 @@ def logs(
             _raw(paths, chosen)
             return
         _print(paths, chosen, matches=_matcher(grep), since=since, follow=follow)
+
+
+def _of_attempt(run: Run, attempt: int) -> RunPaths:
+    """Where the logs of an attempt are; 0 means the newest."""
+    newest = int(run.document.get("attempt") or 1)
+    if not 0 <= attempt <= newest:
+        raise UsageError(f"run {run.paths.run_id} has attempts 1 to {newest}, not {attempt}")
+    return run.paths if attempt in (0, newest) else run.paths.attempt(attempt)
 
 
 def _chosen(paths: RunPaths, ranks: list[int] | None, hosts: list[str] | None) -> dict[int, str]:
@@ -111,12 +120,29 @@ def _print(
     paths: RunPaths, chosen: dict[int, str], *, matches: Callable[[str], bool], since: str, follow: bool
 ) -> None:
     tails = {number: LineTail(paths.log(number), _offset_since(paths, number, since)) for number in chosen}
+    attempt = _attempt(paths)
     while True:
         over = not follow or load(paths).over or not load(paths).attended
+        if _attempt(paths) != attempt:  # the logs went to attempts/N, new ones take their place
+            put = paths.attempt(attempt)
+            for number, tail in tails.items():
+                _say(chosen[number], number, tail.finish_in(put.log(number)), matches)
+            attempt = _attempt(paths)
+            everything = _chosen(paths, None, None)
+            chosen = {number: everything[number] for number in chosen if number in everything}
+            tails = {number: LineTail(paths.log(number)) for number in chosen}
         for number, tail in tails.items():
-            for line in tail.finish() if over else tail.lines():
-                if matches(line):
-                    console.line(f"{chosen[number]}:{number}: {line}")
+            _say(chosen[number], number, tail.finish() if over else tail.lines(), matches)
         if over:
             return
         time.sleep(0.1)
+
+
+def _attempt(paths: RunPaths) -> int:
+    return int(read_json(paths.run).get("attempt") or 1)
+
+
+def _say(host: str, rank: int, lines: list[str], matches: Callable[[str], bool]) -> None:
+    for line in lines:
+        if matches(line):
+            console.line(f"{host}:{rank}: {line}")

@@ -56,6 +56,7 @@ def _row(run: Run) -> dict[str, Any]:
         "attended": run.attended,
         "job": document.get("job", ""),
         "world_size": document.get("world_size"),
+        "attempt": document.get("attempt", 1),
         "hosts": document.get("hosts", []),
         "created": document.get("created"),
         "ended": document.get("ended"),
@@ -80,7 +81,7 @@ def _show(runs: list[Run]) -> None:
         style = {"succeeded": "green", "failed": "red"}.get(row["status"], "yellow")
         table.add_row(
             row["run"],
-            f"[{style}]{run.words}[/]",
+            f"[{style}]{run.words}[/]" + (f" (attempt {row['attempt']})" if row["attempt"] > 1 else ""),
             str(row["world_size"] or "-"),
             str(len(row["hosts"]) or "-"),
             duration(time.time() - began),

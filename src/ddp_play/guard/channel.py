@@ -211,7 +211,7 @@ class Channel:
         self.followed.clear()
         self.state = None
         left = leftovers.clean(
-            self._the_place(), keep_src=bool(header.get("keep_src")), run_too=header.get("run_too")
+            self._the_place(), keep_src=bool(header.get("keep_src")), run_paths=header.get("run_paths")
         )
         self.send("cleaned", left=left)
 

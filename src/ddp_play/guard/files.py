@@ -73,6 +73,12 @@ class HostRun:
         return cls(base_dir() / "runs" / run_id / ("%d.%s" % (attempt, host)))
 
     @property
+    def attempt(self) -> int:
+        """Its number, from the name of its directory."""
+        number = self.root.name.partition(".")[0]
+        return int(number) if number.isdigit() else 0
+
+    @property
     def secrets(self) -> Path:
         """Secrets of this attempt, in memory."""
         return secrets_base() / (self.root.parent.name + "." + self.root.name)

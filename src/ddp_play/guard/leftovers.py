@@ -8,7 +8,7 @@ import shutil
 import signal
 import time
 from pathlib import Path
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from . import engine, proc
 from .files import HostRun, base_dir, read_json, secrets_base
@@ -43,13 +43,13 @@ def runs() -> List[Dict[str, Any]]:
     root = base_dir() / "runs"
     for run_dir in sorted(root.iterdir()) if root.is_dir() else []:
         for place in sorted(run_dir.iterdir()) if run_dir.is_dir() else []:
-            attempt, _, host = place.name.partition(".")
+            host = place.name.partition(".")[2]
             state = read_json(place / "state.json") or {}
             spec = read_json(place / "spec.json") or {}
             found.append(
                 {
                     "run": run_dir.name,
-                    "attempt": int(attempt) if attempt.isdigit() else 0,
+                    "attempt": HostRun(place).attempt,
                     "host": host,
                     "path": str(place),
                     "phase": state.get("phase", "unknown"),
@@ -119,12 +119,12 @@ def _stop_ranks(state: Dict[str, Any]) -> List[str]:
 
 
 def clean(
-    place: HostRun, *, keep_src: bool = False, run_too: Optional[bool] = None, by_guard: bool = False
+    place: HostRun, *, keep_src: bool = False, run_paths: Optional[List[str]] = None, by_guard: bool = False
 ) -> List[str]:
     """Take everything of one attempt off this host; what could not be removed is returned, in words.
 
-    `keep_src`: its working directory stays. `run_too`: what all attempts share goes as well; unless told, that is the
-    head's to do. `by_guard`: the guard itself asks, before any rank has started.
+    `keep_src`: its working directory stays. `run_paths`: of what all attempts share, these go; unless told, the head
+    takes all of it. `by_guard`: the guard itself asks, before any rank has started.
     """
     left: List[str] = []
     state = read_json(place.state) or {}
@@ -137,8 +137,8 @@ def clean(
             left += _remove_container(rank["container"])
     for extra in (*spec.get("owned_paths", ()), str(place.secrets)):
         left += _remove_tree(Path(extra))
-    if (spec.get("head") if run_too is None else run_too) and not keep_src:
-        left += _remove_run_paths(spec)
+    of_head = spec.get("run_paths", []) if spec.get("head") else []
+    left += _remove_run_paths(place, of_head if run_paths is None else run_paths, keep=keep_src)
     if keep_src and (place.src.is_dir() or spec.get("run_paths")):
         left += _keep_only_src(place)
     else:
@@ -157,11 +157,11 @@ def newest_attempt(run_path: Path) -> int:
         return 0
 
 
-def _remove_run_paths(spec: Dict[str, Any]) -> List[str]:
+def _remove_run_paths(place: HostRun, run_paths: List[str], *, keep: bool) -> List[str]:
     """The run's shared directory, unless a later attempt works in it: a host that was lost comes back to that."""
     left: List[str] = []
-    for path in (Path(name) for name in spec.get("run_paths", ())):
-        if newest_attempt(path) <= int(spec.get("attempt", 0)):
+    for path in map(Path, () if keep else run_paths):
+        if newest_attempt(path) <= place.attempt:
             left += _remove_tree(path)
     return left
 

@@ -105,18 +105,22 @@ def _unpack_source(place: HostRun, spec: Dict[str, Any]) -> None:
     if not archive.exists():
         raise Refused("the source of the run is not at %s any more" % target, hint="start a new run")
     target.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(str(archive)) as tar:
-        if hasattr(tarfile, "data_filter"):
-            tar.extractall(str(target), filter="tar")  # the archive is our own: its links may lead out of it
-        else:  # Python 3.9 of EL9 before the back-port; the archive is our own
-            tar.extractall(str(target))
-    archive.unlink()
+    _extract(archive, target)
     user = spec.get("user")
     if user and os.geteuid() == 0 and user["uid"] != 0:
         for where, directories, files in os.walk(str(target)):
             for name in [".", *directories, *files]:
                 os.chown(os.path.join(where, name), user["uid"], user["gid"], follow_symlinks=False)
     marker.touch()
+
+
+def _extract(archive: Path, target: Path) -> None:
+    with tarfile.open(str(archive)) as tar:
+        if hasattr(tarfile, "data_filter"):
+            tar.extractall(str(target), filter="tar")  # the archive is our own: its links may lead out of it
+        else:  # Python 3.9 of EL9 before the back-port; the archive is our own
+            tar.extractall(str(target))
+    archive.unlink()
 
 
 def _wait_for(marker: Path, wait_s: float) -> None:

@@ -20,9 +20,11 @@ from ddp_play.plan import plan_from_json
 from ddp_play.playbook import AnsibleRunner, Passwords, PlaybookOutcome, PlaybookRequest, PlaybookRunner
 from ddp_play.remote import Route
 from ddp_play.result import Outcome, RunStatus
+from ddp_play.source import read_snapshot
+from ddp_play.workflows.attempts import Attempts
 from ddp_play.workflows.dry_run import facts_cache
 from ddp_play.workflows.starting import Assignment
-from ddp_play.workflows.supervise import Supervisor, error_outcome
+from ddp_play.workflows.supervise import error_outcome
 
 # The job's role speaks for itself, through its own events.
 OWN_ACTIONS = ("ddp.play.discover", "ddp.play.plan", "ddp.play.supervise")
@@ -106,9 +108,15 @@ def take_over(paths: RunPaths, passwords: Passwords) -> None:
     """Supervise a run whose controller died, from its directory alone."""
     try:
         plan = plan_from_json(read_json(paths.plan))
+        document = read_json(paths.run)
         routes = tuple(Route.from_json(row) for row in read_json(paths.channels)["routes"])
         become = {route.host: passwords.become for route in routes if passwords.become}
-        Supervisor(Assignment(plan, routes, paths, passwords=become)).take_over()
+        snapshot = None
+        if paths.source_archive.exists():
+            snapshot = read_snapshot(paths.source_archive, document["source"]["sha256"])
+        attempt = int(document.get("attempt") or 1)
+        given = Assignment(plan, routes, paths, snapshot=snapshot, passwords=become, attempt=attempt)
+        Attempts(given).take_over()
     except DdpPlayError as error:
         _record_error(paths, error)
 

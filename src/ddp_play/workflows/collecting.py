@@ -6,34 +6,38 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.errors import DdpPlayError
+from ddp_play.launch import run_paths
 from ddp_play.paths import write_json
 
 if TYPE_CHECKING:
-    from ddp_play.gang import Gang
+    from ddp_play.gang import Gang, Link
     from ddp_play.journal import Journal
     from ddp_play.paths import RunPaths
     from ddp_play.plan import Plan
 
 COLLECT_S = 3600.0
 CLEAN_S = 60.0
+# Every host answers a heartbeat a second, also between the pieces of a file; for this long none has come.
+SILENCE_S = 60.0
 
 
 def drain(gang: Gang) -> None:
     """Every byte that the ranks wrote is here before the verdict is."""
     with contextlib.suppress(DdpPlayError):
-        gang.ask("drain", "drained", deadline_s=COLLECT_S)
+        gang.ask("drain", "drained", deadline_s=COLLECT_S, silence_s=SILENCE_S)
 
 
-def collect(gang: Gang, plan: Plan, paths: RunPaths) -> list[dict[str, Any]]:
+def collect(gang: Gang, plan: Plan, paths: RunPaths, *, artifacts: bool = True) -> list[dict[str, Any]]:
     """Results and artifacts come home; what could not be fetched is returned, never silently absent."""
     missing: list[dict[str, Any]] = []
-    order = {"patterns": list(plan.artifacts), "max_bytes": plan.artifacts_max_mib * 1024 * 1024}
+    patterns = list(plan.artifacts) if artifacts else []
+    order = {"patterns": patterns, "max_bytes": plan.artifacts_max_mib * 1024 * 1024}
     manifest = []
     for link in gang.links:
         if link.lost:
             missing.append({"host": link.name, "path": "everything not followed live", "why": link.lost})
     try:
-        answers = gang.ask("fetch", "fetched", deadline_s=COLLECT_S, fields=lambda _: order)
+        answers = gang.ask("fetch", "fetched", deadline_s=COLLECT_S, silence_s=SILENCE_S, fields=lambda _: order)
     except DdpPlayError as error:
         answers = {link.name: link.replies.get("fetched", {}) for link in gang.links}
         missing += [
@@ -49,16 +53,31 @@ def collect(gang: Gang, plan: Plan, paths: RunPaths) -> list[dict[str, Any]]:
     return missing
 
 
-def clean(gang: Gang, missing: list[dict[str, Any]], journal: Journal) -> dict[str, list[str]]:
-    """Nothing of ours stays on the hosts, except what could not be brought home; returns what is left, by host."""
+def clean(
+    gang: Gang, plan: Plan, missing: list[dict[str, Any]], journal: Journal, *, goes_on: bool
+) -> dict[str, list[str]]:
+    """Nothing of ours stays on the hosts, except what could not be brought home; returns what is left, by host.
+
+    `goes_on`: another attempt follows, so what the run's attempts share stays too. Where the head is lost, another
+    host removes that.
+    """
     kept = {row["host"] for row in missing if row["host"]}
+    here = [plan.head, *(link.name for link in gang.links)]
+    in_charge = "" if goes_on else next((name for name in here if not gang.link(name).lost), "")
+    hosts = {host.name: host for host in plan.hosts}
+
+    def order(link: Link) -> dict[str, Any]:
+        paths = run_paths(hosts[link.name], gang.run_id) if link.name == in_charge else []
+        return {"keep_src": link.name in kept, "run_paths": paths}
+
     try:
-        answers = gang.ask("clean", "cleaned", deadline_s=CLEAN_S, fields=lambda link: {"keep_src": link.name in kept})
+        answers = gang.ask("clean", "cleaned", deadline_s=CLEAN_S, fields=order)
     except DdpPlayError as error:
         journal.emit("warning", message=f"clean-up: {error.message}")
         answers = {link.name: link.replies.get("cleaned", {}) for link in gang.links}
     left = {name: answer["left"] for name, answer in answers.items() if answer.get("left")}
     for link in gang.links:
-        if link.lost:
-            left[link.name] = [f"unknown: {link.lost}; ddp-play gc -i INVENTORY when it is back"]
+        if link.lost or "cleaned" not in link.replies:
+            why = link.lost or "it did not say that it cleaned up"
+            left[link.name] = [f"unknown: {why}; ddp-play gc -i INVENTORY when it is back"]
     return left

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.errors import Busy, DdpPlayError, HostNotReady, UsageError
-from ddp_play.launch import Launch
+from ddp_play.launch import Launch, run_paths
 from ddp_play.paths import RunPaths, write_text
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Starter:
                 if attempt == PORT_TRIES - 1:
                     raise
                 avoid.append(port)
-                self.gang.ask("clean", "cleaned", deadline_s=CLEAN_S)
+                self._clean(self.gang.links, for_good=self.given.attempt == 1)
             else:
                 return
 
@@ -90,7 +90,7 @@ class Starter:
         )
         hosts = {host.name: host for host in self.plan.hosts}
         self._write_env_files(launch)
-        if self.given.snapshot is not None:
+        if self.given.snapshot is not None and not (self.plan.source_shared and self.given.attempt > 1):
             for link in self.gang.links:
                 if hosts[link.name].sends_source:
                     self._send_source(link, self.given.snapshot.archive)
@@ -153,12 +153,21 @@ class Starter:
         self.bundle.update_run(started=time.time())
         self.journal.emit("started", world_size=self.plan.world_size)
 
-    def abandon(self) -> None:
-        """Nothing was started, so nothing stays."""
+    def abandon(self, *, for_good: bool) -> None:
+        """Nothing was started, so nothing stays; unless `for_good`, what earlier attempts left does."""
         reachable = [link for link in self.gang.links if link.place is not None]
         with contextlib.suppress(DdpPlayError):
-            self.gang.ask("clean", "cleaned", links=reachable, deadline_s=CLEAN_S)
+            self._clean(reachable, for_good=for_good)
         self.gang.close()
+
+    def _clean(self, links: list[Link], *, for_good: bool) -> None:
+        hosts = {host.name: host for host in self.plan.hosts}
+        first = links[0].name if links and for_good else ""
+
+        def order(link: Link) -> dict[str, Any]:
+            return {"run_paths": run_paths(hosts[link.name], self.paths.run_id) if link.name == first else []}
+
+        self.gang.ask("clean", "cleaned", links=links, deadline_s=CLEAN_S, fields=order)
 
 
 def _placed(link: Link) -> HostPlace:

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import resource
-import signal
 import time
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from ddp_play.bundle import Bundle
 from ddp_play.errors import Busy, DdpPlayError, Interrupted, UsageError
 from ddp_play.gang import Gang, Link
 from ddp_play.journal import Journal
-from ddp_play.paths import RunPaths, read_json
+from ddp_play.restart import Ended
 from ddp_play.result import Outcome, RankOutcome, RunStatus, Verdict
 from ddp_play.verdict import judge
 from ddp_play.watch import GangView, Limits, Stop, decide
@@ -26,6 +24,8 @@ from ddp_play.workflows.starting import Assignment, Starter
 
 if TYPE_CHECKING:
     from ddp_play.guard.protocol import Frame
+    from ddp_play.paths import RunPaths
+    from ddp_play.workflows.orders import Orders
 
 OPEN_S = 60.0
 TICK_S = 0.1
@@ -33,17 +33,33 @@ TICK_S = 0.1
 STOP_SLACK_S = 15.0
 
 
-class Supervisor:
-    """One attempt of one run, held by a lock so that two never supervise the same one."""
+# A guard looks at its lease every twentieth of a second and kills again every second: this covers a busy host.
+FENCE_MARGIN_S = 5.0
 
-    def __init__(self, given: Assignment) -> None:
+
+class Sequel(Protocol):
+    """Whoever decides what follows an attempt: `ddp_play.workflows.attempts.Attempts`."""
+
+    def follows(self, ended: Ended) -> bool:
+        """Does another attempt follow this one?"""
+
+    def follows_refusal(self, error: DdpPlayError) -> bool:
+        """Does another try follow an attempt that did not start?"""
+
+
+class Supervisor:
+    """One attempt of one run; `Attempts` makes and locks the run."""
+
+    def __init__(self, given: Assignment, orders: Orders, sequel: Sequel) -> None:
         self.plan = given.plan
         self.given = given
+        self.orders = orders
+        self.sequel = sequel
         self.paths = given.paths
         self.bundle = Bundle(given.paths)
         self.journal = Journal(given.paths.events)
         self.gang = Gang(
-            [Link(route.host, route, given.passwords.get(route.host, "")) for route in given.routes],
+            links_of(given, {host.name for host in given.plan.hosts}),
             run_id=given.paths.run_id,
             attempt=given.attempt,
             on_data=self._on_data,
@@ -63,34 +79,31 @@ class Supervisor:
         self._told_now = False
         self._failed_at: float | None = None
         self._kill_by = float("inf")
-        self._signalled = 0
         self._reported: dict[int, str] = {}
 
     # -- the whole way -------------------------------------------------------------------------------
     def run(self) -> Outcome:
         """From an unstarted plan to its outcome. Errors before the start leave nothing on the hosts."""
-        with self._holding_lock(), self._signals():
-            self._phase(RunStatus.PREPARING)
-            self.bundle.begin(self.plan)
-            starter = Starter(self.given, self.gang, self.bundle, self.journal)
-            try:
-                self.gang.open_all(deadline_s=OPEN_S)
-                starter.prepare()
-                starter.probe()
-                self._check_orders(before_start=True)
-                starter.go()
-            except DdpPlayError:
-                starter.abandon()
-                raise
-            return self._see_through()
+        self._phase(RunStatus.PREPARING)
+        self.bundle.begin(self.plan)
+        starter = Starter(self.given, self.gang, self.bundle, self.journal)
+        try:
+            self.gang.open_all(deadline_s=OPEN_S)
+            starter.prepare()
+            starter.probe()
+            self._check_orders(before_start=True)
+            starter.go()
+        except DdpPlayError as error:
+            starter.abandon(for_good=not self.sequel.follows_refusal(error))
+            raise
+        return self._see_through()
 
     def take_over(self) -> Outcome:
         """From whatever the hosts say to the outcome: the controller of this run died."""
-        with self._holding_lock(), self._signals():
-            self.gang.open_all(deadline_s=OPEN_S)
-            if not any(link.state for link in self.gang.links):
-                raise UsageError(f"no host knows run {self.paths.run_id}", hint="it has ended and was cleaned up")
-            return self._see_through()
+        self.gang.open_all(deadline_s=OPEN_S)
+        if not any(link.state for link in self.gang.links):
+            raise UsageError(f"no host knows run {self.paths.run_id}", hint="it has ended and was cleaned up")
+        return self._see_through()
 
     def _see_through(self) -> Outcome:
         self._phase(RunStatus.RUNNING)
@@ -99,37 +112,31 @@ class Supervisor:
         self._watch()
         drain(self.gang)
         outcome = judge(self._outcomes(), {row.rank: self.bundle.tail(row.rank) for row in self._outcomes()}, self.stop)
+        unreachable = {link.name: link.lost for link in self.gang.links if link.lost}
+        goes_on = self.sequel.follows(Ended(self.given.attempt, outcome, unreachable))
         self._phase(RunStatus.COLLECTING)
-        missing = collect(self.gang, self.plan, self.paths)
-        left = clean(self.gang, missing, self.journal)
+        # what all attempts share stays where it is until the last one
+        missing = collect(self.gang, self.plan, self.paths, artifacts=not (goes_on and self.plan.source_shared))
+        left = clean(self.gang, self.plan, missing, self.journal, goes_on=goes_on)
         self.gang.close()
         outcome = Outcome(outcome.status, outcome.verdict, outcome.ranks, tuple(missing), left)
-        self._finish(outcome)
+        if not goes_on:
+            self._finish(outcome)
         return outcome
 
-    @contextlib.contextmanager
-    def _holding_lock(self) -> Any:
-        with lock(self.paths):
-            yield
+    def unfenced(self, outcome: Outcome) -> dict[str, float]:
+        """host -> the moment (monotonic) from which on no rank of this attempt can be alive there; inf: never known.
 
-    @contextlib.contextmanager
-    def _signals(self) -> Any:
-        """TERM or INT to this process asks for a graceful stop, a second one for an immediate one."""
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        with contextlib.suppress(ValueError, OSError):  # three descriptors a host
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-        def asked(_signum: int, _frame: Any) -> None:
-            self._signalled += 1
-
-        before = {signum: signal.signal(signum, asked) for signum in (signal.SIGTERM, signal.SIGINT)}
-        try:
-            yield
-        finally:
-            for signum, handler in before.items():
-                signal.signal(signum, handler)
-            with contextlib.suppress(ValueError, OSError):
-                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        Hosts that said that nothing is left are not in it. A guard counts its lease from a time of its own clock that
+        we had heard of, so that time was before we last heard from the host.
+        """
+        until_dead_s = self.plan.timeouts["lease"] + self.plan.timeouts["grace"] + FENCE_MARGIN_S
+        found = {}
+        for link in self.gang.links:
+            if link.name in outcome.left:
+                silent = link.lost or "cleaned" not in link.replies
+                found[link.name] = link.heard + until_dead_s if silent else float("inf")
+        return found
 
     def _phase(self, status: RunStatus) -> None:
         self.bundle.update_run(status=str(status), attempt=self.given.attempt)
@@ -217,16 +224,14 @@ class Supervisor:
 
     def _check_orders(self, *, before_start: bool = False) -> None:
         """Orders of people: the mailbox that `stop` and Ctrl-C write to, and signals to this process."""
-        order = read_json(self.paths.control / "stop")
-        now = (self.paths.control / "stop-now").exists() or self._signalled > 1
-        if not (order or now or self._signalled):
+        order = self.orders.stop()
+        if order is None:
             return
-        reason = order.get("reason") or "stopped on request"
         if before_start:
             raise Interrupted("stopped before it started")
-        if self.stop is None or (now and not self._told_now):
-            grace = self.limits.grace_s
-            self._order_stop(Stop("stopped", reason, self.limits.signal, 0.0 if now else grace, now=now))
+        if self.stop is None or (order.now and not self._told_now):
+            grace_s = 0.0 if order.now else self.limits.grace_s
+            self._order_stop(Stop("stopped", order.reason, self.limits.signal, grace_s, now=order.now))
 
     def _order_stop(self, stop: Stop) -> None:
         """Tell every guard; a first reason stays the reason."""
@@ -266,6 +271,13 @@ class Supervisor:
     def _finish(self, outcome: Outcome) -> None:
         self.bundle.update_run(ended=time.time(), **outcome.to_json())
         self.journal.emit("ended", status=str(outcome.status), message=outcome.verdict.message)
+
+
+def links_of(given: Assignment, hosts: set[str]) -> list[Link]:
+    """A link to each of these hosts."""
+    return [
+        Link(route.host, route, given.passwords.get(route.host, "")) for route in given.routes if route.host in hosts
+    ]
 
 
 def _all_ended(link: Link) -> bool:

@@ -13,8 +13,8 @@ from ddp_play.journal import read_events
 from ddp_play.paths import RunPaths, read_json, write_json
 from ddp_play.remote import Route
 from ddp_play.testing import RANK_ROW, FakeHost, FakeHosts
+from ddp_play.workflows.attempts import Attempts
 from ddp_play.workflows.starting import Assignment
-from ddp_play.workflows.supervise import Supervisor
 from tests.unit.build import hosts, plan
 
 if TYPE_CHECKING:
@@ -32,10 +32,10 @@ class Stage:
     paths: RunPaths
     far: FakeHosts
 
-    def supervisor(self, **more: Any) -> Supervisor:
-        """A supervisor of this plan."""
-        routes = tuple(Route(host.name, ("ssh", host.name), "channel") for host in self.plan.hosts)
-        return Supervisor(Assignment(self.plan, routes, self.paths, **more))
+    def supervisor(self, **more: Any) -> Attempts:
+        """Whoever sees this plan through."""
+        routes = tuple(Route(name, ("ssh", name), "channel") for name in self.far)
+        return Attempts(Assignment(self.plan, routes, self.paths, **more))
 
     def ranks(self, host: str) -> list[int]:
         """The ranks of a host."""

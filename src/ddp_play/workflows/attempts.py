@@ -1,0 +1,189 @@
+"""A run is one attempt after another: supervise, decide, make sure that the old one is dead, start the next.
+
+Why each of these steps is as it is: docs/decisions/0002-attempts.md.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import TYPE_CHECKING, Any
+
+from ddp_play.bundle import Bundle
+from ddp_play.errors import DdpPlayError, HostNotReady, InternalError, SlotsTaken
+from ddp_play.fleet import Fleet, job_from_json
+from ddp_play.journal import Journal
+from ddp_play.paths import read_json, write_json
+from ddp_play.restart import End, Ended, Policy, Restart, next_step
+from ddp_play.result import RunStatus
+from ddp_play.workflows.fencing import fence, reclaim
+from ddp_play.workflows.orders import Orders
+from ddp_play.workflows.supervise import Supervisor, lock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ddp_play.plan import Plan
+    from ddp_play.result import Outcome
+    from ddp_play.workflows.starting import Assignment
+
+# At the end of a run: how long hosts that were lost on the way get to answer once more.
+LAST_CALL_S = 5.0
+
+
+class Attempts:
+    """All attempts of one run, held by a lock so that two never supervise the same one."""
+
+    def __init__(self, given: Assignment) -> None:
+        self.given = given
+        self.paths = given.paths
+        self.bundle = Bundle(given.paths)
+        self.journal = Journal(given.paths.events)
+        self.orders = Orders(given.paths)
+        document = read_json(given.paths.run)
+        self.history: list[dict[str, Any]] = list(document.get("attempts") or ())
+        self._next: Assignment | None = None
+        self._refused: dict[str, str] = {}  # hosts that a restart could not use, with what they said
+        self._lost: dict[int, dict[str, str]] = {}  # attempt -> hosts of it that we could not clean, with the reason
+
+    def run(self) -> Outcome:
+        """From an unstarted plan to the run's outcome."""
+        return self._hold(Supervisor.run)
+
+    def take_over(self) -> Outcome:
+        """From whatever the hosts say to the run's outcome: its controller died."""
+        return self._hold(Supervisor.take_over)
+
+    def _hold(self, begin: Callable[[Supervisor], Outcome]) -> Outcome:
+        with lock(self.paths), self.orders.listening():
+            while True:
+                outcome = self._attempt(begin)
+                if outcome is not None:
+                    self._last_call(outcome)
+                    return outcome
+                begin = Supervisor.run
+
+    def _attempt(self, begin: Callable[[Supervisor], Outcome]) -> Outcome | None:
+        """One attempt; its outcome when it was the last."""
+        self._next = None
+        supervisor = Supervisor(self.given, self.orders, self)
+        try:
+            outcome = begin(supervisor)
+        except (HostNotReady, SlotsTaken):
+            if self._next is None:
+                raise
+            self.given = self._next  # the same attempt, elsewhere: nothing of it has started
+            self._write_plan(self.given.plan)
+            return None
+        if self._next is None:
+            return outcome
+        try:
+            self._make_sure(supervisor, outcome)
+        except DdpPlayError:  # stopped while it waited, or of some host we shall never know
+            here = {host.name for host in self.given.plan.hosts} - set(outcome.left)
+            reclaim(self.given, here, until=time.monotonic() + LAST_CALL_S, run_too=True)
+            raise
+        self.bundle.archive(self.given.attempt, outcome.to_json())
+        self.given = self._next
+        self._write_plan(self.given.plan)
+        return None
+
+    # -- deciding ------------------------------------------------------------------------------------
+    def follows(self, ended: Ended) -> bool:
+        """Does another attempt follow? Then its plan is made. Either way the attempt gets its row in run.json."""
+        step = next_step(ended, self._policy(), tuple(row["fault"] for row in self.history if row.get("fault")))
+        if isinstance(step, Restart):
+            step = self._prepare_next(step, attempt=self.given.attempt + 1)
+        retired = step.gone if isinstance(step, Restart) else {}
+        if self.history or isinstance(step, Restart) or step.reason:
+            self._record(ended.outcome, step.reason, dict(retired))
+        if isinstance(step, End) and step.reason:
+            self.journal.emit("warning", message=f"no restart: {step.reason}")
+        return isinstance(step, Restart)
+
+    def follows_refusal(self, error: DdpPlayError) -> bool:
+        """Another try with other hosts, where this was to be a restart and some of its hosts said no."""
+        if self.given.attempt == 1 or not error.hosts or not isinstance(error, HostNotReady | SlotsTaken):
+            return False
+        gone = dict.fromkeys(error.hosts, error.message.splitlines()[-1])
+        self._refused |= gone
+        step = self._prepare_next(Restart("hosts refused", gone), attempt=self.given.attempt)
+        if isinstance(step, Restart):
+            self.journal.emit("retired", hosts=gone)
+        return isinstance(step, Restart)
+
+    def _policy(self) -> Policy:
+        job = read_json(self.paths.root / "job.json")
+        return Policy(int(job.get("restarts", 0)), tuple(job.get("restart_exit_codes") or ()))
+
+    def _prepare_next(self, step: Restart, *, attempt: int) -> Restart | End:
+        """The next attempt's assignment; End with the reason where there can be none."""
+        data = read_json(self.paths.fleet)
+        if not data:
+            return End("its facts.json is not in the bundle")
+        fleet = Fleet.from_json(data, job_from_json(read_json(self.paths.root / "job.json")))
+        if set(fleet.secret_names) - set(self.given.secrets):
+            return End("whoever took this run over does not know its secrets")
+        retired = {host: why for row in self.history for host, why in row["retired"].items()} | self._refused
+        previous = self.history[0]["hosts"] if self.history else [host.name for host in self.given.plan.hosts]
+        try:
+            plan, gone = fleet.plan(gone={**retired, **step.gone}, suspects=step.suspects, wanted=len(previous))
+        except DdpPlayError as error:
+            return End(f"too few hosts are left: {error.message}")
+        self._next = dataclasses.replace(self.given, plan=plan, attempt=attempt)
+        fresh = {host: why for host, why in gone.items() if host not in retired}
+        return Restart(step.reason, fresh, {})
+
+    def _record(self, outcome: Outcome, reason: str, retired: dict[str, str]) -> None:
+        document = read_json(self.paths.run)
+        verdict = outcome.verdict
+        self.history.append(
+            {
+                "attempt": self.given.attempt,
+                "hosts": [host.name for host in self.given.plan.hosts],
+                "started": document.get("started"),
+                "ended": time.time(),
+                "verdict": verdict.kind,
+                "message": verdict.message,
+                "fault": verdict.host or "",
+                "retired": retired,
+                "reason": reason,
+            }
+        )
+        self.bundle.update_run(attempts=self.history)
+
+    # -- between two attempts ------------------------------------------------------------------------
+    def _make_sure(self, supervisor: Supervisor, outcome: Outcome) -> None:
+        """Return when no rank of the ended attempt can be alive anywhere."""
+        following = self._next
+        if following is None:
+            raise InternalError("no attempt follows, yet one is to be prepared")
+        row = self.history[-1]
+        hosts = [host.name for host in following.plan.hosts]
+        new = [name for name in hosts if name not in row["hosts"]]
+        self.journal.emit(
+            "restart", attempt=following.attempt, reason=row["reason"], retired=row["retired"], new=new, hosts=hosts
+        )
+        unfenced = supervisor.unfenced(outcome)
+        if not unfenced:
+            return
+        self.bundle.update_run(status=str(RunStatus.WAITING))
+        still = fence(self.given, unfenced, self.orders, self.journal)
+        if still:
+            self._lost[self.given.attempt] = {host: outcome.left[host][0] for host in still}
+
+    def _write_plan(self, plan: Plan) -> None:
+        write_json(self.paths.plan, plan.to_json(), indent=None if plan.world_size > 64 else 2)
+        hosts = [host.name for host in plan.hosts]
+        self.bundle.update_run(hosts=hosts, world_size=plan.world_size, attempt=self.given.attempt)
+
+    def _last_call(self, outcome: Outcome) -> None:
+        """Hosts that were lost on the way may be back: one more try, then they are named for gc."""
+        self.paths.source_archive.unlink(missing_ok=True)
+        for attempt, hosts in self._lost.items():
+            given = dataclasses.replace(self.given, attempt=attempt)
+            cleaned = reclaim(given, set(hosts), until=time.monotonic() + LAST_CALL_S)
+            for host in set(hosts) - cleaned:
+                outcome.left.setdefault(host, []).append(hosts[host])
+        if self._lost:
+            self.bundle.update_run(left_behind=outcome.left)
