@@ -30,6 +30,7 @@ class ActionModule(ActionBase):
             for name in Job.model_fields
             if PREFIX + name in variables
         }
+        values["spares"] = values.get("spares") or list((variables.get("groups") or {}).get(actions.SPARES) or ())
         values["env"] = self._with_bare_keys(values.get("env"))
         try:
             discovered, names = self._discovered(variables)

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 RUN_DIR_ENV = "DDP_PLAY_RUN_DIR"
 FACTS_ENV = "DDP_PLAY_FACTS"
 USE_CACHED_ENV = "DDP_PLAY_CACHED"
+# The group of an inventory whose hosts stand by, unless the job names others.
+SPARES = "spares"
 OLDEST_PYTHON = (3, 9)
 
 

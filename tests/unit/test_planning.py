@@ -384,3 +384,30 @@ def test_ten_thousand_ranks_on_many_hosts() -> None:
     assert [rank.rank for rank in ranks] == list(range(10000))
     assert ranks[-1].local_rank == 7
     assert made.host_of(9999) == "gpu1250"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "spares", "missing", "used", "left_out"),
+    [
+        ("all", ["h4"], (), ["h1", "h2", "h3"], {"h4": "stands by as a spare"}),
+        (4, ["h4"], (), ["h1", "h2", "h3", "h4"], {}),
+        ("2..", ["h1"], (), ["h2", "h3", "h4"], {"h1": "stands by as a spare"}),
+        ("all", ["h4"], (SECOND,), ["h1", "h2", "h3", "h4"], {"h9": "no route to host"}),
+        ("3..", ["h4"], (SECOND,), ["h1", "h2", "h3"], {"h9": "no route to host", "h4": "stands by as a spare"}),
+        ("all", ["h9"], (SECOND,), ["h1", "h2", "h3", "h4"], {"h9": "no route to host"}),
+    ],
+)
+def test_spares_stand_in_only_where_too_few_others_are(
+    wanted: Any, spares: list[str], missing: Any, used: list[str], left_out: dict[str, str]
+) -> None:
+    made = plan(*hosts(4), hosts=wanted, spares=spares, problems=missing)
+    assert [host.name for host in made.hosts] == used
+    assert dict(made.left_out) == left_out
+
+
+def test_a_job_that_restarts_has_a_lease_and_is_warned_of_a_lost_working_directory() -> None:
+    assert plan(*hosts(2), restarts=1).timeouts["lease"] == 60.0
+    assert plan(*hosts(2), restarts=1, lease="5m").timeouts["lease"] == 300.0
+    assert plan(*hosts(2)).timeouts["lease"] == 0.0
+    assert any("from scratch" in text for text in plan(*hosts(2), restarts=1).warnings)
+    assert plan(*hosts(2, shared=shared()), restarts=1).warnings == ()

@@ -74,14 +74,15 @@ class Stage:
 
 @pytest.fixture
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Stage]:
-    """make(number of hosts, **job values)"""
+    """make(number of hosts, facts=their facts, **job values)"""
 
     def build(count: int = 2, **values: Any) -> Stage:
-        made = plan(*hosts(count), **{"probe": False, **values})
+        everyone = hosts(count, **values.pop("facts", {}))
+        made = plan(*everyone, **{"probe": False, **values})
         paths = RunPaths(tmp_path / "calm-otter-1")
         paths.create()
         write_json(paths.run, {"id": "calm-otter-1", "status": "starting"})
-        far = FakeHosts(*(FakeHost(host.name) for host in made.hosts))
+        far = FakeHosts(*(FakeHost(host.name) for host in everyone))
         monkeypatch.setattr("ddp_play.gang.ProcessChannel", far)
         # fake channels have nothing to wait on
         monkeypatch.setattr("ddp_play.gang.wait_any", lambda _channels, _timeout_s: time.sleep(0.005))
