@@ -61,8 +61,8 @@ def test_too_few_hosts_say_who_is_gone_and_what_to_do() -> None:
 def test_a_suspect_is_retired_only_where_another_host_stands_in() -> None:
     made, retired = fleet(4, spares=["h4"]).plan(gone={}, suspects=WHY, wanted=3)
     assert (names(made), retired) == (["h1", "h3", "h4"], WHY)
-    for values in ({}, {"hosts": "2.."}):
-        made, retired = fleet(3, **values).plan(gone={}, suspects=WHY, wanted=3)
+    for wanted in ("all", "2.."):
+        made, retired = fleet(3, hosts=wanted).plan(gone={}, suspects=WHY, wanted=3)
         assert (names(made), retired) == (["h1", "h2", "h3"], {})
 
 
