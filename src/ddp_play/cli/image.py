@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
-from ddp_play.cli import console
+from ddp_play.cli import console, options
 from ddp_play.cli.boundary import error_boundary
 from ddp_play.cli.progress import progress
+from ddp_play.collection import collection_root
 from ddp_play.images.archive import HostImage, ask
 from ddp_play.images.archive import load as load_archive
 from ddp_play.images.build import build_image
 from ddp_play.images.reach import resolve
 from ddp_play.images.recipe import DEFAULT_TAG, ImageRequest
 from ddp_play.lab.spec import Distro
+from ddp_play.playbook import AnsibleRunner
+from ddp_play.workflows.distribute import Order, serve
 
 app = typer.Typer(no_args_is_help=True, help="The image ranks run in: build it, bring it to the hosts.")
 
 Inventory = Annotated[str, typer.Option("--inventory", "-i", help="The inventory whose hosts are meant.")]
 Limit = Annotated[str, typer.Option("--limit", "-l", help="Only these hosts of it.")]
 Image = Annotated[str, typer.Option("--image", help="Name and tag of the image.")]
+
+
+class Method(StrEnum):
+    """How an image gets to the hosts."""
+
+    ARCHIVE = "archive"
+    REGISTRY = "registry"
 
 
 @app.command()
@@ -44,14 +55,42 @@ def build(
 
 
 @app.command()
-def load(inventory: Inventory, image: Image = DEFAULT_TAG, limit: Limit = "") -> None:
-    """Bring the controller's image to every host that does not have the same content."""
+def load(
+    inventory: Inventory,
+    image: Image = DEFAULT_TAG,
+    limit: Limit = "",
+    method: Annotated[Method, typer.Option("--method", help="How it gets there.")] = Method.ARCHIVE,
+    tls: Annotated[bool, typer.Option("--tls/--no-tls", help="How the registry is spoken to.")] = True,
+    ask_become_pass: options.AskBecomePass = False,
+) -> None:
+    """Bring the controller's image to every host that does not have the same content.
+
+    archive: the whole image over SSH, to each host by itself. registry: once to a registry on one host, from
+    where the others pull what they lack (docs/images.md); that one needs sudo on the hosts.
+
+    [bold]Examples[/]
+
+      ddp-play image load -i inventory --image train:1.0
+
+      ddp-play image load -i inventory --image train:1.0 --method registry
+    """
     with error_boundary():
+        hosts = resolve(inventory, limit)
+        if method is Method.ARCHIVE:
+            with progress(f"image {image}") as shown:
+                result = load_archive(image, hosts, progress=shown)
+            counts = f"sent to {len(result.sent)} hosts, present on {len(result.present)} before"
+            console.line(f"{image} ({result.content}): {counts}")
+            return
+        request = options.make_request(str(collection_root() / "playbooks" / "provision.yml"), [inventory])
+        passwords = options.ask_passwords(connection=False, become=ask_become_pass)
         with progress(f"image {image}") as shown:
-            result = load_archive(image, resolve(inventory, limit), progress=shown)
-        console.line(
-            f"{image} ({result.content}): sent to {len(result.sent)} hosts, present on {len(result.present)} before"
-        )
+            served = serve(Order(image, request, limit, tls), hosts, passwords, AnsibleRunner(), progress=shown)
+        counts = f"pulled by {len(served.pulled)} hosts, present on {len(served.present)} before"
+        console.line(f"{image} ({served.content}): {counts}")
+        console.line(f"{served.reference} on all of them, from the registry on {served.registry.host}")
+        if tls:
+            console.note(f"in a job: ddp_job_image: {served.reference}")
 
 
 @app.command("list")
@@ -73,7 +112,16 @@ def list_images(
 
 
 def _tell(answers: list[HostImage]) -> None:
-    table = Table("host", "content", "MiB", box=None)
+    table = Table("host", "content", "MiB", "in registries", box=None)
     for answer in answers:
-        table.add_row(answer.host, answer.error or answer.content or "absent", str(answer.size_mib or ""))
+        content = answer.error or answer.content or "absent"
+        table.add_row(
+            answer.host, content, str(answer.size_mib or ""), "\n".join(_short(name) for name in answer.digests)
+        )
     console.out.print(table)
+
+
+def _short(reference: str) -> str:
+    """registry/name@sha256:... with the first 12 digits."""
+    name, _, digest = reference.partition("@")
+    return f"{name}@{digest[:19]}"

@@ -6,6 +6,7 @@ import json
 import shlex
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,9 @@ from ddp_play.images.content import fingerprint
 from ddp_play.lab.engine import connect, engine_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+    from docker.models.images import Image
 
     from ddp_play.images.reach import Reach
     from ddp_play.lab.progress import Progress
@@ -30,11 +33,15 @@ _SEND_WORKERS = 8
 
 @dataclass(frozen=True)
 class HostImage:
-    """What one host answers about an image; `error` is empty where it could be asked."""
+    """What one host answers about an image; `error` is empty where it could be asked.
+
+    `digests` are its names in registries: REPOSITORY@sha256:...
+    """
 
     host: str
     content: str = ""
     size_mib: int = 0
+    digests: tuple[str, ...] = ()
     error: str = ""
 
 
@@ -49,30 +56,48 @@ class Loaded:
 
 def load(image: str, hosts: Sequence[Reach], *, progress: Progress) -> Loaded:
     """Make every host hold the controller's content of `image`; HostNotReady names those that could not."""
-    client = connect()
-    with engine_errors(f"inspect {image}"):
-        try:
-            local = client.images.get(image)
-        except ImageNotFound:
-            raise UsageError(f"there is no image {image} on the controller", hint="ddp-play image build") from None
+    local = local_image(image)
     content = fingerprint(local.attrs)
-    progress.step(f"asking {len(hosts)} hosts for {image}")
-    answers = ask(image, hosts)
-    _fail_for(image, [answer for answer in answers if answer.error])
+    answers = ask_all(image, hosts, progress=progress)
     lacking = [host for host, answer in zip(hosts, answers, strict=True) if answer.content != content]
     if lacking:
-        with tempfile.TemporaryDirectory(prefix="ddp-play-image-", dir="/var/tmp") as scratch:
-            archive = Path(scratch) / "image.tar"
-            progress.step(f"saving {image}")
-            with engine_errors(f"save {image}"), archive.open("wb") as file:
-                for chunk in local.save(named=image):
-                    file.write(chunk)
+        with saved(local, image, progress=progress) as archive:
             progress.step(f"sending {archive.stat().st_size >> 20} MiB to {len(lacking)} hosts")
-            _fail_for(image, _send(archive, lacking))
+            fail_for(image, _send(archive, lacking))
         _verify(image, content, lacking)
     sent = {host.name for host in lacking}
     present = tuple(host.name for host in hosts if host.name not in sent)
     return Loaded(content, tuple(host.name for host in lacking), present)
+
+
+def local_image(image: str) -> Image:
+    """The controller's image of that name."""
+    client = connect()
+    with engine_errors(f"inspect {image}"):
+        try:
+            return client.images.get(image)
+        except ImageNotFound:
+            raise UsageError(f"there is no image {image} on the controller", hint="ddp-play image build") from None
+
+
+@contextmanager
+def saved(local: Image, image: str, *, progress: Progress) -> Iterator[Path]:
+    """An archive of the image, gone again at the end."""
+    with tempfile.TemporaryDirectory(prefix="ddp-play-image-", dir="/var/tmp") as scratch:
+        archive = Path(scratch) / "image.tar"
+        progress.step(f"saving {image}")
+        with engine_errors(f"save {image}"), archive.open("wb") as file:
+            for chunk in local.save(named=image):
+                file.write(chunk)
+        yield archive
+
+
+def ask_all(image: str, hosts: Sequence[Reach], *, progress: Progress) -> list[HostImage]:
+    """As `ask`, but HostNotReady where a host or its engine does not answer."""
+    progress.step(f"asking {len(hosts)} hosts for {image}")
+    answers = ask(image, hosts)
+    fail_for(image, [answer for answer in answers if answer.error])
+    return answers
 
 
 def ask(image: str, hosts: Sequence[Reach]) -> list[HostImage]:
@@ -89,7 +114,8 @@ def _ask(image: str, host: Reach) -> HostImage:
     result = host.run(remote_docker(f"image inspect {shlex.quote(image)}"))
     if result.returncode == 0:
         inspected: dict[str, Any] = json.loads(result.stdout)[0]
-        return HostImage(host.name, fingerprint(inspected), int(inspected.get("Size", 0)) >> 20)
+        size_mib = int(inspected.get("Size", 0)) >> 20
+        return HostImage(host.name, fingerprint(inspected), size_mib, tuple(inspected.get("RepoDigests") or ()))
     words = result.stderr.decode(errors="replace").strip()
     if "No such image" in words:
         return HostImage(host.name)
@@ -110,10 +136,11 @@ def _send_one(archive: Path, host: Reach) -> HostImage:
 
 def _verify(image: str, content: str, hosts: Sequence[Reach]) -> None:
     wrong = [answer for answer in ask(image, hosts) if answer.content != content]
-    _fail_for(image, [HostImage(w.host, error=w.error or f"holds {w.content or 'nothing'} after load") for w in wrong])
+    fail_for(image, [HostImage(w.host, error=w.error or f"holds {w.content or 'nothing'} after load") for w in wrong])
 
 
-def _fail_for(image: str, failures: Sequence[HostImage]) -> None:
+def fail_for(image: str, failures: Sequence[HostImage]) -> None:
+    """HostNotReady with a line per host; nothing where there is none."""
     if failures:
         lines = "\n".join(f"  {failure.host}: {failure.error}" for failure in failures)
         raise HostNotReady(f"{image} did not reach {len(failures)} hosts\n{lines}")

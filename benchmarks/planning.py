@@ -1,0 +1,148 @@
+"""How long a plan for many ranks takes: `python benchmarks/planning.py --hosts 1250 --gpus 8`.
+
+Writes an inventory and the facts that a discovery of it would have left, then times the pure function and the whole
+command `ddp-play plan --cached`. No host is asked. Prints a table and keeps it as JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+from machine import describe
+from rich.console import Console
+from rich.table import Table
+
+from ddp_play.hosts import facts_from_json
+from ddp_play.job import parse_job
+from ddp_play.planning import make_plan
+from ddp_play.playbook import PlaybookRequest
+from ddp_play.setting import Asked
+from ddp_play.workflows.dry_run import facts_cache
+
+IMAGE = "team/train:2"
+IMAGE_THERE = {"id": "sha256:" + "a" * 64, "digests": [], "entrypoint": []}
+VARIABLES = {"command": ["python", "train.py"], "image": IMAGE}
+console = Console()
+
+
+def main() -> None:
+    """Write the inventory, measure, print and keep."""
+    options = parse()
+    facts = {name: facts_of(number, options.gpus) for number, name in enumerate(host_names(options.hosts))}
+    with tempfile.TemporaryDirectory(prefix="ddp-play-plan-") as scratch:
+        os.environ["DDP_PLAY_HOME"] = scratch
+        report = {
+            "machine": describe(),
+            "hosts": options.hosts,
+            "ranks": options.hosts * options.gpus,
+            "function_s": measure_function(facts, options.repeats),
+            **measure_command(facts, options.repeats, Path(scratch)),
+        }
+    show(report)
+    options.json.write_text(json.dumps(report, indent=2) + "\n")
+    console.print(f"kept in {options.json}")
+
+
+def parse() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--hosts", type=int, default=1250)
+    parser.add_argument("--gpus", type=int, default=8)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--json", type=Path, default=Path("planning-benchmark.json"))
+    return parser.parse_args()
+
+
+def host_names(count: int) -> list[str]:
+    """gpu0001 and so on."""
+    return [f"gpu{number:04}" for number in range(1, count + 1)]
+
+
+def facts_of(number: int, num_gpus: int) -> dict[str, Any]:
+    """What discovery says of a GPU server: slow ethernet for people, InfiniBand for ranks."""
+    tail = f"{number // 250}.{number % 250 + 1}"
+    gpus = [
+        {"index": index, "uuid": f"GPU-{number}-{index}", "model": "H100", "memory_mib": 81559, "users": []}
+        for index in range(num_gpus)
+    ]
+    port = {"device": "mlx5_0", "port": 1, "state": "ACTIVE", "rate_gbps": 400.0, "link_layer": "InfiniBand"}
+    user = {"name": "ops", "home": "/home/ops", "uid": 1000, "gid": 1000, "groups": {"docker": 998}}
+    return {
+        "hostname": f"gpu{number}", "machine": f"{number:032x}", "python": "/usr/bin/python3",
+        "python_version": "3.11.2", "cpus": 128, "memory_mib": 2_000_000, "disk_free_mib": 500_000,
+        "user": {**user, "login_uid": 1000, "login_gid": 1000, "login_name": "ops"},
+        "nofile_hard": 1048576, "gpu_problem": "", "resolves_to": [f"10.0.{tail}"], "nccl_conf": True,
+        "ephemeral_ports": [32768, 60999], "rank_python": {"path": "/usr/bin/python3", "problem": ""},
+        "interfaces": [
+            link("eth0", "ethernet", f"10.0.{tail}/16", 1000),
+            link("ib0", "infiniband", f"10.9.{tail}/16", 400000),
+        ],
+        "rdma": [{**port, "interfaces": ["ib0"]}], "gpus": gpus,
+        "engine": {"version": "29.1.3", "problem": "", "image": IMAGE_THERE},
+    }  # fmt: skip
+
+
+def link(name: str, kind: str, address: str, speed: int) -> dict[str, Any]:
+    """One network interface."""
+    return {"name": name, "link": kind, "addresses": [address], "up": True, "speed_mbps": speed, "mtu": 1500}
+
+
+def measure_function(facts: dict[str, dict[str, Any]], repeats: int) -> list[float]:
+    """Seconds of the pure function alone."""
+    job = parse_job(VARIABLES)
+    known = tuple(facts_from_json(name, row) for name, row in facts.items())
+    found = []
+    for _ in range(repeats):
+        started = time.monotonic()
+        make_plan(job, known, (), Asked({}, ()))
+        found.append(time.monotonic() - started)
+    return found
+
+
+def measure_command(facts: dict[str, dict[str, Any]], repeats: int, home: Path) -> dict[str, Any]:
+    """Wall and CPU seconds of `ddp-play plan --cached`, and the largest process's memory."""
+    inventory, playbook = home / "hosts.yml", home / "job.yml"
+    inventory.write_text(yaml.safe_dump({"ranks": {"hosts": dict.fromkeys(facts)}}))
+    role = {"role": "ddp.play.ddp_job", "vars": {f"ddp_job_{name}": value for name, value in VARIABLES.items()}}
+    playbook.write_text(yaml.safe_dump([{"hosts": "ranks", "gather_facts": False, "roles": [role]}]))
+    cache = facts_cache(PlaybookRequest(str(playbook), (str(inventory),), str(home)))
+    cache.parent.mkdir(parents=True)
+    cache.write_text(json.dumps({name: cached(name, row) for name, row in facts.items()}))
+    argv = [str(Path(sys.executable).with_name("ddp-play")), "plan", str(playbook), "-i", str(inventory), "--cached"]
+    walls, cpus = [], []
+    for _ in range(repeats):
+        before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+        subprocess.run(argv, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        walls.append(time.monotonic() - started)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        cpus.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    largest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    return {"command_s": walls, "command_cpu_s": cpus, "largest_process_mib": largest}
+
+
+def cached(name: str, facts: dict[str, Any]) -> dict[str, Any]:
+    """A host's row in the cache of facts."""
+    return {"facts": facts, "variables": [], "route": {"host": name, "argv": ["ssh", name], "command": "sh"}}
+
+
+def show(report: dict[str, Any]) -> None:
+    """Medians."""
+    table = Table("ranks", "hosts", "pure function s", "command s", "command CPU s", "largest process MiB")
+    medians = [f"{statistics.median(report[key]):.2f}" for key in ("function_s", "command_s", "command_cpu_s")]
+    table.add_row(str(report["ranks"]), str(report["hosts"]), *medians, f"{report['largest_process_mib']:.0f}")
+    console.print(table)
+
+
+if __name__ == "__main__":
+    main()

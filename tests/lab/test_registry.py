@@ -1,0 +1,75 @@
+"""The rank image by a registry on one of the hosts: TLS, the loopback way, and what a job says to it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from .conftest import SLIM, Lab
+from .test_jobs import fresh, job
+
+
+def load(lab: Lab, *options: str) -> tuple[str, str]:
+    """The counts and the reference that `image load --method registry` prints; it must succeed."""
+    words = ["image", "load", "-i", str(lab.inventory), "--image", SLIM, "--method", "registry", *options]
+    done = lab.play(*words, timeout_s=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    counts, reference = done.stdout.splitlines()[:2]
+    return counts, reference.split()[0]
+
+
+def forget(lab: Lab, host: str) -> None:
+    """No image is left on the host."""
+    lab.on(host, "docker image ls --quiet --no-trunc | sort -u | xargs --no-run-if-empty docker image rm --force")
+
+
+@pytest.fixture
+def served(lab3: Lab) -> str:
+    """The image's reference in the registry of h1, with TLS, on all hosts."""
+    return load(lab3)[1]
+
+
+def test_one_digest_everywhere_and_nothing_to_do_the_second_time(lab3: Lab, served: str) -> None:
+    assert re.fullmatch(r"[0-9.]+:5000/ddp-play-rank@sha256:[0-9a-f]{64}", served)
+    played = sorted((lab3.home / "provision").iterdir())
+    counts, again = load(lab3)
+    assert "pulled by 0 hosts, present on 3 before" in counts
+    assert again == served
+    assert sorted((lab3.home / "provision").iterdir()) == played
+    listed = lab3.play("image", "list", "-i", str(lab3.inventory), "--image", SLIM)
+    assert listed.returncode == 0
+    assert listed.stdout.count(served[:-52]) == 3
+
+
+def test_a_job_that_names_the_registry_pulls_from_it(lab3: Lab, served: str, tmp_path: Path) -> None:
+    forget(lab3, "h2")
+    name = fresh("pulled")
+    playbook = job(tmp_path, {"image": served, "command": ["python3", "-c", "print('from the registry')"]})
+    done = lab3.play("run", playbook, "-i", str(lab3.inventory), "--name", name)
+    assert done.returncode == 0, done.stderr
+    log = (lab3.home / "runs" / name / "logs" / "rank-2.log").read_text()
+    assert log == "from the registry\n"
+    counts, _ = load(lab3)
+    assert "pulled by 1 hosts, present on 2 before" in counts
+
+
+def test_an_engine_without_the_authority_does_not_pull(lab3: Lab, served: str) -> None:
+    trust = "/etc/docker/certs.d"
+    forget(lab3, "h3")
+    lab3.on("h3", f"mv {trust} {trust}.away", user="root")
+    try:
+        assert "certificate" in lab3.on("h3", f"docker pull {served} 2>&1 || true")
+    finally:
+        lab3.on("h3", f"mv {trust}.away {trust}", user="root")
+    assert "pulled by 1 hosts" in load(lab3)[0]
+
+
+def test_without_tls_the_hosts_pull_over_their_loopback(lab3: Lab) -> None:
+    forget(lab3, "h2")
+    counts, reference = load(lab3, "--no-tls")
+    assert reference.startswith("127.0.0.1:5000/ddp-play-rank@sha256:")
+    assert "present on 0 before" in counts
+    assert "127.0.0.1:5000" not in lab3.on("h2", "ss -Hltn")
+    assert load(lab3)[1].split("@")[1] == reference.split("@")[1]
