@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 SHARED = "/srv/ddp-play-shared"
 PAYLOAD = f"{SHARED}/bench/payload.py"
 TORCH_ENV = f"{SHARED}/bench/torch"
+LIMIT_S = 600
 _DONE = re.compile(r"payload-done ([0-9.]+)")
 
 
@@ -91,11 +92,16 @@ def ddp_play(bench: Bench, attempt: int) -> Timing:
     return Timing(timing.total_s, _payload_s(log.read_text(), started), _phases(bundle / "events.jsonl", started))
 
 
-def run_command(argv: list[str], bench: Bench, extra: dict[str, str] | None = None) -> Timing:
+def run_command(
+    argv: list[str], bench: Bench, extra: dict[str, str] | None = None, *, cwd: str | None = None
+) -> Timing:
     """Any launcher as a command: its wall time, and rank 0's word where it shows on stdout."""
     environment = {**os.environ, "DDP_PLAY_HOME": str(bench.home), **(extra or {})}
     started = time.time()
-    done = subprocess.run(argv, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        argv, env=environment, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+        timeout=LIMIT_S,
+    )  # fmt: skip
     total = time.time() - started
     if done.returncode != 0:
         raise RuntimeError(

@@ -7,27 +7,29 @@ the machine does hits all of them alike. Prints a table and keeps everything as 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from contenders import SHARED, TORCH_ENV, Bench, Timing, ddp_play, raw, rival
+from machine import describe
 from rich.console import Console
 from rich.table import Table
+from rivals.launchers import PINS, install
 
 from ddp_play.images.reach import resolve
 
 IMAGE = "ddp-play-rank:slim"
-LAB = "bench"
+COLUMNS = ("to payload", "to exit", "x raw", "s over raw")
 TRIES = 3
 ROUNDS_APART = 1000  # a second try takes a port and a run name that no round has
 Contender = Callable[[Bench, int], Timing]
@@ -38,18 +40,34 @@ def main() -> None:
     """Parse, measure every size, print and keep."""
     options = parse()
     contenders: dict[str, Contender] = {"raw": raw, "ddp-play": ddp_play}
-    for text in options.rival:
-        name, _, template = text.partition("=")
-        contenders[name] = rival(template)
     results = []
-    with tempfile.TemporaryDirectory(prefix="ddp-play-bench-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="ddp-play-bench-", dir="/var/tmp") as scratch:
         os.environ["DDP_PLAY_HOME"] = scratch
+        packages = Path(scratch) / "packages"
+        contenders |= rivals(options, packages)
         for num_hosts in options.hosts:
             results.append(measure_size(num_hosts, contenders, options, Path(scratch)))
             show(results, list(contenders))
-    report = {"machine": machine(), "payload": options.payload, "repeats": options.repeats, "sizes": results}
+    report = {"machine": describe(), "payload": options.payload, "repeats": options.repeats, "sizes": results}
     options.json.write_text(json.dumps(report, indent=2) + "\n")
     console.print(f"kept in {options.json}")
+
+
+def rivals(options: argparse.Namespace, packages: Path) -> dict[str, Contender]:
+    """Installs what the hosts need beside Python, once for all sizes; says which launcher cannot take part and why."""
+    found: dict[str, Contender] = {}
+    for text in options.rival:
+        name, _, template = text.partition("=")
+        found[name] = rival(template)
+    wanted = [f"{package}=={version(package)}" for package in ("torch", "numpy")]
+    if options.payload == "allreduce" or options.launchers:
+        console.print(f"installing {' '.join(wanted)}")
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(packages), *wanted]
+        subprocess.run(pip, check=True, stdin=subprocess.DEVNULL)
+    ready, refused = install(options.launchers, packages)
+    for name, why in refused.items():
+        console.print(f"without {name}: {why}", markup=False)
+    return {**found, **{name: launcher.run for name, launcher in ready.items()}}
 
 
 def parse() -> argparse.Namespace:
@@ -57,8 +75,17 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hosts", type=lambda text: [int(n) for n in text.split(",")], default=[2, 8])
     parser.add_argument("--payload", choices=["noop", "allreduce"], default="allreduce")
+    parser.add_argument("--name", default="bench", help="beginning of the labs' names")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--json", type=Path, default=Path("launch-benchmark.json"))
+    parser.add_argument(
+        "--with",
+        action="append",
+        default=[],
+        dest="launchers",
+        choices=sorted(PINS),
+        help="a launcher to measure beside ours, without containers; left out, with the reason, where it cannot be",
+    )
     parser.add_argument(
         "--rival",
         action="append",
@@ -73,13 +100,13 @@ def measure_size(
     num_hosts: int, contenders: dict[str, Contender], options: argparse.Namespace, home: Path
 ) -> dict[str, object]:
     """All contenders on one lab, in turn, `repeats` times; the lab is gone afterwards."""
-    name = f"{LAB}{num_hosts}"
+    name = f"{options.name}{num_hosts}"
     inventory = home / "lab" / name / "inventory" / "hosts.yml"
     try:
         command("lab", "up", "--name", name, "--hosts", str(num_hosts))
         command("image", "build", "--slim", "--tag", IMAGE)
         command("image", "load", "-i", str(inventory), "--image", IMAGE)
-        stage(str(inventory), torch=options.payload == "allreduce")
+        stage(str(inventory), home / "packages")
         bench = Bench(str(inventory), home, IMAGE, options.payload, num_hosts)
         timings: dict[str, list[Timing]] = {contender: [] for contender in contenders}
         for attempt in range(options.repeats):
@@ -105,58 +132,59 @@ def persist(name: str, run: Contender, bench: Bench, attempt: int) -> Timing:
     sys.exit(f"{name} failed {TRIES} times in a row")
 
 
-def stage(inventory: str, *, torch: bool) -> None:
-    """Put the payload, and torch where it is needed, into the shared directory once for all hosts."""
+def stage(inventory: str, packages: Path) -> None:
+    """Put the payload, and the packages where there are any, into the shared directory once for all hosts."""
     first = resolve(inventory)[0]
     payload = Path(__file__).with_name("payload.py")
     with payload.open("rb") as file:
         done = first.run(f"mkdir -p {SHARED}/bench && cat > {SHARED}/bench/payload.py", stdin=file)
     if done.returncode != 0:
         sys.exit(f"cannot write to {SHARED}: {done.stderr.decode()}")
-    if not torch:
+    if not packages.exists():
         return
-    wanted = [f"{package}=={version(package)}" for package in ("torch", "numpy")]
-    with tempfile.TemporaryDirectory(prefix="ddp-play-torch-", dir="/var/tmp") as scratch:
-        console.print(f"copying {' '.join(wanted)} to the shared directory")
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", scratch, *wanted]
-        subprocess.run(pip, check=True, stdin=subprocess.DEVNULL)
-        with subprocess.Popen(["tar", "-C", scratch, "-c", "."], stdout=subprocess.PIPE) as tar:
-            assert tar.stdout is not None
-            done = first.run(f"mkdir -p {TORCH_ENV} && tar -C {TORCH_ENV} -x", stdin=tar.stdout)
+    console.print("copying the packages to the shared directory")
+    with subprocess.Popen(["tar", "-C", str(packages), "-c", "."], stdout=subprocess.PIPE) as tar:
+        assert tar.stdout is not None
+        done = first.run(f"mkdir -p {TORCH_ENV} && tar -C {TORCH_ENV} -x", stdin=tar.stdout)
     if done.returncode != 0 or tar.returncode != 0:
-        sys.exit(f"torch did not reach the shared directory: {done.stderr.decode()}")
+        sys.exit(f"the packages did not reach the shared directory: {done.stderr.decode()}")
 
 
-def show(results: list[dict[str, object]], contenders: list[str]) -> None:
-    """Medians in seconds and the ratio to raw, pair by pair."""
-    table = Table("hosts", *(f"{name} {what}" for name in contenders for what in ("to payload", "total", "x raw")))
+def show(results: list[dict[str, Any]], contenders: list[str]) -> None:
+    """Medians in seconds; against raw, pair by pair: the ratio to the payload and the seconds over it at the end."""
+    table = Table("hosts", *(f"{name} {what}" for name in contenders for what in COLUMNS))
+    phases = Table("hosts", "ddp-play phase", "begins at s", "takes s")
     for result in results:
-        rows: dict[str, list[dict[str, float | None]]] = result["timings"]  # type: ignore[assignment]
-        cells = []
-        for name in contenders:
-            told = [row["payload_s"] for row in rows[name] if row["payload_s"] is not None]
-            cells.append(f"{statistics.median(told):.1f}" if told else "-")
-            cells.append(f"{statistics.median(row['total_s'] or 0.0 for row in rows[name]):.1f}")
-            pairs = zip(rows[name], rows["raw"], strict=True)
-            ratios = [a["payload_s"] / b["payload_s"] for a, b in pairs if a["payload_s"] and b["payload_s"]]
-            cells.append(f"{statistics.median(ratios):.2f}" if ratios else "-")
-        table.add_row(str(result["num_hosts"]), *cells)
+        rows = result["timings"]
+        table.add_row(
+            str(result["num_hosts"]), *(cell for name in contenders for cell in cells(rows[name], rows["raw"]))
+        )
+        for name, begin, lasts in breakdown(rows["ddp-play"]):
+            phases.add_row(str(result["num_hosts"]), name, f"{begin:.1f}", f"{lasts:.1f}")
     console.print(table)
+    console.print(phases)
 
 
-def machine() -> dict[str, object]:
-    """Where the figures come from."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    engine = ["docker", "version", "--format", "{{.Server.Version}}"]
-    return {
-        "cpus": os.cpu_count(),
-        "memory_gib": round(memory / 2**30, 1),
-        "kernel": platform.release(),
-        "python": platform.python_version(),
-        "docker": subprocess.run(engine, capture_output=True, text=True, check=True).stdout.strip(),
-        "ddp_play": version("ddp-play"),
-        "measured": time.strftime("%Y-%m-%d %H:%M:%S"),
-    }
+def cells(rows: list[dict[str, Any]], raw_rows: list[dict[str, Any]]) -> list[str]:
+    """One contender's columns at one size."""
+    pairs = list(zip(rows, raw_rows, strict=True))
+    told = [row["payload_s"] for row in rows if row["payload_s"] is not None]
+    ratios = [a["payload_s"] / b["payload_s"] for a, b in pairs if a["payload_s"] and b["payload_s"]]
+    return [
+        f"{statistics.median(told):.1f}" if told else "-",
+        f"{statistics.median(row['total_s'] for row in rows):.1f}",
+        f"{statistics.median(ratios):.2f}" if ratios else "-",
+        f"{statistics.median(a['total_s'] - b['total_s'] for a, b in pairs):+.1f}",
+    ]
+
+
+def breakdown(rows: list[dict[str, Any]]) -> list[tuple[str, float, float]]:
+    """(phase, when it begins, how long it takes), medians over the rounds, in the order of a run."""
+    moments = [{"start": 0.0, **row["phases"], "exit": row["total_s"]} for row in rows]
+    names = [name for name in moments[0] if all(name in row for row in moments)]
+    begins = {name: statistics.median(row[name] for row in moments) for name in names}
+    ordered = sorted(names, key=begins.__getitem__)
+    return [(name, begins[name], begins[after] - begins[name]) for name, after in itertools.pairwise(ordered)]
 
 
 def command(*words: str) -> None:

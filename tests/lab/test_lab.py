@@ -9,9 +9,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ddp_play.errors import HostNotReady
+from ddp_play.lab import machine
+from ddp_play.lab.lifecycle import up
+from ddp_play.lab.needs import Machine
+from ddp_play.lab.progress import Silent
+from ddp_play.lab.spec import LabSpec, make_spec
+
 from .conftest import COMMAND, SLIM
+from .test_jobs import fresh, job
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from .conftest import Lab
 
 
@@ -19,6 +29,11 @@ def labelled(kind: list[str], lab: str) -> list[str]:
     """What the engine still has of a lab."""
     command = ["docker", *kind, "--quiet", "--filter", f"label=ddp-play.lab={lab}"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+
+def docker(*words: str) -> str:
+    """What the engine of this machine answers; it must succeed."""
+    return subprocess.run(["docker", *words], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def test_up_twice_changes_nothing(lab3: Lab) -> None:
@@ -161,3 +176,55 @@ def test_a_clashing_subnet_is_refused_before_anything_is_made(other_lab: Lab, la
     assert done.returncode == 64
     assert "which this machine already uses" in done.stderr
     assert labelled(["network", "ls"], other_lab.name) == []
+
+
+@pytest.mark.parametrize(
+    ("memory_mib", "disk_mib", "words"),
+    [(300, 100_000, "need about 646 MiB of memory, 300 MiB are available"), (100_000, 50, "of disk, 50 MiB are free")],
+)
+def test_too_little_room_is_said_before_anything_is_made(
+    other_lab: Lab, monkeypatch: pytest.MonkeyPatch, memory_mib: int, disk_mib: int, words: str
+) -> None:
+    """The engine and all else are real; only the machine is made smaller than it is."""
+    monkeypatch.setenv("DDP_PLAY_HOME", str(other_lab.home))
+    monkeypatch.setattr(machine, "read_machine", lambda *_, **__: Machine(memory_mib, disk_mib))
+    with pytest.raises(HostNotReady, match=words):
+        up(make_spec(LabSpec(other_lab.name, 3, ())), progress=Silent())
+    for kind in (["ps", "--all"], ["volume", "ls"], ["network", "ls"]):
+        assert labelled(kind, other_lab.name) == []
+    assert not (other_lab.home / "lab" / other_lab.name).exists()
+
+
+def test_a_container_with_the_name_of_a_host_is_left_alone(other_lab: Lab, lab3: Lab) -> None:
+    name = f"ddp-play-{other_lab.name}-h1"
+    image = docker("inspect", "--format", "{{.Image}}", f"ddp-play-{lab3.name}-h1")
+    docker("create", "--name", name, image)
+    try:
+        done = other_lab.play("lab", "up", "--name", other_lab.name, "--no-docker")
+        assert done.returncode == 64
+        assert f"containers of this name exist and are not of a lab: {name}" in done.stderr
+        assert labelled(["network", "ls"], other_lab.name) == []
+    finally:
+        docker("rm", name)
+
+
+def test_a_lab_that_ran_a_job_leaves_nothing(other_lab: Lab, tmp_path: Path) -> None:
+    other_lab.up("--hosts", "1", "--slots", "2", "--fabrics", "2")
+    inventory = str(other_lab.inventory)
+    assert other_lab.play("image", "load", "-i", inventory, "--image", SLIM).returncode == 0
+    done = other_lab.play("run", job(tmp_path, {"command": ["true"]}), "-i", inventory, "--name", fresh("last"))
+    assert done.returncode == 0, done.stderr
+    containers = labelled(["ps", "--all"], other_lab.name)
+    mounts = '{{range .Mounts}}{{if eq .Type "volume"}}{{println .Name}}{{end}}{{end}}'
+    volumes = docker("inspect", "--format", mounts, *containers).split()
+    networks = docker(
+        "inspect", "--format", "{{range .NetworkSettings.Networks}}{{println .NetworkID}}{{end}}", *containers
+    )
+    assert other_lab.down().returncode == 0
+    assert not {*containers} & {*docker("ps", "--all", "--quiet").split()}
+    assert len(volumes) >= 2
+    assert not {*volumes} & {*docker("volume", "ls", "--quiet").split()}
+    assert len(networks.split()) == 2
+    assert not {*networks.split()} & {*docker("network", "ls", "--quiet", "--no-trunc").split()}
+    left = sorted(path.name for path in (other_lab.home / "lab").iterdir() if other_lab.name in path.name)
+    assert left == []

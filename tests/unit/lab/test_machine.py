@@ -41,3 +41,11 @@ def test_limits_are_raised_only_where_they_are_too_low(tmp_path: Path, monkeypat
     assert (tmp_path / "sys/a/low").read_text() == "500"
     assert (tmp_path / "sys/a/high").read_text() == "1000\n"
     assert machine.raise_limits(limits) == ((), ())
+
+
+def test_a_limit_that_may_not_be_raised_is_reported() -> None:
+    """The kernel lets nobody write this one."""
+    limit = KernelLimit("kernel.ngroups_max", 1 << 40, 1 << 40)
+    before = (machine._PROC / "sys/kernel/ngroups_max").read_text()
+    assert machine.raise_limits([limit]) == ((), (limit,))
+    assert (machine._PROC / "sys/kernel/ngroups_max").read_text() == before

@@ -1,0 +1,122 @@
+"""Other launchers that start the same payload on the same hosts, without containers: torchrunx, DeepSpeed over pdsh.
+
+They need Python packages at one path on every host: what pip installs here is copied to the shared directory.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import yaml
+from contenders import SHARED, TORCH_ENV, Bench, Timing, run_command
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PINS = {"torchrunx": "torchrunx==0.4.0", "deepspeed": "deepspeed==0.19.8"}
+# The hosts' Python; both launchers start it there by the path it has here.
+PYTHON = "/usr/bin/python3"
+HERE = Path(__file__).resolve().parent
+FIRST_PORT = 21_000
+
+
+class NotHere(Exception):  # noqa: N818 - reads as the sentence it stands for
+    """Why a rival cannot take part."""
+
+
+@dataclass(frozen=True)
+class Rival:
+    """One launcher whose packages lie in `packages` here and in TORCH_ENV on the hosts."""
+
+    name: str
+    packages: Path
+
+    def run(self, bench: Bench, attempt: int) -> Timing:
+        """Launch once; seconds to rank 0's word and to the end."""
+        return LAUNCHES[self.name](self, bench, attempt)
+
+    def environment(self) -> dict[str, str]:
+        """Both sides find the packages: the path that is not there is passed over."""
+        return {"PYTHONPATH": f"{self.packages}:{TORCH_ENV}:{HERE.parent}:{SHARED}/bench", "OMP_NUM_THREADS": "1"}
+
+
+def install(names: list[str], packages: Path) -> tuple[dict[str, Rival], dict[str, str]]:
+    """The rivals that work here, and why the others do not; torch is among the packages already."""
+    ready, refused = {}, {}
+    for name in names:
+        try:
+            _require(name)
+            _pip(PINS[name], packages)
+            ready[name] = Rival(name, packages)
+        except NotHere as error:
+            refused[name] = str(error)
+    return ready, refused
+
+
+def _require(name: str) -> None:
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    try:
+        there = subprocess.run([PYTHON, "-V"], capture_output=True, text=True, check=True).stdout.split()[1]
+    except (OSError, subprocess.CalledProcessError):
+        raise NotHere(f"there is no {PYTHON} as on the hosts") from None
+    if not there.startswith(f"{here}."):
+        raise NotHere(f"{PYTHON} is {there}, the packages are for {here}")
+    if name == "deepspeed" and not shutil.which("pdsh"):
+        raise NotHere("pdsh is not installed (apt-get install pdsh)")
+
+
+def _pip(pin: str, packages: Path) -> None:
+    # The setup script of DeepSpeed imports torch.
+    argv = [sys.executable, "-m", "pip", "install", "--quiet", "--no-build-isolation", "--target", str(packages)]
+    constraints = [f"{name}=={version(name)}" for name in ("torch", "numpy")]
+    done = subprocess.run([*argv, pin, *constraints], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise NotHere(f"pip cannot install {pin}: {done.stderr.strip().splitlines()[-1]}")
+
+
+def _torchrunx(rival: Rival, bench: Bench, attempt: int) -> Timing:
+    del attempt  # it finds ports by itself
+    config = _ssh_config(bench)
+    argv = [PYTHON, str(HERE / "torchrunx_launch.py"), str(config), bench.payload, *_addresses(bench)]
+    return run_command(argv, bench, rival.environment(), cwd="/")
+
+
+def _deepspeed(rival: Rival, bench: Bench, attempt: int) -> Timing:
+    addresses = _addresses(bench)
+    hostfile = bench.home / "hostfile"
+    hostfile.write_text("".join(f"{address} slots=1\n" for address in addresses))
+    argv = [PYTHON, "-m", "deepspeed.launcher.runner", "--hostfile", str(hostfile), "--launcher", "pdsh"]
+    argv += ["--no_ssh_check", "--no_local_rank", "--force_multi", "--master_addr", addresses[0]]
+    argv += ["--master_port", str(FIRST_PORT + attempt), f"{SHARED}/bench/payload.py", bench.payload]
+    environment = {**rival.environment(), "PDSH_SSH_ARGS": f"-F {_ssh_config(bench)} %h", "DS_ACCELERATOR": "cpu"}
+    return run_command(argv, bench, environment, cwd="/")
+
+
+LAUNCHES: dict[str, Callable[[Rival, Bench, int], Timing]] = {"torchrunx": _torchrunx, "deepspeed": _deepspeed}
+
+
+def _ranks(bench: Bench) -> dict[str, dict[str, str]]:
+    return dict(yaml.safe_load(Path(bench.inventory).read_text())["all"]["children"]["ranks"])
+
+
+def _addresses(bench: Bench) -> list[str]:
+    hosts = _ranks(bench)["hosts"].values()
+    return [row["ansible_host"] for row in hosts]
+
+
+def _ssh_config(bench: Bench) -> Path:
+    """What the inventory says, for programs that read OpenSSH's configuration."""
+    variables = _ranks(bench)["vars"]
+    path = bench.home / "ssh_config"
+    path.write_text(
+        f"Host *\n  User {variables['ansible_user']}\n  IdentityFile {variables['ansible_ssh_private_key_file']}\n"
+        f"  IdentitiesOnly yes\n  UserKnownHostsFile {Path(bench.inventory).parent.parent / 'known_hosts'}\n"
+        "  LogLevel ERROR\n"
+    )
+    return path
