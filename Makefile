@@ -58,7 +58,7 @@ lab-tests: $(STAMP) engine
 	@echo "==> a lab of real hosts"
 	@$(BIN)/pytest -q tests/lab
 
-test: lint fast run-tests wheel-demo lab-tests ## everything CI runs
+test: lint fast run-tests wheel-demo lab-tests ## every test; CI runs demo, test and molecule
 
 venv: $(STAMP) ## create .venv with everything development needs
 .PHONY: venv molecule

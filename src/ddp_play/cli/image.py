@@ -82,7 +82,7 @@ def load(
             counts = f"sent to {len(result.sent)} hosts, present on {len(result.present)} before"
             console.line(f"{image} ({result.content}): {counts}")
             return
-        request = options.make_request(str(collection_root() / "playbooks" / "provision.yml"), [inventory])
+        request = options.Ansible().request(str(collection_root() / "playbooks" / "provision.yml"), [inventory])
         passwords = options.ask_passwords(connection=False, become=ask_become_pass)
         with progress(f"image {image}") as shown:
             served = serve(Order(image, request, limit, tls), hosts, passwords, AnsibleRunner(), progress=shown)
