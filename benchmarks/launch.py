@@ -24,7 +24,7 @@ from contenders import SHARED, TORCH_ENV, Bench, Timing, ddp_play, raw, rival
 from machine import describe
 from rich.console import Console
 from rich.table import Table
-from rivals.launchers import PINS, install
+from rivals.launchers import PINS, Rival, wheels_of
 
 from ddp_play.images.reach import resolve
 
@@ -59,15 +59,17 @@ def rivals(options: argparse.Namespace, packages: Path) -> dict[str, Contender]:
     for text in options.rival:
         name, _, template = text.partition("=")
         found[name] = rival(template)
-    wanted = [f"{package}=={version(package)}" for package in ("torch", "numpy")]
-    if options.payload == "allreduce" or options.launchers:
-        console.print(f"installing {' '.join(wanted)}")
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(packages), *wanted]
-        subprocess.run(pip, check=True, stdin=subprocess.DEVNULL)
-    ready, refused = install(options.launchers, packages)
+    wheels, refused = wheels_of(options.launchers, packages.with_name("wheels"))
     for name, why in refused.items():
         console.print(f"without {name}: {why}", markup=False)
-    return {**found, **{name: launcher.run for name, launcher in ready.items()}}
+    if options.payload == "allreduce" or wheels:
+        wanted = [f"{package}=={version(package)}" for package in ("torch", "numpy")]
+        console.print(f"installing {' '.join([*wanted, *wheels])}")
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-compile", "--no-build-isolation"]
+        subprocess.run(
+            [*pip, "--target", str(packages), *wanted, *wheels.values()], check=True, stdin=subprocess.DEVNULL
+        )
+    return {**found, **{name: Rival(name, packages).run for name in wheels}}
 
 
 def parse() -> argparse.Namespace:

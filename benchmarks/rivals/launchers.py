@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,14 +45,13 @@ class Rival:
         return {"PYTHONPATH": f"{self.packages}:{TORCH_ENV}:{HERE.parent}:{SHARED}/bench", "OMP_NUM_THREADS": "1"}
 
 
-def install(names: list[str], packages: Path) -> tuple[dict[str, Rival], dict[str, str]]:
-    """The rivals that work here, and why the others do not; torch is among the packages already."""
+def wheels_of(names: list[str], scratch: Path) -> tuple[dict[str, Path], dict[str, str]]:
+    """A wheel of every rival that can be had here, and why the others cannot take part."""
     ready, refused = {}, {}
     for name in names:
         try:
             _require(name)
-            _pip(PINS[name], packages)
-            ready[name] = Rival(name, packages)
+            ready[name] = _wheel(PINS[name], scratch / name)
         except NotHere as error:
             refused[name] = str(error)
     return ready, refused
@@ -71,13 +69,13 @@ def _require(name: str) -> None:
         raise NotHere("pdsh is not installed (apt-get install pdsh)")
 
 
-def _pip(pin: str, packages: Path) -> None:
-    # The setup script of DeepSpeed imports torch.
-    argv = [sys.executable, "-m", "pip", "install", "--quiet", "--no-build-isolation", "--target", str(packages)]
-    constraints = [f"{name}=={version(name)}" for name in ("torch", "numpy")]
-    done = subprocess.run([*argv, pin, *constraints], capture_output=True, text=True, check=False)
+def _wheel(pin: str, directory: Path) -> Path:
+    # The setup script of DeepSpeed imports torch: the one beside the Python that runs this.
+    argv = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps"]
+    done = subprocess.run([*argv, "--wheel-dir", str(directory), pin], capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise NotHere(f"pip cannot install {pin}: {done.stderr.strip().splitlines()[-1]}")
+        raise NotHere(f"pip makes no wheel of {pin}: {done.stderr.strip().splitlines()[-1]}")
+    return next(directory.glob("*.whl"))
 
 
 def _torchrunx(rival: Rival, bench: Bench, attempt: int) -> Timing:

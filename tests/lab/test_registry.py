@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import re
+import socket
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from ddp_play.errors import HostNotReady
+from ddp_play.images.reach import resolve
+from ddp_play.lab import base_image
+from ddp_play.lab.engine import connect
+from ddp_play.lab.progress import Silent
+from ddp_play.lab.recipe import root_tag
+from ddp_play.lab.spec import Distro
+
 from .conftest import SLIM, Lab
-from .test_jobs import fresh, job
+from .test_jobs import fresh, job, wait_until
 
 
 def load(lab: Lab, *options: str) -> tuple[str, str]:
@@ -73,3 +85,46 @@ def test_without_tls_the_hosts_pull_over_their_loopback(lab3: Lab) -> None:
     assert "present on 0 before" in counts
     assert "127.0.0.1:5000" not in lab3.on("h2", "ss -Hltn")
     assert load(lab3)[1].split("@")[1] == reference.split("@")[1]
+
+
+def listens(port: int) -> bool:
+    """Does anything on this machine's loopback?"""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.fixture
+def near(lab3: Lab, served: str) -> Iterator[str]:
+    """The same registry on this machine's loopback, where this engine takes it as it is."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    first = resolve(str(lab3.inventory))[0]
+    forward = ["-N", "-o", "ExitOnForwardFailure=yes", "-L", f"127.0.0.1:{port}:127.0.0.1:5000"]
+    tunnel = subprocess.Popen([first.argv[0], *forward, *first.argv[1:]], stdin=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: listens(port), 30)
+        yield f"127.0.0.1:{port}"
+    finally:
+        tunnel.terminate()
+        tunnel.wait(10)
+
+
+def test_the_labs_base_image_comes_from_a_registry(near: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = connect()
+    known, pulled = root_tag(Distro.BOOKWORM), f"ddp-play-test-root:{os.getpid()}"
+    reference = f"{near}/debian:bookworm-slim"
+    monkeypatch.setattr(base_image, "root_tag", lambda _: pulled)
+    with pytest.raises(HostNotReady, match=f"{near}/nothing:1 cannot be pulled"):
+        base_image.ensure_root_image(client, Distro.BOOKWORM, progress=Silent(), base=f"{near}/nothing:1")
+    client.images.get(known).tag(reference)
+    try:
+        assert '"error"' not in str(client.images.push(reference))
+        client.images.remove(reference)
+        base_image.ensure_root_image(client, Distro.BOOKWORM, progress=Silent(), base=reference)
+        assert client.images.get(pulled).attrs["RootFS"] == client.images.get(known).attrs["RootFS"]
+    finally:
+        for name in (reference, pulled):
+            if base_image.has_image(client, name):
+                client.images.remove(name)
+        client.close()

@@ -123,11 +123,12 @@ def down(
 def image(
     distro: Annotated[Distro, typer.Option("--distro", help="Debian release.")] = Distro.BOOKWORM,
     docker: Annotated[bool, typer.Option("--docker/--no-docker", help="With or without an engine.")] = True,
+    base: Annotated[str, typer.Option("--base", help="Debian to start from, in a registry of yours.")] = "",
 ) -> None:
     """Build the hosts' base image where it is missing, and print its tag."""
     with error_boundary():
         with progress("base image") as shown:
-            tag = ensure_host_image(connect(), distro, engine=docker, progress=shown)
+            tag = ensure_host_image(connect(), distro, engine=docker, progress=shown, base=base)
         console.line(tag)
 
 

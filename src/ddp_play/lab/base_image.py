@@ -49,11 +49,11 @@ def has_image(client: DockerClient, tag: str) -> bool:
     return True
 
 
-def ensure_host_image(client: DockerClient, distro: Distro, *, engine: bool, progress: Progress) -> str:
+def ensure_host_image(client: DockerClient, distro: Distro, *, engine: bool, progress: Progress, base: str = "") -> str:
     """The tag of the host image, built when this engine has none of this recipe."""
     steps = host_steps(distro, engine=engine)
     if not has_image(client, steps[-1].tag):
-        ensure_root_image(client, distro, progress=progress)
+        ensure_root_image(client, distro, progress=progress, base=base)
         for step in steps:
             if not has_image(client, step.tag):
                 progress.step(f"building {step.tag}")
@@ -61,13 +61,16 @@ def ensure_host_image(client: DockerClient, distro: Distro, *, engine: bool, pro
     return steps[-1].tag
 
 
-def ensure_root_image(client: DockerClient, distro: Distro, *, progress: Progress) -> str:
-    """The tag of a minimal Debian: pulled where a registry answers, else made with debootstrap."""
+def ensure_root_image(client: DockerClient, distro: Distro, *, progress: Progress, base: str = "") -> str:
+    """The tag of a minimal Debian: pulled where a registry answers, else made with debootstrap; a `base` must come."""
     tag = root_tag(distro)
     if has_image(client, tag):
         return tag
-    progress.step(f"pulling debian:{distro}-slim")
-    refusal = _pull(f"debian:{distro}-slim", tag)
+    wanted = base or f"debian:{distro}-slim"
+    progress.step(f"pulling {wanted}")
+    refusal = _pull(wanted, tag)
+    if refusal and base:
+        raise HostNotReady(f"{base} cannot be pulled: {refusal}", hint=f"docker pull {base} shows more")
     if refusal:
         progress.step(f"no registry in reach ({refusal}); making {tag} with debootstrap")
         _debootstrap(client, distro, tag, progress=progress)
@@ -122,8 +125,11 @@ def _pull(reference: str, tag: str) -> str:
     """Pull and tag; the reason in a few words when it did not work."""
     impatient = connect(timeout_s=_PULL_SILENCE_S)
     try:
-        repository, version = reference.split(":")
-        impatient.images.pull(repository, version).tag(*tag.split(":"))
+        # a colon before the last slash is a registry's port
+        repository, _, version = (
+            reference.rpartition(":") if ":" in reference.rpartition("/")[2] else (reference, "", "")
+        )
+        impatient.images.pull(repository, version or "latest").tag(*tag.split(":"))
     except APIError as error:
         return str(error.explanation or error).rsplit(": ", maxsplit=1)[-1]
     except RequestException:
