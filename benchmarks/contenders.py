@@ -98,10 +98,13 @@ def run_command(
     """Any launcher as a command: its wall time, and rank 0's word where it shows on stdout."""
     environment = {**os.environ, "DDP_PLAY_HOME": str(bench.home), **(extra or {})}
     started = time.time()
-    done = subprocess.run(
-        argv, env=environment, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-        timeout=LIMIT_S,
-    )  # fmt: skip
+    try:
+        done = subprocess.run(
+            argv, env=environment, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+            timeout=LIMIT_S,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as error:
+        raise RuntimeError(f"{shlex.join(argv)} did not end in {LIMIT_S} s: {error.stderr or ''!r}") from None
     total = time.time() - started
     if done.returncode != 0:
         raise RuntimeError(
