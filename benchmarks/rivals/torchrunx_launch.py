@@ -12,6 +12,7 @@ import torchrunx
 from payload import work
 
 DISCARD_PORT = 9
+AGENT_TIMEOUT_S = 300  # a minute is its default; importing torch on a busy machine takes longer
 
 
 def own_address(towards: str) -> str:
@@ -32,6 +33,7 @@ def main() -> None:
         workers_per_host=1,
         ssh_config_file=ssh_config,
         backend="gloo" if payload == "allreduce" else None,
+        agent_timeout=AGENT_TIMEOUT_S,
         extra_env_vars={"OMP_NUM_THREADS": "1"},
     )
     print("payload-done", launcher.run(work, payload).rank(0), flush=True)
