@@ -1,12 +1,13 @@
-"""python -m trainer allreduce: time a collective over message sizes, as nccl-tests does.
+"""python -m trainer allreduce: time collectives over message sizes, as nccl-tests does.
 
 Per size: a checked call, warm-up calls, then timed calls, each started together (barrier) and as slow as its
 slowest rank; the median counts. algbw = size / time, busbw = algbw x the share of the data that must cross a
 rank's link (all_reduce 2(n-1)/n; all_gather, reduce_scatter, all_to_all (n-1)/n; broadcast, reduce 1), both
-in GB/s of 10^9 bytes.
+in GB/s of 10^9 bytes. Over several hosts plain TCP between them is measured too (wire.py), to compare with.
 """
 
 import argparse
+import math
 import statistics
 import time
 from collections.abc import Callable
@@ -20,10 +21,13 @@ from trainer.memory import available_bytes
 from trainer.operations import OPERATIONS, Operation
 from trainer.records import MetricsLog, write_json
 from trainer.store import explicit_store
+from trainer.wire import Wire, measure_wires, wire_line
 from trainer.world import World, joined, rendezvous
 
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
 LEAST_CALLS, MOST_CALLS = 5, 200
+SLOW_CALLS = 3  # of calls that take longer than the time for all of them
+WARM_UP_CALLS = 3
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,7 @@ class Row:
     bytes: int
     calls: int
     median_s: float
+    p99_s: float  # nearest rank: below 100 calls the slowest
     min_s: float
     max_s: float
     algbw_gb_s: float
@@ -54,11 +59,15 @@ def size(text: str) -> int:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("measurement")
-    group.add_argument("--op", choices=sorted(OPERATIONS), default="all_reduce")
+    group.add_argument(
+        "--op", action="append", choices=[*sorted(OPERATIONS), "all"], help="all_reduce; may be repeated"
+    )
     group.add_argument("--min-bytes", type=size, default=8, metavar="SIZE", help="8")
     group.add_argument("--max-bytes", type=size, default=2**30, metavar="SIZE", help="1G, or what memory allows")
     group.add_argument("--factor", type=int, choices=range(2, 65), default=4, metavar="N", help="between sizes: 4")
     group.add_argument("--seconds-per-size", type=float, default=1.0, metavar="S", help="time for the timed calls")
+    group.add_argument("--limit", type=float, default=60.0, metavar="S", help="no size that would take longer: 60")
+    group.add_argument("--wire-seconds", type=float, default=1.5, metavar="S", help="plain TCP, three times; 0: not")
 
 
 def sizes(least: int, most: int, factor: int) -> list[int]:
@@ -77,20 +86,52 @@ def run(args: argparse.Namespace) -> int:
         joined(meeting, explicit_store(meeting)) as world,
         MetricsLog(args.metrics, rank=world.rank) as metrics,
     ):
-        operation = OPERATIONS[args.op]
-        most = min(args.max_bytes, memory_bound(world))
-        rows = []
-        if world.is_first:
-            print(heading(operation, world, most < args.max_bytes), flush=True)
-        for number, num_bytes in enumerate(sizes(min(args.min_bytes, most), most, args.factor), start=1):
-            row = measure(operation, world, num_bytes, args.seconds_per_size)
-            rows.append(row)
-            metrics.write(step=number, op=operation.name, **asdict(row))
-            if world.is_first:
-                print(line(row), flush=True)
+        wires = measure_wires(world, args.wire_seconds)
+        if world.is_first and wires:
+            print(wire_line(wires), flush=True)
+        names = args.op or ["all_reduce"]
+        chosen = list(OPERATIONS.values()) if "all" in names else [OPERATIONS[name] for name in dict.fromkeys(names)]
+        sweeps = [sweep(operation, world, args, metrics) for operation in chosen]
         if args.result:
-            write_json(args.result, as_result(rows, operation, world))
-    return 1 if any(row.wrong for row in rows) else 0
+            write_json(args.result, as_result(sweeps, wires, world))
+    return 1 if any(row.wrong for found in sweeps for row in found.rows) else 0
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One collective over all sizes; `note` says which sizes are missing and why."""
+
+    op: str
+    bus_factor: float
+    rows: list[Row]
+    note: str
+
+
+def sweep(operation: Operation, world: World, args: argparse.Namespace, metrics: MetricsLog) -> Sweep:
+    """Measure one collective over the sizes that memory and patience allow."""
+    most = min(args.max_bytes, memory_bound(world))
+    note = "the largest size is what memory allows" if most < args.max_bytes else ""
+    rows: list[Row] = []
+    if world.is_first:
+        print(heading(operation, world), flush=True)
+    for number, num_bytes in enumerate(sizes(min(args.min_bytes, most), most, args.factor), start=1):
+        # all ranks have the same rows, so they stop at the same size
+        if rows and expected_s(rows[-1], num_bytes) > args.limit:
+            note = f"{num_bytes} bytes and more would take over {args.limit:g} s each (--limit)"
+            break
+        row = measure(operation, world, num_bytes, args.seconds_per_size)
+        rows.append(row)
+        metrics.write(step=number, op=operation.name, **asdict(row))
+        if world.is_first:
+            print(line(row), flush=True)
+    if world.is_first and note:
+        print(note, flush=True)
+    return Sweep(operation.name, operation.bus_factor(world.world_size), rows, note)
+
+
+def expected_s(last: Row, num_bytes: int) -> float:
+    """How long a size will take all in all, if it is as fast per byte as the one before."""
+    return last.median_s * num_bytes / last.bytes * (2 + SLOW_CALLS)
 
 
 def memory_bound(world: World) -> int:
@@ -109,8 +150,12 @@ def measure(operation: Operation, world: World, num_bytes: int, budget_s: float)
     found_wrong = torch.tensor([prepared.num_wrong()], dtype=torch.int64, device=world.device)
     dist.all_reduce(found_wrong)
     prepared.clear()  # the sums of the timed calls must not overflow
-    warm_up = together([timed(prepared.call, world) for _ in range(3)], world)
-    calls = max(LEAST_CALLS, min(MOST_CALLS, int(budget_s / max(statistics.median(warm_up), 1e-6))))
+    warm_up = together([timed(prepared.call, world)], world)
+    if warm_up[0] * WARM_UP_CALLS < budget_s:
+        warm_up = together([timed(prepared.call, world) for _ in range(WARM_UP_CALLS - 1)], world)
+    one = max(statistics.median(warm_up), 1e-6)
+    least = LEAST_CALLS if one * LEAST_CALLS < 2 * budget_s else SLOW_CALLS
+    calls = max(least, min(MOST_CALLS, int(budget_s / one)))
     times = together([timed(prepared.call, world) for _ in range(calls)], world)
     median = statistics.median(times)
     algbw = prepared.num_bytes / median / 1e9
@@ -118,6 +163,7 @@ def measure(operation: Operation, world: World, num_bytes: int, budget_s: float)
         bytes=prepared.num_bytes,
         calls=calls,
         median_s=median,
+        p99_s=percentile(times, 0.99),
         min_s=min(times),
         max_s=max(times),
         algbw_gb_s=algbw,
@@ -135,6 +181,11 @@ def timed(call: Callable[[], None], world: World) -> float:
     return time.perf_counter() - started
 
 
+def percentile(values: list[float], share: float) -> float:
+    """By nearest rank: the smallest value that at least this share of them does not exceed."""
+    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
+
+
 def settle(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
@@ -147,29 +198,28 @@ def together(times: list[float], world: World) -> list[float]:
     return [float(seconds) for seconds in slowest.tolist()]
 
 
-def as_result(rows: list[Row], operation: Operation, world: World) -> dict[str, object]:
+def as_result(sweeps: list[Sweep], wires: list[Wire], world: World) -> dict[str, object]:
     return {
         "status": "finished",
         "rank": world.rank,
         "world_size": world.world_size,
-        "op": operation.name,
         "backend": world.backend,
         "device": world.device.type,
         "dtype": "float32",
         "torch": torch.__version__,
-        "rows": [asdict(row) for row in rows],
+        "wires": [asdict(wire) for wire in wires],
+        "sweeps": [asdict(found) for found in sweeps],
     }
 
 
-def heading(operation: Operation, world: World, is_bounded: bool) -> str:
+def heading(operation: Operation, world: World) -> str:
     where = f"{operation.name}, {world.backend} on {world.device.type}, {world.world_size} ranks, float32"
-    note = "; the largest size is what memory allows" if is_bounded else ""
-    columns = f"{'bytes':>12}{'calls':>7}{'median us':>13}{'algbw GB/s':>12}{'busbw GB/s':>12}{'wrong':>7}"
-    return f"{where}{note}\n{columns}"
+    columns = f"{'bytes':>12}{'calls':>7}{'p50 us':>13}{'p99 us':>13}{'algbw GB/s':>12}{'busbw GB/s':>12}{'wrong':>7}"
+    return f"{where}\n{columns}"
 
 
 def line(row: Row) -> str:
     return (
-        f"{row.bytes:>12}{row.calls:>7}{row.median_s * 1e6:>13.1f}"
+        f"{row.bytes:>12}{row.calls:>7}{row.median_s * 1e6:>13.1f}{row.p99_s * 1e6:>13.1f}"
         f"{row.algbw_gb_s:>12.3f}{row.busbw_gb_s:>12.3f}{row.wrong:>7}"
     )

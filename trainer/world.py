@@ -58,7 +58,13 @@ def add_world_arguments(parser: argparse.ArgumentParser, env: Mapping[str, str] 
     )
     group.add_argument("--backend", default="auto", help="auto: nccl where CUDA is, else gloo")
     group.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: cuda for nccl")
-    group.add_argument("--timeout", type=float, default=300.0, metavar="S", help="for joining and for every collective")
+    group.add_argument(
+        "--timeout",
+        type=float,
+        default=env.get("DDP_PLAY_TIMEOUT") or 300.0,
+        metavar="S",
+        help="for joining and for every collective: DDP_PLAY_TIMEOUT, else 300",
+    )
 
 
 def rendezvous(args: argparse.Namespace, env: Mapping[str, str] = os.environ) -> Rendezvous:

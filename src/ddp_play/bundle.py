@@ -52,16 +52,17 @@ class Bundle:
         self.paths.create()
 
     def offsets(self, plan: Plan, host: str) -> dict[str, dict[str, int]]:
-        """How much of each rank's log and metrics is here already."""
+        """How much of each rank's log, metrics and NCCL notes is here already; the last only where NCCL is used."""
         ranks = [rank.rank for item in plan.hosts if item.name == host for rank in item.ranks]
         return {
             "logs": {str(rank): _size(self.paths.log(rank)) for rank in ranks},
             "metrics": {str(rank): _size(self.paths.metrics(rank)) for rank in ranks},
+            "nccl": {str(rank): _size(self.paths.nccl(rank)) for rank in ranks if "nccl" in plan.backend},
         }
 
     def data(self, kind: str, rank: int, at: int, payload: bytes) -> None:
-        """A piece of a log or of metrics that begins at offset `at` of the rank's file."""
-        path = self.paths.log(rank) if kind == "log" else self.paths.metrics(rank)
+        """A piece of a log, of metrics or of NCCL's notes that begins at offset `at` of the rank's file."""
+        path = {"log": self.paths.log, "metrics": self.paths.metrics, "nccl": self.paths.nccl}[kind](rank)
         have = _size(path)
         if at > have:
             raise ValueError(f"{path.name}: got offset {at}, have {have}")
@@ -99,6 +100,7 @@ class Bundle:
             "metrics.jsonl": self.paths.metrics(rank),
             "result.json": self.paths.result(rank),
             "error.json": self.paths.error_file(rank),
+            "flight-recorder": self.paths.flight_recorder(rank),
         }
         return names[kind]
 

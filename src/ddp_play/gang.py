@@ -120,7 +120,7 @@ class Gang:
         link.following = True
         if link.channel is not None:
             offsets = self._offsets(link.name)
-            link.channel.send("follow", logs=offsets["logs"], metrics=offsets["metrics"])
+            link.channel.send("follow", **offsets)
 
     # -- asking --------------------------------------------------------------------------------------
     def ask(
@@ -198,7 +198,7 @@ class Gang:
         header, _ = frame
         link.heard = time.monotonic()
         kind = str(header["t"])
-        if kind in ("log", "metrics", "file"):
+        if kind in ("log", "metrics", "nccl", "file"):
             self._on_data(link, frame)
         elif kind == "state":
             link.state = header["state"]

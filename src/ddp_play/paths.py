@@ -124,6 +124,11 @@ class RunPaths:
         return self.root / "supervisor.log"
 
     @property
+    def counters(self) -> Path:
+        """counters.json: what each host's networks had carried when the ranks started."""
+        return self.root / "counters.json"
+
+    @property
     def artifacts(self) -> Path:
         """Files the job left in its working directory, one folder per host."""
         return self.root / "artifacts"
@@ -140,6 +145,10 @@ class RunPaths:
         """What the rank reported while running, JSON lines."""
         return self.root / "metrics" / f"rank-{rank}.jsonl"
 
+    def nccl(self, rank: int) -> Path:
+        """What NCCL noted while it connected the rank: transports, devices, versions."""
+        return self.root / "nccl" / f"rank-{rank}.log"
+
     def result(self, rank: int) -> Path:
         """What the rank reported at its end."""
         return self.root / "results" / f"rank-{rank}.json"
@@ -147,6 +156,10 @@ class RunPaths:
     def error_file(self, rank: int) -> Path:
         """The exception that torch's @record wrote for the rank."""
         return self.root / "results" / f"rank-{rank}.error.json"
+
+    def flight_recorder(self, rank: int) -> Path:
+        """The rank's last collectives as torch's flight recorder dumped them; `torchfrtrace` reads the directory."""
+        return self.root / "flight-recorder" / f"rank_{rank}"
 
     def env(self, rank: int) -> Path:
         """The rank's environment as an env-file, secrets masked."""

@@ -41,6 +41,8 @@ class HostPlan:
     ranks: tuple[RankPlan, ...]
     shared_dir: str = ""
     sends_source: bool = True
+    speed_mbps: int | None = None  # of the interface; None where its driver does not say
+    rdma_ports: tuple[str, ...] = ()  # active ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,7 @@ def _plan_from_json(data: dict[str, Any]) -> Plan:
                 **host,
                 "user": tuple(host["user"]),
                 "gpus": tuple(host["gpus"]),
+                "rdma_ports": tuple(host["rdma_ports"]),
                 "ranks": tuple(_rank_from_json(rank) for rank in host["ranks"]),
             }
         )

@@ -187,6 +187,7 @@ def _plan_host(
     job = setting.job
     source_dir = f"{shared[host.name]}/.ddp-play/{RUN_ID}/src" if shared else f"{HOST_DIR}/src"
     uid, gid = _rank_user(job, host)
+    endpoint = setting.endpoint(host)
     places = [
         Place(
             host=host,
@@ -203,8 +204,8 @@ def _plan_host(
     ]
     return HostPlan(
         name=host.name,
-        interface=setting.endpoint(host).interface,
-        address=setting.endpoint(host).address,
+        interface=endpoint.interface,
+        address=endpoint.address,
         user=(uid, gid),
         user_name=job.user or host.user.login_name,
         workdir=places[0].workdir,
@@ -213,6 +214,8 @@ def _plan_host(
         ranks=tuple(_plan_rank(setting, place) for place in places),
         shared_dir=shared.get(host.name, ""),
         sends_source=bool(job.source) and (not shared or node == 0),
+        speed_mbps=next((link.speed_mbps for link in host.interfaces if link.name == endpoint.interface), None),
+        rdma_ports=tuple(f"{port.device}:{port.port}" for port in host.rdma if port.active),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ddp_play import nccl
 from ddp_play.errors import UsageError
 from ddp_play.tokens import ATTEMPT, HEAD_PORT, HOST_DIR, RUN_ID, SECRETS_DIR
 
@@ -56,8 +57,11 @@ def rank_env(setting: Setting, place: Place) -> tuple[EnvVar, ...]:
         EnvVar("DDP_PLAY_RESULT", f"{rank_dir}/result.json", "plan: collected at the end", late=True),
         EnvVar("TORCHELASTIC_ERROR_FILE", f"{rank_dir}/error.json", "plan: names the first failure", late=True),
         *_fabric_env(setting, host),
+        *_nccl_env(setting, rank_dir),
         *_process_env(host, rank_dir, docker=setting.docker),
     ]
+    if job.timeout:
+        ours.append(EnvVar("DDP_PLAY_TIMEOUT", f"{job.timeout:g}", "job: ddp_job_timeout, in seconds"))
     ours += [
         EnvVar(f"{name}_FILE", f"{secrets_dir}/{name}", "job: secret, as a file in memory", late=True)
         for name in setting.asked.secret_names
@@ -86,6 +90,16 @@ def _fabric_env(setting: Setting, host: HostFacts) -> list[EnvVar]:
             if ports:
                 found.append(EnvVar("NCCL_IB_HCA", "=" + ",".join(ports), "fabric: active InfiniBand ports"))
     return found
+
+
+def _nccl_env(setting: Setting, rank_dir: str) -> list[EnvVar]:
+    """Fail fast, and say which transport was chosen; whoever sets NCCL_DEBUG wants to see it in the log."""
+    if "nccl" not in setting.backend:
+        return []
+    rows = nccl.environment(rank_dir, setting.job.timeout)
+    if "NCCL_DEBUG" not in setting.job.env:
+        rows += nccl.notes_environment(rank_dir)
+    return [EnvVar(name, value, source, late=HOST_DIR in value) for name, value, source in rows]
 
 
 def _process_env(host: HostFacts, rank_dir: str, *, docker: bool) -> list[EnvVar]:

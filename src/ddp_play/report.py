@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ddp_play.paths import RunPaths, read_json
 from ddp_play.result import RunStatus
+from ddp_play.traffic import traffic_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -56,6 +57,9 @@ def summary(paths: RunPaths, document: dict[str, Any]) -> list[str]:
         lines.append(f"  -> {verdict['hint']}")
     if verdict.get("tail") and status is not RunStatus.SUCCEEDED:
         lines += _tail(paths, verdict)
+    if document.get("nccl"):
+        lines.append(f"  {document['nccl']['words']}")
+    lines += [f"  {line}" for line in traffic_lines(document.get("network") or {})]
     lines += _loose_ends(document)
     lines.append(f"  bundle: {document.get('output') or paths.root}")
     return lines

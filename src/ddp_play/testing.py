@@ -71,9 +71,9 @@ class FakeHost:
             "prepare": ("prepared", {"guard_pid": 1}),
             "listen": ("listening", {"port": 40000}),
             "probe": ("probed", {"failed": []}),
-            "go": ("going", {}),
+            "go": ("going", {"counters": {"eth0": {"rx": 0, "tx": 0}}}),
             "stop": ("stopping", {}),
-            "drain": ("drained", {"id": 0}),
+            "drain": ("drained", {"id": 0, "counters": {"eth0": {"rx": 2_000_000, "tx": 1_000_000}}}),
             "fetch": ("fetched", {"missing": [], "artifacts": []}),
             "clean": ("cleaned", {"left": []}),
         }

@@ -22,15 +22,15 @@ COLLATERAL = re.compile(
 FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<name>.+)$')
 TAIL_LINES = 20
 # Exit codes of ends that no rank caused; 124 is what timeout(1) uses.
-EXIT_HOST_LOST, EXIT_STOPPED, EXIT_TIME = 69, 130, 124
+EXIT_HOST_LOST, EXIT_STOPPED, EXIT_TIME, EXIT_WRONG_FABRIC = 69, 130, 124, 1
 
 
 def judge(outcomes: tuple[RankOutcome, ...], tails: Mapping[int, str], stop: Stop | None) -> Outcome:
     """The outcome of an attempt. `tails` maps ranks to the end of their logs, `stop` is why we ended it."""
     if stop is not None and stop.kind == "stopped":
         return Outcome(RunStatus.STOPPED, Verdict("stopped", stop.reason, EXIT_STOPPED), outcomes)
-    if stop is not None and stop.kind in ("idle", "max_duration", "lease"):
-        return _timed_out(stop, outcomes, tails)
+    if stop is not None and stop.kind in ("idle", "max_duration", "lease", "wrong_fabric"):
+        return _ended_by_us(stop, outcomes, tails)
     failed = [row for row in outcomes if not row.ok and not row.stopped and row.state == "exited"]
     lost = [row for row in outcomes if row.state == "lost"]
     if lost and all(_is_collateral(row, tails.get(row.rank, "")) for row in failed):
@@ -101,7 +101,10 @@ def _lost(lost: list[RankOutcome], outcomes: tuple[RankOutcome, ...]) -> Outcome
     return Outcome(RunStatus.FAILED, verdict, outcomes)
 
 
-def _timed_out(stop: Stop, outcomes: tuple[RankOutcome, ...], tails: Mapping[int, str]) -> Outcome:
+def _ended_by_us(stop: Stop, outcomes: tuple[RankOutcome, ...], tails: Mapping[int, str]) -> Outcome:
+    if stop.kind == "wrong_fabric":
+        hint = "mend it, or accept sockets: ddp_job_fabric: ethernet"
+        return Outcome(RunStatus.FAILED, Verdict(stop.kind, stop.reason, EXIT_WRONG_FABRIC, hint=hint), outcomes)
     quiet = outcomes[0] if outcomes else None
     tail = tails.get(quiet.rank, "") if quiet else ""
     verdict = Verdict(stop.kind, stop.reason, EXIT_TIME, tail=tuple(tail.splitlines()[-TAIL_LINES:]))

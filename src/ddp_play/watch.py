@@ -41,7 +41,7 @@ class GangView:
 class Stop:
     """End the gang: why, how gently."""
 
-    kind: str  # failure | host_lost | idle | stopped | max_duration | lease
+    kind: str  # failure | host_lost | idle | stopped | max_duration | lease | wrong_fabric
     reason: str
     signal: str = "SIGTERM"
     grace_s: float = 2.0

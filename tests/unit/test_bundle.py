@@ -65,8 +65,8 @@ def test_offsets_are_what_is_here(bundle: Bundle) -> None:
     bundle.begin(made)
     bundle.data("log", 2, 0, b"abc")
     bundle.data("metrics", 3, 0, b"{}\n")
-    assert bundle.offsets(made, "h1") == {"logs": {"0": 0, "1": 0}, "metrics": {"0": 0, "1": 0}}
-    assert bundle.offsets(made, "h2") == {"logs": {"2": 3, "3": 0}, "metrics": {"2": 0, "3": 3}}
+    assert bundle.offsets(made, "h1") == {"logs": {"0": 0, "1": 0}, "metrics": {"0": 0, "1": 0}, "nccl": {}}
+    assert bundle.offsets(made, "h2") == {"logs": {"2": 3, "3": 0}, "metrics": {"2": 0, "3": 3}, "nccl": {}}
 
 
 def test_arrival_times_are_kept_beside_the_log(bundle: Bundle) -> None:

@@ -97,6 +97,24 @@ def test_nccl_over_ethernet_names_no_hca() -> None:
     assert "NCCL_IB_HCA" not in env(plan(*hosts(2, gpus=gpus(1))))
 
 
+def test_nccl_fails_fast_and_notes_its_transport_in_a_file_of_its_own() -> None:
+    got = env(plan(*hosts(2, gpus=gpus(1), engine=engine()), image="i", timeout="90s"))
+    assert got["TORCH_NCCL_ASYNC_ERROR_HANDLING"] == "3"
+    assert got["TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC"] == got["DDP_PLAY_TIMEOUT"] == "90"
+    assert got["TORCH_FR_DUMP_TEMP_FILE"] == got["TORCH_NCCL_DEBUG_INFO_TEMP_FILE"] == "/ddp-play/rank/flight-recorder-"
+    assert (got["NCCL_DEBUG"], got["NCCL_DEBUG_FILE"]) == ("INFO", "/ddp-play/rank/nccl.log")
+
+
+def test_whoever_sets_nccl_debug_has_it_his_way() -> None:
+    got = env(plan(*hosts(2, gpus=gpus(1)), env={"NCCL_DEBUG": "WARN"}))
+    assert got["NCCL_DEBUG"] == "WARN"
+    assert "NCCL_DEBUG_FILE" not in got
+
+
+def test_gloo_is_told_nothing_of_nccl() -> None:
+    assert [name for name in env(plan(*hosts(2))) if "NCCL" in name or "_FR_" in name] == []
+
+
 @pytest.mark.parametrize(
     ("ports", "value"),
     [

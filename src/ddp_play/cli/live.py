@@ -130,8 +130,11 @@ class View:
         said = f": {event['message']}" if event["message"] and event["status"] in ("failed", "unreachable") else ""
         self._say(f"task {event['name']} | {event['host']}: {event['status']}{said}", style=style)
 
+    def _on_transport(self, event: dict[str, Any]) -> None:
+        self._say(event["words"])
+
     def _on_warning(self, event: dict[str, Any]) -> None:
-        self._say(f"warning: {event['message']}", style="yellow")
+        self._say(f"warning: {event['message']}", style="bold yellow")
 
     # -- showing -------------------------------------------------------------------------------------
     def _say(self, text: str, style: str = "dim") -> None:

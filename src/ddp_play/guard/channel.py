@@ -166,21 +166,22 @@ class Channel:
         self.send("probed", failed=probe.connect(targets, header["source"], float(header["timeout_s"])))
 
     def on_go(self, header: Header, _payload: bytes) -> None:
-        """Start."""
+        """Start; answers what every network had carried before it."""
+        before = network.counters()
         if self.listener is not None:
             self.listener.close()
             self.listener = None
         self._the_place().order("go", {"by": header.get("by", "")})
-        self.send("going")
+        self.send("going", counters=before)
 
     def on_follow(self, header: Header, _payload: bytes) -> None:
-        """Send logs and metrics from these offsets on, and the state whenever it changes."""
+        """Send logs, metrics and NCCL's notes from these offsets on, and the state whenever it changes."""
         place = self._the_place()
         for rank, offset in header["logs"].items():
             self.followed[("log", int(rank))] = Followed(place.log(int(rank)), int(offset))
-        for rank, offset in header["metrics"].items():
-            path = place.rank_dir(int(rank)) / "metrics.jsonl"
-            self.followed[("metrics", int(rank))] = Followed(path, int(offset))
+        for kind, name in (("metrics", "metrics.jsonl"), ("nccl", "nccl.log")):
+            for rank, offset in header[kind].items():
+                self.followed[(kind, int(rank))] = Followed(place.rank_dir(int(rank)) / name, int(offset))
         self.state_stamp = None
         self.state = {}
 
@@ -195,12 +196,8 @@ class Channel:
         self.send("stopping")
 
     def on_drain(self, header: Header, _payload: bytes) -> None:
-        """Answer when everything followed has been sent."""
+        """Answer when everything followed has been sent, with what every network has carried."""
         self.drain = int(header.get("id", 0))
-
-    def on_counters(self, header: Header, _payload: bytes) -> None:
-        """Bytes per interface and RDMA port."""
-        self.send("counters", counters=network.counters(list(header["interfaces"])))
 
     def on_fetch(self, header: Header, _payload: bytes) -> None:
         """Bring results and artifacts home."""
@@ -239,7 +236,7 @@ class Channel:
         elif fresh is not None:
             self.state_stamp = None  # look again once the logs have been sent
         if self.drain is not None and not busy:
-            self.send("drained", id=self.drain)
+            self.send("drained", id=self.drain, counters=network.counters())
             self.drain = None
         return busy
 

@@ -46,10 +46,12 @@ def fetch(place: HostRun, order: Dict[str, Any], send: Send) -> Dict[str, Any]:
     spec = read_json(place.spec) or {}
     missing: List[Dict[str, str]] = []
     for rank in spec.get("ranks", []):
+        directory = place.rank_dir(int(rank["rank"]))
         for name in RANK_FILES:
-            path = place.rank_dir(int(rank["rank"])) / name
-            if path.is_file():
-                _send_file(path, {"file": name, "rank": rank["rank"]}, send, missing)
+            if (directory / name).is_file():
+                _send_file(directory / name, {"file": name, "rank": rank["rank"]}, send, missing)
+        for path in sorted(directory.glob("flight-recorder-*")):  # torch appends the rank
+            _send_file(path, {"file": "flight-recorder", "rank": rank["rank"]}, send, missing)
     source = spec.get("source") or {}
     manifest: List[Dict[str, Any]] = []
     if source.get("collect"):

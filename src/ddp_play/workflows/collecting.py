@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from ddp_play.errors import DdpPlayError
 from ddp_play.launch import run_paths
-from ddp_play.paths import write_json
+from ddp_play.paths import read_json, write_json
+from ddp_play.traffic import measured
 
 if TYPE_CHECKING:
     from ddp_play.gang import Gang, Link
@@ -21,10 +22,13 @@ CLEAN_S = 60.0
 SILENCE_S = 60.0
 
 
-def drain(gang: Gang) -> None:
-    """Every byte that the ranks wrote is here before the verdict is."""
+def drain(gang: Gang, plan: Plan, paths: RunPaths) -> dict[str, Any]:
+    """Every byte that the ranks wrote is here before the verdict is; returns what the networks carried meanwhile."""
     with contextlib.suppress(DdpPlayError):
         gang.ask("drain", "drained", deadline_s=COLLECT_S, silence_s=SILENCE_S)
+    answers = {link.name: link.replies.get("drained", {}).get("counters") for link in gang.links}
+    after = {name: counters for name, counters in answers.items() if counters}
+    return measured(plan, read_json(paths.counters), after)
 
 
 def collect(gang: Gang, plan: Plan, paths: RunPaths, *, artifacts: bool = True) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ddp_play.errors import Busy, DdpPlayError, HostNotReady, UsageError
 from ddp_play.launch import Launch, run_paths
-from ddp_play.paths import RunPaths, write_text
+from ddp_play.paths import RunPaths, read_json, write_json, write_text
 
 if TYPE_CHECKING:
     from ddp_play.bundle import Bundle
@@ -148,7 +148,10 @@ class Starter:
 
     def go(self) -> None:
         """The start signal, out over all channels at once."""
-        self.gang.ask("go", "going", deadline_s=20, fields=lambda _: {"by": self.paths.run_id})
+        answers = self.gang.ask("go", "going", deadline_s=20, fields=lambda _: {"by": self.paths.run_id})
+        before = {name: answer.get("counters") or {} for name, answer in answers.items()}
+        # of a later attempt only the hosts that had no part in the first one
+        write_json(self.paths.counters, {**before, **read_json(self.paths.counters)})
         self.bundle.last_data = time.monotonic()
         self.bundle.update_run(started=time.time())
         self.journal.emit("started", world_size=self.plan.world_size)

@@ -21,6 +21,7 @@ from ddp_play.verdict import judge
 from ddp_play.watch import GangView, Limits, Stop, decide
 from ddp_play.workflows.collecting import clean, collect, drain
 from ddp_play.workflows.starting import Assignment, Starter
+from ddp_play.workflows.transport import TransportWatch
 
 if TYPE_CHECKING:
     from ddp_play.guard.protocol import Frame
@@ -75,7 +76,9 @@ class Supervisor:
             idle_timeout_s=timeouts["idle_timeout"],
             signal=self.plan.signal,
         )
+        self.transport = TransportWatch(self.plan, self.paths, self.journal)
         self.stop: Stop | None = None
+        self._wrong_fabric: Stop | None = None
         self._told_now = False
         self._failed_at: float | None = None
         self._kill_by = float("inf")
@@ -110,7 +113,8 @@ class Supervisor:
         for link in self.gang.links:
             self.gang.follow(link)
         self._watch()
-        drain(self.gang)
+        network = drain(self.gang, self.plan, self.paths)
+        self.bundle.update_run(network=network, nccl=self.transport.conclude())
         outcome = judge(self._outcomes(), {row.rank: self.bundle.tail(row.rank) for row in self._outcomes()}, self.stop)
         unreachable = {link.name: link.lost for link in self.gang.links if link.lost}
         goes_on = self.sequel.follows(Ended(self.given.attempt, outcome, unreachable))
@@ -149,6 +153,8 @@ class Supervisor:
             self.bundle.file(link.name, header, payload)
         else:
             self.bundle.data(str(header["t"]), int(header["rank"]), int(header["at"]), payload)
+            if header["t"] == "nccl":
+                self._wrong_fabric = self.transport.heard(int(header["rank"])) or self._wrong_fabric
 
     def _watch(self) -> None:
         while True:
@@ -161,7 +167,7 @@ class Supervisor:
                 self._note_guard_reason(view)
                 return
             self._check_orders()
-            decision = decide(view, self.limits) if self.stop is None else None
+            decision = (decide(view, self.limits) or self._wrong_fabric) if self.stop is None else None
             if decision is not None:
                 self._order_stop(decision)
             if time.monotonic() > self._kill_by:

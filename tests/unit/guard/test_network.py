@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ddp_play.guard.network import parse_shaping
+import socket
+
+from ddp_play.guard.network import counters, parse_shaping
 
 
 def test_a_token_bucket_at_the_root_is_the_speed() -> None:
@@ -12,3 +14,17 @@ def test_a_token_bucket_at_the_root_is_the_speed() -> None:
     )
     assert parse_shaping(text) == {"eth0": 200}
     assert parse_shaping("[]") == {}
+
+
+def test_counters_move_with_the_bytes() -> None:
+    before = counters()
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as sender:
+        receiver, _ = server.accept()
+        with receiver:
+            sender.sendall(bytes(100_000))
+            left = 100_000
+            while left:
+                left -= len(receiver.recv(left))
+    after = counters()
+    assert after["lo"]["tx"] - before["lo"]["tx"] >= 100_000
+    assert not [name for name in after if name.startswith("veth")]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from ddp_play.hosts import HostFacts
     from ddp_play.plan import Plan
 
 
@@ -77,7 +78,8 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Stage
     """make(number of hosts, facts=their facts, **job values)"""
 
     def build(count: int = 2, **values: Any) -> Stage:
-        everyone = hosts(count, **values.pop("facts", {}))
+        facts = values.pop("facts", {})
+        everyone = hosts(count, **facts) if isinstance(facts, dict) else facts
         made = plan(*everyone, **{"probe": False, **values})
         paths = RunPaths(tmp_path / "calm-otter-1")
         paths.create()

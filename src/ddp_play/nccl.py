@@ -1,0 +1,111 @@
+"""NCCL: what its ranks are told besides the fabric, and what its own notes say about the transports it chose. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+NOTES = "nccl.log"
+# Shapes of the lines: init.cc, bootstrap.cc and transport/{p2p,shm,net,net_ib,net_socket}.cc of NVIDIA/nccl.
+_VERSION = re.compile(r"NCCL version (\d[\w.+]*)")
+_NETWORK = re.compile(r"NCCL INFO Using network (.+?)\s*$", re.MULTILINE)
+_DEVICES = re.compile(r"NCCL INFO NET/(\S+) ?: Using (.+?)(?:; OOB .*)?$", re.MULTILINE)
+_DEVICE = re.compile(r"\[\d+\](\S+?)(?:<\d+>)?(?=\s|$)")
+_CHANNEL = re.compile(r"NCCL INFO Channel \d+(?:/\d+)? : \d+\[\w+\] -> \d+\[\w+\] (?:\[\w+\] )?via (\S+)")
+_COMPLETE = re.compile(r"NCCL INFO .*Init COMPLETE")
+
+
+@dataclass(frozen=True, slots=True)
+class Transport:
+    """How the ranks are connected; `channels` counts connections by way: P2P/CUMEM, SHM/direct, NET/IB."""
+
+    version: str
+    network: str  # IB, Socket or a plugin's name; empty while NCCL has not chosen
+    devices: tuple[str, ...]
+    channels: dict[str, int]
+    complete: bool
+
+    @property
+    def gpu_direct(self) -> bool:
+        """Do network cards read GPU memory themselves?"""
+        return any(way.endswith("/GDRDMA") for way in self.channels)
+
+    def words(self) -> str:
+        """`NCCL 2.30.7: network IB (mlx5_0:1/IB), P2P/CUMEM x8, NET/IB x4`."""
+        ways = ", ".join(f"{way} x{count}" for way, count in sorted(self.channels.items()))
+        devices = f" ({', '.join(self.devices)})" if self.devices else ""
+        parts = [f"network {self.network or 'not chosen'}{devices}", ways or "no channels seen"]
+        return f"NCCL {self.version or 'of unknown version'}: {', '.join(parts)}"
+
+    def to_json(self) -> dict[str, Any]:
+        """For run.json."""
+        return {**asdict(self), "devices": list(self.devices), "gpu_direct": self.gpu_direct}
+
+
+def environment(rank_dir: str, timeout_s: float) -> list[tuple[str, str, str]]:
+    """(name, value, source) of what makes NCCL fail fast and tell what it does.
+
+    The flight recorder's variables were renamed in torch 2.15, so both spellings are set. Sources:
+    torch_nccl_environment_variables of the torch documentation, user-guide/docs/env.rst of NVIDIA/nccl.
+    """
+    dump = f"{rank_dir}/flight-recorder-"
+    seconds = str(int(timeout_s))
+    recorder = "default: what each rank did last, for evidence"
+    rows = [
+        ("TORCH_NCCL_ASYNC_ERROR_HANDLING", "3", "default: end the process on an error, after the recorder's dump"),
+        ("TORCH_NCCL_DUMP_ON_TIMEOUT", "1", recorder),
+        ("TORCH_FR_DUMP_ON_TIMEOUT", "1", recorder),
+        ("TORCH_NCCL_TRACE_BUFFER_SIZE", "2000", recorder),
+        ("TORCH_FR_BUFFER_SIZE", "2000", recorder),
+        ("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", dump, recorder),
+        ("TORCH_FR_DUMP_TEMP_FILE", dump, recorder),
+    ]
+    if timeout_s:
+        rows.append(("TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", seconds, "job: ddp_job_timeout, for a watchdog that is stuck"))
+    return rows
+
+
+def notes_environment(rank_dir: str) -> list[tuple[str, str, str]]:
+    """(name, value, source) of NCCL's own log: its choice of transport, in a file of its own."""
+    source = "default: the transport is read from it; set NCCL_DEBUG in ddp_job_env to have it your way"
+    return [
+        ("NCCL_DEBUG", "INFO", source),
+        ("NCCL_DEBUG_SUBSYS", "INIT,NET", source),
+        ("NCCL_DEBUG_FILE", f"{rank_dir}/{NOTES}", source),
+    ]
+
+
+def parse_transport(texts: Iterable[str]) -> Transport | None:
+    """What the notes of one or more ranks say together; None where there is nothing of NCCL in them."""
+    version, networks, devices, channels, num_complete, num_texts = "", [], [], Counter[str](), 0, 0
+    for text in texts:
+        num_texts += 1
+        if match := _VERSION.search(text):
+            version = version or match[1]
+        networks += _NETWORK.findall(text)
+        for kind, listed in _DEVICES.findall(text):
+            if kind in ("IB", "Socket"):
+                devices += _DEVICE.findall(listed)
+        channels.update(_tidy(way) for way in _CHANNEL.findall(text))
+        num_complete += bool(_COMPLETE.search(text))
+    if not (version or networks or devices or channels):
+        return None
+    # one rank on sockets is enough to be as slow as sockets
+    network = "Socket" if "Socket" in networks else (networks[0] if networks else "")
+    complete = num_texts > 0 and num_complete == num_texts
+    return Transport(version, network, tuple(dict.fromkeys(devices)), dict(channels), complete)
+
+
+def _tidy(way: str) -> str:
+    """NET/IB/4/GDRDMA -> NET/IB/GDRDMA: the number is only the device's."""
+    return "/".join(part for part in way.split("/") if not part.isdigit())
+
+
+def misses_infiniband(transport: Transport, *, num_ports: int) -> bool:
+    """Does NCCL use sockets although the hosts have active RDMA ports?"""
+    return num_ports > 0 and transport.network == "Socket"

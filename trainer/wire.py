@@ -1,0 +1,179 @@
+"""Plain TCP between the hosts of the same ranks: what the links carry without torch, measured in the same run.
+
+The first ranks of the hosts form a ring; each sends to the next while it receives from the one before, as the
+ranks of a ring all-reduce do. One connection a link, as gloo has.
+"""
+
+import fcntl
+import os
+import platform
+import socket
+import statistics
+import struct
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import torch.distributed as dist
+
+from trainer.errors import TrainerError
+from trainer.world import World
+
+ROUNDS = 3
+RAMP_S = 0.3  # not counted: slow start, and what a traffic shaper lets through at first
+CHUNK = 1 << 20
+PATIENCE_S = 30.0
+SIOCGIFADDR = 0x8915  # include/uapi/linux/sockios.h
+
+
+@dataclass(frozen=True)
+class Wire:
+    """One link of the ring, in one direction, while the other direction was busy too; GB/s of 10^9 bytes."""
+
+    source: str
+    target: str
+    source_address: str
+    target_address: str
+    gb_s: float  # median of the rounds
+    rounds_gb_s: list[float]
+
+
+def measure_wires(world: World, seconds: float) -> list[Wire]:
+    """Every link of the ring of hosts, the same list on all ranks; empty where there is only one host."""
+    everyone: list[Any] = [None] * world.world_size
+    dist.all_gather_object(everyone, platform.node())
+    firsts = [everyone.index(name) for name in dict.fromkeys(everyone)]
+    if len(firsts) < 2 or seconds <= 0:
+        return []
+    mine: list[Any] = [None] * world.world_size
+    if world.rank in firsts:
+        answer = _ring(world, everyone, firsts, seconds)
+    else:
+        answer = _stand_by(world)
+    dist.all_gather_object(mine, answer)
+    failed = [f"{everyone[rank]}: {row}" for rank, row in enumerate(mine) if isinstance(row, str)]
+    if failed:
+        raise TrainerError(f"plain TCP between the hosts failed: {'; '.join(failed)}")
+    return [mine[rank] for rank in firsts]
+
+
+def wire_line(wires: list[Wire]) -> str:
+    links = ", ".join(f"{wire.source} -> {wire.target} {wire.gb_s:.3f}" for wire in wires)
+    return f"plain TCP, all links at once, GB/s: {links}"
+
+
+def local_address(env: Mapping[str, str] = os.environ) -> str:
+    """This host's address on the ranks' network: of the interface they were told, else the one towards the head."""
+    names = env.get("GLOO_SOCKET_IFNAME") or env.get("NCCL_SOCKET_IFNAME", "").lstrip("=")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            request = struct.pack("256s", names.split(",")[0].encode()[:15])
+            return socket.inet_ntoa(fcntl.ioctl(probe, SIOCGIFADDR, request)[20:24])
+        except OSError:  # no such interface, or IPv6 only
+            pass
+    family = socket.AF_INET6 if ":" in env.get("MASTER_ADDR", "") else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        probe.connect((env.get("MASTER_ADDR", ""), 9))  # sends nothing: it only asks for the route
+        return str(probe.getsockname()[0])
+
+
+def _ring(world: World, names: list[str], firsts: list[int], seconds: float) -> Wire | str:
+    """This host's part: its link to the next host. An error is a text: the other ranks wait for an answer."""
+    place = firsts.index(world.rank)
+    following = firsts[(place + 1) % len(firsts)]
+    listener, endpoint = _listen()
+    endpoints: list[Any] = [None] * world.world_size
+    dist.all_gather_object(endpoints, endpoint)
+    rounds: list[float] = []
+    problem = "" if listener else str(endpoint)
+    for _ in range(ROUNDS):
+        dist.barrier()
+        try:
+            if not problem and listener is not None:
+                rounds.append(_round(listener, endpoints[following], seconds))
+        except OSError as error:
+            problem = f"{endpoints[following]}: {error}"
+    if listener is not None:
+        listener.close()
+    # a round measures what comes in: the link before this host. Hand it to its source.
+    received: list[Any] = [None] * world.world_size
+    dist.all_gather_object(received, (problem, rounds))
+    problem, rounds = received[following]
+    if problem or received[world.rank][0]:
+        return str(problem or received[world.rank][0])
+    return Wire(
+        source=names[world.rank],
+        target=names[following],
+        source_address=endpoints[world.rank][0],
+        target_address=endpoints[following][0],
+        gb_s=statistics.median(rounds),
+        rounds_gb_s=rounds,
+    )
+
+
+def _stand_by(world: World) -> None:
+    """A rank beside the first one of its host takes part in the waiting only."""
+    ignored: list[Any] = [None] * world.world_size
+    dist.all_gather_object(ignored, None)
+    for _ in range(ROUNDS):
+        dist.barrier()
+    dist.all_gather_object(ignored, ("", []))
+
+
+def _listen() -> tuple[socket.socket | None, Any]:
+    try:
+        address = local_address()
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        listener = socket.create_server((address, 0), family=family)
+    except OSError as error:
+        return None, f"cannot listen: {error}"
+    listener.settimeout(PATIENCE_S)
+    return listener, (address, listener.getsockname()[1])
+
+
+def _round(listener: socket.socket, target: Any, seconds: float) -> float:
+    """Send for some seconds, receive meanwhile; GB/s of what came in."""
+    if isinstance(target, str):
+        raise OSError(target)
+    with closing(socket.create_connection(target[:2], timeout=PATIENCE_S)) as sender:
+        receiver, _ = listener.accept()
+        with closing(receiver):
+            receiver.settimeout(PATIENCE_S)
+            problem: list[OSError] = []
+            thread = threading.Thread(target=_send, args=(sender, seconds, problem), daemon=True)
+            thread.start()
+            rate = _receive(receiver)
+            thread.join(PATIENCE_S)
+            if problem:
+                raise problem[0]
+            return rate
+
+
+def _send(sender: socket.socket, seconds: float, problem: list[OSError]) -> None:
+    chunk = bytes(CHUNK)
+    until = time.perf_counter() + RAMP_S + seconds
+    try:
+        while time.perf_counter() < until:
+            sender.sendall(chunk)
+        sender.shutdown(socket.SHUT_WR)
+    except OSError as error:
+        problem.append(error)
+
+
+def _receive(receiver: socket.socket) -> float:
+    """GB/s from the end of the ramp to the end of the stream."""
+    buffer = memoryview(bytearray(4 * CHUNK))
+    started = time.perf_counter()
+    counted, since = 0, None
+    while count := receiver.recv_into(buffer):
+        now = time.perf_counter()
+        if since is not None:
+            counted += count
+        elif now - started > RAMP_S:
+            since = now
+    if since is None or not counted:
+        raise OSError("nothing came in")
+    return counted / (time.perf_counter() - since) / 1e9
