@@ -49,10 +49,7 @@ def measure_wires(world: World, seconds: float) -> list[Wire]:
     if len(firsts) < 2 or seconds <= 0:
         return []
     mine: list[Any] = [None] * world.world_size
-    if world.rank in firsts:
-        answer = _ring(world, everyone, firsts, seconds)
-    else:
-        answer = _stand_by(world)
+    answer = _ring(world, everyone, firsts, seconds) if world.rank in firsts else _stand_by(world)
     dist.all_gather_object(mine, answer)
     failed = [f"{everyone[rank]}: {row}" for rank, row in enumerate(mine) if isinstance(row, str)]
     if failed:

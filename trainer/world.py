@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -27,6 +28,7 @@ class Rendezvous:
     timeout_s: float
     local_rank: int | None = None
     device: str = "auto"  # auto | cpu | cuda
+    high_priority: bool = False  # nccl's kernels before the model's
     alone: bool = False  # one rank and nobody to meet: no address is needed
 
 
@@ -65,6 +67,7 @@ def add_world_arguments(parser: argparse.ArgumentParser, env: Mapping[str, str] 
         metavar="S",
         help="for joining and for every collective: DDP_PLAY_TIMEOUT, else 300",
     )
+    group.add_argument("--high-priority", action="store_true", help="nccl on CUDA streams of high priority")
 
 
 def rendezvous(args: argparse.Namespace, env: Mapping[str, str] = os.environ) -> Rendezvous:
@@ -94,6 +97,7 @@ def rendezvous(args: argparse.Namespace, env: Mapping[str, str] = os.environ) ->
         timeout_s=args.timeout,
         local_rank=args.local_rank,
         device=args.device,
+        high_priority=args.high_priority,
         alone=by_env and bool(missing_env),
     )
 
@@ -122,6 +126,15 @@ def choose_device(
     return torch.device("cuda", index)
 
 
+def group_options(backend: str, *, high_priority: bool) -> Any:
+    """What init_process_group takes as pg_options; None where there is nothing to say."""
+    if not high_priority:
+        return None
+    if backend != "nccl":
+        raise TrainerError(f"--high-priority needs --backend nccl: {backend} has no CUDA streams of its own")
+    return dist.ProcessGroupNCCL.Options(is_high_priority_stream=True)
+
+
 @contextmanager
 def joined(meeting: Rendezvous, store: Store | None = None) -> Iterator[World]:
     """Join the process group, and leave it in order unless an error ends the rank (its peers must notice)."""
@@ -145,6 +158,7 @@ def joined(meeting: Rendezvous, store: Store | None = None) -> Iterator[World]:
         rank=meeting.rank,
         world_size=meeting.world_size,
         timeout=timedelta(seconds=meeting.timeout_s),
+        pg_options=group_options(backend, high_priority=meeting.high_priority),
         # With the device known, nccl connects now: a wrong interface shows here and not in the first step.
         device_id=device if on_gpu and "nccl" in backend else None,
     )

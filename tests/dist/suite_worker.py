@@ -6,7 +6,10 @@ python suite_worker.py OUTPUT_DIRECTORY
 import json
 import os
 import sys
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import torch.distributed as dist
 from torch.nn.utils import parameters_to_vector
@@ -20,6 +23,7 @@ from trainer.options import TrainOptions
 from trainer.records import MetricsLog
 from trainer.stop import StopFlag
 from trainer.train import train
+from trainer.wire import measure_wires
 from trainer.world import Rendezvous, World, joined
 
 
@@ -83,6 +87,12 @@ def wrong_in_bench(world: World) -> dict[str, int]:
     return {name: measure(operation, world, 4096, 0.01).wrong for name, operation in OPERATIONS.items()}
 
 
+def wires(world: World) -> list[dict[str, Any]]:
+    """As if ranks 0 and 1 shared a host and rank 2 had its own; loopback carries it."""
+    with patch("trainer.wire.platform.node", lambda: f"host{world.rank // 2}"):
+        return [asdict(wire) for wire in measure_wires(world, 0.2)]
+
+
 def main(output: Path) -> None:
     rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     meeting = Rendezvous(rank=rank, world_size=world_size, init_method="env://", backend="gloo", timeout_s=60)
@@ -93,6 +103,8 @@ def main(output: Path) -> None:
             "uneven": uneven(world),
             "hosts": hosts(world),
             "bench": wrong_in_bench(world),
+            "wires": wires(world),
+            "one host": measure_wires(world, 0.2),
         }
     (output / f"found-{rank}.json").write_text(json.dumps(found), encoding="utf-8")
 

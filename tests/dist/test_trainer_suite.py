@@ -52,6 +52,36 @@ def test_timed_collectives_give_the_right_values(found: list[dict[str, Any]]) ->
     assert set(found[0]["bench"].values()) == {0}
 
 
+def test_plain_tcp_is_measured_between_hosts_only(found: list[dict[str, Any]]) -> None:
+    assert found[0]["wires"] == found[1]["wires"] == found[2]["wires"]
+    assert [(wire["source"], wire["target"]) for wire in found[0]["wires"]] == [("host0", "host1"), ("host1", "host0")]
+    for wire in found[0]["wires"]:
+        assert len(wire["rounds_gb_s"]) == 3
+        assert 0.01 < wire["gb_s"] < 100
+    assert found[0]["one host"] == []
+
+
+def test_bench_keeps_its_sweeps(tmp_path: Path) -> None:
+    """Two collectives, sizes cut where they would take too long, values checked."""
+    words = "-m trainer allreduce --backend gloo --timeout 60 --op all_reduce --op broadcast --max-bytes 64K --factor 16"
+    with gang(
+        tmp_path,
+        2,
+        [*words.split(), "--seconds-per-size", "0.05", "--limit", "1e-9"],
+        env=lambda rank: {"DDP_PLAY_RESULT": str(tmp_path / f"result-{rank}.json")},
+    ) as running:
+        assert running.wait() == [0, 0], running.text
+    first, second = (json.loads((tmp_path / f"result-{rank}.json").read_text()) for rank in (0, 1))
+    assert first["sweeps"] == second["sweeps"]
+    assert [(sweep["op"], sweep["bus_factor"]) for sweep in first["sweeps"]] == [("all_reduce", 1.0), ("broadcast", 1.0)]
+    for sweep in first["sweeps"]:
+        (row,) = sweep["rows"]
+        assert sweep["note"] == "128 bytes and more would take over 1e-09 s each (--limit)"
+        assert row["min_s"] <= row["median_s"] <= row["p99_s"] <= row["max_s"]
+        assert row["algbw_gb_s"] == pytest.approx(8 / row["median_s"] / 1e9)
+        assert row["wrong"] == 0
+
+
 def test_collectives_all_work_on_gloo(tmp_path: Path) -> None:
     with gang(
         tmp_path,

@@ -9,6 +9,8 @@ import typer
 
 from ddp_play.cli import (
     attach,
+    bench,
+    collectives,
     console,
     execute,
     gc,
@@ -37,6 +39,9 @@ app.command(rich_help_panel=HOSTS)(provision.deprovision)
 RUNS = "Runs"
 app.command(rich_help_panel="Jobs")(run.run)
 app.command(rich_help_panel="Jobs")(plan.plan)
+MEASURE = "Measurements"
+app.command(rich_help_panel=MEASURE)(collectives.collectives)
+app.command(rich_help_panel=MEASURE)(bench.bench)
 app.command(rich_help_panel=RUNS)(ps.ps)
 app.command(rich_help_panel=RUNS)(logs.logs)
 app.command(rich_help_panel=RUNS)(attach.attach)

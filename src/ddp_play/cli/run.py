@@ -59,8 +59,13 @@ def run(
             _say_detached(paths, as_json=as_json)
             return
         console.note(f"run {paths.run_id}: {request.playbook}")
-        signal.signal(signal.SIGTERM, _as_ctrl_c)  # a CI system that cancels the job means the run, not the view
+        stop_on_term()
         raise typer.Exit(watch(paths, ranks=ranks, as_json=as_json))
+
+
+def stop_on_term() -> None:
+    """A CI system that cancels the job means the run, not the view: SIGTERM is as good as Ctrl-C."""
+    signal.signal(signal.SIGTERM, _as_ctrl_c)
 
 
 def _as_ctrl_c(_signum: int, _frame: object) -> None:

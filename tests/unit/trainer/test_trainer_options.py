@@ -9,7 +9,7 @@ import torch
 from trainer.__main__ import build_parser, main
 from trainer.errors import TrainerError
 from trainer.options import TrainOptions, train_options
-from trainer.world import Rendezvous, add_world_arguments, choose_backend, choose_device, rendezvous
+from trainer.world import Rendezvous, add_world_arguments, choose_backend, choose_device, group_options, rendezvous
 
 TWO = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "h", "MASTER_PORT": "1"}
 
@@ -119,3 +119,16 @@ def test_records_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
     args = parse_train()
     assert (args.metrics, args.result) == (Path("/m.jsonl"), None)
     assert parse_train("--result", "r.json").result == Path("r.json")
+
+
+def test_the_timeout_is_the_launchers_unless_given() -> None:
+    assert parse(env={**TWO, "DDP_PLAY_TIMEOUT": "90"}).timeout_s == 90
+    assert parse("--timeout", "5", env={**TWO, "DDP_PLAY_TIMEOUT": "90"}).timeout_s == 5
+    assert parse(env=TWO).timeout_s == 300
+
+
+def test_options_of_a_group_are_for_nccl() -> None:
+    assert parse("--high-priority", env=TWO).high_priority
+    assert group_options("gloo", high_priority=False) is None
+    with pytest.raises(TrainerError, match="--high-priority needs --backend nccl: gloo has no CUDA streams"):
+        group_options("gloo", high_priority=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from trainer.allreduce import size, sizes
+from trainer.allreduce import percentile, size, sizes
 from trainer.collective_cases import CASES, WrongValueError, is_documented
 from trainer.collectives import Outcome, bounded, classify, table, worst
 from trainer.errors import TrainerError
@@ -17,6 +17,7 @@ from trainer.memory import cgroup_left, host_available
 from trainer.operations import OPERATIONS
 from trainer.store import build_store, store_url
 from trainer.uneven import local_batches, share
+from trainer.wire import local_address
 from trainer.world import World
 
 WORLD = World(rank=0, world_size=2, backend="gloo", device=torch.device("cpu"))
@@ -53,6 +54,19 @@ def test_size(text: str, value: int) -> None:
 def test_size_refuses(text: str) -> None:
     with pytest.raises(ArgumentTypeError):
         size(text)
+
+
+def test_percentiles_by_nearest_rank() -> None:
+    values = [float(n) for n in range(1, 201)]
+    assert (percentile(values, 0.5), percentile(values, 0.99), percentile(values, 1.0)) == (100.0, 198.0, 200.0)
+    assert percentile([3.0], 0.99) == 3.0
+
+
+def test_the_address_of_the_ranks_network() -> None:
+    assert local_address({"GLOO_SOCKET_IFNAME": "lo"}) == "127.0.0.1"
+    assert local_address({"NCCL_SOCKET_IFNAME": "=lo", "MASTER_ADDR": "192.0.2.1"}) == "127.0.0.1"
+    assert local_address({"GLOO_SOCKET_IFNAME": "no-such-thing", "MASTER_ADDR": "127.0.0.1"}) == "127.0.0.1"
+    assert local_address({"MASTER_ADDR": "::1"}) == "::1"
 
 
 def test_sizes_end_with_the_largest() -> None:
