@@ -111,13 +111,14 @@ def _ring(world: World, names: list[str], firsts: list[int], seconds: float) -> 
     )
 
 
-def _stand_by(world: World) -> None:
-    """A rank beside the first one of its host takes part in the waiting only."""
+def _stand_by(world: World) -> Wire | str | None:
+    """A rank beside the first one of its host takes part in the waiting only, and has nothing to report."""
     ignored: list[Any] = [None] * world.world_size
     dist.all_gather_object(ignored, None)
     for _ in range(ROUNDS):
         dist.barrier()
     dist.all_gather_object(ignored, ("", []))
+    return None
 
 
 def _listen() -> tuple[socket.socket | None, Any]:

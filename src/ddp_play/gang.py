@@ -120,7 +120,7 @@ class Gang:
         link.following = True
         if link.channel is not None:
             offsets = self._offsets(link.name)
-            link.channel.send("follow", **offsets)
+            link.channel.send("follow", logs=offsets["logs"], metrics=offsets["metrics"], nccl=offsets["nccl"])
 
     # -- asking --------------------------------------------------------------------------------------
     def ask(

@@ -69,7 +69,9 @@ class Reach:
 
 def reach(result: Mapping[str, Any], plan: Plan) -> Reach | None:
     """The judged figure of a result: all_reduce at 64 MiB, or at its largest size from 16 MiB up."""
-    rows = next((sweep["rows"] for sweep in result.get("sweeps", ()) if sweep["op"] == "all_reduce"), [])
+    rows: list[dict[str, Any]] = next(
+        (sweep["rows"] for sweep in result.get("sweeps", ()) if sweep["op"] == "all_reduce"), []
+    )
     large = [row for row in rows if LEAST_JUDGED_BYTES <= row["bytes"] <= JUDGED_BYTES]
     if not large:
         return None

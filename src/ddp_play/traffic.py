@@ -83,7 +83,7 @@ def _why(name: str) -> str:
 
 def traffic_warnings(document: Mapping[str, Any]) -> list[str]:
     """Hosts where another network than the planned one carried the run; RDMA ports belong to the planned one."""
-    found = []
+    found: list[str] = []
     if document.get("fabric") == "local":
         return found
     for host, row in (document.get("hosts") or {}).items():

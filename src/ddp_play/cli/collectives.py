@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -89,6 +88,4 @@ def _details(table: dict[str, dict[str, Cell]]) -> list[str]:
 
 
 def _as_text(table: dict[str, dict[str, Cell]], finished: list[Finished]) -> str:
-    recorder = Console(width=140, record=True, quiet=True, color_system=None)
-    recorder.print(_rich(table, finished))
-    return recorder.export_text() + "".join(f"{line}\n" for line in _details(table))
+    return console.as_text(_rich(table, finished)) + "".join(f"{line}\n" for line in _details(table))

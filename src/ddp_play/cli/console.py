@@ -30,6 +30,13 @@ def error(message: str, *, hint: str = "") -> None:
         err.print(f"  [yellow]->[/] {escape(hint)}")
 
 
+def as_text(shown: Any, *, width: int = 140) -> str:
+    """A table as plain text, for a file."""
+    recorder = Console(width=width, record=True, quiet=True, color_system=None)
+    recorder.print(shown)
+    return recorder.export_text()
+
+
 def as_json(value: Any) -> None:
     """Machine-readable answer: sorted keys, two spaces, one document."""
     sys.stdout.write(json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, default=str) + "\n")
