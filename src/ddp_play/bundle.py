@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 TAIL_BYTES = 64 * 1024
 # What each attempt has of its own, besides plan.json and the outcome.
-OF_ATTEMPT = ("logs", "metrics", "results", "env", "evidence", "artifacts", "artifacts.json")
+OF_ATTEMPT = (
+    *("logs", "metrics", "nccl", "results", "env", "evidence", "flight-recorder"),
+    *("artifacts", "artifacts.json"),
+)
 
 
 class Bundle:

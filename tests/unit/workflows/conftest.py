@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ddp_play.hosts import HostFacts
     from ddp_play.plan import Plan
 
 
