@@ -42,6 +42,39 @@ def test_the_fast_network_is_chosen(two_nets: Lab, tmp_path: Path) -> None:
     assert plan["fabric_reason"].startswith("the fastest of 2 common subnets")
 
 
+TALK = """
+import os, socket, time
+at = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+if os.environ["RANK"] == "0":
+    with socket.create_server(at) as server:
+        other, _ = server.accept()
+        print(sum(len(piece) for piece in iter(lambda: other.recv(1 << 20), b"")))
+else:
+    for _ in range(200):
+        try:
+            with socket.create_connection(at, timeout=10) as other:
+                other.sendall(bytes(20_000_000))
+            break
+        except ConnectionRefusedError:
+            time.sleep(0.1)
+"""
+
+
+def test_counters_prove_which_network_carried_it(two_nets: Lab, tmp_path: Path) -> None:
+    roles = [{"role": "ddp.play.ddp_job", "vars": {"ddp_job_command": ["python3", "-c", TALK]}}]
+    path = tmp_path / "talk.yml"
+    path.write_text(json.dumps([{"hosts": "ranks", "gather_facts": False, "roles": roles}]))
+    done = two_nets.play("run", str(path), "-i", str(two_nets.inventory), "--name", "talk")
+    assert done.returncode == 0, done.stderr
+    assert "h1:0: 20000000" in done.stdout
+    assert "network: eth1 carried 2" in done.stderr  # twenty-odd MB with headers and acknowledgements
+    network = json.loads((two_nets.home / "runs" / "talk" / "run.json").read_text())["network"]
+    h1, h2 = (network["hosts"][name]["carried"] for name in ("h1", "h2"))
+    assert 20_000_000 < h1["eth1"]["rx"] < 25_000_000
+    assert 20_000_000 < h2["eth1"]["tx"] < 25_000_000
+    assert max(h1["eth0"]["rx"], h2["eth0"]["tx"]) < 2_000_000  # SSH and nothing else
+
+
 def test_the_user_has_the_last_word(two_nets: Lab, tmp_path: Path) -> None:
     slow = ["-e", "ddp_interface=eth0"]
     done = two_nets.play("run", where(tmp_path), "-i", str(two_nets.inventory), *slow, "--ranks", "all")
