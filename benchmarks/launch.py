@@ -25,7 +25,7 @@ from rich.table import Table
 from rivals.launchers import PINS, Rival, wheels_of
 from staging import IMAGE, command, fetch, stage
 
-COLUMNS = ("to payload", "to exit", "x raw", "s over raw")
+COLUMNS = ("to payload s", "to exit s", "payload x raw", "exit s over raw")
 TRIES = 3
 OURS = ("raw", "ddp-play")
 ROUNDS_APART = 1000  # a second try takes a port and a run name that no round has
@@ -136,13 +136,13 @@ def persist(name: str, run: Contender, bench: Bench, attempt: int) -> Timing | N
 
 def show(results: list[dict[str, Any]], contenders: list[str]) -> None:
     """Medians in seconds; against raw, pair by pair: the ratio to the payload and the seconds over it at the end."""
-    table = Table("hosts", *(f"{name} {what}" for name in contenders for what in COLUMNS))
+    table = Table("hosts", "launcher", *COLUMNS)
     phases = Table("hosts", "ddp-play phase", "begins at s", "takes s")
     for result in results:
         rows = result["timings"]
-        table.add_row(
-            str(result["num_hosts"]), *(cell for name in contenders for cell in cells(rows[name], rows["raw"]))
-        )
+        for name in contenders:
+            found = cells(rows[name], rows["raw"]) if name in rows else ["failed"]
+            table.add_row(str(result["num_hosts"]), name, *found)
         for name, begin, lasts in breakdown(rows["ddp-play"]):
             phases.add_row(str(result["num_hosts"]), name, f"{begin:.1f}", f"{lasts:.1f}")
     console.print(table)
@@ -150,7 +150,7 @@ def show(results: list[dict[str, Any]], contenders: list[str]) -> None:
 
 
 def cells(rows: list[dict[str, Any]], raw_rows: list[dict[str, Any]]) -> list[str]:
-    """One contender's columns at one size."""
+    """One contender's figures at one size."""
     pairs = list(zip(rows, raw_rows, strict=True))
     told = [row["payload_s"] for row in rows if row["payload_s"] is not None]
     ratios = [a["payload_s"] / b["payload_s"] for a, b in pairs if a["payload_s"] and b["payload_s"]]
@@ -164,7 +164,7 @@ def cells(rows: list[dict[str, Any]], raw_rows: list[dict[str, Any]]) -> list[st
 
 def breakdown(rows: list[dict[str, Any]]) -> list[tuple[str, float, float]]:
     """(phase, when it begins, how long it takes), medians over the rounds, in the order of a run."""
-    moments = [{"start": 0.0, **row["phases"], "exit": row["total_s"]} for row in rows]
+    moments = [{"start Ansible": 0.0, **row["phases"], "exit": row["total_s"]} for row in rows]
     names = [name for name in moments[0] if all(name in row for row in moments)]
     begins = {name: statistics.median(row[name] for row in moments) for name in names}
     ordered = sorted(names, key=begins.__getitem__)
