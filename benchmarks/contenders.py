@@ -26,6 +26,15 @@ SHARED = "/srv/ddp-play-shared"
 PAYLOAD = f"{SHARED}/bench/payload.py"
 TORCH_ENV = f"{SHARED}/bench/torch"
 LIMIT_S = 600
+# Event or phase of the journal -> what begins there. Before the first of them Ansible starts.
+PHASES = {
+    "play": "discover and plan",
+    "preparing": "prepare",
+    "prepared": "give the start signal",
+    "running": "ranks run",
+    "collecting": "collect and clean up",
+    "ended": "report",
+}
 _DONE = re.compile(r"payload-done ([0-9.]+)")
 
 
@@ -152,6 +161,9 @@ def _payload_s(text: str, started: float) -> float | None:
 def _phases(events: Path, started: float) -> dict[str, float]:
     """When each phase of a ddp-play run began, seconds after the command."""
     rows: list[dict[str, Any]] = [json.loads(line) for line in events.read_text().splitlines()]
-    found = {row["phase"]: row["time"] - started for row in rows if row["type"] == "phase"}
-    ended = next((row["time"] - started for row in rows if row["type"] == "ended"), None)
-    return {**found, **({"ended": ended} if ended is not None else {})}
+    found: dict[str, float] = {}
+    for row in rows:
+        name = PHASES.get(row.get("phase") or row["type"])
+        if name:
+            found.setdefault(name, row["time"] - started)
+    return found

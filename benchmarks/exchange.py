@@ -31,9 +31,10 @@ from exchange_ways import (
     contained_allreduce,
     contained_steps,
 )
-from launch import IMAGE, command, machine, stage
+from machine import describe
 from rich.console import Console
 from rich.table import Table
+from staging import IMAGE, command, fetch, stage
 
 from ddp_play.images.reach import resolve
 
@@ -68,12 +69,13 @@ def main() -> None:
             command("lab", "up", "--name", name, "--hosts", str(num_hosts))
             command("image", "build", "--slim", "--tag", IMAGE)
             command("image", "load", "-i", str(inventory), "--image", IMAGE)
-            stage(str(inventory), torch=True)
+            fetch(Path(scratch, "packages"))
+            stage(str(inventory), Path(scratch, "packages"))
             place = Place(str(inventory), Path(scratch), IMAGE, tuple(resolve(str(inventory))), name)
             found = MEASURES[options.what](place, options)
         finally:
             command("lab", "down", "--name", name)
-    report = {"machine": machine(), "what": options.what, "load_average": os.getloadavg(), **found}
+    report = {"machine": describe(), "what": options.what, "load_average": os.getloadavg(), **found}
     options.json.write_text(json.dumps(report, indent=2) + "\n")
     console.print(f"kept in {options.json}")
     sys.exit(0 if found["reached"] else 1)

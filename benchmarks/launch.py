@@ -11,25 +11,21 @@ import itertools
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import asdict
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from contenders import SHARED, TORCH_ENV, Bench, Timing, ddp_play, raw, rival
+from contenders import Bench, Timing, ddp_play, raw, rival
 from machine import describe
 from rich.console import Console
 from rich.table import Table
 from rivals.launchers import PINS, Rival, wheels_of
+from staging import IMAGE, command, fetch, stage
 
-from ddp_play.images.reach import resolve
-
-IMAGE = "ddp-play-rank:slim"
-COLUMNS = ("to payload", "to exit", "x raw", "s over raw")
+COLUMNS = ("to payload s", "to exit s", "payload x raw", "exit s over raw")
 TRIES = 3
 OURS = ("raw", "ddp-play")
 ROUNDS_APART = 1000  # a second try takes a port and a run name that no round has
@@ -64,12 +60,7 @@ def rivals(options: argparse.Namespace, packages: Path) -> dict[str, Contender]:
     for name, why in refused.items():
         console.print(f"without {name}: {why}", markup=False)
     if options.payload == "allreduce" or wheels:
-        wanted = [f"{package}=={version(package)}" for package in ("torch", "numpy")]
-        console.print(f"installing {' '.join([*wanted, *wheels])}")
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-compile", "--no-build-isolation"]
-        subprocess.run(
-            [*pip, "--target", str(packages), *wanted, *wheels.values()], check=True, stdin=subprocess.DEVNULL
-        )
+        fetch(packages, wheels.values())
     return {**found, **{name: Rival(name, packages).run for name in wheels}}
 
 
@@ -143,33 +134,15 @@ def persist(name: str, run: Contender, bench: Bench, attempt: int) -> Timing | N
     return None
 
 
-def stage(inventory: str, packages: Path) -> None:
-    """Put the payload, and the packages where there are any, into the shared directory once for all hosts."""
-    first = resolve(inventory)[0]
-    payload = Path(__file__).with_name("payload.py")
-    with payload.open("rb") as file:
-        done = first.run(f"mkdir -p {SHARED}/bench && cat > {SHARED}/bench/payload.py", stdin=file)
-    if done.returncode != 0:
-        sys.exit(f"cannot write to {SHARED}: {done.stderr.decode()}")
-    if not packages.exists():
-        return
-    console.print("copying the packages to the shared directory")
-    with subprocess.Popen(["tar", "-C", str(packages), "-c", "."], stdout=subprocess.PIPE) as tar:
-        assert tar.stdout is not None
-        done = first.run(f"mkdir -p {TORCH_ENV} && tar -C {TORCH_ENV} -x", stdin=tar.stdout)
-    if done.returncode != 0 or tar.returncode != 0:
-        sys.exit(f"the packages did not reach the shared directory: {done.stderr.decode()}")
-
-
 def show(results: list[dict[str, Any]], contenders: list[str]) -> None:
     """Medians in seconds; against raw, pair by pair: the ratio to the payload and the seconds over it at the end."""
-    table = Table("hosts", *(f"{name} {what}" for name in contenders for what in COLUMNS))
+    table = Table("hosts", "launcher", *COLUMNS)
     phases = Table("hosts", "ddp-play phase", "begins at s", "takes s")
     for result in results:
         rows = result["timings"]
-        table.add_row(
-            str(result["num_hosts"]), *(cell for name in contenders for cell in cells(rows[name], rows["raw"]))
-        )
+        for name in contenders:
+            found = cells(rows[name], rows["raw"]) if name in rows else ["failed"]
+            table.add_row(str(result["num_hosts"]), name, *found)
         for name, begin, lasts in breakdown(rows["ddp-play"]):
             phases.add_row(str(result["num_hosts"]), name, f"{begin:.1f}", f"{lasts:.1f}")
     console.print(table)
@@ -177,7 +150,7 @@ def show(results: list[dict[str, Any]], contenders: list[str]) -> None:
 
 
 def cells(rows: list[dict[str, Any]], raw_rows: list[dict[str, Any]]) -> list[str]:
-    """One contender's columns at one size."""
+    """One contender's figures at one size."""
     pairs = list(zip(rows, raw_rows, strict=True))
     told = [row["payload_s"] for row in rows if row["payload_s"] is not None]
     ratios = [a["payload_s"] / b["payload_s"] for a, b in pairs if a["payload_s"] and b["payload_s"]]
@@ -191,17 +164,11 @@ def cells(rows: list[dict[str, Any]], raw_rows: list[dict[str, Any]]) -> list[st
 
 def breakdown(rows: list[dict[str, Any]]) -> list[tuple[str, float, float]]:
     """(phase, when it begins, how long it takes), medians over the rounds, in the order of a run."""
-    moments = [{"start": 0.0, **row["phases"], "exit": row["total_s"]} for row in rows]
+    moments = [{"start Ansible": 0.0, **row["phases"], "exit": row["total_s"]} for row in rows]
     names = [name for name in moments[0] if all(name in row for row in moments)]
     begins = {name: statistics.median(row[name] for row in moments) for name in names}
     ordered = sorted(names, key=begins.__getitem__)
     return [(name, begins[name], begins[after] - begins[name]) for name, after in itertools.pairwise(ordered)]
-
-
-def command(*words: str) -> None:
-    """`ddp-play WORDS...`, which must succeed."""
-    argv = [str(Path(sys.executable).with_name("ddp-play")), *words]
-    subprocess.run(argv, check=True, stdin=subprocess.DEVNULL)
 
 
 if __name__ == "__main__":

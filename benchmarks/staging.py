@@ -1,0 +1,52 @@
+"""What every benchmark on a lab needs there: an image, the payload, and torch on the directory the hosts share."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from contenders import SHARED, TORCH_ENV
+from rich.console import Console
+
+from ddp_play.images.reach import resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+IMAGE = "ddp-play-rank:slim"
+console = Console()
+
+
+def fetch(packages: Path, wheels: Iterable[Path] = ()) -> None:
+    """Install torch and numpy as the controller has them, and more wheels, into a directory."""
+    wanted = [f"{package}=={version(package)}" for package in ("torch", "numpy")] + [str(wheel) for wheel in wheels]
+    console.print(f"installing {' '.join(Path(name).name for name in wanted)}")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-compile", "--no-build-isolation"]
+    subprocess.run([*pip, "--target", str(packages), *wanted], check=True, stdin=subprocess.DEVNULL)
+
+
+def stage(inventory: str, packages: Path) -> None:
+    """Put the payload, and the packages where there are any, into the shared directory once for all hosts."""
+    first = resolve(inventory)[0]
+    payload = Path(__file__).with_name("payload.py")
+    with payload.open("rb") as file:
+        done = first.run(f"mkdir -p {SHARED}/bench && cat > {SHARED}/bench/payload.py", stdin=file)
+    if done.returncode != 0:
+        sys.exit(f"cannot write to {SHARED}: {done.stderr.decode()}")
+    if not packages.exists():
+        return
+    console.print("copying the packages to the shared directory")
+    with subprocess.Popen(["tar", "-C", str(packages), "-c", "."], stdout=subprocess.PIPE) as tar:
+        assert tar.stdout is not None
+        done = first.run(f"mkdir -p {TORCH_ENV} && tar -C {TORCH_ENV} -x", stdin=tar.stdout)
+    if done.returncode != 0 or tar.returncode != 0:
+        sys.exit(f"the packages did not reach the shared directory: {done.stderr.decode()}")
+
+
+def command(*words: str) -> None:
+    """`ddp-play WORDS...`, which must succeed."""
+    argv = [str(Path(sys.executable).with_name("ddp-play")), *words]
+    subprocess.run(argv, check=True, stdin=subprocess.DEVNULL)
