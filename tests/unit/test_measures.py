@@ -52,7 +52,12 @@ def test_small_messages_and_other_collectives_are_not_judged(found: Any) -> None
 
 @pytest.mark.parametrize(
     ("busbw", "words"),
-    [(0.299, "the link is the limit"), (0.26, "a little is lost"), (0.1, "something beside the link is the limit")],
+    [
+        (0.299, "as much as TCP gives"),
+        (0.26, "a little is lost"),
+        (0.1, "something beside the link is the limit"),
+        (0.5, "so this is no verdict"),
+    ],
 )
 def test_the_share_of_plain_tcp(busbw: float, words: str) -> None:
     made = two_hosts()
@@ -84,6 +89,14 @@ def test_figures_that_exceed_their_bound_are_not_praised() -> None:
     assert "plain TCP carried 2.40 times that: the driver's word is no limit" in lines[2]
     lines = reach_lines(reach(result((64 * MIB, 20.0)), slow), slow, backend="nccl")
     assert lines[1].endswith("nccl reached 66.667 of that: it did not use TCP alone")
+
+
+def test_a_stream_that_does_not_fill_the_link() -> None:
+    fast = two_hosts(10_000)
+    lines = reach_lines(reach(result((64 * MIB, 0.29)), fast), fast, backend="gloo")
+    assert lines[2].endswith(
+        "plain TCP used 0.24 of it: the hosts' processors, not the link, were the limit of one stream"
+    )
 
 
 def test_one_slow_host_is_the_link() -> None:
