@@ -100,8 +100,22 @@ def _gpg(home: Path, *arguments: str, stdin: bytes = b"") -> bytes:
     return subprocess.run([*command, *arguments], input=stdin, capture_output=True, check=True).stdout
 
 
+def _write_expired(home: Path, target: Path, release: bytes) -> None:
+    """As with a vendor who has made a key last longer, while the host has the key of before."""
+    user = "expired@example.invalid"
+    _gpg(home, "--faked-system-time", "20200101T000000", "--quick-gen-key", user, "ed25519", "sign", "1y")
+    (target / "expired.pub").write_bytes(_gpg(home, "--armor", "--export", user))
+    rows = _gpg(home, "--list-keys", "--with-colons", user).decode().splitlines()
+    fingerprint = next(row.split(":")[9] for row in rows if row.startswith("fpr:"))
+    _gpg(home, "--quick-set-expire", fingerprint, "never")
+    (target / "InRelease").write_bytes(_gpg(home, "--local-user", user, "--clearsign", stdin=release))
+
+
 def write_repository(target: Path, packages: list[Package], *, key_names: tuple[str, ...]) -> None:
-    """A flat repository with a throwaway key under each of `key_names`, and another key as wrong.pub."""
+    """A flat repository with a throwaway key under each of `key_names`, and another key as wrong.pub.
+
+    Its folder `expired` is the same repository, signed by a key that expired.pub knows only as good until 2021.
+    """
     target.mkdir(parents=True, exist_ok=True)
     index = ""
     for package in packages:
@@ -111,8 +125,11 @@ def write_repository(target: Path, packages: list[Package], *, key_names: tuple[
         index += f"{package.control()}Filename: ./{package.filename}\nSize: {len(data)}\nSHA256: {digest}\n\n"
     contents = {"Packages": index.encode(), "Packages.gz": gzip.compress(index.encode(), mtime=0)}
     release = "Origin: stub\nLabel: stub\nSuite: stub\nArchitectures: amd64 all\nSHA256:\n"
+    expired = target / "expired"
+    expired.mkdir()
     for name, data in contents.items():
         (target / name).write_bytes(data)
+        (expired / name).write_bytes(data)
         release += f" {hashlib.sha256(data).hexdigest()} {len(data)} {name}\n"
     # A short path: gpg-agent's socket must fit in 108 bytes.
     home = Path(tempfile.mkdtemp(prefix="stub-gpg-"))
@@ -124,6 +141,7 @@ def write_repository(target: Path, packages: list[Package], *, key_names: tuple[
         for name in key_names:
             (target / name).write_bytes(_gpg(home, "--armor", "--export", "right@example.invalid"))
         (target / "wrong.pub").write_bytes(_gpg(home, "--armor", "--export", "wrong@example.invalid"))
+        _write_expired(home, expired, release.encode())
     finally:
         subprocess.run(["gpgconf", "--homedir", str(home), "--kill", "all"], check=False)
         shutil.rmtree(home, ignore_errors=True)

@@ -129,9 +129,16 @@ def test_events_without_host_or_role_say_nothing() -> None:
     assert cells == {}
 
 
+def test_the_time_of_a_role_is_that_of_its_tasks() -> None:
+    rows = [event(), event(changed=True), event(kind="failed", msg="x")]
+    for row, duration in zip(rows, (1.25, 2.5, None), strict=True):
+        row["event_data"]["duration"] = duration
+    assert only(*rows, stats={"h1": {"failures": 1}}).to_json()["duration_s"] == 3.8
+
+
 def test_json_leaves_empty_words_out() -> None:
     assert only(event()).to_json() == {
-        "host": "h1", "role": "docker_engine", "status": "ok", "num_tasks": 1, "num_changed": 0,
+        "host": "h1", "role": "docker_engine", "status": "ok", "num_tasks": 1, "num_changed": 0, "duration_s": 0.0,
     }  # fmt: skip
 
 
@@ -141,6 +148,19 @@ def test_json_leaves_empty_words_out() -> None:
         ("E: You don't have enough free space; No space left on device", "make room"),
         ("The following signatures couldn't be verified: NO_PUBKEY 7EA0", "key"),
         ("E: Unable to locate package nvidia-open-580", "apt-cache policy"),
+        ("h1 runs Debian 11. Known: Debian 12, Debian 13", "systems that it lists"),
+        ("h1 runs Ubuntu 20.04 with docker_engine_source=vendor. Known: Debian 12", "systems that it lists"),
+        ("Ubuntu-20.04 is not supported by rdma. Supported: Debian-12", "systems that it lists"),
+        ("Failed to update apt cache after 5 retries: ", "apt-get update on the host"),
+        ("mount.nfs: access denied by server while mounting s:/x", "exportfs -s"),
+        ("h1: servers whose name does not resolve there: nas; mounts from", "correct nfs_client_mounts"),
+        ("h1 gets no answer from nas port 2049.", "systemctl status nfs-server"),
+        ("its kernel has no NFS client (module nfsv4).", "its distribution's own kernel"),
+        ("Secure boot is on and the modules would be built here", "enrol DKMS's key"),
+        ("Driver branch 535 is refused: past its end of life", "nvidia_driver_branch"),
+        ("Driver 535 (distribution) is too old: torch 2.13.0 needs 580", "nvidia_driver_branch"),
+        ("nvidia-fabricmanager is 580.1, the driver is 580.2", "--tags nvidia_driver"),
+        ("The following signatures were invalid: EXPKEYSIG 7EA0", "key"),
         ("dpkg was interrupted, you must manually run", "dpkg --configure"),
         ("something else", ""),
     ],
