@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 RUN_DIR_ENV = "DDP_PLAY_RUN_DIR"
 FACTS_ENV = "DDP_PLAY_FACTS"
 USE_CACHED_ENV = "DDP_PLAY_CACHED"
+WAIT_ENV = "DDP_PLAY_WAIT"
 # The group of an inventory whose hosts stand by, unless the job names others.
 SPARES = "spares"
 OLDEST_PYTHON = (3, 9)
@@ -291,7 +292,8 @@ def supervise_run(
             if job.restarts:
                 write_bytes(paths.source_archive, snapshot.archive)
         routes = tuple(Route.from_json(row) for row in read_json(paths.channels)["routes"])
-        given = Assignment(plan, routes, paths, snapshot, secret_values, registry, passwords)
+        wait_s = float(os.environ.get(WAIT_ENV) or 0)
+        given = Assignment(plan, routes, paths, snapshot, secret_values, registry, passwords, wait_s=wait_s)
         return Attempts(given).run()
     except DdpPlayError as error:
         record_failure(error, paths)

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.errors import Busy, DdpPlayError, HostNotReady, InternalError, UsageError
+from ddp_play.errors import Busy, DdpPlayError, HostNotReady, InternalError, SlotsTaken, UsageError
 from ddp_play.launch import HostPlace
 from ddp_play.remote import ProcessChannel, Route, wait_any
 
@@ -21,7 +21,12 @@ SILENT_S = 5.0
 RECONNECT_S = 2.0
 OPENING_S = 15.0
 
-ERRORS: dict[str, type[DdpPlayError]] = {"busy": Busy, "internal": InternalError, "usage": UsageError}
+ERRORS: dict[str, type[DdpPlayError]] = {
+    "busy": Busy,
+    "slots": SlotsTaken,
+    "internal": InternalError,
+    "usage": UsageError,
+}
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Which of the play's hosts a job uses: enough of them, spares only in place of others. Pure."""
+"""Which of the play's hosts a job uses, and what it holds on them: spares only in place of others. Pure."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from ddp_play.errors import HostNotReady, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ddp_play.hosts import HostFacts, Problem
     from ddp_play.job import Job
 
@@ -48,3 +50,22 @@ def _too_few(problems: tuple[Problem, ...], num_usable: int, needed: int) -> Hos
         hint=f"{num_usable} of {num_usable + len(problems)} hosts answer and ddp_job_hosts asks for {needed}; "
         "leave the others out with --limit, set ddp_job_hosts to a range such as 1.., or add hosts to the group spares",
     )
+
+
+def slot_names(job: Job, hosts: tuple[HostFacts, ...], counts: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
+    """host -> the leases that its ranks choose from. `counts`: ranks by host.
+
+    A GPU has one of its own, because LOCAL_RANK says which one a rank uses; other slots are alike. Names of the
+    inventory that are one machine share its slots.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    size: dict[str, int] = {}
+    for host in hosts:
+        if job.gpus == "auto" and host.gpus:
+            found[host.name] = tuple(f"gpu-{gpu.uuid}" for gpu in host.gpus[: counts[host.name]])
+        else:
+            size[host.machine] = size.get(host.machine, 0) + max(1, host.slots or 1)
+    for host in hosts:
+        if host.name not in found:
+            found[host.name] = tuple(f"slot-{number}" for number in range(size[host.machine]))
+    return found

@@ -31,6 +31,11 @@ class HostPlace:
     uid: int
 
 
+def slots_of(host: HostPlan) -> dict[str, Any]:
+    """Which leases this host's ranks need: so many of these names."""
+    return {"names": list(host.slots), "need": min(len(host.ranks), len(host.slots))}
+
+
 def run_paths(host: HostPlan, run_id: str) -> list[str]:
     """What all attempts of a run share, as this host sees it."""
     return [f"{host.shared_dir}/.ddp-play/{run_id}"] if host.shared_dir else []
@@ -47,6 +52,7 @@ class Launch:
     owner: str
     created: float
     snapshot: Snapshot | None = None
+    controller: str = ""
 
     def values(self, place: HostPlace) -> dict[str, str]:
         """What the plan's tokens stand for on this host."""
@@ -73,12 +79,14 @@ class Launch:
             "attempt": self.attempt,
             "host": host.name,
             "owner": self.owner,
+            "controller": self.controller,
             "created": self.created,
             "runtime": plan.runtime,
             "image": plan.image,
             "pull": plan.image_pull,
             "pull_timeout_s": PULL_TIMEOUT_S,
             "user": self._user(host, place),
+            "slots": slots_of(host),
             "leases": [f"port-{self.port}"] if host.name == plan.head else [],
             "source": self._source(host, values),
             "make_dirs": self._make_dirs(host, values),

@@ -43,6 +43,7 @@ class HostPlan:
     sends_source: bool = True
     speed_mbps: int | None = None  # of the interface; None where its driver does not say
     rdma_ports: tuple[str, ...] = ()  # active ones
+    slots: tuple[str, ...] = ()  # the leases of which each rank needs one
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +121,7 @@ def _plan_from_json(data: dict[str, Any]) -> Plan:
                 "user": tuple(host["user"]),
                 "gpus": tuple(host["gpus"]),
                 "rdma_ports": tuple(host["rdma_ports"]),
+                "slots": tuple(host.get("slots", ())),
                 "ranks": tuple(_rank_from_json(rank) for rank in host["ranks"]),
             }
         )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 from ddp_play.backends import choose_backend
 from ddp_play.containers import container_name, create_argv
 from ddp_play.errors import HostNotReady, UsageError
 from ddp_play.fabric import Endpoint, choose_fabric
-from ddp_play.hostchoice import choose_hosts
+from ddp_play.hostchoice import choose_hosts, slot_names
 from ddp_play.plan import HostPlan, Plan, RankPlan
 from ddp_play.rankenv import rank_env
 from ddp_play.setting import Asked, Place, Setting
@@ -34,6 +35,7 @@ def make_plan(
     usable_gpus = {host.name: _gpu_count(job, host) for host in hosts}
     backend = choose_backend(job.backend, gpus_per_host=usable_gpus, fabric=fabric.fabric)
     counts = {host.name: _rank_count(job, host, backend.backend) for host in hosts}
+    slots = slot_names(job, hosts, counts)
     head = fabric.endpoints[hosts[0].name]
     shared = _shared_dirs(job, hosts)
     setting = Setting(
@@ -49,7 +51,10 @@ def make_plan(
     host_plans, first = [], 0
     for node, host in enumerate(hosts):
         host_plans.append(
-            _plan_host(setting, host, node=node, first_rank=first, count=counts[host.name], shared=shared)
+            dataclasses.replace(
+                _plan_host(setting, host, node=node, first_rank=first, count=counts[host.name], shared=shared),
+                slots=slots[host.name],
+            )
         )
         first += counts[host.name]
     return Plan(

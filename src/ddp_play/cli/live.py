@@ -115,6 +115,8 @@ class View:
             self._say(f"host {host} is retired: {why}", style="yellow")
 
     def _on_waiting(self, event: dict[str, Any]) -> None:
+        if event.get("reason"):
+            self._say(f"waiting for slots: {event['reason']}", style="yellow")
         if event.get("for_hosts"):
             hosts = ", ".join(event["for_hosts"])
             self._say(

@@ -9,10 +9,12 @@ from typing import Annotated
 
 import typer
 
+from ddp_play.actions import WAIT_ENV
 from ddp_play.cli import console, live, options
 from ddp_play.cli.boundary import error_boundary
 from ddp_play.cli.plan import show_plan
-from ddp_play.errors import Interrupted
+from ddp_play.errors import Interrupted, UsageError
+from ddp_play.job import parse_seconds
 from ddp_play.paths import RunPaths, write_json
 from ddp_play.playbook import AnsibleRunner
 from ddp_play.runs import Run, load
@@ -29,6 +31,8 @@ def run(
     name: Annotated[str, typer.Option("--name", help="The run's id; otherwise a memorable one is made.")] = "",
     output: Annotated[Path | None, typer.Option("--output", help="Where the bundle shall be found.")] = None,
     ranks: Annotated[str, typer.Option("--ranks", help="Whose lines to show: 0, 0,3 or all.")] = "0",
+    wait: Annotated[bool, typer.Option("--wait", help="Wait while other runs have the slots.")] = False,
+    wait_at_most: Annotated[str, typer.Option("--wait-at-most", help="Wait no longer than 90s, 10m, 2h.")] = "",
     dry: Annotated[bool, typer.Option("--dry-run", help="Only print the plan.")] = False,
     as_json: options.Json = False,
     ansible: options.Ansible,
@@ -46,6 +50,8 @@ def run(
       ddp-play run train.yml -i inventory -l gpu03 -e ddp_job_image=team/train:2
 
       ddp-play run train.yml -i inventory -d --name night-1; ddp-play attach night-1
+
+      ddp-play run train.yml -i inventory --wait    queue behind the runs that have the slots
     """
     with error_boundary():
         request = ansible.request(playbook, inventory)
@@ -53,6 +59,8 @@ def run(
         if dry:
             show_plan(dry_run(request, passwords, AnsibleRunner()), as_json=as_json)
             return
+        if wait or wait_at_most:
+            request.environment[WAIT_ENV] = _seconds_to_wait(wait_at_most)
         paths = create_run(request, name=name, output=output, argv=sys.argv)
         start_background(paths, passwords)
         if detach:
@@ -66,6 +74,13 @@ def run(
 def stop_on_term() -> None:
     """A CI system that cancels the job means the run, not the view: SIGTERM is as good as Ctrl-C."""
     signal.signal(signal.SIGTERM, _as_ctrl_c)
+
+
+def _seconds_to_wait(at_most: str) -> str:
+    try:
+        return str(float(parse_seconds(at_most))) if at_most else "inf"
+    except ValueError as error:
+        raise UsageError(f"--wait-at-most: {error}") from None
 
 
 def _as_ctrl_c(_signum: int, _frame: object) -> None:

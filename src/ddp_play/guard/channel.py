@@ -130,6 +130,11 @@ class Channel:
             )
         self.send("leased", port=self.lease.port)
 
+    def on_slots(self, header: Header, _payload: bytes) -> None:
+        """Are the slots free that a run needs? Nothing is taken yet."""
+        prepare.check_slots(header)
+        self.send("slots")
+
     def on_source(self, _header: Header, payload: bytes) -> None:
         """A piece of the source archive; an empty piece ends it."""
         place = self._the_place()

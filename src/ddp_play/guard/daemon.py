@@ -202,8 +202,17 @@ def main(root: str) -> None:
         held = {name: leases.hold(name) for name in spec.get("leases", [])}
         lost = [name for name, handle in held.items() if handle is None]
         guard = Guard(place)
-        if lost:
-            guard.phase, guard.reason = "ended", "lease taken: " + ", ".join(lost)
+        slots = _take_slots(spec)
+        if lost or slots is None:
+            why = "lease taken: " + ", ".join(lost) if lost else leases.SLOTS_TAKEN
+            guard.phase, guard.reason = "ended", why
             guard.write_state()
             return
         guard.run()
+
+
+def _take_slots(spec: Dict[str, Any]) -> Optional[List[Any]]:
+    """The slots of this run's ranks, held as long as this process lives; None when others have them."""
+    wanted = spec.get("slots") or {"need": 0, "names": []}
+    held = leases.hold_slots(wanted["names"], wanted["need"], leases.slot_leases())
+    return held if len(held) == wanted["need"] else None

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
-from . import engine, leftovers
+from . import engine, leases, leftovers
 from .files import HostRun, atomic_write, read_json, secrets_base, write_json
 
 GUARD_START_S = 15.0
@@ -31,6 +31,7 @@ class Refused(Exception):  # noqa: N818 - reads as what happened
 def prepare(place: HostRun, spec: Dict[str, Any], secrets: Dict[str, str], registry: Dict[str, str]) -> Dict[str, Any]:
     """Make this host ready for `go`; on any failure nothing stays behind. Returns the guard's state."""
     try:
+        check_slots(spec.get("slots") or {})
         _lay_out(place, spec)
         _unpack_source(place, spec)
         _write_secrets(place, spec, secrets)
@@ -45,6 +46,13 @@ def prepare(place: HostRun, spec: Dict[str, Any], secrets: Dict[str, str], regis
     except (OSError, tarfile.TarError) as error:
         leftovers.clean(place)
         raise Refused("cannot prepare: %s" % error) from error
+
+
+def check_slots(wanted: Dict[str, Any]) -> None:
+    """Refused, naming who has them, where the run's slots are taken; the guard takes them for good."""
+    why = leases.slots_problem(wanted.get("names", []), wanted.get("need", 0), leases.slot_leases())
+    if why:
+        raise Refused(why, kind="slots", hint="ddp-play run --wait waits for them; ddp-play ps -i lists who runs there")
 
 
 def _lay_out(place: HostRun, spec: Dict[str, Any]) -> None:
@@ -222,7 +230,8 @@ def _start_guard(place: HostRun) -> Dict[str, Any]:
     while time.monotonic() < deadline:
         state = read_json(place.state)
         if state and state["phase"] == "ended":
-            raise Refused(state["reason"], kind="busy")
+            check_slots((read_json(place.spec) or {}).get("slots") or {})
+            raise Refused(state["reason"], kind="slots" if state["reason"] == leases.SLOTS_TAKEN else "busy")
         if state:
             return state
         time.sleep(0.01)

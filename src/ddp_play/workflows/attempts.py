@@ -6,11 +6,12 @@ Why each of these steps is as it is: docs/decisions/0002-attempts.md.
 from __future__ import annotations
 
 import dataclasses
+import random
 import time
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle import Bundle
-from ddp_play.errors import DdpPlayError, HostNotReady, InternalError, SlotsTaken
+from ddp_play.errors import DdpPlayError, HostNotReady, Interrupted, SlotsTaken
 from ddp_play.fleet import Fleet, job_from_json
 from ddp_play.journal import Journal
 from ddp_play.paths import read_json, write_json
@@ -23,12 +24,13 @@ from ddp_play.workflows.supervise import Supervisor, lock
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ddp_play.plan import Plan
     from ddp_play.result import Outcome
     from ddp_play.workflows.starting import Assignment
 
 # At the end of a run: how long hosts that were lost on the way get to answer once more.
 LAST_CALL_S = 5.0
+# How often a run that waits for slots looks for them.
+SLOTS_TURN_S = 5.0
 
 
 class Attempts:
@@ -43,6 +45,8 @@ class Attempts:
         document = read_json(given.paths.run)
         self.history: list[dict[str, Any]] = list(document.get("attempts") or ())
         self._next: Assignment | None = None
+        self._began = time.monotonic()
+        self._waits_for = ""
         self._refused: dict[str, str] = {}  # hosts that a restart could not use, with what they said
         self._lost: dict[int, dict[str, str]] = {}  # attempt -> hosts of it that we could not clean, with the reason
 
@@ -69,24 +73,57 @@ class Attempts:
         supervisor = Supervisor(self.given, self.orders, self)
         try:
             outcome = begin(supervisor)
-        except (HostNotReady, SlotsTaken):
-            if self._next is None:
-                raise
-            self.given = self._next  # the same attempt, elsewhere: nothing of it has started
-            self._write_plan(self.given.plan)
+        except (HostNotReady, SlotsTaken) as error:
+            self._elsewhere_or_later(error, self._following())
             return None
-        if self._next is None:
+        following = self._following()
+        if following is None:
             return outcome
         try:
-            self._make_sure(supervisor, outcome)
+            self._make_sure(supervisor, outcome, following)
         except DdpPlayError:  # stopped while it waited, or of some host we shall never know
             here = {host.name for host in self.given.plan.hosts} - set(outcome.left)
             reclaim(self.given, here, until=time.monotonic() + LAST_CALL_S, run_too=True)
             raise
         self.bundle.archive(self.given.attempt, outcome.to_json())
-        self.given = self._next
-        self._write_plan(self.given.plan)
+        self._begin_with(following)
         return None
+
+    def _following(self) -> Assignment | None:
+        """What `follows` and `follows_refusal` decided on."""
+        return self._next
+
+    def _elsewhere_or_later(self, error: DdpPlayError, elsewhere: Assignment | None) -> None:
+        """The same attempt again, of which nothing has started: on other hosts, or when slots may be free."""
+        if elsewhere is not None:
+            self._begin_with(elsewhere)
+        elif self._may_wait(error):
+            self._wait_a_moment(error)
+        else:
+            raise error
+
+    def _begin_with(self, given: Assignment) -> None:
+        self.given = given
+        write_json(self.paths.plan, given.plan.to_json(), indent=None if given.plan.world_size > 64 else 2)
+        hosts = [host.name for host in given.plan.hosts]
+        self.bundle.update_run(hosts=hosts, world_size=given.plan.world_size, attempt=given.attempt)
+
+    # -- waiting for slots ---------------------------------------------------------------------------
+    def _may_wait(self, error: DdpPlayError) -> bool:
+        """Were we asked to wait for slots, and is there time left?"""
+        asked = self.given.attempt == 1 and isinstance(error, SlotsTaken)
+        return asked and time.monotonic() - self._began + SLOTS_TURN_S < self.given.wait_s
+
+    def _wait_a_moment(self, error: DdpPlayError) -> None:
+        if error.message != self._waits_for:
+            self._waits_for = error.message
+            self.journal.emit("waiting", reason=error.message)
+        self.bundle.update_run(status=str(RunStatus.WAITING))
+        until = time.monotonic() + SLOTS_TURN_S * random.uniform(0.5, 1.0)  # noqa: S311 - two that wait must not meet
+        while time.monotonic() < until:
+            if self.orders.stop() is not None:
+                raise Interrupted("stopped while it waited for slots")
+            time.sleep(0.1)
 
     # -- deciding ------------------------------------------------------------------------------------
     def follows(self, ended: Ended) -> bool:
@@ -153,11 +190,8 @@ class Attempts:
         self.bundle.update_run(attempts=self.history)
 
     # -- between two attempts ------------------------------------------------------------------------
-    def _make_sure(self, supervisor: Supervisor, outcome: Outcome) -> None:
+    def _make_sure(self, supervisor: Supervisor, outcome: Outcome, following: Assignment) -> None:
         """Return when no rank of the ended attempt can be alive anywhere."""
-        following = self._next
-        if following is None:
-            raise InternalError("no attempt follows, yet one is to be prepared")
         row = self.history[-1]
         hosts = [host.name for host in following.plan.hosts]
         new = [name for name in hosts if name not in row["hosts"]]
@@ -171,11 +205,6 @@ class Attempts:
         still = fence(self.given, unfenced, self.orders, self.journal)
         if still:
             self._lost[self.given.attempt] = {host: outcome.left[host][0] for host in still}
-
-    def _write_plan(self, plan: Plan) -> None:
-        write_json(self.paths.plan, plan.to_json(), indent=None if plan.world_size > 64 else 2)
-        hosts = [host.name for host in plan.hosts]
-        self.bundle.update_run(hosts=hosts, world_size=plan.world_size, attempt=self.given.attempt)
 
     def _last_call(self, outcome: Outcome) -> None:
         """Hosts that were lost on the way may be back: one more try, then they are named for gc."""

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import getpass
+import socket
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.errors import Busy, DdpPlayError, HostNotReady, UsageError
-from ddp_play.launch import Launch, run_paths
+from ddp_play.errors import Busy, DdpPlayError, HostNotReady, SlotsTaken, UsageError
+from ddp_play.launch import Launch, run_paths, slots_of
 from ddp_play.paths import RunPaths, read_json, write_json, write_text
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class Assignment:
     registry: dict[str, str] = field(default_factory=dict, repr=False)
     passwords: dict[str, str] = field(default_factory=dict, repr=False)
     attempt: int = 1
+    wait_s: float = 0.0  # how long to wait for slots that other runs have; 0: not at all
 
 
 class Starter:
@@ -64,6 +66,8 @@ class Starter:
             port = self._lease_port(avoid)
             try:
                 self._prepare_with(port)
+            except SlotsTaken:
+                raise
             except Busy:  # taken between lease and start
                 if attempt == PORT_TRIES - 1:
                     raise
@@ -71,6 +75,11 @@ class Starter:
                 self._clean(self.gang.links, for_good=self.given.attempt == 1)
             else:
                 return
+
+    def ask_for_slots(self) -> None:
+        """SlotsTaken at once, before anything is sent, when other runs have the slots."""
+        hosts = {host.name: host for host in self.plan.hosts}
+        self.gang.ask("slots", "slots", deadline_s=30, fields=lambda link: slots_of(hosts[link.name]))
 
     def _lease_port(self, avoid: list[int]) -> int:
         head = self.gang.link(self.plan.head)
@@ -87,6 +96,7 @@ class Starter:
             owner=f"{getpass.getuser()}",
             created=time.time(),
             snapshot=self.given.snapshot,
+            controller=socket.gethostname(),
         )
         hosts = {host.name: host for host in self.plan.hosts}
         self._write_env_files(launch)

@@ -92,6 +92,8 @@ class Supervisor:
         starter = Starter(self.given, self.gang, self.bundle, self.journal)
         try:
             self.gang.open_all(deadline_s=OPEN_S)
+            if self.given.wait_s:
+                starter.ask_for_slots()
             starter.prepare()
             starter.probe()
             self._check_orders(before_start=True)
