@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ddp_play.rankenv import CONTAINER_RANK_DIR, CONTAINER_SECRETS
-from ddp_play.tokens import ATTEMPT, HOST_DIR, RUN_ID, SECRETS_DIR
+from ddp_play.tokens import ATTEMPT, HOST_DIR, OWNER, RUN_ID, SECRETS_DIR
 
 if TYPE_CHECKING:
     from ddp_play.hosts import HostFacts
@@ -35,7 +35,7 @@ def create_argv(
         ("attempt", ATTEMPT),
         ("rank", str(place.rank)),
         ("host", host.name),
-        ("owner", host.user.login_name),
+        ("owner", OWNER),
     ):
         words += ["--label", f"ddp-play.{key}={value}"]
     words += ["--network", "host", "--ipc", "host", "--init", "--log-driver", "local"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.envfile import render_env_file
-from ddp_play.tokens import ATTEMPT, HEAD_PORT, HOST_DIR, RUN_ID, SECRETS_DIR, bind
+from ddp_play.tokens import ATTEMPT, HEAD_PORT, HOST_DIR, OWNER, RUN_ID, SECRETS_DIR, bind
 
 if TYPE_CHECKING:
     from ddp_play.plan import HostPlan, Plan, RankPlan
@@ -58,6 +58,7 @@ class Launch:
         """What the plan's tokens stand for on this host."""
         return {
             RUN_ID: self.run_id,
+            OWNER: self.owner,
             ATTEMPT: str(self.attempt),
             HEAD_PORT: str(self.port),
             HOST_DIR: place.directory,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 RUN_ID = "<run_id>"
+OWNER = "<owner>"
 ATTEMPT = "<attempt>"
 HEAD_PORT = "<head_port>"
 HOST_DIR = "<host_dir>"

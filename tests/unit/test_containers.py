@@ -53,7 +53,7 @@ def test_labels_name_what_it_belongs_to() -> None:
         "ddp-play.attempt=<attempt>",
         "ddp-play.rank=0",
         "ddp-play.host=h1",
-        "ddp-play.owner=ops",
+        "ddp-play.owner=<owner>",
     ]
 
 

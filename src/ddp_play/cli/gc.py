@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import getpass
+from typing import Annotated, Any
 
 import typer
 
@@ -18,23 +19,28 @@ def gc(
     *,
     inventory: options.Inventory = None,
     yes: Annotated[bool, typer.Option("--yes", help="Remove what is listed.")] = False,
+    run: Annotated[str, typer.Option("--run", help="Only this run, even while it lives: its ranks are ended.")] = "",
+    all_users: Annotated[bool, typer.Option("--all-users", help="What other users left, too.")] = False,
     as_json: options.Json = False,
     ansible: options.Ansible,
 ) -> None:
-    """List what ended runs left on the hosts, and remove it with --yes. Runs whose guard lives are never touched.
+    """List what ended runs of yours left on the hosts, and remove it with --yes. What lives, anywhere, is left alone.
 
     [bold]Examples[/]
 
       ddp-play gc -i inventory
 
       ddp-play gc -i inventory --yes
+
+      ddp-play gc -i inventory --run calm-otter-123 --yes
     """
     with error_boundary():
         request = ansible.request(None, inventory)
         passwords = ansible.passwords()
-        found = ask_hosts(request, passwords, AnsibleRunner())
+        me = "" if all_users else getpass.getuser()
+        found = ask_hosts(request, passwords, AnsibleRunner(), me=me, run=run)
         if as_json and not yes:
-            console.as_json({"removable": found.removable, "containers": found.containers, "problems": found.problems})
+            console.as_json(_as_json(found))
             return
         _show(found)
         if not yes or found.empty:
@@ -45,14 +51,30 @@ def gc(
         console.line("removed")
 
 
+def _as_json(found: Leftovers) -> dict[str, Any]:
+    return {
+        "removable": found.removable,
+        "containers": found.removable_containers,
+        "left_alone": [{**row, "why": why} for row, why in found.others],
+        "problems": found.problems,
+    }
+
+
 def _show(found: Leftovers) -> None:
     for host, why in sorted(found.problems.items()):
         console.error(f"{host}: {why}")
-    for row in found.removable:
-        console.line(f"{row['inventory_host']}: {row['run']} attempt {row['attempt']} ({row['phase']}) {row['path']}")
-    for row in found.containers:
-        console.line(f"{row['inventory_host']}: container {row['id'][:12]} of run {row['run']} ({row['state']})")
+    for row in (*found.removable, *found.removable_containers):
+        console.line(_words(row))
+    for row, why in found.others:
+        console.line(f"{_words(row)}: left alone, {why}")
     if found.empty:
         console.line("nothing left behind")
     else:
         console.note("remove it with --yes")
+
+
+def _words(row: dict[str, Any]) -> str:
+    whose = f"{row['inventory_host']}: run {row['run']} attempt {row['attempt']} of {row['owner'] or 'unknown'}"
+    if "path" in row:
+        return f"{whose} ({row['phase']}): {row['path']}"
+    return f"{whose}: container {row['id'][:12]} ({row['state']})"

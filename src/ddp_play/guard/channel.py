@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 POLL_S = 0.05
+# A controller that lives is heard every second; orders that take longer are not interrupted.
+DEAF_S = 300.0
 CHUNKS_PER_TURN = 16
 
 
@@ -54,6 +56,7 @@ class Channel:
         self.listener: Optional[probe.Listener] = None
         self.archive: Optional[IO[bytes]] = None
         self.drain: Optional[int] = None
+        self.attending: Optional[IO[Any]] = None
         self.open = True
 
     def send(self, kind: str, payload: bytes = b"", **fields: Any) -> None:
@@ -63,10 +66,14 @@ class Channel:
     def run(self) -> None:
         """Until the controller says bye or goes away."""
         write_all(1, MAGIC)
+        heard = time.monotonic()
         while self.open:
             busy = self._follow()
             ready, _, _ = select.select([0], [], [], 0.0 if busy else POLL_S)
+            if time.monotonic() - heard > DEAF_S:
+                return  # its controller lost power: the line would stay half open for ever
             if ready:
+                heard = time.monotonic()
                 data = os.read(0, 1 << 20)
                 if not data:
                     return
@@ -90,10 +97,16 @@ class Channel:
             raise prepare.Refused("no run was opened on this channel", kind="internal")
         return self.place
 
+    def _attend(self, place: HostRun) -> None:
+        if self.attending is None:
+            self.attending = place.attend()
+
     # -- orders --------------------------------------------------------------------------------------
     def on_open(self, header: Header, _payload: bytes) -> None:
         """Which attempt this is about; answers where it lives and what is known of it."""
         self.place = HostRun.at(header["run"], int(header["attempt"]), header["host"])
+        if self.place.root.is_dir():
+            self._attend(self.place)
         state, alive = leftovers.look(self.place)
         self.send(
             "opened",
@@ -139,7 +152,7 @@ class Channel:
         """A piece of the source archive; an empty piece ends it."""
         place = self._the_place()
         if self.archive is None:
-            place.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._attend(place)
             self.archive = open(str(place.root / "src.tar"), "wb")  # noqa: SIM115 - open over several frames
         if payload:
             self.archive.write(payload)
@@ -152,9 +165,9 @@ class Channel:
         if self.lease is not None:  # the guard takes it over
             self.lease.handle.close()
             self.lease = None
-        state = prepare.prepare(
-            self._the_place(), header["spec"], header.get("secrets") or {}, header.get("registry") or {}
-        )
+        place = self._the_place()
+        self._attend(place)
+        state = prepare.prepare(place, header["spec"], header.get("secrets") or {}, header.get("registry") or {})
         self.send("prepared", guard_pid=state["guard_pid"])
 
     def on_listen(self, header: Header, _payload: bytes) -> None:
@@ -215,6 +228,9 @@ class Channel:
         left = leftovers.clean(
             self._the_place(), keep_src=bool(header.get("keep_src")), run_paths=header.get("run_paths")
         )
+        if self.attending is not None:
+            self.attending.close()
+            self.attending = None
         self.send("cleaned", left=left)
 
     def on_bye(self, _header: Header, _payload: bytes) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import tempfile
 from pathlib import Path
-from typing import Any, Dict, Optional
+from typing import IO, Any, Dict, Optional
 
 
 def base_dir() -> Path:
@@ -101,6 +102,24 @@ class HostRun:
             return float(self.lease.read_bytes() or 0)
         except (OSError, ValueError):
             return 0.0
+
+    def attend(self) -> IO[Any]:
+        """Show that a controller's channel is at work here, for as long as the returned file is open."""
+        self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle = open(str(self.root / "channel.lock"), "a")  # noqa: SIM115 - held open on purpose
+        fcntl.flock(handle, fcntl.LOCK_SH)
+        return handle
+
+    def attended(self) -> bool:
+        """Is one at work here? It prepares the attempt, or brings home what it left."""
+        try:
+            with open(str(self.root / "channel.lock")) as handle:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True
+        return False
 
     def order(self, name: str, value: Optional[Dict[str, Any]] = None) -> None:
         """Leave an order (`go`, `stop`, `stop-now`) for the guard."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
 from . import engine, proc
+from .census import guards
 from .files import HostRun, base_dir, read_json, secrets_base
 
 RUN_LABEL = "ddp-play.run"
@@ -55,6 +56,7 @@ def runs() -> List[Dict[str, Any]]:
                     "phase": state.get("phase", "unknown"),
                     "reason": state.get("reason", ""),
                     "guard_alive": guard_alive(state),
+                    "attended": HostRun(place).attended(),
                     "owner": spec.get("owner", ""),
                     "controller": spec.get("controller", ""),
                     "ranks": {
@@ -68,8 +70,8 @@ def runs() -> List[Dict[str, Any]]:
 
 
 def orphan_containers() -> List[Dict[str, Any]]:
-    """Containers with our label whose run directory is gone or whose guard is dead."""
-    living = {(row["run"], row["host"]) for row in runs() if row["guard_alive"]}
+    """Containers with our label that no living guard owns, whoever's guard it is."""
+    living = {(place.root.parent.name, place.root.name.partition(".")[2]) for place in guards().values()}
     try:
         listed = engine.containers(RUN_LABEL)
     except engine.EngineError:
@@ -84,6 +86,8 @@ def orphan_containers() -> List[Dict[str, Any]]:
                     "id": container.get("Id", ""),
                     "run": key[0],
                     "host": key[1],
+                    "attempt": labels.get("ddp-play.attempt", ""),
+                    "owner": labels.get("ddp-play.owner", ""),
                     "state": container.get("State"),
                 }
             )
@@ -183,11 +187,15 @@ def _remove_container(name: str) -> List[str]:
 
 
 def _remove_tree(path: Path) -> List[str]:
-    try:
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(str(path))
-        elif path.exists() or path.is_symlink():
-            os.unlink(str(path))
-    except OSError as error:
-        return ["%s: %s" % (path, error.strerror or error)]
-    return []
+    for _ in range(5):
+        try:
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(str(path))
+            elif path.exists() or path.is_symlink():
+                os.unlink(str(path))
+        except FileNotFoundError:
+            continue  # somebody else removes the same
+        except OSError as error:
+            return ["%s: %s" % (path, error.strerror or error)]
+        return []
+    return ["%s: others write there" % path]

@@ -28,7 +28,11 @@ def _clean(order: str) -> None:
     wanted = json.loads(order)
     left = []
     for path in wanted.get("paths", []):
-        left += leftovers.clean(HostRun(Path(path)))
+        place = HostRun(Path(path))
+        if (leftovers.look(place)[1] or place.attended()) and not wanted.get("living_too"):
+            left.append("%s: it has come to life since it was listed" % path)
+        else:
+            left += leftovers.clean(place)
     for container in wanted.get("containers", []):
         left += leftovers._remove_container(container)
     _answer({"left": left})

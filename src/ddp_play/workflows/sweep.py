@@ -17,26 +17,59 @@ if TYPE_CHECKING:
 
 @dataclass
 class Leftovers:
-    """What the hosts said."""
+    """What the hosts said, and what of it may go.
+
+    `me`: whose leftovers; empty means everybody's. `run`: only this run's, and even while it lives.
+    """
 
     runs: list[dict[str, Any]] = field(default_factory=list)
     containers: list[dict[str, Any]] = field(default_factory=list)
     problems: dict[str, str] = field(default_factory=dict)
+    me: str = ""
+    run: str = ""
+
+    @property
+    def living(self) -> set[str]:
+        """Runs that a guard or a controller still carries on somewhere: on other hosts too they are left alone."""
+        return {row["run"] for row in self.runs if row["guard_alive"] or row.get("attended")}
+
+    def why_not(self, row: dict[str, Any]) -> str:
+        """Why this run directory or container stays; empty when it may go."""
+        if self.run:
+            return "" if row["run"] == self.run else "another run"
+        if row["run"] in self.living:
+            return "running"
+        if self.me and row.get("owner") not in ("", self.me):
+            return f"of {row['owner']}"
+        return ""
 
     @property
     def removable(self) -> list[dict[str, Any]]:
-        """Run directories whose guard is dead or done."""
-        return [row for row in self.runs if not row["guard_alive"]]
+        """Run directories that may go."""
+        return [row for row in self.runs if not self.why_not(row)]
+
+    @property
+    def removable_containers(self) -> list[dict[str, Any]]:
+        """Containers that may go."""
+        return [row for row in self.containers if not self.why_not(row)]
+
+    @property
+    def others(self) -> list[tuple[dict[str, Any], str]]:
+        """What is left alone, and why."""
+        rows = [(row, self.why_not(row)) for row in (*self.runs, *self.containers)]
+        return [(row, why) for row, why in rows if why and why != "another run"]
 
     @property
     def empty(self) -> bool:
         """Is there nothing to remove?"""
-        return not (self.removable or self.containers)
+        return not (self.removable or self.removable_containers)
 
 
-def ask_hosts(request: PlaybookRequest, passwords: Passwords, runner: PlaybookRunner) -> Leftovers:
+def ask_hosts(
+    request: PlaybookRequest, passwords: Passwords, runner: PlaybookRunner, *, me: str = "", run: str = ""
+) -> Leftovers:
     """One execution per host."""
-    found = Leftovers()
+    found = Leftovers(me=me, run=run)
     for host, answer in _on_all(request, passwords, runner, "runs", {}).items():
         if "problem" in answer:
             found.problems[host] = answer["problem"]
@@ -51,10 +84,13 @@ def remove_leftovers(
 ) -> list[str]:
     """Remove what was listed, by exact path and id; what is left, in words."""
     orders: dict[str, Any] = {}
-    for row in found.removable:
-        orders.setdefault(row["inventory_host"], {"paths": [], "containers": []})["paths"].append(row["path"])
-    for row in found.containers:
-        orders.setdefault(row["inventory_host"], {"paths": [], "containers": []})["containers"].append(row["id"])
+    for kind, key, rows in (
+        ("paths", "path", found.removable),
+        ("containers", "id", found.removable_containers),
+    ):
+        for row in rows:
+            nothing: dict[str, Any] = {"paths": [], "containers": [], "living_too": bool(found.run)}
+            orders.setdefault(row["inventory_host"], nothing)[kind].append(row[key])
     answers = _on_all(request, passwords, runner, "clean", orders)
     return [
         f"{host}: {text}"

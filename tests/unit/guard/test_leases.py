@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import socket
 import subprocess
 import sys
@@ -129,3 +130,58 @@ def test_a_port_that_was_not_free_is_given_back() -> None:
     lease = leases.lease_port(port, port, [])
     assert lease is not None
     lease.handle.close()
+
+
+# -- slots ---------------------------------------------------------------------------------------------
+
+NAMES = ["slot-0", "slot-1", "slot-2"]
+
+
+@pytest.mark.parametrize(("taken", "need", "held"), [(0, 2, 2), (1, 2, 2), (2, 2, 0), (3, 1, 0), (0, 0, 0)])
+def test_so_many_of_the_slots_or_none(tmp_path: Path, taken: int, need: int, held: int) -> None:
+    others = leases.hold_slots(NAMES[:taken], taken, tmp_path)
+    ours = leases.hold_slots(NAMES, need, tmp_path)
+    assert len(ours) == held
+    free = leases.hold_slots(NAMES, 3 - taken - held, tmp_path)
+    assert len(free) == 3 - taken - held, "what was not enough was given back"
+    for handle in (*others, *ours, *free):
+        handle.close()
+
+
+def test_whoever_holds_a_slot_is_named(tmp_path: Path) -> None:
+    """By the kernel's list of locks and the guard's command line: nothing written down that could be stale."""
+    root = tmp_path / "runs" / "night-1" / "1.h1"
+    root.mkdir(parents=True)
+    (root / "spec.json").write_text('{"owner": "kim"}')
+    program = tmp_path / "guard-0123.pyz"
+    program.write_text(
+        f"import sys; sys.path.insert(0, {SOURCES!r})\nfrom pathlib import Path; from guard import leases\n"
+        f"held = leases.hold('slot-1', Path({str(tmp_path)!r})); print('held', flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, str(program), "guard", str(root)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"held\n"
+        told = leases.slots_problem(NAMES, 3, tmp_path)
+        assert told == "2 of 3 slots free and 3 needed; held by run night-1 of kim"
+        assert leases.slots_problem(NAMES, 2, tmp_path) == ""
+        process.communicate()
+    assert leases.slots_problem(NAMES, 3, tmp_path) == ""
+
+
+def test_a_slot_of_another_kind_of_holder_is_told_all_the_same(tmp_path: Path) -> None:
+    handle = leases.hold("slot-0", tmp_path)
+    assert leases.slots_problem(["slot-0"], 1, tmp_path) == "0 of 1 slots free and 1 needed; held by another run"
+    assert handle is not None
+    handle.close()
+
+
+def test_a_lease_made_under_a_strict_umask_is_for_all_users(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        handle = leases.hold("slot-0", tmp_path)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "slot-0").stat().st_mode & 0o777 == 0o666
+    assert handle is not None
+    handle.close()

@@ -29,7 +29,7 @@ def fails(host: str, words: str) -> dict[str, Any]:
 def test_what_the_hosts_say() -> None:
     runner = FakePlaybookRunner(
         events=(
-            answers("h1", {"runs": [DEAD, ALIVE], "containers": [{"id": "c1"}]}),
+            answers("h1", {"runs": [DEAD, ALIVE], "containers": [{"id": "c1", "run": "gone-1"}]}),
             fails("h2", "no route"),
             {"event": "x"},
         )
@@ -37,7 +37,7 @@ def test_what_the_hosts_say() -> None:
     found = ask_hosts(REQUEST, Passwords(), runner)
     assert [row["run"] for row in found.runs] == ["old-1", "new-1"]
     assert found.removable == [{**DEAD, "inventory_host": "h1"}], "a living guard's run is never touched"
-    assert found.containers == [{"id": "c1", "inventory_host": "h1"}]
+    assert found.containers == [{"id": "c1", "run": "gone-1", "inventory_host": "h1"}]
     assert found.problems == {"h2": "no route"}
     assert not found.empty
     assert runner.requests[0].environment["DDP_PLAY_SWEEP_VERB"] == "runs"
@@ -63,7 +63,35 @@ def test_exactly_what_was_listed_is_removed() -> None:
     runner = FakePlaybookRunner(events=(answers("h1", {"left": ["x: busy"]}), fails("h2", "no route")), work=read)
     found = Leftovers(
         runs=[{**DEAD, "inventory_host": "h1"}, {**ALIVE, "inventory_host": "h1"}],
-        containers=[{"id": "c1", "inventory_host": "h2"}],
+        containers=[{"id": "c1", "run": "gone-1", "inventory_host": "h2"}],
     )
     assert remove_leftovers(REQUEST, Passwords(), runner, found) == ["h1: x: busy", "h2: no route"]
-    assert orders == [{"h1": {"paths": [DEAD["path"]], "containers": []}, "h2": {"paths": [], "containers": ["c1"]}}]
+    assert orders == [
+        {
+            "h1": {"paths": [DEAD["path"]], "containers": [], "living_too": False},
+            "h2": {"paths": [], "containers": ["c1"], "living_too": False},
+        }
+    ]
+
+
+MINE: dict[str, Any] = {**DEAD, "owner": "kim", "attended": False}
+
+
+@pytest.mark.parametrize(
+    ("row", "elsewhere", "asked", "why"),
+    [
+        (MINE, {}, {"me": "kim"}, ""),
+        (MINE, {}, {"me": ""}, ""),
+        (MINE, {}, {"me": "pat"}, "of kim"),
+        ({**MINE, "owner": ""}, {}, {"me": "pat"}, ""),
+        ({**MINE, "guard_alive": True}, {}, {"me": "kim"}, "running"),
+        ({**MINE, "attended": True}, {}, {"me": "kim"}, "running"),
+        (MINE, {**MINE, "guard_alive": True}, {"me": "kim"}, "running"),  # on another host it goes on
+        ({**MINE, "guard_alive": True}, {}, {"me": "pat", "run": "old-1"}, ""),
+        (MINE, {}, {"me": "kim", "run": "new-1"}, "another run"),
+    ],
+)
+def test_what_may_go(row: dict[str, Any], elsewhere: dict[str, Any], asked: dict[str, Any], why: str) -> None:
+    found = Leftovers(runs=[row, *([elsewhere] if elsewhere else [])], **asked)
+    assert found.why_not(row) == why
+    assert (row in found.removable) == (why == "")

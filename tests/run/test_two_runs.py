@@ -1,0 +1,113 @@
+"""Two runs on the same hosts: they share no slot, and neither touches what is the other's."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.run.conftest import LOCAL, Play, living, wait_until
+
+pytestmark = [pytest.mark.dist, pytest.mark.runner]
+
+
+def test_a_run_that_would_oversubscribe_is_refused_or_waits(play: Play) -> None:
+    job = play.job(
+        {"command": ["sh", "-c", "echo begun; while [ ! -e end ]; do sleep 0.1; done"], "workdir": str(play.cwd)}
+    )
+    play("run", job, "-i", LOCAL, "-d", "--name", "first")
+    log = play.home / "runs" / "first" / "logs" / "rank-1.log"
+    wait_until(lambda: log.exists() and log.read_bytes() == b"begun\n")
+    refused = play("run", job, "-i", LOCAL, "--name", "second")
+    assert refused.code == 75, refused.err
+    assert f"0 of 2 slots free and 2 needed; held by run first of {getpass.getuser()}" in refused.err
+    assert "--wait" in refused.err
+    third = play.start("run", job, "-i", LOCAL, "--name", "third", "--wait-at-most", "5m")
+    wait_until(lambda: play("ps", "--json").json["runs"][0]["status"] == "waiting", what="the third waits")
+    (play.cwd / "end").touch()
+    out, err = third.communicate(timeout=90)
+    assert third.returncode == 0, err
+    assert "waiting for slots: localhost: 0 of 2 slots free" in err
+    assert "begun" in out
+    assert play("attach", "first").code == 0
+    assert play.left_on_host() == []
+
+
+def test_one_slot_each_is_no_conflict_and_a_stop_ends_one(play: Play) -> None:
+    job = play.job({"command": ["sh", "-c", "echo begun; sleep 600"], "ranks_per_host": 1})
+    for name in ("left", "right"):
+        play("run", job, "-i", LOCAL, "-d", "--name", name)
+    logs = [play.home / "runs" / name / "logs" / "rank-0.log" for name in ("left", "right")]
+    wait_until(lambda: all(log.exists() and log.read_bytes() == b"begun\n" for log in logs))
+    play("stop", "left", "--now")
+    assert play.document(play.home / "runs" / "left")["status"] == "stopped"
+    rows = play("ps", "-i", LOCAL, "--json").json["on_hosts"]
+    assert [(row["run"], row["guard_alive"], row["ranks"]["0"]["state"]) for row in rows] == [
+        ("right", True, "running")
+    ]
+    play("stop", "right", "--now")
+    assert play.left_on_host() == []
+
+
+def kill_controller_and_guard(play: Play, run: str) -> None:
+    """As a power cut would: nobody is left to clean up, only the ranks go on."""
+    word = str(play.home / "runs" / run)
+    guard = guard_of(play, run)
+    for pid in (*(pid for pid in living(word) if pid != guard), guard):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def guard_of(play: Play, run: str) -> int:
+    state = play.host_dir / "runs" / run / "1.localhost" / "state.json"
+    return int(json.loads(state.read_text())["guard_pid"])
+
+
+def test_gc_lists_then_removes_and_leaves_alone_what_lives_or_is_anothers(play: Play) -> None:
+    job = play.job({"command": ["sh", "-c", "echo begun; exec sleep 600"], "ranks_per_host": 1})
+    for name in ("alive", "dead"):
+        play("run", job, "-i", LOCAL, "-d", "--name", name)
+    logs = [play.home / "runs" / name / "logs" / "rank-0.log" for name in ("alive", "dead")]
+    wait_until(lambda: all(log.exists() and log.read_bytes() == b"begun\n" for log in logs))
+    state = play.host_dir / "runs" / "dead" / "1.localhost" / "state.json"
+    rank = json.loads(state.read_text())["ranks"]["0"]["pid"]
+    kill_controller_and_guard(play, "dead")
+    stranger = play.host_dir / "runs" / "theirs" / "1.localhost"
+    stranger.mkdir(parents=True)
+    (stranger / "spec.json").write_text(json.dumps({"owner": "somebody-else"}))
+    listed = play("gc", "-i", LOCAL)
+    assert listed.code == 0, listed.err
+    me = getpass.getuser()
+    assert f"localhost: run dead attempt 1 of {me} (running): {state.parent}" in listed.out
+    assert (
+        f"run alive attempt 1 of {me} (running): {play.host_dir}/runs/alive/1.localhost: left alone, running"
+        in listed.out
+    )
+    assert "run theirs attempt 1 of somebody-else" in listed.out
+    assert state.exists(), "listing removes nothing"
+    assert play("gc", "-i", LOCAL, "--yes").code == 0
+    assert not state.parent.exists()
+    wait_until(lambda: not Path(f"/proc/{rank}").exists(), what="its rank is gone")
+    assert stranger.exists()
+    assert play("ps", "-i", LOCAL, "--json").json["on_hosts"][0]["guard_alive"]
+    assert play("gc", "-i", LOCAL, "--all-users", "--yes").code == 0
+    assert not stranger.exists()
+    removed = play("gc", "-i", LOCAL, "--run", "alive", "--yes")
+    assert removed.code == 0, removed.err
+    wait_until(lambda: play.left_on_host() == [], what="asked for by name, a living run goes too")
+
+
+def test_a_slot_is_free_again_when_its_guard_dies(play: Play) -> None:
+    job = play.job({"command": ["sh", "-c", "echo begun; exec sleep 600"]})
+    play("run", job, "-i", LOCAL, "-d", "--name", "first")
+    log = play.home / "runs" / "first" / "logs" / "rank-1.log"
+    wait_until(lambda: log.exists() and log.read_bytes() == b"begun\n")
+    os.kill(guard_of(play, "first"), signal.SIGKILL)
+    assert play("attach", "first").code == 69, "a guard that is gone is a lost host"
+    done = play("run", play.job({"command": ["true"]}), "-i", LOCAL)
+    assert done.code == 0, done.err
