@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
 import os
 import signal
@@ -98,3 +100,89 @@ def test_a_killed_rank_restarts_the_gang_from_its_checkpoint(play: Play, undistu
     assert play.left_on_host() == []
     assert list((play.cwd / "shared").glob(".ddp-play/*")) == []
     assert not living(str(play.host_dir))
+
+
+# Each attempt says so and lasts until the test lets it end, or ends at once in a later one.
+WAITS = "echo attempt $DDP_PLAY_ATTEMPT; test $DDP_PLAY_ATTEMPT -gt {last} || exec sleep 600"
+FAST = {"lease": 5, "grace": 1}
+
+
+def waiting(play: Play, *, last: int = 1, **variables: Any) -> Path:
+    """A job without torch whose attempts up to `last` wait to be disturbed."""
+    command = ["sh", "-c", WAITS.format(last=last)]
+    return job(play, source="", command=command, source_include=[], **{**FAST, **variables})
+
+
+def begun(play: Play, run: str, attempt: int, ranks: int = 2) -> bool:
+    """Has every rank of the attempt said so?"""
+    logs = [play.home / "runs" / run / "logs" / f"rank-{rank}.log" for rank in range(ranks)]
+    return all(log.exists() and log.read_bytes() == b"attempt %d\n" % attempt for log in logs)
+
+
+def test_the_same_fault_twice_ends_the_run_with_it(play: Play) -> None:
+    child = play.start("run", waiting(play, last=2), "-i", fleet(play, "a", "b"), "--name", "twice")
+    for attempt in (1, 2):
+        wait_until(functools.partial(begun, play, "twice", attempt), timeout_s=90, what="an attempt")
+        os.kill(rank_pids(play, "twice", 1, "b", attempt)[0], signal.SIGKILL)
+    out, err = child.communicate(timeout=90)
+    assert child.returncode == 128 + signal.SIGKILL, err
+    document = play.document(play.home / "runs" / "twice")
+    assert [row["fault"] for row in document["attempts"]] == ["b", "b"]
+    assert "rank 1 on b failed first" in err
+    assert "no restart: attempt 2 of 2: ddp_job_restarts is 1" in err
+    assert out == "a:0: attempt 1\na:0: attempt 2\n", "the view goes on with the next attempt's log"
+    assert play("logs", "twice", "--attempt", "1", "--rank", "1").out == "b:1: attempt 1\n"
+    assert play("logs", "twice", "--attempt", "3").code == 64
+    assert play.left_on_host() == []
+
+
+def test_a_host_whose_guard_is_gone_gives_way_to_a_spare(play: Play) -> None:
+    child = play.start("run", waiting(play), "-i", fleet(play, "a", "b", spares=("c",)), "--name", "spare")
+    wait_until(lambda: begun(play, "spare", 1), timeout_s=60, what="both ranks")
+    rank = rank_pids(play, "spare", 1, "b")[0]
+    os.kill(guard_pid(play, "spare", "b"), signal.SIGKILL)
+    _, err = child.communicate(timeout=90)
+    assert child.returncode == 0, err
+    document = play.document(play.home / "runs" / "spare")
+    assert document["hosts"] == ["a", "c"]
+    assert list(document["attempts"][0]["retired"]) == ["b"]
+    assert "c stands in" in err
+    assert not Path(f"/proc/{rank}").exists(), "no rank outlives its guard into the next attempt"
+    assert play.left_on_host() == []
+
+
+def test_whoever_takes_over_can_start_it_again(play: Play) -> None:
+    play("run", waiting(play, lease="10m"), "-i", fleet(play, "a", "b"), "-d", "--name", "orphan")
+    wait_until(lambda: begun(play, "orphan", 1), timeout_s=60, what="both ranks")
+    guards = {guard_pid(play, "orphan", host) for host in "ab"}
+    for pid in set(living(str(play.home / "runs" / "orphan"))) - guards:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    child = play.start("attach", "orphan")
+    wait_until(lambda: play("ps", "--json").json["runs"][0]["attended"], what="it is taken over")
+    os.kill(rank_pids(play, "orphan", 0, "a")[0], signal.SIGKILL)
+    _, err = child.communicate(timeout=90)
+    assert child.returncode == 0, err
+    assert play.document(play.home / "runs" / "orphan")["attempt"] == 2
+    assert play.left_on_host() == []
+
+
+def test_a_stop_is_no_failure(play: Play) -> None:
+    play("run", waiting(play), "-i", fleet(play, "a", "b"), "-d", "--name", "stopped")
+    wait_until(lambda: begun(play, "stopped", 1), timeout_s=60, what="both ranks")
+    play("stop", "stopped", "--now")
+    document = play.document(play.home / "runs" / "stopped")
+    assert (document["status"], document["attempt"]) == ("stopped", 1)
+    assert play.left_on_host() == []
+
+
+def test_a_spare_stands_in_from_the_start_where_a_host_is_away(play: Play) -> None:
+    inventory = fleet(play, "a", "away", spares=("c",))
+    data = json.loads(inventory.read_text())
+    away = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 9}
+    data["all"]["children"]["ranks"]["hosts"]["away"] = away
+    inventory.write_text(json.dumps(data))
+    done = play("run", waiting(play, last=0), "-i", inventory)
+    assert done.code == 0, done.err
+    assert play.document()["hosts"] == ["a", "c"]
+    assert "left out away" in done.err
