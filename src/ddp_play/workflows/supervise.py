@@ -12,14 +12,17 @@ import time
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from ddp_play.bundle import Bundle
-from ddp_play.errors import Busy, DdpPlayError, Interrupted, UsageError
+from ddp_play.errors import Busy, DdpPlayError, DiskFull, Interrupted, UsageError
 from ddp_play.gang import Gang, Link
+from ddp_play.hang import Whereabouts, cut_dump, whereabouts
 from ddp_play.journal import Journal
+from ddp_play.launch import PATIENCE_S, SETTLE_S
+from ddp_play.paths import write_text
 from ddp_play.restart import Ended
 from ddp_play.result import Outcome, RankOutcome, RunStatus, Verdict
-from ddp_play.verdict import judge
+from ddp_play.verdict import EXIT_STOPPED, blames_a_peer, judge
 from ddp_play.watch import GangView, Limits, Stop, decide
-from ddp_play.workflows.collecting import clean, collect, drain
+from ddp_play.workflows.collecting import clean, collect, drain, network_counters
 from ddp_play.workflows.starting import Assignment, Starter
 from ddp_play.workflows.transport import TransportWatch
 
@@ -32,6 +35,12 @@ OPEN_S = 60.0
 TICK_S = 0.1
 # After a stop's grace is over the guards kill; this long later they must have said so.
 STOP_SLACK_S = 15.0
+CAPTURE_S = 4.0
+# The ranks have ended and the disk is full: how long somebody may take to make room.
+ROOM_S = 20.0
+NOT_STARTED = "stopped before it started"
+BEFORE_START = ("lease_port", "prepare", "listen", "probe")
+AT_THE_END = ("drain", "fetch")
 
 
 # A guard looks at its lease every twentieth of a second and kills again every second: this covers a busy host.
@@ -66,14 +75,17 @@ class Supervisor:
             on_data=self._on_data,
             on_host=lambda link, how: self.journal.emit("host", host=link.name, state=how),
             offsets=lambda host: self.bundle.offsets(self.plan, host),
+            gives_up=self._gives_up,
         )
         timeouts = self.plan.timeouts
         self.limits = Limits(
-            settle_s=1.0,
+            settle_s=SETTLE_S,
+            patience_s=PATIENCE_S,
             grace_s=timeouts["grace"],
             failure_grace_s=timeouts["failure_grace"],
             host_timeout_s=timeouts["host_timeout"],
             idle_timeout_s=timeouts["idle_timeout"],
+            start_timeout_s=timeouts["timeout"],
             signal=self.plan.signal,
         )
         self.transport = TransportWatch(self.plan, self.paths, self.journal)
@@ -83,6 +95,8 @@ class Supervisor:
         self._failed_at: float | None = None
         self._kill_by = float("inf")
         self._reported: dict[int, str] = {}
+        self._seen: dict[int, dict[str, Any]] = {}  # of ranks that hung
+        self._traffic: dict[str, float] = {}
 
     # -- the whole way -------------------------------------------------------------------------------
     def run(self) -> Outcome:
@@ -115,20 +129,100 @@ class Supervisor:
         for link in self.gang.links:
             self.gang.follow(link)
         self._watch()
-        network = drain(self.gang, self.plan, self.paths)
+        undrained = drain(self.gang)
+        if self._wait_for_room():
+            undrained = drain(self.gang)
+        network = network_counters(self.gang, self.plan, self.paths)
         self.bundle.update_run(network=network, nccl=self.transport.conclude())
-        outcome = judge(self._outcomes(), {row.rank: self.bundle.tail(row.rank) for row in self._outcomes()}, self.stop)
+        outcome = self._judge()
+        if self.bundle.room.full:
+            return self._leave_on_hosts(outcome)
         unreachable = {link.name: link.lost for link in self.gang.links if link.lost}
         goes_on = self.sequel.follows(Ended(self.given.attempt, outcome, unreachable))
         self._phase(RunStatus.COLLECTING)
         # what all attempts share stays where it is until the last one
-        missing = collect(self.gang, self.plan, self.paths, artifacts=not (goes_on and self.plan.source_shared))
+        missing = undrained + collect(
+            self.gang, self.plan, self.paths, artifacts=not (goes_on and self.plan.source_shared)
+        )
+        if self.bundle.room.full:
+            return self._leave_on_hosts(outcome)
+        outcome = self._cut_short(outcome)
         left = clean(self.gang, self.plan, missing, self.journal, goes_on=goes_on)
         self.gang.close()
         outcome = Outcome(outcome.status, outcome.verdict, outcome.ranks, tuple(missing), left)
         if not goes_on:
             self._finish(outcome)
         return outcome
+
+    def _gives_up(self, kind: str) -> str:
+        """Before the start any order to stop ends the waiting, at the end only one to stop now that ended no rank."""
+        order = self.orders.stop()
+        if order is not None and kind in BEFORE_START:
+            return NOT_STARTED
+        if order is None or not order.now or self._told_now or kind not in AT_THE_END:
+            return ""
+        return f"collecting was stopped: {order.reason}"
+
+    def _cut_short(self, outcome: Outcome) -> Outcome:
+        """Somebody stopped the collecting: that is not the success that the ranks had."""
+        order = self.orders.stop()
+        if order is None or not order.now or outcome.status is not RunStatus.SUCCEEDED:
+            return outcome
+        verdict = Verdict("stopped", f"{outcome.verdict.message}; collecting was stopped: {order.reason}", EXIT_STOPPED)
+        return Outcome(RunStatus.STOPPED, verdict, outcome.ranks)
+
+    def _wait_for_room(self) -> bool:
+        """Where the disk is full: was there room in time? Then everything is asked for again."""
+        if not self.bundle.room.full:
+            return False
+        self.journal.emit("warning", message=f"the ranks have ended; waiting {ROOM_S:.0f} s for room on the disk")
+        until = time.monotonic() + ROOM_S
+        while time.monotonic() < until and self.orders.stop() is None:
+            self.gang.pump(0.5)
+            self.gang.keep_alive()
+            if self._resume_when_there_is_room():
+                return True
+        return False
+
+    def _leave_on_hosts(self, outcome: Outcome) -> Outcome:
+        """No room here: nothing is removed there, so that `attach` can bring it home later."""
+        self.gang.close()
+        why = f"no space left on {self.paths.root}"
+        names = [link.name for link in self.gang.links]
+        verdict = Verdict(
+            DiskFull.kind,
+            f"{outcome.verdict.message}, but the disk of this machine is full: what the ranks left is on their hosts",
+            DiskFull.exit_code,
+            hint=f"free some space, then: ddp-play attach {self.paths.run_id}",
+        )
+        missing = tuple({"host": name, "path": "logs, results and artifacts", "why": why} for name in names)
+        left = {name: [f"everything of this run: {why}"] for name in names}
+        outcome = Outcome(RunStatus.FAILED, verdict, outcome.ranks, missing, left)
+        self._finish(outcome)
+        return outcome
+
+    def _resume_when_there_is_room(self) -> bool:
+        if not self.bundle.room.is_back():
+            return False
+        self.journal.emit("warning", message="there is room on the disk again: following on")
+        for link in self.gang.links:
+            self.gang.follow(link)
+        return True
+
+    def _judge(self) -> Outcome:
+        ranks = self._outcomes()
+        tails = {row.rank: self.bundle.tail(row.rank) for row in ranks}
+        return judge(ranks, tails, self.stop, self._whereabouts(tails))
+
+    def _whereabouts(self, tails: dict[int, str]) -> dict[int, Whereabouts]:
+        """Where the ranks of a hung gang were, from their stacks and /proc; the stacks go into the bundle."""
+        found = {}
+        for rank, seen in self._seen.items():
+            dump = cut_dump(tails.get(rank, ""))
+            if dump:
+                write_text(self.paths.evidence(rank, "stack"), dump)
+            found[rank] = whereabouts(dump, seen)
+        return found
 
     def unfenced(self, outcome: Outcome) -> dict[str, float]:
         """host -> the moment (monotonic) from which on no rank of this attempt can be alive there; inf: never known.
@@ -151,18 +245,25 @@ class Supervisor:
     # -- while it runs -------------------------------------------------------------------------------
     def _on_data(self, link: Link, frame: Frame) -> None:
         header, payload = frame
-        if header["t"] == "file":
-            self.bundle.file(link.name, header, payload)
-        else:
-            self.bundle.data(str(header["t"]), int(header["rank"]), int(header["at"]), payload)
+        if self.bundle.room.full:
+            return  # it will be asked for again
+        try:
+            if header["t"] == "file":
+                self.bundle.file(link.name, header, payload)
+            else:
+                self.bundle.data(str(header["t"]), int(header["rank"]), int(header["at"]), payload)
             if header["t"] == "nccl":
                 self._wrong_fabric = self.transport.heard(int(header["rank"])) or self._wrong_fabric
+        except DiskFull as error:
+            self.gang.tell("pause")
+            self.journal.emit("warning", message=f"{error.message}; the run goes on, its logs wait on the hosts")
 
     def _watch(self) -> None:
         while True:
             self.gang.pump(TICK_S)
             self.gang.keep_alive()
             self._give_up_on_lost_hosts()
+            self._resume_when_there_is_room()
             view = self._view()
             self._report(view)
             if view.over:
@@ -171,26 +272,52 @@ class Supervisor:
             self._check_orders()
             decision = (decide(view, self.limits) or self._wrong_fabric) if self.stop is None else None
             if decision is not None:
+                if decision.kind == "idle":
+                    self._capture()
                 self._order_stop(decision)
             if time.monotonic() > self._kill_by:
                 self._declare_stuck(view)
 
+    def _capture(self) -> None:
+        """What every rank is doing, before any is ended: all stay frozen until the signal that ends them."""
+        self.journal.emit("evidence", message="asking every host what its ranks are doing")
+        try:
+            answers = self.gang.ask("capture", "captured", deadline_s=CAPTURE_S)
+        except DdpPlayError as error:
+            self.journal.emit("warning", message=f"no evidence from {error.message}")
+            answers = {link.name: link.replies.get("captured", {}) for link in self.gang.links}
+        self._seen = {int(rank): seen for row in answers.values() for rank, seen in row.get("ranks", {}).items()}
+
+    def _notice_traffic(self) -> None:
+        """Bytes that moved between ranks are progress, printed or not."""
+        for link in self.gang.links:
+            moved = float(link.state.get("traffic_at") or 0.0)
+            if moved > self._traffic.get(link.name, 0.0):
+                self._traffic[link.name] = moved
+                self.bundle.last_data = time.monotonic()
+
     def _view(self) -> GangView:
+        self._notice_traffic()
         ranks = self._outcomes()
-        failed = any(row.state == "exited" and not row.ok and not row.stopped for row in ranks)
+        failed = [row for row in ranks if row.state == "exited" and not row.ok and not row.stopped]
         if failed and self._failed_at is None:
             self._failed_at = time.monotonic()
         return GangView(
             ranks=ranks,
             silent_s={link.name: link.silent_s() for link in self.gang.links},
             failed_for_s=time.monotonic() - self._failed_at if self._failed_at is not None else 0.0,
+            only_collateral=bool(failed) and all(self._blames(row) for row in failed),
             quiet_s=time.monotonic() - self.bundle.last_data,
+            heard=self.bundle.heard,
             guard_ends={
                 link.name: link.state.get("reason", "")
                 for link in self.gang.links
                 if link.state.get("phase") in ("stopping", "ended") and link.state.get("reason")
             },
         )
+
+    def _blames(self, row: RankOutcome) -> bool:
+        return blames_a_peer(row, {row.rank: self.bundle.tail(row.rank)})
 
     def _outcomes(self) -> tuple[RankOutcome, ...]:
         rows = []
@@ -218,6 +345,8 @@ class Supervisor:
             detail=row.get("detail", ""),
             log_bytes=self.bundle.log_size(rank),
             log_complete=state == "exited" and not link.lost,
+            kernel=tuple(row.get("kernel") or ()),
+            kernel_problem=str(link.state.get("kernel_problem") or ""),
         )
 
     def _report(self, view: GangView) -> None:
@@ -236,7 +365,7 @@ class Supervisor:
         if order is None:
             return
         if before_start:
-            raise Interrupted("stopped before it started")
+            raise Interrupted(NOT_STARTED)
         if self.stop is None or (order.now and not self._told_now):
             grace_s = 0.0 if order.now else self.limits.grace_s
             self._order_stop(Stop("stopped", order.reason, self.limits.signal, grace_s, now=order.now))
@@ -278,6 +407,7 @@ class Supervisor:
             )
 
     def _finish(self, outcome: Outcome) -> None:
+        self.bundle.room.release()
         self.bundle.update_run(ended=time.time(), **outcome.to_json())
         self.journal.emit("ended", status=str(outcome.status), message=outcome.verdict.message)
 
