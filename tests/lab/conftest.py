@@ -1,8 +1,8 @@
 """Labs of the tests' own: real hosts as containers, made once per session and torn down.
 
 Where no engine answers, these tests are skipped with the reason; DDP_PLAY_REQUIRE_LAB=1 makes that a failure.
-DDP_PLAY_KEEP_LAB=1 leaves lab3 up for a look inside; with DDP_PLAY_LAB_HOME=DIR its state is there, and the next
-session uses it again. Names carry the process id otherwise, so two sessions never meet.
+DDP_PLAY_KEEP_LAB=1 leaves lab3 up for a look inside; with DDP_PLAY_LAB_HOME=DIR its state is there, it has the
+directory's name, and the next session uses it again. Names carry the process id otherwise, so two sessions never meet.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def lab_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def lab3(lab_home: Path) -> Iterator[Lab]:
     """Three hosts with 2, 1 and 1 slots, an engine and the slim rank image each."""
     kept = os.environ.get("DDP_PLAY_LAB_HOME")
-    lab = Lab("test3" if kept else f"test-{os.getpid()}", lab_home)
+    lab = Lab(Path(kept).name if kept else f"test-{os.getpid()}", lab_home)
     try:
         lab.up("--hosts", "3", "--slots", "2,1,1")
         built = lab.play("image", "build", "--slim", "--tag", SLIM, timeout_s=600)
