@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
+from ddp_play.agreement import check_infiniband, check_torch, differences
 from ddp_play.backends import choose_backend
-from ddp_play.containers import container_name, create_argv
 from ddp_play.errors import HostNotReady, UsageError
-from ddp_play.fabric import Endpoint, choose_fabric
+from ddp_play.fabric import choose_fabric
 from ddp_play.hostchoice import choose_hosts, slot_names
-from ddp_play.plan import HostPlan, Plan, RankPlan
-from ddp_play.rankenv import rank_env
-from ddp_play.setting import Asked, Place, Setting
-from ddp_play.tokens import ATTEMPT, HEAD_PORT, HOST_DIR, RUN_ID
+from ddp_play.hostplan import plan_host
+from ddp_play.plan import Plan
+from ddp_play.rendezvous import choose_rendezvous, needs_shared_file
+from ddp_play.setting import Asked, Setting
+from ddp_play.torchrun import check_torchrun
 
 if TYPE_CHECKING:
     from ddp_play.hosts import HostFacts, Problem
@@ -34,9 +34,17 @@ def make_plan(
     runtime = job.chosen_runtime
     for host in hosts:
         _check_runtime(job, host)
+    check_torch(hosts)
     fabric = choose_fabric(hosts, fabric=job.fabric, network=job.network)
     usable_gpus = {host.name: _gpu_count(job, host) for host in hosts}
-    backend = choose_backend(job.backend, gpus_per_host=usable_gpus, fabric=fabric.fabric)
+    backend = choose_backend(
+        job.backend,
+        gpus_per_host=usable_gpus,
+        fabric=fabric.fabric,
+        bare_ib=job.fabric != "ethernet" and not job.network and all(host.infiniband_ports for host in hosts),
+        has_mpi=runtime == "process" and job.launcher == "ranks" and all(host.rank_mpi for host in hosts),
+    )
+    check_infiniband(job, hosts, backend=backend.backend, fabric=fabric.fabric)
     counts = {host.name: _rank_count(job, host, backend.backend) for host in hosts}
     slots = slot_names(job, hosts, counts)
     head = fabric.endpoints[hosts[0].name]
@@ -48,14 +56,24 @@ def make_plan(
         backend=backend.backend,
         world_size=sum(counts.values()),
         head_addr=head.address,
-        init_url=_init_url(job, head, shared, hosts[0]),
+        rendezvous=choose_rendezvous(
+            job, backend=backend.backend, head_addr=head.address, shared_dir=shared.get(hosts[0].name, "")
+        ),
         asked=asked,
+        num_hosts=len(hosts),
     )
+    if setting.torchrun:
+        check_torchrun(job)
     host_plans, first = [], 0
     for node, host in enumerate(hosts):
         host_plans.append(
-            dataclasses.replace(
-                _plan_host(setting, host, node=node, first_rank=first, count=counts[host.name], shared=shared),
+            plan_host(
+                setting,
+                host,
+                node=node,
+                first_rank=first,
+                count=counts[host.name],
+                shared=shared,
                 slots=slots[host.name],
             )
         )
@@ -72,7 +90,11 @@ def make_plan(
         fabric_reason=fabric.reason,
         network=fabric.network,
         init_method=job.init_method,
-        init_url=setting.init_url,
+        init_url=setting.rendezvous.init_url,
+        launcher=job.launcher,
+        init_reason=setting.rendezvous.reason,
+        store_url=setting.rendezvous.store_url,
+        script=setting.rendezvous.script,
         head=hosts[0].name,
         head_addr=head.address,
         port_range=job.port_range,
@@ -90,7 +112,7 @@ def make_plan(
         artifacts_max_mib=job.artifacts_max_mib,
         probe=job.probe,
         left_out=left_out,
-        warnings=_warnings(job, hosts, shared),
+        warnings=(*_warnings(job, hosts, shared), *differences(hosts, fabric)),
     )
 
 
@@ -168,115 +190,13 @@ def _shared_dirs(job: Job, hosts: tuple[HostFacts, ...]) -> dict[str, str]:
             f"ddp_shared_dir is set for some hosts and not for {', '.join(without)}",
             hint="set it for all of them, in group_vars",
         )
-    if job.init_method == "file" and not found and len({host.machine for host in hosts}) > 1:
+    if needs_shared_file(job) and not found and len({host.machine for host in hosts}) > 1:
+        which = "ddp_job_init_method" if job.init_method == "file" else "ddp_job_store"
         raise UsageError(
-            "ddp_job_init_method is file and no shared directory is known",
+            f"{which} is file and no shared directory is known",
             hint="set ddp_shared_dir to a mount that all hosts have, or use env or tcp",
         )
     return found
-
-
-def _init_url(job: Job, head: Endpoint, shared: dict[str, str], head_host: HostFacts) -> str:
-    if job.init_method == "env":
-        return "env://"
-    if job.init_method == "tcp":
-        address = f"[{head.address}]" if ":" in head.address else head.address
-        return f"tcp://{address}:{HEAD_PORT}"
-    if shared:  # fresh per attempt: a stale file deadlocks
-        return f"file://{shared[head_host.name]}/.ddp-play/{RUN_ID}/rendezvous-{ATTEMPT}"
-    return f"file:///tmp/ddp-play-rendezvous-{RUN_ID}-{ATTEMPT}"
-
-
-def _plan_host(
-    setting: Setting, host: HostFacts, *, node: int, first_rank: int, count: int, shared: dict[str, str]
-) -> HostPlan:
-    job = setting.job
-    source_dir = f"{shared[host.name]}/.ddp-play/{RUN_ID}/src" if shared else f"{HOST_DIR}/src"
-    uid, gid = _rank_user(job, host)
-    endpoint = setting.endpoint(host)
-    places = [
-        Place(
-            host=host,
-            node=node,
-            rank=first_rank + local,
-            local_rank=local,
-            local_world_size=count,
-            user=(uid, gid),
-            workdir=_workdir(setting, host, source_dir),
-            source_dir=source_dir if job.source else "",
-            shared_dir=shared.get(host.name, ""),
-        )
-        for local in range(count)
-    ]
-    return HostPlan(
-        name=host.name,
-        interface=endpoint.interface,
-        address=endpoint.address,
-        user=(uid, gid),
-        user_name=job.user or host.user.login_name,
-        workdir=places[0].workdir,
-        source_dir=places[0].source_dir,
-        gpus=tuple(gpu.index for gpu in host.gpus) if job.gpus == "auto" else (),
-        ranks=tuple(_plan_rank(setting, place) for place in places),
-        shared_dir=shared.get(host.name, ""),
-        sends_source=bool(job.source) and (not shared or node == 0),
-        speed_mbps=next((link.speed_mbps for link in host.interfaces if link.name == endpoint.interface), None),
-        rdma_ports=tuple(f"{port.device}:{port.port}" for port in host.rdma if port.active),
-    )
-
-
-def _rank_user(job: Job, host: HostFacts) -> tuple[int, int]:
-    """Who the ranks run as: whoever connected, unless the job says otherwise and we may act for others."""
-    if not job.user:
-        return host.user.login_uid, host.user.login_gid
-    uid, gid = (int(part) for part in job.user.split(":"))
-    if host.user.uid not in (0, uid):
-        raise UsageError(
-            f"{host.name}: ddp_job_user is {job.user}, and {host.user.name} may not start ranks for others",
-            hint="use become (-b), connect as that user, or unset ddp_job_user",
-        )
-    return uid, gid
-
-
-def _workdir(setting: Setting, host: HostFacts, source_dir: str) -> str:
-    if setting.job.workdir:
-        return setting.job.workdir
-    if setting.job.source:
-        return "/workspace" if setting.docker else source_dir
-    return "/" if setting.docker else host.user.home
-
-
-def _plan_rank(setting: Setting, place: Place) -> RankPlan:
-    argv = fill_placeholders(
-        setting.job.command,
-        {
-            "rank": str(place.rank),
-            "local_rank": str(place.local_rank),
-            "world_size": str(setting.world_size),
-            "local_world_size": str(place.local_world_size),
-            "init_method": setting.init_url,
-            "backend": setting.backend,
-            "head_addr": setting.head_addr,
-            "head_port": HEAD_PORT,
-            "run_id": RUN_ID,
-            "python": "python" if setting.docker else place.host.rank_python,
-        },
-    )
-    env = rank_env(setting, place)
-    if not setting.docker:
-        return RankPlan(place.rank, place.local_rank, argv, env)
-    create = create_argv(setting, place, env_names=tuple(var.name for var in env), argv=argv)
-    return RankPlan(place.rank, place.local_rank, argv, env, container_name(place.rank), create)
-
-
-def fill_placeholders(command: tuple[str, ...], values: dict[str, str]) -> tuple[str, ...]:
-    """Replace `{rank}` and its like; every other brace stays as it is, so JSON arguments need no quoting."""
-    filled = []
-    for word in command:
-        for name, value in values.items():
-            word = word.replace("{" + name + "}", value)  # noqa: PLW2901 - folding over the names
-        filled.append(word)
-    return tuple(filled)
 
 
 def _warnings(job: Job, hosts: tuple[HostFacts, ...], shared: dict[str, str]) -> tuple[str, ...]:

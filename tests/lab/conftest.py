@@ -2,7 +2,7 @@
 
 Where no engine answers, these tests are skipped with the reason; DDP_PLAY_REQUIRE_LAB=1 makes that a failure.
 DDP_PLAY_KEEP_LAB=1 leaves labs up for a look inside; with DDP_PLAY_LAB_HOME=DIR their state is there, lab3 has the
-directory's name, and the next session uses them again. Names carry the process id otherwise, so two sessions never meet.
+directory's name, and the next session uses them again. Otherwise names carry the process id: two sessions never meet.
 """
 
 from __future__ import annotations

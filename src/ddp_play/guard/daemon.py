@@ -10,9 +10,10 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
-from . import evidence, gpus, kernel, leases, leftovers, proc, words
+from . import evidence, gpus, kernel, leases, leftovers, pmi, proc, words
 from .files import FROZEN, HostRun, read_json, write_json
-from .ranks import Rank, make, reap
+from .ranks import Rank, reap
+from .torchrun import make_all
 from .traffic import Traffic
 
 TICK_S = 0.05
@@ -29,7 +30,8 @@ class Guard:
         self.place = place
         self.spec = spec
         self.limits: Dict[str, Any] = spec["limits"]
-        self.ranks: List[Rank] = [make(rank, place) for rank in spec["ranks"]]
+        # what the controller hears of, and what is started and signalled: the same, unless a torchrun starts the ranks
+        self.ranks, self.units, self.agent = make_all(spec, place)
         self.phase = "prepared"
         self.reason = ""
         self.term_received = False
@@ -116,12 +118,12 @@ class Guard:
     def _start(self) -> None:
         self._started_at = time.monotonic()
         self.phase = "running"
-        for rank in self.ranks:
-            rank.start()
+        for unit in self.units:
+            unit.start()
         self.write_state()
 
     def _watch(self) -> None:
-        while any(rank.running for rank in self.ranks):
+        while any(rank.running for rank in [*self.units, *self.ranks]):
             self._notice_ends()
             self._notice_traffic()
             self._obey()
@@ -136,9 +138,11 @@ class Guard:
         for rank in lived:
             if rank.witness is not None:
                 rank.witness.look()
-        reap(self.ranks)
-        for rank in self.ranks:
-            rank.poll()
+        reap(self.units)
+        for unit in self.units:
+            unit.poll()
+        if self.agent is not None:
+            self.agent.poll()
         if died := [rank for rank in lived if rank.failed]:
             self._ask_the_kernel(died)
         if self._failed_at is None and any(rank.failed for rank in self.ranks):
@@ -208,16 +212,16 @@ class Guard:
         elif self._kill_at is not None and kill_at >= self._kill_at:
             return
         self._kill_at = kill_at
-        for rank in self.ranks:
-            rank.send(signum)
+        for unit in self.units:
+            unit.send(signum)
 
     def _escalate(self) -> None:
         if self._kill_at is None or time.monotonic() < self._kill_at:
             return
         self._kill_at = time.monotonic() + 1.0  # again, should the engine have been deaf
-        for rank in self.ranks:
-            rank.send(signal.SIGKILL)
-        if not any(rank.spec.get("container") for rank in self.ranks):
+        for unit in self.units:
+            unit.send(signal.SIGKILL)
+        if not any(unit.spec.get("container") for unit in self.units):
             proc.kill_descendants(os.getpid())
 
     def _thaw_forgotten(self) -> None:
@@ -238,7 +242,7 @@ class Guard:
         if proc.kill_descendants(os.getpid(), signal.SIGTERM):
             deadline = time.monotonic() + 1.0
             while time.monotonic() < deadline and proc.descendants(os.getpid()):
-                reap(self.ranks)
+                reap(self.units)
                 time.sleep(TICK_S)
             proc.kill_descendants(os.getpid())
         self.phase = "ended"
@@ -256,7 +260,7 @@ def main(root: str) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         spec = read_json(place.spec) or {}
         held = {name: leases.hold(name) for name in spec.get("leases", [])}
-        lost = [name for name, handle in held.items() if handle is None]
+        lost = [name for name, handle in held.items() if handle is None or not leases.takes_effect(name)]
         guard = Guard(place)
         slots = _take_slots(spec)
         if lost or slots is None:
@@ -264,7 +268,15 @@ def main(root: str) -> None:
             guard.phase, guard.reason = "ended", why
             guard.write_state()
             return
+        try:
+            server = pmi.for_ranks(spec.get("pmi"), place.root.parent.name)
+        except OSError as error:
+            guard.phase, guard.reason = "ended", "port taken: %s" % error
+            guard.write_state()
+            return
         guard.run()
+        if server is not None:
+            server.close()
 
 
 def _take_slots(spec: Dict[str, Any]) -> Optional[List[Any]]:

@@ -13,10 +13,10 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
-from . import engine, leases, leftovers
+from . import engine, leases, leftovers, mpicheck
 from .files import HostRun, atomic_write, read_json, secrets_base, write_json
 
-GUARD_START_S = 15.0
+GUARD_START_S = 60.0  # on a host that is busy with other things
 
 
 class Refused(Exception):  # noqa: N818 - reads as what happened
@@ -39,6 +39,7 @@ def prepare(place: HostRun, spec: Dict[str, Any], secrets: Dict[str, str], regis
         if spec["runtime"] == "docker":
             _image(place, spec, registry)
             _create_containers(spec)
+        _check_meeting(spec)
         return _start_guard(place)
     except Refused:
         leftovers.clean(place)
@@ -60,13 +61,7 @@ def _lay_out(place: HostRun, spec: Dict[str, Any]) -> None:
     os.umask(0o077)
     for directory in (place.root, place.control, place.logs, place.env):
         directory.mkdir(parents=True, exist_ok=True)
-    for rank in spec["ranks"]:
-        number = int(rank["rank"])
-        place.rank_dir(number).mkdir(exist_ok=True)
-        place.log(number).touch()
-        atomic_write(place.env / ("rank-%d.env" % number), rank.pop("env_file", "").encode("utf-8", "surrogateescape"))
-        _give(place.rank_dir(number), user)
-        _give(place.log(number), user)
+    _lay_out_ranks(place, spec)
     for row in spec.get("make_dirs", []):
         _make_dir(Path(row["path"]), int(row["mode"]), user)
     if spec.get("head"):
@@ -82,6 +77,20 @@ def _lay_out(place: HostRun, spec: Dict[str, Any]) -> None:
         ):
             directory.chmod(0o711)
         place.logs.chmod(0o711)
+
+
+def _lay_out_ranks(place: HostRun, spec: Dict[str, Any]) -> None:
+    user = spec.get("user")
+    for rank in spec["ranks"]:
+        number = int(rank["rank"])
+        place.rank_dir(number).mkdir(exist_ok=True)
+        place.log(number).touch()
+        atomic_write(place.env / ("rank-%d.env" % number), rank.pop("env_file", "").encode("utf-8", "surrogateescape"))
+        _give(place.rank_dir(number), user)
+        _give(place.log(number), user)
+    if spec.get("agent"):
+        place.agent_log.touch()
+        _give(place.agent_log, user)
 
 
 def _make_dir(path: Path, mode: int, user: Optional[Dict[str, Any]]) -> None:
@@ -204,13 +213,31 @@ def _pull(place: HostRun, reference: str, registry: Dict[str, str], timeout_s: f
 
 
 def _create_containers(spec: Dict[str, Any]) -> None:
-    for rank in spec["ranks"]:
+    for unit in [spec["agent"]] if spec.get("agent") else spec["ranks"]:
         env = dict(os.environ)
-        env.update(rank["env"])  # `docker create --env NAME` takes the value from here: newlines arrive exactly
-        done = _docker(rank["create"], env, 120.0)
+        env.update(unit["env"])  # `docker create --env NAME` takes the value from here: newlines arrive exactly
+        done = _docker(unit["create"], env, 120.0)
         if done.returncode:
             words = done.stderr.decode("utf-8", "replace").strip()
-            raise Refused("cannot create the container of rank %d: %s" % (rank["rank"], words))
+            raise Refused("cannot create the container of rank %d: %s" % (unit["rank"], words))
+
+
+def _check_meeting(spec: Dict[str, Any]) -> None:
+    """What ranks would stumble over only after the start."""
+    path = spec.get("rendezvous_file")
+    if path and os.path.lexists(path):
+        raise Refused(
+            "the file %s, where the ranks were to meet, exists already: a gang that died left it, and ranks that "
+            "find it try to reach the dead" % path,
+            hint="remove it, or choose another run name",
+        )
+    if spec.get("check_mpi"):
+        problem = mpicheck.problem(spec)
+        if problem:
+            raise Refused(
+                "no MPI for the ranks: %s" % problem,
+                hint="put mpi4py and an MPI library where they run (pip install mpi4py mpich), or use gloo",
+            )
 
 
 # -- guard -------------------------------------------------------------------------------------------

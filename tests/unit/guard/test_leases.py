@@ -132,6 +132,14 @@ def test_a_port_that_was_not_free_is_given_back() -> None:
     lease.handle.close()
 
 
+def test_a_leased_port_that_a_stranger_took_takes_no_effect() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        name = f"port-{taken.getsockname()[1]}"
+        assert not leases.takes_effect(name)
+    assert leases.takes_effect(name)
+    assert leases.takes_effect("slot-3")
+
+
 # -- slots ---------------------------------------------------------------------------------------------
 
 NAMES = ["slot-0", "slot-1", "slot-2"]
