@@ -45,6 +45,7 @@ class Cell:
     status: CellStatus = CellStatus.OK
     num_changed: int = 0
     num_tasks: int = 0
+    duration_s: float = 0.0  # of its tasks, the connection included
     reason: str = ""  # why it was skipped or not run
     task: str = ""  # what failed, and with which words
     message: str = ""
@@ -53,7 +54,8 @@ class Cell:
 
     def to_json(self) -> dict[str, Any]:
         """For `--json`; no empty words."""
-        return {key: value for key, value in asdict(self).items() if value != ""}
+        found = {key: value for key, value in asdict(self).items() if value != ""}
+        return {**found, "duration_s": round(self.duration_s, 1)}
 
 
 def add_event(
@@ -67,6 +69,7 @@ def add_event(
     if data.get("ignore_errors"):
         return None
     before = cells.get((host, role), Cell(host, role))
+    before = replace(before, duration_s=before.duration_s + float(data.get("duration") or 0.0))
     after = _done(before, data) if kind == "runner_on_ok" else _failed(before, data, kind, addresses.get(host, host))
     cells[host, role] = after
     return after

@@ -129,9 +129,16 @@ def test_events_without_host_or_role_say_nothing() -> None:
     assert cells == {}
 
 
+def test_the_time_of_a_role_is_that_of_its_tasks() -> None:
+    rows = [event(), event(changed=True), event(kind="failed", msg="x")]
+    for row, duration in zip(rows, (1.25, 2.5, None), strict=True):
+        row["event_data"]["duration"] = duration
+    assert only(*rows, stats={"h1": {"failures": 1}}).to_json()["duration_s"] == 3.8
+
+
 def test_json_leaves_empty_words_out() -> None:
     assert only(event()).to_json() == {
-        "host": "h1", "role": "docker_engine", "status": "ok", "num_tasks": 1, "num_changed": 0,
+        "host": "h1", "role": "docker_engine", "status": "ok", "num_tasks": 1, "num_changed": 0, "duration_s": 0.0,
     }  # fmt: skip
 
 

@@ -170,9 +170,16 @@ class _Follower:
                     self.watcher.phase(phase)
         cell = add_event(self.cells, event, self.planned.addresses)
         if cell is not None:
+            self._end_roles(cell)
             self.watcher.task(str(data.get("task") or ""), cell.host)
             # a rescue may still make a failure good; an unreachable host stays so
             if cell.status is CellStatus.UNREACHABLE:
+                self._tell(cell)
+
+    def _end_roles(self, current: Cell) -> None:
+        """A host that has come to another role is done with those before it."""
+        for cell in tuple(self.cells.values()):
+            if cell.host == current.host and cell.role != current.role and not cell.status.bad:
                 self._tell(cell)
 
     def end_phase(self) -> None:

@@ -152,3 +152,18 @@ def test_a_sick_host_is_named_and_told_at_once() -> None:
     report = run_playbook(planned(), Passwords(), FakePlaybookRunner(end, (UNREACHABLE, *GOOD[2:])), heard)
     assert heard.cells[0] == ("h1", "base_os", "unreachable")
     assert "h1 (base_os unreachable)" in str(report.error())
+
+
+def test_a_role_is_told_when_its_host_comes_to_the_next_one() -> None:
+    heard = Heard()
+    events = (
+        play("GPUs and networks"),
+        done("h1", "rdma"),
+        done("h1", "nvidia_driver"),
+        done("h2", "rdma", changed=True),
+        done("h1", "nccl"),
+    )
+    request = PlaybookRequest("/x.yml", ("/inv",), "/")
+    run_playbook(planned(request=request), Passwords(), FakePlaybookRunner(outcome(PlaybookStatus.OK), events), heard)
+    assert heard.cells[:2] == [("h1", "rdma", "ok"), ("h1", "nvidia_driver", "ok")]
+    assert ("h2", "rdma", "changed") in heard.cells[2:]

@@ -1,0 +1,134 @@
+"""Time of the first and of later `ddp-play provision` of bare lab hosts: `python benchmarks/provision.py --hosts 8`.
+
+Every role that has an outcome in a container takes part. Prints the runs and the time of each role, and keeps
+everything as JSON. Later runs must change nothing: one that does ends the benchmark.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from contenders import SHARED
+from launch import command, machine
+from rich.console import Console
+from rich.table import Table
+
+from ddp_play.images.reach import resolve
+
+IMAGE = "ddp-play-rank:slim"
+LAB = "bench-provision"
+WHEELS = f"{SHARED}/wheels"
+# A small one: torch would be most of the time, and is pip's work, not ours.
+PACKAGE = f"packaging=={version('packaging')}"
+console = Console()
+
+
+def main() -> None:
+    """Parse, provision, print and keep."""
+    options = parse()
+    with tempfile.TemporaryDirectory(prefix="ddp-play-bench-", dir="/var/tmp") as scratch:
+        os.environ.setdefault("DDP_PLAY_HOME", scratch)
+        name = f"{LAB}{options.hosts}"
+        try:
+            command("lab", "up", "--name", name, "--hosts", str(options.hosts), "--no-docker")
+            inventories = [
+                Path(os.environ["DDP_PLAY_HOME"], "lab", name, "inventory", "hosts.yml"),
+                site(Path(scratch)),
+            ]
+            runs = [provision(inventories, number) for number in range(1 + options.again)]
+        finally:
+            if not options.keep:
+                command("lab", "down", "--name", name)
+    show(runs)
+    options.json.write_text(json.dumps({"machine": machine(), "hosts": options.hosts, "runs": runs}, indent=2) + "\n")
+    console.print(f"kept in {options.json}")
+
+
+def parse() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--hosts", type=int, default=8)
+    parser.add_argument("--again", type=int, default=2, help="runs after the first one")
+    parser.add_argument("--keep", action="store_true", help="leave the lab up (set DDP_PLAY_HOME too)")
+    parser.add_argument("--json", type=Path, default=Path("provision-benchmark.json"))
+    return parser.parse_args()
+
+
+def site(scratch: Path) -> Path:
+    """A second inventory: groups and variables that give every role of a GPU-less host something to do."""
+    archive = scratch / "rank.tar"
+    command("image", "build", "--slim", "--tag", IMAGE)
+    subprocess.run(["docker", "save", "--output", str(archive), IMAGE], check=True)
+    ranks = {"children": {"ranks": None}}
+    variables = {
+        "docker_engine_source": "distribution",
+        "docker_engine_users": ["ops"],
+        "nccl_enabled": "true",
+        "nccl_conf": {"NCCL_IB_TC": 106},
+        "image_distribution_images": [{"name": IMAGE, "archive": str(archive)}],
+        "python_env_source": "wheelhouse",
+        "python_env_wheelhouse": WHEELS,
+        "python_env_packages": [PACKAGE],
+        "python_env_verify_imports": ["packaging"],
+    }
+    path = scratch / "site.json"
+    path.write_text(json.dumps({"all": {"children": {"monitoring": ranks, "python_env": ranks}, "vars": variables}}))
+    return path
+
+
+def stage_wheels(inventory: str, scratch: Path) -> None:
+    """A wheelhouse on the directory that all hosts share; a package index may be out of their reach."""
+    wheels = scratch / "wheels"
+    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(wheels), PACKAGE]
+    subprocess.run(pip, check=True, stdin=subprocess.DEVNULL)
+    with subprocess.Popen(["tar", "-C", str(wheels), "-c", "."], stdout=subprocess.PIPE) as tar:
+        assert tar.stdout is not None
+        done = resolve(inventory)[0].run(f"mkdir -p {WHEELS} && tar -C {WHEELS} -x", stdin=tar.stdout)
+    if done.returncode != 0 or tar.returncode != 0:
+        sys.exit(f"the wheels did not reach {SHARED}: {done.stderr.decode()}")
+
+
+def provision(inventories: list[Path], number: int) -> dict[str, Any]:
+    """One run's report; the wall time is the whole command's."""
+    argv = [str(Path(sys.executable).with_name("ddp-play")), "provision", "--json"]
+    argv += [word for path in inventories for word in ("-i", str(path))]
+    started, load = time.monotonic(), os.getloadavg()[0]
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False)
+    wall_s = time.monotonic() - started
+    if done.returncode != 0:
+        sys.exit(f"provisioning failed with exit code {done.returncode}: {done.stdout[-2000:]}")
+    report: dict[str, Any] = json.loads(done.stdout)
+    if number and report["num_changed"]:
+        sys.exit(f"run {number + 1} changed something: {[row for row in report['cells'] if row['num_changed']]}")
+    return {"wall_s": round(wall_s, 1), "load": [load, os.getloadavg()[0]], **report}
+
+
+def show(runs: list[dict[str, Any]]) -> None:
+    """The runs, then the roles of the first and of the last run."""
+    table = Table("run", "wall s", "changed", "tasks a host", "load before, after")
+    for number, run in enumerate(runs, 1):
+        hosts = {cell["host"] for cell in run["cells"]}
+        load = ", ".join(f"{value:.0f}" for value in run["load"])
+        tasks = f"{run['num_tasks'] / len(hosts):.0f}"
+        table.add_row(str(number), f"{run['wall_s']:.1f}", str(run["num_changed"]), tasks, load)
+    console.print(table)
+    roles = Table("role", "status", "first run, s a host (median)", "last run, s a host (median)")
+    for role in dict.fromkeys(cell["role"] for cell in runs[0]["cells"]):
+        cells = [[cell for cell in run["cells"] if cell["role"] == role] for run in (runs[0], runs[-1])]
+        times = [f"{statistics.median(cell['duration_s'] for cell in found):.1f}" for found in cells]
+        roles.add_row(role, cells[0][0]["status"], *times)
+    console.print(roles)
+
+
+if __name__ == "__main__":
+    main()
