@@ -41,10 +41,9 @@ def main() -> None:
         name = f"{LAB}{options.hosts}"
         try:
             command("lab", "up", "--name", name, "--hosts", str(options.hosts), "--no-docker")
-            inventories = [
-                Path(os.environ["DDP_PLAY_HOME"], "lab", name, "inventory", "hosts.yml"),
-                site(Path(scratch)),
-            ]
+            hosts = Path(os.environ["DDP_PLAY_HOME"], "lab", name, "inventory", "hosts.yml")
+            stage_wheels(str(hosts), Path(scratch))
+            inventories = [hosts, site(Path(scratch))]
             runs = [provision(inventories, number) for number in range(1 + options.again)]
         finally:
             if not options.keep:

@@ -111,6 +111,11 @@ PROBLEMS: tuple[tuple[str, str, str], ...] = (
         "become",
         "give the password with -K, or NOPASSWD in sudoers for this user",
     ),
+    (
+        r"sudo: (command )?not found|sudo: No such file",
+        "become",
+        "install sudo on {host}, or connect as root with -u root",
+    ),
     (r"Could not resolve hostname|Name or service not known", "unreachable", "set ansible_host in the inventory"),
     (
         # dash, bash, and a Python older than 3.7 that reads our program

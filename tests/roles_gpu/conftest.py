@@ -1,16 +1,19 @@
-"""Hosts for the GPU roles' tests; skipped, saying so, where no images are named."""
+"""Hosts for the GPU roles' tests: one container per Debian release, with a repository of stub packages.
+
+ROLES_GPU_DISTROS=trixie takes only that one. They need what tests/lab needs, and are skipped where that is missing.
+"""
 
 from __future__ import annotations
 
 import os
 import platform
-import sys
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests.lab.conftest import COMMAND, engine_or_skip
 from tests.roles_gpu import stub_repo
 from tests.roles_gpu.debs import write_repository
 from tests.roles_gpu.hosts import Host
@@ -18,22 +21,26 @@ from tests.roles_gpu.hosts import Host
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Each: debootstrap --variant=minbase with systemd, systemd-sysv, python3, dbus, kmod; then docker import.
-IMAGES = os.environ.get("ROLES_GPU_IMAGES", "").split()
+DISTROS = os.environ.get("ROLES_GPU_DISTROS", "bookworm trixie").split()
 
 
 @pytest.fixture(scope="session")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The stub repository, made once."""
     target = tmp_path_factory.mktemp("stub") / "repo"
     write_repository(target, stub_repo.all_packages(platform.release()), key_names=stub_repo.KEY_NAMES)
     return target
 
 
-@pytest.fixture(scope="module", params=IMAGES or ["none"])
+@pytest.fixture(scope="module", params=DISTROS)
 def host(request: pytest.FixtureRequest, repository: Path) -> Iterator[Host]:
-    if not IMAGES:
-        pytest.skip("ROLES_GPU_IMAGES names no images (systemd, python3, kmod; apt)")
-    created = Host(f"rg-{request.module.__name__.rsplit('.', 1)[-1].replace('_', '-')}-{os.getpid()}", request.param)
+    """A bare host of each release, with the repository at /srv/stub."""
+    engine_or_skip()
+    image = subprocess.run(
+        [COMMAND, "lab", "image", "--distro", request.param, "--no-docker"], capture_output=True, text=True, check=True
+    ).stdout.split()[-1]
+    module = request.module.__name__.rsplit(".", 1)[-1].replace("_", "-")
+    created = Host(f"rg-{module}-{request.param}-{os.getpid()}", image)
     try:
         created.put(repository, "/srv/stub")
         yield created

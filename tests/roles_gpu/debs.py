@@ -13,6 +13,8 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
+IN_2020 = ("--faked-system-time", "20200101T000000")
+
 
 @dataclass(frozen=True)
 class File:
@@ -101,7 +103,10 @@ def _gpg(home: Path, *arguments: str, stdin: bytes = b"") -> bytes:
 
 
 def write_repository(target: Path, packages: list[Package], *, key_names: tuple[str, ...]) -> None:
-    """A flat repository with a throwaway key under each of `key_names`, and another key as wrong.pub."""
+    """A flat repository with a throwaway key under each of `key_names`, and another key as wrong.pub.
+
+    Its folder `expired` is the same repository, signed in 2020 by a key that was good for a year: expired.pub.
+    """
     target.mkdir(parents=True, exist_ok=True)
     index = ""
     for package in packages:
@@ -111,8 +116,11 @@ def write_repository(target: Path, packages: list[Package], *, key_names: tuple[
         index += f"{package.control()}Filename: ./{package.filename}\nSize: {len(data)}\nSHA256: {digest}\n\n"
     contents = {"Packages": index.encode(), "Packages.gz": gzip.compress(index.encode(), mtime=0)}
     release = "Origin: stub\nLabel: stub\nSuite: stub\nArchitectures: amd64 all\nSHA256:\n"
+    expired = target / "expired"
+    expired.mkdir()
     for name, data in contents.items():
         (target / name).write_bytes(data)
+        (expired / name).write_bytes(data)
         release += f" {hashlib.sha256(data).hexdigest()} {len(data)} {name}\n"
     # A short path: gpg-agent's socket must fit in 108 bytes.
     home = Path(tempfile.mkdtemp(prefix="stub-gpg-"))
@@ -124,6 +132,10 @@ def write_repository(target: Path, packages: list[Package], *, key_names: tuple[
         for name in key_names:
             (target / name).write_bytes(_gpg(home, "--armor", "--export", "right@example.invalid"))
         (target / "wrong.pub").write_bytes(_gpg(home, "--armor", "--export", "wrong@example.invalid"))
+        _gpg(home, *IN_2020, "--quick-gen-key", "expired@example.invalid", "ed25519", "sign", "1y")
+        signed = _gpg(home, *IN_2020, "--local-user", "expired@example.invalid", "--clearsign", stdin=release.encode())
+        (expired / "InRelease").write_bytes(signed)
+        (expired / "expired.pub").write_bytes(_gpg(home, "--armor", "--export", "expired@example.invalid"))
     finally:
         subprocess.run(["gpgconf", "--homedir", str(home), "--kill", "all"], check=False)
         shutil.rmtree(home, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Throwaway systemd containers as hosts, and Ansible against them; names start with `rg-`."""
+"""Throwaway containers of the lab's image as hosts, and Ansible against them; names start with `rg-`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,6 @@ from tests.roles_gpu import fixture
 CAPABILITIES = (
     *("SYS_ADMIN", "NET_ADMIN", "SYS_PTRACE", "SYS_CHROOT", "MKNOD", "DAC_READ_SEARCH", "SYS_NICE"),
     *("IPC_LOCK", "NET_RAW", "AUDIT_CONTROL", "AUDIT_WRITE", "SYSLOG", "SYS_BOOT", "LINUX_IMMUTABLE"),
-)
-BOOT = (
-    "for m in /sys/fs/cgroup $(awk '$2 ~ \"^/sys/fs/cgroup/\" {print $2}' /proc/mounts);"
-    ' do mount -o remount,bind,rw "$m"; done; exec /lib/systemd/systemd'
 )
 PLAY = """
 - hosts: all
@@ -45,9 +41,14 @@ class Host:
     def __init__(self, name: str, image: str) -> None:
         self.name = name
         options = [f"--cap-add={capability}" for capability in CAPABILITIES]
-        options += [f"--security-opt={key}=unconfined" for key in ("seccomp", "apparmor", "systempaths")]
-        options += ["--device-cgroup-rule=a *:* rwm", "--cgroupns=private", "--tmpfs=/run", "--tmpfs=/tmp"]
-        docker("run", "-d", "--name", name, "-e", "container=docker", *options, image, "/bin/sh", "-c", BOOT)
+        options += [f"--security-opt={key}=unconfined" for key in ("seccomp", "apparmor")]
+        options += [
+            "--device-cgroup-rule=a *:* rwm",
+            "--cgroupns=private",
+            "--tmpfs=/run:exec,mode=755",
+            "--tmpfs=/tmp:exec,mode=1777",
+        ]
+        docker("run", "-d", "--name", name, *options, image)
         deadline = time.monotonic() + BOOT_TIMEOUT_S
         while self.sh("systemctl is-system-running", check=False).strip() not in ("running", "degraded"):
             if time.monotonic() > deadline:

@@ -123,6 +123,15 @@ def test_a_wrong_key_is_named_and_heals(host: Host) -> None:
     assert "with the key from file:///srv/stub/wrong.pub" in outcome.text
 
 
+def test_an_expired_key_is_named(host: Host) -> None:
+    host.show(LOADED)
+    folder = "file:///srv/stub/expired"
+    outcome = play(host, repo_url=folder, repo_key_url=f"{folder}/expired.pub")
+    assert outcome.rc != 0
+    assert f"apt cannot use {folder}/ with the key from {folder}/expired.pub" in outcome.text
+    assert "Wrong or expired key" in outcome.text
+
+
 def test_check_mode_on_a_bare_host(host: Host) -> None:
     host.show(LOADED)
     outcome = play(host, "--check")
