@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LIMITS = "/etc/security/limits.d/60-ddp-play.conf"
+HELD = "/run/lock-is-held"
 # Holds dpkg's lock as an unattended upgrade would, until it is killed.
 HOLD_LOCK = (
     "import fcntl, time; file = open('/var/lib/dpkg/lock-frontend', 'w'); fcntl.lockf(file, fcntl.LOCK_EX);"
-    " time.sleep(600)"
+    f" open('{HELD}', 'w').close(); time.sleep(900)"
 )
 BROKEN_SOURCES = (
     "cp -r /etc/apt/sources.list* /root; find /etc/apt/sources.list* -type f -delete;"
@@ -51,7 +52,7 @@ def arguments(lab: Lab, *words: str) -> list[str]:
 
 def provision(lab: Lab, host: str, role: str, *words: str) -> dict[str, Any]:
     """The cell of one role on one host."""
-    done = lab.play(*arguments(lab, "--limit", host, "--tags", role, *words), timeout_s=400)
+    done = lab.play(*arguments(lab, "--limit", host, "--tags", role, *words), timeout_s=600)
     assert done.stdout, done.stderr
     report = json.loads(done.stdout)
     (cell,) = report["cells"]
@@ -72,11 +73,9 @@ def changed(lab: Lab, host: str, ill: str, well: str) -> Iterator[None]:
 @contextmanager
 def lock_held(lab: Lab, host: str) -> Iterator[None]:
     """Another package manager is at work on the host."""
-    unit = "systemd-run --quiet --collect --unit=hold-lock"
-    with changed(lab, host, f'{unit} python3 -c "{HOLD_LOCK}"', "systemctl stop hold-lock"):
-        wait_until(
-            lambda: lab.on(host, "fuser -s /var/lib/dpkg/lock-frontend 2>/dev/null; systemctl is-active hold-lock"), 20
-        )
+    hold = f'systemd-run --quiet --collect --unit=hold-lock python3 -c "{HOLD_LOCK}"'
+    with changed(lab, host, hold, f"systemctl stop hold-lock; rm -f {HELD}"):
+        wait_until(lambda: lab.on(host, f"test -e {HELD} && echo held || true"), 60)
         yield
 
 
@@ -86,15 +85,15 @@ def test_sick_hosts_hold_up_nobody(sick: Lab) -> None:
     h2 is kept waiting until h1 has gone through its role: were hosts to wait for each other, h1 would never get there.
     """
     subprocess.run(["docker", "kill", f"ddp-play-{sick.name}-h3"], check=True, capture_output=True)
-    command = [COMMAND, *arguments(sick, "--tags", "base_os,rdma", "-e", "base_os_lock_timeout_s=600")]
+    command = [COMMAND, *arguments(sick, "--tags", "base_os,rdma", "-e", "base_os_lock_timeout_s=1500")]
     with changed(sick, "h4", *BROKEN_SOURCES), lock_held(sick, "h2"):
         run = subprocess.Popen(command, env=sick.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         try:
-            wait_until(lambda: sick.on("h1", f"test -e {LIMITS} && echo there || true") or run.poll() is not None, 400)
+            wait_until(lambda: sick.on("h1", f"test -e {LIMITS} && echo there || true") or run.poll() is not None, 800)
             assert run.poll() is None, run.communicate()
             assert sick.on("h2", f"test -e {LIMITS} && echo there || true") == ""
             sick.on("h2", "systemctl stop hold-lock", user="root")
-            output, errors = run.communicate(timeout=400)
+            output, errors = run.communicate(timeout=800)
         finally:
             run.kill()
             run.wait()
@@ -203,10 +202,10 @@ def test_an_interrupted_run_is_finished_by_the_next(sick: Lab, how: signal.Signa
         wait_until(lambda: sick.on("h1", "pgrep -x dpkg || true") or run.poll() is not None, 120)
         assert run.poll() is None
         os.killpg(run.pid, how)
-        _, errors = run.communicate(timeout=60)
+        _, errors = run.communicate(timeout=120)
     finally:
         run.kill()
     assert run.returncode == (130 if how is signal.SIGINT else -how), errors
     assert provision(sick, "h1", "docker_engine")["status"] == "changed"
     assert provision(sick, "h1", "docker_engine")["status"] == "ok"
-    assert sick.on("h1", "docker version --format ok")
+    assert sick.on("h1", "docker version --format ok", user="root") == "ok"
