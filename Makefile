@@ -57,6 +57,8 @@ engine: $(STAMP)
 lab-tests: $(STAMP) engine
 	@echo "==> a lab of real hosts"
 	@$(BIN)/pytest -q tests/lab
+	@echo "==> the GPU roles on bare container hosts, with stub packages"
+	@$(BIN)/pytest -q tests/roles_gpu
 
 test: lint fast run-tests wheel-demo lab-tests ## every test; CI runs demo, test and molecule
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LIMITS = "/etc/security/limits.d/60-ddp-play.conf"
+# Something for the package manager to do, also on a host that an earlier test has provisioned.
+MISSING = f"dpkg --purge numactl ethtool 2>/dev/null; rm -f {LIMITS};"
 HELD = "/run/lock-is-held"
 # Holds dpkg's lock as an unattended upgrade would, until it is killed.
 HOLD_LOCK = (
@@ -26,7 +28,7 @@ HOLD_LOCK = (
     f" open('{HELD}', 'w').close(); time.sleep(900)"
 )
 BROKEN_SOURCES = (
-    "cp -r /etc/apt/sources.list* /root; find /etc/apt/sources.list* -type f -delete;"
+    f"{MISSING} cp -r /etc/apt/sources.list* /root; find /etc/apt/sources.list* -type f -delete;"
     " echo 'deb http://127.0.0.1:9/debian stable main' > /etc/apt/sources.list",
     "rm /etc/apt/sources.list; cp -r /root/sources.list* /etc/apt/",
 )
@@ -73,10 +75,20 @@ def changed(lab: Lab, host: str, ill: str, well: str) -> Iterator[None]:
 @contextmanager
 def lock_held(lab: Lab, host: str) -> Iterator[None]:
     """Another package manager is at work on the host."""
-    hold = f'systemd-run --quiet --collect --unit=hold-lock python3 -c "{HOLD_LOCK}"'
+    hold = f'{MISSING} systemd-run --quiet --collect --unit=hold-lock python3 -c "{HOLD_LOCK}"'
     with changed(lab, host, hold, f"systemctl stop hold-lock; rm -f {HELD}"):
         wait_until(lambda: lab.on(host, f"test -e {HELD} && echo held || true"), 60)
         yield
+
+
+@contextmanager
+def switched_off(lab: Lab, host: str) -> Iterator[None]:
+    """The host's address answers nobody."""
+    subprocess.run(["docker", "kill", f"ddp-play-{lab.name}-{host}"], check=True, capture_output=True)
+    try:
+        yield
+    finally:
+        lab.up("--hosts", "4", "--no-docker")
 
 
 def test_sick_hosts_hold_up_nobody(sick: Lab) -> None:
@@ -84,9 +96,9 @@ def test_sick_hosts_hold_up_nobody(sick: Lab) -> None:
 
     h2 is kept waiting until h1 has gone through its role: were hosts to wait for each other, h1 would never get there.
     """
-    subprocess.run(["docker", "kill", f"ddp-play-{sick.name}-h3"], check=True, capture_output=True)
+    sick.on("h1", MISSING, user="root")
     command = [COMMAND, *arguments(sick, "--tags", "base_os,rdma", "-e", "base_os_lock_timeout_s=1500")]
-    with changed(sick, "h4", *BROKEN_SOURCES), lock_held(sick, "h2"):
+    with changed(sick, "h4", *BROKEN_SOURCES), lock_held(sick, "h2"), switched_off(sick, "h3"):
         run = subprocess.Popen(command, env=sick.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         try:
             wait_until(lambda: sick.on("h1", f"test -e {LIMITS} && echo there || true") or run.poll() is not None, 800)
@@ -97,7 +109,6 @@ def test_sick_hosts_hold_up_nobody(sick: Lab) -> None:
         finally:
             run.kill()
             run.wait()
-    sick.up("--hosts", "4", "--no-docker")
     found = {(cell["host"], cell["role"]): cell for cell in json.loads(output)["cells"]}
     assert {key: cell["status"] for key, cell in found.items()} == {
         ("h1", "base_os"): "changed", ("h2", "base_os"): "changed", ("h3", "base_os"): "unreachable",
@@ -133,7 +144,7 @@ CASES = [
     ),
     pytest.param("mv /usr/bin/sudo /root", "mv /root/sudo /usr/bin", "sudo", "install sudo", id="no sudo"),
     pytest.param(
-        "mount -t tmpfs -o size=64k tmpfs /var/cache/apt/archives",
+        f"{MISSING} rm -f /var/cache/apt/archives/*.deb; mount -t tmpfs -o size=64k tmpfs /var/cache/apt/archives",
         "umount /var/cache/apt/archives",
         "enough free space in /var/cache/apt/archives",
         "make room: df -h on the host",

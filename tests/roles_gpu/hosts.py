@@ -25,7 +25,7 @@ PLAY = """
   tasks:
     - ansible.builtin.include_role: {name: "ddp.play.{{ role }}", tasks_from: "{{ tasks_from }}"}
 """
-BOOT_TIMEOUT_S = 60
+BOOT_TIMEOUT_S = 300
 
 
 @dataclass(frozen=True)
