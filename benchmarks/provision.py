@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from contenders import SHARED
-from launch import command, machine
+from launch import command
+from machine import describe
 from rich.console import Console
 from rich.table import Table
 
@@ -49,7 +50,7 @@ def main() -> None:
             if not options.keep:
                 command("lab", "down", "--name", name)
     show(runs)
-    options.json.write_text(json.dumps({"machine": machine(), "hosts": options.hosts, "runs": runs}, indent=2) + "\n")
+    options.json.write_text(json.dumps({"machine": describe(), "hosts": options.hosts, "runs": runs}, indent=2) + "\n")
     console.print(f"kept in {options.json}")
 
 

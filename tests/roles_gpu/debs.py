@@ -13,8 +13,6 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-IN_2020 = ("--faked-system-time", "20200101T000000")
-
 
 @dataclass(frozen=True)
 class File:
@@ -102,10 +100,21 @@ def _gpg(home: Path, *arguments: str, stdin: bytes = b"") -> bytes:
     return subprocess.run([*command, *arguments], input=stdin, capture_output=True, check=True).stdout
 
 
+def _write_expired(home: Path, target: Path, release: bytes) -> None:
+    """As with a vendor who has made a key last longer, while the host has the key of before."""
+    user = "expired@example.invalid"
+    _gpg(home, "--faked-system-time", "20200101T000000", "--quick-gen-key", user, "ed25519", "sign", "1y")
+    (target / "expired.pub").write_bytes(_gpg(home, "--armor", "--export", user))
+    rows = _gpg(home, "--list-keys", "--with-colons", user).decode().splitlines()
+    fingerprint = next(row.split(":")[9] for row in rows if row.startswith("fpr:"))
+    _gpg(home, "--quick-set-expire", fingerprint, "never")
+    (target / "InRelease").write_bytes(_gpg(home, "--local-user", user, "--clearsign", stdin=release))
+
+
 def write_repository(target: Path, packages: list[Package], *, key_names: tuple[str, ...]) -> None:
     """A flat repository with a throwaway key under each of `key_names`, and another key as wrong.pub.
 
-    Its folder `expired` is the same repository, signed in 2020 by a key that was good for a year: expired.pub.
+    Its folder `expired` is the same repository, signed by a key that expired.pub knows only as good until 2021.
     """
     target.mkdir(parents=True, exist_ok=True)
     index = ""
@@ -132,10 +141,7 @@ def write_repository(target: Path, packages: list[Package], *, key_names: tuple[
         for name in key_names:
             (target / name).write_bytes(_gpg(home, "--armor", "--export", "right@example.invalid"))
         (target / "wrong.pub").write_bytes(_gpg(home, "--armor", "--export", "wrong@example.invalid"))
-        _gpg(home, *IN_2020, "--quick-gen-key", "expired@example.invalid", "ed25519", "sign", "1y")
-        signed = _gpg(home, *IN_2020, "--local-user", "expired@example.invalid", "--clearsign", stdin=release.encode())
-        (expired / "InRelease").write_bytes(signed)
-        (expired / "expired.pub").write_bytes(_gpg(home, "--armor", "--export", "expired@example.invalid"))
+        _write_expired(home, expired, release.encode())
     finally:
         subprocess.run(["gpgconf", "--homedir", str(home), "--kill", "all"], check=False)
         shutil.rmtree(home, ignore_errors=True)
