@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo check test lint format fast run-tests lab-tests wheel-demo engine
+.PHONY: help demo check test lint format fast run-tests lab-tests wheel-demo engine gpu-role-tests
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
@@ -57,7 +57,8 @@ engine: $(STAMP)
 lab-tests: $(STAMP) engine
 	@echo "==> a lab of real hosts"
 	@$(BIN)/pytest -q tests/lab
-	@echo "==> the GPU roles on bare container hosts, with stub packages"
+
+gpu-role-tests: $(STAMP) engine ## the GPU roles on bare container hosts, with stub packages (gpg and a C compiler needed)
 	@$(BIN)/pytest -q tests/roles_gpu
 
 test: lint fast run-tests wheel-demo lab-tests ## every test; CI runs demo, test and molecule
