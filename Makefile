@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo check test lint format fast run-tests lab-tests wheel-demo engine faults
+.PHONY: help demo check test lint format fast run-tests lab-tests wheel-demo engine faults gpu-role-tests
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
@@ -57,12 +57,13 @@ engine: $(STAMP)
 lab-tests: $(STAMP) engine
 	@echo "==> a lab of real hosts"
 	@$(BIN)/pytest -q tests/lab
-	@echo "==> the GPU roles on bare container hosts, with stub packages"
-	@$(BIN)/pytest -q tests/roles_gpu
 
 faults: $(STAMP) engine ## every row of the fault table, here and on a lab (needs a Docker engine)
 	@echo "==> faults: every row"
 	@DDP_PLAY_FAULTS=all $(BIN)/pytest -q tests/faults
+
+gpu-role-tests: $(STAMP) engine ## the GPU roles on bare container hosts, with stub packages (gpg and a C compiler needed)
+	@$(BIN)/pytest -q tests/roles_gpu
 
 test: lint fast run-tests wheel-demo lab-tests ## every test; CI runs demo, test and molecule
 

@@ -1,8 +1,9 @@
 """Labs of the tests' own: real hosts as containers, made once per session and torn down.
 
 Where no engine answers, these tests are skipped with the reason; DDP_PLAY_REQUIRE_LAB=1 makes that a failure.
-DDP_PLAY_KEEP_LAB=1 leaves labs up for a look inside; with DDP_PLAY_LAB_HOME=DIR their state is there, lab3 has the
-directory's name, and the next session uses them again. Otherwise names carry the process id: two sessions never meet.
+DDP_PLAY_KEEP_LAB=1 leaves labs up for a look inside; with DDP_PLAY_LAB_HOME=DIR their state is there, their names begin
+with the directory's, and the next session uses them again. Names carry the process id otherwise, so two sessions
+never meet.
 """
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ def lab3(lab_home: Path) -> Iterator[Lab]:
 def bare_lab(lab_home: Path, name: str, num_hosts: int) -> Iterator[Lab]:
     """A lab of hosts without an engine, for the tests of one module."""
     kept = os.environ.get("DDP_PLAY_LAB_HOME")
-    lab = Lab(name if kept else f"{name}-{os.getpid()}", lab_home)
+    lab = Lab(f"{Path(kept).name}-{name}" if kept else f"{name}-{os.getpid()}", lab_home)
     try:
         lab.up("--hosts", str(num_hosts), "--no-docker")
         yield lab
