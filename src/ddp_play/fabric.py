@@ -58,9 +58,10 @@ def choose_fabric(hosts: tuple[HostFacts, ...], *, fabric: str = "auto", network
     for host in hosts:
         if not candidates[host.name]:
             raise HostNotReady(_nothing_usable(host, fabric, network), hint=_hint(host))
-    common = set.intersection(*(set(rows) for rows in candidates.values()))
+    shared = set.intersection(*(set(rows) for rows in candidates.values()))
+    common = {subnet for subnet in shared if not _twins(hosts, candidates, subnet)}
     if not common:
-        raise HostNotReady(_no_common(hosts, candidates), hint="set ddp_job_network or ddp_interface per host")
+        raise HostNotReady(_no_common(hosts, candidates, shared), hint="set ddp_job_network or ddp_interface per host")
     # in a fixed order, IPv4 first: among equals the same one is taken in every process
     in_order = sorted(common, key=lambda subnet: (":" in subnet, subnet))
     best = max(in_order, key=lambda subnet: _rank([candidates[host.name][subnet][0] for host in hosts]))
@@ -114,6 +115,12 @@ def _candidates(
     return found
 
 
+def _twins(hosts: tuple[HostFacts, ...], candidates: dict[str, dict[str, tuple[Interface, str]]], subnet: str) -> bool:
+    """Do two machines have one address there? Then each is behind a translation of its own."""
+    machine_of: dict[str, str] = {}
+    return any(machine_of.setdefault(candidates[host.name][subnet][1], host.machine) != host.machine for host in hosts)
+
+
 def _usable(link: Interface, named: str | None, fabric: str) -> bool:
     if named:
         return link.name == named
@@ -158,9 +165,15 @@ def _nothing_usable(host: HostFacts, fabric: str, network: str) -> str:
     return f"{host.name}: no usable {what}{inside}; it has {_table(host)}"
 
 
-def _no_common(hosts: tuple[HostFacts, ...], candidates: dict[str, dict[str, tuple[Interface, str]]]) -> str:
-    rows = [f"  {host.name}: {', '.join(sorted(candidates[host.name]))}" for host in hosts[:20]]
-    return "the hosts have no subnet in common:\n" + "\n".join(rows)
+def _no_common(
+    hosts: tuple[HostFacts, ...], candidates: dict[str, dict[str, tuple[Interface, str]]], shared: set[str]
+) -> str:
+    rows = [
+        f"  {host.name}: " + ", ".join(f"{address} in {subnet}" for subnet, (_, address) in sorted(found.items()))
+        for host, found in ((host, candidates[host.name]) for host in hosts[:20])
+    ]
+    same = f" (in {', '.join(sorted(shared))} two have the same address)" if shared else ""
+    return f"the hosts have no subnet in common{same}:\n" + "\n".join(rows)
 
 
 def _table(host: HostFacts) -> str:

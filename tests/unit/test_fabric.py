@@ -119,10 +119,22 @@ def test_no_common_subnet_shows_the_table() -> None:
         choose_fabric(facts)
     assert caught.value.message.splitlines() == [
         "the hosts have no subnet in common:",
-        "  h1: 10.0.0.0/24",
-        "  h2: 10.1.0.0/24",
+        "  h1: 10.0.0.1 in 10.0.0.0/24",
+        "  h2: 10.1.0.1 in 10.1.0.0/24",
     ]
     assert "ddp_job_network" in caught.value.hint
+
+
+def test_a_network_where_two_machines_have_the_same_address_joins_nobody() -> None:
+    """Virtual machines behind an address translation of their own: every one is 10.0.2.15."""
+    nat = ethernet("10.0.2.15/24", speed=None)
+    facts = tuple(on(nat, ethernet(f"10.9.0.{n}/24", name="eth1", speed=None), name=f"h{n}") for n in (1, 2))
+    assert choose_fabric(facts).network == "10.9.0.0/24"
+    with pytest.raises(HostNotReady, match=r"no subnet in common \(in 10.0.2.0/24 two have the same address\)"):
+        choose_fabric((on(nat), on(nat, name="h2")))
+    twice = (on(nat), on(nat, name="alias"), on(ethernet("10.0.2.16/24"), name="h2"))
+    same = tuple(dataclasses.replace(item, machine="one") for item in twice[:2])
+    assert choose_fabric((*same, twice[2])).network == "10.0.2.0/24"
 
 
 @pytest.mark.parametrize(

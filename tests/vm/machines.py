@@ -98,9 +98,8 @@ class Cluster:
     @property
     def ssh_options(self) -> list[str]:
         """Options that use this cluster's keys and nothing else of the user's."""
-        return [
-            "-o", f"UserKnownHostsFile={self.known_hosts}", "-o", "StrictHostKeyChecking=yes", "-o", "IdentitiesOnly=yes",
-        ]  # fmt: skip
+        wanted = (f"UserKnownHostsFile={self.known_hosts}", "StrictHostKeyChecking=yes", "IdentitiesOnly=yes")
+        return [word for option in wanted for word in ("-o", option)]
 
     def machine(self, name: str) -> Machine:
         return next(machine for machine in self.machines if machine.name == name)

@@ -99,8 +99,10 @@ def test_verify_sees_a_broken_machine(site: Site, role: str, host: str, breaks: 
 
 
 def test_an_export_that_is_refused(site: Site) -> None:
-    """A directory that the server does not export to this client: a failure with the server's word, and no mount left."""
-    mounts = json.dumps({"nfs_client_mounts": [{"server": "10.77.0.11", "path": "/srv/none", "mountpoint": "/mnt/none"}]})
+    """A directory that the server does not export to this client: a failure that names it, and no mount left."""
+    mounts = json.dumps(
+        {"nfs_client_mounts": [{"server": "10.77.0.11", "path": "/srv/none", "mountpoint": "/mnt/none"}]}
+    )
     code, cells = site.table("provision", "--tags", "nfs_client", "--limit", "vm2", "-e", mounts)
     cell = cells["vm2", "nfs_client"]
     assert (code, cell["status"]) == (1, "failed")
@@ -122,7 +124,7 @@ def test_reboot_and_come_back_whole(site: Site) -> None:
 
 
 def test_the_main_job_meets_in_a_file_on_the_mount(site: Site) -> None:
-    """One rank container on each machine, file:// on the NFS mount, checkpoints there, and the accuracy of one process."""
+    """One rank container on each machine, file:// and checkpoints on the NFS mount, equal parameters, an accuracy."""
     command = ["python3", "-m", "trainer", "train", "--epochs", "4", "--init-method", "{init_method}"]
     job = write_job(
         site.cluster,

@@ -1,4 +1,4 @@
-"""The time source of a site without the internet: this machine's clock over NTP. `python -m tests.vm.timeserver PORT`."""
+"""Time for a site without the internet: this machine's clock over NTP. `python -m tests.vm.timeserver PORT`."""
 
 from __future__ import annotations
 
