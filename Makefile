@@ -61,7 +61,11 @@ lab-tests: $(STAMP) engine
 test: lint fast run-tests wheel-demo lab-tests ## every test; CI runs demo, test and molecule
 
 venv: $(STAMP) ## create .venv with everything development needs
-.PHONY: venv molecule
+.PHONY: venv molecule vm
 
 molecule: $(STAMP) ## roles on container hosts (needs a Docker engine)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/molecule test --all
+
+vm: $(STAMP) ## virtual machines with kernels of their own: provision, NFS, reboot, a run (root, qemu, up to an hour)
+	@echo "==> two virtual machines"
+	@DDP_PLAY_REQUIRE_VM=1 $(BIN)/pytest -q tests/vm

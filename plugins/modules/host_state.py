@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
+import time
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
@@ -68,7 +69,8 @@ files:
   returned: always
   type: dict
 units:
-  description: By unit - C(load), C(active), C(sub), C(enabled), C(need_reload), C(result).
+  description: By unit - C(load), C(active), C(sub), C(enabled), C(need_reload), C(result), and
+    C(started), when its main process was started (seconds since 1970 by the clock as it is now, 0 when none runs).
   returned: always
   type: dict
 packages:
@@ -83,6 +85,8 @@ commands:
 
 
 MAX_CONTENT_BYTES = 65536
+# Counted from boot: a time of day may have been written down before the clock was set.
+START_PROPERTY = "ExecMainStartTimestampMonotonic"
 UNIT_PROPERTIES = {
     "LoadState": "load",
     "ActiveState": "active",
@@ -146,16 +150,25 @@ def run(argv, timeout_s):
 
 def read_units(units, timeout_s):
     """One `systemctl show` for all; answers come in the order asked, an empty line between."""
-    found = {unit: dict.fromkeys(UNIT_PROPERTIES.values(), "") for unit in units}
+    found = {unit: dict(dict.fromkeys(UNIT_PROPERTIES.values(), ""), started=0.0) for unit in units}
     if not units:
         return found
-    answer = run(["systemctl", "show", "--property=" + ",".join(UNIT_PROPERTIES), "--", *units], timeout_s)
+    wanted = ",".join([*UNIT_PROPERTIES, START_PROPERTY])
+    answer = run(["systemctl", "show", "--property=" + wanted, "--", *units], timeout_s)
     for index, block in enumerate(answer["stdout"].split("\n\n")[: len(units)]):
-        for line in block.splitlines():
-            name, _equals, value = line.partition("=")
-            if name in UNIT_PROPERTIES:
-                found[units[index]][UNIT_PROPERTIES[name]] = value
+        values = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
+        for name, key in UNIT_PROPERTIES.items():
+            found[units[index]][key] = values.get(name, "")
+        if values.get("ActiveState") == "active":
+            found[units[index]]["started"] = started(values.get(START_PROPERTY, ""))
     return found
+
+
+def started(microseconds):
+    """When something began that systemd dates from boot, by the clock as it is now."""
+    if not microseconds.isdigit() or not int(microseconds):
+        return 0.0
+    return time.time() - time.monotonic() + int(microseconds) / 1000000
 
 
 def read_packages(names, timeout_s):

@@ -1,7 +1,8 @@
-"""Two virtual machines per session: `make vm`. Skipped with the reason where they cannot be made.
+"""Two virtual machines per session: `make vm`. They take the better part of an hour, so nobody gets them by accident.
 
-DDP_PLAY_REQUIRE_VM=1 makes a skip a failure. DDP_PLAY_KEEP_VM=1 leaves the machines running and the next session uses
-them again, so that one test can be tried alone; `python -m tests.vm down` ends them. The disk image stays in the cache.
+DDP_PLAY_REQUIRE_VM=1 asks for them and makes their absence a failure. DDP_PLAY_KEEP_VM=1 asks for them, leaves them
+running, and the next session uses them again, so that one test can be tried alone; `python -m tests.vm down` ends them.
+The disk image stays in the cache.
 """
 
 from __future__ import annotations
@@ -94,12 +95,11 @@ def timed(what: str) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
     """Both machines, booted; those of an earlier session where they were kept."""
-    reason = missing()
-    if reason and os.environ.get("DDP_PLAY_REQUIRE_VM") == "1":
-        pytest.fail(f"virtual machines are required here, but {reason}")
-    if reason:
-        pytest.skip(f"no virtual machines: {reason}")
-    kept = os.environ.get("DDP_PLAY_KEEP_VM") == "1"
+    required, kept = (os.environ.get(f"DDP_PLAY_{word}_VM") == "1" for word in ("REQUIRE", "KEEP"))
+    if not required and not kept:
+        pytest.skip("virtual machines take the better part of an hour: make vm")
+    if reason := missing():
+        (pytest.fail if required else pytest.skip)(f"no virtual machines: {reason}")
     directory = cache() / "cluster"
     found = load(directory)
     if found is not None and not kept:

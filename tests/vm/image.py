@@ -13,7 +13,7 @@ import tempfile
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
@@ -25,6 +25,8 @@ from ddp_play.lab.recipe import root_tag
 from ddp_play.lab.spec import Distro
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from docker import DockerClient
 
 FILES = Path(__file__).parent / "files"
@@ -34,9 +36,11 @@ RANK_ARCHIVE = "/srv/images/rank.tar"
 TORCH = "/opt/torch"
 DISK_SIZE = "8G"  # sparse
 OPS_UID = 1000
-# What the roles of provision.yml take from a mirror; the mirror also has what these depend on.
-ROLE_PACKAGES = (
-    "pciutils numactl ethtool chrony docker.io nfs-kernel-server nfs-common "
+# What the machines take from their mirror, by role base_os; the mirror also has what these depend on.
+MIRRORED = "pciutils numactl ethtool chrony"
+# What is there before the roles come: unpacking it in an emulated machine takes longer than everything else together.
+INSTALLED = (
+    "docker.io nfs-kernel-server nfs-common "
     "rdma-core ibverbs-providers ibverbs-utils infiniband-diags rdmacm-utils perftest mstflint"
 )
 HOSTS = "127.0.0.1 localhost\n10.77.0.11 vm1\n10.77.0.12 vm2\n"
@@ -114,7 +118,7 @@ def _make(image: Image, root: Path, shown: Shown) -> None:
     tag = f"ddp-play-vm:{fingerprint()}"
     ensure_root_image(client, DISTRO, progress=shown)
     shown.step("installing a kernel, filling a package mirror")
-    args = {"ROOT": root_tag(DISTRO), "ROLE_PACKAGES": ROLE_PACKAGES}
+    args = {"ROOT": root_tag(DISTRO), "INSTALLED": INSTALLED, "MIRRORED": MIRRORED}
     build_stream(client, _context(), tag=tag, buildargs=args, label="vm", progress=shown)
     try:
         _unpack(client, tag, root)
@@ -155,12 +159,16 @@ def _unpack(client: DockerClient, tag: str, root: Path) -> None:
     try:
         with subprocess.Popen(command, stdin=subprocess.PIPE) as tar:
             assert tar.stdin is not None
-            for chunk in container.export():
-                tar.stdin.write(chunk)
+            tar.stdin.writelines(_chunks(container.export()))
     finally:
         container.remove()
     if tar.returncode != 0:
         raise RuntimeError(f"unpacking {tag} failed: tar ended with {tar.returncode}")
+
+
+def _chunks(stream: Any) -> Iterator[bytes]:
+    """The engine sends bytes, whatever the SDK's types say."""
+    yield from stream
 
 
 def _add_torch(target: Path) -> None:
@@ -178,7 +186,7 @@ def _add_rank_image(client: DockerClient, archive: Path, shown: Shown) -> None:
     build_image(ImageRequest(tag=RANK_IMAGE, slim=True, distro=DISTRO), progress=shown)
     archive.parent.mkdir(parents=True)
     with archive.open("wb") as file:
-        file.writelines(client.images.get(RANK_IMAGE).save(named=RANK_IMAGE))
+        file.writelines(_chunks(client.images.get(RANK_IMAGE).save(named=RANK_IMAGE)))
 
 
 def _add_identity(image: Image, root: Path) -> None:

@@ -195,7 +195,7 @@ def qemu_argv(image: Image, name: str, *, port: int, console: Path, link: str) -
         "qemu-system-x86_64",
         *("-machine", "pc", "-accel", ACCEL, "-cpu", MODERN_CPU, "-smp", str(CPUS), "-m", str(MEMORY_MIB)),
         *("-kernel", str(image.kernel), "-initrd", str(image.initrd)),
-        *("-append", f"root=/dev/vda rw console=ttyS0 panic=10 systemd.hostname={name}"),
+        *("-append", f"root=/dev/vda rw console=ttyS0 quiet panic=10 mitigations=off systemd.hostname={name}"),
         # snapshot: what the machine writes goes to a file without a name, gone with the emulator
         *("-drive", f"file={image.disk},format=raw,if=virtio,snapshot=on,cache=unsafe"),
         *("-netdev", f"user,id=management,ipv6=off,hostfwd=tcp:127.0.0.1:{port}-:22"),
@@ -203,7 +203,7 @@ def qemu_argv(image: Image, name: str, *, port: int, console: Path, link: str) -
         *("-netdev", f"stream,id=fabric,server={role},addr.type=unix,addr.abstract=on,addr.path={link}"),
         *("-device", f"virtio-net-pci,netdev=fabric,romfile=,mac=52:54:00:77:00:{NUMBERS[name]:02x}"),
         *("-device", "virtio-rng-pci", "-rtc", f"base={clock}"),
-        *("-display", "none", "-monitor", "none", "-serial", f"file:{console}"),
+        *("-nodefaults", "-display", "none", "-serial", f"file:{console}"),
     ]
 
 
