@@ -36,11 +36,9 @@ RANK_ARCHIVE = "/srv/images/rank.tar"
 TORCH = "/opt/torch"
 DISK_SIZE = "8G"  # sparse
 OPS_UID = 1000
-# What the machines take from their mirror, by role base_os; the mirror also has what these depend on.
-MIRRORED = "pciutils numactl ethtool chrony"
-# What is there before the roles come: unpacking it in an emulated machine takes longer than everything else together.
-INSTALLED = (
-    "docker.io nfs-kernel-server nfs-common "
+# What the roles of provision.yml take from the machines' mirror; it also has what these depend on.
+MIRRORED = (
+    "pciutils numactl ethtool chrony docker.io nfs-kernel-server nfs-common "
     "rdma-core ibverbs-providers ibverbs-utils infiniband-diags rdmacm-utils perftest mstflint"
 )
 HOSTS = "127.0.0.1 localhost\n10.77.0.11 vm1\n10.77.0.12 vm2\n"
@@ -118,7 +116,7 @@ def _make(image: Image, root: Path, shown: Shown) -> None:
     tag = f"ddp-play-vm:{fingerprint()}"
     ensure_root_image(client, DISTRO, progress=shown)
     shown.step("installing a kernel, filling a package mirror")
-    args = {"ROOT": root_tag(DISTRO), "INSTALLED": INSTALLED, "MIRRORED": MIRRORED}
+    args = {"ROOT": root_tag(DISTRO), "MIRRORED": MIRRORED}
     build_stream(client, _context(), tag=tag, buildargs=args, label="vm", progress=shown)
     try:
         _unpack(client, tag, root)
