@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,8 @@ from .site import write_inventory
 
 BIN = Path(sys.executable).parent
 TIMES: dict[str, float] = {}
+# An emulated sshd on a busy machine takes longer than Ansible's ten seconds to greet.
+PATIENCE = {"ANSIBLE_TIMEOUT": "120"}
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,6 @@ class Site:
     cluster: Cluster
     inventory: Path
     home: Path
-    environment: dict[str, str] = field(default_factory=dict)
 
     def play(self, *words: str, timeout_s: float = 3000) -> subprocess.CompletedProcess[str]:
         """`ddp-play WORDS... -i INVENTORY` to its end."""
@@ -56,7 +57,7 @@ class Site:
     def _run(self, argv: list[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             argv,
-            env={**os.environ, "DDP_PLAY_HOME": str(self.home), "PATH": f"{BIN}:{os.environ['PATH']}"},
+            env={**os.environ, **PATIENCE, "DDP_PLAY_HOME": str(self.home), "PATH": f"{BIN}:{os.environ['PATH']}"},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from typing import Any
 
 import pytest
@@ -125,21 +126,24 @@ def test_reboot_and_come_back_whole(site: Site) -> None:
 
 def test_the_main_job_meets_in_a_file_on_the_mount(site: Site) -> None:
     """One rank container on each machine, file:// and checkpoints on the NFS mount, equal parameters, an accuracy."""
-    command = ["python3", "-m", "trainer", "train", "--epochs", "4", "--init-method", "{init_method}"]
+    command = ["python3", "-m", "trainer", "train", "--epochs", "1", "--batch-size", "16", "--checkpoint-every", "30"]
+    command += ["--init-method", "{init_method}", "--checkpoint-dir", f"{SHARED}/checkpoints/digits"]
     job = write_job(
         site.cluster,
         "digits",
         source=str(ROOT),
         source_include=["trainer"],
-        command=[*command, "--checkpoint-dir", f"{SHARED}/checkpoints/digits"],
+        command=command,
         init_method="file",
         timeout="15m",
+        host_timeout="3m",
     )
+    name = f"digits-{secrets.token_hex(3)}"  # a kept cluster has seen others
     site.cluster.on("vm1", f"rm -rf {SHARED}/checkpoints")
     with timed("main job, command to end"):
-        done = site.play("run", str(job), "--name", "digits", "--json")
+        done = site.play("run", str(job), "--name", name, "--json")
     assert done.returncode == 0, done.stderr[-3000:]
-    bundle = site.home / "runs" / "digits"
+    bundle = site.home / "runs" / name
     plan = json.loads((bundle / "plan.json").read_text())
     assert plan["init_url"].startswith(f"file://{SHARED}/.ddp-play/")
     assert [host["name"] for host in plan["hosts"]] == ["vm1", "vm2"]
