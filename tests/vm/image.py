@@ -37,10 +37,12 @@ TORCH = "/opt/torch"
 DISK_SIZE = "8G"  # sparse
 OPS_UID = 1000
 # What the roles of provision.yml take from the machines' mirror; it also has what these depend on.
-MIRRORED = (
+ROLE_PACKAGES = (
     "pciutils numactl ethtool chrony docker.io nfs-kernel-server nfs-common "
     "rdma-core ibverbs-providers ibverbs-utils infiniband-diags rdmacm-utils perftest mstflint"
 )
+# Unpacking them in an emulated machine is most of the first provisioning: on a busy machine let the roles find them.
+INSTALLED = os.environ.get("DDP_PLAY_VM_INSTALLED") == "1"
 HOSTS = "127.0.0.1 localhost\n10.77.0.11 vm1\n10.77.0.12 vm2\n"
 FSTAB = "/dev/vda / ext4 noatime,errors=remount-ro 0 1\n"
 
@@ -107,7 +109,8 @@ def fingerprint() -> str:
     digest = hashlib.sha256(Path(__file__).read_bytes())
     for path in sorted(FILES.iterdir()):
         digest.update(path.name.encode() + path.read_bytes())
-    digest.update(repr((root_tag(DISTRO), slim_base_tag(DISTRO), version("torch"), version("numpy"))).encode())
+    versions = (version("torch"), version("numpy"))
+    digest.update(repr((INSTALLED, root_tag(DISTRO), slim_base_tag(DISTRO), versions)).encode())
     return digest.hexdigest()[:12]
 
 
@@ -116,7 +119,8 @@ def _make(image: Image, root: Path, shown: Shown) -> None:
     tag = f"ddp-play-vm:{fingerprint()}"
     ensure_root_image(client, DISTRO, progress=shown)
     shown.step("installing a kernel, filling a package mirror")
-    args = {"ROOT": root_tag(DISTRO), "MIRRORED": MIRRORED}
+    args = {"ROOT": root_tag(DISTRO), "MIRRORED": ROLE_PACKAGES}
+    args |= {"INSTALLED": ROLE_PACKAGES if INSTALLED else ""}
     build_stream(client, _context(), tag=tag, buildargs=args, label="vm", progress=shown)
     try:
         _unpack(client, tag, root)
