@@ -103,6 +103,13 @@ def job(tmp_path: Path, **variables: Any) -> str:
     return str(path)
 
 
+def sweep(lab: Lab, inventory: Path) -> str:
+    """What gc removed; a host may hold on to a line that broke for half a minute."""
+    done = lab.play("gc", "-i", str(inventory), "--yes")
+    assert done.returncode == 0, done.stderr
+    return done.stdout if "left alone" not in done.stdout else ""
+
+
 def beats(lab: Lab, name: str) -> list[tuple[int, int, float]]:
     """(rank, attempt, time) of everything that was written to the shared file."""
     text = docker("exec", host(lab, "h3"), "cat", f"{SHARED}/beats-{name}")
@@ -150,9 +157,8 @@ def test_a_partitioned_head_writes_nothing_once_the_next_attempt_has_begun(
         assert any("h1" in row for row in ended["left_behind"])
     finally:
         join(lab3, "h1")
-        swept = lab3.play("gc", "-i", str(inventory), "--yes")
+        wait_until(lambda: "run " + name in sweep(lab3, inventory), 90)
         docker("exec", host(lab3, "h3"), "rm", "-f", f"{SHARED}/beats-{name}")
-    assert swept.returncode == 0, swept.stderr
 
 
 @pytest.mark.usefixtures("reachable", "clean_hosts")
@@ -214,6 +220,4 @@ def test_a_host_loses_power_and_training_goes_on_elsewhere_to_the_same_end(
     assert len({row["parameters_sha256"] for row in results}) == 1
     docker("start", host(lab, "h2"))
     wait_until(lambda: up(lab, "h2"), 120)
-    swept = lab.play("gc", "-i", str(inventory), "--yes")
-    assert swept.returncode == 0, swept.stderr
-    assert f"h2: run {name} attempt 1" in swept.stdout
+    assert f"h2: run {name} attempt 1" in sweep(lab, inventory)
