@@ -19,6 +19,8 @@ BEAT_S = 1.0
 # Nothing heard for this long, though we ask every second: the line is dead, open another.
 SILENT_S = 5.0
 RECONNECT_S = 2.0
+# A turn that comes this much later than it ought to: it was us.
+STALL_S = 0.2
 OPENING_S = 15.0
 
 ERRORS: dict[str, type[DdpPlayError]] = {
@@ -43,6 +45,7 @@ class Link:
     clock_offset_s: float = 0.0
     uptime_s: float | None = None  # the host's own clock when it last spoke: what a heartbeat renews the lease with
     heard: float = field(default_factory=time.monotonic)
+    excused_s: float = 0.0  # of the silence since then: we did not listen
     asked: float = 0.0
     asked_beat: float = 0.0
     opened_at: float = 0.0
@@ -53,8 +56,8 @@ class Link:
     ranks_lost: str = ""  # reachable, but its ranks are beyond our knowledge
 
     def silent_s(self) -> float:
-        """Seconds since the host last said anything."""
-        return time.monotonic() - self.heard
+        """Seconds since the host last said anything, without those in which we ourselves were held up."""
+        return time.monotonic() - self.heard - self.excused_s
 
 
 class Gang:
@@ -76,6 +79,7 @@ class Gang:
         self._on_data = on_data
         self._on_host = on_host
         self._offsets = offsets
+        self._due = float("inf")  # when the next turn ought to begin
 
     def link(self, name: str) -> Link:
         """The link of a host."""
@@ -192,6 +196,8 @@ class Gang:
     # -- pumping -------------------------------------------------------------------------------------
     def pump(self, timeout_s: float) -> None:
         """Wait for anything, handle all that came."""
+        self.notice_stalls()
+        self._due = time.monotonic() + timeout_s
         channels = [link.channel for link in self.links if link.channel is not None and not link.channel.broken]
         wait_any(channels, timeout_s)
         for link in self.links:
@@ -199,9 +205,18 @@ class Gang:
                 for frame in link.channel.receive():
                     self._handle(link, frame)
 
+    def notice_stalls(self) -> None:
+        """A controller that slept or had no CPU for a while must not take its own silence for that of the hosts."""
+        now = time.monotonic()
+        late_s = now - self._due
+        if late_s > STALL_S:
+            for link in self.links:
+                link.excused_s += late_s
+            self._due = now
+
     def _handle(self, link: Link, frame: Frame) -> None:
         header, _ = frame
-        link.heard = time.monotonic()
+        link.heard, link.excused_s = time.monotonic(), 0.0
         kind = str(header["t"])
         if kind in ("log", "metrics", "nccl", "file"):
             self._on_data(link, frame)

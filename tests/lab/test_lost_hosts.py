@@ -164,7 +164,7 @@ def test_a_partitioned_head_writes_nothing_once_the_next_attempt_has_begun(
 @pytest.mark.usefixtures("reachable", "clean_hosts")
 def test_a_cut_of_five_seconds_changes_nothing(lab3: Lab, inventory: Path, tmp_path: Path) -> None:
     name = fresh("short")
-    playbook = job(tmp_path, command=["python3", "-c", BEATER, name, "200"], host_timeout=30)
+    playbook = job(tmp_path, command=["python3", "-c", BEATER, name, "200"], host_timeout=30, lease=60)
     with running(lab3, inventory, playbook, name, lambda: log_has(lab3, name, 2, b"2 1 20\n")) as child:
         cut(lab3, "h2")
         seen = len(beats(lab3, name))

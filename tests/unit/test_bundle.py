@@ -134,3 +134,19 @@ def test_tails_are_text(tmp_path: Path, limit: int, text: str) -> None:
 
 def test_no_log_no_tail(tmp_path: Path) -> None:
     assert read_tail(tmp_path / "nowhere", 10) == ""
+
+
+def test_an_ended_attempt_is_put_away_under_the_same_names(bundle: Bundle) -> None:
+    bundle.begin(plan())
+    bundle.data("log", 0, 0, b"of the first\n")
+    (bundle.paths.artifacts / "h1").mkdir(parents=True)
+    bundle.paths.plan.write_text("{}")
+    bundle.archive(1, {"status": "failed"})
+    put = bundle.paths.attempt(1)
+    assert put.log(0).read_bytes() == b"of the first\n"
+    assert put.plan.read_text() == bundle.paths.plan.read_text() == "{}"
+    assert (put.artifacts / "h1").is_dir()
+    assert read_json(put.root / "outcome.json") == {"status": "failed"}
+    assert not bundle.paths.log(0).exists()
+    bundle.data("log", 0, 0, b"of the second\n")
+    assert bundle.paths.log(0).read_bytes() == b"of the second\n"

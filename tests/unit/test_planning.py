@@ -411,3 +411,15 @@ def test_a_job_that_restarts_has_a_lease_and_is_warned_of_a_lost_working_directo
     assert plan(*hosts(2)).timeouts["lease"] == 0.0
     assert any("from scratch" in text for text in plan(*hosts(2), restarts=1).warnings)
     assert plan(*hosts(2, shared=shared()), restarts=1).warnings == ()
+
+
+def test_slots_are_the_hosts_and_a_gpu_is_its_own() -> None:
+    """One machine under two names has the slots of both; LOCAL_RANK says which GPU a rank uses."""
+    alike = plan(*hosts(2, slots=2))
+    assert [host.slots for host in alike.hosts] == [("slot-0", "slot-1")] * 2
+    one = plan(host("a", machine="m", slots=2), host("b", machine="m", slots=1))
+    assert [host.slots for host in one.hosts] == [("slot-0", "slot-1", "slot-2")] * 2
+    some = plan(host("g", gpus=gpus(8)), ranks_per_host=2)
+    assert some.hosts[0].slots == ("gpu-GPU-0", "gpu-GPU-1")
+    assert plan(host("g", gpus=gpus(8)), gpus="none").hosts[0].slots == ("slot-0",)
+    assert plan(host(), ranks_per_host=4).hosts[0].slots == ("slot-0",), "who asks for more than there is has all of it"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ddp_play.paths import RunPaths, write_json
-from ddp_play.report import duration, headline, number, rank_rows, summary
+from ddp_play.report import attempt_lines, duration, headline, number, rank_rows, summary
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -122,3 +122,18 @@ def test_rank_rows() -> None:
         ("2", "b", "running", ""),
     ]
     assert list(rank_rows({})) == []
+
+
+def test_attempts_are_told_with_their_reasons() -> None:
+    first = {"attempt": 1, "hosts": ["h1", "h2"], "reason": "host h2 was lost", "retired": {"h2": "silent for 30 s"}}
+    last = {"attempt": 2, "hosts": ["h1", "h3"], "reason": "attempt 2 of 2: ddp_job_restarts is 1", "retired": {}}
+    assert attempt_lines({"attempt": 2, "attempts": [first, last]}) == [
+        "attempt 1 on h1, h2: host h2 was lost",
+        "  retired h2: silent for 30 s",
+        "attempt 2 on h1, h3: no restart: attempt 2 of 2: ddp_job_restarts is 1",
+    ]
+    assert attempt_lines({"attempt": 2, "attempts": [first, {**last, "reason": ""}]}) == [
+        "attempt 1 on h1, h2: host h2 was lost",
+        "  retired h2: silent for 30 s",
+    ]
+    assert attempt_lines({"attempt": 1}) == []

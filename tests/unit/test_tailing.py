@@ -94,3 +94,17 @@ def test_json_rows_skip_what_is_none(tmp_path: Path) -> None:
     add(path, b": 3}\n")
     assert tail.rows() == [{"c": 3}]
     assert tail.rows() == []
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_file_that_moves_away_is_read_to_its_end(tmp_path: Path, when: str) -> None:
+    """An attempt's logs go to a place of their own, and new files take their names."""
+    path, moved = tmp_path / "rank-0.log", tmp_path / "old" / "rank-0.log"
+    path.write_bytes(b"one\ntwo\nthr")
+    tail = LineTail(path)
+    tail._offset = 4
+    if when == "before":
+        moved.parent.mkdir()
+        path.rename(moved)
+        path.write_bytes(b"of the next attempt, longer than the old one was\n")
+    assert tail.finish_in(moved) == ["two", "thr"]

@@ -251,6 +251,7 @@ class Supervisor:
         self.gang.tell("stop", reason=stop.reason, signal=stop.signal, grace_s=stop.grace_s, now=stop.now)
 
     def _give_up_on_lost_hosts(self) -> None:
+        self.gang.notice_stalls()
         for link in self.gang.links:
             if link.lost or link.ranks_lost or _all_ended(link):
                 continue

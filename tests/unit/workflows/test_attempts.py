@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ddp_play.errors import HostNotReady, Interrupted
+from ddp_play.errors import HostNotReady, Interrupted, SlotsTaken
 from ddp_play.fleet import Fleet
 from ddp_play.guard.protocol import Header, encode
 from ddp_play.paths import read_json, write_json
@@ -113,7 +113,7 @@ def test_what_attempts_share_goes_with_the_last_one_only(staged: Make) -> None:
 
 
 def test_a_lost_host_is_retired_and_a_spare_stands_in(staged: Make) -> None:
-    stage = staged(2, 1, host_timeout=0.4)
+    stage = staged(2, 1, host_timeout=0.6)
     ends_when_told(stage, "h1")
     by_attempt(stage, "h2", a1={"state": "running"})
     stage.far["h2"].answers["beat"] = []
@@ -129,7 +129,7 @@ def test_a_lost_host_is_retired_and_a_spare_stands_in(staged: Make) -> None:
 
 def test_nothing_starts_before_the_lost_hosts_lease_is_over(staged: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ddp_play.workflows.supervise.FENCE_MARGIN_S", 0.5)
-    stage = staged(2, 1, host_timeout=0.4, lease=1.0)
+    stage = staged(2, 1, host_timeout=0.6, lease=1.0)
     heard: list[float] = []
     started: list[float] = []
     ends_when_told(stage, "h1")
@@ -160,7 +160,7 @@ def test_nothing_starts_before_the_lost_hosts_lease_is_over(staged: Make, monkey
 
 
 def test_a_lost_host_that_comes_back_is_cleaned_and_not_waited_for(staged: Make) -> None:
-    stage = staged(2, 1, host_timeout=0.4, lease="1h")
+    stage = staged(2, 1, host_timeout=0.6, lease="1h")
     ends_when_told(stage, "h1")
     by_attempt(stage, "h2", a1={"state": "running"})
     stage.far["h2"].answers["beat"] = []
@@ -172,7 +172,7 @@ def test_a_lost_host_that_comes_back_is_cleaned_and_not_waited_for(staged: Make)
 
 
 def test_an_order_to_stop_ends_the_wait(staged: Make) -> None:
-    stage = staged(2, 1, host_timeout=0.4, lease="1h")
+    stage = staged(2, 1, host_timeout=0.6, lease="1h")
     ends_when_told(stage, "h1")
     by_attempt(stage, "h2", a1={"state": "running"})
 
@@ -228,7 +228,7 @@ def test_a_failure_of_the_jobs_own_is_no_reason_to_restart(staged: Make) -> None
 
 
 def test_a_spare_that_refuses_is_passed_over(staged: Make) -> None:
-    stage = staged(2, 2, host_timeout=0.4)
+    stage = staged(2, 2, host_timeout=0.6)
     ends_when_told(stage, "h1")
     by_attempt(stage, "h2", a1={"state": "running"})
     stage.far["h2"].answers["beat"] = []
@@ -241,7 +241,7 @@ def test_a_spare_that_refuses_is_passed_over(staged: Make) -> None:
 
 
 def test_no_host_left_ends_the_run_with_the_first_reason(staged: Make) -> None:
-    stage = staged(2, host_timeout=0.4)
+    stage = staged(2, host_timeout=0.6)
     ends_when_told(stage, "h1")
     by_attempt(stage, "h2", a1={"state": "running"})
     stage.far["h2"].answers["beat"] = []
@@ -258,3 +258,54 @@ def test_whoever_takes_over_without_the_secrets_starts_nothing(staged: Make) -> 
     stage.ends_on_stop("h2")
     assert stage.supervisor().run().verdict.exit_code == 137
     assert "does not know its secrets" in stage.document["attempts"][0]["reason"]
+
+
+# -- waiting for slots -----------------------------------------------------------------------------------
+
+
+def slots_free_after(stage: Stage, tries: int) -> list[int]:
+    """h1 refuses so many times; the list grows with every try."""
+    seen: list[int] = []
+
+    def slots(_header: Header, _payload: bytes) -> list[bytes]:
+        seen.append(len(seen))
+        if len(seen) > tries:
+            return [encode("slots")]
+        return refusal("slots", "0 of 1 slots free and 1 needed; held by run night-1 of kim", error="slots")
+
+    stage.far["h1"].answers["slots"] = slots
+    stage.far["h2"].answers["slots"] = [encode("slots")]
+    return seen
+
+
+def test_slots_that_are_taken_are_waited_for(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ddp_play.workflows.attempts.SLOTS_TURN_S", 0.1)
+    stage = make(2)
+    seen = slots_free_after(stage, 3)
+    for name in ("h1", "h2"):
+        by_attempt(stage, name, a1=OK)
+    assert stage.supervisor(wait_s=60.0).run().status is RunStatus.SUCCEEDED
+    assert len(seen) == 4
+    assert len(stage.events("waiting")) == 1, "the same reason is told once"
+    assert stage.far["h1"].kinds().count("prepare") == 1
+
+
+@pytest.mark.parametrize("wait_s", [0.0, 0.15])
+def test_slots_are_not_waited_for_longer_than_asked(make: Make, monkeypatch: pytest.MonkeyPatch, wait_s: float) -> None:
+    monkeypatch.setattr("ddp_play.workflows.attempts.SLOTS_TURN_S", 0.1)
+    stage = make(2)
+    slots_free_after(stage, 100)
+    stage.far["h1"].answers["prepare"] = refusal("prepare", "0 of 1 slots free; held by night-1", error="slots")
+    with pytest.raises(SlotsTaken, match="h1: 0 of 1 slots free") as caught:
+        stage.supervisor(wait_s=wait_s).run()
+    assert caught.value.exit_code == 75
+    assert stage.far["h1"].kinds().count("prepare") <= 1, "other ports would not help"
+
+
+def test_a_stop_ends_the_wait_for_slots(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ddp_play.workflows.attempts.SLOTS_TURN_S", 60.0)
+    stage = make(2)
+    slots_free_after(stage, 100)
+    write_json(stage.paths.control / "stop", {"reason": "enough"})
+    with pytest.raises(Interrupted, match="stopped while it waited for slots"):
+        stage.supervisor(wait_s=600.0).run()

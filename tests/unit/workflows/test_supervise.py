@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -429,3 +430,23 @@ def test_sockets_beside_infiniband(make: Make, fabric: str) -> None:
     assert stage.document["nccl"]["warning"] == warning["message"]
     expected = ("wrong_fabric", 1) if fabric == "ib" else ("done", 0)
     assert (outcome.verdict.kind, outcome.verdict.exit_code) == expected
+
+
+def test_our_own_sleep_is_not_the_hosts_silence(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A laptop that was closed for a while: no host is lost because of it."""
+    monkeypatch.setattr("ddp_play.gang.BEAT_S", 0.05)
+    stage = make(2, host_timeout=0.6)
+    slept: list[float] = []
+
+    def beat(_header: Any, _payload: bytes) -> list[bytes]:
+        if len(slept) == 3:
+            time.sleep(1.5)
+        slept.append(1.0)
+        ends = [stage.state("h2", "ended", **OK)] if len(slept) > 6 else []
+        return [encode("beat", guard_gone=False), *ends]
+
+    stage.on_follow("h1", stage.state("h1", "ended", **OK))
+    stage.on_follow("h2", stage.state("h2", "running"))
+    stage.far["h2"].answers["beat"] = beat
+    assert stage.supervisor().run().status is RunStatus.SUCCEEDED
+    assert len(slept) > 6
