@@ -16,7 +16,7 @@ from tests.run.conftest import ROOT, Play, living, wait_until
 
 pytestmark = [pytest.mark.dist, pytest.mark.runner]
 
-TRAIN = ["python", "-m", "trainer", "train", "--epochs", "2", "--checkpoint-every", "5", "--sleep-per-step", "0.05"]
+TRAIN = ["python", "-m", "trainer", "train", "--epochs", "1", "--checkpoint-every", "3", "--sleep-per-step", "0.1"]
 
 
 def fleet(play: Play, *names: str, spares: tuple[str, ...] = ()) -> Path:
@@ -70,18 +70,18 @@ def digest(run: Path) -> str:
 @pytest.fixture
 def undisturbed(play: Play) -> str:
     """The parameters that two ranks end with when nothing happens to them."""
-    done = play("run", job(play, restarts=0), "-i", fleet(play, "a", "b"))
+    done = play("run", job(play, restarts=0), "-i", fleet(play, "a", "b"), timeout_s=240)
     assert done.code == 0, done.err
     return digest(play.newest())
 
 
 def test_a_killed_rank_restarts_the_gang_from_its_checkpoint(play: Play, undisturbed: str) -> None:
     child = play.start("run", job(play), "-i", fleet(play, "a", "b"), "--name", "again")
-    wait_until(lambda: len(checkpoints(play)) > 1, what="two checkpoints")
+    wait_until(lambda: len(checkpoints(play)) > 1, timeout_s=120, what="two checkpoints")
     os.kill(rank_pids(play, "again", 1, "b")[0], signal.SIGKILL)
     torn = checkpoints(play)[-1] / "weights.pt"  # as a crash in the middle of a write leaves it
     torn.write_bytes(torn.read_bytes()[:1000])
-    out, err = child.communicate(timeout=120)
+    out, err = child.communicate(timeout=240)
     run = play.home / "runs" / "again"
     document = play.document(run)
     assert child.returncode == 0, err
