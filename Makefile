@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo check test lint format fast run-tests lab-tests wheel-demo engine
+.PHONY: help demo check test lint format fast run-tests lab-tests wheel-demo engine faults
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
@@ -45,7 +45,7 @@ check: lint fast ## everything that needs no Docker, GPU or network; before ever
 
 run-tests: $(STAMP)
 	@echo "==> real gloo ranks and whole runs on this machine"
-	@$(BIN)/pytest -q tests/dist tests/run
+	@$(BIN)/pytest -q tests/dist tests/run tests/faults
 
 wheel-demo: $(STAMP)
 	@echo "==> the demo from a wheel in a clean environment outside the checkout"
@@ -57,6 +57,10 @@ engine: $(STAMP)
 lab-tests: $(STAMP) engine
 	@echo "==> a lab of real hosts"
 	@$(BIN)/pytest -q tests/lab
+
+faults: $(STAMP) engine ## every row of the fault table, here and on a lab (needs a Docker engine)
+	@echo "==> faults: every row"
+	@DDP_PLAY_FAULTS=all $(BIN)/pytest -q tests/faults
 
 test: lint fast run-tests wheel-demo lab-tests ## every test; CI runs demo, test and molecule
 

@@ -1,0 +1,338 @@
+"""One row, played: start the run, do the fault in the middle of an epoch, measure what comes of it."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+import shlex
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from tests.faults.stage import COMMAND, HOSTS, VICTIM
+
+if TYPE_CHECKING:
+    from tests.faults.rows import Expected, Row
+    from tests.faults.stage import Stage
+
+UNDER_WAY_STEP = 10
+START_S = 180.0
+END_S = 240.0
+
+# Everything of a run that a host can hold, one line each: kind and name.
+LOOK = r"""
+run={run}; dir={dir}
+command -v docker >/dev/null && docker ps -aq --filter label=ddp-play.run=$run 2>/dev/null | sed 's/^/container /'
+grep -lsz "^DDP_PLAY_RUN_ID=$run\$" /proc/[0-9]*/environ | sed 's/^/process /'
+pgrep -f "guard $dir/runs/$run/" | sed 's/^/guard /'
+ls -d $dir/runs/$run /dev/shm/ddp-play-*/$run.* /srv/ddp-play-shared/.ddp-play/$run /tmp/ddp-play-rendezvous-$run* \
+  2>/dev/null | sed 's/^/files /'
+awk -v p=$(printf ':%04X$' {port}) '$4 == "0A" && $2 ~ p {{ print "port", $2 }}' /proc/net/tcp /proc/net/tcp6
+true
+"""
+
+
+def wait_until(condition: Callable[[], Any], *, timeout_s: float, what: str, every_s: float = 0.1) -> Any:
+    """The first true value of `condition`; fails when none comes in time."""
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        if value := condition():
+            return value
+        time.sleep(every_s)
+    raise AssertionError(f"not within {timeout_s:.0f} s: {what}")
+
+
+@dataclass
+class Measured:
+    """What came of it. Times in seconds; None where there is nothing to measure."""
+
+    exit_code: int
+    document: dict[str, Any]
+    screen: str
+    detected_s: float | None
+    stopped_s: float | None
+    clean_s: float
+    remains: dict[str, tuple[str, ...]]
+    log_problems: list[str]
+
+
+@dataclass
+class Scene:
+    """A row on a stage."""
+
+    row: Row
+    stage: Stage
+    root: Path
+    run: str = ""
+    fault_at: float = 0.0
+    child: subprocess.Popen[bytes] | None = None
+    notes: dict[str, Any] = field(default_factory=dict)  # what a fault must remember for `after` and `check`
+    down: set[str] = field(default_factory=set)  # hosts that nobody can reach when the run ends
+
+    def __post_init__(self) -> None:
+        words = "".join(c if c.isalnum() else "-" for c in self.row.name.lower())
+        self.run = self.run or f"{words[:30].strip('-')}-{secrets.token_hex(3)}"
+        self.screen = self.root / "screen"
+
+    # -- starting ------------------------------------------------------------------------------------
+    def playbook(self) -> Path:
+        """train.yml of this row."""
+        source = self.root / "source"
+        source.mkdir(exist_ok=True)
+        shutil.copy(VICTIM, source)
+        variables = {
+            "source": str(source),
+            "command": ["python3", "victim.py", *self.row.victim],
+            "env": {"OMP_NUM_THREADS": "1"},
+            **self.row.job,
+        }
+        made = self.stage.job(variables, containers=self.row.containers and self.stage.name == "lab")
+        role = {"role": "ddp.play.ddp_job", "vars": {f"ddp_job_{k}": v for k, v in made.items()}}
+        path = self.root / "train.yml"
+        path.write_text(json.dumps([{"hosts": "ranks", "gather_facts": False, "roles": [role]}]))
+        return path
+
+    def start(self) -> None:
+        """`ddp-play run` in the foreground, its screen in a file."""
+        self.play("run", str(self.playbook()), "-i", str(self.stage.inventory), "--name", self.run, *self.row.options)
+
+    def play(self, *words: str) -> None:
+        """A ddp-play command as the one in the foreground now."""
+        with self.screen.open("ab") as screen:
+            self.child = self._popen(words, screen)
+
+    def _popen(self, words: tuple[str, ...], screen: IO[bytes]) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [COMMAND, *words],
+            cwd=self.root,
+            env=self.stage.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=screen,
+            stderr=screen,
+            start_new_session=True,
+        )
+
+    # -- looking -------------------------------------------------------------------------------------
+    @property
+    def bundle(self) -> Path:
+        """The run's directory on the controller."""
+        return self.stage.home / "runs" / self.run
+
+    def document(self) -> dict[str, Any]:
+        """run.json."""
+        try:
+            value: dict[str, Any] = json.loads((self.bundle / "run.json").read_text())
+        except (OSError, ValueError):
+            return {}
+        return value
+
+    def events(self, kind: str) -> list[dict[str, Any]]:
+        """events.jsonl, one kind."""
+        with contextlib.suppress(OSError):
+            rows = [json.loads(line) for line in (self.bundle / "events.jsonl").read_text().splitlines()]
+            return [row for row in rows if row["type"] == kind]
+        return []
+
+    def log(self, rank: int) -> bytes:
+        """A rank's log as the controller has it now."""
+        try:
+            return (self.bundle / "logs" / f"rank-{rank}.log").read_bytes()
+        except OSError:
+            return b""
+
+    def step(self, rank: int = 0) -> int:
+        """The last step a rank told of."""
+        lines = [line for line in self.log(rank).splitlines() if line.startswith(f"rank {rank} step".encode())]
+        return int(lines[-1].split()[3]) if lines else -1
+
+    def host_of(self, rank: int) -> str:
+        """The host of a rank in the plan."""
+        plan = json.loads((self.bundle / "plan.json").read_text())
+        return str(next(host["name"] for host in plan["hosts"] for row in host["ranks"] if row["rank"] == rank))
+
+    def place(self, host: str, attempt: int = 1) -> str:
+        """The run's directory on a host."""
+        return f"{self.stage.host_dir(host)}/runs/{self.run}/{attempt}.{host}"
+
+    def state(self, host: str) -> dict[str, Any]:
+        """What the guard there says."""
+        value: dict[str, Any] = json.loads(self.stage.on(host, f"cat {self.place(host)}/state.json"))
+        return value
+
+    def rank_process(self, rank: int) -> tuple[str, int]:
+        """(host, pid there) of the Python process of a rank; a container's first process is its init."""
+        host = self.host_of(rank)
+        row = self.state(host)["ranks"][str(rank)]
+        if not row["container"]:
+            return host, int(row["pid"])
+        return host, int(self.stage.on(host, f"pgrep -P {row['pid']}").split()[0])
+
+    # -- acting --------------------------------------------------------------------------------------
+    def mark(self) -> None:
+        """The fault happens now."""
+        self.fault_at = time.time()
+
+    def signal_rank(self, rank: int, name: str) -> None:
+        """Signal a rank's Python process from outside."""
+        host, pid = self.rank_process(rank)
+        self.mark()
+        self.stage.on(host, f"kill -{name} {pid}")
+
+    def controller_pids(self) -> list[int]:
+        """Every process of this run on the controller: view, background, ansible, channels; no guard, no rank."""
+        marks = [f"DDP_PLAY_HOME={self.stage.home}".encode(), b"DDP_PLAY_RUN_ID="]
+        found = []
+        for entry in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                environment, words = (entry / "environ").read_bytes(), (entry / "cmdline").read_bytes()
+                if marks[0] in environment and marks[1] not in environment and b"\0guard\0" not in words:
+                    found.append(int(entry.name))
+        return [pid for pid in found if pid != os.getpid()]
+
+    def keep_originals(self) -> None:
+        """A second name for every rank's log on its host: the original, byte for byte, after all was cleaned."""
+        for host in HOSTS:
+            place, kept = self.place(host), f"{self.stage.host_dir(host)}/kept-{self.run}"
+            self.stage.on(host, f"mkdir -p {kept} && ln -f {place}/logs/rank-*.log {kept}/ 2>/dev/null; true")
+
+    # -- the whole of it -----------------------------------------------------------------------------
+    def perform(self) -> Measured:
+        """Before, start, under way, fault, end; `after` whatever happened."""
+        try:
+            self.row.before(self)
+            self.start()
+            if self.row.under_way:
+                self._wait_under_way()
+                self.keep_originals()
+            self.row.fault(self)
+            code = self._wait_end()
+            measured = self._measure(code)
+            self.row.check(self)
+        finally:
+            self.row.after(self)
+            self._end_everything()
+        return measured
+
+    def _wait_under_way(self) -> None:
+        def there() -> bool:
+            assert self.child is not None
+            assert self.child.poll() is None, self.text()
+            return self.step() >= UNDER_WAY_STEP
+
+        wait_until(there, timeout_s=START_S, what=f"step {UNDER_WAY_STEP}")
+
+    def text(self) -> str:
+        """The screen so far."""
+        return self.screen.read_text(errors="replace") if self.screen.exists() else ""
+
+    def _wait_end(self) -> int:
+        assert self.child is not None
+        try:
+            return self.child.wait(END_S)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"no end within {END_S:.0f} s\n{self.text()[-2000:]}") from None
+
+    def _measure(self, code: int) -> Measured:
+        document = self.document()
+        ends = [row["ended"] for row in document.get("ranks", ()) if row.get("ended")]
+        fault_at = self._announced() or self.fault_at
+        remains, clean_at = self._wait_clean(int(document.get("head_port") or 0))
+        stops = [row["time"] for row in self.events("stop") if row["time"] >= fault_at]
+        last = max(ends, default=0.0)
+        return Measured(
+            exit_code=code,
+            document=document,
+            screen=self.text(),
+            detected_s=round(stops[0] - fault_at, 1) if fault_at and stops else None,
+            stopped_s=round(last - fault_at, 1) if fault_at and last else None,
+            clean_s=round(max(0.0, clean_at - last), 1) if last else 0.0,
+            remains=remains,
+            log_problems=self._compare_logs(document) if self.row.under_way else [],
+        )
+
+    def _announced(self) -> float:
+        for rank in range(4):
+            for line in self.log(rank).splitlines():
+                if line.startswith(b"FAULT "):
+                    return float(line.split()[1])
+        return 0.0
+
+    def _wait_clean(self, port: int) -> tuple[dict[str, tuple[str, ...]], float]:
+        """What is left when the row's time for cleaning is over, and when it was no more than expected."""
+        expected, deadline = dict(self.row.expected.remains), time.monotonic() + self.row.expected.clean_s
+        while True:
+            remains = {host: kinds for host in HOSTS if host not in self.down and (kinds := self.look(host, port))}
+            if remains == expected or time.monotonic() > deadline:
+                return remains, time.time()
+            time.sleep(0.2)
+
+    def look(self, host: str, port: int = 0) -> tuple[str, ...]:
+        """Kinds of things of this run on a host."""
+        script = LOOK.format(run=self.run, dir=shlex.quote(self.stage.host_dir(host)), port=port or 1)
+        found = {line.split()[0] for line in self.stage.on(host, script).splitlines()}
+        if self.stage.name == "here":  # one machine: what is one name's is not the others'
+            found = found if host == HOSTS[0] or found != {"files"} else set()
+        return tuple(sorted(found))
+
+    def _compare_logs(self, document: dict[str, Any]) -> list[str]:
+        """Every log is a prefix of what the rank wrote; a missing tail is declared."""
+        problems = []
+        declared = {row["host"] for row in document.get("missing", ())} | {
+            row["host"] for row in document.get("ranks", ()) if not row.get("log_complete")
+        }
+        for rank in range(4):
+            host = self.host_of(rank)
+            if host in self.down:
+                continue
+            mine = self.log(rank)
+            kept = f"{self.stage.host_dir(host)}/kept-{self.run}/rank-{rank}.log"
+            size, digest = self.stage.on(host, f"wc -c <{kept}; head -c {len(mine)} {kept} | sha256sum").split()[:2]
+            if digest != hashlib.sha256(mine).hexdigest():
+                problems.append(f"the log of rank {rank} is not what it wrote")
+            elif int(size) != len(mine) and host not in declared:
+                problems.append(f"{int(size) - len(mine)} bytes of rank {rank}'s log are missing, and nobody says so")
+        return problems
+
+    def _end_everything(self) -> None:
+        """Nothing of this row stays, whatever it did."""
+        for pid in self.controller_pids():
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        if self.child is not None:
+            self.child.wait(10)
+        for host in HOSTS:
+            with contextlib.suppress(AssertionError, subprocess.TimeoutExpired):
+                self.stage.on(host, f"rm -rf {self.stage.host_dir(host)}/kept-{self.run}")
+
+
+def differences(expected: Expected, measured: Measured, *, slack: float = 1.0) -> list[str]:
+    """What is not as it was written down; `slack` stretches the times on a machine that has other work."""
+    document = measured.document
+    verdict = document.get("verdict") or {}
+    wanted: list[tuple[str, Any, Any]] = [
+        ("exit code", expected.exit_code, measured.exit_code),
+        ("verdict", expected.verdict, document.get("exit_class")),
+        ("rank", expected.rank, verdict.get("rank")),
+        ("host", expected.host, verdict.get("host")),
+        ("succeeds", not expected.ends, document.get("status") == "succeeded"),
+        ("remains", dict(expected.remains), measured.remains),
+        ("missing", expected.missing, bool(document.get("missing"))),
+        ("attempts", expected.attempts, document.get("attempt", 1)),
+    ]
+    rows = [f"{what} is {got!r}, expected {want!r}" for what, want, got in wanted if want != got]
+    for what, limit, took in (
+        ("the gang was stopped", expected.stopped_s, measured.stopped_s),
+        ("the hosts were clean", expected.clean_s, measured.clean_s),
+    ):
+        if limit is not None and (took is None or took > limit * slack):
+            rows.append(f"{what} after {took} s, expected {limit} s")
+    rows += [f"the screen does not say {text!r}" for text in expected.says if text not in measured.screen]
+    return rows + measured.log_problems

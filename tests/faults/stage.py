@@ -1,0 +1,116 @@
+"""Where a fault row plays: three hosts with 2, 1 and 1 slots, as names on this machine or as hosts of a lab."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from tests.lab.conftest import Lab
+
+HOSTS = ("h1", "h2", "h3")
+SLOTS = {"h1": 2, "h2": 1, "h3": 1}
+VICTIM = Path(__file__).with_name("victim.py")
+COMMAND = Path(sys.executable).with_name("ddp-play")
+SHARED = "/srv/ddp-play-shared"
+
+
+class Stage(Protocol):
+    """Three hosts, and a way to look at them that does not go through what is being tested."""
+
+    name: str
+    home: Path
+    inventory: Path
+
+    def environment(self) -> dict[str, str]:
+        """What `ddp-play` sees."""
+        ...
+
+    def on(self, host: str, script: str) -> str:
+        """Output of a shell script on a host, as root where there is one."""
+        ...
+
+    def host_dir(self, host: str) -> str:
+        """Where the program on the host keeps its things."""
+        ...
+
+    def job(self, variables: dict[str, Any], *, containers: bool) -> dict[str, Any]:
+        """The job's variables with what this place needs."""
+        ...
+
+
+@dataclass
+class Here:
+    """Three names for this machine, reached without SSH: no engine, no root, quick."""
+
+    root: Path
+    name: str = "here"
+    extra: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.home = self.root / "home"
+        self.home.mkdir(exist_ok=True)
+        self.inventory = self.root / "hosts.json"
+        python = {"ansible_python_interpreter": sys.executable, "ddp_python": sys.executable}
+        hosts = {name: {"ansible_connection": "local", "ddp_slots": SLOTS[name], **python} for name in HOSTS}
+        self.inventory.write_text(json.dumps({"ranks": {"hosts": hosts}}))
+
+    def environment(self) -> dict[str, str]:
+        return {
+            "PATH": f"{COMMAND.parent}:{os.environ['PATH']}",
+            "HOME": str(self.root),
+            "LANG": "C.UTF-8",
+            "COLUMNS": "160",
+            "DDP_PLAY_HOME": str(self.home),
+            "DDP_PLAY_HOST_DIR": str(self.root / "host"),
+            **self.extra,
+        }
+
+    def on(self, host: str, script: str) -> str:
+        return _output(["sh", "-c", script])
+
+    def host_dir(self, host: str) -> str:
+        return str(self.root / "host")
+
+    def job(self, variables: dict[str, Any], *, containers: bool) -> dict[str, Any]:
+        assert not containers, "no engine here"
+        return variables
+
+
+@dataclass
+class OnLab:
+    """Three hosts of a lab: real SSH, real engines."""
+
+    lab: Lab
+    root: Path
+    name: str = "lab"
+    extra: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.home = self.lab.home
+        self.inventory = self.lab.inventory
+
+    def environment(self) -> dict[str, str]:
+        return {**self.lab.environment, "COLUMNS": "160", **self.extra}
+
+    def on(self, host: str, script: str) -> str:
+        return _output(["docker", "exec", f"ddp-play-{self.lab.name}-{host}", "sh", "-c", script])
+
+    def host_dir(self, host: str) -> str:
+        return "/home/ops/.local/state/ddp-play/host"
+
+    def job(self, variables: dict[str, Any], *, containers: bool) -> dict[str, Any]:
+        env = {"PYTHONPATH": f"{SHARED}/python", **variables.get("env", {})}
+        image = {"image": "ddp-play-rank:slim"} if containers else {"runtime": "process"}
+        return {**variables, **image, "env": env}
+
+
+def _output(words: list[str]) -> str:
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, f"{words[-1]}: {done.stderr}"
+    return done.stdout.strip()

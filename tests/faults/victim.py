@@ -1,0 +1,129 @@
+"""What the fault rows run in every rank: a small DDP training that misbehaves where and when it is told to.
+
+    python victim.py --steps 200 --fault exit --at-rank 3 --at-step 20
+
+It prints a line a step, and `FAULT <epoch seconds>` just before it misbehaves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import atexit
+import ctypes
+import os
+import sys
+import time
+from collections.abc import Callable
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+RANK = int(os.environ["RANK"])
+
+
+def announce() -> None:
+    """The moment of the fault, for the measurement."""
+    print(f"FAULT {time.time():.3f}", flush=True)
+
+
+def leave() -> None:
+    """Exit code 3, without a word."""
+    announce()
+    sys.exit(3)
+
+
+def fail() -> None:
+    """An exception that nobody catches."""
+    announce()
+    raise ValueError("loss is nan")
+
+
+def crash() -> None:
+    """A segmentation fault."""
+    announce()
+    ctypes.string_at(0)
+
+
+def leave_slowly() -> None:
+    """Its connections are gone at once, its process and its own words only after three seconds."""
+    announce()
+    atexit.register(time.sleep, 3)
+    try:
+        raise ValueError("loss is nan")
+    finally:
+        dist.destroy_process_group()
+        time.sleep(3)
+
+
+def load_batch() -> None:
+    """Data loading that never comes to an end."""
+    announce()
+    while True:
+        sum(range(1000))
+
+
+def skip() -> None:
+    """One collective less than the others: they hang in it, this one in the next."""
+    announce()
+    dist.barrier()
+
+
+def eat() -> None:
+    """More memory than there is."""
+    announce()
+    kept = []
+    while True:
+        kept.append(bytearray(os.urandom(1 << 20)) * 16)
+
+
+FAULTS: dict[str, Callable[[], None]] = {
+    "exit": leave,
+    "raise": fail,
+    "segv": crash,
+    "slow": leave_slowly,
+    "loop": load_batch,
+    "skip": skip,
+    "eat": eat,
+}
+
+
+def train(steps: int, pause_s: float, misbehave: Callable[[int], None]) -> None:
+    """`steps` steps of DDP on noise."""
+    torch.manual_seed(0)
+    model = DistributedDataParallel(torch.nn.Linear(64, 8))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for step in range(steps):
+        misbehave(step)
+        inputs = torch.randn(32, 64)
+        loss = model(inputs).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total = loss.detach()
+        dist.all_reduce(total)
+        print(f"rank {RANK} step {step} loss {total.item():.6f}", flush=True)
+        time.sleep(pause_s)
+
+
+def main() -> None:
+    """Meet, train, part."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--pause", type=float, default=0.05)
+    parser.add_argument("--fault", choices=["", *FAULTS], default="")
+    parser.add_argument("--at-rank", type=int, default=-1)
+    parser.add_argument("--at-step", type=int, default=20)
+    args = parser.parse_args()
+    dist.init_process_group("gloo")
+
+    def misbehave(step: int) -> None:
+        if args.fault and args.at_rank == RANK and step == args.at_step:
+            FAULTS[args.fault]()
+
+    train(args.steps, args.pause, misbehave)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
