@@ -167,6 +167,8 @@ class Job(BaseModel):
     failure_grace: Seconds = 2
     signal: Literal["TERM", "INT", "HUP", "USR1", "USR2"] = "TERM"
     max_duration: Seconds = 0
+    warn_before: Seconds = 0
+    warn_signal: Literal["TERM", "INT", "HUP", "USR1", "USR2"] = "USR1"
     idle_timeout: Seconds = 0
     lease: Seconds = 0
     restarts: int = Field(0, ge=0)
@@ -187,6 +189,8 @@ class Job(BaseModel):
         for name in self.env:
             if not ENV_NAME.fullmatch(name):
                 raise ValueError(f"ddp_job_env has {name!r}, which is no name of an environment variable")
+        if self.warn_before and not self.warn_before < self.max_duration:
+            raise ValueError("ddp_job_warn_before is the time before ddp_job_max_duration and must be shorter than it")
         self._check_nul()
         return self
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 GO_WAIT_S = 120.0
 # A peer's exit can reach us before that of the rank that caused it (0.25 s of Python teardown).
 SETTLE_S = 1.0
+# And longer while every rank that ended blames a peer: the one it means has yet to say why.
+PATIENCE_S = 2.5
 SOURCE_WAIT_S = 60.0
 PULL_TIMEOUT_S = 3600.0
 
@@ -150,13 +152,17 @@ class Launch:
         return []
 
     def _limits(self) -> dict[str, Any]:
-        timeouts = self.plan.timeouts
+        plan, timeouts = self.plan, self.plan.timeouts
         return {
             "go_wait_s": GO_WAIT_S,
             "settle_s": SETTLE_S,
+            "patience_s": PATIENCE_S,
             "grace_s": timeouts["grace"],
             "failure_grace_s": timeouts["failure_grace"],
             "max_duration_s": timeouts["max_duration"],
+            "warn_before_s": timeouts["warn_before"],
+            "warn_signal": plan.warn_signal,
+            "idle_timeout_s": timeouts["idle_timeout"],
             "lease_s": timeouts["lease"],
-            "signal": self.plan.signal,
+            "signal": plan.signal,
         }

@@ -161,6 +161,10 @@ class RunPaths:
         """The rank's last collectives as torch's flight recorder dumped them; `torchfrtrace` reads the directory."""
         return self.root / "flight-recorder" / f"rank_{rank}"
 
+    def evidence(self, rank: int, kind: str) -> Path:
+        """What a hung rank was doing before it was ended: `proc`, `stack`."""
+        return self.root / "evidence" / f"rank-{rank}.{kind}"
+
     def env(self, rank: int) -> Path:
         """The rank's environment as an env-file, secrets masked."""
         return self.root / "env" / f"rank-{rank}.env"

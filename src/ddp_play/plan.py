@@ -71,6 +71,7 @@ class Plan:
     source_shared: bool
     timeouts: dict[str, float]
     signal: str
+    warn_signal: str
     artifacts: tuple[str, ...]
     artifacts_max_mib: int
     probe: bool

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from ddp_play.hosts import HostFacts, Problem
     from ddp_play.job import Job
 
+# Every time of the job that the plan carries, in seconds; the lease has a rule of its own.
+TIMEOUTS = ("timeout", "host_timeout", "grace", "failure_grace", "max_duration", "warn_before", "idle_timeout")
+
 
 def make_plan(
     job: Job, facts: tuple[HostFacts, ...], problems: tuple[Problem, ...], asked: Asked, *, wanted: int = 0
@@ -78,13 +81,11 @@ def make_plan(
         source=job.source,
         source_shared=bool(shared),
         timeouts={
-            **{
-                name: float(getattr(job, name))
-                for name in ("timeout", "host_timeout", "grace", "failure_grace", "max_duration", "idle_timeout")
-            },
+            **{name: float(getattr(job, name)) for name in TIMEOUTS},
             "lease": job.chosen_lease,
         },
         signal=f"SIG{job.signal}",
+        warn_signal=f"SIG{job.warn_signal}",
         artifacts=job.artifacts,
         artifacts_max_mib=job.artifacts_max_mib,
         probe=job.probe,

@@ -52,7 +52,8 @@ def summary(paths: RunPaths, document: dict[str, Any]) -> list[str]:
         lines.append(f"  {text}")
     lines += [f"  {line}" for line in attempt_lines(document)]
     if verdict.get("last_frame"):
-        lines.append(f"  at {verdict['last_frame']}")
+        lines.append(f"  at {verdict['last_frame']}" + (f": {verdict['error']}" if verdict.get("error") else ""))
+    lines += [f"  kernel of {verdict['host']}: {line}" for line in verdict.get("kernel") or ()]
     if verdict.get("hint"):
         lines.append(f"  -> {verdict['hint']}")
     if verdict.get("tail") and status is not RunStatus.SUCCEEDED:

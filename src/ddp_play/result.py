@@ -43,6 +43,8 @@ class RankOutcome:
     detail: str = ""
     log_bytes: int = 0
     log_complete: bool = False
+    kernel: tuple[str, ...] = ()  # what the host's kernel log has about its end
+    kernel_problem: str = ""  # why it has nothing, where it cannot be read
 
     @property
     def ok(self) -> bool:
@@ -80,6 +82,8 @@ class Verdict:
     host: str | None = None
     tail: tuple[str, ...] = ()
     last_frame: str = ""
+    error: str = ""  # `ValueError: loss is nan`
+    kernel: tuple[str, ...] = ()
     collateral: tuple[int, ...] = ()
     hint: str = ""
 
@@ -90,7 +94,8 @@ class Verdict:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Verdict:
         """From run.json."""
-        return cls(**{**data, "tail": tuple(data["tail"]), "collateral": tuple(data["collateral"])})
+        lists = {name: tuple(data.get(name) or ()) for name in ("tail", "collateral", "kernel")}
+        return cls(**{**data, **lists})
 
 
 @dataclass(frozen=True, slots=True)

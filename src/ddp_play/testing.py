@@ -74,6 +74,8 @@ class FakeHost:
             "go": ("going", {"counters": {"eth0": {"rx": 0, "tx": 0}}}),
             "stop": ("stopping", {}),
             "drain": ("drained", {"id": 0, "counters": {"eth0": {"rx": 2_000_000, "tx": 1_000_000}}}),
+            "capture": ("captured", {"ranks": {}}),
+            "drain": ("drained", {"id": 0}),
             "fetch": ("fetched", {"missing": [], "artifacts": []}),
             "clean": ("cleaned", {"left": []}),
         }

@@ -5,38 +5,46 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ddp_play.guard.kernel import is_oom
+from ddp_play.guard.words import is_collateral
+from ddp_play.hang import DUMP, summary, suspect
 from ddp_play.result import Outcome, RankOutcome, RunStatus, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ddp_play.hang import Whereabouts
     from ddp_play.watch import Stop
 
-# What peers of a dead rank print: gloo, nccl and the store, as measured on torch 2.13 and read in 2.15.
-COLLATERAL = re.compile(
-    r"Connection (reset|closed|refused)|Broken pipe|remote process|remote worker crashing|"
-    r"connectFullMesh|DistStoreError|DistNetworkError|Socket Timeout|recv failed|unhandled system error|"
-    r"Timed out waiting|watchdog caught collective operation timeout|store.*(timeout|closed)",
-    re.IGNORECASE,
-)
 FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<name>.+)$')
-TAIL_LINES = 20
+TAIL_LINES, TAIL_WIDTH = 20, 400
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# Signals that nobody sends to a peer: whoever has one of these is a cause.
+OWN_SIGNALS = (9, 11, 7, 4)
 # Exit codes of ends that no rank caused; 124 is what timeout(1) uses.
 EXIT_HOST_LOST, EXIT_STOPPED, EXIT_TIME, EXIT_WRONG_FABRIC = 69, 130, 124, 1
 
 
-def judge(outcomes: tuple[RankOutcome, ...], tails: Mapping[int, str], stop: Stop | None) -> Outcome:
-    """The outcome of an attempt. `tails` maps ranks to the end of their logs, `stop` is why we ended it."""
+def judge(
+    outcomes: tuple[RankOutcome, ...],
+    tails: Mapping[int, str],
+    stop: Stop | None,
+    found: Mapping[int, Whereabouts] | None = None,
+) -> Outcome:
+    """The outcome of an attempt.
+
+    `tails` maps ranks to the end of their logs, `stop` is why we ended it, `found` what hung ranks were doing then.
+    """
     if stop is not None and stop.kind == "stopped":
         return Outcome(RunStatus.STOPPED, Verdict("stopped", stop.reason, EXIT_STOPPED), outcomes)
     if stop is not None and stop.kind in ("idle", "max_duration", "lease", "wrong_fabric"):
-        return _ended_by_us(stop, outcomes, tails)
+        return _ended_by_us(stop, outcomes, tails, found or {})
     failed = [row for row in outcomes if not row.ok and not row.stopped and row.state == "exited"]
     lost = [row for row in outcomes if row.state == "lost"]
-    if lost and all(_is_collateral(row, tails.get(row.rank, "")) for row in failed):
+    if lost and all(blames_a_peer(row, tails) for row in failed):
         return _lost(lost, outcomes)
     if failed:
-        return _failed(failed, outcomes, tails)
+        return _failed(first_cause(failed, outcomes, tails), outcomes, tails)
     if all(row.ok for row in outcomes):
         return Outcome(RunStatus.SUCCEEDED, Verdict("done", f"all {len(outcomes)} ranks exited 0", 0), outcomes)
     stopped = next(row for row in outcomes if not row.ok)
@@ -50,35 +58,66 @@ def judge(outcomes: tuple[RankOutcome, ...], tails: Mapping[int, str], stop: Sto
     return Outcome(RunStatus.FAILED, verdict, outcomes)
 
 
-def first_cause(failed: list[RankOutcome], tails: Mapping[int, str]) -> RankOutcome:
-    """Cause before time: a peer's exit can reach us before that of the rank that caused it."""
-    return min(failed, key=lambda row: (_is_collateral(row, tails.get(row.rank, "")), row.ended or 0.0, row.rank))
+def first_cause(failed: list[RankOutcome], outcomes: tuple[RankOutcome, ...], tails: Mapping[int, str]) -> RankOutcome:
+    """Cause before time: a peer's exit can reach us before that of the rank that caused it, even after our stop."""
+    guilty = [row for row in failed if not blames_a_peer(row, tails)]
+    if not guilty:
+        late = [row for row in outcomes if row.stopped and not row.ok and not blames_a_peer(row, tails)]
+        guilty = [row for row in late if own_error(tails.get(row.rank, ""))]
+        if not guilty and len(late) == 1:
+            guilty = late  # everyone else lost its connections while this one was on its way out
+    return min(guilty or failed, key=lambda row: (row.ended or 0.0, row.rank))
 
 
-def _is_collateral(row: RankOutcome, tail: str) -> bool:
+def blames_a_peer(row: RankOutcome, tails: Mapping[int, str]) -> bool:
     """Did it die of a peer? Killed ranks and those without torch's words about a lost peer did not."""
-    if row.oom or row.signal in (9, 11, 7, 4):
+    if row.oom or (row.signal in OWN_SIGNALS and not row.stopped):
         return False
-    return bool(COLLATERAL.search("\n".join(tail.splitlines()[-TAIL_LINES:])))
+    return is_collateral(tails.get(row.rank, ""))
 
 
-def _failed(failed: list[RankOutcome], outcomes: tuple[RankOutcome, ...], tails: Mapping[int, str]) -> Outcome:
-    first = first_cause(failed, tails)
+def own_error(tail: str) -> str:
+    """`ValueError: loss is nan`: what the last Python traceback ends with, empty without one."""
+    lines = tail.splitlines()
+    at = next((index for index in range(len(lines) - 1, -1, -1) if FRAME.match(lines[index])), None)
+    if at is None:
+        return ""
+    return printable(next((line for line in lines[at + 1 :] if line and not line[0].isspace()), ""))
+
+
+def printable(line: str) -> str:
+    """A rank's line as it can be shown: no control characters, not endless."""
+    line = CONTROL.sub("\N{REPLACEMENT CHARACTER}", line)
+    return line if len(line) <= TAIL_WIDTH else f"{line[:TAIL_WIDTH]} ... ({len(line)} characters)"
+
+
+def last_lines(tail: str) -> tuple[str, ...]:
+    """What is shown of a log's end."""
+    return tuple(printable(line) for line in tail.splitlines()[-TAIL_LINES:])
+
+
+def _failed(first: RankOutcome, outcomes: tuple[RankOutcome, ...], tails: Mapping[int, str]) -> Outcome:
     tail = tails.get(first.rank, "")
     others = tuple(row.rank for row in outcomes if row.rank != first.rank and not row.ok)
-    message = f"rank {first.rank} on {first.host} failed first: {first.words()}"
+    how = first.words()
+    if first.stopped:
+        how = "it cut its peers off and had not ended when it was stopped"
+    message = f"rank {first.rank} on {first.host} failed first: {how}"
     if first.detail and first.detail not in message:
         message += f" ({first.detail})"
     if others:
         message += f"; {_count(others)} ended because of it"
+    code = 1 if first.stopped else first.exit_code
     verdict = Verdict(
         kind="rank_failed",
         message=message,
-        exit_code=first.exit_code if first.exit_code else 1,
+        exit_code=code or 1,
         rank=first.rank,
         host=first.host,
-        tail=tuple(tail.splitlines()[-TAIL_LINES:]),
+        tail=last_lines(tail),
         last_frame=last_frame(tail),
+        error=own_error(tail),
+        kernel=first.kernel,
         collateral=others,
         hint=_hint(first, tail),
     )
@@ -101,13 +140,25 @@ def _lost(lost: list[RankOutcome], outcomes: tuple[RankOutcome, ...]) -> Outcome
     return Outcome(RunStatus.FAILED, verdict, outcomes)
 
 
-def _ended_by_us(stop: Stop, outcomes: tuple[RankOutcome, ...], tails: Mapping[int, str]) -> Outcome:
+def _ended_by_us(
+    stop: Stop, outcomes: tuple[RankOutcome, ...], tails: Mapping[int, str], found: Mapping[int, Whereabouts]
+) -> Outcome:
     if stop.kind == "wrong_fabric":
         hint = "mend it, or accept sockets: ddp_job_fabric: ethernet"
         return Outcome(RunStatus.FAILED, Verdict(stop.kind, stop.reason, EXIT_WRONG_FABRIC, hint=hint), outcomes)
-    quiet = outcomes[0] if outcomes else None
-    tail = tails.get(quiet.rank, "") if quiet else ""
-    verdict = Verdict(stop.kind, stop.reason, EXIT_TIME, tail=tuple(tail.splitlines()[-TAIL_LINES:]))
+    culprit = suspect(found)
+    shown = culprit if culprit is not None else (outcomes[0].rank if outcomes else 0)
+    host = next((row.host for row in outcomes if row.rank == culprit), None)
+    words = summary(found)
+    verdict = Verdict(
+        stop.kind,
+        stop.reason + (f": {words}" if words else ""),
+        EXIT_TIME,
+        rank=culprit,
+        host=host,
+        tail=last_lines(tails.get(shown, "").partition(DUMP)[0]),
+        hint="what every rank was doing: evidence/ in the bundle" if found else "",
+    )
     return Outcome(RunStatus.FAILED, verdict, outcomes)
 
 
@@ -120,8 +171,10 @@ def last_frame(tail: str) -> str:
 
 
 def _hint(row: RankOutcome, tail: str) -> str:
-    if row.oom:
+    if row.oom or is_oom(list(row.kernel)):
         return "it ran out of memory: raise ddp_job_memory or lower the batch size"
+    if row.signal == 9 and not row.stopped:
+        return "it was killed from outside" + (f"; {row.kernel_problem}" if row.kernel_problem else "")
     if row.exit_code == 127:
         return "the command was not found where the rank runs: check ddp_job_command, the image, or ddp_python"
     if "No module named 'torch'" in tail:

@@ -82,7 +82,7 @@ def test_max_duration_and_idle_timeout(play: Play) -> None:
     job = play.job({"command": ["sleep", "100"], "max_duration": 2, "grace": 2})
     done = play("run", job, "-i", LOCAL)
     assert (done.code, play.document()["exit_class"]) == (124, "max_duration"), done.err
-    job = play.job({"command": ["sleep", "100"], "idle_timeout": 2})
+    job = play.job({"command": ["sh", "-c", "echo begun; sleep 100"], "idle_timeout": 2})
     done = play("run", job, "-i", LOCAL)
     assert (done.code, play.document()["exit_class"]) == (124, "idle"), done.err
     wait_until(lambda: not living(str(play.host_dir)), timeout_s=5, what="every process of the run is gone")

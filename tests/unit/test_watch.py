@@ -11,7 +11,14 @@ from ddp_play.result import RankOutcome
 from ddp_play.watch import GangView, Limits, Stop, decide
 
 LIMITS = Limits(
-    settle_s=1.0, grace_s=30.0, failure_grace_s=2.0, host_timeout_s=30.0, idle_timeout_s=60.0, signal="SIGUSR1"
+    settle_s=1.0,
+    grace_s=30.0,
+    failure_grace_s=2.0,
+    host_timeout_s=30.0,
+    idle_timeout_s=60.0,
+    signal="SIGUSR1",
+    start_timeout_s=300.0,
+    patience_s=2.5,
 )
 RUNNING = RankOutcome(0, "h0", "running")
 DONE = RankOutcome(1, "h1", "exited", exit_code=0)
@@ -61,7 +68,19 @@ CASES: list[tuple[str, GangView, Stop | None]] = [
     (
         "too quiet",
         view(RUNNING, quiet_s=61.0),
-        Stop("idle", "no output and no progress from any rank for 61 s (ddp_job_idle_timeout)", grace_s=2.0),
+        Stop("idle", "no output and no progress from any rank for 61 s (ddp_job_idle_timeout)", "SIGABRT", 3.0),
+    ),
+    ("quiet, and never heard: still starting", view(RUNNING, quiet_s=61.0, heard=False), None),
+    (
+        "never heard for too long",
+        view(RUNNING, quiet_s=301.0, heard=False),
+        Stop("idle", "no output and no progress from any rank for 301 s (ddp_job_idle_timeout)", "SIGABRT", 3.0),
+    ),
+    ("all that failed blame a peer", view(RUNNING, FAILED, failed_for_s=2.4, only_collateral=True), None),
+    (
+        "and the peer does not speak",
+        view(RUNNING, FAILED, failed_for_s=2.5, only_collateral=True),
+        Stop("failure", "rank 2 on h2 failed: exit code 3", grace_s=2.0),
     ),
 ]
 

@@ -10,9 +10,9 @@ import select
 import time
 from typing import IO, TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
-from . import leases, leftovers, network, prepare, probe, proc
+from . import evidence, leases, leftovers, network, prepare, probe, proc
 from .fetch import fetch
-from .files import HostRun, read_json
+from .files import FROZEN, HostRun, read_json
 from .protocol import MAGIC, MAX_PAYLOAD, FrameReader, Header, encode, write_all
 
 if TYPE_CHECKING:
@@ -212,6 +212,15 @@ class Channel:
         }
         self._the_place().order("stop-now" if header.get("now") else "stop", order)
         self.send("stopping")
+
+    def on_capture(self, _header: Header, _payload: bytes) -> None:
+        """Before a hung gang is ended: what every rank here is doing, and freeze it."""
+        place = self._the_place()
+        place.order(FROZEN)
+        seen, texts = evidence.capture((read_json(place.state) or {}).get("ranks") or {})
+        for rank, text in texts.items():
+            self.send("file", text.encode(), file="proc", rank=int(rank), last=True)
+        self.send("captured", ranks=seen)
 
     def on_drain(self, header: Header, _payload: bytes) -> None:
         """Answer when everything followed has been sent, with what every network has carried."""

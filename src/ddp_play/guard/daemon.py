@@ -10,11 +10,14 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
-from . import leases, leftovers, proc
-from .files import HostRun, read_json, write_json
+from . import evidence, gpus, kernel, leases, leftovers, proc, words
+from .files import FROZEN, HostRun, read_json, write_json
 from .ranks import Rank, make, reap
+from .traffic import Traffic
 
 TICK_S = 0.05
+# Ranks that were frozen for a look and not ended within this go on.
+THAW_S = 15.0
 NO_START = "no start signal came"
 
 
@@ -38,7 +41,11 @@ class Guard:
         self._started_at = 0.0
         self._lease_stamp = 0
         self._lease_seen = proc.uptime_s()
+        self._warned = False
+        self._frozen_at: Optional[float] = None
         self._written: Optional[Dict[str, Any]] = None
+        self.kernel_log = kernel.KernelLog()
+        self.traffic = Traffic()
 
     # -- state ---------------------------------------------------------------------------------------
     def write_state(self) -> None:
@@ -49,6 +56,8 @@ class Guard:
             "boot": proc.boot_id(),
             "guard_pid": os.getpid(),
             "guard_ticks": proc.start_ticks(os.getpid()),
+            "traffic_at": self.traffic.moved_at,
+            "kernel_problem": self.kernel_log.problem,
             "ranks": {str(rank.number): rank.row for rank in self.ranks},
         }
         if value != self._written:
@@ -116,18 +125,35 @@ class Guard:
     def _watch(self) -> None:
         while any(rank.running for rank in self.ranks):
             self._notice_ends()
+            self._notice_traffic()
             self._obey()
             self._enforce()
             self._escalate()
+            self._thaw_forgotten()
             self.write_state()
             time.sleep(TICK_S)
 
     def _notice_ends(self) -> None:
+        lived = [rank for rank in self.ranks if rank.running]
+        for rank in lived:
+            if rank.witness is not None:
+                rank.witness.look()
         reap(self.ranks)
         for rank in self.ranks:
             rank.poll()
+        if died := [rank for rank in lived if rank.failed]:
+            self._ask_the_kernel(died)
         if self._failed_at is None and any(rank.failed for rank in self.ranks):
             self._failed_at = time.monotonic()
+
+    def _ask_the_kernel(self, died: List[Rank]) -> None:
+        lines, addresses = self.kernel_log.lines(), gpus.pci_addresses()
+        for rank in died:
+            kernel.explain(rank.witness, lines, rank.row, addresses)
+
+    def _notice_traffic(self) -> None:
+        if self.limits.get("idle_timeout_s"):
+            self.traffic.look([int(rank.row["pid"]) for rank in self.ranks if rank.running and rank.row["pid"]])
 
     def _obey(self) -> None:
         now = self.place.ordered("stop-now")
@@ -149,13 +175,32 @@ class Guard:
             return
         limits, age = self.limits, time.monotonic() - self._started_at
         # A peer can exit before the rank that caused it: let the cause surface before we signal anybody.
-        if self._failed_at is not None and time.monotonic() - self._failed_at >= limits["settle_s"]:
+        if self._failed_at is not None and time.monotonic() - self._failed_at >= self._settle_s():
             self.stop("a rank on this host failed", signum=signal.SIGTERM, grace_s=limits["failure_grace_s"])
+        elif self._is_time_to_warn(age):
+            self._warn()
         elif limits["max_duration_s"] and age > limits["max_duration_s"]:
             signum = getattr(signal, limits["signal"], signal.SIGTERM)
             self.stop("max_duration reached", signum=signum, grace_s=limits["grace_s"])
         elif limits["lease_s"] and self.controller_gone_s() > limits["lease_s"]:
             self.stop("no controller for longer than the lease", signum=signal.SIGTERM, grace_s=limits["grace_s"])
+
+    def _settle_s(self) -> float:
+        """Longer, while all that died say that somebody else did: the one they mean is about to speak."""
+        died = [rank for rank in self.ranks if rank.failed]
+        blame = all(words.blames_a_peer(self.place.log(rank.number)) for rank in died)
+        return float(self.limits["patience_s" if blame else "settle_s"])
+
+    def _is_time_to_warn(self, age: float) -> bool:
+        before, end = self.limits["warn_before_s"], self.limits["max_duration_s"]
+        return bool(before and end and not self._warned and age > end - before)
+
+    def _warn(self) -> None:
+        """The end is near: a rank that listens can save what it has."""
+        self._warned = True
+        for rank in self.ranks:
+            if rank.running:
+                rank.warn(getattr(signal, self.limits["warn_signal"], signal.SIGUSR1))
 
     def stop(self, reason: str, *, signum: int, grace_s: float) -> None:
         """Signal every running rank; after `grace_s` they are killed. A later stop may only be harder."""
@@ -176,6 +221,18 @@ class Guard:
             rank.send(signal.SIGKILL)
         if not any(rank.spec.get("container") for rank in self.ranks):
             proc.kill_descendants(os.getpid())
+
+    def _thaw_forgotten(self) -> None:
+        """Ranks were frozen to be looked at, and then nobody ended them: their controller is gone. They go on."""
+        if self.phase != "running" or self.place.ordered(FROZEN) is None:
+            self._frozen_at = None
+        elif self._frozen_at is None:
+            self._frozen_at = time.monotonic()
+        elif time.monotonic() - self._frozen_at > THAW_S:
+            for rank in self.ranks:
+                if rank.running and rank.row["pid"]:
+                    evidence.thaw(evidence.main_processes(rank.row["pid"]))
+            self.place.take_back(FROZEN)
 
     def _end(self) -> None:
         """Nothing a rank forked outlives the run: TERM, a moment, KILL."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
 import tempfile
 from pathlib import Path
 from typing import IO, Any, Dict, Optional
+
+# An order's name: the ranks are frozen, to be looked at and then ended.
+FROZEN = "frozen"
 
 
 def base_dir() -> Path:
@@ -128,3 +132,8 @@ class HostRun:
     def ordered(self, name: str) -> Optional[Dict[str, Any]]:
         """The order left under this name, if any."""
         return read_json(self.control / name)
+
+    def take_back(self, name: str) -> None:
+        """An order that no longer holds."""
+        with contextlib.suppress(OSError):
+            (self.control / name).unlink()

@@ -27,7 +27,7 @@ def boot_id() -> str:
         return ""
 
 
-def _stat_fields(pid: int) -> Optional[List[str]]:
+def stat_fields(pid: int) -> Optional[List[str]]:
     """Fields of /proc/PID/stat after the command name: [0] state, [1] ppid, [19] start time in ticks."""
     try:
         with open("/proc/%d/stat" % pid, "rb") as handle:
@@ -39,13 +39,13 @@ def _stat_fields(pid: int) -> Optional[List[str]]:
 
 def start_ticks(pid: int) -> Optional[int]:
     """When the process started, in clock ticks since boot; None when there is none."""
-    fields = _stat_fields(pid)
+    fields = stat_fields(pid)
     return int(fields[19]) if fields else None
 
 
 def alive(pid: int, ticks: Optional[int]) -> bool:
     """Is exactly this process still running (a zombie is not)?"""
-    fields = _stat_fields(pid)
+    fields = stat_fields(pid)
     if not fields or fields[0] in ("Z", "X"):
         return False
     return ticks is None or int(fields[19]) == ticks
@@ -65,18 +65,29 @@ def signal_exactly(pid: int, ticks: Optional[int], signum: int, *, group: bool =
     return True
 
 
-def descendants(root: int) -> List[int]:
-    """All living processes below `root`, parents before children."""
-    children: Dict[int, List[int]] = {}
+def _families() -> Dict[int, List[int]]:
+    """Parent -> its living children, of every process there is."""
+    found: Dict[int, List[int]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
-            fields = _stat_fields(int(name))
+            fields = stat_fields(int(name))
             if fields and fields[0] not in ("Z", "X"):
-                children.setdefault(int(fields[1]), []).append(int(name))
+                found.setdefault(int(fields[1]), []).append(int(name))
+    return found
+
+
+def children(parent: int) -> List[int]:
+    """The living children of a process."""
+    return _families().get(parent, [])
+
+
+def descendants(*roots: int) -> List[int]:
+    """All living processes below `roots`, parents before children."""
+    families = _families()
     found: List[int] = []
-    queue = [root]
+    queue = list(roots)
     while queue:
-        below = children.get(queue.pop(0), [])
+        below = families.get(queue.pop(0), [])
         found += below
         queue += below
     return found

@@ -9,13 +9,13 @@ import subprocess
 import time
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
-from . import engine, proc
+from . import engine, evidence, kernel, proc
 
 if TYPE_CHECKING:
     from .files import HostRun
 
-# After the container's process is gone, how long to ask a dead engine for its exit code.
-ENGINE_PATIENCE_S = 10.0
+# After the container's process is gone, how long to ask a dead engine for its exit code: its peers wait for the end.
+ENGINE_PATIENCE_S = 3.0
 
 
 class Rank:
@@ -26,6 +26,7 @@ class Rank:
         self.number = int(spec["rank"])
         self.place = place
         self.signalled = False
+        self.witness: Optional[kernel.Witness] = None
         self.row: Dict[str, Any] = {
             "state": "created",
             "pid": None,
@@ -38,6 +39,7 @@ class Rank:
             "oom": False,
             "stopped": False,
             "detail": "",
+            "kernel": [],
         }
 
     @property
@@ -59,11 +61,28 @@ class Rank:
         raise NotImplementedError
 
     def send(self, signum: int) -> None:
-        """Signal it, by exact identity."""
+        """Ask it to end, by exact identity: what it does from now on is our doing."""
+        if not self.running:
+            return
+        self.signalled = True
+        pid, ticks = self.row["pid"], self.row["ticks"]
+        if signum == signal.SIGABRT and pid and evidence.ask_for_stacks(pid, ticks):
+            return
+        self.deliver(signum)
+        if signum != signal.SIGKILL:
+            self.deliver(signal.SIGCONT)  # a frozen process hears nothing
+
+    def deliver(self, signum: int) -> None:
+        """Hand it a signal."""
         raise NotImplementedError
+
+    def warn(self, signum: int) -> None:
+        """A signal to its first process alone that is no end: what it does then is its own doing."""
+        self.deliver(signum)
 
     def _running_as(self, pid: int) -> None:
         self.row.update(state="running", pid=pid, ticks=proc.start_ticks(pid), started=time.time())
+        self.witness = kernel.Witness(pid)
 
     def ended(self, exit_code: Optional[int], *, signum: Optional[int] = None, detail: str = "") -> None:
         """Record the end. `exit_code` None means nobody can tell."""
@@ -123,11 +142,11 @@ class ProcessRank(Rank):
         else:
             self.ended(os.WEXITSTATUS(status))
 
-    def send(self, signum: int) -> None:
-        pid = self.row["pid"]
-        if pid and self.running:
-            self.signalled = True
-            proc.signal_exactly(pid, self.row["ticks"], signum, group=True)
+    def deliver(self, signum: int) -> None:
+        proc.signal_exactly(self.row["pid"], self.row["ticks"], signum, group=True)
+
+    def warn(self, signum: int) -> None:
+        proc.signal_exactly(self.row["pid"], self.row["ticks"], signum)
 
 
 class ContainerRank(Rank):
@@ -189,10 +208,7 @@ class ContainerRank(Rank):
         except engine.EngineError:
             return None
 
-    def send(self, signum: int) -> None:
-        if not self.running:
-            return
-        self.signalled = True
+    def deliver(self, signum: int) -> None:
         pid, ticks = self.row["pid"], self.row["ticks"]
         try:
             if pid and proc.signal_exactly(pid, ticks, signum):

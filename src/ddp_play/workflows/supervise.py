@@ -14,10 +14,13 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 from ddp_play.bundle import Bundle
 from ddp_play.errors import Busy, DdpPlayError, Interrupted, UsageError
 from ddp_play.gang import Gang, Link
+from ddp_play.hang import Whereabouts, cut_dump, whereabouts
 from ddp_play.journal import Journal
+from ddp_play.launch import PATIENCE_S, SETTLE_S
+from ddp_play.paths import write_text
 from ddp_play.restart import Ended
 from ddp_play.result import Outcome, RankOutcome, RunStatus, Verdict
-from ddp_play.verdict import judge
+from ddp_play.verdict import blames_a_peer, judge
 from ddp_play.watch import GangView, Limits, Stop, decide
 from ddp_play.workflows.collecting import clean, collect, drain
 from ddp_play.workflows.starting import Assignment, Starter
@@ -32,6 +35,7 @@ OPEN_S = 60.0
 TICK_S = 0.1
 # After a stop's grace is over the guards kill; this long later they must have said so.
 STOP_SLACK_S = 15.0
+CAPTURE_S = 4.0
 
 
 # A guard looks at its lease every twentieth of a second and kills again every second: this covers a busy host.
@@ -69,11 +73,13 @@ class Supervisor:
         )
         timeouts = self.plan.timeouts
         self.limits = Limits(
-            settle_s=1.0,
+            settle_s=SETTLE_S,
+            patience_s=PATIENCE_S,
             grace_s=timeouts["grace"],
             failure_grace_s=timeouts["failure_grace"],
             host_timeout_s=timeouts["host_timeout"],
             idle_timeout_s=timeouts["idle_timeout"],
+            start_timeout_s=timeouts["timeout"],
             signal=self.plan.signal,
         )
         self.transport = TransportWatch(self.plan, self.paths, self.journal)
@@ -83,6 +89,8 @@ class Supervisor:
         self._failed_at: float | None = None
         self._kill_by = float("inf")
         self._reported: dict[int, str] = {}
+        self._seen: dict[int, dict[str, Any]] = {}  # of ranks that hung
+        self._traffic: dict[str, float] = {}
 
     # -- the whole way -------------------------------------------------------------------------------
     def run(self) -> Outcome:
@@ -117,7 +125,7 @@ class Supervisor:
         self._watch()
         network = drain(self.gang, self.plan, self.paths)
         self.bundle.update_run(network=network, nccl=self.transport.conclude())
-        outcome = judge(self._outcomes(), {row.rank: self.bundle.tail(row.rank) for row in self._outcomes()}, self.stop)
+        outcome = self._judge()
         unreachable = {link.name: link.lost for link in self.gang.links if link.lost}
         goes_on = self.sequel.follows(Ended(self.given.attempt, outcome, unreachable))
         self._phase(RunStatus.COLLECTING)
@@ -129,6 +137,21 @@ class Supervisor:
         if not goes_on:
             self._finish(outcome)
         return outcome
+
+    def _judge(self) -> Outcome:
+        ranks = self._outcomes()
+        tails = {row.rank: self.bundle.tail(row.rank) for row in ranks}
+        return judge(ranks, tails, self.stop, self._whereabouts(tails))
+
+    def _whereabouts(self, tails: dict[int, str]) -> dict[int, Whereabouts]:
+        """Where the ranks of a hung gang were, from their stacks and /proc; the stacks go into the bundle."""
+        found = {}
+        for rank, seen in self._seen.items():
+            dump = cut_dump(tails.get(rank, ""))
+            if dump:
+                write_text(self.paths.evidence(rank, "stack"), dump)
+            found[rank] = whereabouts(dump, seen)
+        return found
 
     def unfenced(self, outcome: Outcome) -> dict[str, float]:
         """host -> the moment (monotonic) from which on no rank of this attempt can be alive there; inf: never known.
@@ -171,26 +194,52 @@ class Supervisor:
             self._check_orders()
             decision = (decide(view, self.limits) or self._wrong_fabric) if self.stop is None else None
             if decision is not None:
+                if decision.kind == "idle":
+                    self._capture()
                 self._order_stop(decision)
             if time.monotonic() > self._kill_by:
                 self._declare_stuck(view)
 
+    def _capture(self) -> None:
+        """What every rank is doing, before any is ended: all stay frozen until the signal that ends them."""
+        self.journal.emit("evidence", message="asking every host what its ranks are doing")
+        try:
+            answers = self.gang.ask("capture", "captured", deadline_s=CAPTURE_S)
+        except DdpPlayError as error:
+            self.journal.emit("warning", message=f"no evidence from {error.message}")
+            answers = {link.name: link.replies.get("captured", {}) for link in self.gang.links}
+        self._seen = {int(rank): seen for row in answers.values() for rank, seen in row.get("ranks", {}).items()}
+
+    def _notice_traffic(self) -> None:
+        """Bytes that moved between ranks are progress, printed or not."""
+        for link in self.gang.links:
+            moved = float(link.state.get("traffic_at") or 0.0)
+            if moved > self._traffic.get(link.name, 0.0):
+                self._traffic[link.name] = moved
+                self.bundle.progress()
+
     def _view(self) -> GangView:
+        self._notice_traffic()
         ranks = self._outcomes()
-        failed = any(row.state == "exited" and not row.ok and not row.stopped for row in ranks)
+        failed = [row for row in ranks if row.state == "exited" and not row.ok and not row.stopped]
         if failed and self._failed_at is None:
             self._failed_at = time.monotonic()
         return GangView(
             ranks=ranks,
             silent_s={link.name: link.silent_s() for link in self.gang.links},
             failed_for_s=time.monotonic() - self._failed_at if self._failed_at is not None else 0.0,
+            only_collateral=bool(failed) and all(self._blames(row) for row in failed),
             quiet_s=time.monotonic() - self.bundle.last_data,
+            heard=self.bundle.heard,
             guard_ends={
                 link.name: link.state.get("reason", "")
                 for link in self.gang.links
                 if link.state.get("phase") in ("stopping", "ended") and link.state.get("reason")
             },
         )
+
+    def _blames(self, row: RankOutcome) -> bool:
+        return blames_a_peer(row, {row.rank: self.bundle.tail(row.rank)})
 
     def _outcomes(self) -> tuple[RankOutcome, ...]:
         rows = []
@@ -218,6 +267,8 @@ class Supervisor:
             detail=row.get("detail", ""),
             log_bytes=self.bundle.log_size(rank),
             log_complete=state == "exited" and not link.lost,
+            kernel=tuple(row.get("kernel") or ()),
+            kernel_problem=str(link.state.get("kernel_problem") or ""),
         )
 
     def _report(self, view: GangView) -> None:

@@ -26,6 +26,10 @@ LIMITS: dict[str, Any] = {
     "grace_s": 5.0,
     "failure_grace_s": 1.0,
     "max_duration_s": 0.0,
+    "warn_before_s": 0.0,
+    "warn_signal": "SIGUSR1",
+    "idle_timeout_s": 0.0,
+    "patience_s": 0.4,
     "lease_s": 0.0,
     "signal": "SIGTERM",
 }
