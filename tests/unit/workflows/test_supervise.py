@@ -242,11 +242,22 @@ def test_a_guards_own_limit_is_the_gangs_reason(make: Make, limits: dict[str, st
 
 
 def test_idle_ranks_are_ended(make: Make) -> None:
-    stage = make(2, idle_timeout=0.3)
+    stage = make(2, idle_timeout=0.3, timeout=0.3)
     for name in ("h1", "h2"):
         stage.ends_on_stop(name)
+        seen = {"state": "T" if name == "h2" else "S", "cpu": 0.0}
+        rank = stage.far[name].name.removeprefix("h")
+        stage.far[name].answers["capture"] = [
+            encode("file", b"what /proc had", file="proc", rank=int(rank) - 1, last=True),
+            encode("captured", ranks={str(int(rank) - 1): seen}),
+        ]
     outcome = stage.supervisor().run()
     assert (outcome.verdict.kind, outcome.verdict.exit_code) == ("idle", 124)
+    assert outcome.verdict.message.endswith("rank 0 gave no Python stack (state S); rank 1 is stopped by a signal")
+    assert stage.paths.evidence(1, "proc").read_bytes() == b"what /proc had"
+    for name in ("h1", "h2"):  # looked at before it is ended, and asked for its stacks
+        assert stage.far[name].kinds().index("capture") < stage.far[name].kinds().index("stop")
+        assert stage.far[name].order("stop")["signal"] == "SIGABRT"
 
 
 def test_what_could_not_be_fetched_is_listed_and_kept(make: Make) -> None:
