@@ -30,7 +30,7 @@ class Bundle:
         self._stamped: dict[int, float] = {}
         self._partial: dict[Path, int] = {}
         self.last_data = time.monotonic()
-        self.heard = False  # has any rank been heard at all?
+        self.heard = False  # has any rank ever printed or reported anything?
 
     def update_run(self, **fields: Any) -> dict[str, Any]:
         """Merge fields into run.json."""
@@ -74,14 +74,10 @@ class Bundle:
         if not fresh:
             return
         _append(path, fresh)
-        self.progress()
+        self.last_data, self.heard = time.monotonic(), True
         if kind == "log" and time.time() - self._stamped.get(rank, 0.0) >= 1.0:
             self._stamped[rank] = time.time()
             _append(self.paths.times(rank), b"%.3f %d\n" % (time.time(), have))
-
-    def progress(self) -> None:
-        """A rank has been heard now."""
-        self.last_data, self.heard = time.monotonic(), True
 
     def file(self, host: str, header: dict[str, Any], payload: bytes) -> None:
         """A piece of a collected file; it gets its name when its last piece has come."""

@@ -36,7 +36,7 @@ class GangView:
     failed_for_s: float = 0.0
     only_collateral: bool = False
     quiet_s: float = 0.0
-    heard: bool = True  # has any rank ever printed, reported or sent anything?
+    heard: bool = True  # has any rank ever printed or reported anything?
     guard_ends: dict[str, str] = field(default_factory=dict)
 
     @property

@@ -55,7 +55,7 @@ def says_why_it_died(scene: Scene) -> None:
     assert document["verdict"]["kernel"], "no line of the kernel log"
 
 
-IDLE_S = 8
+IDLE_S = 20
 
 
 def hung(rank: int, host: str, *says: str) -> Expected:

@@ -216,7 +216,7 @@ class Supervisor:
             moved = float(link.state.get("traffic_at") or 0.0)
             if moved > self._traffic.get(link.name, 0.0):
                 self._traffic[link.name] = moved
-                self.bundle.progress()
+                self.bundle.last_data = time.monotonic()
 
     def _view(self) -> GangView:
         self._notice_traffic()
