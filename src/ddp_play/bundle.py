@@ -7,6 +7,8 @@ import time
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from ddp_play.diskroom import DiskRoom, is_full
+from ddp_play.errors import DiskFull
 from ddp_play.paths import RunPaths, read_json, write_json
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ class Bundle:
 
     def __init__(self, paths: RunPaths) -> None:
         self.paths = paths
+        self.room = DiskRoom(paths.root)
         self._stamped: dict[int, float] = {}
         self._partial: dict[Path, int] = {}
         self.last_data = time.monotonic()
@@ -35,11 +38,18 @@ class Bundle:
     def update_run(self, **fields: Any) -> dict[str, Any]:
         """Merge fields into run.json."""
         document = {**read_json(self.paths.run), **fields}
-        write_json(self.paths.run, document)
+        try:
+            write_json(self.paths.run, document)
+        except OSError as error:
+            if not is_full(error):
+                raise
+            self.room.give_up()
+            write_json(self.paths.run, document)
         return document
 
     def begin(self, plan: Plan) -> None:
         """Every rank has a log from the start, if only an empty one."""
+        self.room.reserve()
         for host in plan.hosts:
             for rank in host.ranks:
                 self.paths.log(rank.rank).touch(mode=0o600)
@@ -73,11 +83,11 @@ class Bundle:
         fresh = payload[have - at :]
         if not fresh:
             return
-        _append(path, fresh)
+        self._append(path, fresh)
         self.last_data, self.heard = time.monotonic(), True
         if kind == "log" and time.time() - self._stamped.get(rank, 0.0) >= 1.0:
             self._stamped[rank] = time.time()
-            _append(self.paths.times(rank), b"%.3f %d\n" % (time.time(), have))
+            self._append(self.paths.times(rank), b"%.3f %d\n" % (time.time(), have))
 
     def file(self, host: str, header: dict[str, Any], payload: bytes) -> None:
         """A piece of a collected file; it gets its name when its last piece has come."""
@@ -87,10 +97,19 @@ class Bundle:
             temporary.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             temporary.write_bytes(b"")
             self._partial[temporary] = 0
-        _append(temporary, payload)
+        self._append(temporary, payload)
         if header.get("last"):
             temporary.replace(target)
             del self._partial[temporary]
+
+    def _append(self, path: Path, data: bytes) -> None:
+        try:
+            _append(path, data)
+        except OSError as error:
+            if not is_full(error):
+                raise
+            self.room.give_up()
+            raise DiskFull(f"no space left for {path}: {error.strerror}") from error
 
     def _target(self, host: str, header: dict[str, Any]) -> Path:
         kind = header["file"]

@@ -7,6 +7,7 @@
     ├── Busy                slots or ports are taken: try again later      exit 75
     │   └── SlotsTaken      by other runs on these hosts
     ├── Interrupted         the user asked to stop                         exit 130
+    ├── DiskFull            no room for the bundle on this machine         exit 70
     └── InternalError       our own failure, with a log to read            exit 70
 
 A rank's own failure is no exception: it is an Outcome with a verdict, and its exit code is the rank's.
@@ -74,6 +75,12 @@ class Interrupted(DdpPlayError):  # noqa: N818
 
     exit_code = 130
     kind = "interrupted"
+
+
+class DiskFull(DdpPlayError):  # noqa: N818
+    """The disk that holds the run's bundle is full; the ranks' files wait on their hosts."""
+
+    kind = "disk_full"
 
 
 class InternalError(DdpPlayError):

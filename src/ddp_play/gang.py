@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.errors import Busy, DdpPlayError, HostNotReady, InternalError, SlotsTaken, UsageError
+from ddp_play.errors import Busy, DdpPlayError, HostNotReady, InternalError, Interrupted, SlotsTaken, UsageError
 from ddp_play.launch import HostPlace
 from ddp_play.remote import ProcessChannel, Route, wait_any
 
@@ -69,8 +69,11 @@ class Gang:
         on_data: Callable[[Link, Frame], None],
         on_host: Callable[[Link, str], None],
         offsets: Callable[[str], dict[str, dict[str, int]]],
+        gives_up: Callable[[str], bool] = lambda _kind: False,
     ) -> None:
+        """`gives_up`: shall the answer to this kind of question no longer be waited for? People may stop a run."""
         self.links = links
+        self._gives_up = gives_up
         self.run_id = run_id
         self.attempt = attempt
         self._on_data = on_data
@@ -158,6 +161,8 @@ class Gang:
             ]
             if not open_ones:
                 break
+            if self._gives_up(kind):
+                raise Interrupted(f"stopped while waiting for {kind}")
             self.pump(0.5)
             if time.monotonic() - began > BEAT_S:
                 for link in asked:  # a host that is ready waits for the start only while it hears of us

@@ -8,6 +8,8 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
+from ddp_play.diskroom import is_full
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -26,6 +28,9 @@ class Journal:
         fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
             os.write(fd, line.encode())
+        except OSError as error:
+            if not is_full(error):  # an event that does not fit is no reason to end a run
+                raise
         finally:
             os.close(fd)
 

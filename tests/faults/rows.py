@@ -48,6 +48,7 @@ class Row:
     fault: Act = nothing
     victim: tuple[str, ...] = ()  # arguments of victim.py
     job: Mapping[str, Any] = field(default_factory=dict)  # variables over the defaults of the scene
+    secrets: Mapping[str, str] = field(default_factory=dict)
     options: tuple[str, ...] = ()  # further words for `ddp-play run`
     on: tuple[str, ...] = ("here", "lab")
     containers: bool = True  # on the lab; process ranks otherwise

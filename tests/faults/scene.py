@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import secrets
 import shlex
 import shutil
@@ -17,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from tests.faults.stage import COMMAND, HOSTS, VICTIM
+from tests.faults.stage import CHATTER, COMMAND, HOSTS, VICTIM
 
 if TYPE_CHECKING:
     from tests.faults.rows import Expected, Row
@@ -77,7 +78,10 @@ class Scene:
     notes: dict[str, Any] = field(default_factory=dict)  # what a fault must remember for `after` and `check`
     down: set[str] = field(default_factory=set)  # hosts that nobody can reach when the run ends
 
+    options: tuple[str, ...] = ()  # further words for `ddp-play run`
+
     def __post_init__(self) -> None:
+        self.options = self.row.options
         words = "".join(c if c.isalnum() else "-" for c in self.row.name.lower())
         self.run = self.run or f"{words[:30].strip('-')}-{secrets.token_hex(3)}"
         self.screen = self.root / "screen"
@@ -87,7 +91,8 @@ class Scene:
         """train.yml of this row."""
         source = self.root / "source"
         source.mkdir(exist_ok=True)
-        shutil.copy(VICTIM, source)
+        for script in (VICTIM, CHATTER):
+            shutil.copy(script, source)
         variables = {
             "source": str(source),
             "command": ["python3", "victim.py", *self.row.victim],
@@ -96,13 +101,17 @@ class Scene:
         }
         made = self.stage.job(variables, containers=self.row.containers and self.stage.name == "lab")
         role = {"role": "ddp.play.ddp_job", "vars": {f"ddp_job_{k}": v for k, v in made.items()}}
+        play: dict[str, Any] = {"hosts": "ranks", "gather_facts": False, "roles": [role]}
+        if self.row.secrets:
+            (self.root / "secrets.yml").write_text(json.dumps({"ddp_job_secrets": dict(self.row.secrets)}))
+            play["vars_files"] = ["secrets.yml"]
         path = self.root / "train.yml"
-        path.write_text(json.dumps([{"hosts": "ranks", "gather_facts": False, "roles": [role]}]))
+        path.write_text(json.dumps([play]))
         return path
 
     def start(self) -> None:
         """`ddp-play run` in the foreground, its screen in a file."""
-        self.play("run", str(self.playbook()), "-i", str(self.stage.inventory), "--name", self.run, *self.row.options)
+        self.play("run", str(self.playbook()), "-i", str(self.stage.inventory), "--name", self.run, *self.options)
 
     def play(self, *words: str) -> None:
         """A ddp-play command as the one in the foreground now."""
@@ -150,8 +159,8 @@ class Scene:
 
     def step(self, rank: int = 0) -> int:
         """The last step a rank told of."""
-        lines = [line for line in self.log(rank).splitlines() if line.startswith(f"rank {rank} step".encode())]
-        return int(lines[-1].split()[3]) if lines else -1
+        found = re.findall(rb"^rank \d+ step (\d+) ", self.log(rank)[-4096:], re.MULTILINE)
+        return int(found[-1]) if found else -1
 
     def host_of(self, rank: int) -> str:
         """The host of a rank in the plan."""
@@ -187,13 +196,17 @@ class Scene:
         self.stage.on(host, f"kill -{name} {pid}")
 
     def controller_pids(self) -> list[int]:
-        """Every process of this run on the controller: view, background, ansible, channels; no guard, no rank."""
+        """Every process of this run on the controller: view, background, ansible; nothing that plays a host."""
         marks = [f"DDP_PLAY_HOME={self.stage.home}".encode(), b"DDP_PLAY_RUN_ID="]
         found = []
         for entry in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
                 environment, words = (entry / "environ").read_bytes(), (entry / "cmdline").read_bytes()
-                if marks[0] in environment and marks[1] not in environment and b"\0guard\0" not in words:
+                if (
+                    marks[0] in environment
+                    and marks[1] not in environment
+                    and not any(word in words for word in (b"\0guard\0", b"\0channel\0"))
+                ):
                     found.append(int(entry.name))
         return [pid for pid in found if pid != os.getpid()]
 
@@ -255,14 +268,13 @@ class Scene:
             stopped_s=round(last - fault_at, 1) if fault_at and last else None,
             clean_s=round(max(0.0, clean_at - last), 1) if last else 0.0,
             remains=remains,
-            log_problems=self._compare_logs(document) if self.row.under_way else [],
+            log_problems=self.compare_logs(document) if self.row.under_way else [],
         )
 
     def _announced(self) -> float:
         for rank in range(4):
-            for line in self.log(rank).splitlines():
-                if line.startswith(b"FAULT "):
-                    return float(line.split()[1])
+            if found := re.search(rb"^FAULT ([0-9.]+)$", self.log(rank), re.MULTILINE):
+                return float(found[1])
         return 0.0
 
     def _wait_clean(self, port: int) -> tuple[dict[str, tuple[str, ...]], float]:
@@ -282,7 +294,7 @@ class Scene:
             found = found if host == HOSTS[0] or found != {"files"} else set()
         return tuple(sorted(found))
 
-    def _compare_logs(self, document: dict[str, Any]) -> list[str]:
+    def compare_logs(self, document: dict[str, Any]) -> list[str]:
         """Every log is a prefix of what the rank wrote; a missing tail is declared."""
         problems = []
         declared = {row["host"] for row in document.get("missing", ())} | {

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 HOSTS = ("h1", "h2", "h3")
 SLOTS = {"h1": 2, "h2": 1, "h3": 1}
 VICTIM = Path(__file__).with_name("victim.py")
+CHATTER = Path(__file__).with_name("chatter.py")
 COMMAND = Path(sys.executable).with_name("ddp-play")
 SHARED = "/srv/ddp-play-shared"
 
@@ -56,8 +57,13 @@ class Here:
         self.home = self.root / "home"
         self.home.mkdir(exist_ok=True)
         self.inventory = self.root / "hosts.json"
+        self.write_inventory()
+
+    def write_inventory(self, **variables: Any) -> None:
+        """The three hosts, with these variables besides."""
         python = {"ansible_python_interpreter": sys.executable, "ddp_python": sys.executable}
-        hosts = {name: {"ansible_connection": "local", "ddp_slots": SLOTS[name], **python} for name in HOSTS}
+        shared = {"ansible_connection": "local", **python, **variables}
+        hosts = {name: {"ddp_slots": SLOTS[name], **shared} for name in HOSTS}
         self.inventory.write_text(json.dumps({"ranks": {"hosts": hosts}}))
 
     def environment(self) -> dict[str, str]:

@@ -1,61 +1,18 @@
-"""The table: every row, what to expect of it and what to do to bring it about."""
+"""The table: every fault and what must come of it."""
 
 from __future__ import annotations
 
 import signal
 
-from tests.faults.rows import Expected, Row
-from tests.faults.scene import Scene
-
-
-def kill_rank(scene: Scene) -> None:
-    """SIGKILL from outside, as by an administrator or the kernel."""
-    scene.signal_rank(2, "KILL")
-
-
-def stop_rank(scene: Scene) -> None:
-    """SIGSTOP from outside: alive, and doing nothing."""
-    scene.signal_rank(2, "STOP")
-
-
-def confine(scene: Scene) -> None:
-    """A memory limit around rank 2, a little above what it uses, before it begins to eat."""
-    host, pid = scene.rank_process(2)
-    group = f"ddp-play-fault-{scene.run}"
-    scene.notes["group"] = group
-    scene.stage.on(
-        host,
-        f"""
-        if test -d /sys/fs/cgroup/memory; then base=/sys/fs/cgroup/memory limit=memory.limit_in_bytes
-        else base=/sys/fs/cgroup limit=memory.max; fi
-        mkdir $base/{group} && echo 256M >$base/{group}/$limit && echo {pid} >$base/{group}/cgroup.procs
-        """,
-    )
-
-
-def release(scene: Scene) -> None:
-    """Take the limit's group away again."""
-    if group := scene.notes.get("group"):
-        scene.stage.on("h2", f"rmdir /sys/fs/cgroup/memory/{group} /sys/fs/cgroup/{group} 2>/dev/null; true")
-
-
-def has_evidence(scene: Scene) -> None:
-    """Of every rank, on every host: what /proc had, and its stack."""
-    for rank in range(4):
-        for kind in ("proc", "stack"):
-            path = scene.bundle / "evidence" / f"rank-{rank}.{kind}"
-            assert path.is_file(), path
-    assert "== sockets\n" in (scene.bundle / "evidence" / "rank-0.proc").read_text()
-
-
-def says_why_it_died(scene: Scene) -> None:
-    """The kernel's own words, and the flag."""
-    document = scene.document()
-    assert document["ranks"][2]["oom"] is True
-    assert document["verdict"]["kernel"], "no line of the kernel log"
-
+from tests.faults import acts
+from tests.faults.rows import DONE, Expected, Row
 
 IDLE_S = 20
+
+
+def failed(rank: int, host: str, exit_code: int, *says: str) -> Expected:
+    """The run ends because of this rank."""
+    return Expected(True, "rank_failed", exit_code, rank=rank, host=host, says=says)
 
 
 def hung(rank: int, host: str, *says: str) -> Expected:
@@ -63,12 +20,14 @@ def hung(rank: int, host: str, *says: str) -> Expected:
     return Expected(True, "idle", 124, rank=rank, host=host, says=says, stopped_s=IDLE_S + 10)
 
 
-def failed(rank: int, host: str, exit_code: int, *says: str, **more: object) -> Expected:
-    """The run ends because of this rank."""
-    return Expected(True, "rank_failed", exit_code, rank=rank, host=host, says=says, **more)  # type: ignore[arg-type]
+def stopped(*says: str, stopped_s: float | None = 5.0, missing: bool = False) -> Expected:
+    """A person ended it."""
+    return Expected(True, "stopped", 130, says=says, stopped_s=stopped_s, missing=missing)
 
 
-ROWS: tuple[Row, ...] = (
+UNSTARTED = Expected(True, "interrupted", 130, stopped_s=None)
+
+RANKS = (
     Row(
         "rank exits 3",
         failed(3, "h3", 3, "rank 3 on h3 failed first: exit code 3"),
@@ -79,36 +38,30 @@ ROWS: tuple[Row, ...] = (
         "rank raises",
         failed(1, "h1", 1, "ValueError: loss is nan", "victim.py"),
         victim=("--fault", "raise", "--at-rank", "1"),
-        quick=True,
     ),
     Row(
         "rank crashes",
         failed(2, "h2", 128 + signal.SIGSEGV, "SIGSEGV"),
         victim=("--fault", "segv", "--at-rank", "2"),
     ),
-    Row(
-        "rank SIGKILLed",
-        failed(2, "h2", 128 + signal.SIGKILL, "SIGKILL"),
-        fault=kill_rank,
-        quick=True,
-    ),
+    Row("rank SIGKILLed", failed(2, "h2", 128 + signal.SIGKILL, "SIGKILL"), acts.kill_rank, quick=True),
     Row(
         "rank OOM-killed by its container's cgroup",
         failed(2, "h2", 128 + signal.SIGKILL, "out of memory", "ddp_job_memory"),
         victim=("--fault", "eat", "--at-rank", "2"),
         job={"memory": "512m"},
         on=("lab",),
-        check=says_why_it_died,
+        check=acts.says_why_it_died,
     ),
     Row(
         "rank OOM-killed by its process's cgroup",
         failed(2, "h2", 128 + signal.SIGKILL, "out of memory"),
-        victim=("--fault", "eat", "--at-rank", "2", "--at-step", "60"),
-        fault=confine,
-        after=release,
+        acts.confine,
+        victim=("--fault", "eat", "--at-rank", "2", "--at-step", "80"),
+        after=acts.release,
         on=("lab",),
         containers=False,
-        check=says_why_it_died,
+        check=acts.says_why_it_died,
     ),
     Row(
         "rank with a slow teardown",
@@ -116,12 +69,15 @@ ROWS: tuple[Row, ...] = (
         victim=("--fault", "slow", "--at-rank", "2"),
         quick=True,
     ),
+)
+
+HANGS = (
     Row(
         "rank SIGSTOPped",
         hung(2, "h2", "rank 2 is stopped by a signal", "wait in"),
-        fault=stop_rank,
+        acts.stop_rank,
         job={"idle_timeout": IDLE_S},
-        check=has_evidence,
+        check=acts.has_evidence,
     ),
     Row(
         "endless loop outside collectives",
@@ -129,13 +85,164 @@ ROWS: tuple[Row, ...] = (
         victim=("--fault", "loop", "--at-rank", "3"),
         job={"idle_timeout": IDLE_S},
         quick=True,
-        check=has_evidence,
+        check=acts.has_evidence,
     ),
     Row(
         "rank skips a collective",
         hung(1, "h1", "ranks 0, 2, 3 wait in", "rank 1 waits in barrier at victim.py"),
         victim=("--fault", "skip", "--at-rank", "1"),
         job={"idle_timeout": IDLE_S},
-        check=has_evidence,
+        check=acts.has_evidence,
     ),
 )
+
+HOSTS = (
+    Row(
+        "dockerd stopped on one host",
+        Expected(True, "rank_failed", 143, rank=2, host="h2", clean_s=5.0),
+        acts.stop_engine,
+        after=acts.start_engine,
+        on=("lab",),
+        check=acts.sweeps_when_the_engine_is_back,
+    ),
+    Row(
+        "dockerd restarted with live-restore",
+        DONE,
+        acts.restart_engine,
+        before=acts.keep_containers,
+        after=acts.let_containers_go,
+        on=("lab",),
+    ),
+    Row("SSH cut, data network alive", DONE, acts.cut_ssh, after=acts.mend_ssh, on=("lab",)),
+    Row(
+        "image missing on one host",
+        Expected(True, "host_not_ready", 69, stopped_s=None, says=("h3: image ddp-play-rank:slim", "image load")),
+        job={"image_pull": "never"},
+        under_way=False,
+        before=acts.hide_image,
+        after=acts.show_image,
+        on=("lab",),
+    ),
+    Row(
+        "clock five minutes off on one host",
+        failed(3, "h3", 3, "rank 3 on h3 failed first: exit code 3"),
+        victim=("--fault", "exit", "--at-rank", "3"),
+        before=acts.set_clock_ahead,
+        on=("lab",),
+        check=acts.tells_times_on_one_clock,
+    ),
+    Row(
+        "port taken between plan and launch",
+        DONE,
+        victim=("--steps", "20"),
+        job={"port_range": "29870-29871"},
+        before=acts.take_port,
+        after=acts.give_port,
+        on=("here",),
+        check=acts.took_the_next_port,
+    ),
+)
+
+SHARED = (
+    Row(
+        "shared mount turns read-only",
+        failed(0, "h1", 1, "Read-only file system"),
+        acts.share_read_only,
+        victim=("--checkpoint", "newest.pt"),
+        before=acts.share,
+        after=acts.unmount,
+        on=("here",),
+        check=acts.says_what_stays_in_the_shared_directory,
+    ),
+    Row(
+        "shared mount full",
+        failed(0, "h1", 1, "No space left on device"),
+        acts.share_full,
+        victim=("--checkpoint", "newest.pt"),
+        before=acts.share,
+        after=acts.unmount,
+        on=("here",),
+    ),
+    Row(
+        "shared mount gone in the middle",
+        failed(0, "h1", 1, "No such file or directory"),
+        acts.share_gone,
+        victim=("--checkpoint", "newest.pt"),
+        before=acts.share,
+        after=acts.unmount,
+        on=("here",),
+    ),
+)
+
+CONTROLLER = (
+    Row("controller SIGKILLed, then attach", DONE, acts.kill_controller, victim=("--steps", "200")),
+    Row("Ctrl-C while discovering", UNSTARTED, acts.in_discover, under_way=False),
+    Row("Ctrl-C while launching", UNSTARTED, acts.in_launch, under_way=False),
+    Row("Ctrl-C while training", stopped("interrupted with Ctrl-C"), acts.interrupt, quick=True),
+    Row(
+        "Ctrl-C twice while training, ranks ignore SIGTERM",
+        stopped("interrupted with Ctrl-C"),
+        acts.interrupt_twice,
+        victim=("--stubborn",),
+    ),
+    Row(
+        "Ctrl-C while collecting",
+        DONE,
+        acts.in_collect,
+        victim=("--steps", "5", "--leave-mib", "300"),
+        under_way=False,
+        on=("here",),
+    ),
+    Row(
+        "Ctrl-C twice while collecting",
+        stopped("collecting was stopped", stopped_s=None, missing=True),
+        acts.in_collect_twice,
+        victim=("--steps", "5", "--leave-mib", "300"),
+        under_way=False,
+        on=("here",),
+    ),
+    Row(
+        "controller disk full, then attach",
+        Expected(
+            True,
+            "disk_full",
+            70,
+            stopped_s=None,
+            missing=True,
+            remains={"h1": ("files",)},
+            says=("no space left", "ddp-play attach"),
+        ),
+        acts.fill_home,
+        victim=("--steps", "100", "--fault", "much", "--at-rank", "1"),
+        before=acts.small_home,
+        after=acts.unmount,
+        on=("here",),
+        check=acts.attach_brings_it_home,
+    ),
+)
+
+OUTPUT = (
+    Row("100 MB of log from one rank", DONE, victim=("--steps", "60", "--fault", "much", "--at-rank", "2")),
+    Row("binary output", DONE, victim=("--steps", "60", "--fault", "bytes", "--at-rank", "0")),
+    Row("a line of 10 MB", DONE, victim=("--steps", "60", "--fault", "long", "--at-rank", "0"), on=("here",)),
+    Row(
+        "64 ranks printing 1,000 lines/s",
+        DONE,
+        acts.watch_the_controller,
+        job={"command": ["python3", "-S", "chatter.py"], "hosts": 1, "ranks_per_host": 64},
+        options=("--ranks", "none"),
+        under_way=False,
+        on=("here",),
+        check=acts.used_little_and_lost_nothing,
+    ),
+    Row(
+        "a secret",
+        DONE,
+        acts.look_for_secret_on_hosts,
+        victim=("--steps", "200"),
+        secrets={"TOKEN": acts.SECRET},
+        check=acts.look_for_secret_here,
+    ),
+)
+
+ROWS: tuple[Row, ...] = (*RANKS, *HANGS, *HOSTS, *SHARED, *CONTROLLER, *OUTPUT)

@@ -11,9 +11,11 @@ import argparse
 import atexit
 import ctypes
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -77,6 +79,26 @@ def eat() -> None:
         kept.append(bytearray(os.urandom(1 << 20)) * 16)
 
 
+def print_much() -> None:
+    """A hundred megabytes of lines."""
+    for number in range(1 << 10):
+        sys.stdout.write(f"{number:>99}\n" * (1 << 10))
+    sys.stdout.flush()
+
+
+def print_bytes() -> None:
+    """Four megabytes of anything."""
+    for _ in range(4):
+        os.write(1, os.urandom(1 << 20))
+    os.write(1, b"\n")
+
+
+def print_long() -> None:
+    """One line of ten megabytes."""
+    sys.stdout.write("x" * (10 << 20) + "\n")
+    sys.stdout.flush()
+
+
 FAULTS: dict[str, Callable[[], None]] = {
     "exit": leave,
     "raise": fail,
@@ -85,10 +107,13 @@ FAULTS: dict[str, Callable[[], None]] = {
     "loop": load_batch,
     "skip": skip,
     "eat": eat,
+    "much": print_much,
+    "bytes": print_bytes,
+    "long": print_long,
 }
 
 
-def train(steps: int, pause_s: float, misbehave: Callable[[int], None]) -> None:
+def train(steps: int, pause_s: float, checkpoint: str, misbehave: Callable[[int], None]) -> None:
     """`steps` steps of DDP on noise."""
     torch.manual_seed(0)
     model = DistributedDataParallel(torch.nn.Linear(64, 8))
@@ -102,6 +127,9 @@ def train(steps: int, pause_s: float, misbehave: Callable[[int], None]) -> None:
         optimizer.step()
         total = loss.detach()
         dist.all_reduce(total)
+        if checkpoint and RANK == 0 and step % 5 == 0:
+            torch.save(model.state_dict(), f"{checkpoint}.new")
+            Path(f"{checkpoint}.new").replace(checkpoint)
         print(f"rank {RANK} step {step} loss {total.item():.6f}", flush=True)
         time.sleep(pause_s)
 
@@ -114,15 +142,25 @@ def main() -> None:
     parser.add_argument("--fault", choices=["", *FAULTS], default="")
     parser.add_argument("--at-rank", type=int, default=-1)
     parser.add_argument("--at-step", type=int, default=20)
+    parser.add_argument("--checkpoint", default="", help="rank 0 writes here every five steps")
+    parser.add_argument("--stubborn", action="store_true", help="SIGTERM is ignored")
+    parser.add_argument("--leave-mib", type=int, default=0, help="how large a file rank 0 leaves behind")
     args = parser.parse_args()
+    if args.stubborn:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    checkpoint = str(Path(args.checkpoint).absolute()) if args.checkpoint else ""
     dist.init_process_group("gloo")
 
     def misbehave(step: int) -> None:
         if args.fault and args.at_rank == RANK and step == args.at_step:
             FAULTS[args.fault]()
 
-    train(args.steps, args.pause, misbehave)
+    train(args.steps, args.pause, checkpoint, misbehave)
     dist.destroy_process_group()
+    if args.leave_mib and RANK == 0:
+        with Path("large.bin").open("wb") as left:
+            for _ in range(args.leave_mib):
+                left.write(os.urandom(1 << 20))
 
 
 if __name__ == "__main__":

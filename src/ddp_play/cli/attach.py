@@ -9,6 +9,7 @@ import typer
 from ddp_play.cli import console, live, options
 from ddp_play.cli.boundary import error_boundary
 from ddp_play.cli.run import watch
+from ddp_play.errors import DiskFull
 from ddp_play.runs import find
 from ddp_play.workflows.start import start_background
 
@@ -29,7 +30,7 @@ def attach(
     """
     with error_boundary():
         run = find(run_id)
-        if run.over:
+        if run.over and run.document.get("exit_class") != DiskFull.kind:
             raise typer.Exit(live.show_end(run))
         if not run.attended:
             console.note(f"run {run.paths.run_id} is unattended: taking over")

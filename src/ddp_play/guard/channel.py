@@ -203,6 +203,10 @@ class Channel:
         self.state_stamp = None
         self.state = {}
 
+    def on_pause(self, _header: Header, _payload: bytes) -> None:
+        """Send no logs and metrics until the next `follow`: the controller has no room for them."""
+        self.followed.clear()
+
     def on_stop(self, header: Header, _payload: bytes) -> None:
         """Stop gracefully, or at once."""
         order = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.errors import DdpPlayError
@@ -22,10 +21,18 @@ CLEAN_S = 60.0
 SILENCE_S = 60.0
 
 
-def drain(gang: Gang, plan: Plan, paths: RunPaths) -> dict[str, Any]:
-    """Every byte that the ranks wrote is here before the verdict is; returns what the networks carried meanwhile."""
-    with contextlib.suppress(DdpPlayError):
+def drain(gang: Gang) -> list[dict[str, Any]]:
+    """Every byte that the ranks wrote is here before the verdict is; what is not is returned."""
+    try:
         gang.ask("drain", "drained", deadline_s=COLLECT_S, silence_s=SILENCE_S)
+    except DdpPlayError as error:
+        late = [link for link in gang.links if not link.lost and "drained" not in link.replies]
+        return [{"host": link.name, "path": "the end of its ranks' logs", "why": error.message} for link in late]
+    return []
+
+
+def network_counters(gang: Gang, plan: Plan, paths: RunPaths) -> dict[str, Any]:
+    """What the networks carried from the start to the drain."""
     answers = {link.name: link.replies.get("drained", {}).get("counters") for link in gang.links}
     after = {name: counters for name, counters in answers.items() if counters}
     return measured(plan, read_json(paths.counters), after)

@@ -12,7 +12,7 @@ import time
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from ddp_play.bundle import Bundle
-from ddp_play.errors import Busy, DdpPlayError, Interrupted, UsageError
+from ddp_play.errors import Busy, DdpPlayError, DiskFull, Interrupted, UsageError
 from ddp_play.gang import Gang, Link
 from ddp_play.hang import Whereabouts, cut_dump, whereabouts
 from ddp_play.journal import Journal
@@ -20,9 +20,9 @@ from ddp_play.launch import PATIENCE_S, SETTLE_S
 from ddp_play.paths import write_text
 from ddp_play.restart import Ended
 from ddp_play.result import Outcome, RankOutcome, RunStatus, Verdict
-from ddp_play.verdict import blames_a_peer, judge
+from ddp_play.verdict import EXIT_STOPPED, blames_a_peer, judge
 from ddp_play.watch import GangView, Limits, Stop, decide
-from ddp_play.workflows.collecting import clean, collect, drain
+from ddp_play.workflows.collecting import clean, collect, drain, network_counters
 from ddp_play.workflows.starting import Assignment, Starter
 from ddp_play.workflows.transport import TransportWatch
 
@@ -36,6 +36,10 @@ TICK_S = 0.1
 # After a stop's grace is over the guards kill; this long later they must have said so.
 STOP_SLACK_S = 15.0
 CAPTURE_S = 4.0
+# The ranks have ended and the disk is full: how long somebody may take to make room.
+ROOM_S = 20.0
+BEFORE_START = ("lease_port", "prepare", "listen", "probe")
+AT_THE_END = ("drain", "fetch")
 
 
 # A guard looks at its lease every twentieth of a second and kills again every second: this covers a busy host.
@@ -70,6 +74,7 @@ class Supervisor:
             on_data=self._on_data,
             on_host=lambda link, how: self.journal.emit("host", host=link.name, state=how),
             offsets=lambda host: self.bundle.offsets(self.plan, host),
+            gives_up=self._gives_up,
         )
         timeouts = self.plan.timeouts
         self.limits = Limits(
@@ -123,20 +128,81 @@ class Supervisor:
         for link in self.gang.links:
             self.gang.follow(link)
         self._watch()
-        network = drain(self.gang, self.plan, self.paths)
+        undrained = drain(self.gang)
+        if self._wait_for_room():
+            undrained = drain(self.gang)
+        network = network_counters(self.gang, self.plan, self.paths)
         self.bundle.update_run(network=network, nccl=self.transport.conclude())
         outcome = self._judge()
+        if self.bundle.room.full:
+            return self._leave_on_hosts(outcome)
         unreachable = {link.name: link.lost for link in self.gang.links if link.lost}
         goes_on = self.sequel.follows(Ended(self.given.attempt, outcome, unreachable))
         self._phase(RunStatus.COLLECTING)
         # what all attempts share stays where it is until the last one
-        missing = collect(self.gang, self.plan, self.paths, artifacts=not (goes_on and self.plan.source_shared))
+        missing = undrained + collect(
+            self.gang, self.plan, self.paths, artifacts=not (goes_on and self.plan.source_shared)
+        )
+        if self.bundle.room.full:
+            return self._leave_on_hosts(outcome)
+        outcome = self._cut_short(outcome)
         left = clean(self.gang, self.plan, missing, self.journal, goes_on=goes_on)
         self.gang.close()
         outcome = Outcome(outcome.status, outcome.verdict, outcome.ranks, tuple(missing), left)
         if not goes_on:
             self._finish(outcome)
         return outcome
+
+    def _gives_up(self, kind: str) -> bool:
+        """Before the start any order to stop ends the waiting, at the end only one to stop now."""
+        order = self.orders.stop()
+        return order is not None and (kind in BEFORE_START or (kind in AT_THE_END and order.now))
+
+    def _cut_short(self, outcome: Outcome) -> Outcome:
+        """Somebody stopped the collecting: that is not the success that the ranks had."""
+        order = self.orders.stop()
+        if order is None or not order.now or outcome.status is not RunStatus.SUCCEEDED:
+            return outcome
+        verdict = Verdict("stopped", f"{outcome.verdict.message}; collecting was stopped: {order.reason}", EXIT_STOPPED)
+        return Outcome(RunStatus.STOPPED, verdict, outcome.ranks)
+
+    def _wait_for_room(self) -> bool:
+        """Where the disk is full: was there room in time? Then everything is asked for again."""
+        if not self.bundle.room.full:
+            return False
+        self.journal.emit("warning", message=f"the ranks have ended; waiting {ROOM_S:.0f} s for room on the disk")
+        until = time.monotonic() + ROOM_S
+        while time.monotonic() < until and self.orders.stop() is None:
+            self.gang.pump(0.5)
+            self.gang.keep_alive()
+            if self._resume_when_there_is_room():
+                return True
+        return False
+
+    def _leave_on_hosts(self, outcome: Outcome) -> Outcome:
+        """No room here: nothing is removed there, so that `attach` can bring it home later."""
+        self.gang.close()
+        why = f"no space left on {self.paths.root}"
+        names = [link.name for link in self.gang.links]
+        verdict = Verdict(
+            DiskFull.kind,
+            f"{outcome.verdict.message}, but the disk of this machine is full: what the ranks left is on their hosts",
+            DiskFull.exit_code,
+            hint=f"free some space, then: ddp-play attach {self.paths.run_id}",
+        )
+        missing = tuple({"host": name, "path": "logs, results and artifacts", "why": why} for name in names)
+        left = {name: [f"everything of this run: {why}"] for name in names}
+        outcome = Outcome(RunStatus.FAILED, verdict, outcome.ranks, missing, left)
+        self._finish(outcome)
+        return outcome
+
+    def _resume_when_there_is_room(self) -> bool:
+        if not self.bundle.room.is_back():
+            return False
+        self.journal.emit("warning", message="there is room on the disk again: following on")
+        for link in self.gang.links:
+            self.gang.follow(link)
+        return True
 
     def _judge(self) -> Outcome:
         ranks = self._outcomes()
@@ -174,18 +240,25 @@ class Supervisor:
     # -- while it runs -------------------------------------------------------------------------------
     def _on_data(self, link: Link, frame: Frame) -> None:
         header, payload = frame
-        if header["t"] == "file":
-            self.bundle.file(link.name, header, payload)
-        else:
-            self.bundle.data(str(header["t"]), int(header["rank"]), int(header["at"]), payload)
+        if self.bundle.room.full:
+            return  # it will be asked for again
+        try:
+            if header["t"] == "file":
+                self.bundle.file(link.name, header, payload)
+            else:
+                self.bundle.data(str(header["t"]), int(header["rank"]), int(header["at"]), payload)
             if header["t"] == "nccl":
                 self._wrong_fabric = self.transport.heard(int(header["rank"])) or self._wrong_fabric
+        except DiskFull as error:
+            self.gang.tell("pause")
+            self.journal.emit("warning", message=f"{error.message}; the run goes on, its logs wait on the hosts")
 
     def _watch(self) -> None:
         while True:
             self.gang.pump(TICK_S)
             self.gang.keep_alive()
             self._give_up_on_lost_hosts()
+            self._resume_when_there_is_room()
             view = self._view()
             self._report(view)
             if view.over:
@@ -328,6 +401,7 @@ class Supervisor:
             )
 
     def _finish(self, outcome: Outcome) -> None:
+        self.bundle.room.release()
         self.bundle.update_run(ended=time.time(), **outcome.to_json())
         self.journal.emit("ended", status=str(outcome.status), message=outcome.verdict.message)
 
