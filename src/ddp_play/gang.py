@@ -69,9 +69,9 @@ class Gang:
         on_data: Callable[[Link, Frame], None],
         on_host: Callable[[Link, str], None],
         offsets: Callable[[str], dict[str, dict[str, int]]],
-        gives_up: Callable[[str], bool] = lambda _kind: False,
+        gives_up: Callable[[str], str] = lambda _kind: "",
     ) -> None:
-        """`gives_up`: shall the answer to this kind of question no longer be waited for? People may stop a run."""
+        """`gives_up`: why the answers to this kind of question are no longer waited for: people may stop a run."""
         self.links = links
         self._gives_up = gives_up
         self.run_id = run_id
@@ -161,8 +161,8 @@ class Gang:
             ]
             if not open_ones:
                 break
-            if self._gives_up(kind):
-                raise Interrupted(f"stopped while waiting for {kind}")
+            if why := self._gives_up(kind):
+                raise Interrupted(why)
             self.pump(0.5)
             if time.monotonic() - began > BEAT_S:
                 for link in asked:  # a host that is ready waits for the start only while it hears of us

@@ -38,6 +38,7 @@ STOP_SLACK_S = 15.0
 CAPTURE_S = 4.0
 # The ranks have ended and the disk is full: how long somebody may take to make room.
 ROOM_S = 20.0
+NOT_STARTED = "stopped before it started"
 BEFORE_START = ("lease_port", "prepare", "listen", "probe")
 AT_THE_END = ("drain", "fetch")
 
@@ -153,10 +154,12 @@ class Supervisor:
             self._finish(outcome)
         return outcome
 
-    def _gives_up(self, kind: str) -> bool:
+    def _gives_up(self, kind: str) -> str:
         """Before the start any order to stop ends the waiting, at the end only one to stop now."""
         order = self.orders.stop()
-        return order is not None and (kind in BEFORE_START or (kind in AT_THE_END and order.now))
+        if order is not None and kind in BEFORE_START:
+            return NOT_STARTED
+        return f"collecting was stopped: {order.reason}" if order and order.now and kind in AT_THE_END else ""
 
     def _cut_short(self, outcome: Outcome) -> Outcome:
         """Somebody stopped the collecting: that is not the success that the ranks had."""
@@ -360,7 +363,7 @@ class Supervisor:
         if order is None:
             return
         if before_start:
-            raise Interrupted("stopped before it started")
+            raise Interrupted(NOT_STARTED)
         if self.stop is None or (order.now and not self._told_now):
             grace_s = 0.0 if order.now else self.limits.grace_s
             self._order_stop(Stop("stopped", order.reason, self.limits.signal, grace_s, now=order.now))

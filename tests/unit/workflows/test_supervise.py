@@ -184,7 +184,7 @@ def test_a_guard_that_is_gone_is_a_lost_host(make: Make) -> None:
 
 
 def test_a_silent_host_is_lost_after_its_timeout(make: Make) -> None:
-    stage = make(2, host_timeout=0.4)
+    stage = make(2, host_timeout=1.5)
     stage.ends_on_stop("h1")
     stage.on_follow("h2", stage.state("h2", "running"))
     stage.far["h2"].answers["beat"] = []
