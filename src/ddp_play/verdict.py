@@ -17,8 +17,12 @@ if TYPE_CHECKING:
     from ddp_play.watch import Stop
 
 FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<name>.+)$')
+# torch puts this before every line of a traceback once the ranks have met.
+RANK_PREFIX = re.compile(r"^\[rank\d+\]:[ ]?", re.MULTILINE)
 TAIL_LINES, TAIL_WIDTH = 20, 400
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+STORAGE = ("No space left on device", "Read-only file system", "Stale file handle", "Disk quota exceeded")
+PORT_TAKEN = "another program took the rendezvous port: run again, or move ddp_job_port_range"
 # Signals that nobody sends to a peer: whoever has one of these is a cause.
 OWN_SIGNALS = (9, 11, 7, 4)
 # Exit codes of ends that no rank caused; 124 is what timeout(1) uses.
@@ -78,7 +82,7 @@ def blames_a_peer(row: RankOutcome, tails: Mapping[int, str]) -> bool:
 
 def own_error(tail: str) -> str:
     """`ValueError: loss is nan`: what the last Python traceback ends with, empty without one."""
-    lines = tail.splitlines()
+    lines = RANK_PREFIX.sub("", tail).splitlines()
     at = next((index for index in range(len(lines) - 1, -1, -1) if FRAME.match(lines[index])), None)
     if at is None:
         return ""
@@ -164,10 +168,19 @@ def _ended_by_us(
 
 def last_frame(tail: str) -> str:
     """`train.py:88 in step` of the last traceback line, empty without one."""
-    for line in reversed(tail.splitlines()):
+    for line in reversed(RANK_PREFIX.sub("", tail).splitlines()):
         if match := FRAME.match(line):
             return f"{match['file']}:{match['line']} in {match['name']}"
     return ""
+
+
+# What a log's end says -> what helps.
+REMEDIES = (
+    ("No module named 'torch'", "the rank's Python has no torch: set ddp_python to one that has, or use an image"),
+    ("Address already in use", PORT_TAKEN),
+    ("EADDRINUSE", PORT_TAKEN),
+    *((words, f"{words}: look at the disk or the shared directory that the rank writes to") for words in STORAGE),
+)
 
 
 def _hint(row: RankOutcome, tail: str) -> str:
@@ -177,11 +190,7 @@ def _hint(row: RankOutcome, tail: str) -> str:
         return "it was killed from outside" + (f"; {row.kernel_problem}" if row.kernel_problem else "")
     if row.exit_code == 127:
         return "the command was not found where the rank runs: check ddp_job_command, the image, or ddp_python"
-    if "No module named 'torch'" in tail:
-        return "the rank's Python has no torch: set ddp_python to one that has, or use an image"
-    if "Address already in use" in tail or "EADDRINUSE" in tail:
-        return "another program took the rendezvous port: run again, or move ddp_job_port_range"
-    return ""
+    return next((remedy for words, remedy in REMEDIES if words in tail), "")
 
 
 def _count(ranks: tuple[int, ...]) -> str:

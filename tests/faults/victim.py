@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import atexit
 import ctypes
+import io
 import os
 import signal
 import sys
@@ -113,6 +114,15 @@ FAULTS: dict[str, Callable[[], None]] = {
 }
 
 
+def save(model: torch.nn.Module, checkpoint: str) -> None:
+    """A checkpoint of half a megabyte; an error of the file system is an OSError, which torch.save would hide."""
+    buffer = io.BytesIO()
+    torch.save({"model": model.state_dict(), "padding": torch.zeros(1 << 17)}, buffer)
+    new = Path(f"{checkpoint}.new")
+    new.write_bytes(buffer.getvalue())
+    new.replace(checkpoint)
+
+
 def train(steps: int, pause_s: float, checkpoint: str, misbehave: Callable[[int], None]) -> None:
     """`steps` steps of DDP on noise."""
     torch.manual_seed(0)
@@ -128,8 +138,7 @@ def train(steps: int, pause_s: float, checkpoint: str, misbehave: Callable[[int]
         total = loss.detach()
         dist.all_reduce(total)
         if checkpoint and RANK == 0 and step % 5 == 0:
-            torch.save(model.state_dict(), f"{checkpoint}.new")
-            Path(f"{checkpoint}.new").replace(checkpoint)
+            save(model, checkpoint)
         print(f"rank {RANK} step {step} loss {total.item():.6f}", flush=True)
         time.sleep(pause_s)
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from ddp_play.hang import Whereabouts
 from ddp_play.result import Outcome, RankOutcome, RunStatus, Verdict
-from ddp_play.verdict import judge, last_frame
+from ddp_play.verdict import judge, last_frame, own_error
 from ddp_play.watch import Stop
 
 RESET = "RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.2]:34710\n"
@@ -32,6 +33,74 @@ def lost(rank: int, host: str = "") -> RankOutcome:
 
 def verdict(*ranks: RankOutcome, tails: dict[int, str] | None = None, stop: Stop | None = None) -> Verdict:
     return judge(tuple(ranks), tails or {}, stop).verdict
+
+
+RANKED = "".join(f"[rank1]: {line}\n" for line in TRACEBACK.splitlines())  # as torch prints it once ranks have met
+
+
+@pytest.mark.parametrize("tail", [TRACEBACK, RANKED, "step 1\n" + RANKED + "[W] cleaned up\n"])
+def test_the_last_frame_and_what_was_raised(tail: str) -> None:
+    assert last_frame(tail) == "/workspace/train.py:88 in step"
+    assert own_error(tail) == "ValueError: loss is nan"
+
+
+def test_no_traceback_no_error() -> None:
+    assert (last_frame("killed"), own_error("killed"), own_error("")) == ("", "", "")
+
+
+SLOW = ended(2, 143, signal=15, stopped=True, at=3.0)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "tails", "rank"),
+    [
+        # it raised, closed its connections first and was stopped before it was gone
+        ((ended(0, 1), ended(1, 1), SLOW), {0: RESET, 1: RESET, 2: RANKED}, 2),
+        # the same without a word: the only one that does not blame a peer
+        ((ended(0, 1), ended(1, 1), SLOW), {0: RESET, 1: RESET, 2: "step 7"}, 2),
+        # two without a word: nobody can tell, the first that failed is named
+        ((ended(0, 1), SLOW, ended(3, 143, signal=15, stopped=True)), {0: RESET}, 0),
+        # a stopped rank that only complains is not it
+        ((ended(0, 1), SLOW), {0: RESET, 2: RESET}, 0),
+        # killed by us, with our signal in its log: not killed from outside
+        ((ended(0, 1), ended(1, 137, signal=9, stopped=True), SLOW), {0: RESET, 1: RESET, 2: RANKED}, 2),
+    ],
+)
+def test_a_cause_that_was_slower_than_our_stop(
+    ranks: tuple[RankOutcome, ...], tails: dict[int, str], rank: int
+) -> None:
+    got = verdict(*ranks, tails=tails, stop=Stop("failure", "a rank failed"))
+    assert (got.kind, got.rank, got.exit_code) == ("rank_failed", rank, 1)
+
+
+def test_what_the_kernel_said_is_in_the_verdict() -> None:
+    killed = ended(1, 137, signal=9, oom=True, kernel=("Memory cgroup out of memory: Killed process 7",))
+    got = verdict(killed, tails={1: "step 7"})
+    assert got.kernel == killed.kernel
+    assert "out of memory" in got.message
+    unread = ended(1, 137, signal=9, kernel_problem="the kernel log cannot be read by this user")
+    assert verdict(unread).hint == "it was killed from outside; the kernel log cannot be read by this user"
+
+
+def test_what_hung_ranks_were_doing() -> None:
+    found = {0: Whereabouts("waits in barrier at a.py:1", True), 1: Whereabouts("is in load at b.py:2", False)}
+    stop = Stop("idle", "no output for 60 s")
+    ranks = (ended(0, 134, signal=6, stopped=True), ended(1, 134, signal=6, stopped=True))
+    got = judge(ranks, {1: "step 3\nFatal Python error: Aborted\nThread 0x1"}, stop, found).verdict
+    assert got.message == "no output for 60 s: rank 0 waits in barrier at a.py:1; rank 1 is in load at b.py:2"
+    assert (got.rank, got.host, got.tail) == (1, "h1", ("step 3",))
+    assert "evidence/" in got.hint
+
+
+def test_lines_that_a_terminal_should_not_see() -> None:
+    got = verdict(ended(0, 1), tails={0: "\x1b[2Jgone\x00\n" + "x" * 5000})
+    assert got.tail[0] == "\ufffd[2Jgone\ufffd"
+    assert got.tail[1].endswith("... (5000 characters)")
+    assert len(got.tail[1]) < 500
+
+
+def test_a_full_disk_of_a_rank_is_named() -> None:
+    assert "shared directory" in verdict(ended(0, 1), tails={0: "OSError: [Errno 28] No space left on device"}).hint
 
 
 def test_all_is_well() -> None:
@@ -182,7 +251,7 @@ def test_only_the_end_of_the_log_decides() -> None:
         ("no traceback here", ""),
         (TRACEBACK, "/workspace/train.py:88 in step"),
         (TRACEBACK.replace("step", "<lambda>"), "/workspace/train.py:88 in <lambda>"),
-        ('[rank1]:   File "a.py", line 1, in f', ""),
+        ('[rank1]:   File "a.py", line 1, in f', "a.py:1 in f"),
     ],
 )
 def test_last_frame(tail: str, frame: str) -> None:
