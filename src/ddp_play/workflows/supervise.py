@@ -155,11 +155,13 @@ class Supervisor:
         return outcome
 
     def _gives_up(self, kind: str) -> str:
-        """Before the start any order to stop ends the waiting, at the end only one to stop now."""
+        """Before the start any order to stop ends the waiting, at the end only one to stop now that ended no rank."""
         order = self.orders.stop()
         if order is not None and kind in BEFORE_START:
             return NOT_STARTED
-        return f"collecting was stopped: {order.reason}" if order and order.now and kind in AT_THE_END else ""
+        if order is None or not order.now or self._told_now or kind not in AT_THE_END:
+            return ""
+        return f"collecting was stopped: {order.reason}"
 
     def _cut_short(self, outcome: Outcome) -> Outcome:
         """Somebody stopped the collecting: that is not the success that the ranks had."""

@@ -46,3 +46,17 @@ def test_an_order_while_files_come_home(make: Make, name: str, kind: str) -> Non
     assert outcome.verdict.kind == kind
     assert ("h2" in [row["host"] for row in outcome.missing]) is (name == "stop-now")
     assert "clean" in stage.far["h2"].kinds()
+
+
+def test_ranks_that_were_stopped_now_are_collected_all_the_same(make: Make) -> None:
+    stage = make(1, network="")
+    stage.ends_on_stop("h1")
+
+    def started(_header: Any, _payload: bytes) -> list[bytes]:
+        write_json(stage.paths.control / "stop-now", {"reason": "no patience"})
+        return [encode("going")]
+
+    stage.far["h1"].answers["go"] = started
+    outcome = stage.supervisor().run()
+    assert (outcome.verdict.kind, outcome.missing) == ("stopped", ())
+    assert "fetch" in stage.far["h1"].kinds()
