@@ -20,6 +20,8 @@ GO_WAIT_S = 120.0
 SETTLE_S = 1.0
 # And longer while every rank that ended blames a peer: the one it means has yet to say why.
 PATIENCE_S = 2.5
+# Hung ranks that were frozen for a look and that nobody ended within this go on: their controller is gone.
+THAW_S = 15.0
 SOURCE_WAIT_S = 60.0
 PULL_TIMEOUT_S = 3600.0
 
@@ -157,6 +159,7 @@ class Launch:
             "go_wait_s": GO_WAIT_S,
             "settle_s": SETTLE_S,
             "patience_s": PATIENCE_S,
+            "thaw_s": THAW_S,
             "grace_s": timeouts["grace"],
             "failure_grace_s": timeouts["failure_grace"],
             "max_duration_s": timeouts["max_duration"],

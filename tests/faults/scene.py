@@ -258,14 +258,14 @@ class Scene:
         ends = [row["ended"] for row in document.get("ranks", ()) if row.get("ended")]
         fault_at = self._announced() or self.fault_at
         remains, clean_at = self._wait_clean(int(document.get("head_port") or 0))
-        stops = [row["time"] for row in self.events("stop") if row["time"] >= fault_at]
+        stops = [row["time"] for row in self.events("stop") if row["time"] >= fault_at - 1]
         last = max(ends, default=0.0)
         return Measured(
             exit_code=code,
             document=document,
             screen=self.text(),
-            detected_s=round(stops[0] - fault_at, 1) if fault_at and stops else None,
-            stopped_s=round(last - fault_at, 1) if fault_at and last else None,
+            detected_s=_since(fault_at, stops[0]) if stops else None,
+            stopped_s=_since(fault_at, last) if last else None,
             clean_s=round(max(0.0, clean_at - last), 1) if last else 0.0,
             remains=remains,
             log_problems=self.compare_logs(document) if self.row.under_way else [],
@@ -323,6 +323,11 @@ class Scene:
         for host in HOSTS:
             with contextlib.suppress(AssertionError, subprocess.TimeoutExpired):
                 self.stage.on(host, f"rm -rf {self.stage.host_dir(host)}/kept-{self.run}")
+
+
+def _since(fault_at: float, moment: float) -> float | None:
+    """Seconds from the fault; hosts' clocks are compared to a fraction of a second, so never less than none."""
+    return round(max(0.0, moment - fault_at), 1) if fault_at else None
 
 
 def differences(expected: Expected, measured: Measured, *, slack: float = 1.0) -> list[str]:

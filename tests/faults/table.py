@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import signal
 
+from ddp_play.workflows.supervise import ROOM_S
 from tests.faults import acts
 from tests.faults.rows import DONE, Expected, Row
 
 IDLE_S = 20
+# Rows in which 300 MB come home, from the end of the ranks on.
+COLLECT_S = 30.0
 
 
 def failed(rank: int, host: str, exit_code: int, *says: str) -> Expected:
@@ -187,7 +191,7 @@ CONTROLLER = (
     ),
     Row(
         "Ctrl-C while collecting",
-        DONE,
+        dataclasses.replace(DONE, clean_s=COLLECT_S),
         acts.in_collect,
         victim=("--steps", "5", "--leave-mib", "300"),
         under_way=False,
@@ -195,7 +199,11 @@ CONTROLLER = (
     ),
     Row(
         "Ctrl-C twice while collecting",
-        stopped("collecting was stopped", stopped_s=None, missing=True),
+        dataclasses.replace(
+            stopped("collecting was stopped", "not collected from h1", stopped_s=None, missing=True),
+            remains={"h1": ("files",)},  # the working directory, for it is not home
+            clean_s=COLLECT_S,
+        ),
         acts.in_collect_twice,
         victim=("--steps", "5", "--leave-mib", "300"),
         under_way=False,
@@ -208,6 +216,7 @@ CONTROLLER = (
             "disk_full",
             70,
             stopped_s=None,
+            clean_s=ROOM_S + 10,
             missing=True,
             remains={"h1": ("files",)},
             says=("no space left", "ddp-play attach"),

@@ -16,8 +16,6 @@ from .ranks import Rank, make, reap
 from .traffic import Traffic
 
 TICK_S = 0.05
-# Ranks that were frozen for a look and not ended within this go on.
-THAW_S = 15.0
 NO_START = "no start signal came"
 
 
@@ -228,10 +226,11 @@ class Guard:
             self._frozen_at = None
         elif self._frozen_at is None:
             self._frozen_at = time.monotonic()
-        elif time.monotonic() - self._frozen_at > THAW_S:
+        elif time.monotonic() - self._frozen_at > self.limits["thaw_s"]:
             for rank in self.ranks:
                 if rank.running and rank.row["pid"]:
-                    evidence.thaw(evidence.main_processes(rank.row["pid"]))
+                    pid = int(rank.row["pid"])
+                    evidence.thaw(evidence.main_processes(pid) or [pid])
             self.place.take_back(FROZEN)
 
     def _end(self) -> None:

@@ -204,5 +204,5 @@ def capture(ranks: Dict[str, Dict[str, Any]]) -> Tuple[Dict[str, Dict[str, Any]]
     seen = survey(roots)
     texts = {str(rank): describe(root, seen[rank]) for rank, root in roots.items()}
     for root in roots.values():
-        freeze(main_processes(root))
+        freeze(main_processes(root) or [root])
     return {str(rank): row for rank, row in seen.items()}, texts

@@ -30,6 +30,7 @@ LIMITS: dict[str, Any] = {
     "warn_signal": "SIGUSR1",
     "idle_timeout_s": 0.0,
     "patience_s": 0.4,
+    "thaw_s": 15.0,
     "lease_s": 0.0,
     "signal": "SIGTERM",
 }
