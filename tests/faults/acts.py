@@ -63,7 +63,13 @@ def says_why_it_died(scene: Scene) -> None:
     """The kernel's own words, and the flag."""
     document = scene.document()
     assert document["ranks"][2]["oom"] is True
-    assert document["verdict"]["kernel"], "no line of the kernel log"
+    assert "memory" in document["verdict"]["kernel"][-1], document["verdict"]
+
+
+def is_in_the_kernel_log(scene: Scene) -> None:
+    """The lines are those of this very container: all containers here share one kernel log."""
+    says_why_it_died(scene)
+    assert any("oom-kill:" in line and "/docker/" in line for line in scene.document()["verdict"]["kernel"])
 
 
 # -- engines -----------------------------------------------------------------------------------------
@@ -376,7 +382,7 @@ def look_for_secret_on_hosts(scene: Scene) -> None:
         grep -las '{pattern}' /proc/[0-9]*/cmdline /proc/[0-9]*/environ
         ids=$(command -v docker >/dev/null && docker ps -aq --filter label=ddp-play.run={scene.run} 2>/dev/null)
         test -z "$ids" || docker inspect $ids | grep -c '{pattern}' | grep -v '^0$'
-        grep -rlas '{pattern}' {scene.stage.host_dir(host)} 2>/dev/null
+        grep -rlas '{pattern}' {scene.host_dir(host)} 2>/dev/null
         true"""
         assert scene.stage.on(host, script) == "", host
     path = scene.stage.on("h1", f"cat /dev/shm/ddp-play-*/{scene.run}.*/TOKEN")

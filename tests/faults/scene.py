@@ -167,9 +167,13 @@ class Scene:
         plan = json.loads((self.bundle / "plan.json").read_text())
         return str(next(host["name"] for host in plan["hosts"] for row in host["ranks"] if row["rank"] == rank))
 
+    def host_dir(self, host: str) -> str:
+        """Where the program on the host keeps its things; root has a place of its own."""
+        return "/var/lib/ddp-play" if "-b" in self.options else self.stage.host_dir(host)
+
     def place(self, host: str, attempt: int = 1) -> str:
         """The run's directory on a host."""
-        return f"{self.stage.host_dir(host)}/runs/{self.run}/{attempt}.{host}"
+        return f"{self.host_dir(host)}/runs/{self.run}/{attempt}.{host}"
 
     def state(self, host: str) -> dict[str, Any]:
         """What the guard there says."""
@@ -213,7 +217,7 @@ class Scene:
     def keep_originals(self) -> None:
         """A second name for every rank's log on its host: the original, byte for byte, after all was cleaned."""
         for host in HOSTS:
-            place, kept = self.place(host), f"{self.stage.host_dir(host)}/kept-{self.run}"
+            place, kept = self.place(host), f"{self.host_dir(host)}/kept-{self.run}"
             self.stage.on(host, f"mkdir -p {kept} && ln -f {place}/logs/rank-*.log {kept}/ 2>/dev/null; true")
 
     # -- the whole of it -----------------------------------------------------------------------------
@@ -288,7 +292,7 @@ class Scene:
 
     def look(self, host: str, port: int = 0) -> tuple[str, ...]:
         """Kinds of things of this run on a host."""
-        script = LOOK.format(run=self.run, dir=shlex.quote(self.stage.host_dir(host)), port=port or 1)
+        script = LOOK.format(run=self.run, dir=shlex.quote(self.host_dir(host)), port=port or 1)
         found = {line.split()[0] for line in self.stage.on(host, script).splitlines()}
         if self.stage.name == "here":  # one machine: what is one name's is not the others'
             found = found if host == HOSTS[0] or found != {"files"} else set()
@@ -305,7 +309,7 @@ class Scene:
             if host in self.down:
                 continue
             mine = self.log(rank)
-            kept = f"{self.stage.host_dir(host)}/kept-{self.run}/rank-{rank}.log"
+            kept = f"{self.host_dir(host)}/kept-{self.run}/rank-{rank}.log"
             size, digest = self.stage.on(host, f"wc -c <{kept}; head -c {len(mine)} {kept} | sha256sum").split()[:2]
             if digest != hashlib.sha256(mine).hexdigest():
                 problems.append(f"the log of rank {rank} is not what it wrote")
@@ -322,7 +326,7 @@ class Scene:
             self.child.wait(10)
         for host in HOSTS:
             with contextlib.suppress(AssertionError, subprocess.TimeoutExpired):
-                self.stage.on(host, f"rm -rf {self.stage.host_dir(host)}/kept-{self.run}")
+                self.stage.on(host, f"rm -rf {self.host_dir(host)}/kept-{self.run}")
 
 
 def _since(fault_at: float, moment: float) -> float | None:

@@ -51,11 +51,12 @@ RANKS = (
     Row("rank SIGKILLed", failed(2, "h2", 128 + signal.SIGKILL, "SIGKILL"), acts.kill_rank, quick=True),
     Row(
         "rank OOM-killed by its container's cgroup",
-        failed(2, "h2", 128 + signal.SIGKILL, "out of memory", "ddp_job_memory"),
+        failed(2, "h2", 128 + signal.SIGKILL, "out of memory", "ddp_job_memory", "kernel of h2"),
         victim=("--fault", "eat", "--at-rank", "2"),
         job={"memory": "512m"},
+        options=("-b",),  # only root may read the kernel log there
         on=("lab",),
-        check=acts.says_why_it_died,
+        check=acts.is_in_the_kernel_log,
     ),
     Row(
         "rank OOM-killed by its process's cgroup",
