@@ -75,7 +75,6 @@ class FakeHost:
             "stop": ("stopping", {}),
             "drain": ("drained", {"id": 0, "counters": {"eth0": {"rx": 2_000_000, "tx": 1_000_000}}}),
             "capture": ("captured", {"ranks": {}}),
-            "drain": ("drained", {"id": 0}),
             "fetch": ("fetched", {"missing": [], "artifacts": []}),
             "clean": ("cleaned", {"left": []}),
         }
