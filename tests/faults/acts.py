@@ -162,7 +162,7 @@ def set_clock_ahead(scene: Scene) -> None:
     script = (
         "test -e /usr/bin/faketime || (apt-get update -qq && apt-get install -y -qq faketime) >/dev/null 2>&1\n"
         "lib=$(ls /usr/lib/*/faketime/libfaketime.so.1)\n"
-        f"printf '#!/bin/sh\\nLD_PRELOAD=%s FAKETIME=+300s FAKETIME_DONT_FAKE_MONOTONIC=1 exec python3 \"$@\"\\n' $lib"
+        f"printf '#!/bin/sh\\nLD_PRELOAD=%s FAKETIME=+300s exec python3 \"$@\"\\n' $lib"
         f" >{late} && chmod +x {late}"
     )
     scene.stage.on("h3", script)

@@ -104,7 +104,7 @@ HANGS = (
 HOSTS = (
     Row(
         "dockerd stopped on one host",
-        Expected(True, "rank_failed", 143, rank=2, host="h2", clean_s=5.0),
+        failed(2, "h2", 1, "the engine cannot tell its exit code", "still on h2: container"),
         acts.stop_engine,
         after=acts.start_engine,
         on=("lab",),
