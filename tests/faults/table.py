@@ -249,7 +249,7 @@ OUTPUT = (
         "a secret",
         DONE,
         acts.look_for_secret_on_hosts,
-        victim=("--steps", "200"),
+        victim=("--steps", "600"),
         secrets={"TOKEN": acts.SECRET},
         check=acts.look_for_secret_here,
     ),
