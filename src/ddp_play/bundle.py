@@ -98,6 +98,8 @@ class Bundle:
             if relative.is_absolute() or ".." in relative.parts:
                 raise ValueError(f"{host} sent an artifact with the path {relative}")
             return self.paths.artifacts / host / relative
+        if kind == "torchrun.log":
+            return self.paths.agent_log(host)
         rank = int(header["rank"])
         names = {
             "metrics.jsonl": self.paths.metrics(rank),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from ddp_play.rankenv import CONTAINER_RANK_DIR, CONTAINER_SECRETS
-from ddp_play.tokens import ATTEMPT, HOST_DIR, OWNER, RUN_ID, SECRETS_DIR
+from ddp_play.tokens import AGENT_LOG, ATTEMPT, HOST_DIR, OWNER, RUN_ID, SECRETS_DIR
+from ddp_play.torchrun import CONTAINER_LOG_DIR
 
 if TYPE_CHECKING:
     from ddp_play.hosts import HostFacts
@@ -23,17 +25,26 @@ def container_name(rank: int) -> str:
     return f"ddp-{RUN_ID}-a{ATTEMPT}-r{rank}"
 
 
+def agent_name(node: int) -> str:
+    """The container that holds a host's torchrun."""
+    return f"ddp-{RUN_ID}-a{ATTEMPT}-n{node}"
+
+
 def create_argv(
     setting: Setting, place: Place, *, env_names: tuple[str, ...], argv: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Arguments of `docker` for one rank. Values of variables travel in docker's own environment."""
+    """Arguments of `docker` for one rank, or for the torchrun of a host whose first rank stands at `place`.
+
+    Values of variables travel in docker's own environment.
+    """
     job, host = setting.job, place.host
     nofile = NOFILE if host.nofile_hard < 0 else min(NOFILE, host.nofile_hard)
-    words = ["create", "--name", container_name(place.rank)]
+    name = agent_name(place.node) if setting.torchrun else container_name(place.rank)
+    words = ["create", "--name", name]
     for key, value in (
         ("run", RUN_ID),
         ("attempt", ATTEMPT),
-        ("rank", str(place.rank)),
+        ("rank", ",".join(map(str, _ranks(setting, place)))),
         ("host", host.name),
         ("owner", OWNER),
     ):
@@ -43,7 +54,7 @@ def create_argv(
     for group in job.groups:
         words += ["--group-add", group]
     words += ["--ulimit", f"nofile={nofile}:{nofile}"]
-    words += _resources(job)
+    words += _resources(job, num_ranks=len(_ranks(setting, place)))
     words += _devices(job, host, uses_rdma=setting.uses_rdma(host))
     words += _mounts(setting, place)
     for env_name in env_names:
@@ -52,12 +63,18 @@ def create_argv(
     return tuple(words)
 
 
-def _resources(job: Job) -> list[str]:
+def _ranks(setting: Setting, place: Place) -> range:
+    """The ranks in the container."""
+    return range(place.rank, place.rank + (place.local_world_size if setting.torchrun else 1))
+
+
+def _resources(job: Job, *, num_ranks: int) -> list[str]:
     words = []
     if job.cpus:
-        words += ["--cpus", f"{job.cpus:g}"]
+        words += ["--cpus", f"{job.cpus * num_ranks:g}"]
     if job.memory:
-        words += ["--memory", job.memory, "--memory-swap", job.memory]
+        memory = re.sub(r"\d+", lambda match: str(int(match[0]) * num_ranks), job.memory)
+        words += ["--memory", memory, "--memory-swap", memory]
     if job.shm_size:  # with --ipc host the host's /dev/shm counts; a size means a private one
         words[:0] = ["--ipc", "private", "--shm-size", job.shm_size]
     return words
@@ -74,11 +91,21 @@ def _devices(job: Job, host: HostFacts, *, uses_rdma: bool) -> list[str]:
     return words
 
 
+def _own_mounts(setting: Setting, place: Place) -> list[tuple[str, str, bool]]:
+    if not setting.torchrun:
+        return [
+            (f"{HOST_DIR}/logs/rank-{place.rank}.log", LOG_MOUNT, False),
+            (f"{HOST_DIR}/rank-{place.rank}", CONTAINER_RANK_DIR, False),
+        ]
+    binds = [(f"{HOST_DIR}/logs/{AGENT_LOG}", LOG_MOUNT, False)]
+    for rank in _ranks(setting, place):
+        binds.append((f"{HOST_DIR}/logs/rank-{rank}.log", f"{CONTAINER_LOG_DIR}/rank-{rank}.log", False))
+        binds.append((f"{HOST_DIR}/rank-{rank}", f"{CONTAINER_RANK_DIR}-{rank}", False))
+    return binds
+
+
 def _mounts(setting: Setting, place: Place) -> list[str]:
-    binds = [
-        (f"{HOST_DIR}/logs/rank-{place.rank}.log", LOG_MOUNT, False),
-        (f"{HOST_DIR}/rank-{place.rank}", CONTAINER_RANK_DIR, False),
-    ]
+    binds = _own_mounts(setting, place)
     if place.source_dir:
         binds.append((place.source_dir, place.workdir, False))
     if place.shared_dir:

@@ -116,7 +116,7 @@ def _mount(item: Any) -> Any:
 
 
 Seconds = Annotated[float, BeforeValidator(parse_seconds), Field(ge=0)]
-Backend = Annotated[str, Field(pattern=r"^(auto|gloo|nccl|cpu:gloo,cuda:nccl)$")]
+Backend = Annotated[str, Field(pattern=r"^(auto|gloo|nccl|mpi|cpu:gloo,cuda:nccl)$")]
 
 
 class Mount(BaseModel):
@@ -148,7 +148,10 @@ class Job(BaseModel):
     hosts: Annotated[tuple[int, int], BeforeValidator(_host_range)] = (0, 0)
     ranks_per_host: Annotated[Literal["auto"] | int, BeforeValidator(_ranks_per_host)] = "auto"
     backend: Backend = "auto"
-    init_method: Literal["env", "tcp", "file"] = "env"
+    init_method: Literal["env", "tcp", "file", "store"] = "env"
+    store: Literal["tcp", "file"] = "tcp"
+    launcher: Literal["ranks", "torchrun"] = "ranks"
+    rdzv: Literal["static", "c10d"] = "static"
     fabric: Literal["auto", "ib", "ethernet"] = "auto"
     network: str = ""
     probe: bool = True

@@ -10,7 +10,7 @@ from ddp_play.envfile import render_env_file
 from ddp_play.tokens import ATTEMPT, HEAD_PORT, HOST_DIR, OWNER, RUN_ID, SECRETS_DIR, bind
 
 if TYPE_CHECKING:
-    from ddp_play.plan import HostPlan, Plan, RankPlan
+    from ddp_play.plan import AgentPlan, HostPlan, Plan, RankPlan
     from ddp_play.rankenv import EnvVar
     from ddp_play.source import Snapshot
 
@@ -65,11 +65,11 @@ class Launch:
             SECRETS_DIR: place.secrets,
         }
 
-    def env(self, rank: RankPlan, place: HostPlace) -> tuple[EnvVar, ...]:
-        """The rank's environment with nothing left open."""
+    def env(self, unit: RankPlan | AgentPlan, place: HostPlace) -> tuple[EnvVar, ...]:
+        """The environment of a rank (or torchrun) with nothing left open."""
         values = self.values(place)
         return tuple(
-            dataclasses.replace(var, value=bind(var.value, values), late=False) if var.late else var for var in rank.env
+            dataclasses.replace(var, value=bind(var.value, values), late=False) if var.late else var for var in unit.env
         )
 
     def host_spec(self, host: HostPlan, place: HostPlace) -> dict[str, Any]:
@@ -96,6 +96,8 @@ class Launch:
             "head": host.name == plan.head,
             "limits": self._limits(),
             "ranks": [self._rank_spec(host, rank, place) for rank in host.ranks],
+            "agent": self._agent_spec(host, place),
+            "pmi": self._pmi_spec(host),
         }
 
     def _user(self, host: HostPlan, place: HostPlace) -> dict[str, Any] | None:
@@ -103,18 +105,34 @@ class Launch:
         return None if uid == place.uid else {"uid": uid, "gid": gid, "groups": [gid]}
 
     def _rank_spec(self, host: HostPlan, rank: RankPlan, place: HostPlace) -> dict[str, Any]:
-        values, env = self.values(place), self.env(rank, place)
+        env = self.env(rank, place)
         return {
             "rank": rank.rank,
             "local_rank": rank.local_rank,
-            "argv": [bind(word, values) for word in rank.argv],
-            "env": {var.name: var.value for var in env},
             "env_file": render_env_file(env, rank=rank.rank, host=host.name, run_id=self.run_id),
+            **self._unit_spec(host, rank, place),
+        }
+
+    def _agent_spec(self, host: HostPlan, place: HostPlace) -> dict[str, Any] | None:
+        """The torchrun that starts the host's ranks; it stands where its first rank does."""
+        return {"rank": host.ranks[0].rank, **self._unit_spec(host, host.agent, place)} if host.agent else None
+
+    def _unit_spec(self, host: HostPlan, unit: RankPlan | AgentPlan, place: HostPlace) -> dict[str, Any]:
+        values = self.values(place)
+        return {
+            "argv": [bind(word, values) for word in unit.argv],
+            "env": {var.name: var.value for var in self.env(unit, place)},
             "workdir": bind(host.workdir, values),
             "user": self._user(host, place),
-            "container": bind(rank.container, values) if rank.container else None,
-            "create": [bind(word, values) for word in rank.create],
+            "container": bind(unit.container, values) if unit.container else None,
+            "create": [bind(word, values) for word in unit.create],
         }
+
+    def _pmi_spec(self, host: HostPlan) -> dict[str, Any] | None:
+        """The process manager of MPI ranks lives on the head, where a store's server would."""
+        if self.plan.backend != "mpi" or host.name != self.plan.head:
+            return None
+        return {"address": self.plan.head_addr, "port": self.port, "size": self.plan.world_size}
 
     def _source(self, host: HostPlan, values: dict[str, str]) -> dict[str, Any]:
         if self.snapshot is None:
@@ -145,9 +163,8 @@ class Launch:
 
         `run_paths` are the run's: they outlive an attempt that another one follows.
         """
-        if host.name == self.plan.head and self.plan.init_url.startswith("file://"):
-            return [bind(self.plan.init_url, values).removeprefix("file://")]
-        return []
+        urls = (self.plan.init_url, self.plan.store_url) if host.name == self.plan.head else ()
+        return [bind(url, values).removeprefix("file://") for url in urls if url.startswith("file://")]
 
     def _limits(self) -> dict[str, Any]:
         timeouts = self.plan.timeouts

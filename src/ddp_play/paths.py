@@ -137,6 +137,10 @@ class RunPaths:
         """Everything the rank printed, byte for byte."""
         return self.root / "logs" / f"rank-{rank}.log"
 
+    def agent_log(self, host: str) -> Path:
+        """What a host's torchrun itself printed, where one started the ranks."""
+        return self.root / "logs" / f"torchrun-{host}.log"
+
     def times(self, rank: int) -> Path:
         """When which part of the log arrived: lines of `epoch-seconds offset`."""
         return self.root / "logs" / f"rank-{rank}.times"

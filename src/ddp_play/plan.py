@@ -27,6 +27,16 @@ class RankPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class AgentPlan:
+    """A host's torchrun, where one starts the ranks: its command, environment and container."""
+
+    argv: tuple[str, ...]
+    env: tuple[EnvVar, ...]
+    container: str = ""
+    create: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class HostPlan:
     """One host's part: its endpoint on the fabric, who the ranks run as, where they work, its ranks."""
 
@@ -44,6 +54,7 @@ class HostPlan:
     speed_mbps: int | None = None  # of the interface; None where its driver does not say
     rdma_ports: tuple[str, ...] = ()  # active ones
     slots: tuple[str, ...] = ()  # the leases of which each rank needs one
+    agent: AgentPlan | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +85,10 @@ class Plan:
     artifacts: tuple[str, ...]
     artifacts_max_mib: int
     probe: bool
+    launcher: str = "ranks"
+    init_reason: str = ""
+    store_url: str = ""
+    script: tuple[str, ...] = ()  # what a rank's script has to write to meet the others, where it is not the usual
     left_out: tuple[tuple[str, str], ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -86,13 +101,17 @@ class Plan:
         return next(host.name for host in self.hosts for row in host.ranks if row.rank == rank)
 
 
-def _fields(value: Plan | HostPlan | RankPlan | EnvVar) -> dict[str, Any]:
+def _fields(value: Plan | HostPlan | AgentPlan | RankPlan | EnvVar) -> dict[str, Any]:
     return {name: getattr(value, name) for name in value.__dataclass_fields__}
 
 
 def _host_to_json(host: HostPlan) -> dict[str, Any]:
-    ranks = [{**_fields(rank), "env": [_fields(var) for var in rank.env]} for rank in host.ranks]
-    return {**_fields(host), "ranks": ranks}
+    agent = _unit_to_json(host.agent) if host.agent else None
+    return {**_fields(host), "ranks": [_unit_to_json(rank) for rank in host.ranks], "agent": agent}
+
+
+def _unit_to_json(unit: RankPlan | AgentPlan) -> dict[str, Any]:
+    return {**_fields(unit), "env": [_fields(var) for var in unit.env]}
 
 
 @contextlib.contextmanager
@@ -122,7 +141,8 @@ def _plan_from_json(data: dict[str, Any]) -> Plan:
                 "gpus": tuple(host["gpus"]),
                 "rdma_ports": tuple(host["rdma_ports"]),
                 "slots": tuple(host.get("slots", ())),
-                "ranks": tuple(_rank_from_json(rank) for rank in host["ranks"]),
+                "ranks": tuple(RankPlan(**_unit_from_json(rank)) for rank in host["ranks"]),
+                "agent": AgentPlan(**_unit_from_json(host["agent"])) if host["agent"] else None,
             }
         )
         for host in data["hosts"]
@@ -130,19 +150,20 @@ def _plan_from_json(data: dict[str, Any]) -> Plan:
     pairs = {
         "port_range": tuple(data["port_range"]),
         "artifacts": tuple(data["artifacts"]),
+        "script": tuple(data["script"]),
         "warnings": tuple(data["warnings"]),
         "left_out": tuple((name, why) for name, why in data["left_out"]),
     }
     return Plan(**{**data, **pairs, "hosts": hosts})
 
 
-def _rank_from_json(data: dict[str, Any]) -> RankPlan:
+def _unit_from_json(data: dict[str, Any]) -> dict[str, Any]:
     env = tuple(EnvVar(**item) for item in data["env"])
-    return RankPlan(**{**data, "argv": tuple(data["argv"]), "create": tuple(data["create"]), "env": env})
+    return {**data, "argv": tuple(data["argv"]), "create": tuple(data["create"]), "env": env}
 
 
-def command_line(rank: RankPlan) -> str:
-    """What a person would type on the host for this rank: `docker run ...`, or the command itself."""
-    if rank.create:
-        return shlex.join(("docker", "run", *rank.create[1:]))
-    return shlex.join(rank.argv)
+def command_line(unit: RankPlan | AgentPlan) -> str:
+    """What a person would type on the host for this rank (or torchrun): `docker run ...`, or the command itself."""
+    if unit.create:
+        return shlex.join(("docker", "run", *unit.create[1:]))
+    return shlex.join(unit.argv)

@@ -6,14 +6,16 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from ddp_play.backends import choose_backend
-from ddp_play.containers import container_name, create_argv
+from ddp_play.containers import agent_name, container_name, create_argv
 from ddp_play.errors import HostNotReady, UsageError
-from ddp_play.fabric import Endpoint, choose_fabric
+from ddp_play.fabric import choose_fabric
 from ddp_play.hostchoice import choose_hosts, slot_names
-from ddp_play.plan import HostPlan, Plan, RankPlan
+from ddp_play.plan import AgentPlan, HostPlan, Plan, RankPlan
 from ddp_play.rankenv import rank_env
+from ddp_play.rendezvous import choose_rendezvous, needs_shared_file
 from ddp_play.setting import Asked, Place, Setting
-from ddp_play.tokens import ATTEMPT, HEAD_PORT, HOST_DIR, RUN_ID
+from ddp_play.tokens import HEAD_PORT, HOST_DIR, RUN_ID
+from ddp_play.torchrun import agent_argv, agent_env, check_torchrun, worker_env
 
 if TYPE_CHECKING:
     from ddp_play.hosts import HostFacts, Problem
@@ -45,9 +47,14 @@ def make_plan(
         backend=backend.backend,
         world_size=sum(counts.values()),
         head_addr=head.address,
-        init_url=_init_url(job, head, shared, hosts[0]),
+        rendezvous=choose_rendezvous(
+            job, backend=backend.backend, head_addr=head.address, shared_dir=shared.get(hosts[0].name, "")
+        ),
         asked=asked,
+        num_hosts=len(hosts),
     )
+    if setting.torchrun:
+        check_torchrun(job)
     host_plans, first = [], 0
     for node, host in enumerate(hosts):
         host_plans.append(
@@ -69,7 +76,11 @@ def make_plan(
         fabric_reason=fabric.reason,
         network=fabric.network,
         init_method=job.init_method,
-        init_url=setting.init_url,
+        init_url=setting.rendezvous.init_url,
+        launcher=job.launcher,
+        init_reason=setting.rendezvous.reason,
+        store_url=setting.rendezvous.store_url,
+        script=setting.rendezvous.script,
         head=hosts[0].name,
         head_addr=head.address,
         port_range=job.port_range,
@@ -167,23 +178,13 @@ def _shared_dirs(job: Job, hosts: tuple[HostFacts, ...]) -> dict[str, str]:
             f"ddp_shared_dir is set for some hosts and not for {', '.join(without)}",
             hint="set it for all of them, in group_vars",
         )
-    if job.init_method == "file" and not found and len({host.machine for host in hosts}) > 1:
+    if needs_shared_file(job) and not found and len({host.machine for host in hosts}) > 1:
+        which = "ddp_job_init_method" if job.init_method == "file" else "ddp_job_store"
         raise UsageError(
-            "ddp_job_init_method is file and no shared directory is known",
+            f"{which} is file and no shared directory is known",
             hint="set ddp_shared_dir to a mount that all hosts have, or use env or tcp",
         )
     return found
-
-
-def _init_url(job: Job, head: Endpoint, shared: dict[str, str], head_host: HostFacts) -> str:
-    if job.init_method == "env":
-        return "env://"
-    if job.init_method == "tcp":
-        address = f"[{head.address}]" if ":" in head.address else head.address
-        return f"tcp://{address}:{HEAD_PORT}"
-    if shared:  # fresh per attempt: a stale file deadlocks
-        return f"file://{shared[head_host.name]}/.ddp-play/{RUN_ID}/rendezvous-{ATTEMPT}"
-    return f"file:///tmp/ddp-play-rendezvous-{RUN_ID}-{ATTEMPT}"
 
 
 def _plan_host(
@@ -221,6 +222,7 @@ def _plan_host(
         sends_source=bool(job.source) and (not shared or node == 0),
         speed_mbps=next((link.speed_mbps for link in host.interfaces if link.name == endpoint.interface), None),
         rdma_ports=tuple(f"{port.device}:{port.port}" for port in host.rdma if port.active),
+        agent=_plan_agent(setting, places[0]) if setting.torchrun else None,
     )
 
 
@@ -246,25 +248,40 @@ def _workdir(setting: Setting, host: HostFacts, source_dir: str) -> str:
 
 
 def _plan_rank(setting: Setting, place: Place) -> RankPlan:
-    argv = fill_placeholders(
+    argv, env = _command(setting, place), rank_env(setting, place)
+    if setting.torchrun:
+        return RankPlan(place.rank, place.local_rank, argv, worker_env(env))
+    if not setting.docker:
+        return RankPlan(place.rank, place.local_rank, argv, env)
+    create = create_argv(setting, place, env_names=tuple(var.name for var in env), argv=argv)
+    return RankPlan(place.rank, place.local_rank, argv, env, container_name(place.rank), create)
+
+
+def _plan_agent(setting: Setting, first: Place) -> AgentPlan:
+    """The torchrun of a host, from its first rank's place."""
+    rank_vars = rank_env(setting, first)
+    argv, env = agent_argv(setting, first, _command(setting, first), rank_vars), agent_env(setting, first, rank_vars)
+    if not setting.docker:
+        return AgentPlan(argv, env)
+    create = create_argv(setting, first, env_names=tuple(var.name for var in env), argv=argv)
+    return AgentPlan(argv, env, agent_name(first.node), create)
+
+
+def _command(setting: Setting, place: Place) -> tuple[str, ...]:
+    return fill_placeholders(
         setting.job.command,
         {
             "rank": str(place.rank),
             "local_rank": str(place.local_rank),
             "world_size": str(setting.world_size),
             "local_world_size": str(place.local_world_size),
-            "init_method": setting.init_url,
+            "init_method": setting.rendezvous.init_url,
             "backend": setting.backend,
             "head_addr": setting.head_addr,
             "head_port": HEAD_PORT,
             "run_id": RUN_ID,
         },
     )
-    env = rank_env(setting, place)
-    if not setting.docker:
-        return RankPlan(place.rank, place.local_rank, argv, env)
-    create = create_argv(setting, place, env_names=tuple(var.name for var in env), argv=argv)
-    return RankPlan(place.rank, place.local_rank, argv, env, container_name(place.rank), create)
 
 
 def fill_placeholders(command: tuple[str, ...], values: dict[str, str]) -> tuple[str, ...]:

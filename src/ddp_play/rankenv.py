@@ -27,13 +27,20 @@ class EnvVar:
     late: bool = False
 
 
+def rank_dir(setting: Setting, place: Place) -> str:
+    """Where a rank may write for us, as it sees the path; a container that holds several ranks sees several."""
+    if not setting.docker:
+        return f"{HOST_DIR}/rank-{place.rank}"
+    return f"{CONTAINER_RANK_DIR}-{place.rank}" if setting.torchrun else CONTAINER_RANK_DIR
+
+
 def rank_env(setting: Setting, place: Place) -> tuple[EnvVar, ...]:
     """All variables of a rank, sorted by name; the job's own `env` wins over ours, and says so.
 
     Values follow torch's own names (env:// initialisation); source: docs/source/distributed.md of pytorch/pytorch.
     """
     job, host = setting.job, place.host
-    rank_dir = CONTAINER_RANK_DIR if setting.docker else f"{HOST_DIR}/rank-{place.rank}"
+    own_dir = rank_dir(setting, place)
     secrets_dir = CONTAINER_SECRETS if setting.docker else SECRETS_DIR
     threads = max(1, int(job.cpus or host.cpus / place.local_world_size))
     ours = [
@@ -52,13 +59,14 @@ def rank_env(setting: Setting, place: Place) -> tuple[EnvVar, ...]:
         EnvVar("DDP_PLAY_RUN_ID", RUN_ID, "launch", late=True),
         EnvVar("DDP_PLAY_ATTEMPT", ATTEMPT, "launch", late=True),
         EnvVar("DDP_PLAY_BACKEND", setting.backend, "plan: backend"),
-        EnvVar("DDP_PLAY_INIT_METHOD", setting.init_url, "plan: init method", late=True),
-        EnvVar("DDP_PLAY_METRICS", f"{rank_dir}/metrics.jsonl", "plan: followed live", late=True),
-        EnvVar("DDP_PLAY_RESULT", f"{rank_dir}/result.json", "plan: collected at the end", late=True),
-        EnvVar("TORCHELASTIC_ERROR_FILE", f"{rank_dir}/error.json", "plan: names the first failure", late=True),
+        EnvVar("DDP_PLAY_INIT_METHOD", setting.rendezvous.init_url, "plan: init method", late=True),
+        EnvVar("DDP_PLAY_METRICS", f"{own_dir}/metrics.jsonl", "plan: followed live", late=True),
+        EnvVar("DDP_PLAY_RESULT", f"{own_dir}/result.json", "plan: collected at the end", late=True),
+        EnvVar("TORCHELASTIC_ERROR_FILE", f"{own_dir}/error.json", "plan: names the first failure", late=True),
+        *_meeting_env(setting, place),
         *_fabric_env(setting, host),
-        *_nccl_env(setting, rank_dir),
-        *_process_env(host, rank_dir, docker=setting.docker),
+        *_nccl_env(setting, own_dir),
+        *_process_env(host, own_dir, docker=setting.docker),
     ]
     if job.timeout:
         ours.append(EnvVar("DDP_PLAY_TIMEOUT", f"{job.timeout:g}", "job: ddp_job_timeout, in seconds"))
@@ -70,6 +78,21 @@ def rank_env(setting: Setting, place: Place) -> tuple[EnvVar, ...]:
     for name, value in job.env.items():
         merged[name] = _job_var(name, value, merged.get(name), setting.asked.caller_env)
     return tuple(merged[name] for name in sorted(merged))
+
+
+def _meeting_env(setting: Setting, place: Place) -> list[EnvVar]:
+    """What some ways to meet need beside torch's own names."""
+    found = []
+    if setting.rendezvous.store_url:
+        source = "plan: where the script finds or builds the store"
+        found.append(EnvVar("DDP_PLAY_STORE", setting.rendezvous.store_url, source, late=True))
+    if setting.backend == "mpi":
+        source = "plan: the process manager on the head, MPICH's PMI-1"
+        found += [
+            EnvVar("PMI_PORT", f"{setting.head_addr}:{HEAD_PORT}", source, late=True),
+            EnvVar("PMI_ID", str(place.rank), "plan: rank"),
+        ]
+    return found
 
 
 def _fabric_env(setting: Setting, host: HostFacts) -> list[EnvVar]:
@@ -92,19 +115,19 @@ def _fabric_env(setting: Setting, host: HostFacts) -> list[EnvVar]:
     return found
 
 
-def _nccl_env(setting: Setting, rank_dir: str) -> list[EnvVar]:
+def _nccl_env(setting: Setting, own_dir: str) -> list[EnvVar]:
     """Fail fast, and say which transport was chosen; whoever sets NCCL_DEBUG wants to see it in the log."""
     if "nccl" not in setting.backend:
         return []
-    rows = nccl.environment(rank_dir, setting.job.timeout)
+    rows = nccl.environment(own_dir, setting.job.timeout)
     if "NCCL_DEBUG" not in setting.job.env:
-        rows += nccl.notes_environment(rank_dir)
+        rows += nccl.notes_environment(own_dir)
     return [EnvVar(name, value, source, late=HOST_DIR in value) for name, value, source in rows]
 
 
-def _process_env(host: HostFacts, rank_dir: str, *, docker: bool) -> list[EnvVar]:
+def _process_env(host: HostFacts, own_dir: str, *, docker: bool) -> list[EnvVar]:
     if docker:
-        return [EnvVar("HOME", rank_dir, "plan: the rank's user may have no home in the image")]
+        return [EnvVar("HOME", own_dir, "plan: the rank's user may have no home in the image")]
     bin_dir = host.rank_python.rpartition("/")[0]
     path = ":".join(dict.fromkeys((bin_dir, "/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin")))
     return [

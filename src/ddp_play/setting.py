@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from ddp_play.fabric import Endpoint, FabricChoice
     from ddp_play.hosts import HostFacts
     from ddp_play.job import Job
+    from ddp_play.rendezvous import Rendezvous
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +30,19 @@ class Setting:
     backend: str
     world_size: int
     head_addr: str
-    init_url: str
+    rendezvous: Rendezvous
     asked: Asked
+    num_hosts: int = 1
 
     @property
     def docker(self) -> bool:
         """Do ranks run in containers?"""
         return self.runtime == "docker"
+
+    @property
+    def torchrun(self) -> bool:
+        """Does a torchrun on each host start the ranks?"""
+        return self.job.launcher == "torchrun"
 
     def endpoint(self, host: HostFacts) -> Endpoint:
         """Where the host meets the others."""

@@ -58,6 +58,8 @@ def show_plan(made: Plan, *, as_json: bool = False, rank: int = 0) -> None:
         console.out.print(f"[yellow]warning[/]      {escape(warning)}")
     for name, why in made.left_out:
         console.out.print(f"[yellow]left out[/]     {escape(name)}: {escape(why)}")
+    for line in made.script:
+        console.out.print(f"[bold]{'script':<12}[/] {escape(line)}")
     _show_rank(made, rank)
 
 
@@ -67,9 +69,11 @@ def _headlines(made: Plan) -> list[tuple[str, str]]:
         ("runtime", made.runtime + (f": {made.image}" if made.image else "")),
         ("backend", f"{made.backend}   ({made.backend_reason})"),
         ("fabric", f"{made.fabric} {made.network}   ({made.fabric_reason})"),
-        ("init", made.init_url),
+        ("init", f"{made.init_url}   ({made.init_reason})"),
         ("head", f"{made.head} at {made.head_addr}, port leased from {made.port_range[0]}-{made.port_range[1]}"),
     ]
+    if made.launcher != "ranks":
+        rows.insert(5, ("launcher", f"{made.launcher}, one a host; it numbers and starts the host's ranks"))
     if made.source:
         how = "on the shared directory" if made.source_shared else "copied to each host"
         rows.append(("source", f"{made.source}, {how}"))
@@ -111,3 +115,7 @@ def _show_rank(made: Plan, rank: int) -> None:
     console.out.print(table)
     console.out.print(f"\n[bold]rank {chosen.rank}'s command[/]")
     console.line(command_line(chosen))
+    host = next(item for item in made.hosts if chosen in item.ranks)
+    if host.agent is not None:
+        console.out.print(f"\n[bold]{escape(host.name)}'s {made.launcher}[/]")
+        console.line(command_line(host.agent))

@@ -8,11 +8,12 @@ import os
 import signal
 import time
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, Optional
 
-from . import leases, leftovers, proc
+from . import leases, leftovers, pmi, proc
 from .files import HostRun, read_json, write_json
-from .ranks import Rank, make, reap
+from .ranks import reap
+from .torchrun import make_all
 
 TICK_S = 0.05
 NO_START = "no start signal came"
@@ -28,7 +29,8 @@ class Guard:
         self.place = place
         self.spec = spec
         self.limits: Dict[str, Any] = spec["limits"]
-        self.ranks: List[Rank] = [make(rank, place) for rank in spec["ranks"]]
+        # what the controller hears of, and what is started and signalled: the same, unless a torchrun starts the ranks
+        self.ranks, self.units, self.agent = make_all(spec, place)
         self.phase = "prepared"
         self.reason = ""
         self.term_received = False
@@ -109,12 +111,12 @@ class Guard:
     def _start(self) -> None:
         self._started_at = time.monotonic()
         self.phase = "running"
-        for rank in self.ranks:
-            rank.start()
+        for unit in self.units:
+            unit.start()
         self.write_state()
 
     def _watch(self) -> None:
-        while any(rank.running for rank in self.ranks):
+        while any(rank.running for rank in [*self.units, *self.ranks]):
             self._notice_ends()
             self._obey()
             self._enforce()
@@ -123,9 +125,11 @@ class Guard:
             time.sleep(TICK_S)
 
     def _notice_ends(self) -> None:
-        reap(self.ranks)
-        for rank in self.ranks:
-            rank.poll()
+        reap(self.units)
+        for unit in self.units:
+            unit.poll()
+        if self.agent is not None:
+            self.agent.poll()
         if self._failed_at is None and any(rank.failed for rank in self.ranks):
             self._failed_at = time.monotonic()
 
@@ -165,16 +169,16 @@ class Guard:
         elif self._kill_at is not None and kill_at >= self._kill_at:
             return
         self._kill_at = kill_at
-        for rank in self.ranks:
-            rank.send(signum)
+        for unit in self.units:
+            unit.send(signum)
 
     def _escalate(self) -> None:
         if self._kill_at is None or time.monotonic() < self._kill_at:
             return
         self._kill_at = time.monotonic() + 1.0  # again, should the engine have been deaf
-        for rank in self.ranks:
-            rank.send(signal.SIGKILL)
-        if not any(rank.spec.get("container") for rank in self.ranks):
+        for unit in self.units:
+            unit.send(signal.SIGKILL)
+        if not any(unit.spec.get("container") for unit in self.units):
             proc.kill_descendants(os.getpid())
 
     def _end(self) -> None:
@@ -182,7 +186,7 @@ class Guard:
         if proc.kill_descendants(os.getpid(), signal.SIGTERM):
             deadline = time.monotonic() + 1.0
             while time.monotonic() < deadline and proc.descendants(os.getpid()):
-                reap(self.ranks)
+                reap(self.units)
                 time.sleep(TICK_S)
             proc.kill_descendants(os.getpid())
         self.phase = "ended"
@@ -208,7 +212,15 @@ def main(root: str) -> None:
             guard.phase, guard.reason = "ended", why
             guard.write_state()
             return
+        try:
+            server = pmi.for_ranks(spec.get("pmi"), place.root.parent.name)
+        except OSError as error:
+            guard.phase, guard.reason = "ended", "port taken: %s" % error
+            guard.write_state()
+            return
         guard.run()
+        if server is not None:
+            server.close()
 
 
 def _take_slots(spec: Dict[str, Any]) -> Optional[List[Any]]:

@@ -92,6 +92,11 @@ class HostRun:
         """Everything the rank printed, byte for byte."""
         return self.logs / ("rank-%d.log" % rank)
 
+    @property
+    def agent_log(self) -> Path:
+        """What the host's torchrun itself printed, where one starts the ranks."""
+        return self.logs / "torchrun.log"
+
     def renew_lease(self, seen_s: float) -> None:
         """A controller had heard of this host when its clock (`proc.uptime_s`) was `seen_s`."""
         atomic_write(self.lease, b"%.3f" % seen_s)

@@ -136,9 +136,10 @@ def clean(
     if not by_guard:
         stop_guard(state)
         left += _stop_ranks(state)
-    for rank in spec.get("ranks", []):
-        if rank.get("container"):
-            left += _remove_container(rank["container"])
+    agent = spec.get("agent")
+    for unit in [*spec.get("ranks", []), *([agent] if agent else [])]:
+        if unit.get("container"):
+            left += _remove_container(unit["container"])
     for extra in (*spec.get("owned_paths", ()), str(place.secrets)):
         left += _remove_tree(Path(extra))
     of_head = spec.get("run_paths", []) if spec.get("head") else []

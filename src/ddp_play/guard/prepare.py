@@ -67,6 +67,9 @@ def _lay_out(place: HostRun, spec: Dict[str, Any]) -> None:
         atomic_write(place.env / ("rank-%d.env" % number), rank.pop("env_file", "").encode("utf-8", "surrogateescape"))
         _give(place.rank_dir(number), user)
         _give(place.log(number), user)
+    if spec.get("agent"):
+        place.agent_log.touch()
+        _give(place.agent_log, user)
     for row in spec.get("make_dirs", []):
         _make_dir(Path(row["path"]), int(row["mode"]), user)
     if spec.get("head"):
@@ -204,13 +207,13 @@ def _pull(place: HostRun, reference: str, registry: Dict[str, str], timeout_s: f
 
 
 def _create_containers(spec: Dict[str, Any]) -> None:
-    for rank in spec["ranks"]:
+    for unit in [spec["agent"]] if spec.get("agent") else spec["ranks"]:
         env = dict(os.environ)
-        env.update(rank["env"])  # `docker create --env NAME` takes the value from here: newlines arrive exactly
-        done = _docker(rank["create"], env, 120.0)
+        env.update(unit["env"])  # `docker create --env NAME` takes the value from here: newlines arrive exactly
+        done = _docker(unit["create"], env, 120.0)
         if done.returncode:
             words = done.stderr.decode("utf-8", "replace").strip()
-            raise Refused("cannot create the container of rank %d: %s" % (rank["rank"], words))
+            raise Refused("cannot create the container of rank %d: %s" % (unit["rank"], words))
 
 
 # -- guard -------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ class Rank:
         self.spec = spec
         self.number = int(spec["rank"])
         self.place = place
+        self.log = place.log(self.number)
         self.signalled = False
         self.row: Dict[str, Any] = {
             "state": "created",
@@ -80,7 +81,7 @@ class Rank:
 
     def say(self, text: str) -> None:
         """A line of ours in the rank's log, for what happened before the rank could speak."""
-        with open(str(self.place.log(self.number)), "ab") as log:
+        with open(str(self.log), "ab") as log:
             log.write(("ddp-play: %s\n" % text).encode())
 
 
@@ -93,7 +94,7 @@ class ProcessRank(Rank):
         if user and os.geteuid() == 0 and user["uid"] != 0:
             options = {"user": user["uid"], "group": user["gid"], "extra_groups": user["groups"]}
         try:
-            with open(str(self.place.log(self.number)), "ab", buffering=0) as log:
+            with open(str(self.log), "ab", buffering=0) as log:
                 child = subprocess.Popen(
                     spec["argv"],
                     cwd=spec["workdir"],
