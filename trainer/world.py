@@ -58,7 +58,7 @@ def add_world_arguments(parser: argparse.ArgumentParser, env: Mapping[str, str] 
         metavar="URL",
         help="env:// tcp://HOST:PORT file:///PATH, or store (see `store --help`)",
     )
-    group.add_argument("--backend", default="auto", help="auto: nccl where CUDA is, else gloo")
+    group.add_argument("--backend", default="auto", help="auto: nccl where CUDA is, else gloo; or mpi, ...")
     group.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: cuda for nccl")
     group.add_argument(
         "--timeout",
@@ -149,6 +149,12 @@ def joined(meeting: Rendezvous, store: Store | None = None) -> Iterator[World]:
     on_gpu = device.type == "cuda"
     if on_gpu:
         torch.cuda.set_device(device)
+    timeout = timedelta(seconds=meeting.timeout_s)
+    if backend == "mpi":
+        join_by_mpi(meeting, timeout)
+        yield World(rank=dist.get_rank(), world_size=dist.get_world_size(), backend=backend, device=device)
+        dist.destroy_process_group()
+        return
     if meeting.alone:
         store = HashStore()
     dist.init_process_group(
@@ -157,13 +163,29 @@ def joined(meeting: Rendezvous, store: Store | None = None) -> Iterator[World]:
         store=store,
         rank=meeting.rank,
         world_size=meeting.world_size,
-        timeout=timedelta(seconds=meeting.timeout_s),
+        timeout=timeout,
         pg_options=group_options(backend, high_priority=meeting.high_priority),
         # With the device known, nccl connects now: a wrong interface shows here and not in the first step.
         device_id=device if on_gpu and "nccl" in backend else None,
     )
     yield World(rank=dist.get_rank(), world_size=dist.get_world_size(), backend=backend, device=device)
     dist.destroy_process_group()
+
+
+def join_by_mpi(meeting: Rendezvous, timeout: timedelta) -> None:
+    """Join the world that MPI knows: torch's own MPI where the build has it, ours over mpi4py elsewhere."""
+    try:
+        from trainer import mpi_backend  # noqa: PLC0415  # mpi4py starts MPI as soon as it is imported
+    except ImportError as error:
+        raise TrainerError(
+            f"--backend mpi needs mpi4py and an MPI library: pip install mpi4py mpich ({error})"
+        ) from None
+    dist.init_process_group(mpi_backend.NAME, timeout=timeout, **mpi_backend.world())
+    if (dist.get_rank(), dist.get_world_size()) != (meeting.rank, meeting.world_size):
+        raise TrainerError(
+            f"MPI says rank {dist.get_rank()} of {dist.get_world_size()}, "
+            f"the launcher rank {meeting.rank} of {meeting.world_size}: is PMI_PORT set in every rank?"
+        )
 
 
 def require_agreement(world: World, values: Mapping[str, int]) -> None:
