@@ -27,11 +27,12 @@ BY_TORCHRUN = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RA
 SIGNALS = "SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1,SIGUSR2"
 CONTAINER_LOG_DIR = "/ddp-play/logs"
 # A trapped signal waits in the shell until the rank has ended; the rank itself gets it too (same process group).
+# The subshell keeps what the shell says about a killed command ("Terminated") out of the rank's log.
 WRAPPER = """trap : TERM INT HUP QUIT USR1 USR2
 n=$(({first} + LOCAL_RANK)); d={rank_dirs}/rank-$n
 {exports}
 echo $$ >"$d/.started"
-"$@" >>{logs}/"rank-$n.log" 2>&1 </dev/null
+(exec "$@" >>{logs}/"rank-$n.log" 2>&1 </dev/null)
 code=$?
 echo $code >"$d/.code" && mv "$d/.code" "$d/.exited"
 exit $code"""

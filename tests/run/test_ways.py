@@ -1,4 +1,4 @@
-"""Ways to meet on this machine: explicit stores with a script of its own, torchrun, and what torchrun does to failures."""
+"""Ways to meet on this machine: explicit stores with a script of its own, and torchrun, failures included."""
 
 from __future__ import annotations
 

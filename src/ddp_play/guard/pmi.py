@@ -92,19 +92,24 @@ class Server:
         self.board = board
         self._sock = socket.socket(family, socket.SOCK_STREAM)
         self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._sock.bind((address, port))
-        self._sock.listen(256)
+        try:
+            self._sock.bind((address, port))
+            self._sock.listen(256)
+        except OSError:
+            self._sock.close()
+            raise
         self.port = int(self._sock.getsockname()[1])
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._sock, selectors.EVENT_READ)
         self._buffers: Dict[int, bytes] = {}
         self._clients: Dict[int, socket.socket] = {}
         self._open = True
-        threading.Thread(target=self._serve, daemon=True).start()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
 
     def _serve(self) -> None:
         while self._open:
-            for key, _ in self._selector.select(0.5):
+            for key, _ in self._selector.select(0.2):
                 sock = key.fileobj
                 if sock is self._sock:
                     self._accept()
@@ -144,7 +149,10 @@ class Server:
     def close(self) -> None:
         """No more answers."""
         self._open = False
-        self._sock.close()
+        self._thread.join()
+        for peer in (self._sock, *self._clients.values()):
+            peer.close()
+        self._selector.close()
 
 
 def for_ranks(spec: Optional[Dict[str, Any]], name: str) -> Optional[Server]:
