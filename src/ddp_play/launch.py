@@ -98,6 +98,8 @@ class Launch:
             "ranks": [self._rank_spec(host, rank, place) for rank in host.ranks],
             "agent": self._agent_spec(host, place),
             "pmi": self._pmi_spec(host),
+            "check_mpi": plan.backend == "mpi",
+            "rendezvous_file": self._rendezvous_file(host, values),
         }
 
     def _user(self, host: HostPlan, place: HostPlace) -> dict[str, Any] | None:
@@ -165,6 +167,11 @@ class Launch:
         """
         urls = (self.plan.init_url, self.plan.store_url) if host.name == self.plan.head else ()
         return [bind(url, values).removeprefix("file://") for url in urls if url.startswith("file://")]
+
+    def _rendezvous_file(self, host: HostPlan, values: dict[str, str]) -> str:
+        """The file that ranks meet in, where there is one; the head sees to it that it is new."""
+        urls = (self.plan.init_url, self.plan.store_url) if host.name == self.plan.head else ()
+        return next((bind(url, values).removeprefix("file://") for url in urls if url.startswith("file://")), "")
 
     def _limits(self) -> dict[str, Any]:
         timeouts = self.plan.timeouts

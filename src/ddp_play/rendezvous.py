@@ -36,11 +36,6 @@ class Rendezvous:
     store_url: str = ""
     script: tuple[str, ...] = ()
 
-    @property
-    def file(self) -> str:
-        """The file that ranks meet in, empty when they meet over the network."""
-        return next((url.removeprefix("file://") for url in (self.init_url, self.store_url) if "file://" in url), "")
-
 
 def choose_rendezvous(job: Job, *, backend: str, head_addr: str, shared_dir: str) -> Rendezvous:
     """`head_addr` is the head's address on the fabric, `shared_dir` the head's path of it (empty without one)."""

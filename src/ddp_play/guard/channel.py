@@ -8,15 +8,13 @@ from __future__ import annotations
 import os
 import select
 import time
-from typing import IO, TYPE_CHECKING, Any, Dict, List, Optional, Tuple
+from pathlib import Path
+from typing import IO, Any, Dict, List, Optional, Tuple
 
-from . import leases, leftovers, network, prepare, probe, proc
+from . import leases, leftovers, network, prepare, probe, proc, sharedlock
 from .fetch import fetch
 from .files import HostRun, read_json
 from .protocol import MAGIC, MAX_PAYLOAD, FrameReader, Header, encode, write_all
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 POLL_S = 0.05
 # A controller that lives is heard every second; orders that take longer are not interrupted.
@@ -53,7 +51,8 @@ class Channel:
         self.state: Optional[Dict[str, Any]] = None
         self.state_stamp: Any = None
         self.lease: Optional[leases.PortLease] = None
-        self.listener: Optional[probe.Listener] = None
+        self.listeners: List[probe.Listener] = []
+        self.held: Optional[sharedlock.Held] = None
         self.archive: Optional[IO[bytes]] = None
         self.drain: Optional[int] = None
         self.attending: Optional[IO[Any]] = None
@@ -173,22 +172,42 @@ class Channel:
     def on_listen(self, header: Header, _payload: bytes) -> None:
         """Answer probes on the fabric's address."""
         try:
-            self.listener = probe.Listener(header["address"])
+            self.listeners = [probe.Listener(header["address"], port) for port in {0, int(header.get("also", 0))}]
         except OSError as error:
             raise prepare.Refused("cannot listen on %s: %s" % (header["address"], error.strerror)) from error
-        self.send("listening", port=self.listener.port)
+        self.send("listening", port=next(item.port for item in self.listeners if item.port != header.get("also")))
+
+    def on_hold_lock(self, header: Header, _payload: bytes) -> None:
+        """Lock a file on the shared directory, for the others to see."""
+        try:
+            self.held = sharedlock.Held(Path(header["path"]), header["word"])
+        except OSError as error:
+            raise prepare.Refused("cannot lock %s: %s" % (header["path"], error.strerror)) from error
+        self.send("lock_held")
+
+    def on_see_lock(self, header: Header, _payload: bytes) -> None:
+        """Look at a file that another host holds locked."""
+        self.send("lock_seen", problem=sharedlock.problem(Path(header["path"]), header["word"]))
+
+    def on_drop_lock(self, _header: Header, _payload: bytes) -> None:
+        """The others have looked."""
+        if self.held is not None:
+            self.held.close()
+            self.held = None
+        self.send("lock_dropped")
 
     def on_probe(self, header: Header, _payload: bytes) -> None:
         """Try the peers."""
         targets = [(str(address), int(port)) for address, port in header["targets"]]
-        self.send("probed", failed=probe.connect(targets, header["source"], float(header["timeout_s"])))
+        only = [int(port) for port in header.get("connect_only", ())]
+        self.send("probed", failed=probe.connect(targets, header["source"], float(header["timeout_s"]), only))
 
     def on_go(self, header: Header, _payload: bytes) -> None:
         """Start; answers what every network had carried before it."""
         before = network.counters()
-        if self.listener is not None:
-            self.listener.close()
-            self.listener = None
+        for listener in self.listeners:
+            listener.close()
+        self.listeners = []
         self._the_place().order("go", {"by": header.get("by", "")})
         self.send("going", counters=before)
 

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
-from . import engine, leases, leftovers
+from . import engine, leases, leftovers, mpicheck
 from .files import HostRun, atomic_write, read_json, secrets_base, write_json
 
 GUARD_START_S = 15.0
@@ -39,6 +39,7 @@ def prepare(place: HostRun, spec: Dict[str, Any], secrets: Dict[str, str], regis
         if spec["runtime"] == "docker":
             _image(place, spec, registry)
             _create_containers(spec)
+        _check_meeting(spec)
         return _start_guard(place)
     except Refused:
         leftovers.clean(place)
@@ -214,6 +215,24 @@ def _create_containers(spec: Dict[str, Any]) -> None:
         if done.returncode:
             words = done.stderr.decode("utf-8", "replace").strip()
             raise Refused("cannot create the container of rank %d: %s" % (unit["rank"], words))
+
+
+def _check_meeting(spec: Dict[str, Any]) -> None:
+    """What ranks would stumble over only after the start."""
+    path = spec.get("rendezvous_file")
+    if path and os.path.lexists(path):
+        raise Refused(
+            "the file %s, where the ranks were to meet, exists already: a gang that died left it, and ranks that "
+            "find it try to reach the dead" % path,
+            hint="remove it, or choose another run name",
+        )
+    if spec.get("check_mpi"):
+        problem = mpicheck.problem(spec)
+        if problem:
+            raise Refused(
+                "no MPI for the ranks: %s" % problem,
+                hint="put mpi4py and an MPI library where they run (pip install mpi4py mpich), or use gloo",
+            )
 
 
 # -- guard -------------------------------------------------------------------------------------------

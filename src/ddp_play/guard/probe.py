@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Sequence, Tuple
+
+PATIENCE_S = 5.0
+LARGE = 48 * 1024  # several packets even with jumbo frames, and no more than sockets buffer on both sides
 
 
 class Listener:
@@ -27,9 +30,9 @@ class Listener:
             except OSError:
                 return
             with peer:
-                peer.settimeout(5)
+                peer.settimeout(PATIENCE_S)
                 try:
-                    peer.sendall(peer.recv(64))
+                    _echo(peer)
                 except OSError:
                     continue
 
@@ -38,18 +41,48 @@ class Listener:
         self._sock.close()
 
 
-def connect(targets: List[Tuple[str, int]], source: str, timeout_s: float) -> List[Dict[str, Any]]:
-    """Connect to each target from `source` and expect an echo; one row per target that failed."""
+def _echo(peer: socket.socket) -> None:
+    while True:
+        data = peer.recv(65536)
+        if not data:
+            return
+        peer.sendall(data)
+
+
+def _converse(peer: socket.socket, timeout_s: float) -> str:
+    """A few bytes there and back, then more than any packet holds: the problem, or nothing."""
+    token = os.urandom(8)
+    peer.settimeout(timeout_s)
+    peer.sendall(token)
+    if peer.recv(64) != token:
+        return "something else answers there"
+    try:
+        peer.sendall(bytes(LARGE))
+        left = LARGE
+        while left:
+            data = peer.recv(65536)
+            if not data:
+                return "the connection ended"
+            left -= len(data)
+    except socket.timeout:
+        return "small packets pass and large ones do not: the MTU differs on the way (ip link show; jumbo frames?)"
+    return ""
+
+
+def connect(
+    targets: List[Tuple[str, int]], source: str, timeout_s: float, connect_only: Sequence[int] = ()
+) -> List[Dict[str, Any]]:
+    """Connect to each target from `source` and expect an echo; one row per target that failed.
+
+    On the ports of `connect_only` something that does not echo may listen: a connection is enough.
+    """
     results: List[Dict[str, Any]] = []
     lock = threading.Lock()
 
     def one(address: str, port: int) -> None:
-        token = os.urandom(8)
         try:
             with socket.create_connection((address, port), timeout=timeout_s, source_address=(source, 0)) as peer:
-                peer.settimeout(timeout_s)
-                peer.sendall(token)
-                problem = "" if peer.recv(64) == token else "something else answers there"
+                problem = "" if port in connect_only else _converse(peer, timeout_s)
         except OSError as error:
             problem = error.strerror or str(error)
         if problem:
@@ -60,6 +93,6 @@ def connect(targets: List[Tuple[str, int]], source: str, timeout_s: float) -> Li
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout_s + 1)
+        thread.join(2 * timeout_s + 1)
     with lock:
         return sorted(results, key=lambda row: str(row["address"]))

@@ -12,9 +12,10 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.errors import Busy, DdpPlayError, HostNotReady, SlotsTaken, UsageError
+from ddp_play.errors import Busy, DdpPlayError, SlotsTaken, UsageError
 from ddp_play.launch import Launch, run_paths, slots_of
 from ddp_play.paths import RunPaths, read_json, write_json, write_text
+from ddp_play.workflows.probing import probe_lock, probe_network
 
 if TYPE_CHECKING:
     from ddp_play.bundle import Bundle
@@ -29,7 +30,6 @@ PREPARE_S = 180.0
 PULL_S = 3600.0
 PORT_TRIES = 3
 SOURCE_CHUNK = 256 * 1024
-PROBE_S = 5.0
 CLEAN_S = 60.0
 
 
@@ -58,6 +58,7 @@ class Starter:
         self.gang = gang
         self.bundle = bundle
         self.journal = journal
+        self.port = 0  # leased on the head for this attempt
 
     def prepare(self) -> None:
         """Everything but the start on every host, with a port that is leased on the head."""
@@ -98,6 +99,7 @@ class Starter:
             snapshot=self.given.snapshot,
             controller=socket.gethostname(),
         )
+        self.port = port
         hosts = {host.name: host for host in self.plan.hosts}
         self._write_env_files(launch)
         if self.given.snapshot is not None and not (self.plan.source_shared and self.given.attempt > 1):
@@ -129,32 +131,10 @@ class Starter:
                 write_text(self.paths.env(row["rank"]), row["env_file"])
 
     def probe(self) -> None:
-        """Every host reaches the head and its neighbour, and the head reaches every host, on the fabric."""
-        if not self.plan.probe or self.plan.fabric == "local" or len(self.gang.links) < 2:
-            return
-        address = {host.name: host.address for host in self.plan.hosts}
-        names = [host.name for host in self.plan.hosts]
-        heard = self.gang.ask("listen", "listening", deadline_s=20, fields=lambda x: {"address": address[x.name]})
-        ports = {name: int(answer["port"]) for name, answer in heard.items()}
-
-        def targets(link: Link) -> dict[str, Any]:
-            at = names.index(link.name)
-            peers = set(names) - {link.name} if at == 0 else {names[0], names[(at + 1) % len(names)]} - {link.name}
-            rows = [[address[name], ports[name]] for name in sorted(peers)]
-            return {"targets": rows, "source": address[link.name], "timeout_s": PROBE_S}
-
-        answers = self.gang.ask("probe", "probed", deadline_s=PROBE_S + 20, fields=targets)
-        by_address = {value: name for name, value in address.items()}
-        rows = [
-            f"{name} ({address[name]}) does not reach {by_address[bad['address']]} ({bad['address']}): {bad['problem']}"
-            for name, answer in answers.items()
-            for bad in answer["failed"]
-        ]
-        if rows:
-            raise HostNotReady(
-                f"the hosts do not reach each other on {self.plan.network}:\n" + "\n".join(rows),
-                hint="a firewall between them, or the wrong network: ddp_job_network, ddp_interface",
-            )
+        """What the ranks will need of each other, tried by the hosts before anything starts."""
+        probe_lock(self.gang, self.plan, self.paths.run_id, self.given.attempt)
+        if self.plan.probe and self.plan.fabric != "local" and len(self.gang.links) > 1:
+            probe_network(self.gang, self.plan, self.port)
 
     def go(self) -> None:
         """The start signal, out over all channels at once."""

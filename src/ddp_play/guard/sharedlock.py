@@ -1,0 +1,57 @@
+"""Is the shared directory one file system with working locks? torch's FileStore takes flock(2) on its file."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# An NFS client may know a directory's listing of seconds ago.
+PATIENCE_S = 5.0
+
+
+class Held:
+    """A locked file with a word in it, until closed."""
+
+    def __init__(self, path: Path, word: str) -> None:
+        self.path = path
+        self._handle: IO[Any] = open(str(path), "w")  # noqa: SIM115 - the open file is the lock
+        try:
+            self._handle.write(word)
+            self._handle.flush()
+            os.fsync(self._handle.fileno())
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let go, and leave nothing."""
+        self._handle.close()
+        if self.path.exists():
+            os.unlink(str(self.path))
+
+
+def problem(path: Path, word: str) -> str:
+    """What is wrong with a file that another host holds locked, as seen from here; empty when all is well."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not path.exists():
+        if time.monotonic() > deadline:
+            return "it does not see the file %s of another host: not the same file system" % path
+        if path.parent.is_dir():
+            os.listdir(str(path.parent))
+        time.sleep(0.1)
+    with open(str(path), "r+") as handle:
+        if handle.read() != word:
+            return "%s holds something else here: not the same file system" % path
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return ""
+        except OSError as error:
+            return "cannot lock on it: %s" % error.strerror
+    return "a lock that another host holds is not seen (mounted with nolock or local_lock?)"
