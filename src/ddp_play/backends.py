@@ -15,8 +15,13 @@ class BackendChoice:
     reason: str
 
 
-def choose_backend(asked: str, *, gpus_per_host: dict[str, int], fabric: str) -> BackendChoice:
+def choose_backend(
+    asked: str, *, gpus_per_host: dict[str, int], fabric: str, bare_ib: bool = False, has_mpi: bool = False
+) -> BackendChoice:
     """`asked` is auto or a backend; `gpus_per_host` counts usable GPUs by host name.
+
+    `bare_ib`: all hosts have InfiniBand, and no address on it (IPoIB) that gloo could use; `has_mpi`: the ranks'
+    Python is known to have MPI on all hosts.
 
     Source of the rule: the backend table of docs/source/distributed.md of pytorch/pytorch.
     """
@@ -33,4 +38,10 @@ def choose_backend(asked: str, *, gpus_per_host: dict[str, int], fabric: str) ->
         return BackendChoice("nccl", f"GPU + {network} -> nccl")
     if len(without) < len(gpus_per_host):
         return BackendChoice("gloo", f"not all hosts have GPUs (none on {', '.join(without)}) -> gloo")
+    if bare_ib and fabric == "ethernet":
+        if has_mpi:
+            return BackendChoice("mpi", "CPU + InfiniBand without IPoIB, and MPI is there -> mpi")
+        return BackendChoice(
+            "gloo", "CPU + InfiniBand without IPoIB -> gloo over ethernet (mpi can use InfiniBand: ddp_job_backend)"
+        )
     return BackendChoice("gloo", f"CPU + {network} -> gloo" + (" over IPoIB" if fabric == "ib" else ""))

@@ -34,6 +34,7 @@ class Endpoint:
 
     interface: str
     address: str
+    interfaces: tuple[str, ...] = ()  # all cards, where ddp_interface names several
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +71,42 @@ def choose_fabric(hosts: tuple[HostFacts, ...], *, fabric: str = "auto", network
         fabric=kind,
         reason=_reason(hosts, network, len(common), [link for link, _ in chosen.values()]),
         network=best,
-        endpoints={name: Endpoint(link.name, address) for name, (link, address) in chosen.items()},
+        endpoints=_endpoints(hosts, chosen),
     )
+
+
+def _endpoints(hosts: tuple[HostFacts, ...], chosen: dict[str, tuple[Interface, str]]) -> dict[str, Endpoint]:
+    """Each host's endpoint; where ddp_interface names several cards, every host must have as many."""
+    cards = {host.name: named_interfaces(host) if host.interface else () for host in hosts}
+    if len({len(names) for names in cards.values()}) > 1 and any(len(names) > 1 for names in cards.values()):
+        rows = [f"  {name}: {', '.join(names) or chosen[name][0].name}" for name, names in cards.items()]
+        raise HostNotReady(
+            "the hosts do not have the same number of cards (ddp_interface):\n" + "\n".join(rows[:20]),
+            hint="gloo and NCCL pair the cards of hosts: name as many on each, or one",
+        )
+    found = {}
+    for name, (link, address) in chosen.items():
+        first = (link.name, *(card for card in cards[name] if card != link.name))
+        found[name] = Endpoint(link.name, address, first if len(first) > 1 else ())
+    return found
+
+
+def named_interfaces(host: HostFacts) -> tuple[str, ...]:
+    """The interfaces that ddp_interface names: a name, names with commas, or a prefix (`ib`) of several."""
+    existing = [link.name for link in host.interfaces]
+    words = [word.strip() for word in (host.interface or "").split(",") if word.strip()]
+    if len(words) == 1 and words[0] not in existing:
+        return tuple(
+            link.name for link in host.interfaces if link.name.startswith(words[0]) and link.up and link.addresses
+        )
+    return tuple(words) if all(word in existing for word in words) else ()
 
 
 def _one_machine(hosts: tuple[HostFacts, ...]) -> FabricChoice:
     """All ranks on one machine meet on its loopback: nothing else can be more local or more certain."""
     endpoints = {}
     for host in hosts:
-        name = host.interface or "lo"
+        name = next(iter(named_interfaces(host)), host.interface) or "lo"
         link = next((item for item in host.interfaces if item.name == name), None)
         if link is None:
             raise HostNotReady(f"{host.name}: interface {name} does not exist", hint=_hint(host))
@@ -101,8 +129,9 @@ def _candidates(
 ) -> dict[str, tuple[Interface, str]]:
     """Subnet -> (interface, address) for every interface that may be used on this host."""
     found: dict[str, tuple[Interface, str]] = {}
+    named = named_interfaces(host) if host.interface else None
     for link in host.interfaces:
-        if not _usable(link, host.interface, fabric):
+        if not _usable(link, named, fabric):
             continue
         for subnet, address in link.networks():
             ip = ipaddress.ip_address(address)
@@ -114,9 +143,9 @@ def _candidates(
     return found
 
 
-def _usable(link: Interface, named: str | None, fabric: str) -> bool:
-    if named:
-        return link.name == named
+def _usable(link: Interface, named: tuple[str, ...] | None, fabric: str) -> bool:
+    if named is not None:
+        return link.name in named
     if not link.up or link.link not in ("ethernet", "infiniband") or link.bridge:
         return False
     if link.name.startswith(LOCAL_ONLY):
@@ -149,7 +178,7 @@ def _reason(hosts: tuple[HostFacts, ...], network: str, num_common: int, links: 
 
 
 def _nothing_usable(host: HostFacts, fabric: str, network: str) -> str:
-    if host.interface and host.interface not in {link.name for link in host.interfaces}:
+    if host.interface and not named_interfaces(host):
         return f"{host.name}: interface {host.interface} (ddp_interface) does not exist; it has {_table(host)}"
     what = {"ib": "InfiniBand interface with an address (IPoIB)", "ethernet": "ethernet interface"}.get(
         fabric, "interface"

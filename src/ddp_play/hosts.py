@@ -129,6 +129,13 @@ class HostFacts:
     slots: int | None = None
     interface: str | None = None
     runs: tuple[dict[str, Any], ...] = ()
+    rank_torch: str = ""  # version of torch that rank_python has; only asked where ranks are processes
+    rank_mpi: str = ""  # the same of mpi4py
+
+    @property
+    def infiniband_ports(self) -> tuple[RdmaPort, ...]:
+        """Active ports; not the RoCE ports of a storage network beside them: link_layer tells them apart."""
+        return tuple(port for port in self.rdma if port.active and port.link_layer != "Ethernet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +176,8 @@ def facts_from_json(name: str, data: dict[str, Any]) -> HostFacts:
         ephemeral_ports=(data["ephemeral_ports"][0], data["ephemeral_ports"][1]),
         rank_python=data["rank_python"]["path"],
         rank_python_problem=data["rank_python"]["problem"],
+        rank_torch=data["rank_python"].get("torch", ""),
+        rank_mpi=data["rank_python"].get("mpi4py", ""),
         engine=_engine(data.get("engine")),
         shared=SharedDir(**shared) if shared else None,
         slots=inventory.get("slots"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from ddp_play.agreement import check_infiniband, check_torch, differences
 from ddp_play.backends import choose_backend
 from ddp_play.containers import agent_name, container_name, create_argv
 from ddp_play.errors import HostNotReady, UsageError
@@ -33,9 +34,17 @@ def make_plan(
     runtime = job.chosen_runtime
     for host in hosts:
         _check_runtime(job, host)
+    check_torch(hosts)
     fabric = choose_fabric(hosts, fabric=job.fabric, network=job.network)
     usable_gpus = {host.name: _gpu_count(job, host) for host in hosts}
-    backend = choose_backend(job.backend, gpus_per_host=usable_gpus, fabric=fabric.fabric)
+    backend = choose_backend(
+        job.backend,
+        gpus_per_host=usable_gpus,
+        fabric=fabric.fabric,
+        bare_ib=job.fabric != "ethernet" and not job.network and all(host.infiniband_ports for host in hosts),
+        has_mpi=runtime == "process" and job.launcher == "ranks" and all(host.rank_mpi for host in hosts),
+    )
+    check_infiniband(job, hosts, backend=backend.backend, fabric=fabric.fabric)
     counts = {host.name: _rank_count(job, host, backend.backend) for host in hosts}
     slots = slot_names(job, hosts, counts)
     head = fabric.endpoints[hosts[0].name]
@@ -100,7 +109,7 @@ def make_plan(
         artifacts_max_mib=job.artifacts_max_mib,
         probe=job.probe,
         left_out=left_out,
-        warnings=_warnings(job, hosts, shared),
+        warnings=(*_warnings(job, hosts, shared), *differences(hosts, fabric)),
     )
 
 

@@ -99,17 +99,21 @@ def _fabric_env(setting: Setting, host: HostFacts) -> list[EnvVar]:
     """gloo binds to what the host name resolves to unless told, so it is always told."""
     endpoint, fabric = setting.endpoint(host), setting.fabric.fabric
     source = f"fabric: {fabric}"
+    cards = ",".join(endpoint.interfaces or (endpoint.interface,))
     found = [
-        EnvVar("GLOO_SOCKET_IFNAME", endpoint.interface, source),
+        EnvVar("GLOO_SOCKET_IFNAME", cards, source),
         EnvVar("TP_SOCKET_IFNAME", endpoint.interface, source),
     ]
+    if setting.backend == "mpi":  # libfabric's and UCX's names for the same: MPICH is built on either
+        ports = [f"{port.device}:{port.port}" for port in host.infiniband_ports] if fabric == "ib" else []
+        found += [EnvVar("FI_TCP_IFACE", endpoint.interface, source)]
+        found += [EnvVar("UCX_NET_DEVICES", ",".join((*ports, *cards.split(","))), source)]
     if "nccl" in setting.backend:
-        found.append(EnvVar("NCCL_SOCKET_IFNAME", f"={endpoint.interface}", source + ", exact match"))
+        found.append(EnvVar("NCCL_SOCKET_IFNAME", f"={cards}", source + ", exact match"))
+        if setting.job.fabric == "ib":
+            found.append(EnvVar("NCCL_NET", "IB", "job: ddp_job_fabric is ib, so no silent way back to sockets"))
         if fabric == "ib":
-            # not the RoCE ports of a storage network beside it: link_layer tells them apart
-            ports = [
-                f"{port.device}:{port.port}" for port in host.rdma if port.active and port.link_layer != "Ethernet"
-            ]
+            ports = [f"{port.device}:{port.port}" for port in host.infiniband_ports]
             if ports:
                 found.append(EnvVar("NCCL_IB_HCA", "=" + ",".join(ports), "fabric: active InfiniBand ports"))
     return found

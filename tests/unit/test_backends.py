@@ -28,9 +28,30 @@ def test_auto(gpus: dict[str, int], fabric: str, backend: str, reason: str) -> N
     assert (choice.backend, choice.reason) == (backend, reason)
 
 
+@pytest.mark.parametrize(
+    ("gpus", "fabric", "has_mpi", "backend", "reason"),
+    [
+        (NONE, "ethernet", True, "mpi", "CPU + InfiniBand without IPoIB, and MPI is there -> mpi"),
+        (NONE, "ethernet", False, "gloo", "CPU + InfiniBand without IPoIB -> gloo over ethernet (mpi can use"),
+        (NONE, "ib", True, "gloo", "CPU + InfiniBand -> gloo over IPoIB"),
+        (NONE, "local", True, "gloo", "CPU + one machine -> gloo"),
+        (ALL, "ethernet", True, "nccl", "GPU + ethernet -> nccl"),
+        (MIXED, "ethernet", True, "gloo", "not all hosts have GPUs (none on h2) -> gloo"),
+    ],
+)
+def test_auto_with_infiniband_that_has_no_address(
+    gpus: dict[str, int], fabric: str, has_mpi: bool, backend: str, reason: str
+) -> None:
+    choice = choose_backend("auto", gpus_per_host=gpus, fabric=fabric, bare_ib=True, has_mpi=has_mpi)
+    assert choice.backend == backend
+    assert choice.reason.startswith(reason)
+    assert choose_backend("auto", gpus_per_host=gpus, fabric=fabric, has_mpi=has_mpi).backend in ("nccl", "gloo")
+
+
 @pytest.mark.parametrize("fabric", ["ib", "ethernet", "local"])
 @pytest.mark.parametrize(
-    ("asked", "gpus"), [("gloo", ALL), ("gloo", NONE), ("gloo", MIXED), ("nccl", ALL), ("cpu:gloo,cuda:nccl", ALL)]
+    ("asked", "gpus"),
+    [("gloo", ALL), ("gloo", NONE), ("gloo", MIXED), ("nccl", ALL), ("cpu:gloo,cuda:nccl", ALL), ("mpi", NONE)],
 )
 def test_what_was_asked_for_stays(asked: str, gpus: dict[str, int], fabric: str) -> None:
     choice = choose_backend(asked, gpus_per_host=gpus, fabric=fabric)

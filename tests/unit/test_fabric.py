@@ -190,3 +190,52 @@ def test_ipv6_alone_works() -> None:
 def test_nothing_asked_changes_nothing() -> None:
     """The no-op case: naming what would be chosen anyway gives the same endpoints."""
     assert choose_fabric(IB, fabric="ib", network="10.10.0.0/24").endpoints == choose_fabric(IB).endpoints
+
+
+# -- several cards -----------------------------------------------------------------------------------
+
+
+def cards(name: str, number: int, *names: str, interface: str) -> HostFacts:
+    """A host with InfiniBand cards of these names, each in a network of its own."""
+    links = [infiniband(f"10.{20 + at}.0.{number}/24", name=card) for at, card in enumerate(names)]
+    return on(ethernet(f"192.168.1.{number}/24"), *links, name=name, interface=interface)
+
+
+@pytest.mark.parametrize(
+    ("interface", "chosen"),
+    [
+        ("ib", ("ib0", "ib1")),
+        ("ib0,ib1", ("ib0", "ib1")),
+        ("ib1, ib0", ("ib0", "ib1")),
+        ("ib1", ()),
+        ("eth0", ()),
+    ],
+)
+def test_all_cards_by_prefix_or_by_list(interface: str, chosen: tuple[str, ...]) -> None:
+    facts = tuple(cards(f"h{n}", n, "ib0", "ib1", interface=interface) for n in (1, 2))
+    for point in choose_fabric(facts).endpoints.values():
+        assert point.interfaces == chosen
+        assert point.interface == (chosen[0] if chosen else interface)
+
+
+def test_a_name_that_is_also_a_prefix_is_the_name() -> None:
+    facts = tuple(cards(f"h{n}", n, "ib", "ib1", interface="ib") for n in (1, 2))
+    assert {point.interface for point in choose_fabric(facts).endpoints.values()} == {"ib"}
+    assert {point.interfaces for point in choose_fabric(facts).endpoints.values()} == {()}
+
+
+def test_unequal_numbers_of_cards_are_refused_with_a_table() -> None:
+    facts = (cards("h1", 1, "ib0", "ib1", interface="ib"), cards("h2", 2, "ib0", interface="ib"))
+    with pytest.raises(HostNotReady) as caught:
+        choose_fabric(facts)
+    assert caught.value.message.splitlines() == [
+        "the hosts do not have the same number of cards (ddp_interface):",
+        "  h1: ib0, ib1",
+        "  h2: ib0",
+    ]
+
+
+def test_one_name_of_a_list_that_does_not_exist_is_named() -> None:
+    facts = tuple(cards(f"h{n}", n, "ib0", interface="ib0,ib7") for n in (1, 2))
+    with pytest.raises(HostNotReady, match=r"h1: interface ib0,ib7 \(ddp_interface\) does not exist"):
+        choose_fabric(facts)

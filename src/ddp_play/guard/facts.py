@@ -46,7 +46,7 @@ def collect(wanted: Dict[str, Any]) -> Dict[str, Any]:
         "ephemeral_ports": _ephemeral_ports(),
         "engine": _engine(wanted.get("image")) if wanted.get("engine") else None,
         "shared": _shared(wanted.get("shared_dir")),
-        "rank_python": _rank_python(wanted.get("python")),
+        "rank_python": _rank_python(wanted.get("python"), packages=not wanted.get("engine")),
         "runs": leftovers.runs(),
     }
 
@@ -162,18 +162,27 @@ def _fstype(path: str) -> str:
     return kind
 
 
-def _rank_python(path: Optional[str]) -> Dict[str, Any]:
-    """The Python that runs ranks as processes: the given one, else the first python3 on PATH."""
-    found = path or shutil.which("python3") or sys.executable
-    facts = {"path": found, "version": "", "problem": ""}
+PYTHON_VERSION = "import platform; print(platform.python_version())"
+# by their metadata: importing torch takes seconds
+PACKAGE_VERSIONS = """
+import importlib.metadata
+for name in ("torch", "mpi4py"):
     try:
-        done = subprocess.run(
-            [found, "-I", "-S", "-c", "import platform; print(platform.python_version())"],
-            capture_output=True,
-            timeout=20,
-            check=True,
-        )
-        facts["version"] = done.stdout.decode().strip()
+        print(importlib.metadata.version(name))
+    except importlib.metadata.PackageNotFoundError:
+        print()
+"""
+
+
+def _rank_python(path: Optional[str], *, packages: bool) -> Dict[str, Any]:
+    """The Python that runs ranks as processes: the given one, else the first python3 on PATH; and what it has."""
+    found = path or shutil.which("python3") or sys.executable
+    facts = {"path": found, "version": "", "problem": "", "torch": "", "mpi4py": ""}
+    code = ["-c", PYTHON_VERSION + PACKAGE_VERSIONS] if packages else ["-S", "-c", PYTHON_VERSION]
+    try:
+        done = subprocess.run([found, "-I", *code], capture_output=True, timeout=20, check=True)
+        lines = [*done.stdout.decode().splitlines(), "", "", ""]
+        facts["version"], facts["torch"], facts["mpi4py"] = (line.strip() for line in lines[:3])
     except (OSError, subprocess.SubprocessError) as error:
         facts["problem"] = "%s cannot be run (%s)" % (found, getattr(error, "strerror", None) or error)
     return facts
