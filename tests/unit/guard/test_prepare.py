@@ -145,3 +145,24 @@ def test_no_docker_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(Refused, match="no docker command on this host"):
         prepare._create_containers(rank(V="x"))
+
+
+def test_a_rendezvous_file_that_exists_already_is_refused(tmp_path: Path) -> None:
+    stale = tmp_path / "rendezvous-1"
+    prepare._check_meeting(spec(rendezvous_file=str(stale)))
+    stale.write_bytes(b"")
+    with pytest.raises(Refused, match="exists already: a gang that died left it") as caught:
+        prepare._check_meeting(spec(rendezvous_file=str(stale)))
+    assert "remove it" in caught.value.hint
+    stale.unlink()
+    stale.symlink_to(tmp_path / "nowhere")
+    with pytest.raises(Refused):
+        prepare._check_meeting(spec(rendezvous_file=str(stale)))
+
+
+def test_ranks_without_mpi_are_refused(tmp_path: Path) -> None:
+    rank = {"rank": 0, "argv": [str(tmp_path / "python3")], "env": {}}
+    with pytest.raises(Refused, match="no MPI for the ranks: .*No such file") as caught:
+        prepare._check_meeting(spec(check_mpi=True, ranks=[rank]))
+    assert "pip install mpi4py mpich" in caught.value.hint
+    prepare._check_meeting(spec(check_mpi=False, ranks=[rank]))
