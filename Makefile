@@ -61,7 +61,10 @@ lab-tests: $(STAMP) engine
 test: lint fast run-tests wheel-demo lab-tests ## every test; CI runs demo, test and molecule
 
 venv: $(STAMP) ## create .venv with everything development needs
-.PHONY: venv molecule
+.PHONY: venv molecule matrix
+
+matrix: $(STAMP) engine ## every way to meet, more of them and for longer than in CI
+	@DDP_PLAY_WIDE=1 $(BIN)/pytest -q tests/lab/test_matrix.py
 
 molecule: $(STAMP) ## roles on container hosts (needs a Docker engine)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/molecule test --all

@@ -162,7 +162,7 @@ def test_a_rendezvous_file_that_exists_already_is_refused(tmp_path: Path) -> Non
 
 def test_ranks_without_mpi_are_refused(tmp_path: Path) -> None:
     rank = {"rank": 0, "argv": [str(tmp_path / "python3")], "env": {}}
-    with pytest.raises(Refused, match="no MPI for the ranks: .*No such file") as caught:
+    with pytest.raises(Refused, match=r"no MPI for the ranks: .*No such file") as caught:
         prepare._check_meeting(spec(check_mpi=True, ranks=[rank]))
     assert "pip install mpi4py mpich" in caught.value.hint
     prepare._check_meeting(spec(check_mpi=False, ranks=[rank]))
