@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from ddp_play.errors import UsageError
+from ddp_play.hostplan import fill_placeholders
 from ddp_play.job import PLACEHOLDERS, Job, check_names, parse_job, parse_seconds, variable_names
-from ddp_play.planning import fill_placeholders
 
 GOOD: dict[str, Any] = {"command": ["python", "train.py"]}
 

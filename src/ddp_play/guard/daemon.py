@@ -204,7 +204,7 @@ def main(root: str) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         spec = read_json(place.spec) or {}
         held = {name: leases.hold(name) for name in spec.get("leases", [])}
-        lost = [name for name, handle in held.items() if handle is None]
+        lost = [name for name, handle in held.items() if handle is None or not leases.takes_effect(name)]
         guard = Guard(place)
         slots = _take_slots(spec)
         if lost or slots is None:

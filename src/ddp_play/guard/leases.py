@@ -122,6 +122,11 @@ def port_free(port: int) -> bool:
     return True
 
 
+def takes_effect(name: str) -> bool:
+    """Is what the lease stands for still there to be used? A port may be taken by who knows nothing of leases."""
+    return not name.startswith("port-") or port_free(int(name[len("port-") :]))
+
+
 def lease_port(first: int, last: int, avoid: List[int]) -> Optional["PortLease"]:
     """The first port of the range that is neither leased nor in use; None when there is none."""
     for port in range(first, last + 1):
