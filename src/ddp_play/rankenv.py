@@ -108,6 +108,9 @@ def _fabric_env(setting: Setting, host: HostFacts) -> list[EnvVar]:
         ports = [f"{port.device}:{port.port}" for port in host.infiniband_ports] if fabric == "ib" else []
         found += [EnvVar("FI_TCP_IFACE", endpoint.interface, source)]
         found += [EnvVar("UCX_NET_DEVICES", ",".join((*ports, *cards.split(","))), source)]
+        if setting.docker:  # process_vm_readv from one container into another: "Operation not permitted"
+            source = "plan: ranks of one host may not read each other's memory from their containers"
+            found += [EnvVar("MPIR_CVAR_CH4_CMA_ENABLE", "0", source), EnvVar("UCX_TLS", "^cma", source)]
     if "nccl" in setting.backend:
         found.append(EnvVar("NCCL_SOCKET_IFNAME", f"={cards}", source + ", exact match"))
         if setting.job.fabric == "ib":

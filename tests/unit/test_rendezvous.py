@@ -8,7 +8,7 @@ import pytest
 
 from ddp_play.errors import UsageError
 from ddp_play.rendezvous import FILE_STORE_SCRIPT, TCP_STORE_SCRIPT, choose_rendezvous, needs_shared_file
-from tests.unit.build import env, host, hosts, job, plan, shared
+from tests.unit.build import engine, env, host, hosts, ib_host, job, plan, shared
 
 TCP = "tcp://10.0.0.2:<head_port>"
 FILE = "file:///shared/.ddp-play/<run_id>/rendezvous-<attempt>"
@@ -59,6 +59,15 @@ def test_mpi_assigns_ranks_itself_and_the_plan_says_so() -> None:
         1: ("1", "10.0.0.2:<head_port>"),
     }
     assert "PMI_PORT" not in env(plan(*hosts(2)))
+
+
+def test_mpi_takes_the_fabrics_interface_and_no_short_cut_between_containers() -> None:
+    got = env(plan(*hosts(2), backend="mpi"))
+    assert (got["UCX_NET_DEVICES"], got["FI_TCP_IFACE"]) == ("eth0", "eth0")
+    assert "UCX_TLS" not in got
+    got = env(plan(*(ib_host(f"g{n}", n, engine=engine()) for n in (1, 2)), backend="mpi", image="i"))
+    assert got["UCX_NET_DEVICES"] == "mlx5_0:1,ib0"
+    assert (got["MPIR_CVAR_CH4_CMA_ENABLE"], got["UCX_TLS"]) == ("0", "^cma")
 
 
 @pytest.mark.parametrize(
