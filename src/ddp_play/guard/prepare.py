@@ -16,7 +16,7 @@ from typing import Any, Dict, List, Optional
 from . import engine, leases, leftovers, mpicheck
 from .files import HostRun, atomic_write, read_json, secrets_base, write_json
 
-GUARD_START_S = 15.0
+GUARD_START_S = 60.0  # on a host that is busy with other things
 
 
 class Refused(Exception):  # noqa: N818 - reads as what happened
