@@ -61,16 +61,7 @@ def _lay_out(place: HostRun, spec: Dict[str, Any]) -> None:
     os.umask(0o077)
     for directory in (place.root, place.control, place.logs, place.env):
         directory.mkdir(parents=True, exist_ok=True)
-    for rank in spec["ranks"]:
-        number = int(rank["rank"])
-        place.rank_dir(number).mkdir(exist_ok=True)
-        place.log(number).touch()
-        atomic_write(place.env / ("rank-%d.env" % number), rank.pop("env_file", "").encode("utf-8", "surrogateescape"))
-        _give(place.rank_dir(number), user)
-        _give(place.log(number), user)
-    if spec.get("agent"):
-        place.agent_log.touch()
-        _give(place.agent_log, user)
+    _lay_out_ranks(place, spec)
     for row in spec.get("make_dirs", []):
         _make_dir(Path(row["path"]), int(row["mode"]), user)
     if spec.get("head"):
@@ -86,6 +77,20 @@ def _lay_out(place: HostRun, spec: Dict[str, Any]) -> None:
         ):
             directory.chmod(0o711)
         place.logs.chmod(0o711)
+
+
+def _lay_out_ranks(place: HostRun, spec: Dict[str, Any]) -> None:
+    user = spec.get("user")
+    for rank in spec["ranks"]:
+        number = int(rank["rank"])
+        place.rank_dir(number).mkdir(exist_ok=True)
+        place.log(number).touch()
+        atomic_write(place.env / ("rank-%d.env" % number), rank.pop("env_file", "").encode("utf-8", "surrogateescape"))
+        _give(place.rank_dir(number), user)
+        _give(place.log(number), user)
+    if spec.get("agent"):
+        place.agent_log.touch()
+        _give(place.agent_log, user)
 
 
 def _make_dir(path: Path, mode: int, user: Optional[Dict[str, Any]]) -> None:
