@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import threading
@@ -21,7 +22,8 @@ class Listener:
         self._sock.bind((address, port))
         self._sock.listen(256)
         self.port = int(self._sock.getsockname()[1])
-        threading.Thread(target=self._serve, daemon=True).start()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
 
     def _serve(self) -> None:
         while True:
@@ -29,24 +31,25 @@ class Listener:
                 peer, _ = self._sock.accept()
             except OSError:
                 return
-            with peer:
-                peer.settimeout(PATIENCE_S)
-                try:
-                    _echo(peer)
-                except OSError:
-                    continue
+            # one thread each: a peer whose packets vanish must not keep the others waiting
+            threading.Thread(target=_echo, args=(peer,), daemon=True).start()
 
     def close(self) -> None:
-        """Stop answering."""
+        """Stop answering; the port is free when this returns, because ranks may want the very same."""
+        with contextlib.suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)  # a thread in accept() would keep a closed socket listening
+        self._thread.join(2 * PATIENCE_S)
         self._sock.close()
 
 
 def _echo(peer: socket.socket) -> None:
-    while True:
-        data = peer.recv(65536)
-        if not data:
-            return
-        peer.sendall(data)
+    with peer, contextlib.suppress(OSError):
+        peer.settimeout(PATIENCE_S)
+        while True:
+            data = peer.recv(65536)
+            if not data:
+                return
+            peer.sendall(data)
 
 
 def _converse(peer: socket.socket, timeout_s: float) -> str:
