@@ -26,6 +26,7 @@ PLACEHOLDERS = (
     "head_addr",
     "head_port",
     "run_id",
+    "python",
 )
 ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 # Lease of a job that restarts and names none; docs/decisions/0002-attempts.md tells why this long.

@@ -258,6 +258,7 @@ def _plan_rank(setting: Setting, place: Place) -> RankPlan:
             "head_addr": setting.head_addr,
             "head_port": HEAD_PORT,
             "run_id": RUN_ID,
+            "python": "python" if setting.docker else place.host.rank_python,
         },
     )
     env = rank_env(setting, place)

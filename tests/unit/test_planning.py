@@ -411,3 +411,10 @@ def test_a_job_that_restarts_has_a_lease_and_is_warned_of_a_lost_working_directo
     assert plan(*hosts(2)).timeouts["lease"] == 0.0
     assert any("from scratch" in text for text in plan(*hosts(2), restarts=1).warnings)
     assert plan(*hosts(2, shared=shared()), restarts=1).warnings == ()
+
+
+def test_python_is_the_hosts_own_for_processes() -> None:
+    bare = plan(host(rank_python="/opt/conda/bin/python"), command=["{python}", "-V"])
+    assert bare.hosts[0].ranks[0].argv == ("/opt/conda/bin/python", "-V")
+    contained = plan(host(rank_python="/opt/conda/bin/python", engine=engine()), command=["{python}", "-V"], image="i")
+    assert contained.hosts[0].ranks[0].argv == ("python", "-V")

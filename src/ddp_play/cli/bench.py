@@ -55,7 +55,7 @@ def bench(
         words = ["--min-bytes", min_bytes, "--max-bytes", max_bytes]
         words += ["--seconds-per-size", f"{seconds:g}", "--limit", f"{patience:g}"]
         words += [word for one in op or ("all_reduce",) for word in ("--op", one)]
-        command = ("python", "-m", "trainer", "allreduce", *words)
+        command = ("{python}", "-m", "trainer", "allreduce", *words)
         finished = measuring.run_everywhere(
             "bench", inventory, ansible, command, backends=tuple(backend or ()), name=name
         )

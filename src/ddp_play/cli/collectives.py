@@ -41,7 +41,7 @@ def collectives(
       ddp-play collectives -i inventory -e ddp_job_image=team/train:2 --backend gloo --backend mpi
     """
     with error_boundary():
-        command = ("python", "-m", "trainer", "collectives", "--case-timeout", f"{case_timeout:g}")
+        command = ("{python}", "-m", "trainer", "collectives", "--case-timeout", f"{case_timeout:g}")
         finished = measuring.run_everywhere(
             "collectives", inventory, ansible, command, backends=tuple(backend or ()), name=name
         )
