@@ -43,7 +43,7 @@ def collectives(
     with error_boundary():
         command = ("{python}", "-m", "trainer", "collectives", "--case-timeout", f"{case_timeout:g}")
         finished = measuring.run_everywhere(
-            "collectives", inventory, ansible, command, backends=tuple(backend or ()), name=name
+            "collectives", inventory, ansible, command, backends=tuple(backend or ()), name=name, also=("mpi",)
         )
         table = collective_table({str(one.way): one.result for one in finished if one.result})
         document = {"runs": [one.to_json() for one in finished]}

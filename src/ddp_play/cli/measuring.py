@@ -33,13 +33,14 @@ def run_everywhere(
     *,
     backends: tuple[str, ...],
     name: str,
+    also: tuple[str, ...] = (),
 ) -> list[Finished]:
     """One run per backend and device that the hosts allow, each with its bundle; an interrupted one is the last."""
     if not inventory:
         raise UsageError("which hosts? no -i was given", hint=f"ddp-play {verb} -i INVENTORY")
     request = ansible.request(str(collection_root() / "playbooks" / f"{verb}.yml"), inventory)
     passwords = ansible.passwords()
-    ways = ways_to_try(dry_run(request, passwords, AnsibleRunner()), backends)
+    ways = ways_to_try(dry_run(request, passwords, AnsibleRunner()), backends, also=also)
     base = check_run_id(name) if name else new_run_id(home() / "runs")
     stop_on_term()
     finished = []
@@ -64,13 +65,15 @@ def keep(finished: list[Finished], name: str, document: Any, texts: dict[str, st
 
 def exit_code(finished: list[Finished]) -> int:
     """The first run's own code that is not 0: a rank's, or that of hosts that were not ready."""
-    return next((one.exit_code for one in finished if one.exit_code), 0)
+    return next((one.exit_code for one in finished if one.exit_code and not one.absent), 0)
 
 
 def say_failures(finished: list[Finished]) -> None:
     """Ways that brought no result, with the run's own reason."""
     for one in finished:
-        if not one.result:
+        if one.absent:
+            console.line(f"{one.way}: not available here: {one.message}")
+        elif not one.result:
             console.line(f"{one.way}: no result: {one.message or f'exit code {one.exit_code}'}", style="bold red")
 
 

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.errors import UsageError
+from ddp_play.errors import HostNotReady, UsageError
 from ddp_play.paths import RunPaths, read_json
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ class Way:
 
     backend: str
     device: str  # cpu | cuda
+    optional: bool = False  # nobody asked for it: that the ranks do not have it is no failure
 
     def __str__(self) -> str:
         return f"{self.backend} {self.device}"
@@ -52,6 +53,11 @@ class Finished:
         return read_json(self.paths.run)
 
     @property
+    def absent(self) -> bool:
+        """Was it refused before anything started, and nobody had asked for it?"""
+        return self.way.optional and self.document.get("exit_class") in (UsageError.kind, HostNotReady.kind)
+
+    @property
     def message(self) -> str:
         """The first line of the run's verdict."""
         lines = str((self.document.get("verdict") or {}).get("message", "")).splitlines()
@@ -65,23 +71,28 @@ class Finished:
             "backend": self.way.backend,
             "device": self.way.device,
             "exit_code": self.exit_code,
+            "absent": self.absent,
             "message": self.message,
             "network": self.document.get("network") or {},
             "result": self.result,
         }
 
 
-def ways_to_try(plan: Plan, asked: tuple[str, ...] = ()) -> tuple[Way, ...]:
-    """What can be tried on the hosts of a plan: the backends asked for, else the job's own, else all that fit."""
+def ways_to_try(plan: Plan, asked: tuple[str, ...] = (), *, also: tuple[str, ...] = ()) -> tuple[Way, ...]:
+    """What can be tried on the hosts of a plan: the backends asked for, else the job's own, else all that fit.
+
+    `also` names backends to try in the last case although only the ranks know whether they have them.
+    """
     for name in asked:
         if name not in BACKENDS:
             raise UsageError(f"no backend {name!r}", hint=f"--backend takes {', '.join(BACKENDS)}")
     on_gpus = all(host.gpus for host in plan.hosts)
     chosen = asked or ((plan.backend,) if plan.backend_reason.startswith("ddp_job_backend") else ())
-    if not chosen:
-        chosen = ("gloo", "nccl") if on_gpus else ("gloo",)
+    optional = () if chosen else also
+    chosen = chosen or (("gloo", "nccl") if on_gpus else ("gloo",))
     devices = {"gloo": ("cpu", "cuda") if on_gpus else ("cpu",), "nccl": ("cuda",)}
-    return tuple(Way(name, device) for name in chosen for device in devices.get(name, ("cpu",)))
+    found = [Way(name, device) for name in chosen for device in devices.get(name, ("cpu",))]
+    return (*found, *(Way(name, "cpu", optional=True) for name in optional))
 
 
 def request_for(request: PlaybookRequest, way: Way, command: tuple[str, ...]) -> PlaybookRequest:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ddp_play.errors import UsageError
+from ddp_play.paths import RunPaths, write_json
 from ddp_play.playbook import PlaybookRequest
-from ddp_play.workflows.measure import Way, request_for, ways_to_try
+from ddp_play.workflows.measure import Finished, Way, request_for, ways_to_try
 from tests.unit.build import gpus, host, hosts, plan
 
 GPUS: dict[str, Any] = {"gpus": gpus(2)}
@@ -28,6 +30,32 @@ GPUS: dict[str, Any] = {"gpus": gpus(2)}
 )
 def test_ways(facts: Any, job: dict[str, Any], asked: tuple[str, ...], expected: list[str]) -> None:
     assert [str(way) for way in ways_to_try(plan(*facts, **job), asked)] == expected
+
+
+def test_what_only_the_ranks_know_is_tried_when_nobody_chose() -> None:
+    made = plan(*hosts(2))
+    assert [(str(way), way.optional) for way in ways_to_try(made, also=("mpi",))] == [
+        ("gloo cpu", False),
+        ("mpi cpu", True),
+    ]
+    assert [way.optional for way in ways_to_try(made, ("mpi",), also=("mpi",))] == [False]
+    assert [str(way) for way in ways_to_try(plan(*hosts(2), backend="gloo"), also=("mpi",))] == ["gloo cpu"]
+
+
+@pytest.mark.parametrize(
+    ("optional", "kind", "absent"),
+    [
+        (True, "host_not_ready", True),
+        (True, "usage", True),
+        (True, "rank_failed", False),  # it was there, and failed
+        (False, "host_not_ready", False),  # somebody wanted it
+    ],
+)
+def test_a_backend_that_is_not_there(tmp_path: Path, optional: bool, kind: str, absent: bool) -> None:
+    paths = RunPaths(tmp_path)
+    write_json(paths.run, {"exit_class": kind, "verdict": {"message": "h1: no mpi4py\nmore"}})
+    one = Finished(Way("mpi", "cpu", optional=optional), paths, 69)
+    assert (one.absent, one.message, one.result) == (absent, "h1: no mpi4py", {})
 
 
 def test_an_unknown_backend() -> None:
