@@ -15,10 +15,12 @@ import json
 import math
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +33,8 @@ from exchange_ways import (
     contained_allreduce,
     contained_steps,
 )
-from launch import IMAGE, command, machine, stage
+from launch import IMAGE, command, stage
+from machine import describe
 from rich.console import Console
 from rich.table import Table
 
@@ -61,22 +64,31 @@ def main() -> None:
     options = parse()
     num_hosts = 3 if options.what == "collectives" else 2
     name = f"exchange{os.getpid()}"
-    with tempfile.TemporaryDirectory(prefix="ddp-play-exchange-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="ddp-play-exchange-", dir="/var/tmp") as scratch:
         os.environ["DDP_PLAY_HOME"] = scratch
         inventory = Path(scratch, "lab", name, "inventory", "hosts.yml")
         try:
             command("lab", "up", "--name", name, "--hosts", str(num_hosts))
             command("image", "build", "--slim", "--tag", IMAGE)
             command("image", "load", "-i", str(inventory), "--image", IMAGE)
-            stage(str(inventory), torch=True)
+            stage(str(inventory), torch_packages(Path(scratch)))
             place = Place(str(inventory), Path(scratch), IMAGE, tuple(resolve(str(inventory))), name)
             found = MEASURES[options.what](place, options)
         finally:
             command("lab", "down", "--name", name)
-    report = {"machine": machine(), "what": options.what, "load_average": os.getloadavg(), **found}
+    report = {"machine": describe(), "what": options.what, **found}
     options.json.write_text(json.dumps(report, indent=2) + "\n")
     console.print(f"kept in {options.json}")
     sys.exit(0 if found["reached"] else 1)
+
+
+def torch_packages(scratch: Path) -> Path:
+    """torch and numpy as they are here, in a directory to copy."""
+    packages = scratch / "packages"
+    wanted = [f"{package}=={version(package)}" for package in ("torch", "numpy")]
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-compile", "--target", str(packages), *wanted]
+    subprocess.run(pip, check=True, stdin=subprocess.DEVNULL)
+    return packages
 
 
 def parse() -> argparse.Namespace:
