@@ -86,7 +86,10 @@ def ways_to_try(plan: Plan, asked: tuple[str, ...] = (), *, also: tuple[str, ...
     for name in asked:
         if name not in BACKENDS:
             raise UsageError(f"no backend {name!r}", hint=f"--backend takes {', '.join(BACKENDS)}")
-    on_gpus = all(host.gpus for host in plan.hosts)
+    without = [host.name for host in plan.hosts if not host.gpus]
+    on_gpus = not without
+    if "nccl" in asked and without:
+        raise UsageError(f"--backend nccl needs a GPU on every host; none usable on {', '.join(without)}")
     chosen = asked or ((plan.backend,) if plan.backend_reason.startswith("ddp_job_backend") else ())
     optional = () if chosen else also
     chosen = chosen or (("gloo", "nccl") if on_gpus else ("gloo",))

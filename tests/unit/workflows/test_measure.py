@@ -63,6 +63,11 @@ def test_an_unknown_backend() -> None:
         ways_to_try(plan(*hosts(2)), ("ucc",))
 
 
+def test_nccl_without_gpus_is_refused_before_anything_starts() -> None:
+    with pytest.raises(UsageError, match="--backend nccl needs a GPU on every host; none usable on h1, h2"):
+        ways_to_try(plan(*hosts(2)), ("gloo", "nccl"))
+
+
 def test_the_request_keeps_what_the_caller_gave() -> None:
     given = PlaybookRequest("/p.yml", ("/inv",), "/", options=("--limit", "gpu01", "--extra-vars", "a=1"))
     made = request_for(given, Way("gloo", "cuda"), ("python", "-m", "trainer", "collectives"))
