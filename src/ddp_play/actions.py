@@ -25,12 +25,11 @@ from ddp_play.paths import RunPaths, home, read_json, write_bytes, write_json
 from ddp_play.plan import Plan, plan_from_json
 from ddp_play.planning import make_plan
 from ddp_play.remote import Route
-from ddp_play.result import RunStatus
+from ddp_play.result import RunStatus, error_outcome
 from ddp_play.setting import Asked
 from ddp_play.source import take_snapshot
 from ddp_play.workflows.attempts import Attempts
 from ddp_play.workflows.starting import Assignment
-from ddp_play.workflows.supervise import error_outcome
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

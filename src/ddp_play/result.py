@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from ddp_play.errors import DdpPlayError, Interrupted
+
 
 class RunStatus(StrEnum):
     """Where a run is in its life. The last three are final."""
@@ -119,3 +121,9 @@ class Outcome:
             "missing": list(self.missing),
             "left_behind": self.left,
         }
+
+
+def error_outcome(error: DdpPlayError) -> Outcome:
+    """The outcome of a run that never started, for run.json."""
+    status = RunStatus.STOPPED if isinstance(error, Interrupted) else RunStatus.FAILED
+    return Outcome(status, Verdict(error.kind, error.message, error.exit_code, hint=error.hint))

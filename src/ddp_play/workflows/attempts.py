@@ -5,13 +5,15 @@ Why each of these steps is as it is: docs/decisions/0002-attempts.md.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import fcntl
 import random
 import time
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from ddp_play.bundle import Bundle
-from ddp_play.errors import DdpPlayError, HostNotReady, Interrupted, SlotsTaken
+from ddp_play.errors import Busy, DdpPlayError, HostNotReady, Interrupted, SlotsTaken
 from ddp_play.fleet import Fleet, job_from_json
 from ddp_play.journal import Journal
 from ddp_play.paths import read_json, write_json
@@ -19,11 +21,12 @@ from ddp_play.restart import End, Ended, Policy, Restart, next_step
 from ddp_play.result import RunStatus
 from ddp_play.workflows.fencing import fence, reclaim
 from ddp_play.workflows.orders import Orders
-from ddp_play.workflows.supervise import Supervisor, lock
+from ddp_play.workflows.supervise import Supervisor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ddp_play.paths import RunPaths
     from ddp_play.result import Outcome
     from ddp_play.workflows.starting import Assignment
 
@@ -216,3 +219,18 @@ class Attempts:
                 outcome.left.setdefault(host, []).append(hosts[host])
         if self._lost:
             self.bundle.update_run(left_behind=outcome.left)
+
+
+@contextlib.contextmanager
+def lock(paths: RunPaths) -> Any:
+    """Held by the supervisor of a run. Busy when another has it."""
+    handle: IO[str] = paths.lock.open("a")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        handle.close()
+        raise Busy(f"run {paths.run_id} is supervised by another process", hint="ddp-play attach shows it") from None
+    try:
+        yield handle
+    finally:
+        handle.close()

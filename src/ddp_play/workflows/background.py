@@ -19,12 +19,11 @@ from ddp_play.paths import RunPaths, read_json, write_json
 from ddp_play.plan import plan_from_json
 from ddp_play.playbook import AnsibleRunner, Passwords, PlaybookOutcome, PlaybookRequest, PlaybookRunner
 from ddp_play.remote import Route
-from ddp_play.result import Outcome, RunStatus
+from ddp_play.result import Outcome, RunStatus, error_outcome
 from ddp_play.source import read_snapshot
 from ddp_play.workflows.attempts import Attempts
 from ddp_play.workflows.dry_run import facts_cache
 from ddp_play.workflows.starting import Assignment
-from ddp_play.workflows.supervise import error_outcome
 
 # The job's role speaks for itself, through its own events.
 OWN_ACTIONS = ("ddp.play.discover", "ddp.play.plan", "ddp.play.supervise")

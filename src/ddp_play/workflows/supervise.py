@@ -6,13 +6,11 @@ The same code runs under `ddp-play run`, under plain ansible-playbook (from the 
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import time
-from typing import IO, TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ddp_play.bundle import Bundle
-from ddp_play.errors import Busy, DdpPlayError, DiskFull, Interrupted, UsageError
+from ddp_play.errors import DdpPlayError, DiskFull, Interrupted, UsageError
 from ddp_play.gang import Gang, Link
 from ddp_play.hang import Whereabouts, cut_dump, whereabouts
 from ddp_play.journal import Journal
@@ -23,12 +21,12 @@ from ddp_play.result import Outcome, RankOutcome, RunStatus, Verdict
 from ddp_play.verdict import EXIT_STOPPED, blames_a_peer, judge
 from ddp_play.watch import GangView, Limits, Stop, decide
 from ddp_play.workflows.collecting import clean, collect, drain, network_counters
+from ddp_play.workflows.sightings import outcomes
 from ddp_play.workflows.starting import Assignment, Starter
 from ddp_play.workflows.transport import TransportWatch
 
 if TYPE_CHECKING:
     from ddp_play.guard.protocol import Frame
-    from ddp_play.paths import RunPaths
     from ddp_play.workflows.orders import Orders
 
 OPEN_S = 60.0
@@ -41,8 +39,6 @@ ROOM_S = 20.0
 NOT_STARTED = "stopped before it started"
 BEFORE_START = ("lease_port", "prepare", "listen", "probe")
 AT_THE_END = ("drain", "fetch")
-
-
 # A guard looks at its lease every twentieth of a second and kills again every second: this covers a busy host.
 FENCE_MARGIN_S = 5.0
 
@@ -210,7 +206,7 @@ class Supervisor:
         return True
 
     def _judge(self) -> Outcome:
-        ranks = self._outcomes()
+        ranks = outcomes(self.plan, self.gang, self.bundle)
         tails = {row.rank: self.bundle.tail(row.rank) for row in ranks}
         return judge(ranks, tails, self.stop, self._whereabouts(tails))
 
@@ -298,7 +294,7 @@ class Supervisor:
 
     def _view(self) -> GangView:
         self._notice_traffic()
-        ranks = self._outcomes()
+        ranks = outcomes(self.plan, self.gang, self.bundle)
         failed = [row for row in ranks if row.state == "exited" and not row.ok and not row.stopped]
         if failed and self._failed_at is None:
             self._failed_at = time.monotonic()
@@ -318,36 +314,6 @@ class Supervisor:
 
     def _blames(self, row: RankOutcome) -> bool:
         return blames_a_peer(row, {row.rank: self.bundle.tail(row.rank)})
-
-    def _outcomes(self) -> tuple[RankOutcome, ...]:
-        rows = []
-        for host in self.plan.hosts:
-            link = self.gang.link(host.name)
-            known = link.state.get("ranks") or {}
-            for rank in host.ranks:
-                rows.append(self._outcome(link, rank.rank, known.get(str(rank.rank)) or {}))
-        return tuple(rows)
-
-    def _outcome(self, link: Link, rank: int, row: dict[str, Any]) -> RankOutcome:
-        state = row.get("state", "created")
-        if (link.lost or link.ranks_lost) and state != "exited":
-            return RankOutcome(rank, link.name, "lost", detail=link.lost or link.ranks_lost, started=row.get("started"))
-        return RankOutcome(
-            rank=rank,
-            host=link.name,
-            state=state,
-            exit_code=row.get("exit_code"),
-            signal=row.get("signal"),
-            oom=bool(row.get("oom")),
-            stopped=bool(row.get("stopped")),
-            started=_on_our_clock(row.get("started"), link),
-            ended=_on_our_clock(row.get("ended"), link),
-            detail=row.get("detail", ""),
-            log_bytes=self.bundle.log_size(rank),
-            log_complete=state == "exited" and not link.lost,
-            kernel=tuple(row.get("kernel") or ()),
-            kernel_problem=str(link.state.get("kernel_problem") or ""),
-        )
 
     def _report(self, view: GangView) -> None:
         """An event for every change of a rank."""
@@ -422,28 +388,3 @@ def links_of(given: Assignment, hosts: set[str]) -> list[Link]:
 def _all_ended(link: Link) -> bool:
     rows = (link.state.get("ranks") or {}).values()
     return bool(rows) and all(row.get("state") == "exited" for row in rows)
-
-
-def _on_our_clock(host_time: float | None, link: Link) -> float | None:
-    return None if host_time is None else round(host_time - link.clock_offset_s, 3)
-
-
-@contextlib.contextmanager
-def lock(paths: RunPaths) -> Any:
-    """Held by the supervisor of a run. Busy when another has it."""
-    handle: IO[str] = paths.lock.open("a")
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        handle.close()
-        raise Busy(f"run {paths.run_id} is supervised by another process", hint="ddp-play attach shows it") from None
-    try:
-        yield handle
-    finally:
-        handle.close()
-
-
-def error_outcome(error: DdpPlayError) -> Outcome:
-    """The outcome of a run that never started, for run.json."""
-    status = RunStatus.STOPPED if isinstance(error, Interrupted) else RunStatus.FAILED
-    return Outcome(status, Verdict(error.kind, error.message, error.exit_code, hint=error.hint))

@@ -11,9 +11,9 @@ from ddp_play.actions import FACTS_ENV, RUN_DIR_ENV, USE_CACHED_ENV
 from ddp_play.errors import CheckFailed, DdpPlayError, HostNotReady, Interrupted, UsageError
 from ddp_play.paths import RunPaths, home, write_json
 from ddp_play.playbook import Passwords, PlaybookOutcome, PlaybookRequest, PlaybookStatus, TaskFailure
+from ddp_play.result import error_outcome
 from ddp_play.testing import FakePlaybookRunner
 from ddp_play.workflows.dry_run import dry_run, facts_cache
-from ddp_play.workflows.supervise import error_outcome
 from tests.unit.build import hosts, plan
 
 if TYPE_CHECKING:

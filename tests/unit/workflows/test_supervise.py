@@ -15,7 +15,7 @@ from ddp_play.paths import write_json
 from ddp_play.result import RunStatus
 from ddp_play.source import Snapshot
 from ddp_play.testing import refusal
-from ddp_play.workflows import supervise
+from ddp_play.workflows import attempts, supervise
 from tests.unit.build import ib_host, shared
 from tests.unit.workflows.conftest import Stage
 
@@ -420,7 +420,7 @@ def test_a_run_whose_start_signal_never_came_ends(make: Make) -> None:
 
 def test_two_supervisors_never_meet(make: Make) -> None:
     stage = make(1, network="")
-    with supervise.lock(stage.paths), pytest.raises(Busy, match="supervised by another process"):
+    with attempts.lock(stage.paths), pytest.raises(Busy, match="supervised by another process"):
         stage.supervisor().run()
     assert stage.far["h1"].orders == []
 
