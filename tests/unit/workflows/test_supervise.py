@@ -15,7 +15,7 @@ from ddp_play.paths import write_json
 from ddp_play.result import RunStatus
 from ddp_play.source import Snapshot
 from ddp_play.testing import refusal
-from ddp_play.workflows import attempts, supervise
+from ddp_play.workflows import attempts
 from tests.unit.build import ib_host, shared
 from tests.unit.workflows.conftest import Stage
 
