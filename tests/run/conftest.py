@@ -157,6 +157,15 @@ def play(tmp_path: Path) -> Iterator[Play]:
         os.kill(pid, signal.SIGKILL)
 
 
+def alive(pid: int) -> bool:
+    """Does this process run? One that ended is dead, also where nobody has asked for its exit code."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "ZX"
+
+
 def living(word: str) -> list[int]:
     """Processes (not ourselves) with this word in their command line or environment."""
     found = []
@@ -165,9 +174,8 @@ def living(word: str) -> list[int]:
             continue
         try:
             text = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
-            state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
         except OSError:
             continue
-        if word.encode() in text and state not in "ZX":
+        if word.encode() in text and alive(int(entry.name)):
             found.append(int(entry.name))
     return found

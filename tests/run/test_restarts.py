@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.run.conftest import ROOT, Play, living, wait_until
+from tests.run.conftest import ROOT, Play, alive, living, wait_until
 
 pytestmark = [pytest.mark.dist, pytest.mark.runner]
 
@@ -147,7 +147,7 @@ def test_a_host_whose_guard_is_gone_gives_way_to_a_spare(play: Play) -> None:
     assert document["hosts"] == ["a", "c"]
     assert list(document["attempts"][0]["retired"]) == ["b"]
     assert "c stands in" in err
-    assert not Path(f"/proc/{rank}").exists(), "no rank outlives its guard into the next attempt"
+    assert not alive(rank), "no rank outlives its guard into the next attempt"
     assert play.left_on_host() == []
 
 

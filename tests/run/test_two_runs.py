@@ -7,11 +7,10 @@ import getpass
 import json
 import os
 import signal
-from pathlib import Path
 
 import pytest
 
-from tests.run.conftest import LOCAL, Play, living, wait_until
+from tests.run.conftest import LOCAL, Play, alive, living, wait_until
 
 pytestmark = [pytest.mark.dist, pytest.mark.runner]
 
@@ -92,7 +91,7 @@ def test_gc_lists_then_removes_and_leaves_alone_what_lives_or_is_anothers(play: 
     assert state.exists(), "listing removes nothing"
     assert play("gc", "-i", LOCAL, "--yes").code == 0
     assert not state.parent.exists()
-    wait_until(lambda: not Path(f"/proc/{rank}").exists(), what="its rank is gone")
+    wait_until(lambda: not alive(rank), what="its rank is gone")
     assert stranger.exists()
     assert play("ps", "-i", LOCAL, "--json").json["on_hosts"][0]["guard_alive"]
     assert play("gc", "-i", LOCAL, "--all-users", "--yes").code == 0
