@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -12,7 +13,7 @@ import time
 from pathlib import Path
 
 from tests.faults.scene import Scene, wait_until
-from tests.faults.stage import HOSTS, Here
+from tests.faults.stage import HOSTS, Here, OnLab
 
 SECRET = "correct-horse-7531"
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
@@ -70,6 +71,12 @@ def is_in_the_kernel_log(scene: Scene) -> None:
     """The lines are those of this very container: all containers here share one kernel log."""
     says_why_it_died(scene)
     assert any("oom-kill:" in line and "/docker/" in line for line in scene.document()["verdict"]["kernel"])
+
+
+def remove_container(scene: Scene) -> None:
+    """Somebody removes the container of rank 2 by hand."""
+    scene.mark()
+    scene.stage.on("h2", f"docker rm -f ddp-{scene.run}-a1-r2")
 
 
 # -- engines -----------------------------------------------------------------------------------------
@@ -156,6 +163,119 @@ def _host_events(scene: Scene, state: str) -> bool:
     return any(row["host"] == "h2" and row["state"] == state for row in scene.events("host"))
 
 
+def cut_network(scene: Scene, host: str) -> None:
+    """No packet in or out; what is mounted stays mounted, as on a storage network of its own."""
+    scene.mark()
+    scene.notes.setdefault("cut", set()).add(host)
+    scene.stage.on(host, "iptables -I INPUT -i eth0 -j DROP; iptables -I OUTPUT -o eth0 -j DROP")
+
+
+def mend_network(scene: Scene) -> None:
+    """Whatever was cut, packets flow."""
+    script = (
+        "while iptables -D INPUT -i eth0 -j DROP 2>/dev/null; do :; done;"
+        "while iptables -D OUTPUT -o eth0 -j DROP 2>/dev/null; do :; done"
+    )
+    for host in scene.notes.get("cut", ()):
+        scene.stage.on(host, script)
+
+
+def cut_for_five_seconds(scene: Scene) -> None:
+    """h2 hears and says nothing for five seconds."""
+    cut_network(scene, "h2")
+    time.sleep(5)
+    mend_network(scene)
+    before = scene.step(2)
+    wait_until(lambda: scene.step(2) > before, timeout_s=40, what="rank 2 goes on")
+
+
+def cut_for_long(scene: Scene) -> None:
+    """h2 hears and says nothing until all is over."""
+    cut_network(scene, "h2")
+    scene.down.add("h2")
+
+
+def cut_head(scene: Scene) -> None:
+    """The head hears and says nothing, and its rank 0 is alive behind the cut."""
+    cut_network(scene, "h1")
+    scene.down.add("h1")
+
+
+def ended_by_itself_and_swept(scene: Scene) -> None:
+    """Behind the cut the lease has ended the rank; after a minute the network is back, and gc finds what is left."""
+    wait_until(lambda: not {"container", "process"} & set(scene.look("h2")), timeout_s=40, what="h2 ended its rank")
+    time.sleep(max(0.0, scene.fault_at + 60 - time.time()))
+    mend_network(scene)
+    sweep(scene, "h2")
+
+
+def old_head_was_silent_in_time(scene: Scene) -> None:
+    """The old rank 0 wrote on behind the cut, and its last line is older than the next attempt."""
+    kept = f"{scene.host_dir('h1')}/kept-{scene.run}/rank-0.log"
+    last = float(scene.stage.on("h1", f"stat -c %.Y {kept}"))
+    began = min(row["started"] for row in scene.document()["ranks"])
+    assert scene.fault_at + 3 < last < began, (scene.fault_at, last, began)
+    assert scene.document()["left_behind"].get("h1"), scene.document()["left_behind"]
+    mend_network(scene)
+    sweep(scene, "h1")
+
+
+def power_off(scene: Scene, host: str) -> None:
+    """A host is gone at once, and nothing tells anybody."""
+    assert isinstance(scene.stage, OnLab)
+    scene.down.add(host)
+    scene.notes["off"] = host
+    scene.mark()
+    scene.stage.power_off(host)
+
+
+def power_off_second(scene: Scene) -> None:
+    """h2 loses power."""
+    power_off(scene, "h2")
+
+
+def power_off_head(scene: Scene) -> None:
+    """h1, which has rank 0, loses power."""
+    power_off(scene, "h1")
+
+
+def power_on(scene: Scene) -> None:
+    """It has power again, and is up: its engine answers, and SSH does."""
+    host = scene.notes.pop("off", None)
+    if host is None:
+        return
+    assert isinstance(scene.stage, OnLab)
+    lab = scene.stage.lab
+    scene.stage.power_on(host)
+
+    def up() -> bool:
+        with contextlib.suppress(AssertionError, subprocess.TimeoutExpired):
+            scene.stage.on(host, "docker version >/dev/null")
+            return lab.play("lab", "ssh", "--name", lab.name, host, "true").returncode == 0
+        return False
+
+    wait_until(up, timeout_s=120, what=f"{host} is up again", every_s=1)
+
+
+def is_swept_after_boot(scene: Scene) -> None:
+    """What the host kept over the loss of power is found when it is back."""
+    host = scene.notes["off"]
+    power_on(scene)
+    sweep(scene, host)
+
+
+def sweep(scene: Scene, host: str) -> None:
+    """gc removes what the run left on a host; one that was cut off may hold on to its broken line for a moment."""
+
+    def swept() -> bool:
+        scene.play("gc", "-i", str(scene.stage.inventory), "--yes")
+        assert scene.child is not None
+        assert scene.child.wait(120) == 0, scene.text()[-2000:]
+        return scene.look(host) == ()
+
+    wait_until(swept, timeout_s=90, what=f"nothing is left on {host}", every_s=2)
+
+
 def set_clock_ahead(scene: Scene) -> None:
     """Every Python that the controller starts on h3 lives five minutes in the future; the clock itself is shared."""
     late = "/usr/local/bin/python-ahead"
@@ -199,6 +319,76 @@ def give_port(scene: Scene) -> None:
 def took_the_next_port(scene: Scene) -> None:
     """The second one of the range."""
     assert scene.document()["head_port"] == 29871
+
+
+# -- attempts and runs beside one another ------------------------------------------------------------
+def begun_again(scene: Scene) -> bool:
+    """Does the second attempt train?"""
+    return scene.first != scene.bundle and scene.step() >= 1
+
+
+def kill_guard(scene: Scene) -> None:
+    """The guard of h2 is gone, and nobody there can tell us anything."""
+    pid = scene.state("h2")["guard_pid"]
+    scene.mark()
+    scene.stage.on("h2", f"kill -KILL {pid}")
+
+
+def kill_rank_twice(scene: Scene) -> None:
+    """SIGKILL for rank 2, and again when the gang trains again."""
+    scene.signal_rank(2, "KILL")
+    wait_until(lambda: begun_again(scene), timeout_s=120, what="the second attempt trains")
+    scene.signal_rank(2, "KILL", attempt=2)
+
+
+def share_directory(scene: Scene) -> None:
+    """All hosts share a directory."""
+    where = scene.root / "shared"
+    where.mkdir()
+    assert isinstance(scene.stage, Here)
+    scene.stage.write_inventory(ddp_shared_dir=str(where))
+
+
+def crash_with_a_torn_checkpoint(scene: Scene) -> None:
+    """A rank is killed, and the newest checkpoint is as a crash in the middle of a write leaves it."""
+
+    def checkpoints() -> list[Path]:
+        found = (scene.root / "shared").glob(f".ddp-play/{scene.run}/src/checkpoints/step-*/weights.pt")
+        return sorted(found, key=lambda path: path.stat().st_mtime)
+
+    wait_until(lambda: len(checkpoints()) > 1, timeout_s=120, what="two checkpoints")
+    scene.signal_rank(2, "KILL")
+    torn = checkpoints()[-1]
+    torn.write_bytes(torn.read_bytes()[:1000])
+    scene.notes["torn"] = int(torn.parent.name.rpartition("-")[2])
+
+
+def resumed_from_the_one_before(scene: Scene) -> None:
+    """Not from the torn one, and not from the beginning."""
+    found = re.search(rb"resuming after step (\d+)", scene.log(0))
+    assert found, scene.log(0)[-2000:]
+    assert 0 < int(found[1]) < scene.notes["torn"], (found[1], scene.notes["torn"])
+
+
+def stop_another(scene: Scene) -> None:
+    """A second run on the same hosts, and `ddp-play stop` for it; the first goes on."""
+    other = f"{scene.run}-b"
+    words = ("run", str(scene.root / "train.yml"), "-i", str(scene.stage.inventory), "--name", other, *scene.options)
+    log = scene.stage.home / "runs" / other / "logs" / "rank-0.log"
+    with (scene.root / "other").open("ab") as screen:
+        child = scene.popen(words, screen)
+        try:
+            wait_until(lambda: log.exists() and b" step 3 " in log.read_bytes(), timeout_s=120, what="the other trains")
+            assert scene.popen(("stop", other), screen).wait(60) == 0, (scene.root / "other").read_text()
+            assert child.wait(60) == 130
+        finally:
+            child.kill()
+    document = json.loads((scene.stage.home / "runs" / other / "run.json").read_text())
+    assert document["status"] == "stopped", document
+    assert scene.child is not None
+    assert scene.child.poll() is None, "the first goes on"
+    before = scene.step()
+    wait_until(lambda: scene.step() > before, timeout_s=20, what="the first goes on")
 
 
 # -- the controller ----------------------------------------------------------------------------------

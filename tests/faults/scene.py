@@ -116,9 +116,10 @@ class Scene:
     def play(self, *words: str) -> None:
         """A ddp-play command as the one in the foreground now."""
         with self.screen.open("ab") as screen:
-            self.child = self._popen(words, screen)
+            self.child = self.popen(words, screen)
 
-    def _popen(self, words: tuple[str, ...], screen: IO[bytes]) -> subprocess.Popen[bytes]:
+    def popen(self, words: tuple[str, ...], screen: IO[bytes]) -> subprocess.Popen[bytes]:
+        """A ddp-play command beside the one in the foreground."""
         return subprocess.Popen(
             [COMMAND, *words],
             cwd=self.root,
@@ -152,20 +153,23 @@ class Scene:
 
     def log(self, rank: int) -> bytes:
         """A rank's log as the controller has it now."""
-        try:
-            return (self.bundle / "logs" / f"rank-{rank}.log").read_bytes()
-        except OSError:
-            return b""
+        return _bytes(self.bundle / "logs" / f"rank-{rank}.log")
 
     def step(self, rank: int = 0) -> int:
         """The last step a rank told of."""
         found = re.findall(rb"^rank \d+ step (\d+) ", self.log(rank)[-4096:], re.MULTILINE)
         return int(found[-1]) if found else -1
 
-    def host_of(self, rank: int) -> str:
-        """The host of a rank in the plan."""
-        plan = json.loads((self.bundle / "plan.json").read_text())
-        return str(next(host["name"] for host in plan["hosts"] for row in host["ranks"] if row["rank"] == rank))
+    @property
+    def first(self) -> Path:
+        """Where the first attempt's files are: put away when another attempt has followed."""
+        put_away = self.bundle / "attempts" / "1"
+        return put_away if put_away.exists() else self.bundle
+
+    def hosts_of_ranks(self) -> dict[int, str]:
+        """The first attempt's ranks in the plan."""
+        plan = json.loads((self.first / "plan.json").read_text())
+        return {row["rank"]: host["name"] for host in plan["hosts"] for row in host["ranks"]}
 
     def host_dir(self, host: str) -> str:
         """Where the program on the host keeps its things; root has a place of its own."""
@@ -175,27 +179,27 @@ class Scene:
         """The run's directory on a host."""
         return f"{self.host_dir(host)}/runs/{self.run}/{attempt}.{host}"
 
-    def state(self, host: str) -> dict[str, Any]:
+    def state(self, host: str, attempt: int = 1) -> dict[str, Any]:
         """What the guard there says."""
-        value: dict[str, Any] = json.loads(self.stage.on(host, f"cat {self.place(host)}/state.json"))
+        value: dict[str, Any] = json.loads(self.stage.on(host, f"cat {self.place(host, attempt)}/state.json"))
         return value
 
-    def rank_process(self, rank: int) -> tuple[str, int]:
+    def rank_process(self, rank: int, attempt: int = 1) -> tuple[str, int]:
         """(host, pid there) of the Python process of a rank; a container's first process is its init."""
-        host = self.host_of(rank)
-        row = self.state(host)["ranks"][str(rank)]
+        host = self.hosts_of_ranks()[rank]
+        row = self.state(host, attempt)["ranks"][str(rank)]
         if not row["container"]:
             return host, int(row["pid"])
         return host, int(self.stage.on(host, f"pgrep -P {row['pid']}").split()[0])
 
     # -- acting --------------------------------------------------------------------------------------
     def mark(self) -> None:
-        """The fault happens now."""
-        self.fault_at = time.time()
+        """The fault happens now; of several the first counts."""
+        self.fault_at = self.fault_at or time.time()
 
-    def signal_rank(self, rank: int, name: str) -> None:
+    def signal_rank(self, rank: int, name: str, attempt: int = 1) -> None:
         """Signal a rank's Python process from outside."""
-        host, pid = self.rank_process(rank)
+        host, pid = self.rank_process(rank, attempt)
         self.mark()
         self.stage.on(host, f"kill -{name} {pid}")
 
@@ -259,25 +263,34 @@ class Scene:
 
     def _measure(self, code: int) -> Measured:
         document = self.document()
-        ends = [row["ended"] for row in document.get("ranks", ()) if row.get("ended")]
+        ends = [
+            row["ended"] for row in self._first_ranks(document) if row.get("ended") and row["host"] not in self.down
+        ]
         fault_at = self._announced() or self.fault_at
         remains, clean_at = self._wait_clean(int(document.get("head_port") or 0))
         stops = [row["time"] for row in self.events("stop") if row["time"] >= fault_at - 1]
         last = max(ends, default=0.0)
+        gone = max([row["ended"] for row in document.get("ranks", ()) if row.get("ended")], default=last)
         return Measured(
             exit_code=code,
             document=document,
             screen=self.text(),
             detected_s=_since(fault_at, stops[0]) if stops else None,
             stopped_s=_since(fault_at, last) if last else None,
-            clean_s=round(max(0.0, clean_at - last), 1) if last else 0.0,
+            clean_s=round(max(0.0, clean_at - gone), 1) if gone else 0.0,
             remains=remains,
             log_problems=self.compare_logs(document) if self.row.under_way else [],
         )
 
+    def _first_ranks(self, document: dict[str, Any]) -> list[dict[str, Any]]:
+        """How the ranks ended that the fault met: those of the first attempt."""
+        if self.first == self.bundle:
+            return list(document.get("ranks", ()))
+        return list(json.loads((self.first / "outcome.json").read_text())["ranks"])
+
     def _announced(self) -> float:
-        for rank in range(4):
-            if found := re.search(rb"^FAULT ([0-9.]+)$", self.log(rank), re.MULTILINE):
+        for log in (self.first / "logs").glob("rank-*.log"):
+            if found := re.search(rb"^FAULT ([0-9.]+)$", _bytes(log), re.MULTILINE):
                 return float(found[1])
         return 0.0
 
@@ -302,13 +315,12 @@ class Scene:
         """Every log is a prefix of what the rank wrote; a missing tail is declared."""
         problems = []
         declared = {row["host"] for row in document.get("missing", ())} | {
-            row["host"] for row in document.get("ranks", ()) if not row.get("log_complete")
+            row["host"] for row in self._first_ranks(document) if not row.get("log_complete")
         }
-        for rank in range(4):
-            host = self.host_of(rank)
+        for rank, host in self.hosts_of_ranks().items():
             if host in self.down:
                 continue
-            mine = self.log(rank)
+            mine = _bytes(self.first / "logs" / f"rank-{rank}.log")
             kept = f"{self.host_dir(host)}/kept-{self.run}/rank-{rank}.log"
             size, digest = self.stage.on(host, f"wc -c <{kept}; head -c {len(mine)} {kept} | sha256sum").split()[:2]
             if digest != hashlib.sha256(mine).hexdigest():
@@ -327,6 +339,13 @@ class Scene:
         for host in HOSTS:
             with contextlib.suppress(AssertionError, subprocess.TimeoutExpired):
                 self.stage.on(host, f"rm -rf {self.host_dir(host)}/kept-{self.run}")
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
 
 
 def _since(fault_at: float, moment: float) -> float | None:

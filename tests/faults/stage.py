@@ -115,6 +115,14 @@ class OnLab:
         image = {"image": "ddp-play-rank:slim"} if containers else {"runtime": "process"}
         return {**variables, **image, "env": env}
 
+    def power_off(self, host: str) -> None:
+        """Nothing of the host runs any more, at once."""
+        _output(["docker", "kill", f"ddp-play-{self.lab.name}-{host}"])
+
+    def power_on(self, host: str) -> None:
+        """It boots; whether it is up is for whoever waits."""
+        _output(["docker", "start", f"ddp-play-{self.lab.name}-{host}"])
+
 
 def _output(words: list[str]) -> str:
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)

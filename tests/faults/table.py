@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import signal
+from pathlib import Path
 
 from ddp_play.workflows.supervise import ROOM_S
 from tests.faults import acts
 from tests.faults.rows import DONE, Expected, Row
 
+ROOT = Path(__file__).resolve().parents[2]
+TRAIN = ["python3", "-m", "trainer", "train", "--epochs", "1", "--checkpoint-every", "3", "--sleep-per-step", "0.1"]
 IDLE_S = 20
 # Rows in which 300 MB come home, from the end of the ranks on.
 COLLECT_S = 30.0
@@ -28,6 +31,22 @@ def stopped(*says: str, stopped_s: float | None = 5.0, missing: bool = False) ->
     """A person ended it."""
     return Expected(True, "stopped", 130, says=says, stopped_s=stopped_s, missing=missing)
 
+
+def lost(host: str, *, stopped_s: float = 10.0) -> Expected:
+    """The run ends because this host is gone; what only it knew is missing, and run.json says so."""
+    return Expected(
+        True, "host_lost", 69, host=host, stopped_s=stopped_s, missing=True, says=(f"host {host} was lost",)
+    )
+
+
+def again(*says: str, stopped_s: float | None = 5.0) -> Expected:
+    """The gang starts once more, and succeeds."""
+    return dataclasses.replace(DONE, attempts=2, stopped_s=stopped_s, says=says)
+
+
+# Ranks 0 and 1 on h1, 2 on h2; h3 stands by. The defaults are 30 s, 60 s and 30 s.
+LOST = {"host_timeout": 8, "lease": 12, "grace": 2}
+RESTARTS = {"restarts": 1, "spares": ["h3"], **LOST}
 
 UNSTARTED = Expected(True, "interrupted", 130, stopped_s=None)
 
@@ -118,6 +137,40 @@ HOSTS = (
         after=acts.let_containers_go,
         on=("lab",),
     ),
+    Row(
+        "container removed from outside",
+        failed(2, "h2", 1, "removed from outside"),
+        acts.remove_container,
+        on=("lab",),
+    ),
+    Row(
+        "host powered off",
+        lost("h2"),
+        acts.power_off_second,
+        job=LOST,
+        after=acts.power_on,
+        on=("lab",),
+        check=acts.is_swept_after_boot,
+    ),
+    Row(
+        "head host powered off",
+        lost("h1"),
+        acts.power_off_head,
+        job=LOST,
+        after=acts.power_on,
+        on=("lab",),
+        check=acts.is_swept_after_boot,
+    ),
+    Row("network of a host cut for 5 s", DONE, acts.cut_for_five_seconds, after=acts.mend_network, on=("lab",)),
+    Row(
+        "network of a host cut for 60 s",
+        lost("h2"),
+        acts.cut_for_long,
+        job=LOST,
+        after=acts.mend_network,
+        on=("lab",),
+        check=acts.ended_by_itself_and_swept,
+    ),
     Row("SSH cut, data network alive", DONE, acts.cut_ssh, after=acts.mend_ssh, on=("lab",)),
     Row(
         "image missing on one host",
@@ -176,6 +229,58 @@ SHARED = (
         before=acts.share,
         after=acts.unmount,
         on=("here",),
+    ),
+)
+
+ATTEMPTS = (
+    Row(
+        "spare takes over from a host without its guard",
+        again("h3 stands in", stopped_s=10.0),
+        acts.kill_guard,
+        job=RESTARTS,
+    ),
+    Row(
+        "spare takes over from a host without power",
+        again("h3 stands in", stopped_s=10.0),
+        acts.power_off_second,
+        job=RESTARTS,
+        after=acts.power_on,
+        on=("lab",),
+        check=acts.is_swept_after_boot,
+    ),
+    Row(
+        "partitioned head, its rank 0 alive",
+        again("h3 stands in", stopped_s=10.0),
+        acts.cut_head,
+        victim=("--steps", "1000"),
+        job=RESTARTS,
+        after=acts.mend_network,
+        on=("lab",),
+        check=acts.old_head_was_silent_in_time,
+    ),
+    Row(
+        "same fault twice with one restart",
+        dataclasses.replace(failed(2, "h2", 128 + signal.SIGKILL, "ddp_job_restarts is 1"), attempts=2),
+        acts.kill_rank_twice,
+        job=RESTARTS,
+    ),
+    Row(
+        "checkpoint torn by the crash",
+        again(),
+        acts.crash_with_a_torn_checkpoint,
+        job={**RESTARTS, "source": str(ROOT), "source_include": ["trainer"], "command": TRAIN},
+        before=acts.share_directory,
+        under_way=False,
+        on=("here",),
+        check=acts.resumed_from_the_one_before,
+    ),
+    Row(
+        "two runs at once, one is stopped",
+        DONE,
+        acts.stop_another,
+        victim=("--steps", "600"),
+        job={"ranks_per_host": 1},
+        options=("-e", "ddp_slots=2"),
     ),
 )
 
@@ -255,4 +360,4 @@ OUTPUT = (
     ),
 )
 
-ROWS: tuple[Row, ...] = (*RANKS, *HANGS, *HOSTS, *SHARED, *CONTROLLER, *OUTPUT)
+ROWS: tuple[Row, ...] = (*RANKS, *HANGS, *HOSTS, *SHARED, *ATTEMPTS, *CONTROLLER, *OUTPUT)
