@@ -70,7 +70,8 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         return
     write = terminalreporter.write_line
     terminalreporter.section("faults" + (f" (times x {SLACK:g} allowed)" if SLACK != 1 else ""))
-    form = "{:<42} {:<5} {:<12} {:>5} {:>9} {:>8} {:>7}  {}"
+    width = max(len(row.row.name) for row in PLAYED)
+    form = f"{{:<{width}}}" + " {:<5} {:<12} {:>5} {:>9} {:>8} {:>7}  {}"
     write(form.format("fault", "where", "verdict", "rank", "detected", "stopped", "clean", ""))
     for row in PLAYED:
         write(form.format(*_cells(row)))

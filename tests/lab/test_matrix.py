@@ -38,7 +38,7 @@ if WIDE:
     WAYS["torchrun-c10d"] = {"launcher": "torchrun", "rdzv": "c10d"}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def mpi_on_hosts(torch_on_hosts: Lab, tmp_path_factory: pytest.TempPathFactory) -> Lab:  # noqa: F811
     """mpi4py and MPICH beside torch on the shared directory; the library comes from this environment's wheel."""
     target = tmp_path_factory.mktemp("mpi")

@@ -15,36 +15,55 @@ import torch
 
 from .conftest import SLIM, Lab
 from .test_jobs import PYTHON, ROOT, document, fresh, torch_on_hosts, train
+from .test_matrix import MPI_ENV, mpi_on_hosts
 
-__all__ = ["torch_on_hosts"]
-VARIABLES = json.dumps(
-    {"ddp_job_image": SLIM, "ddp_job_env": {"PYTHONPATH": PYTHON, "OMP_NUM_THREADS": "1"}, "ddp_job_hosts": "all"}
-)
+__all__ = ["mpi_on_hosts", "torch_on_hosts"]
+WITHOUT_MPI = {"PYTHONPATH": PYTHON, "OMP_NUM_THREADS": "1"}
 
 
-def measured(lab: Lab, *words: str, timeout_s: float = 240) -> dict[str, Any]:
+def variables(env: dict[str, str]) -> str:
+    """For -e: where the ranks find torch, and mpi4py or not."""
+    return json.dumps({"ddp_job_image": SLIM, "ddp_job_env": env, "ddp_job_hosts": "all"})
+
+
+VARIABLES = variables(WITHOUT_MPI)
+
+
+def measured(lab: Lab, *words: str, given: str = VARIABLES, timeout_s: float = 240) -> dict[str, Any]:
     """The JSON answer of a measuring verb; it must succeed."""
-    done = lab.play(*words, "-i", str(lab.inventory), "-e", VARIABLES, "--json", timeout_s=timeout_s)
+    done = lab.play(*words, "-i", str(lab.inventory), "-e", given, "--json", timeout_s=timeout_s)
     assert done.returncode == 0, done.stderr
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer
 
 
-def test_every_collective_of_gloo_works_on_three_hosts(torch_on_hosts: Lab) -> None:
+def test_every_collective_of_gloo_and_mpi_in_three_minutes(mpi_on_hosts: Lab) -> None:
     name = fresh("try")
     started = time.monotonic()
-    (run,) = measured(torch_on_hosts, "collectives", "--name", name)["runs"]
+    gloo, mpi = measured(mpi_on_hosts, "collectives", "--name", name, given=variables(MPI_ENV))["runs"]
     assert time.monotonic() - started < 180
-    assert (run["run"], run["backend"], run["device"]) == (f"{name}-gloo-cpu", "gloo", "cpu")
-    result = run["result"]
-    assert result["world_size"] == 4
-    assert result["all_ranks_heard"]
-    assert {row["name"]: row["status"] for row in result["collectives"] if row["status"] != "works"} == {}
-    assert len(result["collectives"]) >= 24
-    kept = (torch_on_hosts.home / "runs" / run["run"] / "collectives.txt").read_text()
+    assert (gloo["run"], gloo["backend"], gloo["device"]) == (f"{name}-gloo-cpu", "gloo", "cpu")
+    assert (mpi["backend"], mpi["absent"]) == ("mpi", False)
+    for run in (gloo, mpi):
+        assert run["result"]["world_size"] == 4
+        assert run["result"]["all_ranks_heard"]
+        assert len(run["result"]["collectives"]) >= 24
+    assert not_working(gloo) == set()
+    assert not_working(mpi) == {"all_reduce avg", "all_reduce bf16", "monitored_barrier"}
+    kept = (mpi_on_hosts.home / "runs" / gloo["run"] / "collectives.txt").read_text()
     assert [line.split() for line in kept.splitlines() if line.startswith("all_reduce avg")] == [
         ["all_reduce", "avg", "works", "yes"]
     ]
+
+
+def not_working(run: dict[str, Any]) -> set[str]:
+    """The collectives of a backend that say something else."""
+    return {row["name"] for row in run["result"]["collectives"] if row["status"] != "works"}
+
+
+def test_mpi_is_left_out_where_the_ranks_have_none(torch_on_hosts: Lab) -> None:
+    _, mpi = measured(torch_on_hosts, "collectives", "--name", fresh("try"))["runs"]
+    assert mpi["absent"], mpi
 
 
 def test_bench_beside_plain_tcp(torch_on_hosts: Lab) -> None:
