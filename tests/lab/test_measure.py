@@ -84,6 +84,7 @@ def test_bench_beside_plain_tcp(torch_on_hosts: Lab) -> None:
     bundle = Path(run["bundle"])
     assert json.loads((bundle / "bench.json").read_text())["runs"] == [run]
     assert ElementTree.parse(bundle / "bench.svg").getroot().tag.endswith("svg")
+    assert (bundle / "bench.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_share_that_is_not_reached_fails_the_check(torch_on_hosts: Lab) -> None:

@@ -1,39 +1,47 @@
-"""The chart: well-formed, every line in it, places that follow the values."""
+"""The chart: every line in it, scales that fit bytes, and files that are the same each time."""
 
 from __future__ import annotations
 
-import re
 from xml.etree import ElementTree
 
-from ddp_play.plot import HEIGHT, LEFT, RIGHT, TOP, WIDTH, Line, chart
+import numpy as np
+from matplotlib.figure import Figure
 
-SVG = "{http://www.w3.org/2000/svg}"
+from ddp_play.plot import Line, as_png, as_svg, chart
 
-
-def drawn(lines: list[Line]) -> ElementTree.Element:
-    return ElementTree.fromstring(chart("a < b", lines, x_label="x", y_label="y"))
-
-
-def points(root: ElementTree.Element) -> list[list[tuple[float, float]]]:
-    """Of every polyline."""
-    texts = [line.attrib["points"] for line in root.iter(f"{SVG}polyline")]
-    return [[(float(x), float(y)) for x, y in re.findall(r"([\d.]+),([\d.]+)", text)] for text in texts]
+BUSBW = Line("busbw", ((8, 0.001), (4096, 0.1), (2**30, 1.2)))
+LINK = Line("link", ((8, 0.3), (2**30, 0.3)), dashed=True)
 
 
-def test_lines_are_inside_and_go_the_right_way() -> None:
-    root = drawn([Line("busbw", ((8, 0.001), (4096, 0.1), (2**30, 1.2))), Line("link", ((8, 0.3), (2**30, 0.3)), True)])
-    rising, level = points(root)
-    assert [x for x, _ in rising] == sorted(x for x, _ in rising)
-    assert [y for _, y in rising] == sorted((y for _, y in rising), reverse=True)  # y grows downwards
-    assert level[0][1] == level[1][1]
-    for x, y in [*rising, *level]:
-        assert LEFT <= x <= WIDTH - RIGHT
-        assert TOP <= y <= HEIGHT
-    texts = [text.text for text in root.iter(f"{SVG}text")]
-    assert {"a < b", "x", "y", "busbw", "link"} <= set(texts)
-    assert [line.get("stroke-dasharray") for line in root.iter(f"{SVG}polyline")] == [None, "6 4"]
+def drawn(*lines: Line) -> Figure:
+    return chart("a < b", list(lines), x_label="message size in bytes", y_label="GB/s")
 
 
-def test_lines_without_points_and_nothing_at_all() -> None:
-    assert points(drawn([Line("none", ()), Line("one", ((64.0, 1.0),))])) == [[(float(LEFT), float(HEIGHT - 56))]]
-    assert points(drawn([])) == []
+def test_lines_are_what_was_measured() -> None:
+    (axes,) = drawn(BUSBW, LINK, Line("none", ())).axes
+    assert [np.asarray(line.get_xydata()).tolist() for line in axes.lines] == [
+        [list(point) for point in line.points] for line in (BUSBW, LINK)
+    ]
+    assert [line.get_linestyle() for line in axes.lines] == ["-", "--"]
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["busbw", "link"]
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+
+
+def test_sizes_are_written_as_people_say_them() -> None:
+    words = "".join(ElementTree.fromstring(as_svg(drawn(BUSBW))).itertext())
+    for word in ("a < b", "message size in bytes", "GB/s", "1G"):
+        assert word in words
+
+
+def test_the_same_measurement_draws_the_same_file() -> None:
+    assert as_svg(drawn(BUSBW, LINK)) == as_svg(drawn(BUSBW, LINK))
+    assert as_png(drawn(BUSBW, LINK)) == as_png(drawn(BUSBW, LINK))
+    assert as_png(drawn(BUSBW)).startswith(b"\x89PNG")
+
+
+def test_nothing_at_all() -> None:
+    (axes,) = drawn().axes
+    assert not axes.lines
+    assert as_svg(drawn())

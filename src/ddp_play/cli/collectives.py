@@ -47,7 +47,7 @@ def collectives(
         )
         table = collective_table({str(one.way): one.result for one in finished if one.result})
         document = {"runs": [one.to_json() for one in finished]}
-        measuring.keep(finished, "collectives", document, {"collectives.txt": _as_text(table, finished)})
+        measuring.keep(finished, "collectives", document, {"collectives.txt": _as_text(table, finished).encode()})
         if as_json:
             console.as_json(document)
         else:

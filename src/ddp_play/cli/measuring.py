@@ -13,7 +13,7 @@ from ddp_play.cli.run import stop_on_term, watch
 from ddp_play.collection import collection_root
 from ddp_play.errors import Interrupted, UsageError
 from ddp_play.names import new_run_id
-from ddp_play.paths import check_run_id, home, write_json, write_text
+from ddp_play.paths import check_run_id, home, write_json
 from ddp_play.playbook import AnsibleRunner
 from ddp_play.workflows.dry_run import dry_run
 from ddp_play.workflows.measure import Finished, request_for, ways_to_try
@@ -55,12 +55,12 @@ def run_everywhere(
     return finished
 
 
-def keep(finished: list[Finished], name: str, document: Any, texts: dict[str, str]) -> None:
+def keep(finished: list[Finished], name: str, document: Any, files: dict[str, bytes]) -> None:
     """The whole answer into every bundle of the set: each one is complete by itself."""
     for one in finished:
         write_json(one.paths.root / f"{name}.json", document)
-        for file, text in texts.items():
-            write_text(one.paths.root / file, text)
+        for file, content in files.items():
+            (one.paths.root / file).write_bytes(content)
 
 
 def exit_code(finished: list[Finished]) -> int:
