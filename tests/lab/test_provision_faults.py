@@ -136,15 +136,15 @@ CASES = [
         id="unsupported system",
     ),
     pytest.param(
-        "sed --in-place s/NOPASSWD:// /etc/sudoers.d/ops",
-        "sed --in-place 's/) ALL/) NOPASSWD: ALL/' /etc/sudoers.d/ops",
+        "cp -p /etc/sudoers.d/ops /root/sudoers; sed --in-place s/NOPASSWD:// /etc/sudoers.d/ops",
+        "mv /root/sudoers /etc/sudoers.d/ops",
         "sudo password",
         "give the password with -K, or NOPASSWD",
         id="no sudo password",
     ),
     pytest.param("mv /usr/bin/sudo /root", "mv /root/sudo /usr/bin", "sudo", "install sudo", id="no sudo"),
     pytest.param(
-        f"{MISSING} rm -f /var/cache/apt/archives/*.deb; mount -t tmpfs -o size=64k tmpfs /var/cache/apt/archives",
+        f"{MISSING} rm -rf /var/cache/apt/archives; mkdir -p /var/cache/apt/archives; mount -t tmpfs -o size=64k tmpfs /var/cache/apt/archives",
         "umount /var/cache/apt/archives",
         "enough free space in /var/cache/apt/archives",
         "make room: df -h on the host",
