@@ -144,7 +144,8 @@ CASES = [
     ),
     pytest.param("mv /usr/bin/sudo /root", "mv /root/sudo /usr/bin", "sudo", "install sudo", id="no sudo"),
     pytest.param(
-        f"{MISSING} rm -rf /var/cache/apt/archives; mkdir -p /var/cache/apt/archives; mount -t tmpfs -o size=64k tmpfs /var/cache/apt/archives",
+        f"{MISSING} rm -rf /var/cache/apt/archives; mkdir -p /var/cache/apt/archives;"
+        " mount -t tmpfs -o size=64k tmpfs /var/cache/apt/archives",
         "umount /var/cache/apt/archives",
         "enough free space in /var/cache/apt/archives",
         "make room: df -h on the host",

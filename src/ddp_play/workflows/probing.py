@@ -85,5 +85,6 @@ def probe_lock(gang: Gang, plan: Plan, run_id: str, attempt: int) -> None:
     if rows:
         raise HostNotReady(
             f"ranks cannot meet in a file on {plan.hosts[0].shared_dir}:\n" + "\n".join(rows),
-            hint="mount it with locking (NFSv4, no nolock), or set ddp_job_init_method to env",
+            hint="mount it with locking (NFSv4, no nolock) on all of them: ranks on the NFS server itself do not share "
+            "its clients' locks; or set ddp_job_init_method to env",
         )
