@@ -96,6 +96,28 @@ class Pending:
         return self.source
 
 
+class PendingFromAny(Pending):
+    """A message from whoever sends first: received once it is there to be matched.
+
+    MPICH posts a receive from any source twice, for neighbours and for the network, and takes one back when the other
+    has matched; over three hosts that did not always come to an end.
+    """
+
+    def __init__(self, comm: Any, tag: int, limit_s: float, receive: tuple[Tensor, Tensor]) -> None:
+        super().__init__(None, "recv", limit_s, receive)
+        self.matching: tuple[Any, int] | None = (comm, tag)
+
+    def is_completed(self) -> bool:
+        if self.matching is not None:
+            comm, tag = self.matching
+            message = comm.Improbe(MPI.ANY_SOURCE, tag)
+            if message is None:
+                return False
+            assert self.receive is not None
+            self.matching, self.request = None, message.Irecv(_raw(self.receive[1]))
+        return super().is_completed()
+
+
 TorchGroup: Any = dist.ProcessGroup  # its stubs have overloads that no subclass in Python can repeat
 
 
@@ -245,7 +267,7 @@ class MpiGroup(TorchGroup):  # type: ignore[misc]  # see above
         return Pending(self.comm.Irecv(_raw(buffer), src, tag), "recv", self.limit_s, (tensors[0], buffer))
 
     def recv_anysource(self, tensors: list[Tensor], tag: int) -> Any:
-        return self.recv(tensors, MPI.ANY_SOURCE, tag)
+        return PendingFromAny(self.comm, tag, self.limit_s, (tensors[0], _buffer(tensors[0])))
 
     def _do(self, request: Any, what: str) -> None:
         Pending(request, what, self.limit_s).wait()

@@ -40,6 +40,14 @@ def slots_of(host: HostPlan) -> dict[str, Any]:
     return {"names": list(host.slots), "need": min(len(host.ranks), len(host.slots))}
 
 
+def mpich_shared_memory(job: str, node: int) -> str:
+    """The file that the ranks of a node share: MPICH names it by the 32-bit FNV-1a hash of its PMI job, our run."""
+    value = 0x811C9DC5
+    for byte in job.encode():
+        value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF
+    return f"/dev/shm/mpich_shm_{value:x}_{node}"  # noqa: S108 - MPICH's own place for it
+
+
 def run_paths(host: HostPlan, run_id: str) -> list[str]:
     """What all attempts of a run share, as this host sees it."""
     return [f"{host.shared_dir}/.ddp-play/{run_id}"] if host.shared_dir else []
@@ -165,12 +173,17 @@ class Launch:
         return rows
 
     def _owned_paths(self, host: HostPlan, values: dict[str, str]) -> list[str]:
-        """What the clean-up of this attempt removes outside this host's own directory: the head's rendezvous file.
+        """What the clean-up of this attempt removes outside this host's own directory.
 
+        The head's rendezvous file, and MPICH's shared memory: it stays where a rank had no time to take it down.
         `run_paths` are the run's: they outlive an attempt that another one follows.
         """
         urls = (self.plan.init_url, self.plan.store_url) if host.name == self.plan.head else ()
-        return [bind(url, values).removeprefix("file://") for url in urls if url.startswith("file://")]
+        found = [bind(url, values).removeprefix("file://") for url in urls if url.startswith("file://")]
+        if self.plan.backend == "mpi":
+            node = [other.name for other in self.plan.hosts].index(host.name)
+            found.append(mpich_shared_memory(self.run_id, node))
+        return found
 
     def _rendezvous_file(self, host: HostPlan, values: dict[str, str]) -> str:
         """The file that ranks meet in, where there is one; the head sees to it that it is new."""

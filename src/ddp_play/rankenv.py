@@ -110,7 +110,7 @@ def _fabric_env(setting: Setting, host: HostFacts) -> list[EnvVar]:
         found += [EnvVar("UCX_NET_DEVICES", ",".join((*ports, *cards.split(","))), source)]
         if setting.docker:  # process_vm_readv from one container into another: "Operation not permitted"
             source = "plan: ranks of one host may not read each other's memory from their containers"
-            found += [EnvVar("MPIR_CVAR_CH4_CMA_ENABLE", "0", source), EnvVar("UCX_TLS", "^cma", source)]
+            found += [EnvVar("MPIR_CVAR_CH4_CMA_ENABLE", "0", source), EnvVar("UCX_TLS", "^sm", source)]
     if "nccl" in setting.backend:
         found.append(EnvVar("NCCL_SOCKET_IFNAME", f"={cards}", source + ", exact match"))
         if setting.job.fabric == "ib":

@@ -10,7 +10,7 @@ REMEDIES: tuple[tuple[str, str], ...] = (
         "another package manager is at work there: wait for it, or raise the role's *_lock_timeout_s",
     ),
     (
-        r"No space left on device|not enough free space",
+        r"No space left on device|enough free space",
         "make room: df -h on the host; docker_engine_data_root moves images",
     ),
     (

@@ -130,6 +130,20 @@ def test_every_collective_over_mpi(mpi_on_hosts: Lab, tmp_path: Path) -> None:
     }
 
 
+KILLED = (
+    "from mpi4py import MPI; import os; MPI.COMM_WORLD.barrier(); os.kill(os.getpid(), 9 * (os.environ['RANK'] == '2'))"
+)
+
+
+@pytest.mark.usefixtures("clean_hosts")
+def test_mpi_ranks_that_are_killed_leave_no_shared_memory(mpi_on_hosts: Lab, tmp_path: Path) -> None:
+    command = ["python3", "-c", KILLED + "; import time; time.sleep(600)"]
+    path = job(tmp_path, {"backend": "mpi", "env": MPI_ENV, "command": command})
+    done = mpi_on_hosts.play("run", path, "-i", str(mpi_on_hosts.inventory))
+    assert done.returncode == 137, done.stderr
+    assert "rank 2 on h2 failed first: signal 9 (SIGKILL)" in done.stderr
+
+
 @pytest.mark.usefixtures("clean_hosts")
 def test_mpi_without_mpi_in_the_image(torch_on_hosts: Lab, tmp_path: Path) -> None:  # noqa: F811
     path = job(tmp_path, {"command": ["python3", "-m", "trainer", "train"], "backend": "mpi"})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ddp_play.launch import HostPlace, Launch
+from ddp_play.launch import HostPlace, Launch, mpich_shared_memory
 from ddp_play.source import Snapshot
 from tests.unit.build import engine, host, hosts, plan, shared
 
@@ -63,6 +63,13 @@ def test_what_belongs_to_the_attempt_and_what_to_the_run(
     assert [spec["owned_paths"] for spec in told] == owned
     assert [spec["run_paths"] for spec in told] == of_run
     assert [spec["head"] for spec in told] == [True, False][: len(told)]
+
+
+def test_mpichs_shared_memory_has_the_name_that_mpich_gives_it() -> None:
+    """As seen in /dev/shm of a third host after a run of this name had been killed; MPICH 5.0."""
+    assert mpich_shared_memory("collectives-mpi-3fcd82", 2) == "/dev/shm/mpich_shm_6605f526_2"
+    told = specs(plan(*hosts(2), backend="mpi"))
+    assert [spec["owned_paths"] for spec in told] == [[mpich_shared_memory("calm-otter-1", node)] for node in (0, 1)]
 
 
 def test_directories_to_make() -> None:

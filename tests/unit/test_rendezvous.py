@@ -67,7 +67,7 @@ def test_mpi_takes_the_fabrics_interface_and_no_short_cut_between_containers() -
     assert "UCX_TLS" not in got
     got = env(plan(*(ib_host(f"g{n}", n, engine=engine()) for n in (1, 2)), backend="mpi", image="i"))
     assert got["UCX_NET_DEVICES"] == "mlx5_0:1,ib0"
-    assert (got["MPIR_CVAR_CH4_CMA_ENABLE"], got["UCX_TLS"]) == ("0", "^cma")
+    assert (got["MPIR_CVAR_CH4_CMA_ENABLE"], got["UCX_TLS"]) == ("0", "^sm")
 
 
 @pytest.mark.parametrize(
