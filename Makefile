@@ -86,5 +86,5 @@ molecule: $(STAMP) ## roles on container hosts (needs a Docker engine)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/molecule test --all
 
 vm: $(STAMP) ## virtual machines with kernels of their own: provision, NFS, reboot, a run (root, qemu, up to an hour)
-	@echo "==> two virtual machines"
+	@echo "==> three virtual machines"
 	@DDP_PLAY_REQUIRE_VM=1 $(BIN)/pytest -q tests/vm

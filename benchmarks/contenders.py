@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ SHARED = "/srv/ddp-play-shared"
 PAYLOAD = f"{SHARED}/bench/payload.py"
 TORCH_ENV = f"{SHARED}/bench/torch"
 LIMIT_S = 600
+RAW = "launch-benchmark.raw"
 # Event or phase of the journal -> what begins there. Before the first of them Ansible starts.
 PHASES = {
     "play": "discover and plan",
@@ -68,13 +69,15 @@ def raw(bench: Bench, attempt: int) -> Timing:
     hosts = resolve(bench.inventory)
     head = yaml.safe_load(Path(bench.inventory).read_text())["all"]["children"]["ranks"]["hosts"][hosts[0].name]
     started = time.time()
+    address, port = head["ansible_host"], 20_000 + attempt
     with ThreadPoolExecutor(len(hosts)) as pool:
-        outputs = list(
-            pool.map(
-                lambda pair: _raw_rank(bench, pair[1], rank=pair[0], head=head["ansible_host"], port=20_000 + attempt),
-                enumerate(hosts),
-            )
-        )
+        futures = [
+            pool.submit(_raw_rank, bench, host, rank=rank, head=address, port=port) for rank, host in enumerate(hosts)
+        ]
+        ended, _ = wait(futures, timeout=LIMIT_S, return_when=FIRST_EXCEPTION)
+        if len(ended) < len(futures) or any(future.exception() for future in ended):
+            _raw_end(hosts)  # the others would wait for the one that failed
+        outputs = [future.result() for future in futures]
     return Timing(time.time() - started, _payload_s(outputs[0], started))
 
 
@@ -144,13 +147,20 @@ def _raw_rank(bench: Bench, host: Reach, *, rank: int, head: str, port: int) -> 
         "OMP_NUM_THREADS": 1,
         "PYTHONPATH": TORCH_ENV,
     }
-    words = ["docker", "run", "--rm", "--network=host", "--ipc=host", "--init", "--user=1000:1000"]
+    words = ["docker", "run", "--rm", f"--label={RAW}", "--network=host", "--ipc=host", "--init", "--user=1000:1000"]
     words += [f"--env={name}={value}" for name, value in environment.items()]
     words += ["--mount", f"type=bind,source={SHARED},target={SHARED}", bench.image, *bench.command]
     done = host.run(shlex.join(words))
     if done.returncode != 0:
         raise RuntimeError(f"{host.name}: docker run failed: {done.stderr.decode()[-800:]}")
     return done.stdout.decode()
+
+
+def _raw_end(hosts: list[Reach]) -> None:
+    """What nobody does by hand: the ranks of all hosts, once one has failed."""
+    script = f"docker ps -aq --filter label={RAW} | xargs -r docker rm -f"
+    with ThreadPoolExecutor(len(hosts)) as pool:
+        list(pool.map(lambda host: host.run(script), hosts))
 
 
 def _payload_s(text: str, started: float) -> float | None:

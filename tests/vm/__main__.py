@@ -13,7 +13,7 @@ from .needs import missing
 from .places import cache
 from .site import write_inventory
 
-USAGE = "python -m tests.vm up | ssh vm1|vm2 [COMMAND...] | down"
+USAGE = "python -m tests.vm up | ssh vm1|vm2|nfs1 [COMMAND...] | down"
 
 
 def main(words: list[str]) -> str:

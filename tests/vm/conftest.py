@@ -1,4 +1,4 @@
-"""Two virtual machines per session: `make vm`. They take the better part of an hour, so nobody gets them by accident.
+"""Three virtual machines per session: `make vm`. They take the better part of an hour, so nobody gets them by accident.
 
 DDP_PLAY_REQUIRE_VM=1 asks for them and makes their absence a failure. DDP_PLAY_KEEP_VM=1 asks for them, leaves them
 running, and the next session uses them again, so that one test can be tried alone; `python -m tests.vm down` ends them.
@@ -95,7 +95,7 @@ def timed(what: str) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
-    """Both machines, booted; those of an earlier session where they were kept."""
+    """All machines, booted; those of an earlier session where they were kept."""
     required, kept = (os.environ.get(f"DDP_PLAY_{word}_VM") == "1" for word in ("REQUIRE", "KEEP"))
     if not required and not kept:
         pytest.skip("virtual machines take the better part of an hour: make vm")
@@ -111,7 +111,7 @@ def cluster() -> Iterator[Cluster]:
             image = ensure_image(cache())
         found = start(image, directory)
     try:
-        with timed("boot of both machines"):
+        with timed("boot of all machines"):
             found.await_boot()
         yield found
     finally:

@@ -43,7 +43,7 @@ ROLE_PACKAGES = (
 )
 # Unpacking them in an emulated machine is most of the first provisioning: on a busy machine let the roles find them.
 INSTALLED = os.environ.get("DDP_PLAY_VM_INSTALLED") == "1"
-HOSTS = "127.0.0.1 localhost\n10.77.0.11 vm1\n10.77.0.12 vm2\n"
+HOSTS = "127.0.0.1 localhost\n10.77.0.11 vm1\n10.77.0.12 vm2\n10.77.0.13 nfs1\n"
 FSTAB = "/dev/vda / ext4 noatime,errors=remount-ro 0 1\n"
 
 

@@ -1,4 +1,7 @@
-"""Two emulated machines on a network of their own: start, reach, stop. `python -m tests.vm up` does it by hand."""
+"""Emulated machines on a network of their own, two for ranks and one with their shared directory: start, reach, stop.
+
+`python -m tests.vm up` does it by hand.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +28,12 @@ if TYPE_CHECKING:
 ACCEL = os.environ.get("DDP_PLAY_VM_ACCEL", "tcg,thread=multi,tb-size=512")
 CPUS = int(os.environ.get("DDP_PLAY_VM_CPUS", "2"))
 MEMORY_MIB = int(os.environ.get("DDP_PLAY_VM_MEMORY_MIB", "2560"))
+STORAGE_CPUS, STORAGE_MEMORY_MIB = 1, 1024
 BOOT_S = float(os.environ.get("DDP_PLAY_VM_BOOT_S", "900"))
 # The second machine's hardware clock is wrong by this much: only a time daemon that works puts it right.
-CLOCK_ERROR = {"vm1": timedelta(), "vm2": timedelta(minutes=-90)}
-NUMBERS = {"vm1": 11, "vm2": 12}
+CLOCK_ERROR = {"vm2": timedelta(minutes=-90)}
+NUMBERS = {"vm1": 11, "vm2": 12, "nfs1": 13}
+RANKS, STORAGE = ("vm1", "vm2"), "nfs1"
 # What a machine sees on its management network; the emulator puts the same on every machine.
 CONTROLLER = "10.0.2.2"
 MODERN_CPU = "max"
@@ -83,7 +88,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Both machines and their time source; `directory` has keys, console logs and inventory."""
+    """The machines and their time source; `directory` has keys, console logs and inventory."""
 
     directory: Path
     key: Path
@@ -168,7 +173,7 @@ def load(directory: Path) -> Cluster | None:
 
 
 def start(image: Image, directory: Path) -> Cluster:
-    """Both machines, switched on; `await_boot` says when they can be used."""
+    """All machines, switched on; `await_boot` says when they can be used."""
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     time_port = _free_port(socket.SOCK_DGRAM)
     time_server = _background([sys.executable, "-m", "tests.vm.timeserver", str(time_port)], directory / "time.log")
@@ -188,23 +193,41 @@ def start(image: Image, directory: Path) -> Cluster:
 
 
 def qemu_argv(image: Image, name: str, *, port: int, console: Path, link: str) -> list[str]:
-    """The emulator's command; the first machine opens the fabric, the second plugs into it."""
-    clock = (datetime.now(UTC) + CLOCK_ERROR[name]).strftime("%Y-%m-%dT%H:%M:%S")
-    role = "on" if name == next(iter(NUMBERS)) else "off"
+    """The emulator's command."""
+    clock = (datetime.now(UTC) + CLOCK_ERROR.get(name, timedelta())).strftime("%Y-%m-%dT%H:%M:%S")
+    cpus, memory_mib = (STORAGE_CPUS, STORAGE_MEMORY_MIB) if name == STORAGE else (CPUS, MEMORY_MIB)
     return [
         "qemu-system-x86_64",
-        *("-machine", "pc", "-accel", ACCEL, "-cpu", MODERN_CPU, "-smp", str(CPUS), "-m", str(MEMORY_MIB)),
+        *("-machine", "pc", "-accel", ACCEL, "-cpu", MODERN_CPU, "-smp", str(cpus), "-m", str(memory_mib)),
         *("-kernel", str(image.kernel), "-initrd", str(image.initrd)),
         *("-append", f"root=/dev/vda rw console=ttyS0 quiet panic=10 mitigations=off systemd.hostname={name}"),
         # snapshot: what the machine writes goes to a file without a name, gone with the emulator
         *("-drive", f"file={image.disk},format=raw,if=virtio,snapshot=on,cache=unsafe"),
         *("-netdev", f"user,id=management,ipv6=off,hostfwd=tcp:127.0.0.1:{port}-:22"),
         *("-device", f"virtio-net-pci,netdev=management,romfile=,mac=52:54:00:00:00:{NUMBERS[name]:02x}"),
-        *("-netdev", f"stream,id=fabric,server={role},addr.type=unix,addr.abstract=on,addr.path={link}"),
+        *_fabric(name, link),
         *("-device", f"virtio-net-pci,netdev=fabric,romfile=,mac=52:54:00:77:00:{NUMBERS[name]:02x}"),
         *("-device", "virtio-rng-pci", "-rtc", f"base={clock}"),
         *("-nodefaults", "-display", "none", "-serial", f"file:{console}"),
     ]
+
+
+def _fabric(name: str, link: str) -> list[str]:
+    """The network of the machines: the first one is its hub, the others plug into it."""
+    first, *others = NUMBERS
+    stream = f"stream,addr.type=unix,addr.abstract=on,addr.path={link}"
+    if name != first:
+        return ["-netdev", f"{stream}-{name},id=fabric,server=off"]
+    ports = [
+        (
+            "-netdev",
+            f"{stream}-{other},id=to-{other},server=on",
+            "-netdev",
+            f"hubport,hubid=0,id={other},netdev=to-{other}",
+        )
+        for other in others
+    ]
+    return [*(word for port in ports for word in port), "-netdev", "hubport,hubid=0,id=fabric"]
 
 
 def _start_machine(image: Image, directory: Path, name: str, link: str) -> Machine:

@@ -1,4 +1,4 @@
-"""The inventory and the job of the two machines: what a site would write."""
+"""The inventory and the job of the machines: what a site would write."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from .image import RANK_ARCHIVE, RANK_IMAGE, TORCH
-from .machines import CONTROLLER
+from .machines import CONTROLLER, RANKS, STORAGE
 
 if TYPE_CHECKING:
     from .machines import Cluster
@@ -17,14 +17,19 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = "/srv/ddp"
 SUBNET = "10.77.0.0/24"
+REBOOT_UNITS = ["docker.service", "chrony.service"]
 
 
 def write_inventory(cluster: Cluster) -> Path:
-    """One inventory for all verbs: both machines run ranks, the first one serves the shared directory as well."""
+    """One inventory for all verbs: two machines run ranks, a third one serves the shared directory.
+
+    A server that runs ranks as well could not have them meet in a file: it does not share its clients' locks.
+    """
     path = cluster.directory / "inventory" / "hosts.yml"
     path.parent.mkdir(exist_ok=True)
     hosts = {machine.name: {"ansible_host": "127.0.0.1", "ansible_port": machine.port} for machine in cluster.machines}
-    groups = {"ranks": {"hosts": hosts}, "nfs_server": {"hosts": {"vm1": {}}}}
+    ranks = {"hosts": {name: hosts[name] for name in RANKS}, "vars": {"host_reboot_units": REBOOT_UNITS}}
+    groups = {"ranks": ranks, "nfs_server": {"hosts": {STORAGE: hosts[STORAGE]}}}
     path.write_text(yaml.safe_dump({"all": {"vars": _variables(cluster), "children": groups}}, sort_keys=False))
     return path
 
@@ -43,10 +48,9 @@ def _variables(cluster: Cluster) -> dict[str, Any]:
         "image_distribution_archive_on_hosts": True,
         "nfs_server_exports": [{"path": SHARED, "clients": [SUBNET], "owner": "ops", "group": "ops"}],
         "nfs_server_threads": 8,
-        "nfs_client_mounts": [{"server": cluster.machine("vm1").address, "path": SHARED, "mountpoint": SHARED}],
+        "nfs_client_mounts": [{"server": cluster.machine(STORAGE).address, "path": SHARED, "mountpoint": SHARED}],
         "nfs_client_writer": "ops",
         "rdma_expected_hcas": 0,
-        "host_reboot_units": ["docker.service", "chrony.service"],
         "ddp_shared_dir": SHARED,
     }
 

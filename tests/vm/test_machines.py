@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from .conftest import Site, timed
+from .machines import RANKS
 from .site import ROOT, SHARED, write_job
 
 PLAYBOOKS = ROOT / "playbooks"
@@ -23,8 +24,8 @@ def test_provision_from_bare(site: Site) -> None:
     with timed("first provision"):
         code, cells = site.table("provision")
     assert (code, failures(cells)) == (0, [])
-    assert cells["vm1", "nfs_server"]["status"] in {"changed", "ok"}
-    assert site.cluster.on("vm2", f"findmnt -no SOURCE,FSTYPE {SHARED}").split() == [f"10.77.0.11:{SHARED}", "nfs4"]
+    assert cells["nfs1", "nfs_server"]["status"] in {"changed", "ok"}
+    assert site.cluster.on("vm2", f"findmnt -no SOURCE,FSTYPE {SHARED}").split() == [f"10.77.0.13:{SHARED}", "nfs4"]
     options = site.cluster.on("vm2", f"findmnt -no OPTIONS {SHARED}").split(",")
     assert {"vers=4.2", "hard", "nconnect=8", "noatime"} <= set(options)
 
@@ -46,15 +47,15 @@ def test_files_go_both_ways(site: Site) -> None:
     """The server uses the directory itself, the client mounts it; root of the client is nobody there."""
     cluster = site.cluster
     cluster.on("vm2", f"runuser -u ops -- sh -c 'echo from vm2 > {SHARED}/note'")
-    assert cluster.on("vm1", f"cat {SHARED}/note; stat -c %U {SHARED}/note").split("\n") == ["from vm2", "ops"]
+    assert cluster.on("nfs1", f"cat {SHARED}/note; stat -c %U {SHARED}/note").split("\n") == ["from vm2", "ops"]
     assert cluster.ssh("vm2", f"touch {SHARED}/root-was-here").returncode != 0
-    cluster.on("vm1", f"rm {SHARED}/note")
+    cluster.on("nfs1", f"rm {SHARED}/note")
     assert cluster.ssh("vm2", f"test -e {SHARED}/note").returncode != 0
 
 
 def test_the_clock_is_kept(site: Site) -> None:
     """vm2 started 90 minutes slow: chrony has set it, verify sees that, and sees when nobody keeps the clock."""
-    now = [int(site.cluster.on(name, "date +%s")) for name in ("vm1", "vm2")]
+    now = [int(site.cluster.on(name, "date +%s")) for name in RANKS]
     assert abs(now[0] - now[1]) < 30  # two logins apart
     assert "10.0.2.2" in site.cluster.on("vm2", "chronyc -n sources")
     site.cluster.on("vm2", "systemctl stop chrony.service")
@@ -70,7 +71,7 @@ def test_rdma_is_found(site: Site) -> None:
     """Soft-RoCE counts as RDMA: the role brings the user space, judges the port, and discover reports the device."""
     code, cells = site.table("verify", "--tags", "rdma")
     assert (code, failures(cells)) == (0, [])
-    for name in ("vm1", "vm2"):
+    for name in RANKS:
         assert cells[name, "rdma"]["status"] == "ok"
         assert "PORT_ACTIVE" in site.cluster.on(name, "ibv_devinfo -d rxe0")
     site.cluster.on("vm2", "rdma link delete rxe0")
@@ -85,7 +86,7 @@ def test_rdma_is_found(site: Site) -> None:
     ("role", "host", "breaks", "mends", "says"),
     [
         ("nfs_client", "vm2", f"umount {SHARED}", f"mount {SHARED}", "not mounted"),
-        ("nfs_server", "vm1", "systemctl stop nfs-server", "systemctl start nfs-server", "is inactive"),
+        ("nfs_server", "nfs1", "systemctl stop nfs-server", "systemctl start nfs-server", "is inactive"),
         ("base_os", "vm2", "sysctl -w net.core.somaxconn=128", "sysctl -w net.core.somaxconn=4096", "somaxconn"),
     ],
 )
@@ -102,7 +103,7 @@ def test_verify_sees_a_broken_machine(site: Site, role: str, host: str, breaks: 
 def test_an_export_that_is_refused(site: Site) -> None:
     """A directory that the server does not export to this client: a failure that names it, and no mount left."""
     mounts = json.dumps(
-        {"nfs_client_mounts": [{"server": "10.77.0.11", "path": "/srv/none", "mountpoint": "/mnt/none"}]}
+        {"nfs_client_mounts": [{"server": "10.77.0.13", "path": "/srv/none", "mountpoint": "/mnt/none"}]}
     )
     code, cells = site.table("provision", "--tags", "nfs_client", "--limit", "vm2", "-e", mounts)
     cell = cells["vm2", "nfs_client"]
@@ -112,7 +113,7 @@ def test_an_export_that_is_refused(site: Site) -> None:
 
 
 def test_reboot_and_come_back_whole(site: Site) -> None:
-    before = {name: site.cluster.on(name, "cat /proc/sys/kernel/random/boot_id") for name in ("vm1", "vm2")}
+    before = {name: site.cluster.on(name, "cat /proc/sys/kernel/random/boot_id") for name in RANKS}
     with timed("reboot of both, one after the other"):
         done = site.ansible_playbook(str(PLAYBOOKS / "reboot.yml"))
     assert done.returncode == 0, done.stdout[-3000:]
@@ -139,7 +140,7 @@ def test_the_main_job_meets_in_a_file_on_the_mount(site: Site) -> None:
         host_timeout="3m",
     )
     name = f"digits-{secrets.token_hex(3)}"  # a kept cluster has seen others
-    site.cluster.on("vm1", f"rm -rf {SHARED}/checkpoints")
+    site.cluster.on("nfs1", f"rm -rf {SHARED}/checkpoints")
     with timed("main job, command to end"):
         done = site.play("run", str(job), "--name", name, "--json")
     assert done.returncode == 0, done.stderr[-3000:]
@@ -151,7 +152,7 @@ def test_the_main_job_meets_in_a_file_on_the_mount(site: Site) -> None:
     assert {row["world_size"] for row in results} == {2}
     assert len({row["parameters_sha256"] for row in results}) == 1
     assert results[0]["accuracy"] > 0.9
-    for name in ("vm1", "vm2"):
-        assert "manifest.json" in site.cluster.on(name, f"find {SHARED}/checkpoints/digits -name manifest.json")
+    assert "manifest.json" in site.cluster.on("nfs1", f"find {SHARED}/checkpoints/digits -name manifest.json")
+    assert site.cluster.on("nfs1", f"find {SHARED}/.ddp-play -mindepth 1") == ""
+    for name in RANKS:
         assert site.cluster.on(name, "docker ps -aq --filter label=ddp-play.run") == ""
-        assert site.cluster.on(name, f"find {SHARED}/.ddp-play -mindepth 1 2>/dev/null") == ""
