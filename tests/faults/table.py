@@ -104,6 +104,14 @@ HANGS = (
         check=acts.has_evidence,
     ),
     Row(
+        "rank SIGSTOPped under torchrun",
+        hung(2, "h2", "rank 2 is stopped by a signal", "wait in"),
+        acts.stop_rank,
+        job={"idle_timeout": IDLE_S, "launcher": "torchrun"},
+        on=("lab",),
+        check=acts.has_evidence,
+    ),
+    Row(
         "endless loop outside collectives",
         hung(3, "h3", "ranks 0, 1, 2 wait in", "rank 3 is in load_batch at victim.py"),
         victim=("--fault", "loop", "--at-rank", "3"),

@@ -106,3 +106,13 @@ def kill_descendants(root: int, signum: int = signal.SIGKILL) -> int:
 def uptime_s() -> float:
     """Seconds since this host started, sleep included; nobody can set it, and all processes here agree on it."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def known_inside_as(pid: int, root: Optional[int]) -> Optional[int]:
+    """This host's pid of the process below `root` that its own pid namespace calls `pid`; None when there is none."""
+    for found in descendants(root) if root else ():
+        with contextlib.suppress(OSError), open("/proc/%d/status" % found, encoding="utf-8") as status:
+            names = next((line.split()[1:] for line in status if line.startswith("NSpid:")), [])
+            if len(names) > 1 and int(names[-1]) == pid:
+                return found
+    return None

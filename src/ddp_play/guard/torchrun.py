@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from .files import HostRun
 
 TAIL_BYTES = 2000
+# A host may hide what runs in containers: then a rank goes without its pid.
+LOOKS_FOR_PID = 20
 
 
 class Agent:
@@ -48,6 +50,8 @@ class Worker(Rank):
         self.agent = agent
         self.directory = place.rank_dir(self.number)
         self.row["container"] = agent.spec.get("container")
+        self.inside = 0  # its pid as its wrapper knows it
+        self.looks_left = LOOKS_FOR_PID if self.row["container"] else 0
 
     def start(self) -> None:
         """torchrun does."""
@@ -64,15 +68,22 @@ class Worker(Rank):
             proc.signal_exactly(self.row["pid"], self.row["ticks"], signum)
 
     def notice_start(self) -> None:
-        """Has the rank been started? Its pid is one of this host's only without a container."""
+        """Has the rank been started? A container counts its processes by itself, so its pid has to be found there."""
         path = self.directory / ".started"
+        if self.row["state"] == "running" and not self.row["pid"] and self.looks_left and self.agent.row["pid"]:
+            self.looks_left -= 1
+            self._known_as(proc.known_inside_as(self.inside, self.agent.row["pid"]))
         if self.row["state"] != "created" or not path.exists():
             return
         text = _read(path)
-        if not self.row["container"] and text.isdigit():
-            self.row.update(pid=int(text), ticks=proc.start_ticks(int(text)))
-            self.witness = kernel.Witness(int(text))
+        self.inside = int(text) if text.isdigit() else 0
+        self._known_as(None if self.row["container"] else self.inside)
         self.row.update(state="running", started=path.stat().st_mtime)
+
+    def _known_as(self, pid: Optional[int]) -> None:
+        if pid:
+            self.row.update(pid=pid, ticks=proc.start_ticks(pid))
+            self.witness = kernel.Witness(pid)
 
     def exit_time(self) -> Optional[float]:
         """When it left its exit code, in epoch seconds; None before that."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ddp_play.guard import proc
 from ddp_play.guard.files import HostRun
 from ddp_play.guard.torchrun import Agent, make_all
 
@@ -62,6 +65,30 @@ def test_in_a_container_a_pid_is_not_the_hosts(place: HostRun) -> None:
     started(place, 4)
     agent.poll()
     assert (agent.workers[0].row["pid"], agent.workers[0].row["container"]) == (None, "ddp-r-a1-n0")
+    agent.unit.row["pid"] = os.getpid()
+    for _ in range(30):
+        agent.poll()
+    assert agent.workers[0].row["pid"] is None, "no namespace below this process"
+
+
+def test_a_rank_in_a_container_is_found_by_the_pid_that_it_has_in_there(place: HostRun) -> None:
+    unshare = ["unshare", "--pid", "--fork", "--kill-child", "sleep", "60"]
+    with subprocess.Popen(unshare, stderr=subprocess.DEVNULL) as container:
+        try:
+            deadline = time.monotonic() + 10
+            while container.poll() is None and not (below := proc.descendants(container.pid)):
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            if container.poll() is not None:
+                pytest.skip("this user may not make pid namespaces")
+            agent = Agent(spec(container="ddp-r-a1-n0"), place)
+            agent.unit.row["pid"] = container.pid
+            (place.rank_dir(4) / ".started").write_text("1\n")
+            agent.poll()
+            agent.poll()
+            assert agent.workers[0].row["pid"] == below[0]
+        finally:
+            container.kill()
 
 
 def test_the_first_end_is_the_cause_and_the_rest_were_stopped_by_torchrun(place: HostRun) -> None:
