@@ -314,7 +314,7 @@ CONTROLLER = (
     Row(
         "Ctrl-C twice while collecting",
         dataclasses.replace(
-            stopped("collecting was stopped", "not collected from h1", stopped_s=None, missing=True),
+            stopped("collecting was stopped", "not collected from h1", "still on h1: /", stopped_s=None, missing=True),
             remains={"h1": ("files",)},  # the working directory, for it is not home
             clean_s=COLLECT_S,
         ),

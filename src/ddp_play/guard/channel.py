@@ -257,13 +257,12 @@ class Channel:
         """Take everything of this attempt off this host."""
         self.followed.clear()
         self.state = None
-        left = leftovers.clean(
-            self._the_place(), keep_src=bool(header.get("keep_src")), run_paths=header.get("run_paths")
-        )
+        place, keep_src = self._the_place(), bool(header.get("keep_src"))
+        left = leftovers.clean(place, keep_src=keep_src, run_paths=header.get("run_paths"))
         if self.attending is not None:
             self.attending.close()
             self.attending = None
-        self.send("cleaned", left=left)
+        self.send("cleaned", left=left, kept=leftovers.kept(place) if keep_src else [])
 
     def on_bye(self, _header: Header, _payload: bytes) -> None:
         """The controller needs us no more."""

@@ -171,6 +171,12 @@ def _remove_run_paths(place: HostRun, run_paths: List[str], *, keep: bool) -> Li
     return left
 
 
+def kept(place: HostRun) -> List[str]:
+    """The working directories that are still here after `clean` was told to keep them."""
+    spec = read_json(place.spec) or {}
+    return [path for path in (str(place.src), *spec.get("run_paths", ())) if os.path.isdir(path)]
+
+
 def _keep_only_src(place: HostRun) -> List[str]:
     left = []
     for entry in place.root.iterdir():

@@ -87,6 +87,10 @@ def clean(
         journal.emit("warning", message=f"clean-up: {error.message}")
         answers = {link.name: link.replies.get("cleaned", {}) for link in gang.links}
     left = {name: answer["left"] for name, answer in answers.items() if answer.get("left")}
+    for name, answer in answers.items():
+        if answer.get("kept") and not goes_on:  # with another attempt to follow, this is no sign of living ranks
+            rows = [f"{path}, for not all of it is here; ddp-play gc removes it" for path in answer["kept"]]
+            left[name] = [*left.get(name, ()), *rows]
     for link in gang.links:
         if link.lost or "cleaned" not in link.replies:
             why = link.lost or "it did not say that it cleaned up"

@@ -66,6 +66,7 @@ def test_what_could_not_be_brought_home_stays_with_what_is_shared(tmp_path: Path
     assert leftovers.clean(place, keep_src=True, run_paths=[str(shared)]) == []
     assert (shared / "checkpoint").exists()
     assert place.spec.exists(), "gc finds it by that"
+    assert str(shared) in leftovers.kept(place)
 
 
 def test_a_rank_that_outlived_its_guard_is_ended_and_that_is_waited_for(tmp_path: Path, shared: Path) -> None:
