@@ -33,7 +33,7 @@ def test_always() -> None:
     assert values_of(words, "--ulimit") == ["nofile=1048576:1048576"]
     assert "--init" in words
     assert words[-2:] == ("python", "train.py")
-    assert words[words.index(IMAGE) :][1:4] == ("sh", "-c", 'exec "$@" >>/ddp-play/log 2>&1')
+    assert words[words.index(IMAGE) :][1:4] == ("sh", "-c", 'ulimit -S -c 0; exec "$@" >>/ddp-play/log 2>&1')
 
 
 @pytest.mark.parametrize(

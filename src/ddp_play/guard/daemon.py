@@ -84,6 +84,7 @@ class Guard:
         signal.signal(signal.SIGINT, self._on_term)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         proc.become_subreaper()
+        proc.no_core_files()
         self.write_state()
         if self._wait_for_go():
             self._start()

@@ -18,6 +18,9 @@ KMSG = "/dev/kmsg"
 # The inode of the first pid name space (PROC_PID_INIT_INO in the kernel): pids there are the kernel's own.
 FIRST_PID_NAMESPACE = 0xEFFFFFFC
 MAX_LINES = 6
+DMESG_LINE = re.compile(r"<\d+>\[ *(?P<at>\d+\.\d+)\] (?P<text>.*)")
+# The kernel stamps its messages by a clock of its own that is only nearly this one.
+CLOCKS_APART_S = 2.0
 
 OOM_EVENT = re.compile(r"oom-kill:.*\btask_memcg=(?P<group>[^,]+),.*\bpid=(?P<pid>\d+)")
 OOM_GROUP = re.compile(r"Task in (?P<group>\S+) killed as a result of limit of")  # before Linux 4.19
@@ -31,6 +34,7 @@ class KernelLog:
     def __init__(self) -> None:
         self.problem = ""
         self._since = time.time()
+        self._since_boot_s = time.clock_gettime(time.CLOCK_MONOTONIC)
         try:
             self._fd: Optional[int] = os.open(KMSG, os.O_RDONLY | os.O_NONBLOCK)
             os.lseek(self._fd, 0, os.SEEK_END)
@@ -38,8 +42,11 @@ class KernelLog:
             self._fd = None
 
     def lines(self) -> List[str]:
-        """Messages that came since the last call (from the journal: since the beginning)."""
-        return self._from_journal() if self._fd is None else self._from_kmsg(self._fd)
+        """Messages that came since the last call (from a program: since the beginning)."""
+        if self._fd is not None:
+            return self._from_kmsg(self._fd)
+        found = self._from_dmesg()
+        return self._from_journal() if found is None else found
 
     def _from_kmsg(self, fd: int) -> List[str]:
         found: List[str] = []
@@ -54,16 +61,30 @@ class KernelLog:
                 return found
             found.append(record.split(b"\n", 1)[0].partition(b";")[2].decode("utf-8", "replace"))
 
+    def _from_dmesg(self) -> Optional[List[str]]:
+        """Where there is no device (containers) root may ask the kernel; None where it does not answer."""
+        rows = [DMESG_LINE.match(line) for line in _said_by("dmesg", "--raw")]
+        if not any(rows):
+            return None
+        return [row["text"] for row in rows if row and float(row["at"]) > self._since_boot_s - CLOCKS_APART_S]
+
     def _from_journal(self) -> List[str]:
-        program = shutil.which("journalctl")
-        if program:
-            words = [program, "--dmesg", "--output=cat", "--quiet", "--no-pager", "--since=@%d" % self._since]
-            with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-                done = subprocess.run(words, capture_output=True, timeout=3, check=False)
-                if done.returncode == 0 and done.stdout:
-                    return done.stdout.decode("utf-8", "replace").splitlines()
+        found = _said_by("journalctl", "--dmesg", "--output=cat", "--quiet", "--no-pager", "--since=@%d" % self._since)
+        if found:
+            return found
         self.problem = "the kernel log cannot be read by this user (root can, and members of systemd-journal)"
         return []
+
+
+def _said_by(name: str, *words: str) -> List[str]:
+    """The lines a program prints; none where it is missing or fails."""
+    program = shutil.which(name)
+    if program:
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            done = subprocess.run([program, *words], capture_output=True, timeout=3, check=False)
+            if done.returncode == 0:
+                return done.stdout.decode("utf-8", "replace").splitlines()
+    return []
 
 
 def pids_are_the_kernels() -> bool:

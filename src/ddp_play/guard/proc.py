@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import resource
 import signal
 import time
 from typing import Dict, List, Optional
@@ -106,6 +107,12 @@ def kill_descendants(root: int, signum: int = signal.SIGKILL) -> int:
 def uptime_s() -> float:
     """Seconds since this host started, sleep included; nobody can set it, and all processes here agree on it."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def no_core_files() -> None:
+    """For this process and those it starts, until one of them raises its limit again."""
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
 
 
 def known_inside_as(pid: int, root: Optional[int]) -> Optional[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,17 @@ def test_a_log_that_cannot_be_read_says_so(monkeypatch: pytest.MonkeyPatch, tmp_
     log = kernel.KernelLog()
     assert log.lines() == []
     assert "cannot be read" in log.problem
+
+
+def test_without_the_device_the_kernel_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(kernel, "KMSG", str(tmp_path / "none"))
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    now = time.clock_gettime(time.CLOCK_MONOTONIC)
+    lines = [f"<6>[{now - 60:14.6f}] before", f"<3>[{now + 1:14.6f}] oom-kill: [x] it", "<6> continued"]
+    (tmp_path / "dmesg").write_text("#!/bin/sh\ncat <<'end'\n" + "\n".join(lines) + "\nend\n")
+    (tmp_path / "dmesg").chmod(0o755)
+    log = kernel.KernelLog()
+    assert (log.lines(), log.problem) == (["oom-kill: [x] it"], "")
 
 
 def test_only_new_lines_are_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
