@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 LOG_MOUNT = "/ddp-play/log"
 # The rank's output goes to a file the guard owns: byte-exact, and complete across a restart of the engine.
-# No core files unless the rank itself asks for them: they are as large as its memory, and would come home with the rest.
+# No core files unless the rank raises its limit: they are as large as its memory, and would come home with the rest.
 REDIRECT = f'ulimit -S -c 0; exec "$@" >>{LOG_MOUNT} 2>&1'
 NOFILE = 1048576
 

@@ -32,11 +32,14 @@ def stopped(*says: str, stopped_s: float | None = 5.0, missing: bool = False) ->
     return Expected(True, "stopped", 130, says=says, stopped_s=stopped_s, missing=missing)
 
 
-def lost(host: str, *, stopped_s: float = 10.0) -> Expected:
-    """The run ends because this host is gone; what only it knew is missing, and run.json says so."""
-    return Expected(
-        True, "host_lost", 69, host=host, stopped_s=stopped_s, missing=True, says=(f"host {host} was lost",)
-    )
+def lost(host: str, rank: int) -> Expected:
+    """The run ends because this host is gone, with its ranks; what only it knew is missing, and run.json says so.
+
+    Its peers may end at once, for they miss it first; that it is lost is certain, and all is cleaned, only when it
+    has been silent for `host_timeout`.
+    """
+    says = (f"host {host} was lost",)
+    return Expected(True, "host_lost", 69, rank, host, stopped_s=10.0, clean_s=10.0, missing=True, says=says)
 
 
 def again(*says: str, stopped_s: float | None = 5.0) -> Expected:
@@ -147,13 +150,13 @@ HOSTS = (
     ),
     Row(
         "container removed from outside",
-        failed(2, "h2", 1, "removed from outside"),
+        failed(2, "h2", 128 + signal.SIGKILL, "it was killed from outside"),
         acts.remove_container,
         on=("lab",),
     ),
     Row(
         "host powered off",
-        lost("h2"),
+        lost("h2", 2),
         acts.power_off_second,
         job=LOST,
         after=acts.power_on,
@@ -162,7 +165,7 @@ HOSTS = (
     ),
     Row(
         "head host powered off",
-        lost("h1"),
+        lost("h1", 0),
         acts.power_off_head,
         job=LOST,
         after=acts.power_on,
@@ -172,7 +175,7 @@ HOSTS = (
     Row("network of a host cut for 5 s", DONE, acts.cut_for_five_seconds, after=acts.mend_network, on=("lab",)),
     Row(
         "network of a host cut for 60 s",
-        lost("h2"),
+        lost("h2", 2),
         acts.cut_for_long,
         job=LOST,
         after=acts.mend_network,

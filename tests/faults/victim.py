@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import argparse
 import atexit
+import contextlib
 import ctypes
 import io
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable
@@ -49,14 +51,16 @@ def crash() -> None:
 
 
 def leave_slowly() -> None:
-    """Its connections are gone at once, its process and its own words only after three seconds."""
+    """Its connections are gone at once, its own words come after a second, and its process ends after another."""
     announce()
-    atexit.register(time.sleep, 3)
+    atexit.register(time.sleep, 1)
     try:
         raise ValueError("loss is nan")
     finally:
-        dist.destroy_process_group()
-        time.sleep(3)
+        for entry in Path("/proc/self/fd").iterdir():
+            with contextlib.suppress(OSError), socket.socket(fileno=os.dup(int(entry.name))) as connection:
+                connection.shutdown(socket.SHUT_RDWR)
+        time.sleep(1)
 
 
 def load_batch() -> None:
