@@ -3,12 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# Written, and not yet seen passing from end to end: no part of `make test` before they have been.
-NOT_YET := tests/run/test_restarts.py::test_a_killed_rank_restarts_the_gang_from_its_checkpoint \
-  tests/lab/test_lost_hosts.py tests/lab/test_matrix.py tests/lab/test_measure.py \
-  tests/lab/test_provision.py tests/lab/test_provision_faults.py tests/lab/test_registry.py \
-  tests/lab/test_lab.py::test_a_container_with_the_name_of_a_host_is_left_alone \
-  tests/lab/test_lab.py::test_a_lab_that_ran_a_job_leaves_nothing
+# Minutes each: no part of `make test`.
+LONG := tests/lab/test_matrix.py tests/lab/test_registry.py tests/lab/test_provision_faults.py
 
 .PHONY: help demo check test lint format fast run-tests lab-tests lab-tests-all wheel-demo engine faults gpu-role-tests
 
@@ -51,7 +47,7 @@ check: lint fast ## everything that needs no Docker, GPU or network; before ever
 
 run-tests: $(STAMP)
 	@echo "==> real gloo ranks and whole runs on this machine"
-	@$(BIN)/pytest -q tests/dist tests/run $(NOT_YET:%=--deselect %)
+	@DDP_PLAY_FAULTS_SLACK=$${DDP_PLAY_FAULTS_SLACK:-3} $(BIN)/pytest -q tests/dist tests/run tests/faults
 
 wheel-demo: $(STAMP)
 	@echo "==> the demo from a wheel in a clean environment outside the checkout"
@@ -62,10 +58,10 @@ engine: $(STAMP)
 
 lab-tests: $(STAMP) engine
 	@echo "==> a lab of real hosts"
-	@$(BIN)/pytest -q tests/lab $(NOT_YET:%=--deselect %)
+	@$(BIN)/pytest -q tests/lab $(LONG:%=--ignore %)
 
-lab-tests-all: $(STAMP) engine ## the lab's tests and those that have not been seen passing whole yet
-	@$(BIN)/pytest -q tests/lab $(NOT_YET)
+lab-tests-all: $(STAMP) engine ## all of the lab's tests, those of minutes each too
+	@$(BIN)/pytest -q tests/lab
 
 faults: $(STAMP) engine ## every row of the fault table, here and on a lab (needs a Docker engine)
 	@echo "==> faults: every row"
