@@ -35,6 +35,7 @@ class Played:
     stage: str
     measured: Measured | None
     problems: list[str]
+    remark: str = ""
 
 
 PLAYED: list[Played] = []
@@ -86,7 +87,7 @@ def _cells(played: Played) -> tuple[str, ...]:
     verdict = measured.document.get("verdict") or {}
     rank = "" if verdict.get("rank") is None else str(verdict["rank"])
     times = [_seconds(measured.detected_s), _seconds(measured.stopped_s), _seconds(measured.clean_s)]
-    end = "FAILED" if played.problems else "ok"
+    end = "FAILED" if played.problems else f"ok {played.remark}".rstrip()
     return (played.row.name, played.stage, str(measured.document.get("exit_class")), rank, *times, end)
 
 

@@ -19,5 +19,6 @@ def test_fault(row: Row, stage: Stage, tmp_path: Path) -> None:
     PLAYED.append(played)
     scene = Scene(row, stage, tmp_path)
     played.measured = scene.perform()
+    played.remark = scene.notes.get("remark", "")
     played.problems = differences(row.expected, played.measured, slack=SLACK)
     assert played.problems == [], played.measured.screen[-3000:]
