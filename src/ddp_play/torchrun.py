@@ -81,7 +81,9 @@ def agent_argv(setting: Setting, place: Place, command: tuple[str, ...], env: tu
     else:
         words += ["--rdzv-backend", "static", "--node-rank", str(place.node)]
         words += ["--master-addr", address, "--master-port", HEAD_PORT]
-    return (*words, "--no-python", "sh", "-c", _wrapper(setting, place, env), "rank", *command)
+    started = ("sh", "-c", _wrapper(setting, place, env), "rank", *command)
+    # torchrun fills in ${local_rank} and takes $$ for $ (string.Template): what is meant has to go in doubled
+    return (*words, "--no-python", *(word.replace("$", "$$") for word in started))
 
 
 def _wrapper(setting: Setting, place: Place, env: tuple[EnvVar, ...]) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from typing import Any
 
 import pytest
 
 from ddp_play.rendezvous import FILE_STORE_SCRIPT, TCP_STORE_SCRIPT
-from tests.run.conftest import LOCAL, Play, wait_until
+from tests.run.conftest import LOCAL, Play, alive, wait_until
 
 pytestmark = [pytest.mark.dist, pytest.mark.runner]
 
@@ -84,21 +85,33 @@ def save(*_):
     print("saved", flush=True)
     sys.exit(0)
 signal.signal(signal.SIGUSR1, save)
-print("ready", flush=True)
+print("ready", *sys.argv[1:], flush=True)
 time.sleep(600)
 """
 
 
 def test_a_stop_reaches_the_ranks_through_torchrun(play: Play) -> None:
     play.write("code/own.py", SAVES)
-    job = play.job({"source": "code", "command": "python own.py", "launcher": "torchrun", "signal": "USR1"})
+    command = ["python", "own.py", "a$$b"]
+    job = play.job({"source": "code", "command": command, "launcher": "torchrun", "signal": "USR1"})
     child = play.start("run", job, "-i", LOCAL, "--name", "to-stop")
     logs = [play.home / "runs" / "to-stop" / "logs" / f"rank-{rank}.log" for rank in (0, 1)]
     wait_until(lambda: all(log.exists() and "ready" in log.read_text() for log in logs), timeout_s=60)
+    state = play.host_dir / "runs" / "to-stop" / "1.localhost" / "state.json"
+    pids = wait_until(lambda: [row["pid"] for row in json.loads(state.read_text())["ranks"].values() if row["pid"]])
+    assert all(map(alive, pids)), "the watchdog and the warning reach them by these"
     assert play("stop", "to-stop").code == 0
     child.communicate(timeout=60)
-    assert [log.read_text() for log in logs] == ["ready\nsaved\n"] * 2
+    assert [log.read_text() for log in logs] == ["ready a$$b\nsaved\n"] * 2
     assert play.left_on_host() == []
+
+
+def test_the_warning_before_the_end_reaches_the_ranks_under_torchrun(play: Play) -> None:
+    play.write("code/own.py", SAVES)
+    job = {"source": "code", "command": "python own.py", "launcher": "torchrun", "max_duration": 40, "warn_before": 25}
+    done = play("run", play.job(job), "-i", LOCAL)
+    assert done.code == 0, done.err
+    assert [(play.newest() / "logs" / f"rank-{rank}.log").read_text() for rank in (0, 1)] == ["ready\nsaved\n"] * 2
 
 
 def test_a_python_without_torchrun_says_so_in_the_ranks_logs(play: Play) -> None:

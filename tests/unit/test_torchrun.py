@@ -6,6 +6,7 @@ import dataclasses
 import json
 import shlex
 import subprocess
+from string import Template
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -109,14 +110,14 @@ def test_it_survives_json_and_reads_like_a_command() -> None:
 
 @pytest.mark.parametrize(("code", "left"), [("exit 7", "7"), ("kill -9 $$", "137"), ("kill -TERM $$", "143")])
 def test_the_wrapper_writes_the_ranks_own_log_and_code(tmp_path: Path, code: str, left: str) -> None:
-    """The real wrapper under a real shell, in a directory with a blank in its name."""
+    """The real wrapper under a real shell, as torchrun hands it on, in a directory with a blank in its name."""
     home = tmp_path / "a b"
     (home / "rank-3").mkdir(parents=True)
     (home / "logs").mkdir()
     script = 'printf "out\\0 $DDP_PLAY_RESULT"; echo err >&2; ' + code
     agent = agents(command=["sh", "-c", script])[2]
     words = agent.argv[agent.argv.index("--no-python") + 1 :]
-    words = tuple(word.replace("<host_dir>", str(home)) for word in words)
+    words = tuple(Template(word).safe_substitute(local_rank="0").replace("<host_dir>", str(home)) for word in words)
     done = subprocess.run(words, env={"LOCAL_RANK": "0", "PATH": "/usr/bin:/bin"}, check=False, timeout=20)
     assert str(done.returncode) == left
     assert (home / "rank-3" / ".exited").read_text() == left + "\n"

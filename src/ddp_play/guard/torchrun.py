@@ -5,6 +5,7 @@ The wrapper around each rank (the plan writes it) leaves `.started` with its pid
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
@@ -63,9 +64,11 @@ class Worker(Rank):
         """torchrun passes signals on."""
 
     def deliver(self, signum: int) -> None:
-        """To the rank itself where its pid is one of this host's: torchrun would end by a signal it does not know."""
-        if self.running and self.row["pid"]:
-            proc.signal_exactly(self.row["pid"], self.row["ticks"], signum)
+        """To the rank's first process, below its wrapper: torchrun would end by a signal it does not know."""
+        if self.running and self.row["pid"] and proc.alive(self.row["pid"], self.row["ticks"]):
+            for first in proc.descendants(self.row["pid"])[:1]:
+                with contextlib.suppress(PermissionError):  # a container of another user's
+                    proc.signal_exactly(first, proc.start_ticks(first), signum)
 
     def notice_start(self) -> None:
         """Has the rank been started? A container counts its processes by itself, so its pid has to be found there."""
