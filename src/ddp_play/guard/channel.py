@@ -16,7 +16,9 @@ from .fetch import fetch
 from .files import FROZEN, HostRun, read_json
 from .protocol import MAGIC, MAX_PAYLOAD, FrameReader, Header, encode, write_all
 
-POLL_S = 0.05
+# How often logs are looked at: while lines come, and when none has come for a while.
+POLL_S, QUIET_POLL_S = 0.05, 0.25
+QUIET_AFTER_S = 2.0
 # A controller that lives is heard every second.
 DEAF_S = 30.0
 CHUNKS_PER_TURN = 16
@@ -57,6 +59,7 @@ class Channel:
         self.drain: Optional[int] = None
         self.attending: Optional[IO[Any]] = None
         self.open = True
+        self.moved = time.monotonic()  # when something new was last followed
 
     def send(self, kind: str, payload: bytes = b"", **fields: Any) -> None:
         """One frame to the controller."""
@@ -68,7 +71,8 @@ class Channel:
         heard = time.monotonic()
         while self.open:
             busy = self._follow()
-            ready, _, _ = select.select([0], [], [], 0.0 if busy else POLL_S)
+            quiet = time.monotonic() - self.moved > QUIET_AFTER_S
+            ready, _, _ = select.select([0], [], [], 0.0 if busy else QUIET_POLL_S if quiet else POLL_S)
             if ready:
                 heard = time.monotonic()  # after an order that took long, its heartbeats are all there
                 data = os.read(0, 1 << 20)
@@ -278,6 +282,7 @@ class Channel:
                 chunk = followed.next_chunk()
                 if not chunk:
                     break
+                self.moved = time.monotonic()
                 self.send(kind, chunk, rank=rank, at=followed.offset)
                 followed.offset += len(chunk)
             else:
