@@ -51,9 +51,8 @@ def test_every_collective_of_gloo_and_mpi_in_three_minutes(mpi_on_hosts: Lab) ->
     assert not_working(gloo) == set()
     assert not_working(mpi) == {"all_reduce avg", "all_reduce bf16", "monitored_barrier"}
     kept = (mpi_on_hosts.home / "runs" / gloo["run"] / "collectives.txt").read_text()
-    assert [line.split() for line in kept.splitlines() if line.startswith("all_reduce avg")] == [
-        ["all_reduce", "avg", "works", "yes"]
-    ]
+    (row,) = [line.split() for line in kept.splitlines() if line.startswith("all_reduce avg")]
+    assert row[2:] == ["works", "yes", "refused*", "yes"], "for each backend what happened, and what torch's table says"
 
 
 def not_working(run: dict[str, Any]) -> set[str]:

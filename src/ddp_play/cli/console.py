@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from typing import Any
@@ -32,9 +33,9 @@ def error(message: str, *, hint: str = "") -> None:
 
 def as_text(shown: Any, *, width: int = 140) -> str:
     """A table as plain text, for a file."""
-    recorder = Console(width=width, record=True, quiet=True, color_system=None)
-    recorder.print(shown)
-    return recorder.export_text()
+    text = io.StringIO()
+    Console(file=text, width=width, color_system=None).print(shown)
+    return text.getvalue()
 
 
 def as_json(value: Any) -> None:
