@@ -13,7 +13,7 @@ from ddp_play.cli.run import stop_on_term, watch
 from ddp_play.collection import collection_root
 from ddp_play.errors import Interrupted, UsageError
 from ddp_play.names import new_run_id
-from ddp_play.paths import check_run_id, home, write_json
+from ddp_play.paths import check_run_id, home, write_bytes, write_json
 from ddp_play.playbook import AnsibleRunner
 from ddp_play.workflows.dry_run import dry_run
 from ddp_play.workflows.measure import Finished, request_for, ways_to_try
@@ -60,7 +60,7 @@ def keep(finished: list[Finished], name: str, document: Any, files: dict[str, by
     for one in finished:
         write_json(one.paths.root / f"{name}.json", document)
         for file, content in files.items():
-            (one.paths.root / file).write_bytes(content)
+            write_bytes(one.paths.root / file, content)
 
 
 def exit_code(finished: list[Finished]) -> int:
