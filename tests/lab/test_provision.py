@@ -21,6 +21,8 @@ HOSTS = ("h1", "h2", "h3")
 SECOND_S = 240
 # Of all roles on a host that is as it should be; each task more costs every second run of every site.
 MAX_CONVERGED_TASKS = 16
+# Files with our name, the engine's configuration, and packages on hold.
+OURS = "sudo find /etc -name '*ddp-play*' -o -path /etc/docker/daemon.json | sort; apt-mark showhold"
 WHO = "import os, socket; print(os.environ['RANK'], os.environ['WORLD_SIZE'], socket.gethostname())"
 
 
@@ -125,3 +127,25 @@ def test_limits_that_a_host_cannot_give_are_lowered(bare: Lab) -> None:
     raises = int(bare.on("h1", "awk '/CapBnd/ {print $2}' /proc/1/status"), 16) >> 24 & 1
     given = bare.on("h1", f"docker run --rm --net host {SLIM} sh -c 'ulimit -Hn'")
     assert int(given) == (131072 if raises else min(hard, 131072))
+
+
+@pytest.mark.usefixtures("first")
+def test_a_host_is_taken_out_and_comes_back(bare: Lab, site: Path) -> None:
+    """Deprovision undoes what provision did and says what it leaves; one host alone is provisioned beside the others."""
+    inventories = ("-i", str(bare.inventory), "-i", str(site), "-e", json.dumps({"image_distribution_images": [{"name": SLIM}]}))
+    before = bare.on("h2", OURS)
+    done = bare.play("deprovision", *inventories, "--limit", "h3", "--yes", "--json", timeout_s=300)
+    report = json.loads(done.stdout)
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert {cell["host"] for cell in report["cells"]} == {"h3"}
+    assert cells(report, "docker_engine")["h3"]["status"] == "changed"
+    assert "/var/lib/docker" in cells(report, "docker_engine")["h3"]["left"]
+    assert bare.on("h3", OURS) == ""
+    assert bare.on("h3", "command -v dockerd || echo none; getent group docker").split("\n")[0] == "none"
+    assert bare.on("h2", OURS) == before
+    done, report = provision(bare, site, "--limit", "h3")
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert {cell["host"] for cell in report["cells"]} == {"h3"}
+    assert cells(report, "docker_engine")["h3"]["status"] == "changed"
+    assert bare.on("h3", OURS) == before
+    assert SLIM not in bare.on("h3", "docker image ls --format '{{.Repository}}:{{.Tag}}'")

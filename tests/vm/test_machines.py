@@ -13,6 +13,7 @@ from .machines import RANKS
 from .site import ROOT, SHARED, write_job
 
 PLAYBOOKS = ROOT / "playbooks"
+OURS = "find /etc -name '*ddp-play*'"
 
 
 def failures(cells: dict[tuple[str, str], dict[str, Any]]) -> list[dict[str, Any]]:
@@ -156,3 +157,18 @@ def test_the_main_job_meets_in_a_file_on_the_mount(site: Site) -> None:
     assert site.cluster.on("nfs1", f"find {SHARED}/.ddp-play -mindepth 1") == ""
     for name in RANKS:
         assert site.cluster.on(name, "docker ps -aq --filter label=ddp-play.run") == ""
+
+
+def test_a_machine_is_given_back_and_taken_again(site: Site) -> None:
+    """Deprovision takes mount, image, engine and settings off; provision of that machine alone brings all of it again."""
+    with timed("deprovision of one"):
+        code, cells = site.table("deprovision", "--limit", "vm2", "--yes")
+    assert (code, failures(cells)) == (0, [])
+    assert cells["vm2", "nfs_client"]["status"] == cells["vm2", "image_distribution"]["status"] == "changed"
+    assert site.cluster.on("vm2", f"findmnt {SHARED}; grep {SHARED} /etc/fstab; command -v dockerd; {OURS}; true") == ""
+    with timed("provision of that one"):
+        code, cells = site.table("provision", "--limit", "vm2")
+    assert (code, failures(cells)) == (0, [])
+    assert {host for host, _ in cells} == {"vm2"}
+    assert site.cluster.on("vm2", f"findmnt -no FSTYPE {SHARED}") == "nfs4"
+    assert site.cluster.on("vm2", "docker image ls --quiet") != ""
