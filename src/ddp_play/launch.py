@@ -166,10 +166,11 @@ class Launch:
             # all users of the shared directory keep their runs here, each his own
             rows = [
                 {"path": f"{host.shared_dir}/.ddp-play", "mode": 0o1777},
-                *({"path": path, "mode": 0o700} for path in run_paths(host, self.run_id)),
+                # passable, not readable: the engine's root, who is nobody on a server with root_squash, binds what is below
+                *({"path": path, "mode": 0o711} for path in run_paths(host, self.run_id)),
             ]
         if host.source_dir:
-            rows.append({"path": bind(host.source_dir, values), "mode": 0o755})
+            rows.append({"path": bind(host.source_dir, values), "mode": 0o700})
         return rows
 
     def _owned_paths(self, host: HostPlan, values: dict[str, str]) -> list[str]:

@@ -27,7 +27,7 @@ RDMA: dict[str, Any] = {"rdma_expected_hcas": 2, "__rdma_sysfs": "/opt/hardware/
 NOTHING_THERE = [
     ("nvidia_container_toolkit", TOOLKIT, "skipped: nvidia_container_toolkit: no NVIDIA GPU found in sysfs"),
     ("nccl", NCCL, "skipped: nccl: no NVIDIA GPU found in sysfs"),
-    ("rdma", RDMA, "skipped: rdma: no RDMA hardware found in sysfs"),
+    ("rdma", {"__rdma_sysfs": "/opt/hardware/sys"}, "skipped: rdma: no RDMA hardware found in sysfs"),
     ("cuda_toolkit", {}, "skipped: cuda_toolkit: cuda_toolkit_install is false"),
 ]
 
@@ -41,6 +41,15 @@ def test_skipped_with_the_reason(
     outcome = host.play(role, variables, tasks_from=tasks_from)
     assert (outcome.rc, outcome.changed) == (0, 0), outcome.text
     assert reason in outcome.text
+
+
+@pytest.mark.parametrize("tasks_from", ["main", "verify"])
+def test_hardware_that_has_gone_is_no_reason_to_skip(host: Host, tasks_from: str) -> None:
+    host.show(Hardware(gpus=()))
+    outcome = host.play("rdma", RDMA, tasks_from=tasks_from)
+    assert outcome.rc != 0
+    assert outcome.changed == 0
+    assert "rdma_expected_hcas is 2, but no RDMA hardware found in sysfs" in outcome.text
 
 
 @pytest.mark.parametrize(

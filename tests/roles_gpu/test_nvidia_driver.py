@@ -51,6 +51,15 @@ def test_no_gpu_is_skipped_with_the_reason(host: Host) -> None:
     assert "skipped: nvidia_driver: no NVIDIA GPU found in sysfs (1 PCI devices" in outcome.text
 
 
+@pytest.mark.parametrize("tasks_from", ["main", "verify"])
+def test_gpus_that_have_gone_are_no_reason_to_skip(host: Host, tasks_from: str) -> None:
+    host.show(Hardware(gpus=()))
+    outcome = play(host, tasks_from=tasks_from, expected_gpus=8)
+    assert outcome.rc != 0
+    assert outcome.changed == 0
+    assert "nvidia_driver_expected_gpus is 8, but no NVIDIA GPU found in sysfs (1 PCI devices" in outcome.text
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [

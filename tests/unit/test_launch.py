@@ -76,8 +76,8 @@ def test_directories_to_make() -> None:
     made = plan(*hosts(1, shared=shared()), source="/code")
     assert specs(made, snapshot=SNAPSHOT)[0]["make_dirs"] == [
         {"path": "/shared/.ddp-play", "mode": 0o1777},
-        {"path": "/shared/.ddp-play/calm-otter-1", "mode": 0o700},
-        {"path": "/shared/.ddp-play/calm-otter-1/src", "mode": 0o755},
+        {"path": "/shared/.ddp-play/calm-otter-1", "mode": 0o711},
+        {"path": "/shared/.ddp-play/calm-otter-1/src", "mode": 0o700},
     ]
     assert specs(plan())[0]["make_dirs"] == []
 

@@ -79,6 +79,7 @@ def test_rdma_is_found(site: Site) -> None:
     try:
         code, cells = site.table("verify", "--tags", "rdma", "--limit", "vm2", "-e", "rdma_expected_hcas=1")
         assert code == 1
+        assert "rdma_expected_hcas is 1, but no RDMA hardware" in json.dumps(cells["vm2", "rdma"])
     finally:
         site.cluster.on("vm2", "systemctl restart soft-roce.service")
 

@@ -16,6 +16,10 @@ from typing import Any, Dict, List, Optional
 from . import engine, leases, leftovers, mpicheck
 from .files import HostRun, atomic_write, read_json, secrets_base, write_json
 
+SQUASHED_BIND = (
+    "the engine's root may not go there; an NFS server with root_squash takes it for nobody: chmod o+x the directories "
+    "on the way"
+)
 GUARD_START_S = 60.0  # on a host that is busy with other things
 
 
@@ -46,7 +50,16 @@ def prepare(place: HostRun, spec: Dict[str, Any], secrets: Dict[str, str], regis
         raise
     except (OSError, tarfile.TarError) as error:
         leftovers.clean(place)
-        raise Refused("cannot prepare: %s" % error) from error
+        raise Refused("cannot prepare: %s" % error, hint=_squashed(error, spec)) from error
+
+
+def _squashed(error: Exception, spec: Dict[str, Any]) -> str:
+    """What helps root on a shared directory whose server takes root for nobody."""
+    path = str(getattr(error, "filename", None) or "")
+    ours = any(path.startswith(row["path"]) for row in spec.get("make_dirs", []))
+    if os.geteuid() == 0 and isinstance(error, PermissionError) and ours:
+        return "root is nobody to an NFS server with root_squash: log in as the directory's owner (ansible_user)"
+    return ""
 
 
 def check_slots(wanted: Dict[str, Any]) -> None:
@@ -97,8 +110,13 @@ def _make_dir(path: Path, mode: int, user: Optional[Dict[str, Any]]) -> None:
     if path.is_dir():
         return  # perhaps another user's: all may use it, only its owner may change it
     path.mkdir(parents=True, exist_ok=True)
-    path.chmod(mode)
+    path.chmod(mode | 0o055 if _are_strangers(user) else mode)
     _give(path, user)
+
+
+def _are_strangers(user: Optional[Dict[str, Any]]) -> bool:
+    """Do the ranks run as somebody to whom we cannot give files?"""
+    return bool(user) and os.geteuid() not in (0, user["uid"])
 
 
 def _give(path: Path, user: Optional[Dict[str, Any]]) -> None:
@@ -219,7 +237,8 @@ def _create_containers(spec: Dict[str, Any]) -> None:
         done = _docker(unit["create"], env, 120.0)
         if done.returncode:
             words = done.stderr.decode("utf-8", "replace").strip()
-            raise Refused("cannot create the container of rank %d: %s" % (unit["rank"], words))
+            hint = SQUASHED_BIND if "stat " in words and "permission denied" in words else ""
+            raise Refused("cannot create the container of rank %d: %s" % (unit["rank"], words), hint=hint)
 
 
 def _check_meeting(spec: Dict[str, Any]) -> None:

@@ -50,6 +50,36 @@ def test_directories_are_made_once(place: HostRun, tmp_path: Path) -> None:
     assert (tmp_path / "shared" / ".ddp-play").stat().st_mode & 0o7777 == 0o700, "another user's: left as it is"
 
 
+@pytest.mark.parametrize(
+    ("euid", "user", "mode"),
+    [(1000, None, 0o700), (1000, 1000, 0o700), (0, 1000, 0o700), (1000, 2000, 0o755), (1000, 0, 0o755)],
+)
+def test_directories_are_open_only_to_ranks_that_cannot_own_them(
+    place: HostRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, euid: int, user: int | None, mode: int
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: euid)
+    monkeypatch.setattr(os, "chown", lambda *_: None)
+    directory = tmp_path / "src"
+    prepare._make_dir(directory, 0o700, None if user is None else {"uid": user, "gid": user})
+    assert directory.stat().st_mode & 0o777 == mode
+
+
+def test_root_that_is_nobody_is_told_what_helps(
+    place: HostRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an NFS server with root_squash answers root; a real one does in tests/vm."""
+    shared = str(tmp_path / "shared")
+
+    def squashed(*_: object) -> None:
+        raise PermissionError(13, "Permission denied", shared)
+
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(prepare, "_make_dir", squashed)
+    with pytest.raises(prepare.Refused, match="Permission denied") as refused:
+        prepare.prepare(place, spec(make_dirs=[{"path": shared, "mode": 0o700}]), {}, {})
+    assert "log in as the directory's owner" in refused.value.hint
+
+
 def archive(place: HostRun, *members: tuple[str, str, str]) -> None:
     """src.tar with files and symbolic links: (name, content, link target)."""
     place.root.mkdir(parents=True, exist_ok=True)
