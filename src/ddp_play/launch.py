@@ -166,7 +166,7 @@ class Launch:
             # all users of the shared directory keep their runs here, each his own
             rows = [
                 {"path": f"{host.shared_dir}/.ddp-play", "mode": 0o1777},
-                # passable, not readable: the engine's root, who is nobody on a server with root_squash, binds what is below
+                # passable, not readable: the engine's root binds what is below, and root_squash makes it nobody there
                 *({"path": path, "mode": 0o711} for path in run_paths(host, self.run_id)),
             ]
         if host.source_dir:

@@ -131,8 +131,9 @@ def test_limits_that_a_host_cannot_give_are_lowered(bare: Lab) -> None:
 
 @pytest.mark.usefixtures("first")
 def test_a_host_is_taken_out_and_comes_back(bare: Lab, site: Path) -> None:
-    """Deprovision undoes what provision did and says what it leaves; one host alone is provisioned beside the others."""
-    inventories = ("-i", str(bare.inventory), "-i", str(site), "-e", json.dumps({"image_distribution_images": [{"name": SLIM}]}))
+    """Deprovision undoes what provision did and says what it leaves; one host alone is provisioned again."""
+    images = json.dumps({"image_distribution_images": [{"name": SLIM}]})
+    inventories = ("-i", str(bare.inventory), "-i", str(site), "-e", images)
     before = bare.on("h2", OURS)
     done = bare.play("deprovision", *inventories, "--limit", "h3", "--yes", "--json", timeout_s=300)
     report = json.loads(done.stdout)

@@ -161,7 +161,7 @@ def test_the_main_job_meets_in_a_file_on_the_mount(site: Site) -> None:
 
 
 def test_a_machine_is_given_back_and_taken_again(site: Site) -> None:
-    """Deprovision takes mount, image, engine and settings off; provision of that machine alone brings all of it again."""
+    """Deprovision takes mount, image, engine and settings off; provision of that machine alone brings all back."""
     with timed("deprovision of one"):
         code, cells = site.table("deprovision", "--limit", "vm2", "--yes")
     assert (code, failures(cells)) == (0, [])
