@@ -38,7 +38,7 @@ DISK_SIZE = "8G"  # sparse
 OPS_UID = 1000
 # What the roles of provision.yml take from the machines' mirror; it also has what these depend on.
 ROLE_PACKAGES = (
-    "pciutils numactl ethtool chrony docker.io nfs-kernel-server nfs-common "
+    "pciutils numactl ethtool chrony docker.io apparmor nfs-kernel-server nfs-common "
     "rdma-core ibverbs-providers ibverbs-utils infiniband-diags rdmacm-utils perftest mstflint"
 )
 # Unpacking them in an emulated machine is most of the first provisioning: on a busy machine let the roles find them.
