@@ -179,6 +179,7 @@ REMEDIES = (
     ("No module named 'torch'", "the rank's Python has no torch: set ddp_python to one that has, or use an image"),
     ("Address already in use", PORT_TAKEN),
     ("EADDRINUSE", PORT_TAKEN),
+    ("apparmor_parser", "package apparmor is missing on the host: ddp-play provision --tags docker_engine"),
     *((words, f"{words}: look at the disk or the shared directory that the rank writes to") for words in STORAGE),
 )
 
@@ -188,9 +189,10 @@ def _hint(row: RankOutcome, tail: str) -> str:
         return "it ran out of memory: raise ddp_job_memory or lower the batch size"
     if row.signal == 9 and not row.stopped:
         return "it was killed from outside" + (f"; {row.kernel_problem}" if row.kernel_problem else "")
-    if row.exit_code == 127:
+    known = next((remedy for words, remedy in REMEDIES if words in tail), "")
+    if row.exit_code == 127 and not known:
         return "the command was not found where the rank runs: check ddp_job_command, the image, or ddp_python"
-    return next((remedy for words, remedy in REMEDIES if words in tail), "")
+    return known
 
 
 def _count(ranks: tuple[int, ...]) -> str:

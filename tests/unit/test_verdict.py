@@ -169,6 +169,7 @@ def test_collateral_is_counted(others: int, words: str) -> None:
     [
         (ended(0, 137, signal=9, oom=True), "", "ddp_job_memory"),
         (ended(0, 127), "", "command was not found"),
+        (ended(0, 127), 'exec: "apparmor_parser": executable file not found in $PATH', "package apparmor is missing"),
         (ended(0, 1), "ModuleNotFoundError: No module named 'torch'", "ddp_python"),
         (ended(0, 1), "The server socket has failed to bind: EADDRINUSE", "ddp_job_port_range"),
         (ended(0, 1), "ValueError", ""),
