@@ -116,7 +116,7 @@ def _make_dir(path: Path, mode: int, user: Optional[Dict[str, Any]]) -> None:
 
 def _are_strangers(user: Optional[Dict[str, Any]]) -> bool:
     """Do the ranks run as somebody to whom we cannot give files?"""
-    return bool(user) and os.geteuid() not in (0, user["uid"])
+    return user is not None and os.geteuid() not in (0, user["uid"])
 
 
 def _give(path: Path, user: Optional[Dict[str, Any]]) -> None:
