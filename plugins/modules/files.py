@@ -96,7 +96,9 @@ def read_text(path):
 def validate(module, want):
     if not want["validate"] or (module.check_mode and not module.get_bin_path(want["validate"][0])):
         return
-    handle, temporary = tempfile.mkstemp(prefix="ddp-play-validate-")
+    # beside the file it will be: AppArmor and SELinux let a daemon read there, and not in /tmp
+    folder = Path(want["path"]).parent
+    handle, temporary = tempfile.mkstemp(prefix=".ddp-play-validate-", dir=str(folder) if folder.is_dir() else None)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
             stream.write(want["content"])
