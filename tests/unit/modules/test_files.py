@@ -1,0 +1,73 @@
+"""The module `files`, run as a program: writes what differs, all or nothing, once the new text was judged."""
+
+from __future__ import annotations
+
+import grp
+import json
+import os
+import pwd
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.ddp.play.plugins.modules import files
+
+OWNER = {"owner": pwd.getpwuid(os.geteuid()).pw_name, "group": grp.getgrgid(os.getegid()).gr_name}
+REFUSES = ["sh", "-c", "echo line 1 is wrong >&2; exit 3"]
+
+
+def run(*wanted: dict[str, Any], check: bool = False) -> dict[str, Any]:
+    """What the module answers for these files."""
+    arguments = {"files": [{**OWNER, **want} for want in wanted], "_ansible_check_mode": check}
+    done = subprocess.run(
+        [sys.executable, str(files.__file__)],
+        input=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def test_what_differs_is_written_once(tmp_path: Path) -> None:
+    want = {"path": str(tmp_path / "new" / "a.conf"), "content": "a\n", "mode": "0640"}
+    assert run(want, check=True)["changed"]
+    assert list(tmp_path.iterdir()) == []
+    assert run(want)["changed_paths"] == [want["path"]]
+    assert Path(want["path"]).read_text() == "a\n"
+    assert Path(want["path"]).stat().st_mode & 0o777 == 0o640
+    assert not run(want)["changed"]
+
+
+def test_a_text_is_judged_beside_the_file_it_will_be(tmp_path: Path) -> None:
+    """AppArmor lets chronyd read /etc/chrony and not /tmp."""
+    seen = tmp_path / "seen"
+    judge = ["sh", "-c", f'echo "$0" > {seen}; cat "$0" >> {seen}', "%s"]
+    folder = tmp_path / "etc"
+    folder.mkdir()
+    run({"path": str(folder / "a.conf"), "content": "a\n", "validate": judge})
+    where, text = seen.read_text().splitlines()
+    assert (Path(where).parent, text) == (folder, "a")
+    assert [path.name for path in folder.iterdir()] == ["a.conf"]
+
+
+def test_a_text_that_is_refused_changes_no_file(tmp_path: Path) -> None:
+    good, bad = ({"path": str(tmp_path / name), "content": "x\n"} for name in ("good.conf", "bad.conf"))
+    answer = run(good, {**bad, "validate": REFUSES})
+    assert answer["failed"]
+    assert "bad.conf: the new text is refused" in answer["msg"]
+    assert "line 1 is wrong" in answer["msg"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_only_empty_directories_are_removed(tmp_path: Path) -> None:
+    full = tmp_path / "full"
+    full.mkdir()
+    (full / "kept").touch()
+    assert not run({"path": str(full), "state": "absent"})["changed"]
+    (full / "kept").unlink()
+    assert run({"path": str(full), "state": "absent"})["changed"]
+    assert not full.exists()
