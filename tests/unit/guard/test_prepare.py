@@ -67,7 +67,7 @@ def test_directories_are_open_only_to_ranks_that_cannot_own_them(
 def test_root_that_is_nobody_is_told_what_helps(
     place: HostRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What an NFS server with root_squash answers root; a real one does in tests/vm."""
+    """What an NFS server with root_squash answers root, made here."""
     shared = str(tmp_path / "shared")
 
     def squashed(*_: object) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +19,11 @@ from ddp_play.workflows.starting import Assignment
 from tests.unit.build import hosts, plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from ddp_play.plan import Plan
+
+OK: dict[str, Any] = {"state": "exited", "ended": 2.0, "exit_code": 0}
 
 
 @dataclass
@@ -70,6 +72,16 @@ class Stage:
     def events(self, kind: str) -> list[dict[str, Any]]:
         """Events of one type."""
         return [event for event in read_events(self.paths.events) if event["type"] == kind]
+
+
+Make = Callable[..., Stage]
+
+
+def done(stage: Stage, host: str, log: bytes = b"", **row: Any) -> None:
+    """A host whose ranks end as soon as they are followed."""
+    frames = [encode("log", log, rank=rank, at=0) for rank in stage.ranks(host) if log]
+    stage.on_follow(host, *frames, stage.state(host, "ended", **{**OK, **row}))
+    stage.far[host].state = {}
 
 
 @pytest.fixture

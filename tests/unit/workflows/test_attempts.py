@@ -16,10 +16,8 @@ from ddp_play.result import RunStatus
 from ddp_play.testing import refusal
 from tests.unit.build import hosts, job, shared
 from tests.unit.test_fleet import raw
-from tests.unit.workflows.conftest import Stage
+from tests.unit.workflows.conftest import OK, Make, Stage
 
-Make = Callable[..., Stage]
-OK: dict[str, Any] = {"state": "exited", "ended": 2.0, "exit_code": 0}
 KILLED: dict[str, Any] = {"state": "exited", "ended": 2.0, "exit_code": 137, "signal": 9}
 SHARED = "/shared/.ddp-play/calm-otter-1"
 

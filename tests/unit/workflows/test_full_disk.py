@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,8 @@ import pytest
 from ddp_play import bundle
 from ddp_play.diskroom import RESERVE_BYTES, DiskRoom, is_full
 from ddp_play.guard.protocol import encode
-from tests.unit.workflows.conftest import Stage
+from tests.unit.workflows.conftest import Make
 
-Make = Callable[..., Stage]
 OVER: dict[str, Any] = {"state": "exited", "ended": 2.0, "exit_code": 0}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,10 +9,7 @@ import pytest
 from ddp_play.errors import Interrupted
 from ddp_play.guard.protocol import encode
 from ddp_play.paths import write_json
-from tests.unit.workflows.conftest import Stage
-from tests.unit.workflows.test_supervise import done
-
-Make = Callable[..., Stage]
+from tests.unit.workflows.conftest import Make, done
 
 
 def test_an_order_while_hosts_prepare_is_heard(make: Make) -> None:

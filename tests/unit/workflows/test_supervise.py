@@ -4,30 +4,18 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from ddp_play.errors import Busy, HostNotReady, Interrupted, UsageError
+from ddp_play.errors import Busy, HostNotReady, Interrupted
 from ddp_play.guard.protocol import encode
 from ddp_play.paths import write_json
 from ddp_play.result import RunStatus
 from ddp_play.source import Snapshot
 from ddp_play.testing import refusal
-from ddp_play.workflows import attempts
-from tests.unit.build import ib_host, shared
-from tests.unit.workflows.conftest import Stage
-
-Make = Callable[..., Stage]
-OK: dict[str, Any] = {"state": "exited", "ended": 2.0, "exit_code": 0}
-
-
-def done(stage: Stage, host: str, log: bytes = b"", **row: Any) -> None:
-    """A host whose ranks end as soon as they are followed."""
-    frames = [encode("log", log, rank=rank, at=0) for rank in stage.ranks(host) if log]
-    stage.on_follow(host, *frames, stage.state(host, "ended", **{**OK, **row}))
-    stage.far[host].state = {}
+from tests.unit.build import shared
+from tests.unit.workflows.conftest import OK, Make, done
 
 
 def test_the_whole_way(make: Make) -> None:
@@ -381,97 +369,6 @@ def test_env_files_are_in_the_bundle(make: Make) -> None:
     assert "\nA=1\n" in text
     assert "\nMASTER_PORT=29500\n" in text
     assert stage.paths.env(1).stat().st_mode & 0o777 == 0o600
-
-
-# -- taking over ---------------------------------------------------------------------------------------
-
-
-def test_a_run_is_taken_over_from_what_the_hosts_say(make: Make) -> None:
-    stage = make(2)
-    stage.paths.log(0).write_bytes(b"first ")
-    for name in ("h1", "h2"):
-        stage.state(name, "running")
-    stage.far["h1"].answers["follow"] = lambda header, _: [
-        encode("log", b"second", rank=0, at=header["logs"]["0"]),
-        stage.state("h1", "ended", **OK),
-    ]
-    stage.on_follow("h2", encode("state", state={**stage.far["h2"].state}))
-    stage.far["h2"].answers["follow"] = lambda *_: [stage.state("h2", "ended", **OK)]
-    assert stage.supervisor().take_over().status is RunStatus.SUCCEEDED
-    assert stage.paths.log(0).read_bytes() == b"first second"
-    assert "prepare" not in stage.far["h1"].kinds()
-
-
-def test_a_run_that_no_host_knows_cannot_be_taken_over(make: Make) -> None:
-    with pytest.raises(UsageError, match="no host knows run calm-otter-1"):
-        make(2).supervisor().take_over()
-
-
-def test_a_run_whose_start_signal_never_came_ends(make: Make) -> None:
-    """Its guards gave up by themselves; attach must not wait for ranks that were never started."""
-    stage = make(2)
-    row = {"state": "exited", "exit_code": None, "stopped": True, "detail": "no start signal came", "started": None}
-    for name in ("h1", "h2"):
-        stage.far[name].answers["follow"] = [stage.state(name, "ended", reason="no start signal came", **row)]
-    outcome = stage.supervisor().take_over()
-    assert outcome.status is RunStatus.FAILED
-    assert outcome.verdict.message == "rank 0 on h1 was ended: no start signal came"
-
-
-def test_two_supervisors_never_meet(make: Make) -> None:
-    stage = make(1, network="")
-    with attempts.lock(stage.paths), pytest.raises(Busy, match="supervised by another process"):
-        stage.supervisor().run()
-    assert stage.far["h1"].orders == []
-
-
-# -- networks ----------------------------------------------------------------------------------------
-
-
-def test_what_the_networks_carried_is_in_the_document(make: Make) -> None:
-    stage = make(2)
-    for name in ("h1", "h2"):
-        done(stage, name)
-    stage.supervisor().run()
-    carried = {"eth0": {"rx": 2_000_000, "tx": 1_000_000}}
-    assert stage.document["network"] == {
-        "fabric": "ethernet",
-        "hosts": {name: {"planned": "eth0", "carried": carried} for name in ("h1", "h2")},
-    }
-    assert stage.document["nccl"] == {}
-
-
-NOTES = b"""\
-g1:1:2 [0] NCCL INFO NCCL version 2.27.7+cuda12.9
-g1:1:2 [0] NCCL INFO NET/Socket : Using [0]ib0:10.10.0.1<0>
-g1:1:2 [0] NCCL INFO Using network Socket
-g1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/Socket/0
-g1:1:2 [0] NCCL INFO comm 0x5 rank 0 nranks 2 cudaDev 0 busId 9b000 - Init COMPLETE
-"""
-
-
-@pytest.mark.parametrize("fabric", ["ib", "ethernet"])
-def test_sockets_beside_infiniband(make: Make, fabric: str) -> None:
-    """On the InfiniBand fabric it ends the run at once; where ethernet was asked for it is a warning."""
-    stage = make(facts=tuple(ib_host(f"g{n}", n, num_gpus=1) for n in (1, 2)), fabric=fabric)
-    first = stage.plan.hosts[0].name
-    for name in stage.far:
-        stage.ends_on_stop(name)
-    running = stage.state(first, "running")
-    stage.on_follow(first, encode("nccl", NOTES, rank=0, at=0), running)
-    if fabric == "ethernet":
-        for name in stage.far:
-            done(stage, name)
-        stage.on_follow(first, encode("nccl", NOTES, rank=0, at=0), stage.state(first, "ended", **OK))
-        stage.far[first].state = {}
-    outcome = stage.supervisor().run()
-    assert stage.paths.nccl(0).read_bytes() == NOTES
-    assert "network Socket (ib0:10.10.0.1), NET/Socket x1" in stage.events("transport")[0]["words"]
-    (warning,) = stage.events("warning")
-    assert warning["message"].startswith("InfiniBand is there (mlx5_0:1) and NCCL uses TCP sockets (ib0:10.10.0.1)")
-    assert stage.document["nccl"]["warning"] == warning["message"]
-    expected = ("wrong_fabric", 1) if fabric == "ib" else ("done", 0)
-    assert (outcome.verdict.kind, outcome.verdict.exit_code) == expected
 
 
 def test_our_own_sleep_is_not_the_hosts_silence(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
