@@ -20,12 +20,12 @@ from ddp_play.fleet import Fleet, callers_values, job_from_json
 from ddp_play.guard.main import BEGIN, END
 from ddp_play.hosts import HostFacts, Problem, facts_from_json
 from ddp_play.job import Job, check_names, parse_job
-from ddp_play.names import new_run_id
+from ddp_play.names import new_run_id, new_token
 from ddp_play.paths import RunPaths, home, read_json, write_bytes, write_json
 from ddp_play.plan import Plan, plan_from_json
 from ddp_play.planning import make_plan
 from ddp_play.remote import Route
-from ddp_play.result import RunStatus, error_outcome
+from ddp_play.result import RunStatus, error_fields
 from ddp_play.setting import Asked
 from ddp_play.source import take_snapshot
 from ddp_play.workflows.attempts import Attempts
@@ -212,7 +212,8 @@ def record_failure(error: DdpPlayError, paths: RunPaths | None = None) -> None:
     """A run that ended before it began says why in its run.json."""
     paths = paths or _run_paths()
     paths.create()
-    document = {"id": paths.run_id, **read_json(paths.run), **error_outcome(error).to_json(), "ended": time.time()}
+    known = read_json(paths.run)
+    document = {"id": paths.run_id, **known, **error_fields(error, known), "ended": time.time()}
     write_json(paths.run, document)
 
 
@@ -237,6 +238,7 @@ def _split(discovered: Mapping[str, dict[str, Any]]) -> tuple[tuple[HostFacts, .
 def _describe_run(paths: RunPaths, plan: Plan, facts: tuple[HostFacts, ...]) -> None:
     document = {
         "id": paths.run_id,
+        "token": new_token(),
         "job": plan.job,
         "owner": getpass.getuser(),
         "controller": socket.gethostname(),
@@ -297,7 +299,10 @@ def supervise_run(
                 write_bytes(paths.source_archive, snapshot.archive)
         routes = tuple(Route.from_json(row) for row in read_json(paths.channels)["routes"])
         wait_s = float(os.environ.get(WAIT_ENV) or 0)
-        given = Assignment(plan, routes, paths, snapshot, secret_values, registry, passwords, wait_s=wait_s)
+        token = str(read_json(paths.run)["token"])
+        given = Assignment(
+            plan, routes, paths, snapshot, secret_values, registry, passwords, wait_s=wait_s, token=token
+        )
         return Attempts(given).run()
     except DdpPlayError as error:
         record_failure(error, paths)

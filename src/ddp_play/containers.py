@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ddp_play.rankenv import CONTAINER_RANK_DIR, CONTAINER_SECRETS
-from ddp_play.tokens import AGENT_LOG, ATTEMPT, HOST_DIR, OWNER, RUN_ID, SECRETS_DIR
+from ddp_play.tokens import AGENT_LOG, ATTEMPT, HOST_DIR, OWNER, RUN_ID, RUN_KEY, SECRETS_DIR
 from ddp_play.torchrun import CONTAINER_LOG_DIR
 
 if TYPE_CHECKING:
@@ -23,12 +23,12 @@ NOFILE = 1048576
 
 def container_name(rank: int) -> str:
     """Unique on a host, and telling: `docker ps` shows what it belongs to."""
-    return f"ddp-{RUN_ID}-a{ATTEMPT}-r{rank}"
+    return f"ddp-{RUN_KEY}-a{ATTEMPT}-r{rank}"
 
 
 def agent_name(node: int) -> str:
     """The container that holds a host's torchrun."""
-    return f"ddp-{RUN_ID}-a{ATTEMPT}-n{node}"
+    return f"ddp-{RUN_KEY}-a{ATTEMPT}-n{node}"
 
 
 def create_argv(
@@ -44,6 +44,7 @@ def create_argv(
     words = ["create", "--name", name]
     for key, value in (
         ("run", RUN_ID),
+        ("key", RUN_KEY),
         ("attempt", ATTEMPT),
         ("rank", ",".join(map(str, _ranks(setting, place)))),
         ("host", host.name),

@@ -5,7 +5,8 @@
     ├── HostNotReady        a host is unreachable or lacks something       exit 69
     ├── CheckFailed         a check or a provisioning step said no         exit 1
     ├── Busy                slots or ports are taken: try again later      exit 75
-    │   └── SlotsTaken      by other runs on these hosts
+    │   ├── SlotsTaken      by other runs on these hosts
+    │   └── NameTaken       another run of the same name is on these hosts
     ├── Interrupted         the user asked to stop                         exit 130
     ├── DiskFull            no room for the bundle on this machine         exit 70
     └── InternalError       our own failure, with a log to read            exit 70
@@ -68,6 +69,10 @@ class Busy(DdpPlayError):  # noqa: N818
 
 class SlotsTaken(Busy):
     """Other runs hold the slots that this one needs; `hosts` tells where."""
+
+
+class NameTaken(Busy):
+    """Another controller's run has this name on the hosts; `hosts` tells where."""
 
 
 class Interrupted(DdpPlayError):  # noqa: N818

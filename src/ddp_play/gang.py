@@ -6,7 +6,17 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.errors import Busy, DdpPlayError, HostNotReady, InternalError, Interrupted, SlotsTaken, UsageError
+from ddp_play.errors import (
+    Busy,
+    DdpPlayError,
+    HostNotReady,
+    InternalError,
+    Interrupted,
+    NameTaken,
+    SlotsTaken,
+    UsageError,
+)
+from ddp_play.guard.protocol import run_key
 from ddp_play.launch import HostPlace
 from ddp_play.remote import ProcessChannel, Route, wait_any
 
@@ -26,6 +36,7 @@ OPENING_S = 15.0
 ERRORS: dict[str, type[DdpPlayError]] = {
     "busy": Busy,
     "slots": SlotsTaken,
+    "name_taken": NameTaken,
     "internal": InternalError,
     "usage": UsageError,
 }
@@ -68,6 +79,7 @@ class Gang:
         links: list[Link],
         *,
         run_id: str,
+        token: str,
         attempt: int,
         on_data: Callable[[Link, Frame], None],
         on_host: Callable[[Link, str], None],
@@ -78,11 +90,17 @@ class Gang:
         self.links = links
         self._gives_up = gives_up
         self.run_id = run_id
+        self.token = token
         self.attempt = attempt
         self._on_data = on_data
         self._on_host = on_host
         self._offsets = offsets
         self._due = float("inf")  # when the next turn ought to begin
+
+    @property
+    def run_key(self) -> str:
+        """The run's name on hosts."""
+        return run_key(self.run_id, self.token)
 
     def link(self, name: str) -> Link:
         """The link of a host."""
@@ -113,7 +131,7 @@ class Gang:
         link.channel = ProcessChannel(route, become_password=link.password)
         link.opened_at = time.monotonic()
         link.asked = time.time()
-        link.channel.send("open", run=self.run_id, attempt=self.attempt, host=link.name)
+        link.channel.send("open", run=self.run_id, token=self.token, attempt=self.attempt, host=link.name)
 
     def _on_opened(self, link: Link, header: dict[str, Any]) -> None:
         received = time.time()

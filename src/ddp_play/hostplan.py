@@ -9,7 +9,7 @@ from ddp_play.errors import UsageError
 from ddp_play.plan import AgentPlan, HostPlan, RankPlan
 from ddp_play.rankenv import rank_env
 from ddp_play.setting import Place, Setting
-from ddp_play.tokens import HEAD_PORT, HOST_DIR, RUN_ID
+from ddp_play.tokens import HEAD_PORT, HOST_DIR, RUN_ID, RUN_KEY
 from ddp_play.torchrun import agent_argv, agent_env, worker_env
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def plan_host(
     `shared` maps hosts to their shared directory; `slots` are the leases that this host's ranks choose from.
     """
     job = setting.job
-    source_dir = f"{shared[host.name]}/.ddp-play/{RUN_ID}/src" if shared else f"{HOST_DIR}/src"
+    source_dir = f"{shared[host.name]}/.ddp-play/{RUN_KEY}/src" if shared else f"{HOST_DIR}/src"
     uid, gid = _rank_user(job, host)
     endpoint = setting.endpoint(host)
     places = [

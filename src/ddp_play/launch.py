@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.envfile import render_env_file
-from ddp_play.tokens import ATTEMPT, HEAD_PORT, HOST_DIR, OWNER, RUN_ID, SECRETS_DIR, bind
+from ddp_play.guard.protocol import run_key
+from ddp_play.tokens import ATTEMPT, HEAD_PORT, HOST_DIR, OWNER, RUN_ID, RUN_KEY, SECRETS_DIR, bind
 
 if TYPE_CHECKING:
     from ddp_play.plan import AgentPlan, HostPlan, Plan, RankPlan
@@ -48,9 +49,14 @@ def mpich_shared_memory(job: str, node: int) -> str:
     return f"/dev/shm/mpich_shm_{value:x}_{node}"  # noqa: S108 - MPICH's own place for it
 
 
-def run_paths(host: HostPlan, run_id: str) -> list[str]:
-    """What all attempts of a run share, as this host sees it."""
-    return [f"{host.shared_dir}/.ddp-play/{run_id}"] if host.shared_dir else []
+def shared_runs(host: HostPlan) -> list[str]:
+    """Where all runs keep what their attempts share, as this host sees it."""
+    return [f"{host.shared_dir}/.ddp-play"] if host.shared_dir else []
+
+
+def run_paths(host: HostPlan, key: str) -> list[str]:
+    """What all attempts of the run with this key share, as this host sees it."""
+    return [f"{directory}/{key}" for directory in shared_runs(host)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +71,19 @@ class Launch:
     created: float
     snapshot: Snapshot | None = None
     controller: str = ""
+    token: str = ""
+    continues: bool = False  # an earlier attempt has run: what it left on the shared directory is wanted
+
+    @property
+    def run_key(self) -> str:
+        """The run's name on hosts."""
+        return run_key(self.run_id, self.token)
 
     def values(self, place: HostPlace) -> dict[str, str]:
         """What the plan's tokens stand for on this host."""
         return {
             RUN_ID: self.run_id,
+            RUN_KEY: self.run_key,
             OWNER: self.owner,
             ATTEMPT: str(self.attempt),
             HEAD_PORT: str(self.port),
@@ -89,7 +103,9 @@ class Launch:
         plan, values = self.plan, self.values(place)
         return {
             "run": self.run_id,
+            "token": self.token,
             "attempt": self.attempt,
+            "continues": self.continues,
             "host": host.name,
             "owner": self.owner,
             "controller": self.controller,
@@ -104,7 +120,7 @@ class Launch:
             "source": self._source(host, values),
             "make_dirs": self._make_dirs(host, values),
             "owned_paths": self._owned_paths(host, values),
-            "run_paths": run_paths(host, self.run_id),
+            "run_paths": run_paths(host, self.run_key),
             "head": host.name == plan.head,
             "limits": self._limits(),
             "ranks": [self._rank_spec(host, rank, place) for rank in host.ranks],
@@ -167,7 +183,7 @@ class Launch:
             rows = [
                 {"path": f"{host.shared_dir}/.ddp-play", "mode": 0o1777},
                 # passable, not readable: the engine's root binds what is below, and root_squash makes it nobody there
-                *({"path": path, "mode": 0o711} for path in run_paths(host, self.run_id)),
+                *({"path": path, "mode": 0o711} for path in run_paths(host, self.run_key)),
             ]
         if host.source_dir:
             rows.append({"path": bind(host.source_dir, values), "mode": 0o700})
@@ -183,7 +199,7 @@ class Launch:
         found = [bind(url, values).removeprefix("file://") for url in urls if url.startswith("file://")]
         if self.plan.backend == "mpi":
             node = [other.name for other in self.plan.hosts].index(host.name)
-            found.append(mpich_shared_memory(self.run_id, node))
+            found.append(mpich_shared_memory(self.run_key, node))
         return found
 
     def _rendezvous_file(self, host: HostPlan, values: dict[str, str]) -> str:

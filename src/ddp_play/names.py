@@ -120,6 +120,11 @@ ANIMALS = [
 ]
 
 
+def new_token() -> str:
+    """64 random bits: what tells this run from any other of its name, on this controller or another."""
+    return secrets.token_hex(8)
+
+
 def new_run_id(runs: Path) -> str:
     """An id that no run in this directory has."""
     while True:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ddp_play.errors import UsageError
-from ddp_play.tokens import ATTEMPT, HEAD_PORT, RUN_ID
+from ddp_play.tokens import ATTEMPT, HEAD_PORT, RUN_KEY
 
 if TYPE_CHECKING:
     from ddp_play.job import Job
@@ -64,8 +64,8 @@ def choose_rendezvous(job: Job, *, backend: str, head_addr: str, shared_dir: str
 def _fresh_file(shared_dir: str) -> str:
     """Fresh per attempt: a stale one kills or hangs the next gang."""
     if shared_dir:
-        return f"file://{shared_dir}/.ddp-play/{RUN_ID}/rendezvous-{ATTEMPT}"
-    return f"file:///tmp/ddp-play-rendezvous-{RUN_ID}-{ATTEMPT}"
+        return f"file://{shared_dir}/.ddp-play/{RUN_KEY}/rendezvous-{ATTEMPT}"
+    return f"file:///tmp/ddp-play-rendezvous-{RUN_KEY}-{ATTEMPT}"
 
 
 def _check_mpi(job: Job, head_addr: str) -> None:

@@ -26,9 +26,13 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """An attempt as the decision sees it. `unreachable`: hosts that no longer answer, and why we think so."""
+    """An attempt as the decision sees it.
 
-    attempt: int
+    `ordinal`: 1 for the first attempt that ran, whatever its number. `unreachable`: hosts that no longer answer, and
+    why we think so.
+    """
+
+    ordinal: int
     outcome: Outcome
     unreachable: Mapping[str, str] = field(default_factory=dict)
 
@@ -54,8 +58,8 @@ def next_step(ended: Ended, policy: Policy, faults: tuple[str, ...]) -> Restart 
     why = infrastructure_failure(ended.outcome, policy.exit_codes)
     if not why or not policy.restarts:
         return End()
-    if ended.attempt > policy.restarts:
-        return End(f"attempt {ended.attempt} of {policy.restarts + 1}: ddp_job_restarts is {policy.restarts}")
+    if ended.ordinal > policy.restarts:
+        return End(f"attempt {ended.ordinal} of {policy.restarts + 1}: ddp_job_restarts is {policy.restarts}")
     host = ended.outcome.verdict.host
     suspects = {}
     if host and host not in ended.unreachable and (ended.outcome.verdict.kind == "host_lost" or host in faults):

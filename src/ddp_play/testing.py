@@ -67,6 +67,7 @@ class FakeHost:
         plain: dict[str, tuple[str, dict[str, Any]]] = {
             "open": ("opened", {**opened, "guard_alive": alive, "state": self.state}),
             "beat": ("beat", {"id": 0, "clock": 0.0, "guard_gone": self.guard_gone}),
+            "claim": ("claimed", {}),
             "lease_port": ("leased", {"port": header.get("range", [0])[0]}),
             "prepare": ("prepared", {"guard_pid": 1}),
             "listen": ("listening", {"port": 40000}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 RUN_ID = "<run_id>"
+RUN_KEY = "<run_key>"  # the id and the token: what hosts know the run by
 OWNER = "<owner>"
 ATTEMPT = "<attempt>"
 HEAD_PORT = "<head_port>"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ddp_play.errors import UsageError
 from ddp_play.rankenv import EnvVar, rank_dir
-from ddp_play.tokens import HEAD_PORT, HOST_DIR, RUN_ID
+from ddp_play.tokens import HEAD_PORT, HOST_DIR, RUN_KEY
 
 if TYPE_CHECKING:
     from ddp_play.job import Job
@@ -75,7 +75,7 @@ def agent_argv(setting: Setting, place: Place, command: tuple[str, ...], env: tu
     words += ["--nproc-per-node", str(place.local_world_size), "--max-restarts", "0"]
     address = f"[{setting.head_addr}]" if ":" in setting.head_addr else setting.head_addr
     if setting.job.rdzv == "c10d":  # nobody recognises an IP address as its own: say who hosts, and who one is
-        words += ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"{address}:{HEAD_PORT}", "--rdzv-id", RUN_ID]
+        words += ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"{address}:{HEAD_PORT}", "--rdzv-id", RUN_KEY]
         words += ["--rdzv-conf", f"is_host={1 if place.node == 0 else 0}"]
         words += ["--local-addr", setting.endpoint(place.host).address]
     else:

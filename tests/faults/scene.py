@@ -33,8 +33,8 @@ LOOK = r"""
 run={run}; dir={dir}
 command -v docker >/dev/null && docker ps -aq --filter label=ddp-play.run=$run 2>/dev/null | sed 's/^/container /'
 grep -lsz "^DDP_PLAY_RUN_ID=$run\$" /proc/[0-9]*/environ | sed 's/^/process /'
-pgrep -f "guard $dir/runs/$run/" | sed 's/^/guard /'
-ls -d $dir/runs/$run /dev/shm/ddp-play-*/$run.* /srv/ddp-play-shared/.ddp-play/$run /tmp/ddp-play-rendezvous-$run* \
+pgrep -f "guard $dir/runs/$run[.]" | sed 's/^/guard /'
+ls -d $dir/runs/$run.* /dev/shm/ddp-play-*/$run.* /srv/ddp-play-shared/.ddp-play/$run.* /tmp/ddp-play-rendezvous-$run* \
   2>/dev/null | sed 's/^/files /'
 awk -v p=$(printf ':%04X$' {port}) '$4 == "0A" && $2 ~ p {{ print "port", $2 }}' /proc/net/tcp /proc/net/tcp6
 true
@@ -177,7 +177,8 @@ class Scene:
 
     def place(self, host: str, attempt: int = 1) -> str:
         """The run's directory on a host."""
-        return f"{self.host_dir(host)}/runs/{self.run}/{attempt}.{host}"
+        token = json.loads((self.bundle / "run.json").read_text())["token"]
+        return f"{self.host_dir(host)}/runs/{self.run}.{token}/{attempt}.{host}"
 
     def state(self, host: str, attempt: int = 1) -> dict[str, Any]:
         """What the guard there says."""

@@ -125,6 +125,11 @@ class Play:
         value: dict[str, Any] = json.loads(((run or self.newest()) / "run.json").read_text())
         return value
 
+    def place(self, run: str, attempt: int = 1, host: str = "localhost") -> Path:
+        """The run's directory on the host; it must be there."""
+        (found,) = (self.host_dir / "runs").glob(f"{run}.*/{attempt}.{host}")
+        return found
+
     def left_on_host(self) -> list[str]:
         """What is still there of any run, in the place that stands for the host."""
         runs = self.host_dir / "runs"

@@ -51,14 +51,14 @@ def checkpoints(play: Play) -> list[Path]:
 
 def rank_pids(play: Play, run: str, rank: int, host: str, attempt: int = 1) -> list[int]:
     """The process of one rank."""
-    state = play.host_dir / "runs" / run / f"{attempt}.{host}" / "state.json"
+    state = play.place(run, attempt, host) / "state.json"
     row = json.loads(state.read_text())["ranks"][str(rank)]
     return [row["pid"]] if row["pid"] else []
 
 
 def guard_pid(play: Play, run: str, host: str, attempt: int = 1) -> int:
     """The guard of a host."""
-    state = play.host_dir / "runs" / run / f"{attempt}.{host}" / "state.json"
+    state = play.place(run, attempt, host) / "state.json"
     return int(json.loads(state.read_text())["guard_pid"])
 
 
@@ -186,3 +186,26 @@ def test_a_spare_stands_in_from_the_start_where_a_host_is_away(play: Play) -> No
     assert done.code == 0, done.err
     assert play.document()["hosts"] == ["a", "c"]
     assert "left out away" in done.err
+
+
+# Leaves a checkpoint, and what makes every later attempt's preparation fail: the file it would use for rendezvous.
+LEAVES = "echo weights > checkpoint-$RANK.pt; touch ../rendezvous-2 ../rendezvous-3; exit 75"
+
+
+def leaves_a_checkpoint(play: Play, **variables: Any) -> Path:
+    """A job whose first attempt leaves a checkpoint on the shared directory, and which cannot start a second one."""
+    play.write("code/data.txt", "x")
+    fixed = {"command": ["sh", "-c", LEAVES], "init_method": "file", "restart_exit_codes": [75]}
+    return job(play, source=str(play.cwd / "code"), source_include=[], **{**FAST, **fixed, **variables})
+
+
+def test_a_restart_that_is_refused_keeps_what_the_attempt_before_left(play: Play) -> None:
+    done = play("run", leaves_a_checkpoint(play), "-i", fleet(play, "a", "b"), "--name", "refused")
+    assert done.code == 69, done.err
+    assert "exists already" in done.err
+    run = play.home / "runs" / "refused"
+    kept = sorted(path.name for path in (run / "artifacts").rglob("*.pt"))
+    assert kept == ["checkpoint-0.pt", "checkpoint-1.pt"]
+    assert play.document(run)["missing"] == []
+    assert play.left_on_host() == []
+    assert list((play.cwd / "shared").glob(".ddp-play/*")) == [], "it is in the bundle, so nothing stays"

@@ -63,7 +63,7 @@ def kill_controller_and_guard(play: Play, run: str) -> None:
 
 
 def guard_of(play: Play, run: str) -> int:
-    state = play.host_dir / "runs" / run / "1.localhost" / "state.json"
+    state = play.place(run) / "state.json"
     return int(json.loads(state.read_text())["guard_pid"])
 
 
@@ -73,7 +73,7 @@ def test_gc_lists_then_removes_and_leaves_alone_what_lives_or_is_anothers(play: 
         play("run", job, "-i", LOCAL, "-d", "--name", name)
     logs = [play.home / "runs" / name / "logs" / "rank-0.log" for name in ("alive", "dead")]
     wait_until(lambda: all(log.exists() and log.read_bytes() == b"begun\n" for log in logs))
-    state = play.host_dir / "runs" / "dead" / "1.localhost" / "state.json"
+    state = play.place("dead") / "state.json"
     rank = json.loads(state.read_text())["ranks"]["0"]["pid"]
     kill_controller_and_guard(play, "dead")
     stranger = play.host_dir / "runs" / "theirs" / "1.localhost"
@@ -83,10 +83,7 @@ def test_gc_lists_then_removes_and_leaves_alone_what_lives_or_is_anothers(play: 
     assert listed.code == 0, listed.err
     me = getpass.getuser()
     assert f"localhost: run dead attempt 1 of {me} (running): {state.parent}" in listed.out
-    assert (
-        f"run alive attempt 1 of {me} (running): {play.host_dir}/runs/alive/1.localhost: left alone, running"
-        in listed.out
-    )
+    assert f"run alive attempt 1 of {me} (running): {play.place('alive')}: left alone, running" in listed.out
     assert "run theirs attempt 1 of somebody-else" in listed.out
     assert state.exists(), "listing removes nothing"
     assert play("gc", "-i", LOCAL, "--yes").code == 0

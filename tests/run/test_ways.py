@@ -97,7 +97,7 @@ def test_a_stop_reaches_the_ranks_through_torchrun(play: Play) -> None:
     child = play.start("run", job, "-i", LOCAL, "--name", "to-stop")
     logs = [play.home / "runs" / "to-stop" / "logs" / f"rank-{rank}.log" for rank in (0, 1)]
     wait_until(lambda: all(log.exists() and "ready" in log.read_text() for log in logs), timeout_s=60)
-    state = play.host_dir / "runs" / "to-stop" / "1.localhost" / "state.json"
+    state = play.place("to-stop") / "state.json"
     pids = wait_until(lambda: [row["pid"] for row in json.loads(state.read_text())["ranks"].values() if row["pid"]])
     assert all(map(alive, pids)), "the watchdog and the warning reach them by these"
     assert play("stop", "to-stop").code == 0

@@ -26,7 +26,7 @@ def values_of(words: tuple[str, ...], option: str) -> list[str]:
 
 def test_always() -> None:
     words = create()
-    assert words[:3] == ("create", "--name", "ddp-<run_id>-a<attempt>-r0")
+    assert words[:3] == ("create", "--name", "ddp-<run_key>-a<attempt>-r0")
     assert values_of(words, "--network") == ["host"]
     assert values_of(words, "--ipc") == ["host"]
     assert values_of(words, "--user") == ["1000:1000"]
@@ -50,6 +50,7 @@ def test_never(facts: Any) -> None:
 def test_labels_name_what_it_belongs_to() -> None:
     assert values_of(create(), "--label") == [
         "ddp-play.run=<run_id>",
+        "ddp-play.key=<run_key>",
         "ddp-play.attempt=<attempt>",
         "ddp-play.rank=0",
         "ddp-play.host=h1",
@@ -120,7 +121,7 @@ def test_mounts() -> None:
     assert values_of(words, "--mount") == [
         "type=bind,source=<host_dir>/logs/rank-1.log,target=/ddp-play/log",
         "type=bind,source=<host_dir>/rank-1,target=/ddp-play/rank",
-        "type=bind,source=/shared/.ddp-play/<run_id>/src,target=/workspace",
+        "type=bind,source=/shared/.ddp-play/<run_key>/src,target=/workspace",
         "type=bind,source=/shared,target=/shared",
         "type=bind,source=<secrets_dir>,target=/run/secrets,readonly",
         "type=bind,source=/etc/nccl.conf,target=/etc/nccl.conf,readonly",

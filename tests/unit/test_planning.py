@@ -140,7 +140,7 @@ def test_no_hosts_at_all() -> None:
 def test_shared_directory_holds_the_source_and_only_the_head_sends_it() -> None:
     made = plan(*hosts(2, shared=shared()), source="/code")
     assert made.source_shared
-    assert [item.source_dir for item in made.hosts] == ["/shared/.ddp-play/<run_id>/src"] * 2
+    assert [item.source_dir for item in made.hosts] == ["/shared/.ddp-play/<run_key>/src"] * 2
     assert [item.sends_source for item in made.hosts] == [True, False]
 
 
@@ -179,8 +179,8 @@ def test_shared_directory_refusals(
         (hosts(2), "env", "env://"),
         (hosts(2), "tcp", "tcp://10.0.0.2:<head_port>"),
         ((host(machine="m"), host("b", machine="m")), "tcp", "tcp://127.0.0.1:<head_port>"),
-        (hosts(2, shared=shared()), "file", "file:///shared/.ddp-play/<run_id>/rendezvous-<attempt>"),
-        ((host(machine="m"), host("b", machine="m")), "file", "file:///tmp/ddp-play-rendezvous-<run_id>-<attempt>"),
+        (hosts(2, shared=shared()), "file", "file:///shared/.ddp-play/<run_key>/rendezvous-<attempt>"),
+        ((host(machine="m"), host("b", machine="m")), "file", "file:///tmp/ddp-play-rendezvous-<run_key>-<attempt>"),
     ],
 )
 def test_init_methods(facts: tuple[HostFacts, ...], method: str, url: str) -> None:
@@ -366,7 +366,7 @@ def test_plans_survive_json(name: str) -> None:
 
 def test_the_command_line_is_what_a_person_would_type() -> None:
     made = whole("docker-3-hosts-ethernet")
-    assert command_line(made.hosts[0].ranks[0]).startswith("docker run --name 'ddp-<run_id>-a<attempt>-r0' --label")
+    assert command_line(made.hosts[0].ranks[0]).startswith("docker run --name 'ddp-<run_key>-a<attempt>-r0' --label")
     assert command_line(whole("process-1-host").hosts[0].ranks[0]) == "python -m trainer train"
 
 

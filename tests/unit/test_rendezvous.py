@@ -11,7 +11,7 @@ from ddp_play.rendezvous import FILE_STORE_SCRIPT, TCP_STORE_SCRIPT, choose_rend
 from tests.unit.build import engine, env, host, hosts, ib_host, job, plan, shared
 
 TCP = "tcp://10.0.0.2:<head_port>"
-FILE = "file:///shared/.ddp-play/<run_id>/rendezvous-<attempt>"
+FILE = "file:///shared/.ddp-play/<run_key>/rendezvous-<attempt>"
 
 
 @pytest.mark.parametrize("launcher", ["ranks", "torchrun"])

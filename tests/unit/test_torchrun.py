@@ -48,7 +48,7 @@ def test_c10d_says_who_hosts_and_who_one_is() -> None:
     found = agents(rdzv="c10d")
     assert [options(agent)["--rdzv-conf"] for agent in found] == ["is_host=1", "is_host=0", "is_host=0"]
     assert [options(agent)["--local-addr"] for agent in found] == ["10.0.0.2", "10.0.0.3", "10.0.0.4"]
-    assert {options(agent)["--rdzv-id"] for agent in found} == {"<run_id>"}
+    assert {options(agent)["--rdzv-id"] for agent in found} == {"<run_key>"}
     assert "--node-rank" not in options(found[0])
 
 
@@ -81,7 +81,7 @@ def test_one_container_holds_a_hosts_ranks_and_their_share() -> None:
     facts = tuple(dataclasses.replace(item, engine=engine()) for item in UNEVEN)
     found = agents(*facts, image="team/train:2", cpus=2, memory="4g")
     words = " ".join(found[0].create)
-    assert "--name ddp-<run_id>-a<attempt>-n0" in words
+    assert "--name ddp-<run_key>-a<attempt>-n0" in words
     assert "ddp-play.rank=0,1" in words
     assert "--cpus 4 --memory 8g --memory-swap 8g" in words
     assert "--cpus 2 --memory 4g" in " ".join(found[1].create)

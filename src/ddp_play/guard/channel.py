@@ -11,10 +11,10 @@ import time
 from pathlib import Path
 from typing import IO, Any, Dict, List, Optional, Tuple
 
-from . import evidence, leases, leftovers, network, prepare, probe, proc, sharedlock
+from . import evidence, leases, leftovers, namesakes, network, prepare, probe, proc, sharedlock
 from .fetch import fetch
 from .files import FROZEN, HostRun, read_json
-from .protocol import MAGIC, MAX_PAYLOAD, FrameReader, Header, encode, write_all
+from .protocol import MAGIC, MAX_PAYLOAD, FrameReader, Header, encode, run_key, split_run_key, write_all
 
 # How often logs are looked at: while lines come, and when none has come for a while.
 POLL_S, QUIET_POLL_S = 0.05, 0.25
@@ -107,7 +107,9 @@ class Channel:
     # -- orders --------------------------------------------------------------------------------------
     def on_open(self, header: Header, _payload: bytes) -> None:
         """Which attempt this is about; answers where it lives and what is known of it."""
-        self.place = HostRun.at(header["run"], int(header["attempt"]), header["host"])
+        self.place = HostRun.at(
+            run_key(header["run"], header.get("token") or ""), int(header["attempt"]), header["host"]
+        )
         if self.place.root.is_dir():
             self._attend(self.place)
         state, alive = leftovers.look(self.place)
@@ -121,6 +123,15 @@ class Channel:
             guard_alive=alive,
             uid=os.geteuid(),
         )
+
+    def on_claim(self, header: Header, _payload: bytes) -> None:
+        """May this run have its name here? Refused, before anything is touched, while another run has it."""
+        run_id, token = split_run_key(self._the_place().run_key)
+        why = namesakes.problem(run_id, token, list(header.get("shared", ())))
+        if why:
+            hint = "choose another --name; ddp-play ps -i INVENTORY lists what runs, ddp-play gc what was left behind"
+            raise prepare.Refused(why, kind="name_taken", hint=hint)
+        self.send("claimed")
 
     def on_beat(self, header: Header, _payload: bytes) -> None:
         """The controller is alive; so are we. `seen`: the newest `uptime` of ours that it had when it wrote this."""

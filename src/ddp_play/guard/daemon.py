@@ -272,7 +272,7 @@ def main(root: str) -> None:
             guard.write_state()
             return
         try:
-            server = pmi.for_ranks(spec.get("pmi"), place.root.parent.name)
+            server = pmi.for_ranks(spec.get("pmi"), place.run_key)
         except OSError as error:
             guard.phase, guard.reason = "ended", "port taken: %s" % error
             guard.write_state()

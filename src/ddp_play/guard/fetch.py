@@ -42,7 +42,10 @@ def new_files(source: Path, manifest: Dict[str, List[float]]) -> Iterator[Tuple[
 
 
 def fetch(place: HostRun, order: Dict[str, Any], send: Send) -> Dict[str, Any]:
-    """Stream everything asked for; the summary names what was not sent and why."""
+    """Stream everything requested; the summary names what was not sent and why.
+
+    `order["source"]` is the working directory of an attempt whose own files are no longer here.
+    """
     spec = read_json(place.spec) or {}
     missing: List[Dict[str, str]] = []
     for rank in spec.get("ranks", []):
@@ -54,7 +57,7 @@ def fetch(place: HostRun, order: Dict[str, Any], send: Send) -> Dict[str, Any]:
             _send_file(path, {"file": "flight-recorder", "rank": rank["rank"]}, send, missing)
     if spec.get("agent") and place.agent_log.is_file():
         _send_file(place.agent_log, {"file": "torchrun.log"}, send, missing)
-    source = spec.get("source") or {}
+    source = order.get("source") or spec.get("source") or {}
     manifest: List[Dict[str, Any]] = []
     if source.get("collect"):
         manifest = _send_artifacts(Path(source["path"]), source, order, send, missing)

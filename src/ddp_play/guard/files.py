@@ -10,6 +10,8 @@ import tempfile
 from pathlib import Path
 from typing import IO, Any, Dict, Optional
 
+from .protocol import split_run_key
+
 # An order's name: the ranks are frozen, to be looked at and then ended.
 FROZEN = "frozen"
 
@@ -73,9 +75,19 @@ class HostRun:
         self.lease = root / "lease"
 
     @classmethod
-    def at(cls, run_id: str, attempt: int, host: str) -> "HostRun":
+    def at(cls, run_key: str, attempt: int, host: str) -> "HostRun":
         """The place of an attempt; the host's inventory name is part of it: two names may be one machine."""
-        return cls(base_dir() / "runs" / run_id / ("%d.%s" % (attempt, host)))
+        return cls(base_dir() / "runs" / run_key / ("%d.%s" % (attempt, host)))
+
+    @property
+    def run_key(self) -> str:
+        """The run's name on hosts, which no other run has (`protocol.run_key`)."""
+        return self.root.parent.name
+
+    @property
+    def run_id(self) -> str:
+        """The run's name for people; runs of other controllers may have it too."""
+        return split_run_key(self.run_key)[0]
 
     @property
     def attempt(self) -> int:
@@ -86,7 +98,7 @@ class HostRun:
     @property
     def secrets(self) -> Path:
         """Secrets of this attempt, in memory."""
-        return secrets_base() / (self.root.parent.name + "." + self.root.name)
+        return secrets_base() / (self.run_key + "." + self.root.name)
 
     def rank_dir(self, rank: int) -> Path:
         """What a rank may write for us: metrics, result, error file."""

@@ -90,7 +90,7 @@ def holder(path: Path) -> str:
         if words[1:2] == ["FLOCK"] and len(words) > 5 and words[5].rpartition(":")[2] == str(inode):
             place = guards().get(int(words[4]))
             if place is not None:
-                return "run %s of %s" % (place.root.parent.name, owner(place, int(words[4])))
+                return "run %s of %s" % (place.run_id, owner(place, int(words[4])))
     return "another run"
 
 

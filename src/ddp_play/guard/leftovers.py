@@ -13,8 +13,10 @@ from typing import Any, Dict, List, Optional, Tuple
 from . import engine, proc
 from .census import guards
 from .files import HostRun, base_dir, read_json, secrets_base
+from .protocol import split_run_key
 
 RUN_LABEL = "ddp-play.run"
+KEY_LABEL = "ddp-play.key"
 # In a run's shared directory: the number of the attempt that prepared it last.
 ATTEMPT_MARK = ".attempt"
 KILL_S = 5.0
@@ -45,11 +47,13 @@ def runs() -> List[Dict[str, Any]]:
     for run_dir in sorted(root.iterdir()) if root.is_dir() else []:
         for place in sorted(run_dir.iterdir()) if run_dir.is_dir() else []:
             host = place.name.partition(".")[2]
+            run, token = split_run_key(run_dir.name)
             state = read_json(place / "state.json") or {}
             spec = read_json(place / "spec.json") or {}
             found.append(
                 {
-                    "run": run_dir.name,
+                    "run": run,
+                    "token": token,
                     "attempt": HostRun(place).attempt,
                     "host": host,
                     "path": str(place),
@@ -71,7 +75,7 @@ def runs() -> List[Dict[str, Any]]:
 
 def orphan_containers() -> List[Dict[str, Any]]:
     """Containers with our label that no living guard owns, whoever's guard it is."""
-    living = {(place.root.parent.name, place.root.name.partition(".")[2]) for place in guards().values()}
+    living = {(place.run_key, place.root.name.partition(".")[2]) for place in guards().values()}
     try:
         listed = engine.containers(RUN_LABEL)
     except engine.EngineError:
@@ -79,13 +83,16 @@ def orphan_containers() -> List[Dict[str, Any]]:
     rows = []
     for container in listed:
         labels = container.get("Labels") or {}
-        key = (labels.get(RUN_LABEL, ""), labels.get("ddp-play.host", ""))
-        if key not in living:
+        key = labels.get(KEY_LABEL) or labels.get(RUN_LABEL, "")  # an earlier version had no key
+        host = labels.get("ddp-play.host", "")
+        if (key, host) not in living:
+            run, token = split_run_key(key)
             rows.append(
                 {
                     "id": container.get("Id", ""),
-                    "run": key[0],
-                    "host": key[1],
+                    "run": run,
+                    "token": token,
+                    "host": host,
                     "attempt": labels.get("ddp-play.attempt", ""),
                     "owner": labels.get("ddp-play.owner", ""),
                     "state": container.get("State"),
@@ -128,7 +135,8 @@ def clean(
     """Take everything of one attempt off this host; what could not be removed is returned, in words.
 
     `keep_src`: its working directory stays. `run_paths`: of what all attempts share, these go; unless told, the head
-    takes all of it. `by_guard`: the guard itself asks, before any rank has started.
+    takes all of it, but never what earlier attempts may have left there. `by_guard`: the guard itself asks, before any
+    rank has started.
     """
     left: List[str] = []
     state = read_json(place.state) or {}
@@ -142,7 +150,7 @@ def clean(
             left += _remove_container(unit["container"])
     for extra in (*spec.get("owned_paths", ()), str(place.secrets)):
         left += _remove_tree(Path(extra))
-    of_head = spec.get("run_paths", []) if spec.get("head") else []
+    of_head = spec.get("run_paths", []) if spec.get("head") and not spec.get("continues") else []
     left += _remove_run_paths(place, of_head if run_paths is None else run_paths, keep=keep_src)
     if keep_src and (place.src.is_dir() or spec.get("run_paths")):
         left += _keep_only_src(place)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from . import channel, daemon, facts, leftovers
-from .files import HostRun
+from .files import HostRun, read_json
 
 BEGIN, END = "<ddp-play-answer>", "</ddp-play-answer>"
 
@@ -32,7 +32,8 @@ def _clean(order: str) -> None:
         if (leftovers.look(place)[1] or place.attended()) and not wanted.get("living_too"):
             left.append("%s: it has come to life since it was listed" % path)
         else:
-            left += leftovers.clean(place)
+            spec = read_json(place.spec) or {}  # people asked for this one: what its attempts share goes with its head
+            left += leftovers.clean(place, run_paths=spec.get("run_paths", []) if spec.get("head") else [])
     for container in wanted.get("containers", []):
         left += leftovers._remove_container(container)
     _answer({"left": left})

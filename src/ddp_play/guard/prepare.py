@@ -215,7 +215,7 @@ def _pull(place: HostRun, reference: str, registry: Dict[str, str], timeout_s: f
     if registry:
         token = base64.b64encode(("%s:%s" % (registry["username"], registry["password"])).encode()).decode()
         secrets_base().mkdir(mode=0o711, exist_ok=True)
-        config = secrets_base() / (place.root.parent.name + "." + place.root.name + ".docker")
+        config = secrets_base() / (place.run_key + "." + place.root.name + ".docker")
         config.mkdir(mode=0o700, exist_ok=True)
         document = {"auths": {registry["server"]: {"auth": token}}}
         atomic_write(config / "config.json", json.dumps(document).encode())
@@ -264,7 +264,7 @@ def _check_meeting(spec: Dict[str, Any]) -> None:
 
 def _start_guard(place: HostRun) -> Dict[str, Any]:
     command = [sys.executable, "-I", "-S", sys.argv[0], "guard", str(place.root)]
-    unit = "ddp-play-%s-%s" % (place.root.parent.name, place.root.name.replace("@", "_"))
+    unit = "ddp-play-%s-%s" % (place.run_key, place.root.name.replace("@", "_"))
     with open(str(place.guard_log), "ab") as log:
         if os.geteuid() == 0 and Path("/run/systemd/system").is_dir() and shutil.which("systemd-run"):
             _start_unit(unit, command, place)

@@ -7,14 +7,29 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from typing import Any, Dict, List, Optional, Tuple
 
 # First thing the far end says; whatever a login shell printed before it is noise.
 MAGIC = b"DDP-PLAY-CHANNEL 1\n"
 MAX_PAYLOAD = 256 * 1024
 
+# 64 random bits in hexadecimal: what tells two runs of one name apart.
+TOKEN = re.compile(r"(?P<run>.+)\.(?P<token>[0-9a-f]{16})\Z")
+
 Header = Dict[str, Any]
 Frame = Tuple[Header, bytes]
+
+
+def run_key(run_id: str, token: str) -> str:
+    """The name of a run on hosts: directories, containers and units carry it. `night.0123456789abcdef`."""
+    return "%s.%s" % (run_id, token) if token else run_id
+
+
+def split_run_key(key: str) -> Tuple[str, str]:
+    """(run id, token); the token is empty where an earlier version wrote the key."""
+    found = TOKEN.match(key)
+    return (found.group("run"), found.group("token")) if found else (key, "")
 
 
 def encode(kind: str, payload: bytes = b"", **fields: Any) -> bytes:

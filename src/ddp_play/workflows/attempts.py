@@ -13,7 +13,7 @@ import time
 from typing import IO, TYPE_CHECKING, Any
 
 from ddp_play.bundle import Bundle
-from ddp_play.errors import Busy, DdpPlayError, HostNotReady, Interrupted, SlotsTaken
+from ddp_play.errors import Busy, DdpPlayError, HostNotReady, Interrupted, NameTaken, SlotsTaken
 from ddp_play.fleet import Fleet, job_from_json
 from ddp_play.journal import Journal
 from ddp_play.paths import read_json, write_json
@@ -21,7 +21,8 @@ from ddp_play.restart import End, Ended, Policy, Restart, next_step
 from ddp_play.result import RunStatus
 from ddp_play.workflows.fencing import fence, reclaim
 from ddp_play.workflows.orders import Orders
-from ddp_play.workflows.supervise import Supervisor
+from ddp_play.workflows.rescue import Rescue
+from ddp_play.workflows.supervise import NotStarted, Supervisor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,6 +53,7 @@ class Attempts:
         self._waits_for = ""
         self._refused: dict[str, str] = {}  # hosts that a restart could not use, with what they said
         self._lost: dict[int, dict[str, str]] = {}  # attempt -> hosts of it that we could not clean, with the reason
+        self._kept: dict[str, list[str]] = {}  # host -> what earlier attempts left there because it was not collected
 
     def run(self) -> Outcome:
         """From an unstarted plan to the run's outcome."""
@@ -66,7 +68,7 @@ class Attempts:
             while True:
                 outcome = self._attempt(begin)
                 if outcome is not None:
-                    self._last_call(outcome)
+                    self._last_call(outcome.left)
                     return outcome
                 begin = Supervisor.run
 
@@ -76,8 +78,10 @@ class Attempts:
         supervisor = Supervisor(self.given, self.orders, self)
         try:
             outcome = begin(supervisor)
-        except (HostNotReady, SlotsTaken) as error:
-            self._elsewhere_or_later(error, self._following())
+        except DdpPlayError as error:
+            if supervisor.not_started is None:
+                raise
+            self._try_again(supervisor.not_started, error)
             return None
         following = self._following()
         if following is None:
@@ -85,25 +89,44 @@ class Attempts:
         try:
             self._make_sure(supervisor, outcome, following)
         except DdpPlayError:  # stopped while it waited, or of some host we shall never know
-            here = {host.name for host in self.given.plan.hosts} - set(outcome.left)
-            reclaim(self.given, here, until=time.monotonic() + LAST_CALL_S, run_too=True)
+            self._give_up(unsafe=tuple(sorted(outcome.left)))
             raise
+        for host, rows in supervisor.kept.items():
+            self._kept.setdefault(host, []).extend(rows)
         self.bundle.archive(self.given.attempt, outcome.to_json())
         self._begin_with(following)
         return None
 
     def _following(self) -> Assignment | None:
-        """What `follows` and `follows_refusal` decided on."""
+        """What `follows` decided on."""
         return self._next
 
-    def _elsewhere_or_later(self, error: DdpPlayError, elsewhere: Assignment | None) -> None:
-        """The same attempt again, of which nothing has started: on other hosts, or when slots may be free."""
-        if elsewhere is not None:
-            self._begin_with(elsewhere)
-        elif self._may_wait(error):
-            self._wait_a_moment(error)
-        else:
-            raise error
+    def _try_again(self, tried: NotStarted, error: DdpPlayError) -> None:
+        """Another try, on other hosts or when slots may be free; else the error, with everything collected or named."""
+        try:
+            following = self._elsewhere(error) or self._later(tried, error)
+            if following is None:
+                raise error
+            fence(self.given, tried.unfenced, self.orders, self.journal)
+        except DdpPlayError:
+            if self.given.continues or tried.signalled:
+                self._give_up(unsafe=tuple(sorted(tried.unfenced)))
+            raise
+        self._begin_with(following)
+
+    def _later(self, tried: NotStarted, error: DdpPlayError) -> Assignment | None:
+        """The same again when slots may be free, after a moment; a number that hosts know of is not used twice."""
+        if not self._may_wait(error):
+            return None
+        self._wait_a_moment(error)
+        return dataclasses.replace(self.given, attempt=self.given.attempt + tried.prepared)
+
+    def _give_up(self, *, unsafe: tuple[str, ...]) -> None:
+        """No further attempt: what earlier ones left is collected, or named where it is."""
+        rescue = Rescue(self.given, self.bundle, self.orders, self.journal)
+        rescue.run(unsafe=unsafe)
+        self._last_call(rescue.left)
+        self.bundle.update_run(missing=rescue.missing, left_behind=rescue.left)
 
     def _begin_with(self, given: Assignment) -> None:
         self.given = given
@@ -114,8 +137,8 @@ class Attempts:
     # -- waiting for slots ---------------------------------------------------------------------------
     def _may_wait(self, error: DdpPlayError) -> bool:
         """Were we asked to wait for slots, and is there time left?"""
-        asked = self.given.attempt == 1 and isinstance(error, SlotsTaken)
-        return asked and time.monotonic() - self._began + SLOTS_TURN_S < self.given.wait_s
+        requested = not self.given.continues and isinstance(error, SlotsTaken)
+        return requested and time.monotonic() - self._began + SLOTS_TURN_S < self.given.wait_s
 
     def _wait_a_moment(self, error: DdpPlayError) -> None:
         if error.message != self._waits_for:
@@ -133,7 +156,7 @@ class Attempts:
         """Does another attempt follow? Then its plan is made. Either way the attempt gets its row in run.json."""
         step = next_step(ended, self._policy(), tuple(row["fault"] for row in self.history if row.get("fault")))
         if isinstance(step, Restart):
-            step = self._prepare_next(step, attempt=self.given.attempt + 1)
+            step = self._prepare_next(step, num_ended=self.given.num_ended + 1)
         retired = step.gone if isinstance(step, Restart) else {}
         if self.history or isinstance(step, Restart) or step.reason:
             self._record(ended.outcome, step.reason, dict(retired))
@@ -141,22 +164,24 @@ class Attempts:
             self.journal.emit("warning", message=f"no restart: {step.reason}")
         return isinstance(step, Restart)
 
-    def follows_refusal(self, error: DdpPlayError) -> bool:
-        """Another try with other hosts, where this was to be a restart and some of its hosts said no."""
-        if self.given.attempt == 1 or not error.hosts or not isinstance(error, HostNotReady | SlotsTaken):
-            return False
+    def _elsewhere(self, error: DdpPlayError) -> Assignment | None:
+        """Another try with other hosts, where this was to be a restart and some of its hosts refused."""
+        refused = isinstance(error, HostNotReady | SlotsTaken | NameTaken)
+        if not self.given.continues or not error.hosts or not refused or self.orders.stop() is not None:
+            return None
         gone = dict.fromkeys(error.hosts, error.message.splitlines()[-1])
         self._refused |= gone
-        step = self._prepare_next(Restart("hosts refused", gone), attempt=self.given.attempt)
-        if isinstance(step, Restart):
-            self.journal.emit("retired", hosts=gone)
-        return isinstance(step, Restart)
+        step = self._prepare_next(Restart("hosts refused", gone), num_ended=self.given.num_ended)
+        if not isinstance(step, Restart):
+            return None
+        self.journal.emit("retired", hosts=gone)
+        return self._next
 
     def _policy(self) -> Policy:
         job = read_json(self.paths.root / "job.json")
         return Policy(int(job.get("restarts", 0)), tuple(job.get("restart_exit_codes") or ()))
 
-    def _prepare_next(self, step: Restart, *, attempt: int) -> Restart | End:
+    def _prepare_next(self, step: Restart, *, num_ended: int) -> Restart | End:
         """The next attempt's assignment; End with the reason where there can be none."""
         data = read_json(self.paths.fleet)
         if not data:
@@ -170,7 +195,7 @@ class Attempts:
             plan, gone = fleet.plan(gone={**retired, **step.gone}, suspects=step.suspects, wanted=len(previous))
         except DdpPlayError as error:
             return End(f"too few hosts are left: {error.message}")
-        self._next = dataclasses.replace(self.given, plan=plan, attempt=attempt)
+        self._next = dataclasses.replace(self.given, plan=plan, attempt=self.given.attempt + 1, num_ended=num_ended)
         fresh = {host: why for host, why in gone.items() if host not in retired}
         return Restart(step.reason, fresh, {})
 
@@ -209,16 +234,21 @@ class Attempts:
         if still:
             self._lost[self.given.attempt] = {host: outcome.left[host][0] for host in still}
 
-    def _last_call(self, outcome: Outcome) -> None:
-        """Hosts that were lost on the way may be back: one more try, then they are named for gc."""
+    def _last_call(self, left: dict[str, list[str]]) -> None:
+        """Hosts that were lost on the way may be back: one more try, then `left` names them for gc.
+
+        It names what earlier attempts could not collect, too.
+        """
         self.paths.source_archive.unlink(missing_ok=True)
         for attempt, hosts in self._lost.items():
             given = dataclasses.replace(self.given, attempt=attempt)
             cleaned = reclaim(given, set(hosts), until=time.monotonic() + LAST_CALL_S)
             for host in set(hosts) - cleaned:
-                outcome.left.setdefault(host, []).append(hosts[host])
-        if self._lost:
-            self.bundle.update_run(left_behind=outcome.left)
+                left.setdefault(host, []).append(hosts[host])
+        for host, rows in self._kept.items():
+            left.setdefault(host, []).extend(rows)
+        if self._lost or self._kept:
+            self.bundle.update_run(left_behind=left)
 
 
 @contextlib.contextmanager

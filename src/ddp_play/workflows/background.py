@@ -19,7 +19,7 @@ from ddp_play.paths import RunPaths, read_json, write_json
 from ddp_play.plan import plan_from_json
 from ddp_play.playbook import AnsibleRunner, Passwords, PlaybookOutcome, PlaybookRequest, PlaybookRunner
 from ddp_play.remote import Route
-from ddp_play.result import Outcome, RunStatus, error_outcome
+from ddp_play.result import RunStatus, error_fields
 from ddp_play.source import read_snapshot
 from ddp_play.workflows.attempts import Attempts
 from ddp_play.workflows.dry_run import facts_cache
@@ -90,17 +90,10 @@ def _conclude(paths: RunPaths, outcome: PlaybookOutcome) -> None:
 
 
 def _record_error(paths: RunPaths, error: DdpPlayError) -> None:
-    document = {**read_json(paths.run), **_keep_ranks(paths, error_outcome(error)), "ended": time.time()}
+    known = read_json(paths.run)
+    document = {**known, **error_fields(error, known), "ended": time.time()}
     write_json(paths.run, document)
     Journal(paths.events).emit("ended", status=document["status"], message=error.message)
-
-
-def _keep_ranks(paths: RunPaths, outcome: Outcome) -> dict[str, Any]:
-    known = read_json(paths.run)
-    fields = outcome.to_json()
-    if known.get("ranks"):
-        del fields["ranks"], fields["missing"], fields["left_behind"]
-    return fields
 
 
 def take_over(paths: RunPaths, passwords: Passwords) -> None:
@@ -114,7 +107,16 @@ def take_over(paths: RunPaths, passwords: Passwords) -> None:
         if paths.source_archive.exists():
             snapshot = read_snapshot(paths.source_archive, document["source"]["sha256"])
         attempt = int(document.get("attempt") or 1)
-        given = Assignment(plan, routes, paths, snapshot=snapshot, passwords=become, attempt=attempt)
+        given = Assignment(
+            plan,
+            routes,
+            paths,
+            snapshot=snapshot,
+            passwords=become,
+            attempt=attempt,
+            token=str(document.get("token") or ""),  # a run of an earlier version has none
+            num_ended=sum(row["attempt"] != attempt for row in document.get("attempts") or ()),
+        )
         Attempts(given).take_over()
     except DdpPlayError as error:
         _record_error(paths, error)

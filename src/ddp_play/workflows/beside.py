@@ -6,11 +6,12 @@ import shlex
 from typing import TYPE_CHECKING
 
 from ddp_play.errors import UsageError
+from ddp_play.guard.protocol import run_key
 from ddp_play.launch import HostPlace
 from ddp_play.paths import read_json
 from ddp_play.plan import Plan, RankPlan, plan_from_json
 from ddp_play.remote import Route
-from ddp_play.tokens import ATTEMPT, RUN_ID, bind
+from ddp_play.tokens import ATTEMPT, RUN_ID, RUN_KEY, bind
 
 if TYPE_CHECKING:
     from ddp_play.runs import Run
@@ -30,7 +31,8 @@ def command_beside(run: Run, rank: int, command: list[str]) -> list[str]:
 
 
 def _on_host(run: Run, plan: Plan, rank: RankPlan, command: list[str]) -> str:
-    values = {RUN_ID: run.paths.run_id, ATTEMPT: str(run.document.get("attempt", 1))}
+    key = run_key(run.paths.run_id, str(run.document.get("token") or ""))
+    values = {RUN_ID: run.paths.run_id, RUN_KEY: key, ATTEMPT: str(run.document.get("attempt", 1))}
     if rank.container:
         return shlex.join(["docker", "exec", "-i", bind(rank.container, values), *command])
     env_file = run.paths.env(rank.rank)

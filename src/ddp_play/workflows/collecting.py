@@ -66,20 +66,20 @@ def collect(gang: Gang, plan: Plan, paths: RunPaths, *, artifacts: bool = True) 
 
 def clean(
     gang: Gang, plan: Plan, missing: list[dict[str, Any]], journal: Journal, *, goes_on: bool
-) -> dict[str, list[str]]:
-    """Nothing of ours stays on the hosts, except what could not be brought home; returns what is left, by host.
+) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """Remove everything of ours from the hosts, except what could not be collected.
 
-    `goes_on`: another attempt follows, so what the run's attempts share stays too. Where the head is lost, another
-    host removes that.
+    Returns by host what is left, and the working directories that stay for what is in them. `goes_on`: another attempt
+    follows, so what the run's attempts share stays too. Where the head is lost, another host removes that.
     """
-    kept = {row["host"] for row in missing if row["host"]}
+    incomplete = {row["host"] for row in missing if row["host"]}
     here = [plan.head, *(link.name for link in gang.links)]
     in_charge = "" if goes_on else next((name for name in here if not gang.link(name).lost), "")
     hosts = {host.name: host for host in plan.hosts}
 
     def order(link: Link) -> dict[str, Any]:
-        paths = run_paths(hosts[link.name], gang.run_id) if link.name == in_charge else []
-        return {"keep_src": link.name in kept, "run_paths": paths}
+        paths = run_paths(hosts[link.name], gang.run_key) if link.name == in_charge else []
+        return {"keep_src": link.name in incomplete, "run_paths": paths}
 
     try:
         answers = gang.ask("clean", "cleaned", deadline_s=CLEAN_S, fields=order)
@@ -87,12 +87,15 @@ def clean(
         journal.emit("warning", message=f"clean-up: {error.message}")
         answers = {link.name: link.replies.get("cleaned", {}) for link in gang.links}
     left = {name: answer["left"] for name, answer in answers.items() if answer.get("left")}
-    for name, answer in answers.items():
-        if answer.get("kept") and not goes_on:  # with another attempt to follow, this is no sign of living ranks
-            rows = [f"{path}, for not all of it is here; ddp-play gc removes it" for path in answer["kept"]]
-            left[name] = [*left.get(name, ()), *rows]
+    kept = {
+        name: [f"{path}: not all of it was collected; ddp-play gc removes it" for path in answer["kept"]]
+        for name, answer in answers.items()
+        if answer.get("kept")
+    }
+    for name, rows in ({} if goes_on else kept).items():
+        left[name] = [*left.get(name, ()), *rows]
     for link in gang.links:
         if link.lost or "cleaned" not in link.replies:
             why = link.lost or "it did not say that it cleaned up"
             left[link.name] = [f"unknown: {why}; ddp-play gc -i INVENTORY when it is back"]
-    return left
+    return left, kept

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from ddp_play.errors import HostNotReady, Interrupted
 from ddp_play.gang import Gang
-from ddp_play.launch import run_paths
 from ddp_play.workflows.supervise import links_of
 
 if TYPE_CHECKING:
@@ -28,6 +27,8 @@ def fence(given: Assignment, unfenced: dict[str, float], orders: Orders, journal
     Returns the hosts that still have to be cleaned. HostNotReady when of some host we shall never know; Interrupted
     when somebody wants the run to end.
     """
+    if not unfenced:
+        return set()
     never = sorted(host for host, moment in unfenced.items() if moment == float("inf"))
     if never:
         raise HostNotReady(
@@ -48,12 +49,9 @@ def fence(given: Assignment, unfenced: dict[str, float], orders: Orders, journal
     return set(unfenced) - coming.cleaned
 
 
-def reclaim(given: Assignment, hosts: set[str], *, until: float, run_too: bool = False) -> set[str]:
-    """Clean up an attempt on hosts that may be back; those that said so are returned.
-
-    `run_too`: what the run's attempts share goes as well.
-    """
-    coming = _Coming(given, hosts, run_too=run_too)
+def reclaim(given: Assignment, hosts: set[str], *, until: float) -> set[str]:
+    """Clean up an attempt on hosts that may be back; those that confirmed it are returned."""
+    coming = _Coming(given, hosts)
     try:
         while time.monotonic() < until and coming.cleaned != hosts:
             coming.turn()
@@ -65,14 +63,13 @@ def reclaim(given: Assignment, hosts: set[str], *, until: float, run_too: bool =
 class _Coming:
     """Hosts that may come back: asked again and again, cleaned when they answer, never sent a heartbeat."""
 
-    def __init__(self, given: Assignment, hosts: set[str], *, run_too: bool = False) -> None:
-        plans = {host.name: host for host in given.plan.hosts} if run_too else {}
-        self._run_paths = {name: run_paths(host, given.paths.run_id) for name, host in plans.items()}
+    def __init__(self, given: Assignment, hosts: set[str]) -> None:
         self.cleaned: set[str] = set()
         self._told: dict[str, int] = {}
         self._gang = Gang(
             links_of(given, hosts),
             run_id=given.paths.run_id,
+            token=given.token,
             attempt=given.attempt,
             on_data=lambda _link, _frame: None,
             on_host=lambda _link, _how: None,
@@ -86,7 +83,7 @@ class _Coming:
         for link in self._gang.links:
             if link.place is not None and self._told.get(link.name) != id(link.channel):
                 self._told[link.name] = id(link.channel)
-                self._gang.tell("clean", links=[link], run_paths=self._run_paths.get(link.name, []))
+                self._gang.tell("clean", links=[link], run_paths=[])
             if link.replies.get("cleaned", {"left": True})["left"] == []:
                 self.cleaned.add(link.name)
 

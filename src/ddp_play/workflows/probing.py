@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.errors import HostNotReady
-from ddp_play.tokens import ATTEMPT, RUN_ID, bind
+from ddp_play.tokens import ATTEMPT, RUN_KEY, bind
 
 if TYPE_CHECKING:
     from ddp_play.gang import Gang, Link
@@ -63,13 +63,13 @@ def _meeting_port(plan: Plan, port: int) -> int:
     return 0 if in_file and plan.launcher == "ranks" else port
 
 
-def probe_lock(gang: Gang, plan: Plan, run_id: str, attempt: int) -> None:
+def probe_lock(gang: Gang, plan: Plan) -> None:
     """Where ranks meet in a file: one host locks a file beside it, and every other host must see the lock."""
     url = next((url for url in (plan.init_url, plan.store_url) if url.startswith("file://")), "")
     if not url or len(gang.links) < 2 or not plan.hosts[0].shared_dir:
         return
     word = secrets.token_hex(8)
-    values = {RUN_ID: run_id, ATTEMPT: str(attempt)}
+    values = {RUN_KEY: gang.run_key, ATTEMPT: str(gang.attempt)}
     inside = PurePosixPath(bind(url, values).removeprefix("file://")).relative_to(plan.hosts[0].shared_dir)
     where = {host.name: str(PurePosixPath(host.shared_dir) / inside) + ".lock" for host in plan.hosts}
     head = gang.link(plan.head)

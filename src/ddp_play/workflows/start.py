@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from ddp_play.errors import InternalError, UsageError
-from ddp_play.names import new_run_id
+from ddp_play.names import new_run_id, new_token
 from ddp_play.paths import RunPaths, check_run_id, home, read_json, write_json
 from ddp_play.result import RunStatus
 
@@ -38,6 +38,7 @@ def create_run(request: PlaybookRequest, *, name: str, output: Path | None, argv
         paths.run,
         {
             "id": run_id,
+            "token": new_token(),
             "status": str(RunStatus.STARTING),
             "created": time.time(),
             "owner": getpass.getuser(),

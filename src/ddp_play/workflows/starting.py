@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.errors import Busy, DdpPlayError, SlotsTaken, UsageError
-from ddp_play.launch import Launch, run_paths, slots_of
+from ddp_play.guard.protocol import run_key
+from ddp_play.launch import Launch, run_paths, shared_runs, slots_of
 from ddp_play.paths import RunPaths, read_json, write_json, write_text
 from ddp_play.workflows.probing import probe_lock, probe_network
 
@@ -44,8 +45,20 @@ class Assignment:
     secrets: dict[str, str] = field(default_factory=dict, repr=False)
     registry: dict[str, str] = field(default_factory=dict, repr=False)
     passwords: dict[str, str] = field(default_factory=dict, repr=False)
-    attempt: int = 1
+    attempt: int = 1  # no two tries of a run have the same number
     wait_s: float = 0.0  # how long to wait for slots that other runs have; 0: not at all
+    token: str = ""  # what tells this run from others of its name
+    num_ended: int = 0  # attempts that have run before this one
+
+    @property
+    def continues(self) -> bool:
+        """Has an earlier attempt run? Then what it left on the shared directory is wanted."""
+        return self.num_ended > 0
+
+    @property
+    def run_key(self) -> str:
+        """The run's name on hosts."""
+        return run_key(self.paths.run_id, self.token)
 
 
 class Starter:
@@ -59,6 +72,13 @@ class Starter:
         self.bundle = bundle
         self.journal = journal
         self.port = 0  # leased on the head for this attempt
+        self.prepared = False  # has any host been told to prepare?
+        self.signalled = False  # has any host been told to start?
+
+    def claim(self) -> None:
+        """NameTaken, before any host is touched, where another run has this run's name."""
+        hosts = {host.name: host for host in self.plan.hosts}
+        self.gang.ask("claim", "claimed", deadline_s=30, fields=lambda link: {"shared": shared_runs(hosts[link.name])})
 
     def prepare(self) -> None:
         """Everything but the start on every host, with a port that is leased on the head."""
@@ -73,7 +93,7 @@ class Starter:
                 if attempt == PORT_TRIES - 1:
                     raise
                 avoid.append(port)
-                self._clean(self.gang.links, for_good=self.given.attempt == 1)
+                self._clean(self.gang.links, shared_too=not self.given.continues)
             else:
                 return
 
@@ -98,11 +118,14 @@ class Starter:
             created=time.time(),
             snapshot=self.given.snapshot,
             controller=socket.gethostname(),
+            token=self.given.token,
+            continues=self.given.continues,
         )
+        self.prepared = True
         self.port = port
         hosts = {host.name: host for host in self.plan.hosts}
         self._write_env_files(launch)
-        if self.given.snapshot is not None and not (self.plan.source_shared and self.given.attempt > 1):
+        if self.given.snapshot is not None and not (self.plan.source_shared and self.given.continues):
             for link in self.gang.links:
                 if hosts[link.name].sends_source:
                     self._send_source(link, self.given.snapshot.archive)
@@ -132,12 +155,13 @@ class Starter:
 
     def probe(self) -> None:
         """What the ranks will need of each other, tried by the hosts before anything starts."""
-        probe_lock(self.gang, self.plan, self.paths.run_id, self.given.attempt)
+        probe_lock(self.gang, self.plan)
         if self.plan.probe and self.plan.fabric != "local" and len(self.gang.links) > 1:
             probe_network(self.gang, self.plan, self.port)
 
     def go(self) -> None:
         """The start signal, out over all channels at once."""
+        self.signalled = True
         answers = self.gang.ask("go", "going", deadline_s=20, fields=lambda _: {"by": self.paths.run_id})
         before = {name: answer.get("counters") or {} for name, answer in answers.items()}
         # of a later attempt only the hosts that had no part in the first one
@@ -146,19 +170,26 @@ class Starter:
         self.bundle.update_run(started=time.time())
         self.journal.emit("started", world_size=self.plan.world_size)
 
-    def abandon(self, *, for_good: bool) -> None:
-        """Nothing was started, so nothing stays; unless `for_good`, what earlier attempts left does."""
+    def abandon(self) -> dict[str, Link]:
+        """Clean up after an attempt that did not start; the hosts that did not confirm that nothing is left.
+
+        The shared directory stays where ranks may have written to it: an earlier attempt's, or some of this one's.
+        """
+        if not self.prepared:
+            self.gang.close()
+            return {}
         reachable = [link for link in self.gang.links if link.place is not None]
         with contextlib.suppress(DdpPlayError):
-            self._clean(reachable, for_good=for_good)
+            self._clean(reachable, shared_too=not (self.given.continues or self.signalled))
         self.gang.close()
+        return {link.name: link for link in self.gang.links if link.replies.get("cleaned", {"left": True})["left"]}
 
-    def _clean(self, links: list[Link], *, for_good: bool) -> None:
+    def _clean(self, links: list[Link], *, shared_too: bool) -> None:
         hosts = {host.name: host for host in self.plan.hosts}
-        first = links[0].name if links and for_good else ""
+        first = links[0].name if links and shared_too else ""
 
         def order(link: Link) -> dict[str, Any]:
-            return {"run_paths": run_paths(hosts[link.name], self.paths.run_id) if link.name == first else []}
+            return {"run_paths": run_paths(hosts[link.name], self.given.run_key) if link.name == first else []}
 
         self.gang.ask("clean", "cleaned", links=links, deadline_s=CLEAN_S, fields=order)
 

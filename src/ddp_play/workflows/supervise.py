@@ -7,6 +7,7 @@ The same code runs under `ddp-play run`, under plain ansible-playbook (from the 
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ddp_play.bundle import Bundle
@@ -49,8 +50,18 @@ class Sequel(Protocol):
     def follows(self, ended: Ended) -> bool:
         """Does another attempt follow this one?"""
 
-    def follows_refusal(self, error: DdpPlayError) -> bool:
-        """Does another try follow an attempt that did not start?"""
+
+@dataclass(frozen=True, slots=True)
+class NotStarted:
+    """An attempt that was refused or interrupted before its start.
+
+    `prepared`: some host was told to prepare, so its number is used up. `signalled`: some may have started its ranks.
+    `unfenced`: as `Supervisor.unfenced` has it.
+    """
+
+    prepared: bool
+    signalled: bool
+    unfenced: dict[str, float]
 
 
 class Supervisor:
@@ -67,6 +78,7 @@ class Supervisor:
         self.gang = Gang(
             links_of(given, {host.name for host in given.plan.hosts}),
             run_id=given.paths.run_id,
+            token=given.token,
             attempt=given.attempt,
             on_data=self._on_data,
             on_host=lambda link, how: self.journal.emit("host", host=link.name, state=how),
@@ -93,6 +105,8 @@ class Supervisor:
         self._reported: dict[int, str] = {}
         self._seen: dict[int, dict[str, Any]] = {}  # of ranks that hung
         self._traffic: dict[str, float] = {}
+        self.kept: dict[str, list[str]] = {}  # host -> working directories that stay because not all was collected
+        self.not_started: NotStarted | None = None
 
     # -- the whole way -------------------------------------------------------------------------------
     def run(self) -> Outcome:
@@ -102,21 +116,29 @@ class Supervisor:
         starter = Starter(self.given, self.gang, self.bundle, self.journal)
         try:
             self.gang.open_all(deadline_s=OPEN_S)
+            starter.claim()
             if self.given.wait_s:
                 starter.ask_for_slots()
             starter.prepare()
             starter.probe()
             self._check_orders(before_start=True)
             starter.go()
-        except DdpPlayError as error:
-            starter.abandon(for_good=not self.sequel.follows_refusal(error))
+        except DdpPlayError:
+            self._abandon(starter)
             raise
         return self._see_through()
+
+    def _abandon(self, starter: Starter) -> None:
+        """Before the start: take back what was prepared; where a start signal may have arrived, wait for its end."""
+        unconfirmed = starter.abandon()
+        unfenced = {name: self._dead_after(link) for name, link in unconfirmed.items() if starter.signalled}
+        self.not_started = NotStarted(starter.prepared, starter.signalled, unfenced)
 
     def take_over(self) -> Outcome:
         """From whatever the hosts say to the outcome: the controller of this run died."""
         self.gang.open_all(deadline_s=OPEN_S)
         if not any(link.state for link in self.gang.links):
+            self.not_started = NotStarted(prepared=False, signalled=False, unfenced={})  # nothing of it is anywhere
             raise UsageError(f"no host knows run {self.paths.run_id}", hint="it has ended and was cleaned up")
         return self._see_through()
 
@@ -134,7 +156,7 @@ class Supervisor:
         if self.bundle.room.full:
             return self._leave_on_hosts(outcome)
         unreachable = {link.name: link.lost for link in self.gang.links if link.lost}
-        goes_on = self.sequel.follows(Ended(self.given.attempt, outcome, unreachable))
+        goes_on = self.sequel.follows(Ended(self.given.num_ended + 1, outcome, unreachable))
         self._phase(RunStatus.COLLECTING)
         # what all attempts share stays where it is until the last one
         missing = undrained + collect(
@@ -143,7 +165,7 @@ class Supervisor:
         if self.bundle.room.full:
             return self._leave_on_hosts(outcome)
         outcome = self._cut_short(outcome)
-        left = clean(self.gang, self.plan, missing, self.journal, goes_on=goes_on)
+        left, self.kept = clean(self.gang, self.plan, missing, self.journal, goes_on=goes_on)
         self.gang.close()
         outcome = Outcome(outcome.status, outcome.verdict, outcome.ranks, tuple(missing), left)
         if not goes_on:
@@ -226,13 +248,13 @@ class Supervisor:
         Hosts that said that nothing is left are not in it. A guard counts its lease from a time of its own clock that
         we had heard of, so that time was before we last heard from the host.
         """
-        until_dead_s = self.plan.timeouts["lease"] + self.plan.timeouts["grace"] + FENCE_MARGIN_S
-        found = {}
-        for link in self.gang.links:
-            if link.name in outcome.left:
-                silent = link.lost or "cleaned" not in link.replies
-                found[link.name] = link.heard + until_dead_s if silent else float("inf")
-        return found
+        return {link.name: self._dead_after(link) for link in self.gang.links if link.name in outcome.left}
+
+    def _dead_after(self, link: Link) -> float:
+        """When the ranks of a silent host must have ended (monotonic); inf for one that says that some have not."""
+        if not link.lost and "cleaned" in link.replies:
+            return float("inf")
+        return float(link.heard + self.plan.timeouts["lease"] + self.plan.timeouts["grace"] + FENCE_MARGIN_S)
 
     def _phase(self, status: RunStatus) -> None:
         self.bundle.update_run(status=str(status), attempt=self.given.attempt)

@@ -10,6 +10,9 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.collection import collection_root
+from ddp_play.errors import UsageError
+from ddp_play.guard.protocol import run_key, split_run_key
+from ddp_play.paths import check_run_id, home, read_json
 
 if TYPE_CHECKING:
     from ddp_play.playbook import Passwords, PlaybookRequest, PlaybookRunner
@@ -19,7 +22,8 @@ if TYPE_CHECKING:
 class Leftovers:
     """What the hosts said, and what of it may go.
 
-    `me`: whose leftovers; empty means everybody's. `run`: only this run's, and even while it lives.
+    `me`: whose leftovers; empty means everybody's. `run`: only this run's, and even while it lives; with `token` only
+    that run of the name.
     """
 
     runs: list[dict[str, Any]] = field(default_factory=list)
@@ -27,17 +31,20 @@ class Leftovers:
     problems: dict[str, str] = field(default_factory=dict)
     me: str = ""
     run: str = ""
+    token: str = ""
 
     @property
     def living(self) -> set[str]:
-        """Runs that a guard or a controller still carries on somewhere: on other hosts too they are left alone."""
-        return {row["run"] for row in self.runs if row["guard_alive"] or row.get("attended")}
+        """Keys of runs that a guard or a controller carries on somewhere: on other hosts too they are left alone."""
+        return {_key(row) for row in self.runs if row["guard_alive"] or row.get("attended")}
 
     def why_not(self, row: dict[str, Any]) -> str:
         """Why this run directory or container stays; empty when it may go."""
-        if self.run:
-            return "" if row["run"] == self.run else "another run"
-        if row["run"] in self.living:
+        if self.run and row["run"] != self.run:
+            return "another run"
+        if self.token and row.get("token") != self.token:
+            return "another run of that name"
+        if not self.run and _key(row) in self.living:
             return "running"
         if self.me and row.get("owner") not in ("", self.me):
             return f"of {row['owner']}"
@@ -60,22 +67,39 @@ class Leftovers:
         return [(row, why) for row, why in rows if why and why != "another run"]
 
     @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of the runs that would be removed."""
+        return tuple(sorted({_key(row) for row in (*self.removable, *self.removable_containers)}))
+
+    @property
     def empty(self) -> bool:
         """Is there nothing to remove?"""
         return not (self.removable or self.removable_containers)
 
 
+def _key(row: dict[str, Any]) -> str:
+    return run_key(row["run"], row.get("token", ""))
+
+
 def ask_hosts(
     request: PlaybookRequest, passwords: Passwords, runner: PlaybookRunner, *, me: str = "", run: str = ""
 ) -> Leftovers:
-    """One execution per host."""
-    found = Leftovers(me=me, run=run)
+    """One execution per host. `run`: a name or a key; of a run in this controller's state directory only that one.
+
+    UsageError where several runs have the name.
+    """
+    name, token = split_run_key(run)
+    if run and not token:
+        token = str(read_json(home() / "runs" / check_run_id(name) / "run.json").get("token") or "")
+    found = Leftovers(me=me, run=name, token=token)
     for host, answer in _on_all(request, passwords, runner, "runs", {}).items():
         if "problem" in answer:
             found.problems[host] = answer["problem"]
             continue
         found.runs += [{**row, "inventory_host": host} for row in answer["runs"]]
         found.containers += [{**row, "inventory_host": host} for row in answer["containers"]]
+    if run and len(found.keys) > 1:
+        raise UsageError(f"several runs are called {name}", hint=f"name one of them: --run {' or '.join(found.keys)}")
     return found
 
 

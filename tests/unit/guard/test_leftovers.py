@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ddp_play.guard import leftovers, prepare, proc
-from ddp_play.guard.files import HostRun, write_json
+from ddp_play.guard.files import HostRun, read_json, write_json
 from ddp_play.guard.prepare import Refused
 
 
@@ -100,3 +100,15 @@ def test_a_later_attempt_goes_on_in_the_working_directory(tmp_path: Path, shared
     (shared / ".complete-d1").unlink()
     with pytest.raises(Refused, match=r"is not at .* any more"):
         prepare._unpack_source(place, {"source": source})
+
+
+@pytest.mark.parametrize("by_guard", [True, False])
+def test_an_attempt_that_continues_others_never_takes_what_they_left(
+    tmp_path: Path, shared: Path, by_guard: bool
+) -> None:
+    """A head that was prepared for a restart and heard no more cleans up by itself: the checkpoints stay."""
+    place = laid_out(tmp_path, shared, 2)
+    write_json(place.spec, {**(read_json(place.spec) or {}), "continues": True})
+    assert leftovers.clean(place, by_guard=by_guard) == []
+    assert not place.root.exists()
+    assert (shared / "checkpoint").exists()

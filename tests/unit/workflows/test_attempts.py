@@ -191,7 +191,9 @@ def test_an_order_to_stop_ends_the_wait(staged: Make) -> None:
     with pytest.raises(Interrupted, match="stopped while it waited for h2"):
         attempts.run()
     assert attempts_opened(stage, "h3") == []
-    assert stage.far["h1"].order("clean")["run_paths"] == [SHARED]
+    assert stage.far["h1"].order("clean")["run_paths"] == [], "its ranks may still write there"
+    (row,) = stage.document["left_behind"]["h1"]
+    assert row.startswith(f"{SHARED}: ranks may still write there from h2")
 
 
 def test_ranks_that_may_still_run_forbid_another_attempt(staged: Make) -> None:
@@ -231,7 +233,7 @@ def test_a_spare_that_refuses_is_passed_over(staged: Make) -> None:
     by_attempt(stage, "h2", a1={"state": "running"})
     stage.far["h2"].answers["beat"] = []
     stage.far["h3"].answers["prepare"] = refusal("prepare", "no space left on device")
-    by_attempt(stage, "h4", a2=OK)
+    by_attempt(stage, "h4", a3=OK)
     outcome = stage.supervisor().run()
     assert outcome.status is RunStatus.SUCCEEDED
     assert stage.document["hosts"] == ["h1", "h4"]

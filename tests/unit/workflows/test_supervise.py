@@ -25,10 +25,10 @@ def test_the_whole_way(make: Make) -> None:
     outcome = stage.supervisor().run()
     assert outcome.status is RunStatus.SUCCEEDED
     assert stage.far["h1"].kinds() == [
-        *("open", "lease_port", "prepare", "go", "follow"),
+        *("open", "claim", "lease_port", "prepare", "go", "follow"),
         *("drain", "fetch", "clean", "bye"),
     ]
-    assert stage.far["h2"].kinds() == ["open", "prepare", "go", "follow", "drain", "fetch", "clean", "bye"]
+    assert stage.far["h2"].kinds() == ["open", "claim", "prepare", "go", "follow", "drain", "fetch", "clean", "bye"]
     assert stage.paths.log(1).read_bytes() == b"hello \xff\n"
     assert [event["phase"] for event in stage.events("phase")] == ["preparing", "running", "collecting"]
     assert (stage.document["status"], stage.document["exit_code"], stage.document["head_port"]) == (
@@ -156,8 +156,8 @@ def test_an_order_before_the_start_starts_nothing(make: Make) -> None:
     write_json(stage.paths.control / "stop", {"reason": "changed my mind"})
     with pytest.raises(Interrupted, match="stopped before it started"):
         stage.supervisor().run()
-    assert "go" not in stage.far["h1"].kinds()
-    assert "clean" in stage.far["h1"].kinds()
+    assert "prepare" not in stage.far["h1"].kinds()
+    assert "clean" not in stage.far["h1"].kinds(), "nothing of it is there"
 
 
 def test_a_guard_that_is_gone_is_a_lost_host(make: Make) -> None:

@@ -87,8 +87,13 @@ MINE: dict[str, Any] = {**DEAD, "owner": "kim", "attended": False}
         ({**MINE, "guard_alive": True}, {}, {"me": "kim"}, "running"),
         ({**MINE, "attended": True}, {}, {"me": "kim"}, "running"),
         (MINE, {**MINE, "guard_alive": True}, {"me": "kim"}, "running"),  # on another host it goes on
-        ({**MINE, "guard_alive": True}, {}, {"me": "pat", "run": "old-1"}, ""),
+        ({**MINE, "guard_alive": True}, {}, {"me": "kim", "run": "old-1"}, ""),
+        ({**MINE, "guard_alive": True}, {}, {"me": "pat", "run": "old-1"}, "of kim"),
+        ({**MINE, "guard_alive": True}, {}, {"me": "", "run": "old-1"}, ""),
         (MINE, {}, {"me": "kim", "run": "new-1"}, "another run"),
+        ({**MINE, "token": "a"}, {}, {"me": "kim", "run": "old-1", "token": "a"}, ""),
+        ({**MINE, "token": "a"}, {}, {"me": "kim", "run": "old-1", "token": "b"}, "another run of that name"),
+        ({**MINE, "token": "a"}, {**MINE, "token": "b", "guard_alive": True}, {"me": "kim"}, ""),
     ],
 )
 def test_what_may_go(row: dict[str, Any], elsewhere: dict[str, Any], asked: dict[str, Any], why: str) -> None:

@@ -1,0 +1,110 @@
+"""Other runs of the same name on this host: a name is for people, and one run at a time has it.
+
+Nothing of a namesake is ever touched. Its files carry another token than ours; this only finds them, so that whoever
+comes second is refused before anything of it is on the host.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import time
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, NamedTuple
+
+from .census import guards
+from .files import base_dir, read_json
+from .protocol import split_run_key
+
+
+class Namesake(NamedTuple):
+    """What there is of another run with our name. `since` in epoch seconds; `place` as people would look it up."""
+
+    alive: bool
+    owner: str
+    controller: str
+    since: float
+    place: str
+
+
+def find(run_id: str, token: str, shared: List[str]) -> List[Namesake]:
+    """Every run `run_id` with another token: living guards of any user, directories here and in `shared`."""
+    return [*_living(run_id, token), *_here(run_id, token), *_on_shared(run_id, token, shared)]
+
+
+def in_words(found: Namesake, run_id: str, now: float) -> str:
+    """`run night of kim, started 2 h ago from login2, is running here`."""
+    whose = "run %s of %s" % (run_id, found.owner)
+    started = ", started %s ago" % _age(now - found.since) if found.since else ""
+    origin = "%s from %s" % (started or ", started", found.controller) if found.controller else started
+    return "%s%s, %s %s" % (
+        whose,
+        origin,
+        "is running: its guard is" if found.alive else "has files here:",
+        found.place,
+    )
+
+
+def _living(run_id: str, token: str) -> Iterator[Namesake]:
+    stands_for_a_host = os.environ.get("DDP_PLAY_HOST_DIR")  # then guards elsewhere are on another host
+    for pid, place in guards().items():
+        if _is_namesake(place.run_key, run_id, token) and (not stands_for_a_host or base_dir() in place.root.parents):
+            spec = read_json(place.spec) or {}
+            owner = str(spec.get("owner") or _user_of(Path("/proc/%d" % pid)))
+            since = spec.get("created") or _changed(Path("/proc/%d" % pid))
+            yield Namesake(True, owner, str(spec.get("controller") or ""), float(since), "process %d" % pid)
+
+
+def _here(run_id: str, token: str) -> Iterator[Namesake]:
+    for directory in _entries(base_dir() / "runs"):
+        if _is_namesake(directory.name, run_id, token):
+            specs: List[Dict[str, Any]] = [read_json(place / "spec.json") or {} for place in _entries(directory)]
+            spec = specs[-1] if specs else {}
+            owner = str(spec.get("owner") or _user_of(directory))
+            since = float(spec.get("created") or _changed(directory))
+            yield Namesake(False, owner, str(spec.get("controller") or ""), since, str(directory))
+
+
+def _on_shared(run_id: str, token: str, shared: List[str]) -> Iterator[Namesake]:
+    for directory in (entry for parent in shared for entry in _entries(Path(parent))):
+        if _is_namesake(directory.name, run_id, token):
+            yield Namesake(False, _user_of(directory), "", _changed(directory), str(directory))
+
+
+def _is_namesake(key: str, run_id: str, token: str) -> bool:
+    run, other = split_run_key(key)
+    return run == run_id and other != token
+
+
+def _entries(directory: Path) -> List[Path]:
+    try:
+        return sorted(directory.iterdir())
+    except OSError:
+        return []
+
+
+def _user_of(path: Path) -> str:
+    try:
+        return pwd.getpwuid(path.stat().st_uid).pw_name
+    except (OSError, KeyError):
+        return "another user"
+
+
+def _changed(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _age(seconds: float) -> str:
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= size:
+            return "%d %s" % (seconds / size, unit)
+    return "%d s" % max(0, seconds)
+
+
+def problem(run_id: str, token: str, shared: List[str]) -> str:
+    """Why this run may not have its name here; empty when it may. A living namesake is named first."""
+    found = find(run_id, token, shared)
+    return in_words(found[0], run_id, time.time()) if found else ""
