@@ -30,7 +30,8 @@ def from_elsewhere(lab: Lab, home: Path, *words: str) -> subprocess.CompletedPro
 def seen_on_hosts(lab: Lab, name: str) -> list[str]:
     """Everything of a run on every host: containers with their pids, guards, files."""
     script = (
-        f"docker ps -q --filter label=ddp-play.run={name} | xargs -r docker inspect -f '{{{{.Id}}}} {{{{.State.Pid}}}}';"
+        f"docker ps -q --filter label=ddp-play.run={name}"
+        " | xargs -r docker inspect -f '{{.Id}} {{.State.Pid}}';"
         f"pgrep -fa 'guard .*/{name}[.]'; sudo find {SHARED}/.ddp-play /home/ops/.local/state/ddp-play/host/runs"
         " /var/lib/ddp-play/runs -name lease -prune -o -print 2>/dev/null | sort; true"
     )
