@@ -64,7 +64,7 @@ def _squashed(error: Exception, spec: Dict[str, Any]) -> str:
 
 def check_slots(wanted: Dict[str, Any]) -> None:
     """Refused, naming who has them, where the run's slots are taken; the guard takes them for good."""
-    why = leases.slots_problem(wanted.get("names", []), wanted.get("need", 0), leases.slot_leases())
+    why = leases.slots_problem(wanted.get("names", []), wanted.get("need", 0), leases.slot_scope())
     if why:
         raise Refused(why, kind="slots", hint="ddp-play run --wait waits for them; ddp-play ps -i lists who runs there")
 
