@@ -62,8 +62,7 @@ def _own_places(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
         monkeypatch.setenv(name, str(root / where))
     monkeypatch.setattr("ddp_play.guard.leases.SCOPE", f"ddp-play-test-{secrets.token_hex(8)}")
     monkeypatch.setattr("ddp_play.guard.files.secrets_base", lambda: root / "secrets")
-    monkeypatch.setattr("ddp_play.guard.prepare.secrets_base", lambda: root / "secrets")
-    monkeypatch.setattr("ddp_play.guard.leftovers.secrets_base", lambda: root / "secrets")
+    monkeypatch.setattr("ddp_play.guard.secretfiles.secrets_base", lambda: root / "secrets")
 
 
 @contextlib.contextmanager

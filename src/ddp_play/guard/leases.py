@@ -10,7 +10,6 @@ import contextlib
 import errno
 import hashlib
 import os
-import pwd
 import socket
 import struct
 import threading
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Set
 
 from .census import guards
-from .files import HostRun, read_json
+from .files import HostRun, read_json, user_name
 
 # The first part of every name. Abstract names belong to a network namespace, as ports do.
 SCOPE = "ddp-play"
@@ -155,14 +154,6 @@ def owner(place: HostRun, uid: int) -> str:
     with contextlib.suppress(OSError):
         told = (read_json(place.spec) or {}) if place.spec.stat().st_uid == uid else {}
     return str(told["owner"]) if told.get("owner") else user_name(uid)
-
-
-def user_name(uid: int) -> str:
-    """The user's name, or the number where this host has no name for it."""
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return "user %d" % uid
 
 
 def port_free(port: int) -> bool:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ddp_play.guard import leases
+from ddp_play.guard.files import user_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -230,7 +231,7 @@ def test_a_question_takes_no_slot(scope: str, monkeypatch: pytest.MonkeyPatch) -
 
 
 AS_NOBODY = "os.setgroups([]); os.setgid(65534); os.setuid(65534)" if os.geteuid() == 0 else ""
-WHO = leases.user_name(65534 if AS_NOBODY else os.geteuid())
+WHO = user_name(65534 if AS_NOBODY else os.geteuid())
 
 
 def test_a_neighbour_on_our_slot_or_port_is_named_and_keeps_it_no_longer_than_it_lives(scope: str) -> None:
