@@ -44,9 +44,9 @@ def write(directory: Path, files: Dict[str, bytes], user: Optional[Dict[str, Any
             return
 
 
-def read(directory: Path, name: str) -> bytes:
-    """One of them."""
-    return (directory / name).read_bytes()
+def read(directory: Path, name: str) -> str:
+    """One of them, as a value of an environment."""
+    return os.fsdecode((directory / name).read_bytes())
 
 
 def docker_config(directory: Path) -> Path:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ddp_play.guard import files, leftovers, prepare, secretfiles
+from ddp_play.guard import files, leftovers, prepare, ranks, secretfiles
 from ddp_play.guard.files import HostRun, user_name
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ def a_parent_where_names_are_anybodys(base: Path) -> None:
 
 def anothers(base: Path) -> None:
     base.mkdir()
+    base.chmod(0o755)
     os.chown(base, NOBODY, NOBODY)
 
 
@@ -114,11 +115,34 @@ def test_the_usual_way_and_back(base: Path, place: HostRun) -> None:
     finally:
         os.umask(before)
     assert base.stat().st_mode & 0o7777 == 0o711, "the ranks' user passes, and sees no names"
-    assert secretfiles.read(place.secrets, "TOKEN") == b"hunter2\nsecond line"
+    assert secretfiles.read(place.secrets, "TOKEN") == SECRETS["TOKEN"]
     config = secretfiles.docker_config(place.secrets)
     secretfiles.write(config, {"config.json": b"{}"})  # a pull that was killed
     assert leftovers.clean(place) == []
     assert not base.exists()
+
+
+def rank_of(place: HostRun, *names: str) -> ranks.Rank:
+    place.logs.mkdir(parents=True)
+    argv = ["/bin/sh", "-c", 'printf "%s %s" "$PLAIN" "$TOKEN"']
+    spec = {"rank": 0, "argv": argv, "env": {"PLAIN": "a"}, "secret_env": list(names), "workdir": "/"}
+    rank = ranks.make(spec, place)
+    rank.start()
+    return rank
+
+
+def test_a_process_gets_its_secrets_from_memory(base: Path, place: HostRun) -> None:
+    prepare._write_secrets(place, {}, {"TOKEN": "two\nlines " + os.fsdecode(b"\xe9")})
+    rank = rank_of(place, "TOKEN")
+    assert os.waitpid(rank.row["pid"], 0)[1] == 0
+    assert place.log(0).read_bytes() == b"a two\nlines \xe9"
+    assert "two" not in str(rank.spec)
+
+
+def test_a_process_whose_secret_is_gone_does_not_start(base: Path, place: HostRun) -> None:
+    rank = rank_of(place, "TOKEN")
+    assert (rank.row["state"], rank.row["exit_code"]) == ("exited", 126)
+    assert "cannot read its secret" in place.log(0).read_text()
 
 
 def test_the_base_stays_while_another_run_has_secrets(base: Path, place: HostRun) -> None:
@@ -155,7 +179,7 @@ def test_a_base_that_another_run_takes_away_meanwhile(
     monkeypatch.setattr(os, "mkdir", mkdir)
     write(place)
     assert taken
-    assert secretfiles.read(place.secrets, "TOKEN") == SECRETS["TOKEN"].encode()
+    assert secretfiles.read(place.secrets, "TOKEN") == SECRETS["TOKEN"]
 
 
 def test_a_file_that_is_exchanged_while_it_is_written_keeps_its_mode(
@@ -163,7 +187,8 @@ def test_a_file_that_is_exchanged_while_it_is_written_keeps_its_mode(
 ) -> None:
     """Its directory may be the ranks' user's: what root changes is the file it made, not what has its name now."""
     victim = tmp_path / "victim"
-    victim.touch(mode=0o644)
+    victim.touch()
+    victim.chmod(0o644)
     real = tempfile.mkstemp
 
     def mkstemp(**options: Any) -> tuple[int, str]:
