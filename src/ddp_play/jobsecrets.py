@@ -69,7 +69,7 @@ def check_secrets(value: Any) -> dict[str, str]:
 
 
 def separate(env: Any, given: Any, known: Known, caller_env: Mapping[str, str]) -> JobSecrets:
-    """Add what is secret of `ddp_job_env` to `ddp_job_secrets`. An `env` that is no mapping is left for Job to refuse."""
+    """Add what is secret of `ddp_job_env` to `ddp_job_secrets`. What is no mapping is left for Job to refuse."""
     secrets = check_secrets(given)
     if not isinstance(env, dict):
         return JobSecrets(env, secrets, tuple(secrets))
