@@ -69,10 +69,12 @@ def check_secrets(value: Any) -> dict[str, str]:
 
 
 def separate(env: Any, given: Any, known: Known, caller_env: Mapping[str, str]) -> JobSecrets:
-    """Add what is secret of `ddp_job_env` to `ddp_job_secrets`. What is no mapping is left for Job to refuse."""
+    """Add what is secret of `ddp_job_env` to `ddp_job_secrets`."""
     secrets = check_secrets(given)
-    if not isinstance(env, dict):
+    if env in (None, ""):
         return JobSecrets(env, secrets, tuple(secrets))
+    if not isinstance(env, dict):
+        raise UsageError("ddp_job_env is not a mapping of names to values")
     known = Known(known.is_vaulted, known.texts | frozenset(secrets.values()))
     rest, moved = {}, {}
     for name, value in env.items():
