@@ -138,9 +138,10 @@ def test_inventories_of_every_kind(lab3: Lab, tmp_path: Path) -> None:
     (site / "group_vars" / "ranks.yml").write_text(
         f"---\nansible_user: ops\nansible_ssh_common_args: {known}\nddp_slots: 1\n{vaulted}"
     )
+    lengths = "; print(len(open(os.environ['TOKEN_FILE']).read()), len(os.environ['HEADER']))"
     path = job(
         tmp_path,
-        {"command": ["python3", "-c", WHERE + "; print(len(open(os.environ['TOKEN_FILE']).read()), len(os.environ['HEADER']))"],
+        {"command": ["python3", "-c", WHERE + lengths],
          "secrets": {"TOKEN": "{{ secret_value }}"}, "env": {"HEADER": "Bearer {{ secret_value }}"}},
     )  # fmt: skip
     vault = ["--vault-password-file", str(tmp_path / "pw")]
