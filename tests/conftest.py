@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import os
+import secrets
 import socket
 import sys
 from pathlib import Path
@@ -22,7 +23,6 @@ EXEMPT = ("dist", "lab", "vm", "gpu", "runner")
 REAL_STATE = (
     str(Path(os.environ.get("DDP_PLAY_HOME") or "~/.local/state/ddp-play").expanduser()),
     "/var/lib/ddp-play",
-    "/tmp/ddp-play-leases",
 )
 FILE_EVENTS = frozenset({"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.listdir", "os.scandir"})
 _watching = False
@@ -60,10 +60,9 @@ def _own_places(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
     for name, where in (("HOME", "home"), ("DDP_PLAY_HOME", "state"), ("DDP_PLAY_HOST_DIR", "host")):
         (root / where).mkdir()
         monkeypatch.setenv(name, str(root / where))
-    monkeypatch.setattr("ddp_play.guard.leases.LEASES", root / "leases")
+    monkeypatch.setattr("ddp_play.guard.leases.SCOPE", f"ddp-play-test-{secrets.token_hex(8)}")
     monkeypatch.setattr("ddp_play.guard.files.secrets_base", lambda: root / "secrets")
-    monkeypatch.setattr("ddp_play.guard.prepare.secrets_base", lambda: root / "secrets")
-    monkeypatch.setattr("ddp_play.guard.leftovers.secrets_base", lambda: root / "secrets")
+    monkeypatch.setattr("ddp_play.guard.secretfiles.secrets_base", lambda: root / "secrets")
 
 
 @contextlib.contextmanager

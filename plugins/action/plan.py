@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from ansible.errors import AnsibleError
@@ -11,8 +12,11 @@ try:
     from ddp_play import actions
     from ddp_play.errors import DdpPlayError
     from ddp_play.job import PREFIX, Job
+    from ddp_play.jobsecrets import Known, refuse_elsewhere, separate
 except ImportError as error:
     raise AnsibleError(f"the Python package ddp-play is not installed where Ansible runs ({error})") from error
+
+from ansible_collections.ddp.play.plugins.plugin_utils.vaulted import decrypted_texts, is_vaulted
 
 
 class ActionModule(ActionBase):
@@ -30,22 +34,31 @@ class ActionModule(ActionBase):
             for name in Job.model_fields
             if PREFIX + name in variables
         }
-        values["spares"] = values.get("spares") or list((variables.get("groups") or {}).get(actions.SPARES) or ())
-        values["env"] = self._with_bare_keys(values.get("env"))
         try:
             discovered, names = self._discovered(variables)
-            secrets = actions.check_secrets(self._templar.template(variables.get(PREFIX + "secrets")))
+            secrets = self._secrets(values, variables)
+            values["spares"] = values.get("spares") or list((variables.get("groups") or {}).get(actions.SPARES) or ())
+            values["env"] = self._with_bare_keys(secrets.env)
             planned = actions.plan_job(
                 values,
                 discovered,
                 variable_names=names,
-                secret_names=tuple(secrets),
+                secrets=secrets,
                 playbook_dir=str(variables.get("playbook_dir", ".")),
             )
         except DdpPlayError as error:
             actions.record_failure(error)
             return {**result, "failed": True, "msg": str(error)}
         return {**result, "changed": False, **planned}
+
+    def _secrets(self, values, variables):
+        """What is secret among the job's values; refused where it would be seen."""
+        known = Known(is_vaulted, decrypted_texts(variables))
+        given = self._templar.template(variables.get(PREFIX + "secrets"))
+        secrets = separate(values.get("env"), given, known, os.environ)
+        refuse_elsewhere(values, known, secrets)
+        values.pop("registry_username", None)  # only the supervisor needs it
+        return secrets
 
     def _discovered(self, variables):
         """host -> what discovery said, in the play's order; and every ddp_* variable seen on any host."""

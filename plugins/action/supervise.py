@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from ansible.errors import AnsibleError
@@ -11,9 +12,12 @@ try:
     from ddp_play import actions
     from ddp_play.errors import DdpPlayError
     from ddp_play.job import PREFIX
+    from ddp_play.jobsecrets import Known, separate
     from ddp_play.result import RunStatus
 except ImportError as error:
     raise AnsibleError(f"the Python package ddp-play is not installed where Ansible runs ({error})") from error
+
+from ansible_collections.ddp.play.plugins.plugin_utils.vaulted import decrypted_texts, is_vaulted
 
 PASSWORD_VARIABLES = ("ansible_become_password", "ansible_become_pass", "ansible_sudo_pass")
 
@@ -33,7 +37,7 @@ class ActionModule(ActionBase):
         try:
             outcome = actions.supervise_run(
                 self._task.args["run_dir"],
-                secret_values=actions.check_secrets(self._templar.template(variables.get(PREFIX + "secrets"))),
+                secret_values=self._secrets(variables),
                 registry=self._registry(variables),
                 passwords=self._passwords(variables),
             )
@@ -52,6 +56,10 @@ class ActionModule(ActionBase):
             "host": verdict.host,
             "log_tail": list(verdict.tail) if outcome.status is RunStatus.FAILED else [],
         }
+
+    def _secrets(self, variables):
+        env, given = (self._templar.template(variables.get(PREFIX + name)) for name in ("env", "secrets"))
+        return separate(env, given, Known(is_vaulted, decrypted_texts(variables)), os.environ).values
 
     def _registry(self, variables):
         username = self._templar.template(variables.get(PREFIX + "registry_username")) or ""

@@ -34,6 +34,7 @@ from ddp_play.workflows.starting import Assignment
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ddp_play.jobsecrets import JobSecrets
     from ddp_play.result import Outcome
 
 RUN_DIR_ENV = "DDP_PLAY_RUN_DIR"
@@ -57,7 +58,7 @@ def check_same_build(plugin: Path) -> None:
 
 def _content_hash(root: Path) -> str:
     digest = hashlib.sha256()
-    for folder in ("plugins/action", "roles/ddp_job", "templates"):
+    for folder in ("plugins/action", "plugins/plugin_utils", "roles/ddp_job", "templates"):
         for path in sorted((root / folder).rglob("*")):
             if path.is_file() and "__pycache__" not in path.parts:
                 digest.update(str(path.relative_to(root)).encode() + path.read_bytes())
@@ -148,14 +149,14 @@ def plan_job(
     discovered: Mapping[str, dict[str, Any]],
     *,
     variable_names: tuple[str, ...],
-    secret_names: tuple[str, ...],
+    secrets: JobSecrets,
     playbook_dir: str,
 ) -> dict[str, Any]:
     """Make the plan and the run's directory. `discovered` maps hosts to their facts or problem, in play order."""
     check_names(variable_names)
     job = _with_absolute_source(parse_job({k: v for k, v in values.items() if v is not None}), playbook_dir)
     facts, problems = _split(discovered)
-    asked = Asked(dict(os.environ), tuple(sorted(secret_names)))
+    asked = Asked(dict(os.environ), tuple(sorted(secrets.file_names)), secrets.env_names)
     plan = make_plan(job, facts, problems, asked)
     paths = _run_paths()
     paths.create()
@@ -169,6 +170,7 @@ def plan_job(
             tuple(dataclasses.asdict(row) for row in problems),
             asked.secret_names,
             callers_values(plan),
+            asked.secret_env,
         )
         write_json(paths.fleet, fleet.to_json(), indent=None)
     routes = [row["route"] for name, row in discovered.items() if name in used]
@@ -307,20 +309,6 @@ def supervise_run(
     except DdpPlayError as error:
         record_failure(error, paths)
         raise
-
-
-def check_secrets(value: Any) -> dict[str, str]:
-    """ddp_job_secrets: names to texts. The message never holds a value."""
-    if not value:
-        return {}
-    if not isinstance(value, dict):
-        raise UsageError("ddp_job_secrets is not a mapping of names to values")
-    for name, secret in value.items():
-        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", str(name)):
-            raise UsageError(f"ddp_job_secrets has {name!r}, which is no name of an environment variable")
-        if not isinstance(secret, str) or not secret:
-            raise UsageError(f"ddp_job_secrets: {name} has no value")
-    return {str(name): str(secret) for name, secret in value.items()}
 
 
 def registry_of(image: str) -> str:

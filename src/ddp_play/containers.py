@@ -18,6 +18,12 @@ LOG_MOUNT = "/ddp-play/log"
 # The rank's output goes to a file the guard owns: byte-exact, and complete across a restart of the engine.
 # No core files unless the rank raises its limit: they are as large as its memory, and would come home with the rest.
 REDIRECT = f'ulimit -S -c 0; exec "$@" >>{LOG_MOUNT} 2>&1'
+# Secrets reach the rank's environment inside its container: the engine would store them on disk and show them to
+# whoever inspects it. The dot keeps the newlines at the end, which the shell cuts off what a command prints.
+EXPORT = (
+    'for _name in {names}; do _value=$(cat "{directory}/$_name" && echo .) || exit 126; '
+    'export "$_name=${{_value%.}}"; done; unset _name _value; '
+)
 NOFILE = 1048576
 
 
@@ -60,9 +66,16 @@ def create_argv(
     words += _devices(job, host, uses_rdma=setting.uses_rdma(host))
     words += _mounts(setting, place)
     for env_name in env_names:
-        words += ["--env", env_name]
-    words += ["--workdir", place.workdir, job.image, "sh", "-c", REDIRECT, "rank", *argv]
+        if env_name not in setting.asked.secret_env:
+            words += ["--env", env_name]
+    words += ["--workdir", place.workdir, job.image, "sh", "-c", _script(setting), "rank", *argv]
     return tuple(words)
+
+
+def _script(setting: Setting) -> str:
+    """What the container's shell does before it becomes the rank."""
+    names = " ".join(setting.asked.secret_env)
+    return (EXPORT.format(names=names, directory=CONTAINER_SECRETS) if names else "") + REDIRECT
 
 
 def _ranks(setting: Setting, place: Place) -> range:
@@ -112,7 +125,7 @@ def _mounts(setting: Setting, place: Place) -> list[str]:
         binds.append((place.source_dir, place.workdir, False))
     if place.shared_dir:
         binds.append((place.shared_dir, place.shared_dir, False))
-    if setting.asked.secret_names:
+    if setting.asked.secret_names or setting.asked.secret_env:
         binds.append((SECRETS_DIR, CONTAINER_SECRETS, True))
     if place.host.nccl_conf:
         binds.append(("/etc/nccl.conf", "/etc/nccl.conf", True))

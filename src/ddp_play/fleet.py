@@ -28,6 +28,7 @@ class Fleet:
     problems: tuple[dict[str, Any], ...]
     secret_names: tuple[str, ...]
     caller_env: Mapping[str, str]
+    secret_env: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """For facts.json; the job has a file of its own."""
@@ -35,13 +36,20 @@ class Fleet:
             "facts": dict(self.facts),
             "problems": list(self.problems),
             "secret_names": list(self.secret_names),
+            "secret_env": list(self.secret_env),
             "caller_env": dict(self.caller_env),
         }
 
     @classmethod
     def from_json(cls, data: dict[str, Any], job: Job) -> Fleet:
         """From facts.json."""
-        return cls(job, data["facts"], tuple(data["problems"]), tuple(data["secret_names"]), data["caller_env"])
+        names, env = tuple(data["secret_names"]), tuple(data.get("secret_env", ()))
+        return cls(job, data["facts"], tuple(data["problems"]), names, data["caller_env"], env)
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """The names of all secrets that another attempt needs."""
+        return frozenset((*self.secret_names, *self.secret_env))
 
     def plan(self, *, gone: Mapping[str, str], suspects: Mapping[str, str], wanted: int) -> tuple[Plan, dict[str, str]]:
         """A plan without the hosts that are gone, and the hosts that it leaves for good, with reasons.
@@ -61,7 +69,7 @@ class Fleet:
         facts = tuple(facts_from_json(name, row) for name, row in self.facts.items() if name not in gone)
         problems = [Problem(**row) for row in self.problems]
         problems += [Problem(name, "retired", f"retired: {why}") for name, why in gone.items() if name in self.facts]
-        asked = Asked(dict(self.caller_env), self.secret_names)
+        asked = Asked(dict(self.caller_env), self.secret_names, self.secret_env)
         return make_plan(self.job, facts, tuple(problems), asked, wanted=wanted)
 
 
@@ -74,4 +82,5 @@ def job_from_json(data: dict[str, Any]) -> Job:
 
 def callers_values(plan: Plan) -> dict[str, str]:
     """The values of bare keys that the plan took from its caller, so that another plan has the same."""
-    return {var.name: var.value for row in plan.hosts[0].ranks[:1] for var in row.env if var.source.startswith(CALLERS)}
+    env = [var for row in plan.hosts[0].ranks[:1] for var in row.env]
+    return {var.name: var.value for var in env if var.source.startswith(CALLERS)}

@@ -12,7 +12,7 @@ from pathlib import Path
 GUARD = Path(__file__).parent / "guard"
 
 # Reads "<size> <sha256>\n" and then the zip from stdin, byte by byte exact, so that what follows stays unread;
-# keeps it by its hash in the user's own directory, and becomes it.
+# keeps it by its hash in the user's own directory, where nobody else may write, and becomes it.
 _LOADER = """
 import os,sys
 def r(n):
@@ -25,6 +25,8 @@ def r(n):
 h=r(84).split()
 d=os.environ.get('DDP_PLAY_HOST_DIR') or ('/var/lib/ddp-play' if os.geteuid()==0 else os.path.join(os.environ.get('XDG_STATE_HOME') or os.path.expanduser('~/.local/state'),'ddp-play','host'))
 os.makedirs(d,mode=0o700,exist_ok=True)
+s=os.stat(d)
+if s.st_uid!=os.geteuid() or s.st_mode&18: sys.exit('ddp-play runs nothing from %s: others may write there (owner: uid %d, mode %04o); make it ours alone or remove it'%(d,s.st_uid,s.st_mode&4095))
 p=os.path.join(d,'guard-'+h[1].decode()[:16]+'.pyz')
 b=r(int(h[0]))
 if not os.path.exists(p):
@@ -33,7 +35,7 @@ if not os.path.exists(p):
     with os.fdopen(f,'wb') as o: o.write(b)
     os.replace(t,p)
 os.execv(sys.executable,[sys.executable,'-I','-S',p]+sys.argv[1:])
-"""  # noqa: E501 - one statement of the loader
+"""  # noqa: E501 - two statements of the loader
 
 
 @cache

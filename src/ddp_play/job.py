@@ -91,10 +91,11 @@ def _texts(value: Any) -> Any:
     """Environment values: numbers and booleans as a person would type them; None stays (a bare key)."""
     if not isinstance(value, dict):
         return value
-    return {str(k): _text(v) for k, v in value.items()}
+    return {str(k): env_text(v) for k, v in value.items()}
 
 
-def _text(value: Any) -> Any:
+def env_text(value: Any) -> Any:
+    """A number or truth value of YAML as a person would type it; everything else as it is."""
     if isinstance(value, bool):
         return "1" if value else "0"
     return str(value) if isinstance(value, int | float) else value

@@ -92,10 +92,13 @@ class Launch:
         }
 
     def env(self, unit: RankPlan | AgentPlan, place: HostPlace) -> tuple[EnvVar, ...]:
-        """The environment of a rank (or torchrun) with nothing left open."""
+        """The environment of a rank (or torchrun) with nothing left open but secrets: those the host has in memory."""
         values = self.values(place)
         return tuple(
-            dataclasses.replace(var, value=bind(var.value, values), late=False) if var.late else var for var in unit.env
+            dataclasses.replace(var, value=bind(var.value, values), late=False)
+            if var.late and not var.is_secret
+            else var
+            for var in unit.env
         )
 
     def host_spec(self, host: HostPlan, place: HostPlace) -> dict[str, Any]:
@@ -149,9 +152,11 @@ class Launch:
 
     def _unit_spec(self, host: HostPlan, unit: RankPlan | AgentPlan, place: HostPlace) -> dict[str, Any]:
         values = self.values(place)
+        env = self.env(unit, place)
         return {
             "argv": [bind(word, values) for word in unit.argv],
-            "env": {var.name: var.value for var in self.env(unit, place)},
+            "env": {var.name: var.value for var in env if not var.is_secret},
+            "secret_env": [var.name for var in env if var.is_secret],
             "workdir": bind(host.workdir, values),
             "user": self._user(host, place),
             "container": bind(unit.container, values) if unit.container else None,

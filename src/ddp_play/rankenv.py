@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ddp_play import nccl
 from ddp_play.errors import UsageError
-from ddp_play.tokens import ATTEMPT, HEAD_PORT, HOST_DIR, RUN_ID, SECRETS_DIR
+from ddp_play.tokens import ATTEMPT, HEAD_PORT, HOST_DIR, MASKED, RUN_ID, SECRETS_DIR
 
 if TYPE_CHECKING:
     from ddp_play.hosts import HostFacts
@@ -25,6 +25,11 @@ class EnvVar:
     value: str
     source: str
     late: bool = False
+
+    @property
+    def is_secret(self) -> bool:
+        """Does only the rank get the value?"""
+        return self.late and self.value == MASKED
 
 
 def rank_dir(setting: Setting, place: Place) -> str:
@@ -77,6 +82,9 @@ def rank_env(setting: Setting, place: Place) -> tuple[EnvVar, ...]:
     merged = {var.name: var for var in ours}
     for name, value in job.env.items():
         merged[name] = _job_var(name, value, merged.get(name), setting.asked.caller_env)
+    for name in setting.asked.secret_env:
+        source = f"job: ddp_job_env, a secret{_instead(merged.get(name))}"
+        merged[name] = EnvVar(name, MASKED, source, late=True)
     return tuple(merged[name] for name in sorted(merged))
 
 
@@ -144,8 +152,12 @@ def _process_env(host: HostFacts, own_dir: str, *, docker: bool) -> list[EnvVar]
     ]
 
 
+def _instead(ours: EnvVar | None) -> str:
+    return f", instead of {ours.value}" if ours is not None and not ours.late else ""
+
+
 def _job_var(name: str, value: str | None, ours: EnvVar | None, caller_env: dict[str, str]) -> EnvVar:
-    over = f", instead of {ours.value}" if ours is not None and not ours.late else ""
+    over = _instead(ours)
     if value is not None:
         return EnvVar(name, value, f"job: ddp_job_env{over}")
     if name not in caller_env:

@@ -14,10 +14,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the caller brings besides the job: its environment for bare keys, and names of secrets."""
+    """What the caller brings besides the job: its environment for bare keys, and names of secrets.
+
+    `secret_names` are told to the ranks as files, `secret_env` as variables.
+    """
 
     caller_env: dict[str, str]
     secret_names: tuple[str, ...] = ()
+    secret_env: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ HEAD_PORT = "<head_port>"
 HOST_DIR = "<host_dir>"
 RANK_DIR = "<host_dir>/rank-"
 SECRETS_DIR = "<secrets_dir>"
+MASKED = "<secret>"  # for a secret value: the host has it in memory, and nothing on the controller binds it
 AGENT_LOG = "torchrun.log"  # beside the ranks' logs: what a host's torchrun itself printed
 
 

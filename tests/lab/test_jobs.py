@@ -138,16 +138,17 @@ def test_inventories_of_every_kind(lab3: Lab, tmp_path: Path) -> None:
     (site / "group_vars" / "ranks.yml").write_text(
         f"---\nansible_user: ops\nansible_ssh_common_args: {known}\nddp_slots: 1\n{vaulted}"
     )
+    lengths = "; print(len(open(os.environ['TOKEN_FILE']).read()), len(os.environ['HEADER']))"
     path = job(
         tmp_path,
-        {"command": ["python3", "-c", WHERE + "; print(len(open(os.environ['TOKEN_FILE']).read()))"],
-         "secrets": {"TOKEN": "{{ secret_value }}"}},
+        {"command": ["python3", "-c", WHERE + lengths],
+         "secrets": {"TOKEN": "{{ secret_value }}"}, "env": {"HEADER": "Bearer {{ secret_value }}"}},
     )  # fmt: skip
     vault = ["--vault-password-file", str(tmp_path / "pw")]
     done = lab3.play("run", path, "-i", str(site / "hosts.ini"), *vault, "--ranks", "all")
     assert done.returncode == 0, done.stderr
     assert "gpu3:2: 2 0 h3 1000" in done.stdout
-    assert "gpu1:0: 15" in done.stdout
+    assert "gpu1:0: 15 22" in done.stdout
     assert "hunter2" not in "".join(
         p.read_text(errors="replace") for p in (lab3.home / "runs").rglob("*") if p.is_file()
     )

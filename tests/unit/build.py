@@ -101,11 +101,12 @@ def plan(
     *facts: HostFacts,
     caller_env: dict[str, str] | None = None,
     secret_names: tuple[str, ...] = (),
+    secret_env: tuple[str, ...] = (),
     problems: tuple[Any, ...] = (),
     **values: Any,
 ) -> Plan:
     """The plan of a job over these hosts."""
-    return make_plan(job(**values), facts or (host(),), problems, Asked(caller_env or {}, secret_names))
+    return make_plan(job(**values), facts or (host(),), problems, Asked(caller_env or {}, secret_names, secret_env))
 
 
 def env(made: Plan, rank: int = 0) -> dict[str, str]:

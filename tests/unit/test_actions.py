@@ -14,6 +14,7 @@ from ddp_play import actions
 from ddp_play.collection import collection_root
 from ddp_play.errors import HostNotReady, InternalError, UsageError
 from ddp_play.guard.main import BEGIN, END
+from ddp_play.jobsecrets import JobSecrets
 from ddp_play.paths import RunPaths, home, read_json, write_json
 from ddp_play.plan import plan_from_json
 from tests.unit.build import plan
@@ -169,7 +170,7 @@ VALUES: dict[str, Any] = {"command": ["true"], "image": None}
 
 
 def plan_job(values: dict[str, Any] | None = None, found: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-    defaults: dict[str, Any] = {"variable_names": (), "secret_names": (), "playbook_dir": "/play"}
+    defaults: dict[str, Any] = {"variable_names": (), "secrets": JobSecrets({}), "playbook_dir": "/play"}
     return actions.plan_job(values or VALUES, found or FOUND, **{**defaults, **more})
 
 
@@ -272,11 +273,11 @@ def test_without_a_cache_nothing_changes() -> None:
     assert actions.cached_facts(["h1"], {"h1": {}}) == {"h1": {}}
 
 
-# -- builds, secrets, registries -----------------------------------------------------------------------
+# -- builds, registries -----------------------------------------------------------------------
 
 
 def test_another_build_of_the_collection_is_refused(tmp_path: Path) -> None:
-    for folder in ("plugins/action", "roles/ddp_job", "templates"):
+    for folder in ("plugins/action", "plugins/plugin_utils", "roles/ddp_job", "templates"):
         shutil.copytree(collection_root() / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
     plugin = tmp_path / "plugins" / "action" / "plan.py"
     actions.check_same_build(plugin)
@@ -284,34 +285,6 @@ def test_another_build_of_the_collection_is_refused(tmp_path: Path) -> None:
     plugin.write_text(plugin.read_text() + "# changed\n")
     with pytest.raises(InternalError, match="which is another build"):
         actions.check_same_build(plugin)
-
-
-@pytest.mark.parametrize("value", [None, {}, "", {"TOKEN": "x"}])
-def test_secrets(value: Any) -> None:
-    assert actions.check_secrets(value) == (value or {})
-
-
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [
-        (["x"], "not a mapping"),
-        ({"A-B": "x"}, "'A-B'"),
-        ({"TOKEN": ""}, "TOKEN has no value"),
-        ({"TOKEN": None}, "TOKEN"),
-    ],
-)
-def test_bad_secrets(value: Any, words: str) -> None:
-    with pytest.raises(UsageError, match=words):
-        actions.check_secrets(value)
-
-
-def test_a_secret_is_never_in_the_message() -> None:
-    with pytest.raises(UsageError) as caught:
-        actions.check_secrets({"GOOD": "hunter2", "BAD NAME": "hunter3", "NUMBER": 4711})
-    assert "hunter" not in str(caught.value)
-    with pytest.raises(UsageError) as caught:
-        actions.check_secrets({"NUMBER": 4711})
-    assert "4711" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ddp_play.containers import EXPORT, REDIRECT
 from tests.unit.build import engine, gpus, host, hosts, ib_host, plan, shared
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 IMAGE = "team/train:2"
 
@@ -132,3 +140,31 @@ def test_mounts() -> None:
 
 def test_a_bare_job_mounts_only_its_log_and_its_reports() -> None:
     assert len(values_of(create(), "--mount")) == 2
+
+
+def test_without_secrets_the_shell_exports_nothing() -> None:
+    assert REDIRECT in create(), "that alone"
+    words = create(secret_env=("HF_TOKEN",))
+    assert "type=bind,source=<secrets_dir>,target=/run/secrets,readonly" in words
+    assert EXPORT.format(names="HF_TOKEN", directory="/run/secrets") + REDIRECT in words
+
+
+@pytest.mark.parametrize("value", ["plain", "two\nlines\n\n", " $HOME `x` \"q\" 'q' \\n", "-n", ".", "größe"])
+def test_a_secret_reaches_the_ranks_environment_exactly(tmp_path: Path, value: str) -> None:
+    """By the shell that the container starts with; it keeps nothing of its own in the environment."""
+    for name in ("HF_TOKEN", "B"):
+        (tmp_path / name).write_text(value)
+    script = EXPORT.format(names="HF_TOKEN B", directory=tmp_path) + 'exec "$@"'
+    code = "import json, os; print(json.dumps(dict(os.environ)))"
+    argv = ["sh", "-c", script, "rank", sys.executable, "-c", code]
+    done = subprocess.run(argv, env={"PATH": os.environ["PATH"], "PYTHONUTF8": "1"}, capture_output=True, check=True)
+    got = json.loads(done.stdout)
+    assert (got["HF_TOKEN"], got["B"]) == (value, value)
+    assert not [name for name in got if name.startswith(("_name", "_value"))]
+
+
+def test_a_secret_that_is_not_there_keeps_the_rank_from_starting(tmp_path: Path) -> None:
+    script = EXPORT.format(names="HF_TOKEN", directory=tmp_path) + "echo started"
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (126, "")
+    assert "HF_TOKEN" in done.stderr

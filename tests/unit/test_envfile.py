@@ -6,6 +6,7 @@ import pytest
 
 from ddp_play.envfile import render_env_file
 from ddp_play.rankenv import EnvVar
+from ddp_play.tokens import MASKED
 
 
 def render(*values: tuple[str, str, str]) -> list[str]:
@@ -43,6 +44,11 @@ def test_values_of_several_lines_are_described(value: str) -> None:
     lines = render(("BEFORE", "1", "x"), ("V", value, "job: ddp_job_env"), ("AFTER", "2", "y"))
     assert read(lines) == {"BEFORE": "1", "AFTER": "2"}
     assert [line for line in lines if "V has several lines" in line and "(job: ddp_job_env)" in line]
+
+
+def test_a_secret_is_described() -> None:
+    text = render_env_file((EnvVar("T", MASKED, "job", late=True), EnvVar("A", "1", "x")), rank=0, host="h", run_id="r")
+    assert text.splitlines()[1:] == ["# T is a secret, which only the rank got (job)", "# x", "A=1"]
 
 
 def test_sources_stand_above_their_values() -> None:

@@ -40,6 +40,15 @@ def names(made: Any) -> list[str]:
     return [host.name for host in made.hosts]
 
 
+def test_another_plan_has_the_same_secrets() -> None:
+    first = dataclasses.replace(fleet(2), secret_names=("A",), secret_env=("HF_TOKEN",))
+    kept = Fleet.from_json(json.loads(json.dumps(first.to_json())), first.job)
+    assert kept.secrets == {"A", "HF_TOKEN"}
+    made, _ = kept.plan(gone={}, suspects={}, wanted=2)
+    assert (env(made)["HF_TOKEN"], "A_FILE" in env(made)) == ("<secret>", True)
+    assert callers_values(made) == {}
+
+
 def test_a_spare_takes_the_place_of_a_host_that_is_gone() -> None:
     made, retired = fleet(4, spares=["h4"]).plan(gone=WHY, suspects={}, wanted=3)
     assert (names(made), retired) == (["h1", "h3", "h4"], WHY)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -14,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from ddp_play import actions, hostprogram
+from ddp_play.errors import HostNotReady
 from ddp_play.guard.protocol import MAGIC, FrameReader, encode
 from ddp_play.hosts import facts_from_json
 
@@ -75,6 +78,20 @@ def test_it_is_kept_by_its_hash_and_used_again() -> None:
     assert kept.read_bytes() == hostprogram.program()
     assert kept.stat().st_mode & 0o777 == 0o600
     assert list(place.glob("*.pyz.*")) == []
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o770])
+def test_nothing_is_run_from_where_others_may_write(mode: int) -> None:
+    place = Path(os.environ["DDP_PLAY_HOST_DIR"])
+    digest = hashlib.sha256(hostprogram.program()).hexdigest()
+    (place / f"guard-{digest[:16]}.pyz").write_text("print('a neighbour was here')")
+    place.chmod(mode)
+    done = start("runs")
+    assert done.returncode == 1
+    assert b"neighbour" not in done.stdout
+    words = f"ddp-play runs nothing from {place}: others may write there (owner: uid {os.geteuid()}, mode {mode:04o})"
+    with pytest.raises(HostNotReady, match=re.escape(words)):
+        actions.parse_answer(done.stdout.decode(), done.stderr.decode())
 
 
 def test_what_follows_the_program_stays_unread_for_it() -> None:

@@ -104,6 +104,21 @@ def test_nothing_stays_open() -> None:
     assert rank["create"][:3] == ["create", "--name", "ddp-calm-otter-1-a2-r0"]
 
 
+@pytest.mark.parametrize("more", [{}, {"launcher": "torchrun"}])
+@pytest.mark.parametrize("image", ["", "i"])
+def test_a_secret_variable_is_named_to_the_host_and_recorded_without_a_value(image: str, more: dict[str, Any]) -> None:
+    made = plan(host(engine=engine()), image=image, env={"A": "<secret>"}, secret_env=("HF_TOKEN",), **more)
+    spec = specs(made)[0]
+    for unit in (spec["agent"] or spec["ranks"][0], spec["ranks"][0]):
+        assert unit["secret_env"] == ["HF_TOKEN"]
+        assert "HF_TOKEN" not in unit["env"]
+        assert unit["env"]["A"] == "<secret>"
+        assert "--env HF_TOKEN" not in " ".join(unit["create"])
+    record = spec["ranks"][0]["env_file"]
+    assert "# HF_TOKEN is a secret, which only the rank got (job: ddp_job_env, a secret)\n" in record
+    assert "HF_TOKEN=" not in record
+
+
 def test_a_users_value_that_looks_like_a_token_stays() -> None:
     assert specs(plan(env={"A": "<run_id> <head_port>"}))[0]["ranks"][0]["env"]["A"] == "<run_id> <head_port>"
 

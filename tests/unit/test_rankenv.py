@@ -149,3 +149,16 @@ def test_secrets_are_told_by_file_only() -> None:
         made = plan(host(engine=engine()), secret_names=("API_KEY",), image=image)
         assert env(made)["API_KEY_FILE"] == f"{place}/API_KEY"
         assert "API_KEY" not in env(made)
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [("HF_TOKEN", "job: ddp_job_env, a secret"), ("USER", "job: ddp_job_env, a secret, instead of ops")],
+)
+def test_a_secret_variable_has_a_place_and_no_value(name: str, source: str) -> None:
+    found = var(plan(secret_env=(name,)), name)
+    assert (found.value, found.source, found.is_secret) == ("<secret>", source, True)
+
+
+def test_a_value_that_only_looks_like_a_secrets_place_is_none() -> None:
+    assert not var(plan(env={"A": "<secret>"}), "A").is_secret

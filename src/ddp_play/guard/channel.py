@@ -153,7 +153,7 @@ class Channel:
         self.lease = leases.lease_port(int(first), int(last), list(header.get("avoid", [])))
         if self.lease is None:
             raise prepare.Refused(
-                "no free port between %d and %d" % (first, last), kind="busy", hint="widen ddp_job_port_range"
+                leases.ports_problem(int(first), int(last)), kind="busy", hint="widen ddp_job_port_range"
             )
         self.send("leased", port=self.lease.port)
 

@@ -263,7 +263,7 @@ def main(root: str) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         spec = read_json(place.spec) or {}
         held = {name: leases.hold(name) for name in spec.get("leases", [])}
-        lost = [name for name, handle in held.items() if handle is None or not leases.takes_effect(name)]
+        lost = [_taken(name, lease) for name, lease in held.items() if lease is None or not leases.takes_effect(name)]
         guard = Guard(place)
         slots = _take_slots(spec)
         if lost or slots is None:
@@ -277,13 +277,20 @@ def main(root: str) -> None:
             guard.phase, guard.reason = "ended", "port taken: %s" % error
             guard.write_state()
             return
+        for lease in (*filter(None, held.values()), *slots):
+            lease.answer()
         guard.run()
         if server is not None:
             server.close()
 
 
-def _take_slots(spec: Dict[str, Any]) -> Optional[List[Any]]:
+def _taken(name: str, lease: Optional[leases.Lease]) -> str:
+    """A lease that is of no use, with its holder where that is not us."""
+    return name if lease is not None else "%s by %s" % (name, leases.holder(name) or "another run")
+
+
+def _take_slots(spec: Dict[str, Any]) -> Optional[List[leases.Lease]]:
     """The slots of this run's ranks, held as long as this process lives; None when others have them."""
     wanted = spec.get("slots") or {"need": 0, "names": []}
-    held = leases.hold_slots(wanted["names"], wanted["need"], leases.slot_leases())
+    held = leases.hold_slots(wanted["names"], wanted["need"], leases.slot_scope())
     return held if len(held) == wanted["need"] else None

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import json
 import os
+import pwd
 import tempfile
 from pathlib import Path
 from typing import IO, Any, Dict, Optional
@@ -28,8 +29,16 @@ def base_dir() -> Path:
 
 
 def secrets_base() -> Path:
-    """A directory in memory for secrets; per user, because several users share /dev/shm."""
+    """A directory in memory for secrets; per user, because several users share /dev/shm. `secretfiles` makes it."""
     return Path("/dev/shm") / ("ddp-play-%d" % os.geteuid())
+
+
+def user_name(uid: int) -> str:
+    """The user's name, or the number where this host has no name for it."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return "user %d" % uid
 
 
 def atomic_write(path: Path, data: bytes, mode: int = 0o600) -> None:
@@ -38,7 +47,7 @@ def atomic_write(path: Path, data: bytes, mode: int = 0o600) -> None:
     try:
         with os.fdopen(fd, "wb") as handle:
             handle.write(data)
-        os.chmod(name, mode)
+            os.fchmod(handle.fileno(), mode)  # not by its name: others may be able to exchange that
         os.replace(name, str(path))
     except BaseException:
         if os.path.exists(name):

@@ -10,9 +10,9 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
-from . import engine, proc
+from . import engine, proc, secretfiles
 from .census import guards
-from .files import HostRun, base_dir, read_json, secrets_base
+from .files import HostRun, base_dir, read_json
 from .protocol import split_run_key
 
 RUN_LABEL = "ddp-play.run"
@@ -148,17 +148,17 @@ def clean(
     for unit in [*spec.get("ranks", []), *([agent] if agent else [])]:
         if unit.get("container"):
             left += _remove_container(unit["container"])
-    for extra in (*spec.get("owned_paths", ()), str(place.secrets)):
+    for extra in spec.get("owned_paths", ()):
         left += _remove_tree(Path(extra))
+    left += filter(None, [secretfiles.remove(place.secrets)])
     of_head = spec.get("run_paths", []) if spec.get("head") and not spec.get("continues") else []
     left += _remove_run_paths(place, of_head if run_paths is None else run_paths, keep=keep_src)
     if keep_src and (place.src.is_dir() or spec.get("run_paths")):
         left += _keep_only_src(place)
     else:
         left += _remove_tree(place.root)
-    for parent in (place.root.parent, secrets_base()):  # each goes with the last that needed it
-        with contextlib.suppress(OSError):
-            parent.rmdir()
+    with contextlib.suppress(OSError):
+        place.root.parent.rmdir()  # with the last that needed it
     return left
 
 

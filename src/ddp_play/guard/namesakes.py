@@ -7,7 +7,6 @@ comes second is refused before anything of it is on the host.
 from __future__ import annotations
 
 import os
-import pwd
 import time
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, NamedTuple
@@ -49,10 +48,10 @@ def _living(run_id: str, token: str) -> Iterator[Namesake]:
     stands_for_a_host = os.environ.get("DDP_PLAY_HOST_DIR")  # then guards elsewhere are on another host
     for pid, place in guards().items():
         if _is_namesake(place.run_key, run_id, token) and (not stands_for_a_host or base_dir() in place.root.parents):
-            spec = read_json(place.spec) or {}
-            owner = str(spec.get("owner") or _user_of(Path("/proc/%d" % pid)))
-            since = spec.get("created") or _changed(Path("/proc/%d" % pid))
-            yield Namesake(True, owner, str(spec.get("controller") or ""), float(since), "process %d" % pid)
+            spec, process = read_json(place.spec) or {}, Path("/proc/%d" % pid)
+            since = spec.get("created") or _changed(process)
+            whose = owner(place, _uid_of(process))
+            yield Namesake(True, whose, str(spec.get("controller") or ""), float(since), "process %d" % pid)
 
 
 def _here(run_id: str, token: str) -> Iterator[Namesake]:
@@ -60,15 +59,15 @@ def _here(run_id: str, token: str) -> Iterator[Namesake]:
         if _is_namesake(directory.name, run_id, token):
             specs: List[Dict[str, Any]] = [read_json(place / "spec.json") or {} for place in _entries(directory)]
             spec = specs[-1] if specs else {}
-            owner = str(spec.get("owner") or _user_of(directory))
+            whose = str(spec.get("owner") or user_name(_uid_of(directory)))
             since = float(spec.get("created") or _changed(directory))
-            yield Namesake(False, owner, str(spec.get("controller") or ""), since, str(directory))
+            yield Namesake(False, whose, str(spec.get("controller") or ""), since, str(directory))
 
 
 def _on_shared(run_id: str, token: str, shared: List[str]) -> Iterator[Namesake]:
     for directory in (entry for parent in shared for entry in _entries(Path(parent))):
         if _is_namesake(directory.name, run_id, token):
-            yield Namesake(False, _user_of(directory), "", _changed(directory), str(directory))
+            yield Namesake(False, user_name(_uid_of(directory)), "", _changed(directory), str(directory))
 
 
 def _is_namesake(key: str, run_id: str, token: str) -> bool:
@@ -83,11 +82,11 @@ def _entries(directory: Path) -> List[Path]:
         return []
 
 
-def _user_of(path: Path) -> str:
+def _uid_of(path: Path) -> int:
     try:
-        return pwd.getpwuid(path.stat().st_uid).pw_name
-    except (OSError, KeyError):
-        return "another user"
+        return path.stat().st_uid
+    except OSError:
+        return -1
 
 
 def _changed(path: Path) -> float:

@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
-from . import engine, leases, leftovers, mpicheck
-from .files import HostRun, atomic_write, read_json, secrets_base, write_json
+from . import engine, leases, leftovers, mpicheck, secretfiles
+from .files import HostRun, atomic_write, read_json, write_json
 
 SQUASHED_BIND = (
     "the engine's root may not go there; an NFS server with root_squash takes it for nobody: chmod o+x the directories "
@@ -64,7 +64,7 @@ def _squashed(error: Exception, spec: Dict[str, Any]) -> str:
 
 def check_slots(wanted: Dict[str, Any]) -> None:
     """Refused, naming who has them, where the run's slots are taken; the guard takes them for good."""
-    why = leases.slots_problem(wanted.get("names", []), wanted.get("need", 0), leases.slot_leases())
+    why = leases.slots_problem(wanted.get("names", []), wanted.get("need", 0), leases.slot_scope())
     if why:
         raise Refused(why, kind="slots", hint="ddp-play run --wait waits for them; ddp-play ps -i lists who runs there")
 
@@ -172,14 +172,16 @@ def _wait_for(marker: Path, wait_s: float) -> None:
 
 
 def _write_secrets(place: HostRun, spec: Dict[str, Any], secrets: Dict[str, str]) -> None:
-    if not secrets:
-        return
-    secrets_base().mkdir(mode=0o711, exist_ok=True)
-    place.secrets.mkdir(mode=0o700, exist_ok=True)
-    for name, value in secrets.items():
-        atomic_write(place.secrets / name, value.encode(), 0o400)
-        _give(place.secrets / name, spec.get("user"))
-    _give(place.secrets, spec.get("user"))
+    if secrets:
+        files = {name: value.encode("utf-8", "surrogateescape") for name, value in secrets.items()}
+        _in_memory(place.secrets, files, spec.get("user"))
+
+
+def _in_memory(directory: Path, files: Dict[str, bytes], user: Optional[Dict[str, Any]] = None) -> None:
+    try:
+        secretfiles.write(directory, files, user)
+    except secretfiles.UnsafePlace as error:
+        raise Refused(str(error), hint=error.hint) from error
 
 
 # -- containers --------------------------------------------------------------------------------------
@@ -214,11 +216,9 @@ def _pull(place: HostRun, reference: str, registry: Dict[str, str], timeout_s: f
     config: Optional[Path] = None
     if registry:
         token = base64.b64encode(("%s:%s" % (registry["username"], registry["password"])).encode()).decode()
-        secrets_base().mkdir(mode=0o711, exist_ok=True)
-        config = secrets_base() / (place.run_key + "." + place.root.name + ".docker")
-        config.mkdir(mode=0o700, exist_ok=True)
+        config = secretfiles.docker_config(place.secrets)
         document = {"auths": {registry["server"]: {"auth": token}}}
-        atomic_write(config / "config.json", json.dumps(document).encode())
+        _in_memory(config, {"config.json": json.dumps(document).encode()})
         env["DOCKER_CONFIG"] = str(config)
     try:
         done = _docker(["pull", "--quiet", reference], env, timeout_s)

@@ -9,7 +9,7 @@ import subprocess
 import time
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
-from . import engine, evidence, kernel, proc
+from . import engine, evidence, kernel, proc, secretfiles
 
 if TYPE_CHECKING:
     from .files import HostRun
@@ -113,11 +113,17 @@ class ProcessRank(Rank):
         if user and os.geteuid() == 0 and user["uid"] != 0:
             options = {"user": user["uid"], "group": user["gid"], "extra_groups": user["groups"]}
         try:
+            env = {**spec["env"], **self._secrets()}
+        except OSError as error:
+            self.say("cannot read its secret: %s" % error)
+            self.ended(126, detail="cannot read its secret: %s" % error)
+            return
+        try:
             with open(str(self.log), "ab", buffering=0) as log:
                 child = subprocess.Popen(
                     spec["argv"],
                     cwd=spec["workdir"],
-                    env=spec["env"],
+                    env=env,
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
@@ -131,6 +137,10 @@ class ProcessRank(Rank):
             return
         child.returncode = 0  # reaped by the guard, not by Popen
         self._running_as(child.pid)
+
+    def _secrets(self) -> Dict[str, str]:
+        """Variables whose values are on no disk of this host."""
+        return {name: secretfiles.read(self.place.secrets, name) for name in self.spec.get("secret_env", ())}
 
     def poll(self) -> None:
         """Ends arrive through `reaped`: the guard waits for any child."""

@@ -187,7 +187,7 @@ class Attempts:
         if not data:
             return End("its facts.json is not in the bundle")
         fleet = Fleet.from_json(data, job_from_json(read_json(self.paths.root / "job.json")))
-        if set(fleet.secret_names) - set(self.given.secrets):
+        if fleet.secrets - set(self.given.secrets):
             return End("whoever took this run over does not know its secrets")
         retired = {host: why for row in self.history for host, why in row["retired"].items()} | self._refused
         previous = self.history[0]["hosts"] if self.history else [host.name for host in self.given.plan.hosts]

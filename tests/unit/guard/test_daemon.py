@@ -57,8 +57,8 @@ def guard(root: Path, *scripts: str, **limits: float) -> Iterator[tuple[HostRun,
     ]
     write_json(place.spec, {"ranks": ranks, "limits": {**LIMITS, **limits}})
     program = (
-        f"import sys; sys.path.insert(0, {SOURCES!r})\nfrom pathlib import Path; from guard import daemon, leases\n"
-        f"leases.LEASES = Path({str(leases.LEASES)!r})\ndaemon.main({str(place.root)!r})"
+        f"import sys; sys.path.insert(0, {SOURCES!r})\nfrom guard import daemon, leases\n"
+        f"leases.SCOPE = {leases.SCOPE!r}\ndaemon.main({str(place.root)!r})"
     )
     with subprocess.Popen([sys.executable, "-c", program], start_new_session=True) as process:
         try:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ddp_play.guard import leases
+from ddp_play.guard.files import user_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # The guard runs as a package of its own, without ddp_play.
 SOURCES = str(Path(leases.__file__).parents[1])
@@ -49,7 +55,7 @@ def test_one_holder_at_a_time() -> None:
 def test_a_lease_ends_with_its_process() -> None:
     program = (
         f"import sys; sys.path.insert(0, {SOURCES!r})\n"
-        f"from pathlib import Path; from guard import leases; leases.LEASES = Path({str(leases.LEASES)!r})\n"
+        f"from guard import leases; leases.SCOPE = {leases.SCOPE!r}\n"
         "held = leases.hold('port-1'); print('held', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
@@ -62,15 +68,31 @@ def test_a_lease_ends_with_its_process() -> None:
     handle.close()
 
 
-def test_the_directory_is_everybodys_and_the_files_are_no_symlinks(tmp_path: Any) -> None:
-    handle = leases.hold("port-1")
-    assert handle is not None
-    handle.close()
-    assert leases.LEASES.stat().st_mode & 0o7777 == 0o1777
-    (leases.LEASES / "port-2").symlink_to(tmp_path / "victim")
-    with pytest.raises(OSError, match="symbolic links"):
-        leases.hold("port-2")
-    assert not (tmp_path / "victim").exists()
+def test_a_lease_is_no_file_that_a_neighbour_could_have_put_somewhere_else() -> None:
+    """A directory in /tmp that `nobody` links elsewhere had root create world-writable files there."""
+    with touched_files() as touched:
+        lease = leases.hold("port-1")
+        assert lease is not None
+        assert leases.hold("port-1") is None
+        lease.close()
+    assert touched == []
+
+
+@contextlib.contextmanager
+def touched_files() -> Iterator[list[str]]:
+    """What this process opens or makes meanwhile, as Python's audit events tell."""
+    touched: list[str] = []
+    watching = [True]
+
+    def audit(event: str, arguments: tuple[Any, ...]) -> None:
+        if watching and event in ("open", "os.mkdir", "os.chmod"):
+            touched.append(f"{event} {arguments[0]}")
+
+    sys.addaudithook(audit)
+    try:
+        yield touched
+    finally:
+        watching.clear()
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0"])
@@ -145,51 +167,115 @@ def test_a_leased_port_that_a_stranger_took_takes_no_effect() -> None:
 NAMES = ["slot-0", "slot-1", "slot-2"]
 
 
+@pytest.fixture
+def scope() -> str:
+    """A host of its own, for slots."""
+    return f"{leases.SCOPE}/slots"
+
+
 @pytest.mark.parametrize(("taken", "need", "held"), [(0, 2, 2), (1, 2, 2), (2, 2, 0), (3, 1, 0), (0, 0, 0)])
-def test_so_many_of_the_slots_or_none(tmp_path: Path, taken: int, need: int, held: int) -> None:
-    others = leases.hold_slots(NAMES[:taken], taken, tmp_path)
-    ours = leases.hold_slots(NAMES, need, tmp_path)
+def test_so_many_of_the_slots_or_none(scope: str, taken: int, need: int, held: int) -> None:
+    others = leases.hold_slots(NAMES[:taken], taken, scope)
+    ours = leases.hold_slots(NAMES, need, scope)
     assert len(ours) == held
-    free = leases.hold_slots(NAMES, 3 - taken - held, tmp_path)
+    free = leases.hold_slots(NAMES, 3 - taken - held, scope)
     assert len(free) == 3 - taken - held, "what was not enough was given back"
     for handle in (*others, *ours, *free):
         handle.close()
 
 
-def test_whoever_holds_a_slot_is_named(tmp_path: Path) -> None:
-    """By the kernel's list of locks and the guard's command line: nothing written down that could be stale."""
-    root = tmp_path / "runs" / "night-1" / "1.h1"
-    root.mkdir(parents=True)
-    (root / "spec.json").write_text('{"owner": "kim"}')
-    program = tmp_path / "guard-0123.pyz"
-    program.write_text(
-        f"import sys; sys.path.insert(0, {SOURCES!r})\nfrom pathlib import Path; from guard import leases\n"
-        f"held = leases.hold('slot-1', Path({str(tmp_path)!r})); print('held', flush=True); sys.stdin.read()"
-    )
-    command = [sys.executable, str(program), "guard", str(root)]
+def test_a_place_that_stands_for_a_host_has_slots_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    scopes = []
+    for place in (tmp_path / "a", tmp_path / "b", tmp_path / "a" / ".." / "b"):
+        monkeypatch.setenv("DDP_PLAY_HOST_DIR", str(place))
+        scopes.append(leases.slot_scope())
+    assert scopes[0] != scopes[1] == scopes[2] != leases.SCOPE
+    monkeypatch.delenv("DDP_PLAY_HOST_DIR")
+    assert leases.slot_scope() == leases.SCOPE
+
+
+@contextlib.contextmanager
+def neighbour(body: str, *words: str, name: str = "-c") -> Iterator[subprocess.Popen[bytes]]:
+    """Another process that says `held` once `body` has what it wants."""
+    program = f"import os, socket, sys; sys.path.insert(0, {SOURCES!r})\nfrom guard import leases\n{body}\n"
+    program += "print('held', flush=True); sys.stdin.read()"
+    if name != "-c":
+        Path(name).write_text(program)
+    command = [sys.executable, name, *([program] if name == "-c" else []), *words]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"held\n"
-        told = leases.slots_problem(NAMES, 3, tmp_path)
-        assert told == "2 of 3 slots free and 3 needed; held by run night-1 of kim"
-        assert leases.slots_problem(NAMES, 2, tmp_path) == ""
+        yield process
         process.communicate()
-    assert leases.slots_problem(NAMES, 3, tmp_path) == ""
 
 
-def test_a_slot_of_another_kind_of_holder_is_told_all_the_same(tmp_path: Path) -> None:
-    handle = leases.hold("slot-0", tmp_path)
-    assert leases.slots_problem(["slot-0"], 1, tmp_path) == "0 of 1 slots free and 1 needed; held by another run"
-    assert handle is not None
-    handle.close()
+def test_whoever_holds_a_slot_is_named_however_often_one_asks(tmp_path: Path, scope: str) -> None:
+    """By the kernel and the guard's command line: nothing written down that could be stale."""
+    root = tmp_path / "runs" / "night-1" / "1.h1"
+    root.mkdir(parents=True)
+    (root / "spec.json").write_text('{"owner": "kim"}')
+    # a queue of one: without an answer the second question would find no room
+    body = f"leases.socket.SOMAXCONN = 0\nheld = leases.hold('slot-1', {scope!r}).answer()"
+    with neighbour(body, "guard", str(root), name=str(tmp_path / "guard-0123.pyz")):
+        for _ in range(5):
+            told = leases.slots_problem(NAMES, 3, scope)
+            assert told == "2 of 3 slots free and 3 needed; held by run night-1 of kim"
+            time.sleep(0.1)
+        assert leases.slots_problem(NAMES, 2, scope) == ""
+    assert leases.slots_problem(NAMES, 3, scope) == ""
 
 
-def test_a_lease_made_under_a_strict_umask_is_for_all_users(tmp_path: Path) -> None:
-    before = os.umask(0o077)
-    try:
-        handle = leases.hold("slot-0", tmp_path)
-    finally:
-        os.umask(before)
-    assert (tmp_path / "slot-0").stat().st_mode & 0o777 == 0o666
-    assert handle is not None
-    handle.close()
+def test_a_question_takes_no_slot(scope: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leases, "hold", lambda *_: pytest.fail("it took one"))
+    assert leases.slots_problem(NAMES, 3, scope) == ""
+
+
+AS_NOBODY = "os.setgroups([]); os.setgid(65534); os.setuid(65534)" if os.geteuid() == 0 else ""
+WHO = user_name(65534 if AS_NOBODY else os.geteuid())
+
+
+def test_a_neighbour_on_our_slot_or_port_is_named_and_keeps_it_no_longer_than_it_lives(scope: str) -> None:
+    port = free_range()
+    body = f"{AS_NOBODY}\na = leases.hold('slot-0', {scope!r}); b = leases.hold('port-{port}', {leases.SCOPE!r})"
+    with neighbour(body) as process:
+        who = f"process {process.pid} of {WHO}"
+        assert leases.slots_problem(["slot-0"], 1, scope) == f"0 of 1 slots free and 1 needed; held by {who}"
+        assert leases.lease_port(port, port, []) is None
+        assert leases.ports_problem(port, port) == f"no free port between {port} and {port}; 1 leased by {who}"
+    assert leases.slots_problem(["slot-0"], 1, scope) == ""
+    assert leases.ports_problem(port, port) == f"no free port between {port} and {port}"
+
+
+def test_a_neighbour_that_claims_to_be_anothers_guard_is_told_by_its_own_name(tmp_path: Path, scope: str) -> None:
+    if not AS_NOBODY:
+        pytest.skip("needs root, to be two users")
+    root = tmp_path / "runs" / "night-1" / "1.h1"
+    root.mkdir(parents=True)
+    (root / "spec.json").write_text('{"owner": "kim"}')
+    body = f"{AS_NOBODY}\na = leases.hold('slot-0', {scope!r})"
+    with neighbour(body, "guard", str(root), name=str(tmp_path / "guard-0123.pyz")):
+        assert leases.slots_problem(["slot-0"], 1, scope).endswith(f"held by run night-1 of {WHO}")
+
+
+@pytest.mark.parametrize("listens", [False, True])
+def test_a_holder_that_does_not_answer_counts_as_one(scope: str, listens: bool) -> None:
+    body = f"a = socket.socket(socket.AF_UNIX); a.bind('\\0{scope}/slot-0')\nif {listens}: a.listen(0)"
+    with neighbour(body):
+        if listens:
+            assert "process" in leases.slots_problem(["slot-0"], 1, scope), "the one question there is room for"
+        assert leases.hold("slot-0", scope) is None
+        told = leases.slots_problem(["slot-0"], 1, scope)
+        assert told.startswith("0 of 1 slots free and 1 needed; held by a process that does not answer")
+
+
+def test_many_holders_are_counted() -> None:
+    assert leases._listed([f"run r{n} of kim" for n in range(8)]).endswith(", run r4 of kim, 3 more")
+    assert leases._listed(["run r1 of kim"] * 8) == "run r1 of kim"
+
+
+def test_a_lease_is_free_at_once_when_it_is_closed(scope: str) -> None:
+    for _ in range(20):
+        lease = leases.hold("slot-0", scope)
+        assert lease is not None, "the thread that answers must not keep the name"
+        with lease.answer():
+            pass

@@ -250,10 +250,11 @@ def test_no_host_left_ends_the_run_with_the_first_reason(staged: Make) -> None:
     assert "too few hosts are left" in stage.document["attempts"][0]["reason"]
 
 
-def test_whoever_takes_over_without_the_secrets_starts_nothing(staged: Make) -> None:
+@pytest.mark.parametrize("kind", ["secret_names", "secret_env"])
+def test_whoever_takes_over_without_the_secrets_starts_nothing(staged: Make, kind: str) -> None:
     stage = staged(2)
     data = read_json(stage.paths.fleet)
-    write_json(stage.paths.fleet, {**data, "secret_names": ["TOKEN"]})
+    write_json(stage.paths.fleet, {**data, kind: ["TOKEN"]})
     by_attempt(stage, "h1", a1=KILLED)
     stage.ends_on_stop("h2")
     assert stage.supervisor().run().verdict.exit_code == 137

@@ -1,0 +1,63 @@
+"""Values that Ansible decrypted: by its tag, by the file they are from, and as texts that may be part of others."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ansible._internal._datatag._tags import Origin
+from ansible.errors import AnsibleError
+from ansible.parsing.vault import EncryptedString, VaultHelper
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+HEADER = b"$ANSIBLE_VAULT;"
+# Other views of the same variables, or of other hosts; how hosts are reached is no part of a job.
+SKIPPED = ("hostvars", "vars", "groups", "environment")
+SKIPPED_PREFIX = "ansible_"
+
+
+def is_vaulted(value: object) -> bool:
+    """Did Ansible decrypt this very value: a `!vault` scalar, or one from a file that is encrypted as a whole?
+
+    A tag says so of the former, and stays on a value that a template hands on as it is. Of the latter only the origin
+    is known. What a filter made of either carries neither.
+    """
+    if VaultHelper.get_ciphertext(value, with_tags=False) is not None:
+        return True
+    origin = Origin.get_tag(value)
+    return origin is not None and origin.path is not None and _is_encrypted(str(origin.path))
+
+
+@cache
+def _is_encrypted(path: str) -> bool:
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(len(HEADER)) == HEADER
+    except OSError:
+        return False
+
+
+def decrypted_texts(variables: Mapping[str, object]) -> frozenset[str]:
+    """All texts among the variables that came from a vault, decrypted; those whose password is missing are left out."""
+    found = set()
+    for name, value in variables.items():
+        if name not in SKIPPED and not name.startswith(SKIPPED_PREFIX):
+            found |= set(_texts(value))
+    return frozenset(found - {""})
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, dict):
+        for item in value.values():
+            yield from _texts(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _texts(item)
+    elif isinstance(value, str | EncryptedString) and is_vaulted(value):
+        try:
+            yield str(value)
+        except AnsibleError:  # another vault's, which this run cannot open
+            return

@@ -1,0 +1,137 @@
+"""Secrets on this host: files in memory, below a directory that nobody but us can shape."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional
+
+from .files import secrets_base, user_name
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+# Another run of ours may take the empty base away while we enter it.
+TRIES = 5
+
+
+class UnsafePlace(Exception):  # noqa: N818 - reads as what was found
+    """Another user can read or change what we would write there; `hint` says what to do."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+def write(directory: Path, files: Dict[str, bytes], user: Optional[Dict[str, Any]] = None) -> None:
+    """A fresh directory below the base with these files, for `user` where root writes for somebody else.
+
+    The directory stays root's then: the user reads it through its group and cannot put anything there.
+    """
+    for attempt in range(TRIES):
+        try:
+            with _base() as base:
+                _write(base, directory, files, user)
+        except FileNotFoundError:
+            if attempt == TRIES - 1:
+                raise
+        else:
+            return
+
+
+def read(directory: Path, name: str) -> str:
+    """One of them, as a value of an environment."""
+    return os.fsdecode((directory / name).read_bytes())
+
+
+def docker_config(directory: Path) -> Path:
+    """Where docker finds the registry's password while it pulls for this attempt."""
+    return directory.with_name(directory.name + ".docker")
+
+
+def remove(directory: Path) -> str:
+    """Take what an attempt had there away, and the base with the last of them; why that failed, or empty."""
+    base = secrets_base()
+    if not os.path.lexists(str(base)) or not _is_ours(os.lstat(str(base))):
+        return ""  # nothing of ours is there, and what is may lead anywhere
+    for path in (directory, docker_config(directory)):
+        try:
+            shutil.rmtree(str(path))
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            return "%s: %s" % (path, error.strerror or error)
+    with contextlib.suppress(OSError):
+        base.rmdir()
+    return ""
+
+
+def _is_ours(found: os.stat_result) -> bool:
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & _OTHERS_WRITE
+
+
+def _write(base: int, directory: Path, files: Dict[str, bytes], user: Optional[Dict[str, Any]]) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(str(directory))  # an earlier try's
+    os.mkdir(directory.name, 0o700, dir_fd=base)
+    inside = os.open(directory.name, _DIRECTORY, dir_fd=base)
+    try:
+        others = user if user and os.geteuid() == 0 and user["uid"] != 0 else None
+        for name, value in files.items():
+            with os.fdopen(os.open(name, _NEW_FILE, 0o400, dir_fd=inside), "wb") as handle:
+                if others:
+                    os.fchown(handle.fileno(), others["uid"], others["gid"])
+                handle.write(value)
+        if others:
+            os.fchown(inside, -1, others["gid"])
+            os.fchmod(inside, 0o750)
+    finally:
+        os.close(inside)
+
+
+@contextlib.contextmanager
+def _base() -> Iterator[int]:
+    """The base, open, made by us and by nobody else. /dev/shm is everybody's, and a name there is easily guessed."""
+    path = secrets_base()
+    _check_parent(path.parent)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(str(path), 0o700)
+    try:
+        base = os.open(str(path), _DIRECTORY)
+    except FileNotFoundError:
+        raise
+    except OSError as error:  # a link, a file, or a directory that is closed to us
+        raise _refusal(path, os.lstat(str(path))) from error
+    try:
+        if not _is_ours(os.fstat(base)):
+            raise _refusal(path, os.fstat(base))
+        os.fchmod(base, 0o711)  # whatever our umask: the ranks' user passes through
+        yield base
+    finally:
+        os.close(base)
+
+
+def _check_parent(parent: Path) -> None:
+    """Where others may write, only the sticky bit keeps them from putting another directory in place of ours."""
+    mode = os.stat(str(parent)).st_mode
+    if mode & _OTHERS_WRITE and not mode & stat.S_ISVTX:
+        raise UnsafePlace(
+            "secrets cannot be written below %s: all users may rename what is there (mode %04o)"
+            % (parent, stat.S_IMODE(mode)),
+            "chmod 1777 %s" % parent,
+        )
+
+
+def _refusal(path: Path, found: os.stat_result) -> UnsafePlace:
+    kind = {stat.S_IFLNK: "a symbolic link", stat.S_IFDIR: "a directory"}.get(stat.S_IFMT(found.st_mode), "a file")
+    return UnsafePlace(
+        "secrets cannot be written to %s: it is %s of %s with mode %04o, where a directory of %s that nobody else may "
+        "write to has to be"
+        % (path, kind, user_name(found.st_uid), stat.S_IMODE(found.st_mode), user_name(os.geteuid())),
+        "somebody put it there: look who, then remove it as its owner or as root (rm -r %s)" % path,
+    )
