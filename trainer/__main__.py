@@ -12,11 +12,11 @@ from dataclasses import asdict
 
 from torch.distributed.elastic.multiprocessing.errors import record
 
-from trainer import allreduce, collectives, stop, store
+from trainer import collective_check, collective_timing, stop_request, store
 from trainer.errors import TrainerError
-from trainer.options import add_record_arguments, add_train_arguments, train_options
 from trainer.records import MetricsLog, write_json
 from trainer.train import train
+from trainer.train_options import add_record_arguments, add_train_arguments, train_options
 from trainer.world import add_world_arguments, joined, rendezvous
 
 
@@ -36,9 +36,13 @@ def build_parser() -> argparse.ArgumentParser:
         return command
 
     add_train_arguments(add("train", "train a digit classifier with DistributedDataParallel", run_train, train.__doc__))
-    limit = add("collectives", "try every collective and check its values", collectives.run, collectives.__doc__)
+    limit = add(
+        "collectives", "try every collective and check its values", collective_check.run, collective_check.__doc__
+    )
     limit.add_argument("--case-timeout", type=float, default=10.0, metavar="S", help="for one collective")
-    allreduce.add_arguments(add("allreduce", "measure collectives over sizes", allreduce.run, allreduce.__doc__))
+    collective_timing.add_arguments(
+        add("allreduce", "measure collectives over sizes", collective_timing.run, collective_timing.__doc__)
+    )
     add("store", "meet in an explicit store", store.run, store.__doc__)
     return parser
 
@@ -48,12 +52,12 @@ def run_train(args: argparse.Namespace) -> int:
     with (
         joined(meeting, store.explicit_store(meeting)) as world,
         MetricsLog(args.metrics, rank=world.rank) as metrics,
-        stop.stop_on_sigterm() as flag,
+        stop_request.stop_on_sigterm() as flag,
     ):
         _, result = train(options, world, metrics, flag)
         if args.result:
             write_json(args.result, asdict(result))
-    return stop.EXIT_CODE if result.status == "stopped" else 0
+    return stop_request.EXIT_CODE if result.status == "stopped" else 0
 
 
 @record

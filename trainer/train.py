@@ -8,11 +8,11 @@ from torch.utils.data import DataLoader
 from trainer import uneven
 from trainer.evaluate import evaluate
 from trainer.gradients import Batch, backward
-from trainer.options import TrainOptions
 from trainer.records import MetricsLog
-from trainer.report import Result, Window, conclude, report_epoch, report_step
-from trainer.run import Run, prepare, save, seed_step
-from trainer.stop import StopFlag
+from trainer.stop_request import StopFlag
+from trainer.train_options import TrainOptions
+from trainer.training_report import Result, Window, conclude, report_epoch, report_step
+from trainer.training_run import Run, prepare, save, seed_step
 from trainer.world import World
 
 

@@ -16,8 +16,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from trainer.errors import TrainerError
 from trainer.gradients import loss_sum
-from trainer.report import count_window
-from trainer.run import Run, save, seed_step
+from trainer.training_report import count_window
+from trainer.training_run import Run, save, seed_step
 from trainer.world import sum_over_ranks
 
 

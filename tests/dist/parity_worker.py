@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 from torch.nn.utils import parameters_to_vector
 
-from trainer.options import TrainOptions
 from trainer.records import MetricsLog
 from trainer.sampler import GlobalBatchSampler
-from trainer.stop import StopFlag
+from trainer.stop_request import StopFlag
 from trainer.train import train
+from trainer.train_options import TrainOptions
 from trainer.world import Rendezvous, World, joined
 
 # 40 steps of 64 cross the end of an epoch, whose last batch has 29 samples: no world size divides that.

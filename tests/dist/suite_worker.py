@@ -14,16 +14,16 @@ from unittest.mock import patch
 import torch.distributed as dist
 from torch.nn.utils import parameters_to_vector
 
-from trainer.allreduce import measure
 from trainer.collective_cases import Case, Here, all_reduce, expect
-from trainer.collectives import Outcome, control_group, run_case
-from trainer.hosts import group_by_host, sum_over_host
-from trainer.operations import OPERATIONS
-from trainer.options import TrainOptions
+from trainer.collective_check import Outcome, control_group, run_case
+from trainer.collective_timing import measure
+from trainer.host_groups import group_by_host, sum_over_host
+from trainer.plain_tcp import measure_wires
 from trainer.records import MetricsLog
-from trainer.stop import StopFlag
+from trainer.stop_request import StopFlag
+from trainer.timed_collectives import OPERATIONS
 from trainer.train import train
-from trainer.wire import measure_wires
+from trainer.train_options import TrainOptions
 from trainer.world import Rendezvous, World, joined
 
 
@@ -89,7 +89,7 @@ def wrong_in_bench(world: World) -> dict[str, int]:
 
 def wires(world: World) -> list[dict[str, Any]]:
     """As if ranks 0 and 1 shared a host and rank 2 had its own; loopback carries it."""
-    with patch("trainer.wire.platform.node", lambda: f"host{world.rank // 2}"):
+    with patch("trainer.plain_tcp.platform.node", lambda: f"host{world.rank // 2}"):
         return [asdict(wire) for wire in measure_wires(world, 0.2)]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from trainer.data import load, load_digits
+from trainer.datasets import load, load_digits
 from trainer.errors import TrainerError
 from trainer.idx import read_idx
 

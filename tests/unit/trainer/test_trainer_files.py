@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from trainer import checkpoint, stop
+from trainer import checkpoint, stop_request
 from trainer.checkpoint import Checkpoint
 from trainer.errors import TrainerError
 from trainer.records import MetricsLog, write_json
-from trainer.run import Progress, seed_step
+from trainer.training_run import Progress, seed_step
 
 
 def save(directory: Path, step: int, keep: int = 2) -> Path:
@@ -133,9 +133,9 @@ def test_a_result_is_replaced_whole(tmp_path: Path) -> None:
 
 def test_sigterm_sets_a_flag_only_inside_the_block() -> None:
     before = signal.getsignal(signal.SIGTERM)
-    with stop.stop_on_sigterm() as flag:
+    with stop_request.stop_on_sigterm() as flag:
         assert not flag.requested
         signal.raise_signal(signal.SIGTERM)
         assert flag.requested
     assert signal.getsignal(signal.SIGTERM) is before
-    assert stop.EXIT_CODE == 143
+    assert stop_request.EXIT_CODE == 143

@@ -8,7 +8,7 @@ import torch
 
 from trainer.__main__ import build_parser, main
 from trainer.errors import TrainerError
-from trainer.options import TrainOptions, train_options
+from trainer.train_options import TrainOptions, train_options
 from trainer.world import Rendezvous, add_world_arguments, choose_backend, choose_device, group_options, rendezvous
 
 TWO = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "h", "MASTER_PORT": "1"}

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from trainer.allreduce import percentile, size, sizes
 from trainer.collective_cases import CASES, WrongValueError, is_documented
-from trainer.collectives import Outcome, bounded, classify, table, worst
+from trainer.collective_check import Outcome, bounded, classify, table, worst
+from trainer.collective_timing import percentile, size, sizes
 from trainer.errors import TrainerError
-from trainer.hosts import ranks_beside
+from trainer.host_groups import ranks_beside
 from trainer.memory import cgroup_left, host_available
-from trainer.operations import OPERATIONS
+from trainer.plain_tcp import local_address
 from trainer.store import build_store, store_url
+from trainer.timed_collectives import OPERATIONS
 from trainer.uneven import local_batches, share
-from trainer.wire import local_address
 from trainer.world import World
 
 WORLD = World(rank=0, world_size=2, backend="gloo", device=torch.device("cpu"))

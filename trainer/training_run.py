@@ -12,15 +12,15 @@ import torch
 from torch import Tensor, nn
 
 from trainer import checkpoint
-from trainer.data import Data, load
+from trainer.datasets import Data, load
 from trainer.errors import TrainerError
-from trainer.hosts import HostGroup, group_by_host
+from trainer.host_groups import HostGroup, group_by_host
 from trainer.model import DigitNet, build_model, parameters_sha256
-from trainer.options import TrainOptions
 from trainer.parallel import parallel
 from trainer.records import MetricsLog
 from trainer.sampler import GlobalBatchSampler
-from trainer.stop import StopFlag
+from trainer.stop_request import StopFlag
+from trainer.train_options import TrainOptions
 from trainer.world import World, require_agreement
 
 PATH_OPTIONS = {"data_dir", "checkpoint_dir"}  # hosts may mount the same thing in different places

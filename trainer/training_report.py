@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from trainer.errors import TrainerError
-from trainer.hosts import sum_over_host
+from trainer.host_groups import sum_over_host
 from trainer.model import parameters_sha256
-from trainer.run import Run
+from trainer.training_run import Run
 from trainer.world import require_agreement, sum_over_ranks
 
 

@@ -3,7 +3,7 @@
 Per size: a checked call, warm-up calls, then timed calls, each started together (barrier) and as slow as its
 slowest rank; the median counts. algbw = size / time, busbw = algbw x the share of the data that must cross a
 rank's link (all_reduce 2(n-1)/n; all_gather, reduce_scatter, all_to_all (n-1)/n; broadcast, reduce 1), both
-in GB/s of 10^9 bytes. Over several hosts plain TCP between them is measured too (wire.py), to compare with.
+in GB/s of 10^9 bytes. Over several hosts plain TCP between them is measured too (plain_tcp.py), to compare with.
 """
 
 import argparse
@@ -16,12 +16,12 @@ from dataclasses import asdict, dataclass
 import torch
 import torch.distributed as dist
 
-from trainer.hosts import group_by_host
+from trainer.host_groups import group_by_host
 from trainer.memory import available_bytes
-from trainer.operations import OPERATIONS, Operation
+from trainer.plain_tcp import Wire, measure_wires, wire_line
 from trainer.records import MetricsLog, write_json
 from trainer.store import explicit_store
-from trainer.wire import Wire, measure_wires, wire_line
+from trainer.timed_collectives import OPERATIONS, Operation
 from trainer.world import World, joined, rendezvous
 
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
