@@ -1,0 +1,58 @@
+"""Tensors as MPI sees them: contiguous memory with a type or as bytes, and the reductions that MPI has."""
+
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from .library import MPI, NAME
+
+DTYPES = {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float32, torch.float64}
+OPERATIONS = (
+    (dist.ReduceOp.SUM, MPI.SUM),
+    (dist.ReduceOp.MIN, MPI.MIN),
+    (dist.ReduceOp.MAX, MPI.MAX),
+    (dist.ReduceOp.PRODUCT, MPI.PROD),
+)
+
+
+def buffer_of(tensor: Tensor) -> Tensor:
+    """Contiguous memory with the tensor's values: its own where it is contiguous."""
+    if tensor.device.type != "cpu":
+        raise RuntimeError(f"{NAME} moves tensors on the CPU, not on {tensor.device}")
+    return tensor.detach().contiguous()
+
+
+def give_back(tensor: Tensor, buffer: Tensor) -> None:
+    if buffer.data_ptr() != tensor.data_ptr():
+        tensor.detach().copy_(buffer)
+
+
+def bytes_of(tensor: Tensor) -> Any:
+    return tensor.reshape(-1).view(torch.uint8).numpy() if tensor.numel() else np.empty(0, np.uint8)
+
+
+def raw(tensor: Tensor) -> Any:
+    return [bytes_of(tensor), MPI.BYTE]
+
+
+def numbers(tensor: Tensor) -> Any:
+    if tensor.dtype not in DTYPES:
+        raise RuntimeError(f"MPI cannot reduce {tensor.dtype}")
+    return tensor.reshape(-1).numpy()
+
+
+def operation(opts: Any) -> Any:
+    if opts is None:
+        return MPI.SUM
+    for ours, theirs in OPERATIONS:
+        if opts.reduceOp == ours:
+            return theirs
+    raise RuntimeError("MPI has only the reductions SUM, MIN, MAX and PRODUCT; for an average divide by the world size")
+
+
+def row_size(tensor: Tensor) -> int:
+    """Elements in one step along the first dimension."""
+    return tensor.numel() // tensor.shape[0] if tensor.numel() else 0

@@ -1,0 +1,166 @@
+"""The process group: the methods that torch.distributed calls, each with the call of MPI that carries it out."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from .buffers import buffer_of, bytes_of, give_back, numbers, operation, raw, row_size
+from .library import MPI, NAME
+from .work import Pending, PendingFromAny, done
+
+TorchGroup: Any = dist.ProcessGroup  # its stubs have overloads that no subclass in Python can repeat
+
+
+class MpiGroup(TorchGroup):  # type: ignore[misc]  # see above
+    """A process group whose ranks are those of an MPI communicator; tensors are on the CPU."""
+
+    def __init__(self, comm: Any, limit_s: float) -> None:
+        super().__init__(comm.Get_rank(), comm.Get_size())
+        self.comm = comm
+        self.limit_s = limit_s
+
+    def getBackendName(self) -> str:  # noqa: N802  # torch's name
+        return NAME
+
+    # -- reductions ----------------------------------------------------------------------------------
+    def allreduce(self, tensors: list[Tensor], opts: Any = None) -> Any:
+        for tensor in tensors:
+            buffer = buffer_of(tensor)
+            self._do(self.comm.Iallreduce(MPI.IN_PLACE, numbers(buffer), operation(opts)), "all_reduce")
+            give_back(tensor, buffer)
+        return done(tensors)
+
+    def allreduce_coalesced(self, tensors: list[Tensor], opts: Any = None) -> Any:
+        return self.allreduce(tensors, opts)
+
+    def reduce(self, tensors: list[Tensor], opts: Any) -> Any:
+        buffer, root = buffer_of(tensors[0]), opts.rootRank
+        mine = MPI.IN_PLACE if self.rank() == root else numbers(buffer)
+        into = numbers(buffer) if self.rank() == root else None
+        self._do(self.comm.Ireduce(mine, into, operation(opts), root), "reduce")
+        give_back(tensors[0], buffer)
+        return done(tensors)
+
+    def reduce_scatter(self, outputs: list[Tensor], inputs: list[list[Tensor]], opts: Any = None) -> Any:
+        for output, pieces in zip(outputs, inputs, strict=True):
+            self._reduce_scatter(output, torch.cat([piece.reshape(-1) for piece in pieces]), opts)
+        return done(outputs)
+
+    def reduce_scatter_single(self, output: Tensor, input: Tensor, opts: Any = None) -> Any:  # noqa: A002
+        self._reduce_scatter(output, input.contiguous(), opts)
+        return done([output])
+
+    def reduce_scatter_single_coalesced(self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None) -> Any:
+        for output, piece in zip(outputs, inputs, strict=True):
+            self._reduce_scatter(output, piece.contiguous(), opts)
+        return done(outputs)
+
+    def _reduce_scatter(self, output: Tensor, flat: Tensor, opts: Any) -> None:
+        buffer = buffer_of(output)
+        call = self.comm.Ireduce_scatter_block(numbers(flat), numbers(buffer), operation(opts))
+        self._do(call, "reduce_scatter")
+        give_back(output, buffer)
+
+    # -- copies: of bytes, so that every dtype goes ---------------------------------------------------
+    def broadcast(self, tensors: list[Tensor], opts: Any) -> Any:
+        buffer = buffer_of(tensors[0])
+        self._do(self.comm.Ibcast(raw(buffer), opts.rootRank), "broadcast")
+        give_back(tensors[0], buffer)
+        return done(tensors)
+
+    def allgather(self, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any = None) -> Any:
+        for rows, tensor in zip(outputs, inputs, strict=True):
+            gathered = torch.empty((len(rows), *tensor.shape), dtype=tensor.dtype)
+            self._do(self.comm.Iallgather(raw(buffer_of(tensor)), raw(gathered)), "all_gather")
+            for row, piece in zip(rows, gathered, strict=True):
+                row.copy_(piece)
+        return done([row for rows in outputs for row in rows])
+
+    def allgather_coalesced(self, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any = None) -> Any:
+        # here the outer list goes over ranks, not over inputs
+        return self.allgather([[*rows] for rows in zip(*outputs, strict=True)], inputs, opts)
+
+    def all_gather_single(self, output: Tensor, input: Tensor, opts: Any = None) -> Any:  # noqa: A002
+        buffer = buffer_of(output)
+        self._do(self.comm.Iallgather(raw(buffer_of(input)), raw(buffer)), "all_gather")
+        give_back(output, buffer)
+        return done([output])
+
+    def all_gather_single_coalesced(self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None) -> Any:
+        for output, piece in zip(outputs, inputs, strict=True):
+            self.all_gather_single(output, piece, opts)
+        return done(outputs)
+
+    def gather(self, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any) -> Any:
+        tensor, root = inputs[0], opts.rootRank
+        gathered = torch.empty((self.size(), *tensor.shape), dtype=tensor.dtype) if self.rank() == root else None
+        into = raw(gathered) if gathered is not None else None
+        self._do(self.comm.Igather(raw(buffer_of(tensor)), into, root), "gather")
+        if gathered is not None:
+            for row, piece in zip(outputs[0], gathered, strict=True):
+                row.copy_(piece)
+        return done([tensor])
+
+    def scatter(self, outputs: list[Tensor], inputs: list[list[Tensor]], opts: Any) -> Any:
+        buffer, root = buffer_of(outputs[0]), opts.rootRank
+        rows = raw(torch.stack(inputs[0])) if self.rank() == root else None
+        self._do(self.comm.Iscatter(rows, raw(buffer), root), "scatter")
+        give_back(outputs[0], buffer)
+        return done(outputs)
+
+    def alltoall(self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None) -> Any:
+        sent, received = [item.numel() for item in inputs], [item.numel() for item in outputs]
+        flat = torch.empty(sum(received), dtype=outputs[0].dtype)
+        self._all_to_all(flat, torch.cat([item.reshape(-1) for item in inputs]), received, sent)
+        for output, piece in zip(outputs, torch.split(flat, received), strict=True):
+            output.copy_(piece.view_as(output))
+        return done(outputs)
+
+    def all_to_all_single(
+        self,
+        output: Tensor,
+        input: Tensor,  # noqa: A002
+        output_sizes: Sequence[int] = (),
+        input_sizes: Sequence[int] = (),
+        opts: Any = None,
+    ) -> Any:
+        buffer = buffer_of(output)
+        received = [size * row_size(output) for size in output_sizes] or [output.numel() // self.size()] * self.size()
+        sent = [size * row_size(input) for size in input_sizes] or [input.numel() // self.size()] * self.size()
+        self._all_to_all(buffer, buffer_of(input), received, sent)
+        give_back(output, buffer)
+        return done([output])
+
+    def _all_to_all(self, into: Tensor, flat: Tensor, received: list[int], sent: list[int]) -> None:
+        width = flat.element_size()
+        counts = [[size * width for size in sizes] for sizes in (sent, received)]
+        call = self.comm.Ialltoallv([bytes_of(flat), counts[0], MPI.BYTE], [bytes_of(into), counts[1], MPI.BYTE])
+        self._do(call, "all_to_all")
+
+    def barrier(self, opts: Any = None) -> Any:
+        self._do(self.comm.Ibarrier(), "barrier")
+        return done([])
+
+    # torch 2.12 and older know some under other names
+    _allgather_base = all_gather_single
+    _reduce_scatter_base = reduce_scatter_single
+    alltoall_base = all_to_all_single
+    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
+    allgather_into_tensor_coalesced = all_gather_single_coalesced
+
+    # -- messages --------------------------------------------------------------------------------------
+    def send(self, tensors: list[Tensor], dst: int, tag: int) -> Any:
+        return Pending(self.comm.Isend(raw(buffer_of(tensors[0])), dst, tag), "send", self.limit_s)
+
+    def recv(self, tensors: list[Tensor], src: int, tag: int) -> Any:
+        buffer = buffer_of(tensors[0])
+        return Pending(self.comm.Irecv(raw(buffer), src, tag), "recv", self.limit_s, (tensors[0], buffer))
+
+    def recv_anysource(self, tensors: list[Tensor], tag: int) -> Any:
+        return PendingFromAny(self.comm, tag, self.limit_s, (tensors[0], buffer_of(tensors[0])))
+
+    def _do(self, request: Any, what: str) -> None:
+        Pending(request, what, self.limit_s).wait()
