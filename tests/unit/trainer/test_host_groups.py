@@ -1,0 +1,13 @@
+"""The ranks of one host."""
+
+import pytest
+
+from trainer.host_groups import ranks_beside
+
+
+@pytest.mark.parametrize(
+    ("rank", "hosts", "beside"),
+    [(0, [7], (0,)), (1, [7, 7, 9], (0, 1)), (2, [7, 7, 9], (2,)), (2, [7, 9, 7], (0, 2))],
+)
+def test_ranks_beside(rank: int, hosts: list[int], beside: tuple[int, ...]) -> None:
+    assert ranks_beside(rank, hosts) == beside
