@@ -17,7 +17,7 @@ from trainer.errors import TrainerError
 from trainer.records import MetricsLog, write_json
 from trainer.train import train
 from trainer.train_options import add_record_arguments, add_train_arguments, train_options
-from trainer.world import add_world_arguments, joined, rendezvous
+from trainer.world import add_world_arguments, joined, parse_rendezvous
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -48,9 +48,9 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def run_train(args: argparse.Namespace) -> int:
-    options, meeting = train_options(args), rendezvous(args)
+    options, rendezvous = train_options(args), parse_rendezvous(args)
     with (
-        joined(meeting, store.explicit_store(meeting)) as world,
+        joined(rendezvous, store.explicit_store(rendezvous)) as world,
         MetricsLog(args.metrics, rank=world.rank) as metrics,
         stop_request.stop_on_sigterm() as flag,
     ):

@@ -88,7 +88,7 @@ def resume_from(choice: str, directory: Path | None) -> Path | None:
     return found
 
 
-def load_everywhere(choice: str, directory: Path | None, world: World) -> Checkpoint | None:
+def load_on_all_ranks(choice: str, directory: Path | None, world: World) -> Checkpoint | None:
     """Let rank 0 find and read the checkpoint and give it to all ranks, so that no two can differ."""
     header, weights = _read_for_broadcast(choice, directory) if world.is_first else ({}, b"")
     header = json.loads(broadcast_bytes(world, json.dumps(header).encode()))

@@ -16,7 +16,7 @@ class WrongValueError(Exception):
 
 
 @dataclass(frozen=True)
-class Here:
+class CaseContext:
     """Where a case runs. Rank r contributes r + 1, so a sum over n ranks is n(n + 1) / 2."""
 
     rank: int
@@ -48,194 +48,194 @@ def expect(what: str, found: Tensor, value: float) -> None:
         raise WrongValueError(f"{what}: {wrong} of {found.numel()} elements are not {value}, the first is {first}")
 
 
-def send_recv(here: Here) -> None:
-    left, right = (here.rank - 1) % here.size, (here.rank + 1) % here.size
-    received = here.full(0)
-    if here.rank == 0:  # one rank must send first, or a ring of blocking calls waits for itself
-        dist.send(here.mine, right, group=here.group)
-        dist.recv(received, left, group=here.group)
+def send_recv(context: CaseContext) -> None:
+    left, right = (context.rank - 1) % context.size, (context.rank + 1) % context.size
+    received = context.full(0)
+    if context.rank == 0:  # one rank must send first, or a ring of blocking calls waits for itself
+        dist.send(context.mine, right, group=context.group)
+        dist.recv(received, left, group=context.group)
     else:
-        dist.recv(received, left, group=here.group)
-        dist.send(here.mine, right, group=here.group)
+        dist.recv(received, left, group=context.group)
+        dist.send(context.mine, right, group=context.group)
     expect("recv", received, left + 1)
 
 
-def isend_irecv(here: Here) -> None:
-    left, right = (here.rank - 1) % here.size, (here.rank + 1) % here.size
-    received = here.full(0)
+def isend_irecv(context: CaseContext) -> None:
+    left, right = (context.rank - 1) % context.size, (context.rank + 1) % context.size
+    received = context.full(0)
     for work in (
-        dist.isend(here.mine, right, group=here.group),
-        dist.irecv(received, left, group=here.group),
+        dist.isend(context.mine, right, group=context.group),
+        dist.irecv(received, left, group=context.group),
     ):
         if work is not None:
             work.wait()
     expect("irecv", received, left + 1)
 
 
-def recv_any(here: Here) -> None:
-    if here.rank > 0:
-        dist.send(here.mine, 0, group=here.group)
+def recv_any(context: CaseContext) -> None:
+    if context.rank > 0:
+        dist.send(context.mine, 0, group=context.group)
         return
-    for _ in range(here.size - 1):
-        received = here.full(0)
-        source = dist.recv(received, None, group=here.group)
+    for _ in range(context.size - 1):
+        received = context.full(0)
+        source = dist.recv(received, None, group=context.group)
         expect("recv from any", received, source + 1)
 
 
-def batch_isend_irecv(here: Here) -> None:
-    left, right = (here.rank - 1) % here.size, (here.rank + 1) % here.size
-    received = here.full(0)
+def batch_isend_irecv(context: CaseContext) -> None:
+    left, right = (context.rank - 1) % context.size, (context.rank + 1) % context.size
+    received = context.full(0)
     operations = [
-        dist.P2POp(dist.isend, here.mine, right, group=here.group),
-        dist.P2POp(dist.irecv, received, left, group=here.group),
+        dist.P2POp(dist.isend, context.mine, right, group=context.group),
+        dist.P2POp(dist.irecv, received, left, group=context.group),
     ]
     for work in dist.batch_isend_irecv(operations):
         work.wait()
     expect("irecv", received, left + 1)
 
 
-def broadcast(here: Here) -> None:
-    tensor = here.mine
-    dist.broadcast(tensor, src=here.size - 1, group=here.group)
-    expect("broadcast", tensor, here.size)
+def broadcast(context: CaseContext) -> None:
+    tensor = context.mine
+    dist.broadcast(tensor, src=context.size - 1, group=context.group)
+    expect("broadcast", tensor, context.size)
 
 
-def all_reduce(here: Here) -> None:
-    tensor = here.mine
-    dist.all_reduce(tensor, group=here.group)
-    expect("sum", tensor, here.total)
+def all_reduce(context: CaseContext) -> None:
+    tensor = context.mine
+    dist.all_reduce(tensor, group=context.group)
+    expect("sum", tensor, context.total)
 
 
-def all_reduce_max(here: Here) -> None:
-    tensor = here.mine
-    dist.all_reduce(tensor, op=dist.ReduceOp.MAX, group=here.group)
-    expect("max", tensor, here.size)
+def all_reduce_max(context: CaseContext) -> None:
+    tensor = context.mine
+    dist.all_reduce(tensor, op=dist.ReduceOp.MAX, group=context.group)
+    expect("max", tensor, context.size)
 
 
-def all_reduce_avg(here: Here) -> None:
-    tensor = here.mine
-    dist.all_reduce(tensor, op=dist.ReduceOp.AVG, group=here.group)
-    expect("average", tensor, here.total / here.size)
+def all_reduce_avg(context: CaseContext) -> None:
+    tensor = context.mine
+    dist.all_reduce(tensor, op=dist.ReduceOp.AVG, group=context.group)
+    expect("average", tensor, context.total / context.size)
 
 
-def all_reduce_bf16(here: Here) -> None:
-    tensor = here.full(1, torch.bfloat16)  # bfloat16 counts exactly to 256
-    dist.all_reduce(tensor, group=here.group)
-    expect("sum", tensor, here.size)
+def all_reduce_bf16(context: CaseContext) -> None:
+    tensor = context.full(1, torch.bfloat16)  # bfloat16 counts exactly to 256
+    dist.all_reduce(tensor, group=context.group)
+    expect("sum", tensor, context.size)
 
 
-def all_reduce_coalesced(here: Here) -> None:
-    tensors = [here.mine, here.full(here.rank + 1, length=7)]
-    dist.all_reduce_coalesced(tensors, group=here.group)
+def all_reduce_coalesced(context: CaseContext) -> None:
+    tensors = [context.mine, context.full(context.rank + 1, length=7)]
+    dist.all_reduce_coalesced(tensors, group=context.group)
     for tensor in tensors:
-        expect("sum", tensor, here.total)
+        expect("sum", tensor, context.total)
 
 
-def reduce(here: Here) -> None:
-    tensor, destination = here.mine, here.size - 1
-    dist.reduce(tensor, dst=destination, group=here.group)
-    if here.rank == destination:
-        expect("sum", tensor, here.total)
+def reduce(context: CaseContext) -> None:
+    tensor, destination = context.mine, context.size - 1
+    dist.reduce(tensor, dst=destination, group=context.group)
+    if context.rank == destination:
+        expect("sum", tensor, context.total)
 
 
-def all_gather(here: Here) -> None:
-    rows = here.rows()
-    dist.all_gather(rows, here.mine, group=here.group)
+def all_gather(context: CaseContext) -> None:
+    rows = context.rows()
+    dist.all_gather(rows, context.mine, group=context.group)
     _expect_ranks("all_gather", rows)
 
 
-def all_gather_single(here: Here) -> None:
-    gathered = here.full(0, length=LENGTH * here.size)
+def all_gather_single(context: CaseContext) -> None:
+    gathered = context.full(0, length=LENGTH * context.size)
     # the new name (torch 2.13) of all_gather_into_tensor
     function = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
-    function(gathered, here.mine, group=here.group)
-    _expect_ranks("all_gather_single", list(gathered.chunk(here.size)))
+    function(gathered, context.mine, group=context.group)
+    _expect_ranks("all_gather_single", list(gathered.chunk(context.size)))
 
 
-def all_gather_coalesced(here: Here) -> None:
-    short = here.full(here.rank + 1, length=7)
-    outputs = [[*pair] for pair in zip(here.rows(), here.rows(7), strict=True)]
-    dist.all_gather_coalesced(outputs, [here.mine, short], group=here.group)
+def all_gather_coalesced(context: CaseContext) -> None:
+    short = context.full(context.rank + 1, length=7)
+    outputs = [[*pair] for pair in zip(context.rows(), context.rows(7), strict=True)]
+    dist.all_gather_coalesced(outputs, [context.mine, short], group=context.group)
     for rank, pair in enumerate(outputs):
         for tensor in pair:
             expect(f"from rank {rank}", tensor, rank + 1)
 
 
-def gather(here: Here) -> None:
-    rows = here.rows() if here.rank == 0 else None
-    dist.gather(here.mine, rows, dst=0, group=here.group)
+def gather(context: CaseContext) -> None:
+    rows = context.rows() if context.rank == 0 else None
+    dist.gather(context.mine, rows, dst=0, group=context.group)
     _expect_ranks("gather", rows or [])
 
 
-def scatter(here: Here) -> None:
-    received = here.full(0)
-    rows = [here.full(rank + 1) for rank in range(here.size)] if here.rank == 0 else None
-    dist.scatter(received, rows, src=0, group=here.group)
-    expect("scatter", received, here.rank + 1)
+def scatter(context: CaseContext) -> None:
+    received = context.full(0)
+    rows = [context.full(rank + 1) for rank in range(context.size)] if context.rank == 0 else None
+    dist.scatter(received, rows, src=0, group=context.group)
+    expect("scatter", received, context.rank + 1)
 
 
-def reduce_scatter(here: Here) -> None:
-    received = here.full(0)
-    rows = [here.full((rank + 1) * (here.rank + 1)) for rank in range(here.size)]
-    dist.reduce_scatter(received, rows, group=here.group)
-    expect("sum", received, (here.rank + 1) * here.total)
+def reduce_scatter(context: CaseContext) -> None:
+    received = context.full(0)
+    rows = [context.full((rank + 1) * (context.rank + 1)) for rank in range(context.size)]
+    dist.reduce_scatter(received, rows, group=context.group)
+    expect("sum", received, (context.rank + 1) * context.total)
 
 
-def reduce_scatter_single(here: Here) -> None:
-    received = here.full(0)
-    rows = torch.cat([here.full((rank + 1) * (here.rank + 1)) for rank in range(here.size)])
+def reduce_scatter_single(context: CaseContext) -> None:
+    received = context.full(0)
+    rows = torch.cat([context.full((rank + 1) * (context.rank + 1)) for rank in range(context.size)])
     function = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
-    function(received, rows, group=here.group)
-    expect("sum", received, (here.rank + 1) * here.total)
+    function(received, rows, group=context.group)
+    expect("sum", received, (context.rank + 1) * context.total)
 
 
-def all_to_all(here: Here) -> None:
-    received = here.rows()
-    dist.all_to_all(received, [here.full(_pair(here, to)) for to in range(here.size)], group=here.group)
-    _expect_pairs(here, received)
+def all_to_all(context: CaseContext) -> None:
+    received = context.rows()
+    dist.all_to_all(received, [context.full(_pair(context, to)) for to in range(context.size)], group=context.group)
+    _expect_pairs(context, received)
 
 
-def all_to_all_single(here: Here) -> None:
-    received = here.full(0, length=LENGTH * here.size)
+def all_to_all_single(context: CaseContext) -> None:
+    received = context.full(0, length=LENGTH * context.size)
     dist.all_to_all_single(
-        received, torch.cat([here.full(_pair(here, to)) for to in range(here.size)]), group=here.group
+        received, torch.cat([context.full(_pair(context, to)) for to in range(context.size)]), group=context.group
     )
-    _expect_pairs(here, list(received.chunk(here.size)))
+    _expect_pairs(context, list(received.chunk(context.size)))
 
 
-def all_to_all_single_uneven(here: Here) -> None:
+def all_to_all_single_uneven(context: CaseContext) -> None:
     """Rank r sends s + 1 elements to rank s, so it receives r + 1 from each."""
-    sizes = [to + 1 for to in range(here.size)]
-    sent = torch.cat([here.full(_pair(here, to), length=to + 1) for to in range(here.size)])
-    received = here.full(0, length=(here.rank + 1) * here.size)
-    dist.all_to_all_single(received, sent, [here.rank + 1] * here.size, sizes, group=here.group)
-    _expect_pairs(here, list(received.chunk(here.size)))
+    sizes = [to + 1 for to in range(context.size)]
+    sent = torch.cat([context.full(_pair(context, to), length=to + 1) for to in range(context.size)])
+    received = context.full(0, length=(context.rank + 1) * context.size)
+    dist.all_to_all_single(received, sent, [context.rank + 1] * context.size, sizes, group=context.group)
+    _expect_pairs(context, list(received.chunk(context.size)))
 
 
-def barrier(here: Here) -> None:
-    dist.barrier(group=here.group)
+def barrier(context: CaseContext) -> None:
+    dist.barrier(group=context.group)
 
 
-def monitored_barrier(here: Here) -> None:
-    dist.monitored_barrier(group=here.group)
+def monitored_barrier(context: CaseContext) -> None:
+    dist.monitored_barrier(group=context.group)
 
 
-def object_collectives(here: Here) -> None:
-    gathered: list[Any] = [None] * here.size
-    dist.all_gather_object(gathered, {"rank": here.rank}, group=here.group)
-    sent: list[Any] = [f"from {here.rank}"]
-    dist.broadcast_object_list(sent, src=here.size - 1, group=here.group)
-    if gathered != [{"rank": rank} for rank in range(here.size)] or sent != [f"from {here.size - 1}"]:
+def object_collectives(context: CaseContext) -> None:
+    gathered: list[Any] = [None] * context.size
+    dist.all_gather_object(gathered, {"rank": context.rank}, group=context.group)
+    sent: list[Any] = [f"from {context.rank}"]
+    dist.broadcast_object_list(sent, src=context.size - 1, group=context.group)
+    if gathered != [{"rank": rank} for rank in range(context.size)] or sent != [f"from {context.size - 1}"]:
         raise WrongValueError(f"objects: {gathered}, {sent}")
 
 
-def _pair(here: Here, to: int) -> int:
-    return here.rank * here.size + to + 1
+def _pair(context: CaseContext, to: int) -> int:
+    return context.rank * context.size + to + 1
 
 
-def _expect_pairs(here: Here, received: list[Tensor]) -> None:
+def _expect_pairs(context: CaseContext, received: list[Tensor]) -> None:
     for source, tensor in enumerate(received):
-        expect(f"from rank {source}", tensor, source * here.size + here.rank + 1)
+        expect(f"from rank {source}", tensor, source * context.size + context.rank + 1)
 
 
 def _expect_ranks(what: str, rows: list[Tensor]) -> None:
@@ -246,7 +246,7 @@ def _expect_ranks(what: str, rows: list[Tensor]) -> None:
 @dataclass(frozen=True)
 class Case:
     name: str
-    function: Callable[[Here], None]
+    function: Callable[[CaseContext], None]
     documented_as: str  # the row of torch's table of backends that it belongs to
     least_ranks: int = 1
     only: str = ""  # the one backend that has it

@@ -17,17 +17,17 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
-from trainer.collective_cases import CASES, Case, Here, WrongValueError, is_documented
+from trainer.collective_cases import CASES, Case, CaseContext, WrongValueError, is_documented
 from trainer.records import MetricsLog, write_json
 from trainer.store import explicit_store
-from trainer.world import World, joined, rendezvous
+from trainer.world import World, joined, parse_rendezvous
 
 SEVERITY = ("works", "not run", "refused", "wrong", "hung")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One case on one rank, or on all of them (then the worst of all)."""
+    """One case on one rank, or on all of them (then the worst_outcome of all)."""
 
     name: str
     status: str  # one of SEVERITY
@@ -38,9 +38,9 @@ class Outcome:
 
 def run(args: argparse.Namespace) -> int:
     warnings.simplefilter("ignore")  # deprecations: old names are called on purpose
-    meeting = rendezvous(args)
+    rendezvous = parse_rendezvous(args)
     with (
-        joined(meeting, explicit_store(meeting)) as world,
+        joined(rendezvous, explicit_store(rendezvous)) as world,
         MetricsLog(args.metrics, rank=world.rank) as metrics,
     ):
         control = control_group(world, args.case_timeout)
@@ -49,10 +49,10 @@ def run(args: argparse.Namespace) -> int:
             mine.append(run_case(case, world, control, args.case_timeout))
             last = mine[-1]
             metrics.write(step=number, collective=last.name, status=last.status, seconds=last.seconds)
-        everyone = exchange(mine, world, control, args.case_timeout)
-        merged = [worst(outcomes) for outcomes in zip(*everyone, strict=True)]
+        everyone = gather_outcomes(mine, world, control, args.case_timeout)
+        merged = [worst_outcome(outcomes) for outcomes in zip(*everyone, strict=True)]
         if args.result:
-            write_json(args.result, as_result(merged, mine, world, complete=len(everyone) == world.world_size))
+            write_json(args.result, result_record(merged, mine, world, complete=len(everyone) == world.world_size))
         if world.is_first:
             print(table(merged, world), flush=True)
         code = 1 if any(outcome.status in {"wrong", "hung"} for outcome in merged) else 0
@@ -70,12 +70,12 @@ def control_group(world: World, timeout_s: float) -> dist.ProcessGroup | None:
     """
     if not {"gloo", "nccl"} & set(world.backend.replace(",", ":").split(":")):
         return None
-    patience = timedelta(seconds=60 + 2 * limit(timeout_s))
+    patience = timedelta(seconds=60 + 2 * case_limit_s(timeout_s))
     group: dist.ProcessGroup = dist.new_group(backend="gloo", timeout=patience)
     return group
 
 
-def limit(timeout_s: float) -> float:
+def case_limit_s(timeout_s: float) -> float:
     """When to give up on a case: its group times out first, setting the group up may too."""
     return 2 * timeout_s + 5
 
@@ -83,7 +83,7 @@ def limit(timeout_s: float) -> float:
 def run_case(case: Case, world: World, control: dist.ProcessGroup | None, timeout_s: float) -> Outcome:
     """Run one case within a limit of its own, from a common start."""
     documented = is_documented(world.backend, world.device.type, case.documented_as)
-    reason = why_not(case, world)
+    reason = reason_to_skip(case, world)
     if reason:
         return Outcome(case.name, "not run", reason, 0.0, documented)
 
@@ -91,15 +91,15 @@ def run_case(case: Case, world: World, control: dist.ProcessGroup | None, timeou
         if world.device.type == "cuda":
             torch.cuda.set_device(world.device)  # the current device belongs to the thread
         group = dist.new_group(timeout=timedelta(seconds=timeout_s))
-        case.function(Here(world.rank, world.world_size, world.device, group))
+        case.function(CaseContext(world.rank, world.world_size, world.device, group))
 
     dist.barrier(group=control)
     started = time.monotonic()
-    status, detail = bounded(call, limit(timeout_s))
+    status, detail = run_with_limit(call, case_limit_s(timeout_s))
     return Outcome(case.name, status, detail, round(time.monotonic() - started, 3), documented)
 
 
-def why_not(case: Case, world: World) -> str:
+def reason_to_skip(case: Case, world: World) -> str:
     if world.world_size < case.least_ranks:
         return f"needs {case.least_ranks} ranks"
     if case.only and case.only != world.backend:
@@ -107,7 +107,7 @@ def why_not(case: Case, world: World) -> str:
     return ""
 
 
-def bounded(call: Callable[[], None], limit_s: float) -> tuple[str, str]:
+def run_with_limit(call: Callable[[], None], limit_s: float) -> tuple[str, str]:
     """Status and detail of a call that may fail, be wrong or never return."""
     answer: list[tuple[str, str]] = []
 
@@ -134,7 +134,7 @@ def classify(error: Exception) -> tuple[str, str]:
     return "refused", line
 
 
-def exchange(
+def gather_outcomes(
     mine: list[Outcome], world: World, control: dist.ProcessGroup | None, timeout_s: float
 ) -> list[list[Outcome]]:
     """The outcomes of all ranks; only this rank's own where the others cannot be reached any more."""
@@ -143,15 +143,15 @@ def exchange(
     def gather() -> None:
         dist.all_gather_object(everyone, mine, group=control)
 
-    status, _ = bounded(gather, limit(timeout_s))
+    status, _ = run_with_limit(gather, case_limit_s(timeout_s))
     return everyone if status == "works" else [mine]
 
 
-def worst(outcomes: tuple[Outcome, ...]) -> Outcome:
+def worst_outcome(outcomes: tuple[Outcome, ...]) -> Outcome:
     return max(outcomes, key=lambda outcome: (SEVERITY.index(outcome.status), outcome.seconds))
 
 
-def as_result(merged: list[Outcome], mine: list[Outcome], world: World, *, complete: bool) -> dict[str, object]:
+def result_record(merged: list[Outcome], mine: list[Outcome], world: World, *, complete: bool) -> dict[str, object]:
     return {
         "status": "finished",
         "rank": world.rank,

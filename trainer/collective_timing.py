@@ -18,11 +18,11 @@ import torch.distributed as dist
 
 from trainer.host_groups import group_by_host
 from trainer.memory import available_bytes
-from trainer.plain_tcp import Wire, measure_wires, wire_line
+from trainer.plain_tcp import Link, links_line, measure_links
 from trainer.records import MetricsLog, write_json
 from trainer.store import explicit_store
-from trainer.timed_collectives import OPERATIONS, Operation
-from trainer.world import World, joined, rendezvous
+from trainer.timed_collectives import TIMED_COLLECTIVES, TimedCollective
+from trainer.world import World, joined, parse_rendezvous
 
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
 LEAST_CALLS, MOST_CALLS = 5, 200
@@ -45,7 +45,7 @@ class Row:
     wrong: int  # elements with a wrong value, on all ranks
 
 
-def size(text: str) -> int:
+def parse_size(text: str) -> int:
     """Bytes from 8, 4K, 64M or 1G."""
     number, unit = (text[:-1], text[-1].upper()) if text[-1:].upper() in set("KMG") else (text, "")
     try:
@@ -60,10 +60,10 @@ def size(text: str) -> int:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("measurement")
     group.add_argument(
-        "--op", action="append", choices=[*sorted(OPERATIONS), "all"], help="all_reduce; may be repeated"
+        "--op", action="append", choices=[*sorted(TIMED_COLLECTIVES), "all"], help="all_reduce; may be repeated"
     )
-    group.add_argument("--min-bytes", type=size, default=8, metavar="SIZE", help="8")
-    group.add_argument("--max-bytes", type=size, default=2**30, metavar="SIZE", help="1G, or what memory allows")
+    group.add_argument("--min-bytes", type=parse_size, default=8, metavar="SIZE", help="8")
+    group.add_argument("--max-bytes", type=parse_size, default=2**30, metavar="SIZE", help="1G, or what memory allows")
     group.add_argument("--factor", type=int, choices=range(2, 65), default=4, metavar="N", help="between sizes: 4")
     group.add_argument("--seconds-per-size", type=float, default=1.0, metavar="S", help="time for the timed calls")
     group.add_argument("--limit", type=float, default=60.0, metavar="S", help="no size that would take longer: 60")
@@ -81,19 +81,19 @@ def sizes(least: int, most: int, factor: int) -> list[int]:
 
 
 def run(args: argparse.Namespace) -> int:
-    meeting = rendezvous(args)
+    rendezvous = parse_rendezvous(args)
     with (
-        joined(meeting, explicit_store(meeting)) as world,
+        joined(rendezvous, explicit_store(rendezvous)) as world,
         MetricsLog(args.metrics, rank=world.rank) as metrics,
     ):
-        wires = measure_wires(world, args.wire_seconds)
-        if world.is_first and wires:
-            print(wire_line(wires), flush=True)
+        links = measure_links(world, args.wire_seconds)
+        if world.is_first and links:
+            print(links_line(links), flush=True)
         names = args.op or ["all_reduce"]
-        chosen = list(OPERATIONS.values()) if "all" in names else [OPERATIONS[name] for name in dict.fromkeys(names)]
-        sweeps = [sweep(operation, world, args, metrics) for operation in chosen]
+        chosen = list(TIMED_COLLECTIVES) if "all" in names else list(dict.fromkeys(names))
+        sweeps = [sweep(TIMED_COLLECTIVES[name], world, args, metrics) for name in chosen]
         if args.result:
-            write_json(args.result, as_result(sweeps, wires, world))
+            write_json(args.result, result_record(sweeps, links, world))
     return 1 if any(row.wrong for found in sweeps for row in found.rows) else 0
 
 
@@ -107,13 +107,13 @@ class Sweep:
     note: str
 
 
-def sweep(operation: Operation, world: World, args: argparse.Namespace, metrics: MetricsLog) -> Sweep:
+def sweep(operation: TimedCollective, world: World, args: argparse.Namespace, metrics: MetricsLog) -> Sweep:
     """Measure one collective over the sizes that memory and patience allow."""
-    most = min(args.max_bytes, memory_bound(world))
+    most = min(args.max_bytes, largest_message_bytes(world))
     note = "the largest size is what memory allows" if most < args.max_bytes else ""
     rows: list[Row] = []
     if world.is_first:
-        print(heading(operation, world), flush=True)
+        print(format_heading(operation, world), flush=True)
     for number, num_bytes in enumerate(sizes(min(args.min_bytes, most), most, args.factor), start=1):
         # all ranks have the same rows, so they stop at the same size
         if rows and expected_s(rows[-1], num_bytes) > args.limit:
@@ -123,7 +123,7 @@ def sweep(operation: Operation, world: World, args: argparse.Namespace, metrics:
         rows.append(row)
         metrics.write(step=number, op=operation.name, **asdict(row))
         if world.is_first:
-            print(line(row), flush=True)
+            print(format_row(row), flush=True)
     if world.is_first and note:
         print(note, flush=True)
     return Sweep(operation.name, operation.bus_factor(world.world_size), rows, note)
@@ -134,7 +134,7 @@ def expected_s(last: Row, num_bytes: int) -> float:
     return last.median_s * num_bytes / last.bytes * (2 + SLOW_CALLS)
 
 
-def memory_bound(world: World) -> int:
+def largest_message_bytes(world: World) -> int:
     """The largest message that fits everywhere, with room for the output and the expected values."""
     ranks_here = len(group_by_host(world).ranks)
     mine = available_bytes(world.device) // (1 if world.device.type == "cuda" else ranks_here)
@@ -143,20 +143,20 @@ def memory_bound(world: World) -> int:
     return int(bound.item())
 
 
-def measure(operation: Operation, world: World, num_bytes: int, budget_s: float) -> Row:
+def measure(operation: TimedCollective, world: World, num_bytes: int, budget_s: float) -> Row:
     """Check, warm up and time one size."""
     prepared = operation.prepare(world, num_bytes // 4)
     prepared.call()
     found_wrong = torch.tensor([prepared.num_wrong()], dtype=torch.int64, device=world.device)
     dist.all_reduce(found_wrong)
     prepared.clear()  # the sums of the timed calls must not overflow
-    warm_up = together([timed(prepared.call, world)], world)
+    warm_up = slowest_of_ranks([time_call(prepared.call, world)], world)
     if warm_up[0] * WARM_UP_CALLS < budget_s:
-        warm_up = together([timed(prepared.call, world) for _ in range(WARM_UP_CALLS - 1)], world)
+        warm_up = slowest_of_ranks([time_call(prepared.call, world) for _ in range(WARM_UP_CALLS - 1)], world)
     one = max(statistics.median(warm_up), 1e-6)
     least = LEAST_CALLS if one * LEAST_CALLS < 2 * budget_s else SLOW_CALLS
     calls = max(least, min(MOST_CALLS, int(budget_s / one)))
-    times = together([timed(prepared.call, world) for _ in range(calls)], world)
+    times = slowest_of_ranks([time_call(prepared.call, world) for _ in range(calls)], world)
     median = statistics.median(times)
     algbw = prepared.num_bytes / median / 1e9
     return Row(
@@ -172,12 +172,12 @@ def measure(operation: Operation, world: World, num_bytes: int, budget_s: float)
     )
 
 
-def timed(call: Callable[[], None], world: World) -> float:
+def time_call(call: Callable[[], None], world: World) -> float:
     dist.barrier()
-    settle(world.device)
+    synchronize(world.device)
     started = time.perf_counter()
     call()
-    settle(world.device)
+    synchronize(world.device)
     return time.perf_counter() - started
 
 
@@ -186,19 +186,19 @@ def percentile(values: list[float], share: float) -> float:
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
 
 
-def settle(device: torch.device) -> None:
+def synchronize(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
 
-def together(times: list[float], world: World) -> list[float]:
+def slowest_of_ranks(times: list[float], world: World) -> list[float]:
     """Each call takes as long as on its slowest rank; equal on all ranks afterwards."""
     slowest = torch.tensor(times, dtype=torch.float64, device=world.device)
     dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
     return [float(seconds) for seconds in slowest.tolist()]
 
 
-def as_result(sweeps: list[Sweep], wires: list[Wire], world: World) -> dict[str, object]:
+def result_record(sweeps: list[Sweep], links: list[Link], world: World) -> dict[str, object]:
     return {
         "status": "finished",
         "rank": world.rank,
@@ -207,18 +207,18 @@ def as_result(sweeps: list[Sweep], wires: list[Wire], world: World) -> dict[str,
         "device": world.device.type,
         "dtype": "float32",
         "torch": torch.__version__,
-        "wires": [asdict(wire) for wire in wires],
+        "wires": [asdict(link) for link in links],
         "sweeps": [asdict(found) for found in sweeps],
     }
 
 
-def heading(operation: Operation, world: World) -> str:
+def format_heading(operation: TimedCollective, world: World) -> str:
     where = f"{operation.name}, {world.backend} on {world.device.type}, {world.world_size} ranks, float32"
     columns = f"{'bytes':>12}{'calls':>7}{'p50 us':>13}{'p99 us':>13}{'algbw GB/s':>12}{'busbw GB/s':>12}{'wrong':>7}"
     return f"{where}\n{columns}"
 
 
-def line(row: Row) -> str:
+def format_row(row: Row) -> str:
     return (
         f"{row.bytes:>12}{row.calls:>7}{row.median_s * 1e6:>13.1f}{row.p99_s * 1e6:>13.1f}"
         f"{row.algbw_gb_s:>12.3f}{row.busbw_gb_s:>12.3f}{row.wrong:>7}"

@@ -50,7 +50,7 @@ def backward(
     parts = zip(batch.images.tensor_split(accumulate), batch.labels.tensor_split(accumulate), strict=True)
     for number, (images, labels) in enumerate(parts, start=1):
         is_last = number == accumulate
-        with exchanging(model, now=is_last):
+        with gradient_sync(model, now=is_last):
             with torch.autocast(images.device.type, dtype=torch.bfloat16, enabled=bf16):
                 logits = forward(images)
             loss = loss_sum(logits, labels)
@@ -61,7 +61,7 @@ def backward(
     return total
 
 
-def exchanging(model: nn.Module, *, now: bool) -> AbstractContextManager[None]:
+def gradient_sync(model: nn.Module, *, now: bool) -> AbstractContextManager[None]:
     """DDP exchanges gradients while they are computed, except under no_sync."""
     if now or not isinstance(model, DistributedDataParallel):
         return nullcontext()
@@ -80,7 +80,7 @@ def average_gradients(model: nn.Module, world_size: int) -> None:
             parameter.grad /= world_size
 
 
-def same_start(model: nn.Module) -> None:
+def broadcast_parameters(model: nn.Module) -> None:
     """Give all ranks the parameters of rank 0: averaging gradients keeps models equal, no more."""
     for tensor in [*model.parameters(), *model.buffers()]:
         dist.broadcast(tensor.detach(), src=0)

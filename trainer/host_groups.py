@@ -21,7 +21,7 @@ class HostGroup:
     is_first: bool  # this rank receives what is reduced
 
 
-def ranks_beside(rank: int, hosts: Sequence[int]) -> tuple[int, ...]:
+def ranks_on_same_host(rank: int, hosts: Sequence[int]) -> tuple[int, ...]:
     """All ranks whose host is that of `rank`; `hosts` has one number per rank."""
     return tuple(other for other, host in enumerate(hosts) if host == hosts[rank])
 
@@ -32,7 +32,7 @@ def group_by_host(world: World, name: str | None = None) -> HostGroup:
     mine = torch.tensor([zlib.crc32(name.encode())], dtype=torch.int64, device=world.device)
     everyone = [torch.empty_like(mine) for _ in range(world.world_size)]
     dist.all_gather(everyone, mine)
-    ranks = ranks_beside(world.rank, [int(host.item()) for host in everyone])
+    ranks = ranks_on_same_host(world.rank, [int(host.item()) for host in everyone])
     # Only the members take part; otherwise every rank would have to create the groups of all hosts.
     group = dist.new_group(list(ranks), use_local_synchronization=True)
     return HostGroup(name=name, ranks=ranks, group=group, is_first=world.rank == ranks[0])

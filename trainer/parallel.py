@@ -7,14 +7,14 @@ from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDSt
 from torch.nn.parallel import DistributedDataParallel
 
 from trainer.errors import TrainerError
-from trainer.gradients import same_start
+from trainer.gradients import broadcast_parameters
 from trainer.world import World
 
 
 def parallel(net: nn.Module, world: World, *, sync: str, comm_hook: str) -> nn.Module:
     """The module to train: `ddp` wraps the net, `manual` leaves it bare for gradients.average_gradients."""
     if sync == "manual":
-        same_start(net)
+        broadcast_parameters(net)
         return net
     on_gpu = world.device.type == "cuda"
     ddp = DistributedDataParallel(net, device_ids=[world.device] if on_gpu else None, gradient_as_bucket_view=True)

@@ -18,7 +18,7 @@ from torch.distributed import (  # type: ignore[attr-defined]  # public, but mis
 
 from trainer.errors import TrainerError
 from trainer.records import write_json
-from trainer.world import Rendezvous, joined, rendezvous, sum_over_ranks
+from trainer.world import Rendezvous, joined, parse_rendezvous, sum_over_ranks
 
 
 def store_url(env: Mapping[str, str]) -> SplitResult:
@@ -43,21 +43,21 @@ def build_store(rank: int, world_size: int, timeout: timedelta, env: Mapping[str
     return TCPStore(url.hostname or "", url.port or 0, world_size, rank == 0, timeout)
 
 
-def explicit_store(meeting: Rendezvous, env: Mapping[str, str] = os.environ) -> Store | None:
+def explicit_store(rendezvous: Rendezvous, env: Mapping[str, str] = os.environ) -> Store | None:
     """The store of `--init-method store`; None for every other way to meet."""
-    if meeting.init_method != "store":
+    if rendezvous.init_method != "store":
         return None
-    return build_store(meeting.rank, meeting.world_size, timedelta(seconds=meeting.timeout_s), env)
+    return build_store(rendezvous.rank, rendezvous.world_size, timedelta(seconds=rendezvous.timeout_s), env)
 
 
 def run(args: argparse.Namespace) -> int:
     """Meet in the store, leave each other something in it, and sum over the ranks to see that it works."""
     args.init_method = "store"
-    meeting = rendezvous(args)
-    store = explicit_store(meeting)
+    rendezvous = parse_rendezvous(args)
+    store = explicit_store(rendezvous)
     if store is None:
         raise TrainerError("one rank alone has nobody to meet: set RANK, WORLD_SIZE and DDP_PLAY_STORE")
-    with joined(meeting, store) as world:
+    with joined(rendezvous, store) as world:
         store.set(f"greeting/{world.rank}", f"rank {world.rank} was here")
         greetings = [store.get(f"greeting/{rank}").decode() for rank in range(world.world_size)]
         count, total = sum_over_ranks(world, [1.0, world.rank])

@@ -13,7 +13,7 @@ PERIOD = 8  # values repeat, so that sums stay small integers, exact in float32
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedCall:
     """Buffers filled for one checked call."""
 
     num_bytes: int  # what nccl-tests calls the size: the largest buffer of a rank
@@ -31,9 +31,9 @@ class Prepared:
 
 
 @dataclass(frozen=True)
-class Operation:
+class TimedCollective:
     name: str
-    prepare: Callable[[World, int], Prepared]  # world, number of elements
+    prepare: Callable[[World, int], PreparedCall]  # world, number of elements
     bus_factor: Callable[[int], float]
 
 
@@ -42,38 +42,42 @@ def pattern(count: int, rank: int, world: World) -> Tensor:
     return (torch.arange(count, device=world.device) % PERIOD + rank).to(torch.float32)
 
 
-def summed(count: int, world: World) -> Tensor:
+def pattern_sum(count: int, world: World) -> Tensor:
     """The sum of all ranks' patterns."""
     n = world.world_size
     return pattern(count, 0, world) * n + n * (n - 1) / 2
 
 
-def divisible(count: int, world: World) -> int:
+def round_to_world_size(count: int, world: World) -> int:
     """At least one element per rank, and equally many."""
     return max(1, count // world.world_size) * world.world_size
 
 
-def all_reduce(world: World, count: int) -> Prepared:
+def all_reduce(world: World, count: int) -> PreparedCall:
     data = pattern(count, world.rank, world)
-    return Prepared(count * 4, lambda: _done(dist.all_reduce(data)), data, data, lambda: summed(count, world))
+    return PreparedCall(
+        count * 4, lambda: _discard(dist.all_reduce(data)), data, data, lambda: pattern_sum(count, world)
+    )
 
 
-def broadcast(world: World, count: int) -> Prepared:
+def broadcast(world: World, count: int) -> PreparedCall:
     data = pattern(count, world.rank, world)
-    return Prepared(count * 4, lambda: _done(dist.broadcast(data, 0)), data, data, lambda: pattern(count, 0, world))
+    return PreparedCall(
+        count * 4, lambda: _discard(dist.broadcast(data, 0)), data, data, lambda: pattern(count, 0, world)
+    )
 
 
-def reduce(world: World, count: int) -> Prepared:
+def reduce(world: World, count: int) -> PreparedCall:
     data = pattern(count, world.rank, world)
 
     def expected() -> Tensor | None:
-        return summed(count, world) if world.is_first else None
+        return pattern_sum(count, world) if world.is_first else None
 
-    return Prepared(count * 4, lambda: _done(dist.reduce(data, 0)), data, data, expected)
+    return PreparedCall(count * 4, lambda: _discard(dist.reduce(data, 0)), data, data, expected)
 
 
-def all_gather(world: World, count: int) -> Prepared:
-    count = divisible(count, world)
+def all_gather(world: World, count: int) -> PreparedCall:
+    count = round_to_world_size(count, world)
     share = count // world.world_size
     data, gathered = pattern(share, world.rank, world), torch.zeros(count, device=world.device)
     function = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
@@ -81,44 +85,44 @@ def all_gather(world: World, count: int) -> Prepared:
     def expected() -> Tensor:
         return torch.cat([pattern(share, rank, world) for rank in range(world.world_size)])
 
-    return Prepared(count * 4, lambda: _done(function(gathered, data)), data, gathered, expected)
+    return PreparedCall(count * 4, lambda: _discard(function(gathered, data)), data, gathered, expected)
 
 
-def reduce_scatter(world: World, count: int) -> Prepared:
-    count = divisible(count, world)
+def reduce_scatter(world: World, count: int) -> PreparedCall:
+    count = round_to_world_size(count, world)
     data = pattern(count, world.rank, world)
     received = torch.zeros(count // world.world_size, device=world.device)
     function = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
 
     def expected() -> Tensor:
-        return summed(count, world).chunk(world.world_size)[world.rank]
+        return pattern_sum(count, world).chunk(world.world_size)[world.rank]
 
-    return Prepared(count * 4, lambda: _done(function(received, data)), data, received, expected)
+    return PreparedCall(count * 4, lambda: _discard(function(received, data)), data, received, expected)
 
 
-def all_to_all(world: World, count: int) -> Prepared:
-    count = divisible(count, world)
+def all_to_all(world: World, count: int) -> PreparedCall:
+    count = round_to_world_size(count, world)
     data, received = pattern(count, world.rank, world), torch.zeros(count, device=world.device)
 
     def expected() -> Tensor:
         n = world.world_size
         return torch.cat([pattern(count, rank, world).chunk(n)[world.rank] for rank in range(n)])
 
-    return Prepared(count * 4, lambda: _done(dist.all_to_all_single(received, data)), data, received, expected)
+    return PreparedCall(count * 4, lambda: _discard(dist.all_to_all_single(received, data)), data, received, expected)
 
 
-def _done(_: object) -> None:
+def _discard(_: object) -> None:
     """A blocking collective returns nothing of interest."""
 
 
-OPERATIONS = {
+TIMED_COLLECTIVES = {
     operation.name: operation
     for operation in (
-        Operation("all_reduce", all_reduce, lambda n: 2 * (n - 1) / n),
-        Operation("all_gather", all_gather, lambda n: (n - 1) / n),
-        Operation("reduce_scatter", reduce_scatter, lambda n: (n - 1) / n),
-        Operation("all_to_all", all_to_all, lambda n: (n - 1) / n),
-        Operation("broadcast", broadcast, lambda _: 1.0),
-        Operation("reduce", reduce, lambda _: 1.0),
+        TimedCollective("all_reduce", all_reduce, lambda n: 2 * (n - 1) / n),
+        TimedCollective("all_gather", all_gather, lambda n: (n - 1) / n),
+        TimedCollective("reduce_scatter", reduce_scatter, lambda n: (n - 1) / n),
+        TimedCollective("all_to_all", all_to_all, lambda n: (n - 1) / n),
+        TimedCollective("broadcast", broadcast, lambda _: 1.0),
+        TimedCollective("reduce", reduce, lambda _: 1.0),
     )
 }

@@ -11,7 +11,7 @@ from torch import Tensor
 from trainer.errors import TrainerError
 from trainer.host_groups import sum_over_host
 from trainer.model import parameters_sha256
-from trainer.training_run import Run
+from trainer.training_run import TrainingRun
 from trainer.world import require_agreement, sum_over_ranks
 
 
@@ -40,7 +40,7 @@ class Result:
     torch: str
 
 
-class Window:
+class MetricWindow:
     """Sums since the last metric line; the loss stays on the device, so that no step waits for it."""
 
     def __init__(self, device: torch.device) -> None:
@@ -57,7 +57,7 @@ class Window:
         self.num_samples += num_samples
 
 
-def report_step(run: Run, window: Window) -> bool:
+def report_step(run: TrainingRun, window: MetricWindow) -> bool:
     """Sum the window over all ranks and write a metric line; True if any rank was asked to stop.
 
     That the ranks learn of a stop together matters: SIGTERM reaches them at different times, and a rank
@@ -74,13 +74,13 @@ def report_step(run: Run, window: Window) -> bool:
         raise TrainerError(f"the loss is {loss} at step {step}: training has diverged, try a smaller --lr")
     progress.loss_sum += loss_sum
     progress.num_samples += num_samples
-    count_window(run, local_loss, window.num_samples, num_samples, seconds)
+    add_to_totals(run, local_loss, window.num_samples, num_samples, seconds)
     run.metrics.write(step=step, epoch=progress.epoch + 1, loss=loss, samples_per_s=round(num_samples / seconds, 1))
     window.reset()
     return num_stops > 0
 
 
-def count_window(run: Run, local_loss: float, local_samples: int, num_samples: int, seconds: float) -> None:
+def add_to_totals(run: TrainingRun, local_loss: float, local_samples: int, num_samples: int, seconds: float) -> None:
     """Add to what this process has done since it started."""
     run.local_loss += local_loss
     run.local_samples += local_samples
@@ -88,12 +88,12 @@ def count_window(run: Run, local_loss: float, local_samples: int, num_samples: i
     run.training_s += seconds
 
 
-def report_epoch(run: Run, *, epoch: int, loss: float, accuracy: float) -> None:
+def report_epoch(run: TrainingRun, *, epoch: int, loss: float, accuracy: float) -> None:
     """One line for people and one for machines; `epoch` counts from 1, `loss` is the test loss."""
     rate, train_loss = throughput(run), run.progress.mean_loss
     report_host(run, epoch)
     where = f"epoch {epoch}/{run.options.epochs}"
-    run.say(f"{where} loss {train_loss:.4f} accuracy {accuracy:.4f} {rate:.0f} samples/s")
+    run.print_on_rank_0(f"{where} loss {train_loss:.4f} accuracy {accuracy:.4f} {rate:.0f} samples/s")
     run.metrics.write(
         step=run.progress.step,
         epoch=epoch,
@@ -104,7 +104,7 @@ def report_epoch(run: Run, *, epoch: int, loss: float, accuracy: float) -> None:
     )
 
 
-def report_host(run: Run, epoch: int) -> None:
+def report_host(run: TrainingRun, epoch: int) -> None:
     """What this host's ranks did together, written by the first of them: a slow or odd host stands out."""
     sums = sum_over_host(run.host, run.world, [run.local_loss, run.local_samples, run.training_s])
     if sums is None:
@@ -121,21 +121,23 @@ def report_host(run: Run, epoch: int) -> None:
     )
 
 
-def throughput(run: Run) -> float:
+def throughput(run: TrainingRun) -> float:
     """Samples per second of all ranks together since this process started to train."""
     return run.num_samples / run.training_s if run.training_s else 0.0
 
 
-def conclude(run: Run, *, stopped: bool, loss: float | None, accuracy: float | None) -> Result:
+def final_result(run: TrainingRun, *, stopped: bool, loss: float | None, accuracy: float | None) -> Result:
     """Check that all ranks came to the same parameters, say the last line, and sum up."""
     progress, options, world = run.progress, run.options, run.world
     sha256 = parameters_sha256(run.net)
     require_agreement(world, {"parameters": int(sha256[:15], 16)})
     seconds = time.monotonic() - run.started
     if stopped:
-        run.say(f"stopped as requested after step {progress.step}")
+        run.print_on_rank_0(f"stopped as requested after step {progress.step}")
     else:
-        run.say(f"test accuracy {accuracy:.4f} loss {loss:.4f} after {progress.step} steps in {seconds:.1f} s")
+        run.print_on_rank_0(
+            f"test accuracy {accuracy:.4f} loss {loss:.4f} after {progress.step} steps in {seconds:.1f} s"
+        )
     return Result(
         status="stopped" if stopped else "finished",
         rank=world.rank,

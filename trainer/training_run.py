@@ -54,7 +54,7 @@ class Progress:
 
 
 @dataclass
-class Run:
+class TrainingRun:
     """Everything the loop works on."""
 
     options: TrainOptions
@@ -77,30 +77,30 @@ class Run:
     training_s: float = 0.0
 
     @property
-    def is_out_of_steps(self) -> bool:
+    def is_complete(self) -> bool:
         limit = self.options.max_steps
         return self.progress.epoch >= self.options.epochs or 0 < limit <= self.progress.step
 
-    def say(self, text: str) -> None:
+    def print_on_rank_0(self, text: str) -> None:
         """Print on rank 0 only; flushed, because the launcher shows lines as they come."""
         if self.world.is_first:
             print(text, flush=True)
 
 
-def prepare(options: TrainOptions, world: World, metrics: MetricsLog, stop: StopFlag) -> Run:
+def prepare(options: TrainOptions, world: World, metrics: MetricsLog, stop: StopFlag) -> TrainingRun:
     """Load the data, build the model, restore both from a checkpoint where there is one."""
     started = time.monotonic()
     dtype = torch.float64 if options.dtype == "float64" else torch.float32
     torch.backends.cudnn.deterministic = True  # a resumed run must repeat the undisturbed one
     data = load(options.data, options.data_dir, dtype)
-    require_same_task(options, data, world)
+    require_same_options_and_data(options, data, world)
     net = build_model(data.side, seed=options.seed, dropout=options.dropout, dtype=dtype).to(world.device)
     # Not Adam: it divides by the gradient's size, so float32 noise in tiny gradients becomes whole steps
     # (measured after 40 steps: 2e-4 between 1 and 2 ranks, against 2e-7).
     optimizer = torch.optim.SGD(net.parameters(), lr=options.lr, momentum=0.9)
     progress = restore(options, world, net, optimizer)
     model = parallel(net, world, sync=options.sync, comm_hook=options.comm_hook)
-    run = Run(
+    run = TrainingRun(
         options=options,
         world=world,
         data=data,
@@ -122,11 +122,11 @@ def prepare(options: TrainOptions, world: World, metrics: MetricsLog, stop: Stop
         started=started,
     )
     if progress.step:
-        run.say(f"resuming after step {progress.step}, {progress.epoch} of {options.epochs} epochs done")
+        run.print_on_rank_0(f"resuming after step {progress.step}, {progress.epoch} of {options.epochs} epochs done")
     return run
 
 
-def require_same_task(options: TrainOptions, data: Data, world: World) -> None:
+def require_same_options_and_data(options: TrainOptions, data: Data, world: World) -> None:
     """Refuse ranks with different options or data before they disturb each other."""
     names = [item.name for item in fields(options) if item.name not in PATH_OPTIONS]
     values = {f"--{name.replace('_', '-')}": zlib.crc32(repr(getattr(options, name)).encode()) for name in names}
@@ -135,7 +135,7 @@ def require_same_task(options: TrainOptions, data: Data, world: World) -> None:
 
 def restore(options: TrainOptions, world: World, net: DigitNet, optimizer: torch.optim.Optimizer) -> Progress:
     """Put model and optimizer back to where the checkpoint left them; without one, Progress is zero."""
-    found = checkpoint.load_everywhere(options.resume, options.checkpoint_dir, world)
+    found = checkpoint.load_on_all_ranks(options.resume, options.checkpoint_dir, world)
     if found is None:
         return Progress()
     before = found.meta["options"]
@@ -148,7 +148,7 @@ def restore(options: TrainOptions, world: World, net: DigitNet, optimizer: torch
     return Progress(**found.meta["progress"])
 
 
-def save(run: Run) -> Path | None:
+def save(run: TrainingRun) -> Path | None:
     """Write a checkpoint, on rank 0; the other ranks hold the same state and go on.
 
     No random state is saved because none outlives a step: the order of samples follows from seed and epoch,

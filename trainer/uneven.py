@@ -16,8 +16,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from trainer.errors import TrainerError
 from trainer.gradients import loss_sum
-from trainer.training_report import count_window
-from trainer.training_run import Run, save, seed_step
+from trainer.training_report import add_to_totals
+from trainer.training_run import TrainingRun, save, seed_step
 from trainer.world import sum_over_ranks
 
 
@@ -33,7 +33,7 @@ def local_batches(size: int, batch: int, rank: int, world_size: int) -> Sequence
     return [mine[start : start + batch] for start in range(0, len(mine), batch)]
 
 
-def train_epoch(run: Run) -> bool:
+def train_epoch(run: TrainingRun) -> bool:
     """One epoch with its own number of steps on every rank; True if a stop was requested."""
     options, world, progress = run.options, run.world, run.progress
     size = len(run.data.train)
@@ -41,24 +41,24 @@ def train_epoch(run: Run) -> bool:
     batches = local_batches(size, batch, world.rank, world.world_size)
     started = time.monotonic()
     local_loss = train_batches(run, batches)
-    same_momentum(run, source=world.world_size - 1)
+    broadcast_momentum(run, source=world.world_size - 1)
     num_samples = sum(len(positions) for positions in batches)
     totals = sum_over_ranks(world, [local_loss, num_samples, float(run.stop.requested)])
     progress.step += len(local_batches(size, batch, world.world_size - 1, world.world_size))
     progress.epoch += 1
     progress.train_loss = totals[0] / totals[1]
-    count_window(run, local_loss, num_samples, int(totals[1]), time.monotonic() - started)
+    add_to_totals(run, local_loss, num_samples, int(totals[1]), time.monotonic() - started)
     save(run)
     return totals[2] > 0
 
 
-def train_batches(run: Run, batches: Sequence[range]) -> float:
+def train_batches(run: TrainingRun, batches: Sequence[range]) -> float:
     """Train on this rank's batches, however many the others have; the sum of their losses."""
     seed, epoch, device = run.options.seed, run.progress.epoch, run.world.device
     images, labels = run.data.train.tensors
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed + epoch))
     total = 0.0
-    with Join([joinable(run.model)]):
+    with Join([as_ddp(run.model)]):
         for number, positions in enumerate(batches):
             seed_step(seed, run.progress.step + number, run.world.rank)
             chosen = order[positions.start : positions.stop]
@@ -71,13 +71,13 @@ def train_batches(run: Run, batches: Sequence[range]) -> float:
     return total
 
 
-def joinable(model: nn.Module) -> DistributedDataParallel:
+def as_ddp(model: nn.Module) -> DistributedDataParallel:
     if not isinstance(model, DistributedDataParallel):
         raise TypeError("Join needs DistributedDataParallel; TrainOptions lets nothing else through")
     return model
 
 
-def same_momentum(run: Run, *, source: int) -> None:
+def broadcast_momentum(run: TrainingRun, *, source: int) -> None:
     """Join gives every rank the parameters of the last one, but not its momentum: the next epoch needs it."""
     for parameter in run.net.parameters():
         momentum = run.optimizer.state[parameter].get("momentum_buffer")

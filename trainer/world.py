@@ -29,7 +29,7 @@ class Rendezvous:
     local_rank: int | None = None
     device: str = "auto"  # auto | cpu | cuda
     high_priority: bool = False  # nccl's kernels before the model's
-    alone: bool = False  # one rank and nobody to meet: no address is needed
+    single_process: bool = False  # one rank and nobody to meet: no address is needed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +70,7 @@ def add_world_arguments(parser: argparse.ArgumentParser, env: Mapping[str, str] 
     group.add_argument("--high-priority", action="store_true", help="nccl on CUDA streams of high priority")
 
 
-def rendezvous(args: argparse.Namespace, env: Mapping[str, str] = os.environ) -> Rendezvous:
+def parse_rendezvous(args: argparse.Namespace, env: Mapping[str, str] = os.environ) -> Rendezvous:
     """Check the arguments against each other before anything can hang on them."""
     rank, world_size = args.rank, args.world_size
     if (rank is None) != (world_size is None):
@@ -98,7 +98,7 @@ def rendezvous(args: argparse.Namespace, env: Mapping[str, str] = os.environ) ->
         local_rank=args.local_rank,
         device=args.device,
         high_priority=args.high_priority,
-        alone=by_env and bool(missing_env),
+        single_process=by_env and bool(missing_env),
     )
 
 
@@ -136,35 +136,35 @@ def group_options(backend: str, *, high_priority: bool) -> Any:
 
 
 @contextmanager
-def joined(meeting: Rendezvous, store: Store | None = None) -> Iterator[World]:
+def joined(rendezvous: Rendezvous, store: Store | None = None) -> Iterator[World]:
     """Join the process group, and leave it in order unless an error ends the rank (its peers must notice)."""
-    backend = choose_backend(meeting.backend, cuda=torch.cuda.is_available() and meeting.device != "cpu")
+    backend = choose_backend(rendezvous.backend, cuda=torch.cuda.is_available() and rendezvous.device != "cpu")
     device = choose_device(
         backend,
-        rank=meeting.rank,
-        local_rank=meeting.local_rank,
+        rank=rendezvous.rank,
+        local_rank=rendezvous.local_rank,
         num_gpus=torch.cuda.device_count(),
-        device=meeting.device,
+        device=rendezvous.device,
     )
     on_gpu = device.type == "cuda"
     if on_gpu:
         torch.cuda.set_device(device)
-    timeout = timedelta(seconds=meeting.timeout_s)
+    timeout = timedelta(seconds=rendezvous.timeout_s)
     if backend == "mpi":
-        join_by_mpi(meeting, timeout)
+        join_by_mpi(rendezvous, timeout)
         yield World(rank=dist.get_rank(), world_size=dist.get_world_size(), backend=backend, device=device)
         dist.destroy_process_group()
         return
-    if meeting.alone:
+    if rendezvous.single_process:
         store = HashStore()
     dist.init_process_group(
         backend,
-        init_method=None if store else meeting.init_method,
+        init_method=None if store else rendezvous.init_method,
         store=store,
-        rank=meeting.rank,
-        world_size=meeting.world_size,
+        rank=rendezvous.rank,
+        world_size=rendezvous.world_size,
         timeout=timeout,
-        pg_options=group_options(backend, high_priority=meeting.high_priority),
+        pg_options=group_options(backend, high_priority=rendezvous.high_priority),
         # With the device known, nccl connects now: a wrong interface shows here and not in the first step.
         device_id=device if on_gpu and "nccl" in backend else None,
     )
@@ -172,7 +172,7 @@ def joined(meeting: Rendezvous, store: Store | None = None) -> Iterator[World]:
     dist.destroy_process_group()
 
 
-def join_by_mpi(meeting: Rendezvous, timeout: timedelta) -> None:
+def join_by_mpi(rendezvous: Rendezvous, timeout: timedelta) -> None:
     """Join the world that MPI knows: torch's own MPI where the build has it, ours over mpi4py elsewhere."""
     try:
         from trainer import mpi_backend  # noqa: PLC0415  # mpi4py starts MPI as soon as it is imported
@@ -181,10 +181,10 @@ def join_by_mpi(meeting: Rendezvous, timeout: timedelta) -> None:
             f"--backend mpi needs mpi4py and an MPI library: pip install mpi4py mpich ({error})"
         ) from None
     dist.init_process_group(mpi_backend.NAME, timeout=timeout, **mpi_backend.world())
-    if (dist.get_rank(), dist.get_world_size()) != (meeting.rank, meeting.world_size):
+    if (dist.get_rank(), dist.get_world_size()) != (rendezvous.rank, rendezvous.world_size):
         raise TrainerError(
             f"MPI says rank {dist.get_rank()} of {dist.get_world_size()}, "
-            f"the launcher rank {meeting.rank} of {meeting.world_size}: is PMI_PORT set in every rank?"
+            f"the launcher rank {rendezvous.rank} of {rendezvous.world_size}: is PMI_PORT set in every rank?"
         )
 
 

@@ -44,8 +44,8 @@ def run_case(name: str, options: TrainOptions, world: World, output: Path) -> No
 
 def main(output: Path) -> None:
     rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    meeting = Rendezvous(rank=rank, world_size=world_size, init_method="env://", backend="gloo", timeout_s=60)
-    with joined(meeting) as world:
+    rendezvous = Rendezvous(rank=rank, world_size=world_size, init_method="env://", backend="gloo", timeout_s=60)
+    with joined(rendezvous) as world:
         for name, options in CASES.items():
             run_case(name, options, world, output)
         GlobalBatchSampler.global_count = naive_count  # type: ignore[method-assign, assignment]

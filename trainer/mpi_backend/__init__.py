@@ -15,10 +15,10 @@ import atexit
 import torch.distributed as dist
 
 from .joining import create_group, world
-from .library import NAME, leave
+from .library import NAME, finalize_mpi
 
 __all__ = ["NAME", "world"]
 
 if NAME != "mpi":
     dist.Backend.register_backend(NAME, create_group, extended_api=True, devices=["cpu"])
-    atexit.register(leave)
+    atexit.register(finalize_mpi)

@@ -18,14 +18,14 @@ OPERATIONS = (
 )
 
 
-def buffer_of(tensor: Tensor) -> Tensor:
+def contiguous_buffer(tensor: Tensor) -> Tensor:
     """Contiguous memory with the tensor's values: its own where it is contiguous."""
     if tensor.device.type != "cpu":
         raise RuntimeError(f"{NAME} moves tensors on the CPU, not on {tensor.device}")
     return tensor.detach().contiguous()
 
 
-def give_back(tensor: Tensor, buffer: Tensor) -> None:
+def copy_back(tensor: Tensor, buffer: Tensor) -> None:
     if buffer.data_ptr() != tensor.data_ptr():
         tensor.detach().copy_(buffer)
 
@@ -34,17 +34,17 @@ def bytes_of(tensor: Tensor) -> Any:
     return tensor.reshape(-1).view(torch.uint8).numpy() if tensor.numel() else np.empty(0, np.uint8)
 
 
-def raw(tensor: Tensor) -> Any:
+def byte_buffer(tensor: Tensor) -> Any:
     return [bytes_of(tensor), MPI.BYTE]
 
 
-def numbers(tensor: Tensor) -> Any:
+def typed_array(tensor: Tensor) -> Any:
     if tensor.dtype not in DTYPES:
         raise RuntimeError(f"MPI cannot reduce {tensor.dtype}")
     return tensor.reshape(-1).numpy()
 
 
-def operation(opts: Any) -> Any:
+def reduction(opts: Any) -> Any:
     if opts is None:
         return MPI.SUM
     for ours, theirs in OPERATIONS:

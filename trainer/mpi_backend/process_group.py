@@ -7,9 +7,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from .buffers import buffer_of, bytes_of, give_back, numbers, operation, raw, row_size
+from .buffers import byte_buffer, bytes_of, contiguous_buffer, copy_back, reduction, row_size, typed_array
 from .library import MPI, NAME
-from .work import Pending, PendingFromAny, done
+from .work import AnySourceWork, RequestWork, completed_work
 
 TorchGroup: Any = dist.ProcessGroup  # its stubs have overloads that no subclass in Python can repeat
 
@@ -28,88 +28,88 @@ class MpiGroup(TorchGroup):  # type: ignore[misc]  # see above
     # -- reductions ----------------------------------------------------------------------------------
     def allreduce(self, tensors: list[Tensor], opts: Any = None) -> Any:
         for tensor in tensors:
-            buffer = buffer_of(tensor)
-            self._do(self.comm.Iallreduce(MPI.IN_PLACE, numbers(buffer), operation(opts)), "all_reduce")
-            give_back(tensor, buffer)
-        return done(tensors)
+            buffer = contiguous_buffer(tensor)
+            self._run(self.comm.Iallreduce(MPI.IN_PLACE, typed_array(buffer), reduction(opts)), "all_reduce")
+            copy_back(tensor, buffer)
+        return completed_work(tensors)
 
     def allreduce_coalesced(self, tensors: list[Tensor], opts: Any = None) -> Any:
         return self.allreduce(tensors, opts)
 
     def reduce(self, tensors: list[Tensor], opts: Any) -> Any:
-        buffer, root = buffer_of(tensors[0]), opts.rootRank
-        mine = MPI.IN_PLACE if self.rank() == root else numbers(buffer)
-        into = numbers(buffer) if self.rank() == root else None
-        self._do(self.comm.Ireduce(mine, into, operation(opts), root), "reduce")
-        give_back(tensors[0], buffer)
-        return done(tensors)
+        buffer, root = contiguous_buffer(tensors[0]), opts.rootRank
+        mine = MPI.IN_PLACE if self.rank() == root else typed_array(buffer)
+        into = typed_array(buffer) if self.rank() == root else None
+        self._run(self.comm.Ireduce(mine, into, reduction(opts), root), "reduce")
+        copy_back(tensors[0], buffer)
+        return completed_work(tensors)
 
     def reduce_scatter(self, outputs: list[Tensor], inputs: list[list[Tensor]], opts: Any = None) -> Any:
         for output, pieces in zip(outputs, inputs, strict=True):
             self._reduce_scatter(output, torch.cat([piece.reshape(-1) for piece in pieces]), opts)
-        return done(outputs)
+        return completed_work(outputs)
 
     def reduce_scatter_single(self, output: Tensor, input: Tensor, opts: Any = None) -> Any:  # noqa: A002
         self._reduce_scatter(output, input.contiguous(), opts)
-        return done([output])
+        return completed_work([output])
 
     def reduce_scatter_single_coalesced(self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None) -> Any:
         for output, piece in zip(outputs, inputs, strict=True):
             self._reduce_scatter(output, piece.contiguous(), opts)
-        return done(outputs)
+        return completed_work(outputs)
 
     def _reduce_scatter(self, output: Tensor, flat: Tensor, opts: Any) -> None:
-        buffer = buffer_of(output)
-        call = self.comm.Ireduce_scatter_block(numbers(flat), numbers(buffer), operation(opts))
-        self._do(call, "reduce_scatter")
-        give_back(output, buffer)
+        buffer = contiguous_buffer(output)
+        call = self.comm.Ireduce_scatter_block(typed_array(flat), typed_array(buffer), reduction(opts))
+        self._run(call, "reduce_scatter")
+        copy_back(output, buffer)
 
     # -- copies: of bytes, so that every dtype goes ---------------------------------------------------
     def broadcast(self, tensors: list[Tensor], opts: Any) -> Any:
-        buffer = buffer_of(tensors[0])
-        self._do(self.comm.Ibcast(raw(buffer), opts.rootRank), "broadcast")
-        give_back(tensors[0], buffer)
-        return done(tensors)
+        buffer = contiguous_buffer(tensors[0])
+        self._run(self.comm.Ibcast(byte_buffer(buffer), opts.rootRank), "broadcast")
+        copy_back(tensors[0], buffer)
+        return completed_work(tensors)
 
     def allgather(self, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any = None) -> Any:
         for rows, tensor in zip(outputs, inputs, strict=True):
             gathered = torch.empty((len(rows), *tensor.shape), dtype=tensor.dtype)
-            self._do(self.comm.Iallgather(raw(buffer_of(tensor)), raw(gathered)), "all_gather")
+            self._run(self.comm.Iallgather(byte_buffer(contiguous_buffer(tensor)), byte_buffer(gathered)), "all_gather")
             for row, piece in zip(rows, gathered, strict=True):
                 row.copy_(piece)
-        return done([row for rows in outputs for row in rows])
+        return completed_work([row for rows in outputs for row in rows])
 
     def allgather_coalesced(self, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any = None) -> Any:
         # here the outer list goes over ranks, not over inputs
         return self.allgather([[*rows] for rows in zip(*outputs, strict=True)], inputs, opts)
 
     def all_gather_single(self, output: Tensor, input: Tensor, opts: Any = None) -> Any:  # noqa: A002
-        buffer = buffer_of(output)
-        self._do(self.comm.Iallgather(raw(buffer_of(input)), raw(buffer)), "all_gather")
-        give_back(output, buffer)
-        return done([output])
+        buffer = contiguous_buffer(output)
+        self._run(self.comm.Iallgather(byte_buffer(contiguous_buffer(input)), byte_buffer(buffer)), "all_gather")
+        copy_back(output, buffer)
+        return completed_work([output])
 
     def all_gather_single_coalesced(self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None) -> Any:
         for output, piece in zip(outputs, inputs, strict=True):
             self.all_gather_single(output, piece, opts)
-        return done(outputs)
+        return completed_work(outputs)
 
     def gather(self, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any) -> Any:
         tensor, root = inputs[0], opts.rootRank
         gathered = torch.empty((self.size(), *tensor.shape), dtype=tensor.dtype) if self.rank() == root else None
-        into = raw(gathered) if gathered is not None else None
-        self._do(self.comm.Igather(raw(buffer_of(tensor)), into, root), "gather")
+        into = byte_buffer(gathered) if gathered is not None else None
+        self._run(self.comm.Igather(byte_buffer(contiguous_buffer(tensor)), into, root), "gather")
         if gathered is not None:
             for row, piece in zip(outputs[0], gathered, strict=True):
                 row.copy_(piece)
-        return done([tensor])
+        return completed_work([tensor])
 
     def scatter(self, outputs: list[Tensor], inputs: list[list[Tensor]], opts: Any) -> Any:
-        buffer, root = buffer_of(outputs[0]), opts.rootRank
-        rows = raw(torch.stack(inputs[0])) if self.rank() == root else None
-        self._do(self.comm.Iscatter(rows, raw(buffer), root), "scatter")
-        give_back(outputs[0], buffer)
-        return done(outputs)
+        buffer, root = contiguous_buffer(outputs[0]), opts.rootRank
+        rows = byte_buffer(torch.stack(inputs[0])) if self.rank() == root else None
+        self._run(self.comm.Iscatter(rows, byte_buffer(buffer), root), "scatter")
+        copy_back(outputs[0], buffer)
+        return completed_work(outputs)
 
     def alltoall(self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None) -> Any:
         sent, received = [item.numel() for item in inputs], [item.numel() for item in outputs]
@@ -117,7 +117,7 @@ class MpiGroup(TorchGroup):  # type: ignore[misc]  # see above
         self._all_to_all(flat, torch.cat([item.reshape(-1) for item in inputs]), received, sent)
         for output, piece in zip(outputs, torch.split(flat, received), strict=True):
             output.copy_(piece.view_as(output))
-        return done(outputs)
+        return completed_work(outputs)
 
     def all_to_all_single(
         self,
@@ -127,22 +127,22 @@ class MpiGroup(TorchGroup):  # type: ignore[misc]  # see above
         input_sizes: Sequence[int] = (),
         opts: Any = None,
     ) -> Any:
-        buffer = buffer_of(output)
+        buffer = contiguous_buffer(output)
         received = [size * row_size(output) for size in output_sizes] or [output.numel() // self.size()] * self.size()
         sent = [size * row_size(input) for size in input_sizes] or [input.numel() // self.size()] * self.size()
-        self._all_to_all(buffer, buffer_of(input), received, sent)
-        give_back(output, buffer)
-        return done([output])
+        self._all_to_all(buffer, contiguous_buffer(input), received, sent)
+        copy_back(output, buffer)
+        return completed_work([output])
 
     def _all_to_all(self, into: Tensor, flat: Tensor, received: list[int], sent: list[int]) -> None:
         width = flat.element_size()
         counts = [[size * width for size in sizes] for sizes in (sent, received)]
         call = self.comm.Ialltoallv([bytes_of(flat), counts[0], MPI.BYTE], [bytes_of(into), counts[1], MPI.BYTE])
-        self._do(call, "all_to_all")
+        self._run(call, "all_to_all")
 
     def barrier(self, opts: Any = None) -> Any:
-        self._do(self.comm.Ibarrier(), "barrier")
-        return done([])
+        self._run(self.comm.Ibarrier(), "barrier")
+        return completed_work([])
 
     # torch 2.12 and older know some under other names
     _allgather_base = all_gather_single
@@ -153,14 +153,14 @@ class MpiGroup(TorchGroup):  # type: ignore[misc]  # see above
 
     # -- messages --------------------------------------------------------------------------------------
     def send(self, tensors: list[Tensor], dst: int, tag: int) -> Any:
-        return Pending(self.comm.Isend(raw(buffer_of(tensors[0])), dst, tag), "send", self.limit_s)
+        return RequestWork(self.comm.Isend(byte_buffer(contiguous_buffer(tensors[0])), dst, tag), "send", self.limit_s)
 
     def recv(self, tensors: list[Tensor], src: int, tag: int) -> Any:
-        buffer = buffer_of(tensors[0])
-        return Pending(self.comm.Irecv(raw(buffer), src, tag), "recv", self.limit_s, (tensors[0], buffer))
+        buffer = contiguous_buffer(tensors[0])
+        return RequestWork(self.comm.Irecv(byte_buffer(buffer), src, tag), "recv", self.limit_s, (tensors[0], buffer))
 
     def recv_anysource(self, tensors: list[Tensor], tag: int) -> Any:
-        return PendingFromAny(self.comm, tag, self.limit_s, (tensors[0], buffer_of(tensors[0])))
+        return AnySourceWork(self.comm, tag, self.limit_s, (tensors[0], contiguous_buffer(tensors[0])))
 
-    def _do(self, request: Any, what: str) -> None:
-        Pending(request, what, self.limit_s).wait()
+    def _run(self, request: Any, what: str) -> None:
+        RequestWork(request, what, self.limit_s).wait()

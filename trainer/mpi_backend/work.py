@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 from torch._C._distributed_c10d import _create_work_from_future  # type: ignore[attr-defined]  # not in the stubs
 
-from .buffers import give_back, raw
+from .buffers import byte_buffer, copy_back
 from .library import MPI
 
 SPIN_S = 0.0005  # then sleep between looks: ranks may share cores
-NAP_S = 0.0002
+SLEEP_S = 0.0002
 
 
-class Pending:
+class RequestWork:
     """A message on its way; `wait` ends with it or raises after the timeout."""
 
     def __init__(self, request: Any, what: str, limit_s: float, receive: tuple[Tensor, Tensor] | None = None) -> None:
@@ -34,7 +34,7 @@ class Pending:
         self.request, self.source = None, status.Get_source()
         if self.receive is not None:
             tensor, buffer = self.receive
-            give_back(tensor, buffer)
+            copy_back(tensor, buffer)
         return True
 
     def wait(self, timeout: timedelta | None = None) -> bool:
@@ -45,14 +45,14 @@ class Pending:
             if waited > limit_s:
                 raise RuntimeError(f"Timed out waiting {limit_s * 1000:.0f}ms for {self.what} over MPI")
             if waited > SPIN_S:
-                time.sleep(NAP_S)
+                time.sleep(SLEEP_S)
         return True
 
     def _source_rank(self) -> int:
         return self.source
 
 
-class PendingFromAny(Pending):
+class AnySourceWork(RequestWork):
     """A message from whoever sends first: received once it is there to be matched.
 
     MPICH posts a receive from any source twice, for neighbours and for the network, and takes one back when the other
@@ -70,11 +70,11 @@ class PendingFromAny(Pending):
             if message is None:
                 return False
             assert self.receive is not None
-            self.matching, self.request = None, message.Irecv(raw(self.receive[1]))
+            self.matching, self.request = None, message.Irecv(byte_buffer(self.receive[1]))
         return super().is_completed()
 
 
-def done(tensors: list[Tensor]) -> Any:
+def completed_work(tensors: list[Tensor]) -> Any:
     future: Any = torch.futures.Future()
     future.set_result(tensors)
     return _create_work_from_future(future)

@@ -4,18 +4,18 @@ from argparse import ArgumentTypeError
 
 import pytest
 
-from trainer.collective_timing import percentile, size, sizes
+from trainer.collective_timing import parse_size, percentile, sizes
 
 
 @pytest.mark.parametrize(("text", "value"), [("8", 8), ("4K", 4096), ("64m", 2**26), ("1G", 2**30)])
 def test_size(text: str, value: int) -> None:
-    assert size(text) == value
+    assert parse_size(text) == value
 
 
 @pytest.mark.parametrize("text", ["", "K", "8B", "1.5G", "0", "-8"])
 def test_size_refuses(text: str) -> None:
     with pytest.raises(ArgumentTypeError):
-        size(text)
+        parse_size(text)
 
 
 def test_percentiles_by_nearest_rank() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainer.host_groups import ranks_beside
+from trainer.host_groups import ranks_on_same_host
 
 
 @pytest.mark.parametrize(
@@ -10,4 +10,4 @@ from trainer.host_groups import ranks_beside
     [(0, [7], (0,)), (1, [7, 7, 9], (0, 1)), (2, [7, 7, 9], (2,)), (2, [7, 9, 7], (0, 2))],
 )
 def test_ranks_beside(rank: int, hosts: list[int], beside: tuple[int, ...]) -> None:
-    assert ranks_beside(rank, hosts) == beside
+    assert ranks_on_same_host(rank, hosts) == beside

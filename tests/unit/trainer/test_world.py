@@ -6,7 +6,14 @@ import pytest
 import torch
 
 from trainer.errors import TrainerError
-from trainer.world import Rendezvous, add_world_arguments, choose_backend, choose_device, group_options, rendezvous
+from trainer.world import (
+    Rendezvous,
+    add_world_arguments,
+    choose_backend,
+    choose_device,
+    group_options,
+    parse_rendezvous,
+)
 
 TWO = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "h", "MASTER_PORT": "1"}
 
@@ -14,7 +21,7 @@ TWO = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "h", "M
 def parse(*arguments: str, env: dict[str, str] | None = None) -> Rendezvous:
     parser = ArgumentParser()
     add_world_arguments(parser, env or {})
-    return rendezvous(parser.parse_args(arguments), env or {})
+    return parse_rendezvous(parser.parse_args(arguments), env or {})
 
 
 @pytest.mark.parametrize(
@@ -29,8 +36,8 @@ def parse(*arguments: str, env: dict[str, str] | None = None) -> Rendezvous:
     ],
 )
 def test_rendezvous(arguments: tuple[str, ...], env: dict[str, str], expected: tuple[int, int, bool]) -> None:
-    meeting = parse(*arguments, env=env)
-    assert (meeting.rank, meeting.world_size, meeting.alone) == expected
+    rendezvous = parse(*arguments, env=env)
+    assert (rendezvous.rank, rendezvous.world_size, rendezvous.single_process) == expected
 
 
 @pytest.mark.parametrize(
