@@ -1,4 +1,4 @@
-"""The collectives that `allreduce` can time: buffers of a given size, the call, the values it must give."""
+"""Collectives that `allreduce` measures: buffers of a given size, the call, and the expected values."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,51 +9,56 @@ from torch import Tensor
 
 from trainer.world import World
 
-PERIOD = 8  # values repeat, so that sums stay small integers, exact in float32
+PERIOD = 8  # values repeat, so sums are small integers that float32 represents exactly
 
 
 @dataclass(frozen=True)
 class PreparedCall:
-    """Buffers filled for one checked call."""
+    """A collective with buffers that are filled for one call whose values are checked."""
 
-    num_bytes: int  # what nccl-tests calls the size: the largest buffer of a rank
+    num_bytes: int  # the size as nccl-tests defines it: the largest buffer of a rank
     call: Callable[[], None]
     input: Tensor
     output: Tensor
-    expected: Callable[[], Tensor | None]  # None: this rank's output is not defined
+    expected: Callable[[], Tensor | None]  # None: the output of this rank is undefined
 
     def num_wrong(self) -> int:
+        """Number of output elements on this rank that differ from the expected values."""
         expected = self.expected()
         return 0 if expected is None else int((self.output != expected).sum())
 
     def clear(self) -> None:
+        """Fill the input with zeros."""
         self.input.zero_()
 
 
 @dataclass(frozen=True)
 class TimedCollective:
+    """A collective to measure; `bus_factor` maps the world size to busbw / algbw, as nccl-tests defines it."""
+
     name: str
     prepare: Callable[[World, int], PreparedCall]  # world, number of elements
     bus_factor: Callable[[int], float]
 
 
 def pattern(count: int, rank: int, world: World) -> Tensor:
-    """What a rank contributes: 0 1 2 ... 7 0 1 ..., plus its rank."""
+    """Input of a rank, float32 [count]: 0 1 2 ... 7 0 1 ..., plus the rank."""
     return (torch.arange(count, device=world.device) % PERIOD + rank).to(torch.float32)
 
 
 def pattern_sum(count: int, world: World) -> Tensor:
-    """The sum of all ranks' patterns."""
+    """The sum of the patterns of all ranks."""
     n = world.world_size
     return pattern(count, 0, world) * n + n * (n - 1) / 2
 
 
 def round_to_world_size(count: int, world: World) -> int:
-    """At least one element per rank, and equally many."""
+    """`count` rounded down to a multiple of the world size, at least one element per rank."""
     return max(1, count // world.world_size) * world.world_size
 
 
 def all_reduce(world: World, count: int) -> PreparedCall:
+    """In place, of `count` elements."""
     data = pattern(count, world.rank, world)
     return PreparedCall(
         count * 4, lambda: _discard(dist.all_reduce(data)), data, data, lambda: pattern_sum(count, world)
@@ -61,6 +66,7 @@ def all_reduce(world: World, count: int) -> PreparedCall:
 
 
 def broadcast(world: World, count: int) -> PreparedCall:
+    """From rank 0, of `count` elements."""
     data = pattern(count, world.rank, world)
     return PreparedCall(
         count * 4, lambda: _discard(dist.broadcast(data, 0)), data, data, lambda: pattern(count, 0, world)
@@ -68,6 +74,7 @@ def broadcast(world: World, count: int) -> PreparedCall:
 
 
 def reduce(world: World, count: int) -> PreparedCall:
+    """To rank 0, in place, of `count` elements."""
     data = pattern(count, world.rank, world)
 
     def expected() -> Tensor | None:
@@ -77,6 +84,7 @@ def reduce(world: World, count: int) -> PreparedCall:
 
 
 def all_gather(world: World, count: int) -> PreparedCall:
+    """Into `count` elements, equal parts per rank."""
     count = round_to_world_size(count, world)
     share = count // world.world_size
     data, gathered = pattern(share, world.rank, world), torch.zeros(count, device=world.device)
@@ -89,6 +97,7 @@ def all_gather(world: World, count: int) -> PreparedCall:
 
 
 def reduce_scatter(world: World, count: int) -> PreparedCall:
+    """Of `count` elements, equal parts per rank."""
     count = round_to_world_size(count, world)
     data = pattern(count, world.rank, world)
     received = torch.zeros(count // world.world_size, device=world.device)
@@ -101,6 +110,7 @@ def reduce_scatter(world: World, count: int) -> PreparedCall:
 
 
 def all_to_all(world: World, count: int) -> PreparedCall:
+    """Of `count` elements, equal parts per rank."""
     count = round_to_world_size(count, world)
     data, received = pattern(count, world.rank, world), torch.zeros(count, device=world.device)
 
@@ -112,7 +122,7 @@ def all_to_all(world: World, count: int) -> PreparedCall:
 
 
 def _discard(_: object) -> None:
-    """A blocking collective returns nothing of interest."""
+    """Ignore the return value of a blocking collective."""
 
 
 TIMED_COLLECTIVES = {

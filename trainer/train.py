@@ -1,4 +1,4 @@
-"""The training loop, to be read from `train` downwards."""
+"""Training loop: `train` runs epochs, `train_epoch` steps, `train_step` one forward and backward pass."""
 
 import time
 
@@ -17,7 +17,7 @@ from trainer.world import World
 
 
 def train(options: TrainOptions, world: World, metrics: MetricsLog, stop: StopFlag) -> tuple[TrainingRun, Result]:
-    """Train to the end or to a requested stop; the result's status says which."""
+    """Train until the last step or a requested stop; the status of the result tells which. May raise TrainerError."""
     run = prepare(options, world, metrics, stop)
     loss = accuracy = None
     stopped = False
@@ -27,15 +27,15 @@ def train(options: TrainOptions, world: World, metrics: MetricsLog, stop: StopFl
         if not stopped:
             loss, accuracy = evaluate(run.net, run.data.test, world)
             report_epoch(run, epoch=epoch, loss=loss, accuracy=accuracy)
-    if accuracy is None and not stopped:  # the checkpoint already was the end of this training
+    if accuracy is None and not stopped:  # the checkpoint was already that of the last step
         loss, accuracy = evaluate(run.net, run.data.test, world)
     return run, final_result(run, stopped=stopped, loss=loss, accuracy=accuracy)
 
 
 def train_epoch(run: TrainingRun) -> bool:
-    """Train through (the rest of) one epoch; True if a stop was requested and its checkpoint is written."""
+    """Train the remaining steps of one epoch; True if a stop was requested, after its checkpoint is written."""
     progress, batches = run.progress, run.batches
-    batches.set_epoch(progress.epoch)  # before the iterator is made, else every epoch has the same order
+    batches.set_epoch(progress.epoch)  # the iterator reads it: without this call every epoch has the same order
     batches.first_step = progress.step_in_epoch
     window = MetricWindow(run.world.device)
     for images, labels in DataLoader(run.data.train, sampler=batches, batch_size=None):
@@ -53,7 +53,7 @@ def train_epoch(run: TrainingRun) -> bool:
 
 
 def train_step(run: TrainingRun, images: Tensor, labels: Tensor) -> Tensor:
-    """Compute the gradients of one global batch; returns the loss sum over this rank's share."""
+    """Compute the gradients of one global batch from this rank's share of it; returns the loss sum of the share."""
     device = run.world.device
     seed_step(run.options.seed, run.progress.step, run.world.rank)
     run.optimizer.zero_grad()
@@ -66,7 +66,7 @@ def train_step(run: TrainingRun, images: Tensor, labels: Tensor) -> Tensor:
 
 
 def is_report_due(run: TrainingRun) -> bool:
-    """Before step n + 1 counts: is it one to report? Always so before a checkpoint, which holds the sums."""
+    """Whether the step in progress writes a metric line; always so before a checkpoint, which contains the sums."""
     step, step_in_epoch = run.progress.step + 1, run.progress.step_in_epoch + 1
     every = run.options.checkpoint_every
     return (
@@ -78,6 +78,7 @@ def is_report_due(run: TrainingRun) -> bool:
 
 
 def is_checkpoint_due(run: TrainingRun) -> bool:
+    """Whether a checkpoint follows the last step: at the interval of --checkpoint-every, and at the end."""
     every = run.options.checkpoint_every
     regular = run.progress.step % every == 0 if every else run.progress.step_in_epoch == 0
     return regular or run.is_complete

@@ -1,8 +1,8 @@
-"""Training on unequal inputs: ranks with fewer batches join early and keep answering the others' collectives.
+"""Training on unequal inputs with torch's Join: ranks without batches shadow the collectives of the others.
 
-Everywhere else a global batch is cut evenly, so all ranks take equally many steps. Where the data lies
-where it lies (each host its own files), they do not, and without Join the ranks with more batches wait for
-the others to the timeout.
+Without --uneven every global batch is divided evenly, so all ranks have the same number of steps. If every host
+has files of its own, the numbers differ. Without Join the ranks with more batches would then wait for the others
+until the timeout.
 """
 
 import time
@@ -22,19 +22,19 @@ from trainer.world import sum_over_ranks
 
 
 def share(size: int, rank: int, world_size: int) -> range:
-    """The positions rank r holds: shares grow as 1 : 2 : 3 ..., the last rank has the largest."""
+    """Positions of a rank's samples among `size`: shares are in the ratio 1 : 2 : 3 ..., the last rank has most."""
     parts = world_size * (world_size + 1) // 2
     return range(size * (rank * (rank + 1) // 2) // parts, size * ((rank + 1) * (rank + 2) // 2) // parts)
 
 
 def local_batches(size: int, batch: int, rank: int, world_size: int) -> Sequence[range]:
-    """This rank's positions in batches of `batch`."""
+    """Positions of a rank's samples, in batches of `batch`; the last batch may be smaller."""
     mine = share(size, rank, world_size)
     return [mine[start : start + batch] for start in range(0, len(mine), batch)]
 
 
 def train_epoch(run: TrainingRun) -> bool:
-    """One epoch with its own number of steps on every rank; True if a stop was requested."""
+    """Train one epoch with a different number of steps on every rank; True if a stop was requested."""
     options, world, progress = run.options, run.world, run.progress
     size = len(run.data.train)
     batch = max(1, options.batch_size // world.world_size)
@@ -53,7 +53,7 @@ def train_epoch(run: TrainingRun) -> bool:
 
 
 def train_batches(run: TrainingRun, batches: Sequence[range]) -> float:
-    """Train on this rank's batches, however many the others have; the sum of their losses."""
+    """Train on this rank's batches under Join; returns the sum of their losses."""
     seed, epoch, device = run.options.seed, run.progress.epoch, run.world.device
     images, labels = run.data.train.tensors
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed + epoch))
@@ -72,15 +72,16 @@ def train_batches(run: TrainingRun, batches: Sequence[range]) -> float:
 
 
 def as_ddp(model: nn.Module) -> DistributedDataParallel:
+    """The model with the type that Join needs; TypeError if it is not wrapped."""
     if not isinstance(model, DistributedDataParallel):
-        raise TypeError("Join needs DistributedDataParallel; TrainOptions lets nothing else through")
+        raise TypeError("Join needs DistributedDataParallel; TrainOptions should have refused --uneven without it")
     return model
 
 
 def broadcast_momentum(run: TrainingRun, *, source: int) -> None:
-    """Join gives every rank the parameters of the last one, but not its momentum: the next epoch needs it."""
+    """Broadcast the momentum of rank `source`: Join broadcasts parameters only. TrainerError if a rank had no step."""
     for parameter in run.net.parameters():
         momentum = run.optimizer.state[parameter].get("momentum_buffer")
         if momentum is None:
-            raise TrainerError("--uneven: a rank has no samples: fewer ranks or more data")
+            raise TrainerError("--uneven: a rank has no samples: use fewer ranks or more data")
         dist.broadcast(momentum, src=source)

@@ -1,13 +1,13 @@
-"""torch.distributed over MPI on torch builds without it: a process group over mpi4py, registered as `mpi4py`.
+"""MPI backend for torch builds without MPI: a process group over mpi4py, registered as `mpi4py`.
 
-This file imports nothing of the trainer: copy it beside a script, and write
+This package imports nothing of the trainer. To use it in another program, copy the directory next to the script:
 
     import mpi_backend
     dist.init_process_group(mpi_backend.NAME, **mpi_backend.world())
 
-It needs numpy, mpi4py and an MPI library (`pip install mpi4py mpich`). It does what torch's own ProcessGroupMPI does
-(MIN, MAX, SUM and PRODUCT on integers, float32 and float64) and reduce_scatter besides. Calls block; one that takes
-longer than the group's timeout raises, because MPI itself never gives up.
+It needs numpy, mpi4py and an MPI library (`pip install mpi4py mpich`). It has the collectives of torch's own
+ProcessGroupMPI (reductions MIN, MAX, SUM and PRODUCT on integers, float32 and float64) and also reduce_scatter.
+Collectives block. A call that takes longer than the group's timeout raises RuntimeError; MPI itself has no timeout.
 """
 
 import atexit

@@ -1,4 +1,4 @@
-"""How ranks of MPI join: what init_process_group needs, and the group that torch asks for."""
+"""Arguments of init_process_group under MPI, and creation of the process groups that torch requests."""
 
 import os
 import zlib
@@ -11,7 +11,7 @@ from .process_group import MpiGroup
 
 
 def world() -> dict[str, Any]:
-    """What init_process_group needs besides the name: MPI knows rank and size, and carries the store's address."""
+    """Arguments of init_process_group: rank and world size of MPI, and a TCPStore whose address MPI broadcasts."""
     if NAME == "mpi":
         return {}
     comm = MPI.COMM_WORLD
@@ -28,7 +28,7 @@ def world() -> dict[str, Any]:
 
 
 def create_group(options: Any, _backend_options: Any) -> MpiGroup:
-    """Called by torch for the default group and for each new_group, on the group's members only."""
+    """Create a process group; torch calls it on the members of the group, for the default group and for new_group."""
     ranks = list(options.global_ranks_in_group)
     comm = MPI.COMM_WORLD
     if ranks:

@@ -1,4 +1,4 @@
-"""Work objects that torch waits for: requests of MPI on their way, and calls that are done."""
+"""Work objects that torch waits for: pending MPI requests and completed calls."""
 
 import time
 from datetime import timedelta
@@ -11,12 +11,12 @@ from torch._C._distributed_c10d import _create_work_from_future  # type: ignore[
 from .buffers import byte_buffer, copy_back
 from .library import MPI
 
-SPIN_S = 0.0005  # then sleep between looks: ranks may share cores
+SPIN_S = 0.0005  # poll for this time, then sleep between polls: ranks may share cores
 SLEEP_S = 0.0002
 
 
 class RequestWork:
-    """A message on its way; `wait` ends with it or raises after the timeout."""
+    """A pending MPI request. `receive` is (tensor, buffer): the buffer is copied to the tensor at the end."""
 
     def __init__(self, request: Any, what: str, limit_s: float, receive: tuple[Tensor, Tensor] | None = None) -> None:
         self.request = request
@@ -26,6 +26,7 @@ class RequestWork:
         self.source = -1
 
     def is_completed(self) -> bool:
+        """Poll the request; at its end the received data is in the tensor."""
         status = MPI.Status()
         if self.request is None:
             return True
@@ -38,6 +39,7 @@ class RequestWork:
         return True
 
     def wait(self, timeout: timedelta | None = None) -> bool:
+        """Return True at the end of the request; RuntimeError after the timeout (default: that of the group)."""
         limit_s = timeout.total_seconds() if timeout else self.limit_s
         started = time.monotonic()
         while not self.is_completed():
@@ -53,10 +55,10 @@ class RequestWork:
 
 
 class AnySourceWork(RequestWork):
-    """A message from whoever sends first: received once it is there to be matched.
+    """A receive from any source: the request starts when a matching message has arrived.
 
-    MPICH posts a receive from any source twice, for neighbours and for the network, and takes one back when the other
-    has matched; over three hosts that did not always come to an end.
+    A plain MPI_Irecv from any source did not always end over three hosts: MPICH posts it twice, for processes on the
+    same host and for the network, and cancels one of them when the other one has matched.
     """
 
     def __init__(self, comm: Any, tag: int, limit_s: float, receive: tuple[Tensor, Tensor]) -> None:
@@ -64,6 +66,7 @@ class AnySourceWork(RequestWork):
         self.matching: tuple[Any, int] | None = (comm, tag)
 
     def is_completed(self) -> bool:
+        """Probe for a message and start its receive, then poll that."""
         if self.matching is not None:
             comm, tag = self.matching
             message = comm.Improbe(MPI.ANY_SOURCE, tag)
@@ -75,6 +78,7 @@ class AnySourceWork(RequestWork):
 
 
 def completed_work(tensors: list[Tensor]) -> Any:
+    """A torch Work object that is already complete, with `tensors` as its result."""
     future: Any = torch.futures.Future()
     future.set_result(tensors)
     return _create_work_from_future(future)
