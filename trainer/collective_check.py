@@ -17,7 +17,8 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
-from trainer.collective_cases import CASES, Case, CaseContext, WrongValueError, is_documented
+from trainer.collective_calls import CaseContext, WrongValueError
+from trainer.collective_cases import CASES, Case, is_documented
 from trainer.records import MetricsLog, write_json
 from trainer.store import explicit_store
 from trainer.world import World, joined, parse_rendezvous

@@ -27,6 +27,7 @@ PACKAGES = (
         "trainer",
         ("tests/unit/trainer", "tests/dist"),
         {
+            "collective_calls": ("tests/dist/test_trainer_suite.py", "needs a process group; all cases run there"),
             "errors": ("tests/unit/trainer/test_main.py", "one class without behavior; the test reads its text"),
             "evaluate": ("tests/dist/test_train.py", f"{TRAINING}; the accuracy is compared between ranks"),
             "parallel": ("tests/dist/test_trainer_suite.py", f"{TRAINING}; every communication hook trains there"),

@@ -14,7 +14,8 @@ from unittest.mock import patch
 import torch.distributed as dist
 from torch.nn.utils import parameters_to_vector
 
-from trainer.collective_cases import Case, CaseContext, all_reduce, expect
+from trainer.collective_calls import CaseContext, all_reduce, expect
+from trainer.collective_cases import Case
 from trainer.collective_check import Outcome, control_group, run_case
 from trainer.collective_timing import measure
 from trainer.host_groups import group_by_host, sum_over_host

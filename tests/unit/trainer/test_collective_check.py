@@ -5,7 +5,7 @@ import threading
 import pytest
 import torch
 
-from trainer.collective_cases import WrongValueError
+from trainer.collective_calls import WrongValueError
 from trainer.collective_check import Outcome, classify, run_with_limit, table, worst_outcome
 from trainer.world import World
 
