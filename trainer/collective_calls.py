@@ -122,7 +122,7 @@ def all_reduce_max(context: CaseContext) -> None:
 
 
 def all_reduce_avg(context: CaseContext) -> None:
-    """The average in float32; torch documents it for nccl."""
+    """The average in float32."""
     tensor = context.mine
     dist.all_reduce(tensor, op=dist.ReduceOp.AVG, group=context.group)
     expect("average", tensor, context.total / context.size)
