@@ -23,13 +23,13 @@ from pathlib import Path
 from typing import Any
 
 from exchange_ways import (
-    Place,
+    BenchLab,
     bare_allreduce,
     bare_steps,
     bench_share,
     collectives,
-    contained_allreduce,
-    contained_steps,
+    container_allreduce,
+    container_steps,
 )
 from machine import describe
 from rich.console import Console
@@ -40,9 +40,9 @@ from ddp_play.images.reach import resolve
 
 # Two-sided 95 % of Student's t, by degrees of freedom; beyond the table the normal distribution is near enough.
 T95 = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31, 9: 2.26, 11: 2.20, 14: 2.14, 19: 2.09}
-SHARE_WANTED = 0.95
-OVERHEAD_WANTED = 0.03
-COLLECTIVES_WANTED_S = 180.0
+SHARE_GOAL = 0.95
+OVERHEAD_GOAL = 0.03
+COLLECTIVES_GOAL_S = 180.0
 console = Console()
 
 
@@ -71,8 +71,8 @@ def main() -> None:
             command("image", "load", "-i", str(inventory), "--image", IMAGE)
             fetch(Path(scratch, "packages"))
             stage(str(inventory), Path(scratch, "packages"))
-            place = Place(str(inventory), Path(scratch), IMAGE, tuple(resolve(str(inventory))), name)
-            found = MEASURES[options.what](place, options)
+            lab = BenchLab(str(inventory), Path(scratch), IMAGE, tuple(resolve(str(inventory))), name)
+            found = MEASURES[options.what](lab, options)
         finally:
             command("lab", "down", "--name", name)
     report = {"machine": describe(), "what": options.what, **found}
@@ -97,63 +97,63 @@ def parse() -> argparse.Namespace:
     return options
 
 
-def shaped(place: Place, options: argparse.Namespace) -> dict[str, Any]:
+def shaped(lab: BenchLab, options: argparse.Namespace) -> dict[str, Any]:
     """The share of plain TCP at every rate."""
-    table = Table("rate", "all-reduce GB/s", "plain TCP GB/s", "share", f"median >= {SHARE_WANTED}")
+    table = Table("rate", "all-reduce GB/s", "plain TCP GB/s", "share", f"median >= {SHARE_GOAL}")
     rows, reached = [], True
     for rate in options.rates:
-        place.shape(rate)
+        lab.shape(rate)
         try:
-            found = [bench_share(place, f"{rate.replace('.', '-')}-{number}") for number in range(options.repeats)]
+            found = [bench_share(lab, f"{rate.replace('.', '-')}-{number}") for number in range(options.repeats)]
         finally:
-            place.shape("")
+            lab.shape("")
         share = statistics.median(row["of_wire"] for row in found)
-        reached = reached and share >= SHARE_WANTED
+        reached = reached and share >= SHARE_GOAL
         figures = [statistics.median(row[name] for row in found) for name in ("busbw_gb_s", "wire_gb_s")]
-        table.add_row(rate, *(f"{one:.4f}" for one in figures), f"{share:.4f}", str(share >= SHARE_WANTED))
+        table.add_row(rate, *(f"{one:.4f}" for one in figures), f"{share:.4f}", str(share >= SHARE_GOAL))
         rows.append({"rate": rate, "runs": found, "share": share})
     console.print(table)
     return {"rates": rows, "reached": reached}
 
 
-def unshaped(place: Place, options: argparse.Namespace) -> dict[str, Any]:
+def unshaped(lab: BenchLab, options: argparse.Namespace) -> dict[str, Any]:
     """GB/s under ddp-play in containers, divided by GB/s of bare processes: 1 is no loss."""
-    found = pairs(options.pairs, place, contained_allreduce, bare_allreduce)
+    found = pairs(options.pairs, lab, container_allreduce, bare_allreduce)
     ratio = interval([ours / bare for ours, bare in found])
-    console.print(f"ddp-play / bare, all-reduce of 64 MiB: {ratio} over {len(found)} pairs (wanted: {SHARE_WANTED})")
-    return {"pairs_gb_s": found, "ratio": vars(ratio), "reached": ratio.mean >= SHARE_WANTED}
+    console.print(f"ddp-play / bare, all-reduce of 64 MiB: {ratio} over {len(found)} pairs (wanted: {SHARE_GOAL})")
+    return {"pairs_gb_s": found, "ratio": vars(ratio), "reached": ratio.mean >= SHARE_GOAL}
 
 
-def steps(place: Place, options: argparse.Namespace) -> dict[str, Any]:
+def steps(lab: BenchLab, options: argparse.Namespace) -> dict[str, Any]:
     """Seconds a step in containers, divided by seconds a step of bare processes: 1 is no overhead."""
-    place = place.with_steps(options.steps)
-    found = pairs(options.pairs, place, contained_steps, bare_steps)
+    lab = lab.with_steps(options.steps)
+    found = pairs(options.pairs, lab, container_steps, bare_steps)
     ratio = interval([ours / bare for ours, bare in found])
-    console.print(f"containers / bare, median step: {ratio} over {len(found)} pairs (wanted: 1 +- {OVERHEAD_WANTED})")
-    return {"pairs_s": found, "ratio": vars(ratio), "reached": ratio.mean <= 1 + OVERHEAD_WANTED}
+    console.print(f"containers / bare, median step: {ratio} over {len(found)} pairs (wanted: 1 +- {OVERHEAD_GOAL})")
+    return {"pairs_s": found, "ratio": vars(ratio), "reached": ratio.mean <= 1 + OVERHEAD_GOAL}
 
 
-def every_collective(place: Place, options: argparse.Namespace) -> dict[str, Any]:
+def collective_table(lab: BenchLab, options: argparse.Namespace) -> dict[str, Any]:
     """Seconds from the command to the table."""
     started = time.monotonic()
-    document = collectives(place, options.backends.split(","))
+    document = collectives(lab, options.backends.split(","))
     took = time.monotonic() - started
     cells = [row["status"] for run in document["runs"] for row in run["result"].get("collectives", ())]
     counts = {status: cells.count(status) for status in sorted(set(cells))}
     complete = bool(cells) and all(run["result"] for run in document["runs"])
-    console.print(f"{options.backends}: {took:.1f} s, {counts} (wanted: below {COLLECTIVES_WANTED_S:.0f} s)")
-    return {"seconds": took, "counts": counts, "reached": complete and took < COLLECTIVES_WANTED_S}
+    console.print(f"{options.backends}: {took:.1f} s, {counts} (wanted: below {COLLECTIVES_GOAL_S:.0f} s)")
+    return {"seconds": took, "counts": counts, "reached": complete and took < COLLECTIVES_GOAL_S}
 
 
-MEASURES = {"shaped": shaped, "unshaped": unshaped, "steps": steps, "collectives": every_collective}
+MEASURES = {"shaped": shaped, "unshaped": unshaped, "steps": steps, "collectives": collective_table}
 
 
-def pairs(count: int, place: Place, ours: Any, bare: Any) -> list[tuple[float, float]]:
+def pairs(count: int, lab: BenchLab, ours: Any, bare: Any) -> list[tuple[float, float]]:
     """A B B A, A B B A, ...: what drifts over time hits both alike."""
     found: list[tuple[float, float]] = []
     for number in range(count):
         order = (ours, bare) if number % 2 == 0 else (bare, ours)
-        values = {way: way(place, number) for way in order}
+        values = {way: way(lab, number) for way in order}
         found.append((values[ours], values[bare]))
         console.print(f"pair {number + 1}: {values[ours]:.5f} / {values[bare]:.5f}")
     return found

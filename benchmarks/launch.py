@@ -28,7 +28,7 @@ from staging import IMAGE, command, fetch, stage
 COLUMNS = ("to payload s", "to exit s", "payload x raw", "exit s over raw")
 TRIES = 3
 OURS = ("raw", "ddp-play")
-ROUNDS_APART = 1000  # a second try takes a port and a run name that no round has
+RETRY_OFFSET = 1000  # a second try takes a port and a run name that no round has
 Contender = Callable[[Bench, int], Timing]
 console = Console()
 
@@ -105,7 +105,7 @@ def measure_size(
         timings: dict[str, list[Timing]] = {contender: [] for contender in contenders}
         for attempt in range(options.repeats):
             for contender in list(timings):
-                timing = persist(contender, contenders[contender], bench, attempt)
+                timing = measure_with_retries(contender, contenders[contender], bench, attempt)
                 if timing is None:
                     del timings[contender]
                     continue
@@ -117,14 +117,14 @@ def measure_size(
         command("lab", "down", "--name", name)
 
 
-def persist(name: str, run: Contender, bench: Bench, attempt: int) -> Timing | None:
+def measure_with_retries(name: str, run: Contender, bench: Bench, attempt: int) -> Timing | None:
     """One measurement, tried up to three times: a rank that crashes in torch's teardown must not cost the whole run.
 
     None where another launcher fails each time; without raw and ours there is nothing to compare, and all ends.
     """
-    for tried in range(TRIES):
+    for number in range(TRIES):
         try:
-            return run(bench, attempt + ROUNDS_APART * tried)
+            return run(bench, attempt + RETRY_OFFSET * number)
         except RuntimeError as error:
             console.print(
                 f"{bench.num_hosts} hosts, round {attempt + 1}: {name} failed and is tried again: {error}", markup=False
@@ -141,7 +141,7 @@ def show(results: list[dict[str, Any]], contenders: list[str]) -> None:
     for result in results:
         rows = result["timings"]
         for name in contenders:
-            found = cells(rows[name], rows["raw"]) if name in rows else ["failed"]
+            found = row_cells(rows[name], rows["raw"]) if name in rows else ["failed"]
             table.add_row(str(result["num_hosts"]), name, *found)
         for name, begin, lasts in breakdown(rows["ddp-play"]):
             phases.add_row(str(result["num_hosts"]), name, f"{begin:.1f}", f"{lasts:.1f}")
@@ -149,13 +149,13 @@ def show(results: list[dict[str, Any]], contenders: list[str]) -> None:
     console.print(phases)
 
 
-def cells(rows: list[dict[str, Any]], raw_rows: list[dict[str, Any]]) -> list[str]:
+def row_cells(rows: list[dict[str, Any]], raw_rows: list[dict[str, Any]]) -> list[str]:
     """One contender's figures at one size."""
     pairs = list(zip(rows, raw_rows, strict=True))
-    told = [row["payload_s"] for row in rows if row["payload_s"] is not None]
+    payload_times = [row["payload_s"] for row in rows if row["payload_s"] is not None]
     ratios = [a["payload_s"] / b["payload_s"] for a, b in pairs if a["payload_s"] and b["payload_s"]]
     return [
-        f"{statistics.median(told):.1f}" if told else "-",
+        f"{statistics.median(payload_times):.1f}" if payload_times else "-",
         f"{statistics.median(row['total_s'] for row in rows):.1f}",
         f"{statistics.median(ratios):.2f}" if ratios else "-",
         f"{statistics.median(a['total_s'] - b['total_s'] for a, b in pairs):+.1f}",

@@ -39,7 +39,7 @@ console = Console()
 def main() -> None:
     """Write the inventory, measure, print and keep."""
     options = parse()
-    facts = {name: facts_of(number, options.gpus) for number, name in enumerate(host_names(options.hosts))}
+    facts = {name: host_facts(number, options.gpus) for number, name in enumerate(host_names(options.hosts))}
     with tempfile.TemporaryDirectory(prefix="ddp-play-plan-") as scratch:
         os.environ["DDP_PLAY_HOME"] = scratch
         report = {
@@ -69,7 +69,7 @@ def host_names(count: int) -> list[str]:
     return [f"gpu{number:04}" for number in range(1, count + 1)]
 
 
-def facts_of(number: int, num_gpus: int) -> dict[str, Any]:
+def host_facts(number: int, num_gpus: int) -> dict[str, Any]:
     """What discovery says of a GPU server: slow ethernet for people, InfiniBand for ranks."""
     tail = f"{number // 250}.{number % 250 + 1}"
     gpus = [
@@ -85,15 +85,15 @@ def facts_of(number: int, num_gpus: int) -> dict[str, Any]:
         "nofile_hard": 1048576, "gpu_problem": "", "resolves_to": [f"10.0.{tail}"], "nccl_conf": True,
         "ephemeral_ports": [32768, 60999], "rank_python": {"path": "/usr/bin/python3", "problem": ""},
         "interfaces": [
-            link("eth0", "ethernet", f"10.0.{tail}/16", 1000),
-            link("ib0", "infiniband", f"10.9.{tail}/16", 400000),
+            interface_facts("eth0", "ethernet", f"10.0.{tail}/16", 1000),
+            interface_facts("ib0", "infiniband", f"10.9.{tail}/16", 400000),
         ],
         "rdma": [{**port, "interfaces": ["ib0"]}], "gpus": gpus,
         "engine": {"version": "29.1.3", "problem": "", "image": IMAGE_THERE},
     }  # fmt: skip
 
 
-def link(name: str, kind: str, address: str, speed: int) -> dict[str, Any]:
+def interface_facts(name: str, kind: str, address: str, speed: int) -> dict[str, Any]:
     """One network interface."""
     return {"name": name, "link": kind, "addresses": [address], "up": True, "speed_mbps": speed, "mtu": 1500}
 
@@ -118,7 +118,7 @@ def measure_command(facts: dict[str, dict[str, Any]], repeats: int, home: Path) 
     playbook.write_text(yaml.safe_dump([{"hosts": "ranks", "gather_facts": False, "roles": [role]}]))
     cache = facts_cache(PlaybookRequest(str(playbook), (str(inventory),), str(home)))
     cache.parent.mkdir(parents=True)
-    cache.write_text(json.dumps({name: cached(name, row) for name, row in facts.items()}))
+    cache.write_text(json.dumps({name: cache_entry(name, row) for name, row in facts.items()}))
     argv = [str(Path(sys.executable).with_name("ddp-play")), "plan", str(playbook), "-i", str(inventory), "--cached"]
     walls, cpus = [], []
     for _ in range(repeats):
@@ -131,7 +131,7 @@ def measure_command(facts: dict[str, dict[str, Any]], repeats: int, home: Path) 
     return {"command_s": walls, "command_cpu_s": cpus, "largest_process_mib": largest}
 
 
-def cached(name: str, facts: dict[str, Any]) -> dict[str, Any]:
+def cache_entry(name: str, facts: dict[str, Any]) -> dict[str, Any]:
     """A host's row in the cache of facts."""
     return {"facts": facts, "variables": [], "route": {"host": name, "argv": ["ssh", name], "command": "sh"}}
 

@@ -44,7 +44,7 @@ def main() -> None:
             command("lab", "up", "--name", name, "--hosts", str(options.hosts), "--no-docker")
             hosts = Path(os.environ["DDP_PLAY_HOME"], "lab", name, "inventory", "hosts.yml")
             stage_wheels(str(hosts), Path(scratch))
-            inventories = [hosts, site(Path(scratch))]
+            inventories = [hosts, write_site_inventory(Path(scratch))]
             runs = [provision(inventories, number) for number in range(1 + options.again)]
         finally:
             if not options.keep:
@@ -64,7 +64,7 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def site(scratch: Path) -> Path:
+def write_site_inventory(scratch: Path) -> Path:
     """A second inventory: groups and variables that give every role of a GPU-less host something to do."""
     archive = scratch / "rank.tar"
     command("image", "build", "--slim", "--tag", IMAGE)

@@ -25,7 +25,7 @@ HERE = Path(__file__).resolve().parent
 FIRST_PORT = 21_000
 
 
-class NotHere(Exception):  # noqa: N818 - reads as the sentence it stands for
+class UnavailableError(Exception):
     """Why a rival cannot take part."""
 
 
@@ -52,7 +52,7 @@ def wheels_of(names: list[str], scratch: Path) -> tuple[dict[str, Path], dict[st
         try:
             _require(name)
             ready[name] = _wheel(PINS[name], scratch / name)
-        except NotHere as error:
+        except UnavailableError as error:
             refused[name] = str(error)
     return ready, refused
 
@@ -62,11 +62,11 @@ def _require(name: str) -> None:
     try:
         there = subprocess.run([PYTHON, "-V"], capture_output=True, text=True, check=True).stdout.split()[1]
     except (OSError, subprocess.CalledProcessError):
-        raise NotHere(f"there is no {PYTHON} as on the hosts") from None
+        raise UnavailableError(f"there is no {PYTHON} as on the hosts") from None
     if not there.startswith(f"{here}."):
-        raise NotHere(f"{PYTHON} is {there}, the packages are for {here}")
+        raise UnavailableError(f"{PYTHON} is {there}, the packages are for {here}")
     if name == "deepspeed" and not shutil.which("pdsh"):
-        raise NotHere("pdsh is not installed (apt-get install pdsh)")
+        raise UnavailableError("pdsh is not installed (apt-get install pdsh)")
 
 
 def _wheel(pin: str, directory: Path) -> Path:
@@ -74,7 +74,7 @@ def _wheel(pin: str, directory: Path) -> Path:
     argv = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps"]
     done = subprocess.run([*argv, "--wheel-dir", str(directory), pin], capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise NotHere(f"pip makes no wheel of {pin}: {done.stderr.strip().splitlines()[-1]}")
+        raise UnavailableError(f"pip makes no wheel of {pin}: {done.stderr.strip().splitlines()[-1]}")
     return next(directory.glob("*.whl"))
 
 
