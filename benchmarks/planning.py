@@ -1,7 +1,7 @@
-"""How long a plan for many ranks takes: `python benchmarks/planning.py --hosts 1250 --gpus 8`.
+"""Planning time for many ranks: `python benchmarks/planning.py --hosts 1250 --gpus 8`.
 
-Writes an inventory and the facts that a discovery of it would have left, then times the pure function and the whole
-command `ddp-play plan --cached`. No host is asked. Prints a table and keeps it as JSON.
+It writes an inventory and cached host facts, then measures the planning function and the command
+`ddp-play plan --cached`. It contacts no host. It prints a table and writes the results as JSON.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ console = Console()
 
 
 def main() -> None:
-    """Write the inventory, measure, print and keep."""
+    """Write inventory and facts, measure, print, write the results."""
     options = parse()
     facts = {name: host_facts(number, options.gpus) for number, name in enumerate(host_names(options.hosts))}
     with tempfile.TemporaryDirectory(prefix="ddp-play-plan-") as scratch:
@@ -51,11 +51,11 @@ def main() -> None:
         }
     show(report)
     options.json.write_text(json.dumps(report, indent=2) + "\n")
-    console.print(f"kept in {options.json}")
+    console.print(f"results in {options.json}")
 
 
 def parse() -> argparse.Namespace:
-    """The command line."""
+    """Parsed command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hosts", type=int, default=1250)
     parser.add_argument("--gpus", type=int, default=8)
@@ -65,12 +65,12 @@ def parse() -> argparse.Namespace:
 
 
 def host_names(count: int) -> list[str]:
-    """gpu0001 and so on."""
+    """Host names: gpu0001, gpu0002, and so on."""
     return [f"gpu{number:04}" for number in range(1, count + 1)]
 
 
 def host_facts(number: int, num_gpus: int) -> dict[str, Any]:
-    """What discovery says of a GPU server: slow ethernet for people, InfiniBand for ranks."""
+    """Host facts of a GPU server, as discovery returns them: 1 Gb/s ethernet and 400 Gb/s InfiniBand."""
     tail = f"{number // 250}.{number % 250 + 1}"
     gpus = [
         {"index": index, "uuid": f"GPU-{number}-{index}", "model": "H100", "memory_mib": 81559, "users": []}
@@ -94,12 +94,12 @@ def host_facts(number: int, num_gpus: int) -> dict[str, Any]:
 
 
 def interface_facts(name: str, kind: str, address: str, speed: int) -> dict[str, Any]:
-    """One network interface."""
+    """Facts of a network interface; `speed` in Mb/s."""
     return {"name": name, "link": kind, "addresses": [address], "up": True, "speed_mbps": speed, "mtu": 1500}
 
 
 def measure_function(facts: dict[str, dict[str, Any]], repeats: int) -> list[float]:
-    """Seconds of the pure function alone."""
+    """Seconds of each call of the planning function."""
     job = parse_job(VARIABLES)
     known = tuple(facts_from_json(name, row) for name, row in facts.items())
     found = []
@@ -111,7 +111,7 @@ def measure_function(facts: dict[str, dict[str, Any]], repeats: int) -> list[flo
 
 
 def measure_command(facts: dict[str, dict[str, Any]], repeats: int, home: Path) -> dict[str, Any]:
-    """Wall and CPU seconds of `ddp-play plan --cached`, and the largest process's memory."""
+    """Wall and CPU seconds of each `ddp-play plan --cached`, and the memory of its largest process in MiB."""
     inventory, playbook = home / "hosts.yml", home / "job.yml"
     inventory.write_text(yaml.safe_dump({"ranks": {"hosts": dict.fromkeys(facts)}}))
     role = {"role": "ddp.play.ddp_job", "vars": {f"ddp_job_{name}": value for name, value in VARIABLES.items()}}
@@ -132,12 +132,12 @@ def measure_command(facts: dict[str, dict[str, Any]], repeats: int, home: Path) 
 
 
 def cache_entry(name: str, facts: dict[str, Any]) -> dict[str, Any]:
-    """A host's row in the cache of facts."""
+    """Entry of a host in the cache of facts."""
     return {"facts": facts, "variables": [], "route": {"host": name, "argv": ["ssh", name], "command": "sh"}}
 
 
 def show(report: dict[str, Any]) -> None:
-    """Medians."""
+    """Print the medians."""
     table = Table("ranks", "hosts", "pure function s", "command s", "command CPU s", "largest process MiB")
     medians = [f"{statistics.median(report[key]):.2f}" for key in ("function_s", "command_s", "command_cpu_s")]
     table.add_row(str(report["ranks"]), str(report["hosts"]), *medians, f"{report['largest_process_mib']:.0f}")
