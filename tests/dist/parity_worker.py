@@ -31,7 +31,7 @@ NAIVE = TrainOptions(dtype="float64", batch_size=50, max_steps=40, checkpoint_di
 
 
 def naive_count(sampler: GlobalBatchSampler, step: int) -> int:
-    """As if every rank had as many samples as this one: what averaging the ranks' mean losses comes to."""
+    """Global count as if every rank had as many samples as this one; equal to averaging the ranks' mean losses."""
     size = min(sampler.batch_size, sampler.size - step * sampler.batch_size)
     return len(range(size)[sampler.rank :: sampler.num_replicas]) * sampler.num_replicas
 

@@ -1,4 +1,4 @@
-"""One rank of the suite test: what needs a process group and is quick, several things in one start.
+"""One rank of the suite test: several quick checks that need a process group, in one process.
 
 python suite_worker.py OUTPUT_DIRECTORY
 """
@@ -79,7 +79,7 @@ def uneven(world: World) -> list[float | None]:
 
 
 def hosts(world: World) -> tuple[list[int], list[float] | None]:
-    """As if ranks 0 and 1 shared a host and rank 2 had its own."""
+    """Host groups as if ranks 0 and 1 shared a host and rank 2 had its own."""
     host = group_by_host(world, name=f"host{world.rank // 2}")
     return list(host.ranks), sum_over_host(host, world, [1.0, world.rank])
 
@@ -89,7 +89,7 @@ def wrong_in_bench(world: World) -> dict[str, int]:
 
 
 def wires(world: World) -> list[dict[str, Any]]:
-    """As if ranks 0 and 1 shared a host and rank 2 had its own; loopback carries it."""
+    """Links as if ranks 0 and 1 shared a host and rank 2 had its own, over loopback."""
     with patch("trainer.plain_tcp.platform.node", lambda: f"host{world.rank // 2}"):
         return [asdict(wire) for wire in measure_links(world, 0.2)]
 

@@ -1,4 +1,4 @@
-"""Checkpoints: complete or recognisably not."""
+"""Checkpoints on disk: complete, or recognized as incomplete."""
 
 import json
 from pathlib import Path
@@ -75,4 +75,4 @@ def test_an_interrupted_save_leaves_no_checkpoint(tmp_path: Path, monkeypatch: p
     assert checkpoint.newest(tmp_path) is None
     monkeypatch.undo()
     save(tmp_path, 6)
-    assert [path.name for path in tmp_path.iterdir()] == ["step-00000006"]  # what was left over is gone too
+    assert [path.name for path in tmp_path.iterdir()] == ["step-00000006"]  # the temporary directory is removed too

@@ -1,4 +1,4 @@
-"""The shipped digits are whole; MNIST files that are not are named."""
+"""The digits are complete; damaged MNIST files are named."""
 
 import gzip
 from collections.abc import Callable

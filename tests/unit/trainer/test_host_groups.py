@@ -1,4 +1,4 @@
-"""The ranks of one host."""
+"""Host groups: the ranks that share a host."""
 
 import pytest
 
@@ -6,8 +6,8 @@ from trainer.host_groups import ranks_on_same_host
 
 
 @pytest.mark.parametrize(
-    ("rank", "hosts", "beside"),
+    ("rank", "hosts", "expected"),
     [(0, [7], (0,)), (1, [7, 7, 9], (0, 1)), (2, [7, 7, 9], (2,)), (2, [7, 9, 7], (0, 2))],
 )
-def test_ranks_beside(rank: int, hosts: list[int], beside: tuple[int, ...]) -> None:
-    assert ranks_on_same_host(rank, hosts) == beside
+def test_ranks_on_same_host(rank: int, hosts: list[int], expected: tuple[int, ...]) -> None:
+    assert ranks_on_same_host(rank, hosts) == expected

@@ -1,4 +1,4 @@
-"""The address of the ranks' network."""
+"""Address of a host on the ranks' network."""
 
 from trainer.plain_tcp import local_address
 

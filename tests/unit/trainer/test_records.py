@@ -1,4 +1,4 @@
-"""Metrics and results: whole lines, whole files."""
+"""Metrics are written in whole lines, results as whole files."""
 
 import json
 import threading

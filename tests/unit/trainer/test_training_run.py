@@ -1,4 +1,4 @@
-"""What a run counts, and what a step draws."""
+"""Progress of a training, and random numbers of a step."""
 
 import torch
 
