@@ -1,4 +1,4 @@
-"""The ways to start the same containers on the same hosts that benchmarks/launch.py compares."""
+"""Launchers that benchmarks/launch.py compares: raw ssh, ddp-play, and any other one as a command."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PAYLOAD = f"{SHARED}/bench/payload.py"
 TORCH_ENV = f"{SHARED}/bench/torch"
 LIMIT_S = 600
 RAW = "launch-benchmark.raw"
-# Event or phase of the journal -> what begins there. Before the first of them Ansible starts.
+# Event or phase in events.jsonl -> the phase that begins there. Ansible starts before the first one.
 PHASES = {
     "play": "discover and plan",
     "preparing": "prepare",
@@ -41,7 +41,7 @@ _DONE = re.compile(r"payload-done ([0-9.]+)")
 
 @dataclass(frozen=True)
 class Bench:
-    """One lab of one size and what is to run on it."""
+    """A lab of one size, and the payload to run on it: `noop` or `allreduce`."""
 
     inventory: str
     home: Path
@@ -51,13 +51,15 @@ class Bench:
 
     @property
     def command(self) -> list[str]:
-        """What a rank runs."""
+        """Command of a rank."""
         return ["python3", PAYLOAD, self.payload]
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds from the start of the command; `payload_s` is None where rank 0 told no time."""
+    """Seconds from the start of the command to its end, to the end of the payload on rank 0 (None: not reported),
+    and to the begin of each phase.
+    """
 
     total_s: float
     payload_s: float | None
@@ -65,7 +67,7 @@ class Timing:
 
 
 def raw(bench: Bench, attempt: int) -> Timing:
-    """Parallel `ssh HOST docker run`, one container per host: the least that any launcher must do."""
+    """Parallel `ssh HOST docker run`, one container per host: the minimum of work for any launcher."""
     hosts = resolve(bench.inventory)
     head = yaml.safe_load(Path(bench.inventory).read_text())["all"]["children"]["ranks"]["hosts"][hosts[0].name]
     started = time.time()
@@ -76,13 +78,13 @@ def raw(bench: Bench, attempt: int) -> Timing:
         ]
         ended, _ = wait(futures, timeout=LIMIT_S, return_when=FIRST_EXCEPTION)
         if len(ended) < len(futures) or any(future.exception() for future in ended):
-            _raw_end(hosts)  # the others would wait for the one that failed
+            _raw_end(hosts)  # the other ranks would wait for the failed one
         outputs = [future.result() for future in futures]
     return Timing(time.time() - started, _payload_s(outputs[0], started))
 
 
 def ddp_play(bench: Bench, attempt: int) -> Timing:
-    """`ddp-play run` of the same command in the same image, without warm SSH connections."""
+    """`ddp-play run` of the same command in the same image, without persistent SSH connections from before."""
     name = f"bench-{bench.payload}-{bench.num_hosts}-{attempt}-{os.getpid()}"
     playbook = bench.home / "bench.yml"
     variables = {
@@ -107,7 +109,7 @@ def ddp_play(bench: Bench, attempt: int) -> Timing:
 def run_command(
     argv: list[str], bench: Bench, extra: dict[str, str] | None = None, *, cwd: str | None = None
 ) -> Timing:
-    """Any launcher as a command: its wall time, and rank 0's word where it shows on stdout."""
+    """Run a launcher: its wall time, and the time of the payload if stdout contains it; RuntimeError if it fails."""
     environment = {**os.environ, "DDP_PLAY_HOME": str(bench.home), **(extra or {})}
     started = time.time()
     try:
@@ -126,7 +128,7 @@ def run_command(
 
 
 def rival(template: str) -> Callable[[Bench, int], Timing]:
-    """Another launcher: a command with {inventory}, {hosts} (comma list), {payload} and {attempt} in it."""
+    """Another launcher: a command with placeholders {inventory}, {hosts} (comma-separated), {payload}, {attempt}."""
 
     def run(bench: Bench, attempt: int) -> Timing:
         names = ",".join(host.name for host in resolve(bench.inventory))
@@ -157,7 +159,7 @@ def _raw_rank(bench: Bench, host: Reach, *, rank: int, head: str, port: int) -> 
 
 
 def _raw_end(hosts: list[Reach]) -> None:
-    """What nobody does by hand: the ranks of all hosts, once one has failed."""
+    """Remove the containers on all hosts after one of them failed."""
     script = f"docker ps -aq --filter label={RAW} | xargs -r docker rm -f"
     with ThreadPoolExecutor(len(hosts)) as pool:
         list(pool.map(lambda host: host.run(script), hosts))
@@ -169,7 +171,7 @@ def _payload_s(text: str, started: float) -> float | None:
 
 
 def _phases(events: Path, started: float) -> dict[str, float]:
-    """When each phase of a ddp-play run began, seconds after the command."""
+    """Seconds from the start of the command to the begin of each phase of a ddp-play run."""
     rows: list[dict[str, Any]] = [json.loads(line) for line in events.read_text().splitlines()]
     found: dict[str, float] = {}
     for row in rows:

@@ -1,11 +1,11 @@
-"""What the exchange of gradients reaches, on a lab of two hosts: `python benchmarks/exchange.py shaped`.
+"""Speed of the gradient exchange on a lab of two hosts: `python benchmarks/exchange.py shaped`.
 
-shaped      all-reduce of 64 MiB beside plain TCP in the same run, on links shaped to --rates (tc tbf on the hosts)
-unshaped    the same all-reduce in rank containers under ddp-play beside bare processes over ssh, in ABBA order
-steps       time of a training step in rank containers beside bare processes, in ABBA order, with the 95 % interval
+shaped      all-reduce of 64 MiB compared with plain TCP in the same run, on links shaped to --rates (tc tbf)
+unshaped    the same all-reduce in rank containers compared with bare processes over ssh, in ABBA order
+steps       a training step in rank containers compared with bare processes, in ABBA order, with its 95 % interval
 collectives wall time of `ddp-play collectives` on three hosts
 
-Prints a table and keeps everything as JSON. Figures count on a machine that does nothing else.
+It prints a table and writes all results as JSON. The figures are valid only on an otherwise idle machine.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from pathlib import Path
 from typing import Any
 
 from exchange_ways import (
-    Place,
+    BenchLab,
     bare_allreduce,
     bare_steps,
     bench_share,
     collectives,
-    contained_allreduce,
-    contained_steps,
+    container_allreduce,
+    container_steps,
 )
 from machine import describe
 from rich.console import Console
@@ -38,17 +38,17 @@ from staging import IMAGE, command, fetch, stage
 
 from ddp_play.images.reach import resolve
 
-# Two-sided 95 % of Student's t, by degrees of freedom; beyond the table the normal distribution is near enough.
+# Two-sided 95 % quantiles of Student's t by degrees of freedom; other degrees take the next lower row.
 T95 = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31, 9: 2.26, 11: 2.20, 14: 2.14, 19: 2.09}
-SHARE_WANTED = 0.95
-OVERHEAD_WANTED = 0.03
-COLLECTIVES_WANTED_S = 180.0
+SHARE_GOAL = 0.95
+OVERHEAD_GOAL = 0.03
+COLLECTIVES_GOAL_S = 180.0
 console = Console()
 
 
 @dataclass(frozen=True)
 class Interval:
-    """Mean of ratios and half the width of its 95 % interval."""
+    """Mean of ratios, and half the width of its 95 % confidence interval."""
 
     mean: float
     half: float
@@ -58,7 +58,7 @@ class Interval:
 
 
 def main() -> None:
-    """Bring up a lab, measure, print, keep, take it down."""
+    """Start a lab, measure, remove the lab, write the results; exit code 1 if the goal is not reached."""
     options = parse()
     num_hosts = 3 if options.what == "collectives" else 2
     name = f"exchange{os.getpid()}"
@@ -71,96 +71,96 @@ def main() -> None:
             command("image", "load", "-i", str(inventory), "--image", IMAGE)
             fetch(Path(scratch, "packages"))
             stage(str(inventory), Path(scratch, "packages"))
-            place = Place(str(inventory), Path(scratch), IMAGE, tuple(resolve(str(inventory))), name)
-            found = MEASURES[options.what](place, options)
+            lab = BenchLab(str(inventory), Path(scratch), IMAGE, tuple(resolve(str(inventory))), name)
+            found = MEASURES[options.what](lab, options)
         finally:
             command("lab", "down", "--name", name)
     report = {"machine": describe(), "what": options.what, **found}
     options.json.write_text(json.dumps(report, indent=2) + "\n")
-    console.print(f"kept in {options.json}")
+    console.print(f"results in {options.json}")
     sys.exit(0 if found["reached"] else 1)
 
 
 def parse() -> argparse.Namespace:
-    """The command line."""
+    """Parsed command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=sorted(MEASURES))
     parser.add_argument("--rates", type=lambda text: text.split(","), default=["1gbit", "2.5gbit"])
-    parser.add_argument("--repeats", type=int, default=3, help="of every rate, for shaped")
-    parser.add_argument("--pairs", type=int, default=10, help="of A and B, an even number: 10")
+    parser.add_argument("--repeats", type=int, default=3, help="measurements per rate, for shaped")
+    parser.add_argument("--pairs", type=int, default=10, help="pairs of A and B, an even number: default 10")
     parser.add_argument("--steps", type=int, default=600, help="training steps in each run of a pair")
     parser.add_argument("--backends", default="gloo", help="for collectives: gloo,mpi")
     parser.add_argument("--json", type=Path, default=Path("exchange-benchmark.json"))
     options = parser.parse_args()
     if options.pairs < 2 or options.pairs % 2:
-        parser.error("--pairs must be even, and at least 2: ABBA makes two")
+        parser.error("--pairs must be even and at least 2: ABBA is two pairs")
     return options
 
 
-def shaped(place: Place, options: argparse.Namespace) -> dict[str, Any]:
-    """The share of plain TCP at every rate."""
-    table = Table("rate", "all-reduce GB/s", "plain TCP GB/s", "share", f"median >= {SHARE_WANTED}")
+def shaped(lab: BenchLab, options: argparse.Namespace) -> dict[str, Any]:
+    """Share of the bandwidth of plain TCP that the all-reduce reaches, at every rate."""
+    table = Table("rate", "all-reduce GB/s", "plain TCP GB/s", "share", f"median >= {SHARE_GOAL}")
     rows, reached = [], True
     for rate in options.rates:
-        place.shape(rate)
+        lab.shape(rate)
         try:
-            found = [bench_share(place, f"{rate.replace('.', '-')}-{number}") for number in range(options.repeats)]
+            found = [bench_share(lab, f"{rate.replace('.', '-')}-{number}") for number in range(options.repeats)]
         finally:
-            place.shape("")
+            lab.shape("")
         share = statistics.median(row["of_wire"] for row in found)
-        reached = reached and share >= SHARE_WANTED
+        reached = reached and share >= SHARE_GOAL
         figures = [statistics.median(row[name] for row in found) for name in ("busbw_gb_s", "wire_gb_s")]
-        table.add_row(rate, *(f"{one:.4f}" for one in figures), f"{share:.4f}", str(share >= SHARE_WANTED))
+        table.add_row(rate, *(f"{one:.4f}" for one in figures), f"{share:.4f}", str(share >= SHARE_GOAL))
         rows.append({"rate": rate, "runs": found, "share": share})
     console.print(table)
     return {"rates": rows, "reached": reached}
 
 
-def unshaped(place: Place, options: argparse.Namespace) -> dict[str, Any]:
-    """GB/s under ddp-play in containers, divided by GB/s of bare processes: 1 is no loss."""
-    found = pairs(options.pairs, place, contained_allreduce, bare_allreduce)
+def unshaped(lab: BenchLab, options: argparse.Namespace) -> dict[str, Any]:
+    """Ratio of the GB/s in containers under ddp-play to the GB/s of bare processes: 1 is no loss."""
+    found = pairs(options.pairs, lab, container_allreduce, bare_allreduce)
     ratio = interval([ours / bare for ours, bare in found])
-    console.print(f"ddp-play / bare, all-reduce of 64 MiB: {ratio} over {len(found)} pairs (wanted: {SHARE_WANTED})")
-    return {"pairs_gb_s": found, "ratio": vars(ratio), "reached": ratio.mean >= SHARE_WANTED}
+    console.print(f"ddp-play / bare, all-reduce of 64 MiB: {ratio} over {len(found)} pairs (goal: {SHARE_GOAL})")
+    return {"pairs_gb_s": found, "ratio": vars(ratio), "reached": ratio.mean >= SHARE_GOAL}
 
 
-def steps(place: Place, options: argparse.Namespace) -> dict[str, Any]:
-    """Seconds a step in containers, divided by seconds a step of bare processes: 1 is no overhead."""
-    place = place.with_steps(options.steps)
-    found = pairs(options.pairs, place, contained_steps, bare_steps)
+def steps(lab: BenchLab, options: argparse.Namespace) -> dict[str, Any]:
+    """Ratio of the seconds per step in containers to those of bare processes: 1 is no overhead."""
+    lab = lab.with_steps(options.steps)
+    found = pairs(options.pairs, lab, container_steps, bare_steps)
     ratio = interval([ours / bare for ours, bare in found])
-    console.print(f"containers / bare, median step: {ratio} over {len(found)} pairs (wanted: 1 +- {OVERHEAD_WANTED})")
-    return {"pairs_s": found, "ratio": vars(ratio), "reached": ratio.mean <= 1 + OVERHEAD_WANTED}
+    console.print(f"containers / bare, median step: {ratio} over {len(found)} pairs (goal: 1 +- {OVERHEAD_GOAL})")
+    return {"pairs_s": found, "ratio": vars(ratio), "reached": ratio.mean <= 1 + OVERHEAD_GOAL}
 
 
-def every_collective(place: Place, options: argparse.Namespace) -> dict[str, Any]:
-    """Seconds from the command to the table."""
+def collective_table(lab: BenchLab, options: argparse.Namespace) -> dict[str, Any]:
+    """Seconds from the command to its table of results."""
     started = time.monotonic()
-    document = collectives(place, options.backends.split(","))
+    document = collectives(lab, options.backends.split(","))
     took = time.monotonic() - started
     cells = [row["status"] for run in document["runs"] for row in run["result"].get("collectives", ())]
     counts = {status: cells.count(status) for status in sorted(set(cells))}
     complete = bool(cells) and all(run["result"] for run in document["runs"])
-    console.print(f"{options.backends}: {took:.1f} s, {counts} (wanted: below {COLLECTIVES_WANTED_S:.0f} s)")
-    return {"seconds": took, "counts": counts, "reached": complete and took < COLLECTIVES_WANTED_S}
+    console.print(f"{options.backends}: {took:.1f} s, {counts} (goal: below {COLLECTIVES_GOAL_S:.0f} s)")
+    return {"seconds": took, "counts": counts, "reached": complete and took < COLLECTIVES_GOAL_S}
 
 
-MEASURES = {"shaped": shaped, "unshaped": unshaped, "steps": steps, "collectives": every_collective}
+MEASURES = {"shaped": shaped, "unshaped": unshaped, "steps": steps, "collectives": collective_table}
 
 
-def pairs(count: int, place: Place, ours: Any, bare: Any) -> list[tuple[float, float]]:
-    """A B B A, A B B A, ...: what drifts over time hits both alike."""
+def pairs(count: int, lab: BenchLab, ours: Any, bare: Any) -> list[tuple[float, float]]:
+    """Measurements in the order A B B A, so a drift over time affects both equally; one (A, B) per pair."""
     found: list[tuple[float, float]] = []
     for number in range(count):
         order = (ours, bare) if number % 2 == 0 else (bare, ours)
-        values = {way: way(place, number) for way in order}
+        values = {way: way(lab, number) for way in order}
         found.append((values[ours], values[bare]))
         console.print(f"pair {number + 1}: {values[ours]:.5f} / {values[bare]:.5f}")
     return found
 
 
 def interval(values: list[float]) -> Interval:
-    """Student's t over the ratios of the pairs."""
+    """Mean and 95 % confidence interval of the ratios of all pairs, by Student's t."""
     degrees = len(values) - 1
     t = T95.get(degrees) or next((T95[known] for known in sorted(T95, reverse=True) if known < degrees), 12.71)
     return Interval(statistics.mean(values), t * statistics.stdev(values) / math.sqrt(len(values)))

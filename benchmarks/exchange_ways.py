@@ -1,4 +1,4 @@
-"""The same work on the same hosts, by ddp-play in rank containers and by hand as bare processes over ssh."""
+"""The same work on the same hosts in two ways: rank containers under ddp-play, and bare processes over ssh."""
 
 from __future__ import annotations
 
@@ -25,131 +25,131 @@ WORK = f"{SHARED}/bench/work"
 SIZE = "64M"
 ALLREDUCE = ("--min-bytes", SIZE, "--max-bytes", SIZE, "--seconds-per-size", "5")
 PORT = 23_000
-# Steps at the start of a training run warm caches and allocators.
-SKIPPED_SHARE = 0.2
+# Share of the first training steps that is not counted: caches and allocators are cold.
+WARM_UP_SHARE = 0.2
 
 
 @dataclass(frozen=True)
-class Place:
-    """A lab that is up, with the slim image and torch in its shared directory."""
+class BenchLab:
+    """A running lab with the slim image, and with torch in its shared directory."""
 
     inventory: str
     home: Path
     image: str
     hosts: tuple[Reach, ...]
-    lab: str
+    lab_name: str
     num_steps: int = 0
 
-    def with_steps(self, count: int) -> Place:
-        """For training runs of this many steps."""
+    def with_steps(self, count: int) -> BenchLab:
+        """The same lab, for training runs of `count` steps."""
         return dataclasses.replace(self, num_steps=count)
 
     def addresses(self) -> list[str]:
-        """Of the hosts on their only network."""
+        """IP addresses of the hosts in rank order."""
         hosts = yaml.safe_load(Path(self.inventory).read_text())["all"]["children"]["ranks"]["hosts"]
         return [hosts[host.name]["ansible_host"] for host in self.hosts]
 
     def shape(self, rate: str) -> None:
-        """Limit what every host sends to this rate; an empty rate takes the limit away."""
+        """Limit the sending rate of every host (`1gbit`); an empty rate removes the limit."""
         for host in self.hosts:
             words = "qdisc del dev eth0 root"
             if rate:
                 words = f"qdisc replace dev eth0 root tbf rate {rate} burst 512kb latency 100ms"
-            ddp_play(self, "lab", "ssh", "--name", self.lab, "--user", "root", host.name, f"tc {words}")
+            ddp_play(self, "lab", "ssh", "--name", self.lab_name, "--user", "root", host.name, f"tc {words}")
 
 
-def ddp_play(place: Place, *words: str) -> str:
-    """stdout of `ddp-play WORDS...`, which must succeed."""
+def ddp_play(lab: BenchLab, *words: str) -> str:
+    """stdout of `ddp-play WORDS...`; RuntimeError if it fails."""
     argv = [str(Path(sys.executable).with_name("ddp-play")), *words]
-    environment = {**os.environ, "DDP_PLAY_HOME": str(place.home)}
+    environment = {**os.environ, "DDP_PLAY_HOME": str(lab.home)}
     done = subprocess.run(argv, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{shlex.join(argv)} failed with {done.returncode}:\n{done.stdout}{done.stderr}")
     return done.stdout
 
 
-def variables(place: Place) -> list[str]:
-    """The job variables of every run here: slim image, torch from the shared directory, one thread."""
+def variables(lab: BenchLab) -> list[str]:
+    """Job variables of every run as options: slim image, torch from the shared directory, one thread."""
     env = {"PYTHONPATH": TORCH_ENV, "OMP_NUM_THREADS": "1"}
-    return ["-e", json.dumps({"ddp_job_image": place.image, "ddp_job_image_pull": "never", "ddp_job_env": env})]
+    return ["-e", json.dumps({"ddp_job_image": lab.image, "ddp_job_image_pull": "never", "ddp_job_env": env})]
 
 
-def bench_share(place: Place, name: str) -> dict[str, float]:
-    """`ddp-play bench`: busbw_gb_s, wire_gb_s and of_wire of one run."""
-    words = ("bench", "-i", place.inventory, "--name", f"b{name}", "--json", *variables(place))
+def bench_share(lab: BenchLab, name: str) -> dict[str, float]:
+    """One `ddp-play bench`: busbw_gb_s, wire_gb_s (plain TCP) and of_wire (their ratio)."""
+    words = ("bench", "-i", lab.inventory, "--name", f"b{name}", "--json", *variables(lab))
     sizes = ("--min-bytes", "16M", "--max-bytes", SIZE, "--seconds-per-size", "4")
-    (run,) = json.loads(ddp_play(place, *words, *sizes))["runs"]
+    (run,) = json.loads(ddp_play(lab, *words, *sizes))["runs"]
     reach: dict[str, float] = run["reach"]
     return reach
 
 
-def contained_allreduce(place: Place, number: int) -> float:
-    """GB/s of the all-reduce in rank containers under ddp-play."""
-    words = ("bench", "-i", place.inventory, "--name", f"u{number}", "--json", *variables(place))
+def container_allreduce(lab: BenchLab, number: int) -> float:
+    """busbw in GB/s of the all-reduce in rank containers under ddp-play."""
+    words = ("bench", "-i", lab.inventory, "--name", f"u{number}", "--json", *variables(lab))
     sizes = ("--min-bytes", SIZE, "--max-bytes", SIZE, "--seconds-per-size", "5")
-    (run,) = json.loads(ddp_play(place, *words, *sizes))["runs"]
+    (run,) = json.loads(ddp_play(lab, *words, *sizes))["runs"]
     return float(run["reach"]["busbw_gb_s"])
 
 
-def bare_allreduce(place: Place, number: int) -> float:
-    """GB/s of the same all-reduce as processes that ssh starts."""
-    bare(place, ("allreduce", *ALLREDUCE, "--result", f"{WORK}/result.json"), port=PORT + number)
-    done = place.hosts[0].run(f"cat {WORK}/result.json")
+def bare_allreduce(lab: BenchLab, number: int) -> float:
+    """busbw in GB/s of the same all-reduce in bare processes over ssh."""
+    run_bare(lab, ("allreduce", *ALLREDUCE, "--result", f"{WORK}/result.json"), port=PORT + number)
+    done = lab.hosts[0].run(f"cat {WORK}/result.json")
     return float(json.loads(done.stdout)["sweeps"][0]["rows"][-1]["busbw_gb_s"])
 
 
-def training(place: Place) -> tuple[str, ...]:
-    """A training run whose every step is in the metrics."""
-    return ("train", "--max-steps", str(place.num_steps), "--epochs", "1000", "--checkpoint-dir", "none")
+def training(lab: BenchLab) -> tuple[str, ...]:
+    """Trainer arguments of a training whose metrics contain every step."""
+    return ("train", "--max-steps", str(lab.num_steps), "--epochs", "1000", "--checkpoint-dir", "none")
 
 
-def contained_steps(place: Place, number: int) -> float:
-    """Median seconds a step of a training run in rank containers."""
-    command = ["python", "-m", "trainer", *training(place)]
+def container_steps(lab: BenchLab, number: int) -> float:
+    """Median seconds per step of a training in rank containers."""
+    command = ["python", "-m", "trainer", *training(lab)]
     job = {"ddp_job_source": str(ROOT), "ddp_job_source_include": ["trainer"], "ddp_job_command": command}
     play = {"hosts": "ranks", "gather_facts": False, "roles": [{"role": "ddp.play.ddp_job", "vars": job}]}
-    playbook = place.home / "steps.yml"
+    playbook = lab.home / "steps.yml"
     playbook.write_text(json.dumps([play]))
-    ddp_play(place, "run", str(playbook), "-i", place.inventory, "--name", f"s{number}", *variables(place))
-    return step_time((place.home / "runs" / f"s{number}" / "metrics" / "rank-0.jsonl").read_text())
+    ddp_play(lab, "run", str(playbook), "-i", lab.inventory, "--name", f"s{number}", *variables(lab))
+    return step_time((lab.home / "runs" / f"s{number}" / "metrics" / "rank-0.jsonl").read_text())
 
 
-def bare_steps(place: Place, number: int) -> float:
-    """Median seconds a step of the same training run as processes that ssh starts."""
-    bare(place, (*training(place), "--metrics", f"{WORK}/metrics.jsonl"), port=PORT + 1000 + number)
-    return step_time(place.hosts[0].run(f"cat {WORK}/metrics.jsonl").stdout.decode())
+def bare_steps(lab: BenchLab, number: int) -> float:
+    """Median seconds per step of the same training in bare processes over ssh."""
+    run_bare(lab, (*training(lab), "--metrics", f"{WORK}/metrics.jsonl"), port=PORT + 1000 + number)
+    return step_time(lab.hosts[0].run(f"cat {WORK}/metrics.jsonl").stdout.decode())
 
 
 def step_time(metrics: str) -> float:
-    """Median distance of the steps' time stamps, the beginning left out."""
+    """Median seconds per step from the time stamps of rank 0's metric lines, without the first steps."""
     times = [
         row["time"] for row in map(json.loads, metrics.splitlines()) if "samples_per_s" in row and row["rank"] == 0
     ]
-    kept = times[int(len(times) * SKIPPED_SHARE) :]
-    # time stamps are in milliseconds: over many steps their rounding does not count
+    recorded = times[int(len(times) * WARM_UP_SHARE) :]
+    # time stamps have milliseconds: the difference over many steps makes their rounding negligible
     width = 10
-    return statistics.median((kept[at + width] - kept[at]) / width for at in range(len(kept) - width))
+    return statistics.median((recorded[at + width] - recorded[at]) / width for at in range(len(recorded) - width))
 
 
-def collectives(place: Place, backends: list[str]) -> dict[str, Any]:
-    """The answer of `ddp-play collectives --json`."""
+def collectives(lab: BenchLab, backends: list[str]) -> dict[str, Any]:
+    """Output of `ddp-play collectives --json`."""
     words = [word for backend in backends for word in ("--backend", backend)]
     document: dict[str, Any] = json.loads(
-        ddp_play(place, "collectives", "-i", place.inventory, "--json", *words, *variables(place))
+        ddp_play(lab, "collectives", "-i", lab.inventory, "--json", *words, *variables(lab))
     )
     return document
 
 
-def bare(place: Place, words: tuple[str, ...], *, port: int) -> None:
-    """One process a host, by parallel ssh, with the environment that ddp-play would give."""
+def run_bare(lab: BenchLab, words: tuple[str, ...], *, port: int) -> None:
+    """Run one process per host over parallel ssh, with the environment of a ddp-play run; RuntimeError if one fails."""
     with subprocess.Popen(["tar", "-C", str(ROOT), "--exclude=__pycache__", "-c", "trainer"], stdout=-1) as tar:
-        place.hosts[0].run(f"rm -rf {WORK} && mkdir -p {WORK} && tar -C {WORK} -x", stdin=tar.stdout)  # type: ignore[arg-type]
-    addresses = place.addresses()
+        lab.hosts[0].run(f"rm -rf {WORK} && mkdir -p {WORK} && tar -C {WORK} -x", stdin=tar.stdout)  # type: ignore[arg-type]
+    addresses = lab.addresses()
 
-    def one(rank: int) -> subprocess.CompletedProcess[bytes]:
+    def run_rank(rank: int) -> subprocess.CompletedProcess[bytes]:
         environment = {
             "RANK": rank,
-            "WORLD_SIZE": len(place.hosts),
+            "WORLD_SIZE": len(lab.hosts),
             "LOCAL_RANK": 0,
             "MASTER_ADDR": addresses[0],
             "MASTER_PORT": port,
@@ -159,11 +159,11 @@ def bare(place: Place, words: tuple[str, ...], *, port: int) -> None:
             "PYTHONUNBUFFERED": 1,
         }
         pairs = [f"{name}={value}" for name, value in environment.items()]
-        # only rank 0 keeps its records: the directory is shared
-        kept = words if rank == 0 else words[:-2]
-        return place.hosts[rank].run(f"cd {WORK} && env {shlex.join([*pairs, 'python3', '-m', 'trainer', *kept])}")
+        # only rank 0 writes its result or metrics: the directory is shared
+        recorded = words if rank == 0 else words[:-2]
+        return lab.hosts[rank].run(f"cd {WORK} && env {shlex.join([*pairs, 'python3', '-m', 'trainer', *recorded])}")
 
-    with ThreadPoolExecutor(len(place.hosts)) as pool:
-        for done in pool.map(one, range(len(place.hosts))):
+    with ThreadPoolExecutor(len(lab.hosts)) as pool:
+        for done in pool.map(run_rank, range(len(lab.hosts))):
             if done.returncode != 0:
                 raise RuntimeError(f"a bare rank failed: {done.stderr.decode()[-800:]}")

@@ -1,7 +1,7 @@
-"""Time from command to first all-reduce and to exit, against raw ssh: `python benchmarks/launch.py --hosts 2,8`.
+"""Launch time to the first all-reduce and to the exit, compared with raw ssh: `benchmarks/launch.py --hosts 2,8`.
 
-Brings up a lab of each size, runs every contender in turn within each repeat, and takes medians, so that what else
-the machine does hits all of them alike. Prints a table and keeps everything as JSON.
+It starts a lab of each size, runs all launchers in turn in every round, and takes medians, so that other load on
+the machine affects all of them equally. It prints a table and writes all results as JSON.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from staging import IMAGE, command, fetch, stage
 COLUMNS = ("to payload s", "to exit s", "payload x raw", "exit s over raw")
 TRIES = 3
 OURS = ("raw", "ddp-play")
-ROUNDS_APART = 1000  # a second try takes a port and a run name that no round has
+RETRY_OFFSET = 1000  # a retry needs a port and a run name that no round uses
 Contender = Callable[[Bench, int], Timing]
 console = Console()
 
 
 def main() -> None:
-    """Parse, measure every size, print and keep."""
+    """Measure every size, print the tables, write the results."""
     options = parse()
     contenders: dict[str, Contender] = {"raw": raw, "ddp-play": ddp_play}
     results = []
@@ -47,29 +47,32 @@ def main() -> None:
             show(results, list(contenders))
             report = {"machine": describe(), "payload": options.payload, "repeats": options.repeats, "sizes": results}
             options.json.write_text(json.dumps(report, indent=2) + "\n")
-    console.print(f"kept in {options.json}")
+    console.print(f"results in {options.json}")
 
 
 def rivals(options: argparse.Namespace, packages: Path) -> dict[str, Contender]:
-    """Installs what the hosts need beside Python, once for all sizes; says which launcher cannot take part and why."""
+    """Other launchers by name; installs the packages for the hosts once for all sizes.
+
+    A launcher that cannot run on this machine is printed with the reason and left out.
+    """
     found: dict[str, Contender] = {}
     for text in options.rival:
         name, _, template = text.partition("=")
         found[name] = rival(template)
     wheels, refused = wheels_of(options.launchers, packages.with_name("wheels"))
     for name, why in refused.items():
-        console.print(f"without {name}: {why}", markup=False)
+        console.print(f"{name} is left out: {why}", markup=False)
     if options.payload == "allreduce" or wheels:
         fetch(packages, wheels.values())
     return {**found, **{name: Rival(name, packages).run for name in wheels}}
 
 
 def parse() -> argparse.Namespace:
-    """The command line."""
+    """Parsed command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hosts", type=lambda text: [int(n) for n in text.split(",")], default=[2, 8])
     parser.add_argument("--payload", choices=["noop", "allreduce"], default="allreduce")
-    parser.add_argument("--name", default="bench", help="beginning of the labs' names")
+    parser.add_argument("--name", default="bench", help="prefix of the labs' names")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--json", type=Path, default=Path("launch-benchmark.json"))
     parser.add_argument(
@@ -78,7 +81,7 @@ def parse() -> argparse.Namespace:
         default=[],
         dest="launchers",
         choices=sorted(PINS),
-        help="a launcher to measure beside ours, without containers; left out, with the reason, where it cannot be",
+        help="also measure this launcher, without containers; left out with the reason if it cannot run",
     )
     parser.add_argument(
         "--rival",
@@ -93,7 +96,7 @@ def parse() -> argparse.Namespace:
 def measure_size(
     num_hosts: int, contenders: dict[str, Contender], options: argparse.Namespace, home: Path
 ) -> dict[str, Any]:
-    """All contenders on one lab, in turn, `repeats` times; the lab is gone afterwards. One that fails is left out."""
+    """All launchers in turn on a lab of one size, `repeats` times; removes the lab. Those that fail are left out."""
     name = f"{options.name}{num_hosts}"
     inventory = home / "lab" / name / "inventory" / "hosts.yml"
     try:
@@ -105,7 +108,7 @@ def measure_size(
         timings: dict[str, list[Timing]] = {contender: [] for contender in contenders}
         for attempt in range(options.repeats):
             for contender in list(timings):
-                timing = persist(contender, contenders[contender], bench, attempt)
+                timing = measure_with_retries(contender, contenders[contender], bench, attempt)
                 if timing is None:
                     del timings[contender]
                     continue
@@ -117,17 +120,17 @@ def measure_size(
         command("lab", "down", "--name", name)
 
 
-def persist(name: str, run: Contender, bench: Bench, attempt: int) -> Timing | None:
-    """One measurement, tried up to three times: a rank that crashes in torch's teardown must not cost the whole run.
+def measure_with_retries(name: str, run: Contender, bench: Bench, attempt: int) -> Timing | None:
+    """One measurement with up to three tries, because a rank may crash in torch's teardown.
 
-    None where another launcher fails each time; without raw and ours there is nothing to compare, and all ends.
+    None if another launcher fails every time. If raw or ddp-play does, the benchmark ends: nothing to compare.
     """
-    for tried in range(TRIES):
+    for number in range(TRIES):
         try:
-            return run(bench, attempt + ROUNDS_APART * tried)
+            return run(bench, attempt + RETRY_OFFSET * number)
         except RuntimeError as error:
             console.print(
-                f"{bench.num_hosts} hosts, round {attempt + 1}: {name} failed and is tried again: {error}", markup=False
+                f"{bench.num_hosts} hosts, round {attempt + 1}: {name} failed, next try: {error}", markup=False
             )
     if name in OURS:
         sys.exit(f"{name} failed {TRIES} times in a row")
@@ -135,13 +138,13 @@ def persist(name: str, run: Contender, bench: Bench, attempt: int) -> Timing | N
 
 
 def show(results: list[dict[str, Any]], contenders: list[str]) -> None:
-    """Medians in seconds; against raw, pair by pair: the ratio to the payload and the seconds over it at the end."""
+    """Print medians in seconds, and per round compared with raw: ratio to the payload, difference to the exit."""
     table = Table("hosts", "launcher", *COLUMNS)
     phases = Table("hosts", "ddp-play phase", "begins at s", "takes s")
     for result in results:
         rows = result["timings"]
         for name in contenders:
-            found = cells(rows[name], rows["raw"]) if name in rows else ["failed"]
+            found = row_cells(rows[name], rows["raw"]) if name in rows else ["failed"]
             table.add_row(str(result["num_hosts"]), name, *found)
         for name, begin, lasts in breakdown(rows["ddp-play"]):
             phases.add_row(str(result["num_hosts"]), name, f"{begin:.1f}", f"{lasts:.1f}")
@@ -149,13 +152,13 @@ def show(results: list[dict[str, Any]], contenders: list[str]) -> None:
     console.print(phases)
 
 
-def cells(rows: list[dict[str, Any]], raw_rows: list[dict[str, Any]]) -> list[str]:
-    """One contender's figures at one size."""
+def row_cells(rows: list[dict[str, Any]], raw_rows: list[dict[str, Any]]) -> list[str]:
+    """Figures of one launcher at one size, as text."""
     pairs = list(zip(rows, raw_rows, strict=True))
-    told = [row["payload_s"] for row in rows if row["payload_s"] is not None]
+    payload_times = [row["payload_s"] for row in rows if row["payload_s"] is not None]
     ratios = [a["payload_s"] / b["payload_s"] for a, b in pairs if a["payload_s"] and b["payload_s"]]
     return [
-        f"{statistics.median(told):.1f}" if told else "-",
+        f"{statistics.median(payload_times):.1f}" if payload_times else "-",
         f"{statistics.median(row['total_s'] for row in rows):.1f}",
         f"{statistics.median(ratios):.2f}" if ratios else "-",
         f"{statistics.median(a['total_s'] - b['total_s'] for a, b in pairs):+.1f}",
@@ -163,7 +166,7 @@ def cells(rows: list[dict[str, Any]], raw_rows: list[dict[str, Any]]) -> list[st
 
 
 def breakdown(rows: list[dict[str, Any]]) -> list[tuple[str, float, float]]:
-    """(phase, when it begins, how long it takes), medians over the rounds, in the order of a run."""
+    """(phase, second of its begin, seconds it takes) in the order of a run, medians over the rounds."""
     moments = [{"start Ansible": 0.0, **row["phases"], "exit": row["total_s"]} for row in rows]
     names = [name for name in moments[0] if all(name in row for row in moments)]
     begins = {name: statistics.median(row[name] for row in moments) for name in names}

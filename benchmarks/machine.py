@@ -1,4 +1,4 @@
-"""Where figures come from: kept beside every result."""
+"""Description of the machine, stored with every result."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from importlib.metadata import version
 
 
 def describe() -> dict[str, object]:
-    """The machine, its load just now, and what is measured on it."""
+    """Processors, memory, kernel and current load of the machine, and the versions under test."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "cpus": os.cpu_count(),

@@ -1,4 +1,4 @@
-"""What every rank does in the launch benchmark: nothing, or one all-reduce of one element. Runs inside the ranks."""
+"""Payload of the launch benchmark, inside every rank: nothing, or one all-reduce of one element."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ import time
 
 
 def work(kind: str) -> float:
-    """When the work was done, on the clock all hosts of a lab share. A launcher may have made the group already."""
+    """Do the work and return the time of its end; all hosts of a lab share one clock.
+
+    The process group may exist already: some launchers create it.
+    """
     if kind == "noop":
         return time.time()
-    import torch  # noqa: PLC0415 - the payload without it must not pay for it
+    import torch  # noqa: PLC0415 - noop must not include the time of this import
     import torch.distributed as dist  # noqa: PLC0415
 
     ours = not dist.is_initialized()
@@ -22,7 +25,7 @@ def work(kind: str) -> float:
     if int(total.item()) != dist.get_world_size():
         sys.exit(f"all-reduce gave {total.item()}")
     done = time.time()
-    # without these a rank that leaves first makes its peers' gloo threads abort
+    # without the barrier and destroy_process_group, the first rank to exit makes gloo threads of its peers abort
     dist.barrier()
     if ours:
         dist.destroy_process_group()

@@ -1,7 +1,7 @@
-"""How long a plan for many ranks takes: `python benchmarks/planning.py --hosts 1250 --gpus 8`.
+"""Planning time for many ranks: `python benchmarks/planning.py --hosts 1250 --gpus 8`.
 
-Writes an inventory and the facts that a discovery of it would have left, then times the pure function and the whole
-command `ddp-play plan --cached`. No host is asked. Prints a table and keeps it as JSON.
+It writes an inventory and cached host facts, then measures the planning function and the command
+`ddp-play plan --cached`. It contacts no host. It prints a table and writes the results as JSON.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ console = Console()
 
 
 def main() -> None:
-    """Write the inventory, measure, print and keep."""
+    """Write inventory and facts, measure, print, write the results."""
     options = parse()
-    facts = {name: facts_of(number, options.gpus) for number, name in enumerate(host_names(options.hosts))}
+    facts = {name: host_facts(number, options.gpus) for number, name in enumerate(host_names(options.hosts))}
     with tempfile.TemporaryDirectory(prefix="ddp-play-plan-") as scratch:
         os.environ["DDP_PLAY_HOME"] = scratch
         report = {
@@ -51,11 +51,11 @@ def main() -> None:
         }
     show(report)
     options.json.write_text(json.dumps(report, indent=2) + "\n")
-    console.print(f"kept in {options.json}")
+    console.print(f"results in {options.json}")
 
 
 def parse() -> argparse.Namespace:
-    """The command line."""
+    """Parsed command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hosts", type=int, default=1250)
     parser.add_argument("--gpus", type=int, default=8)
@@ -65,12 +65,12 @@ def parse() -> argparse.Namespace:
 
 
 def host_names(count: int) -> list[str]:
-    """gpu0001 and so on."""
+    """Host names: gpu0001, gpu0002, and so on."""
     return [f"gpu{number:04}" for number in range(1, count + 1)]
 
 
-def facts_of(number: int, num_gpus: int) -> dict[str, Any]:
-    """What discovery says of a GPU server: slow ethernet for people, InfiniBand for ranks."""
+def host_facts(number: int, num_gpus: int) -> dict[str, Any]:
+    """Host facts of a GPU server, as discovery returns them: 1 Gb/s ethernet and 400 Gb/s InfiniBand."""
     tail = f"{number // 250}.{number % 250 + 1}"
     gpus = [
         {"index": index, "uuid": f"GPU-{number}-{index}", "model": "H100", "memory_mib": 81559, "users": []}
@@ -85,21 +85,21 @@ def facts_of(number: int, num_gpus: int) -> dict[str, Any]:
         "nofile_hard": 1048576, "gpu_problem": "", "resolves_to": [f"10.0.{tail}"], "nccl_conf": True,
         "ephemeral_ports": [32768, 60999], "rank_python": {"path": "/usr/bin/python3", "problem": ""},
         "interfaces": [
-            link("eth0", "ethernet", f"10.0.{tail}/16", 1000),
-            link("ib0", "infiniband", f"10.9.{tail}/16", 400000),
+            interface_facts("eth0", "ethernet", f"10.0.{tail}/16", 1000),
+            interface_facts("ib0", "infiniband", f"10.9.{tail}/16", 400000),
         ],
         "rdma": [{**port, "interfaces": ["ib0"]}], "gpus": gpus,
         "engine": {"version": "29.1.3", "problem": "", "image": IMAGE_THERE},
     }  # fmt: skip
 
 
-def link(name: str, kind: str, address: str, speed: int) -> dict[str, Any]:
-    """One network interface."""
+def interface_facts(name: str, kind: str, address: str, speed: int) -> dict[str, Any]:
+    """Facts of a network interface; `speed` in Mb/s."""
     return {"name": name, "link": kind, "addresses": [address], "up": True, "speed_mbps": speed, "mtu": 1500}
 
 
 def measure_function(facts: dict[str, dict[str, Any]], repeats: int) -> list[float]:
-    """Seconds of the pure function alone."""
+    """Seconds of each call of the planning function."""
     job = parse_job(VARIABLES)
     known = tuple(facts_from_json(name, row) for name, row in facts.items())
     found = []
@@ -111,14 +111,14 @@ def measure_function(facts: dict[str, dict[str, Any]], repeats: int) -> list[flo
 
 
 def measure_command(facts: dict[str, dict[str, Any]], repeats: int, home: Path) -> dict[str, Any]:
-    """Wall and CPU seconds of `ddp-play plan --cached`, and the largest process's memory."""
+    """Wall and CPU seconds of each `ddp-play plan --cached`, and the memory of its largest process in MiB."""
     inventory, playbook = home / "hosts.yml", home / "job.yml"
     inventory.write_text(yaml.safe_dump({"ranks": {"hosts": dict.fromkeys(facts)}}))
     role = {"role": "ddp.play.ddp_job", "vars": {f"ddp_job_{name}": value for name, value in VARIABLES.items()}}
     playbook.write_text(yaml.safe_dump([{"hosts": "ranks", "gather_facts": False, "roles": [role]}]))
     cache = facts_cache(PlaybookRequest(str(playbook), (str(inventory),), str(home)))
     cache.parent.mkdir(parents=True)
-    cache.write_text(json.dumps({name: cached(name, row) for name, row in facts.items()}))
+    cache.write_text(json.dumps({name: cache_entry(name, row) for name, row in facts.items()}))
     argv = [str(Path(sys.executable).with_name("ddp-play")), "plan", str(playbook), "-i", str(inventory), "--cached"]
     walls, cpus = [], []
     for _ in range(repeats):
@@ -131,13 +131,13 @@ def measure_command(facts: dict[str, dict[str, Any]], repeats: int, home: Path) 
     return {"command_s": walls, "command_cpu_s": cpus, "largest_process_mib": largest}
 
 
-def cached(name: str, facts: dict[str, Any]) -> dict[str, Any]:
-    """A host's row in the cache of facts."""
+def cache_entry(name: str, facts: dict[str, Any]) -> dict[str, Any]:
+    """Entry of a host in the cache of facts."""
     return {"facts": facts, "variables": [], "route": {"host": name, "argv": ["ssh", name], "command": "sh"}}
 
 
 def show(report: dict[str, Any]) -> None:
-    """Medians."""
+    """Print the medians."""
     table = Table("ranks", "hosts", "pure function s", "command s", "command CPU s", "largest process MiB")
     medians = [f"{statistics.median(report[key]):.2f}" for key in ("function_s", "command_s", "command_cpu_s")]
     table.add_row(str(report["ranks"]), str(report["hosts"]), *medians, f"{report['largest_process_mib']:.0f}")

@@ -1,7 +1,7 @@
-"""Time of the first and of later `ddp-play provision` of bare lab hosts: `python benchmarks/provision.py --hosts 8`.
+"""Provisioning time of bare lab hosts, first and later runs: `python benchmarks/provision.py --hosts 8`.
 
-Every role that has an outcome in a container takes part. Prints the runs and the time of each role, and keeps
-everything as JSON. Later runs must change nothing: one that does ends the benchmark.
+All roles that work in a container take part. It prints the time of each run and role and writes all results as
+JSON. Later runs must change nothing; if one does, the benchmark ends with an error.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from ddp_play.images.reach import resolve
 IMAGE = "ddp-play-rank:slim"
 LAB = "bench-provision"
 WHEELS = f"{SHARED}/wheels"
-# A small one: torch would be most of the time, and is pip's work, not ours.
+# A small package: the installation of torch by pip would dominate the time.
 PACKAGE = f"packaging=={version('packaging')}"
 console = Console()
 
 
 def main() -> None:
-    """Parse, provision, print and keep."""
+    """Start a lab, provision it several times, print, write the results."""
     options = parse()
     with tempfile.TemporaryDirectory(prefix="ddp-play-bench-", dir="/var/tmp") as scratch:
         os.environ.setdefault("DDP_PLAY_HOME", scratch)
@@ -44,28 +44,28 @@ def main() -> None:
             command("lab", "up", "--name", name, "--hosts", str(options.hosts), "--no-docker")
             hosts = Path(os.environ["DDP_PLAY_HOME"], "lab", name, "inventory", "hosts.yml")
             stage_wheels(str(hosts), Path(scratch))
-            inventories = [hosts, site(Path(scratch))]
+            inventories = [hosts, write_site_inventory(Path(scratch))]
             runs = [provision(inventories, number) for number in range(1 + options.again)]
         finally:
             if not options.keep:
                 command("lab", "down", "--name", name)
     show(runs)
     options.json.write_text(json.dumps({"machine": describe(), "hosts": options.hosts, "runs": runs}, indent=2) + "\n")
-    console.print(f"kept in {options.json}")
+    console.print(f"results in {options.json}")
 
 
 def parse() -> argparse.Namespace:
-    """The command line."""
+    """Parsed command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hosts", type=int, default=8)
     parser.add_argument("--again", type=int, default=2, help="runs after the first one")
-    parser.add_argument("--keep", action="store_true", help="leave the lab up (set DDP_PLAY_HOME too)")
+    parser.add_argument("--keep", action="store_true", help="keep the lab running (set DDP_PLAY_HOME too)")
     parser.add_argument("--json", type=Path, default=Path("provision-benchmark.json"))
     return parser.parse_args()
 
 
-def site(scratch: Path) -> Path:
-    """A second inventory: groups and variables that give every role of a GPU-less host something to do."""
+def write_site_inventory(scratch: Path) -> Path:
+    """Write a second inventory: groups and variables for all roles of hosts without GPUs; returns its path."""
     archive = scratch / "rank.tar"
     command("image", "build", "--slim", "--tag", IMAGE)
     subprocess.run(["docker", "save", "--output", str(archive), IMAGE], check=True)
@@ -87,7 +87,7 @@ def site(scratch: Path) -> Path:
 
 
 def stage_wheels(inventory: str, scratch: Path) -> None:
-    """A wheelhouse on the directory that all hosts share; a package index may be out of their reach."""
+    """Copy a wheelhouse to the shared directory, because hosts may have no access to a package index."""
     wheels = scratch / "wheels"
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(wheels), PACKAGE]
     subprocess.run(pip, check=True, stdin=subprocess.DEVNULL)
@@ -95,11 +95,14 @@ def stage_wheels(inventory: str, scratch: Path) -> None:
         assert tar.stdout is not None
         done = resolve(inventory)[0].run(f"mkdir -p {WHEELS} && tar -C {WHEELS} -x", stdin=tar.stdout)
     if done.returncode != 0 or tar.returncode != 0:
-        sys.exit(f"the wheels did not reach {SHARED}: {done.stderr.decode()}")
+        sys.exit(f"cannot copy the wheels to {SHARED}: {done.stderr.decode()}")
 
 
 def provision(inventories: list[Path], number: int) -> dict[str, Any]:
-    """One run's report; the wall time is the whole command's."""
+    """Run `ddp-play provision` and return its report with the wall time and the load before and after.
+
+    Exits if it fails, or if a run after the first (`number` > 0) changed something.
+    """
     argv = [str(Path(sys.executable).with_name("ddp-play")), "provision", "--json"]
     argv += [word for path in inventories for word in ("-i", str(path))]
     started, load = time.monotonic(), os.getloadavg()[0]
@@ -114,7 +117,7 @@ def provision(inventories: list[Path], number: int) -> dict[str, Any]:
 
 
 def show(runs: list[dict[str, Any]]) -> None:
-    """The runs, then the roles of the first and of the last run."""
+    """Print a table of the runs, and one of the roles in the first and in the last run."""
     table = Table("run", "wall s", "changed", "tasks a host", "load before, after")
     for number, run in enumerate(runs, 1):
         hosts = {cell["host"] for cell in run["cells"]}

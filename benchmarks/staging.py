@@ -1,4 +1,4 @@
-"""What every benchmark on a lab needs there: an image, the payload, and torch on the directory the hosts share."""
+"""Preparation of a lab for benchmarks: image, payload, and torch in the shared directory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ console = Console()
 
 
 def fetch(packages: Path, wheels: Iterable[Path] = ()) -> None:
-    """Install torch and numpy as the controller has them, and more wheels, into a directory."""
+    """Install torch and numpy in the versions of the controller, and more wheels, into the directory `packages`."""
     wanted = [f"{package}=={version(package)}" for package in ("torch", "numpy")] + [str(wheel) for wheel in wheels]
     console.print(f"installing {' '.join(Path(name).name for name in wanted)}")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-compile", "--no-build-isolation"]
@@ -29,7 +29,7 @@ def fetch(packages: Path, wheels: Iterable[Path] = ()) -> None:
 
 
 def stage(inventory: str, packages: Path) -> None:
-    """Put the payload, and the packages where there are any, into the shared directory once for all hosts."""
+    """Copy the payload, and the packages if they exist, to the shared directory through the first host."""
     first = resolve(inventory)[0]
     payload = Path(__file__).with_name("payload.py")
     with payload.open("rb") as file:
@@ -43,10 +43,10 @@ def stage(inventory: str, packages: Path) -> None:
         assert tar.stdout is not None
         done = first.run(f"mkdir -p {TORCH_ENV} && tar -C {TORCH_ENV} -x", stdin=tar.stdout)
     if done.returncode != 0 or tar.returncode != 0:
-        sys.exit(f"the packages did not reach the shared directory: {done.stderr.decode()}")
+        sys.exit(f"cannot copy the packages to the shared directory: {done.stderr.decode()}")
 
 
 def command(*words: str) -> None:
-    """`ddp-play WORDS...`, which must succeed."""
+    """Run `ddp-play WORDS...`; CalledProcessError if it fails."""
     argv = [str(Path(sys.executable).with_name("ddp-play")), *words]
     subprocess.run(argv, check=True, stdin=subprocess.DEVNULL)

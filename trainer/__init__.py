@@ -1,1 +1,1 @@
-"""The reference workload inside ranks, a DistributedDataParallel trainer; imports torch, numpy and itself."""
+"""Reference workload that runs inside ranks: a DistributedDataParallel trainer. It imports torch and numpy only."""

@@ -1,7 +1,7 @@
-"""python -m trainer COMMAND: what a rank runs.
+"""Command line of the trainer: python -m trainer COMMAND starts one rank.
 
-one process, by hand:  python -m trainer train
-one of two ranks:      python -m trainer train --rank 0 --world-size 2 --init-method tcp://10.0.0.1:29500
+one process:           python -m trainer train
+rank 0 of two ranks:   python -m trainer train --rank 0 --world-size 2 --init-method tcp://10.0.0.1:29500
 under torchrun:        torchrun --nproc-per-node 2 -m trainer train
 """
 
@@ -12,15 +12,16 @@ from dataclasses import asdict
 
 from torch.distributed.elastic.multiprocessing.errors import record
 
-from trainer import allreduce, collectives, stop, store
+from trainer import collective_check, collective_timing, stop_request, store
 from trainer.errors import TrainerError
-from trainer.options import add_record_arguments, add_train_arguments, train_options
 from trainer.records import MetricsLog, write_json
 from trainer.train import train
-from trainer.world import add_world_arguments, joined, rendezvous
+from trainer.train_options import add_record_arguments, add_train_arguments, train_options
+from trainer.world import add_world_arguments, joined, parse_rendezvous
 
 
 def build_parser() -> argparse.ArgumentParser:
+    """The parser of all commands; each one sets `run`, a function from the parsed arguments to an exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m trainer", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -36,34 +37,50 @@ def build_parser() -> argparse.ArgumentParser:
         return command
 
     add_train_arguments(add("train", "train a digit classifier with DistributedDataParallel", run_train, train.__doc__))
-    limit = add("collectives", "try every collective and check its values", collectives.run, collectives.__doc__)
-    limit.add_argument("--case-timeout", type=float, default=10.0, metavar="S", help="for one collective")
-    allreduce.add_arguments(add("allreduce", "measure collectives over sizes", allreduce.run, allreduce.__doc__))
-    add("store", "meet in an explicit store", store.run, store.__doc__)
+    limit = add(
+        "collectives",
+        "run every collective and check the values it returns",
+        collective_check.run,
+        collective_check.__doc__,
+    )
+    limit.add_argument(
+        "--case-timeout", type=float, default=10.0, metavar="S", help="time limit of one collective, default 10"
+    )
+    collective_timing.add_arguments(
+        add(
+            "allreduce",
+            "measure the bandwidth of collectives over message sizes",
+            collective_timing.run,
+            collective_timing.__doc__,
+        )
+    )
+    add("store", "rendezvous through an explicit store", store.run, store.__doc__)
     return parser
 
 
 def run_train(args: argparse.Namespace) -> int:
-    options, meeting = train_options(args), rendezvous(args)
+    """Join the process group and train; exit code 0, or 143 after a requested stop."""
+    options, rendezvous = train_options(args), parse_rendezvous(args)
     with (
-        joined(meeting, store.explicit_store(meeting)) as world,
+        joined(rendezvous, store.explicit_store(rendezvous)) as world,
         MetricsLog(args.metrics, rank=world.rank) as metrics,
-        stop.stop_on_sigterm() as flag,
+        stop_request.stop_on_sigterm() as flag,
     ):
         _, result = train(options, world, metrics, flag)
         if args.result:
             write_json(args.result, asdict(result))
-    return stop.EXIT_CODE if result.status == "stopped" else 0
+    return stop_request.EXIT_CODE if result.status == "stopped" else 0
 
 
 @record
 def run_recorded(args: argparse.Namespace) -> int:
-    """Run the command; an error also goes to TORCHELASTIC_ERROR_FILE, where a launcher looks."""
+    """Run the command; torch writes an exception to TORCHELASTIC_ERROR_FILE, which the launcher reads."""
     code: int = args.run(args)
     return code
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; a TrainerError is printed to stderr as one line and gives 2."""
     args = build_parser().parse_args(argv)
     try:
         return run_recorded(args) or 0

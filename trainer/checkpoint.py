@@ -1,12 +1,12 @@
-"""Checkpoints on disk: one directory per step, complete or absent, readable without torch.
+"""Checkpoints on disk: one directory per step, complete or absent, with metadata that is readable without torch.
 
     checkpoints/step-00000046/weights.pt      model and optimizer
-                              meta.json       where training stood, with which options
+                              meta.json       progress and options of the training
                               manifest.json   sizes and sha256 of the other two
 
-A directory is written under a temporary name and renamed when everything in it is on disk. The manifest tells
-a complete checkpoint from one that was copied halfway. Only rank 0 touches these files: hosts need no shared
-mount.
+A directory is written under a temporary name and renamed when all its files are on disk. The manifest
+distinguishes a complete checkpoint from a partial copy. Only rank 0 reads and writes these files, so the hosts
+need no shared directory.
 """
 
 import hashlib
@@ -29,17 +29,17 @@ PREFIX = "step-"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint in memory: `state` is what torch restores, `meta` is what a person reads."""
+    """A checkpoint in memory: `state` holds the state dicts for torch, `meta` the content of meta.json."""
 
     state: dict[str, Any]
     meta: dict[str, Any]
 
 
 def save(directory: Path, checkpoint: Checkpoint, *, step: int, keep: int) -> Path:
-    """Write one checkpoint and drop all but the newest `keep`."""
+    """Write one checkpoint, delete all but the newest `keep`, and return its directory; OSError if the disk is full."""
     final = directory / f"{PREFIX}{step:08d}"
     temporary = directory / f".{final.name}.{os.getpid()}.tmp"
-    for left_over in directory.glob(f".{PREFIX}*.tmp"):  # of a rank 0 that died here; its pid may be ours again
+    for left_over in directory.glob(f".{PREFIX}*.tmp"):  # of a rank 0 that ended during a save; a pid can be reused
         shutil.rmtree(left_over)
     temporary.mkdir(parents=True)
     with (temporary / "weights.pt").open("wb") as stream:
@@ -49,7 +49,7 @@ def save(directory: Path, checkpoint: Checkpoint, *, step: int, keep: int) -> Pa
     write_json(temporary / "meta.json", checkpoint.meta)
     entries = {name: _entry(temporary / name) for name in ("weights.pt", "meta.json")}
     write_json(temporary / "manifest.json", {"files": entries})
-    if final.exists():  # the same step again, after a resume from an older checkpoint
+    if final.exists():  # the same step is saved again after a resume from an older checkpoint
         shutil.rmtree(final)
     temporary.rename(final)
     _sync_directory(directory)
@@ -59,13 +59,13 @@ def save(directory: Path, checkpoint: Checkpoint, *, step: int, keep: int) -> Pa
 
 
 def newest(directory: Path) -> Path | None:
-    """The complete checkpoint with the highest step, if there is one."""
+    """The complete checkpoint with the highest step; None if there is none."""
     complete = [path for path in _all(directory) if problem(path) is None]
     return complete[-1] if complete else None
 
 
 def problem(path: Path) -> str | None:
-    """Why this checkpoint cannot be used; None if it is complete."""
+    """Why this checkpoint is incomplete or damaged; None if its files match the manifest."""
     try:
         files = json.loads((path / "manifest.json").read_text(encoding="utf-8"))["files"]
         damaged = [name for name, entry in files.items() if _entry(path / name) != entry]
@@ -75,7 +75,7 @@ def problem(path: Path) -> str | None:
 
 
 def resume_from(choice: str, directory: Path | None) -> Path | None:
-    """Which checkpoint `--resume auto|none|PATH` means; None to start afresh."""
+    """The checkpoint that `--resume auto|none|PATH` selects; None: start from the beginning. May raise TrainerError."""
     if choice not in {"auto", "none"}:
         reason = problem(Path(choice))
         if reason:
@@ -83,13 +83,15 @@ def resume_from(choice: str, directory: Path | None) -> Path | None:
         return Path(choice)
     found = newest(directory) if directory else None
     if found and choice == "none":
-        # Starting over here would mix two runs, and `auto` would later pick the wrong one.
-        raise TrainerError(f"{found} exists: --resume auto continues it, another --checkpoint-dir starts afresh")
+        # A new training in this directory would mix two trainings, and `auto` would later select the wrong checkpoint.
+        raise TrainerError(
+            f"{found} exists: --resume auto continues it, another --checkpoint-dir starts a new training"
+        )
     return found
 
 
-def load_everywhere(choice: str, directory: Path | None, world: World) -> Checkpoint | None:
-    """Let rank 0 find and read the checkpoint and give it to all ranks, so that no two can differ."""
+def load_on_all_ranks(choice: str, directory: Path | None, world: World) -> Checkpoint | None:
+    """Rank 0 reads the checkpoint and broadcasts it, so that all ranks have the same one; None if there is none."""
     header, weights = _read_for_broadcast(choice, directory) if world.is_first else ({}, b"")
     header = json.loads(broadcast_bytes(world, json.dumps(header).encode()))
     if "error" in header:
@@ -108,7 +110,7 @@ def _read_for_broadcast(choice: str, directory: Path | None) -> tuple[dict[str, 
             return {}, b""
         meta = json.loads((path / "meta.json").read_text(encoding="utf-8"))
         return {"meta": meta}, (path / "weights.pt").read_bytes()
-    except (TrainerError, OSError) as error:  # the other ranks wait for an answer in any case
+    except (TrainerError, OSError) as error:  # the other ranks wait for a broadcast in either case
         return {"error": str(error)}, b""
 
 

@@ -1,5 +1,5 @@
-"""The one error a user of the trainer is meant to read: no traceback, exit code 2."""
+"""Error of the trainer for its user: printed as one line without a traceback, exit code 2."""
 
 
 class TrainerError(Exception):
-    """Bad arguments, missing or corrupt files, ranks that do not fit together; its text says what to do."""
+    """Wrong arguments, missing or damaged files, or ranks with different options; the text says what to do."""

@@ -1,4 +1,4 @@
-"""Loss and accuracy on the test set, each sample counted once."""
+"""Loss and accuracy on the test set, with each sample counted once."""
 
 import torch
 from torch import nn
@@ -7,15 +7,16 @@ from torch.utils.data import TensorDataset
 from trainer.gradients import loss_sum
 from trainer.world import World, sum_over_ranks
 
-BATCH = 1000  # forward only, so memory allows more than in training
+BATCH = 1000  # without gradients there is memory for larger batches than in training
 
 
 @torch.no_grad()
 def evaluate(model: nn.Module, data: TensorDataset, world: World) -> tuple[float, float]:
-    """Mean loss and accuracy over all ranks.
+    """Mean loss and accuracy (0 to 1) over the test set, equal on all ranks.
 
-    Rank r takes samples r, r + world_size, ...; a DistributedSampler would repeat some of them to fill up,
-    and averaging per-rank accuracies would weigh unequal shares equally. Sums and counts are exact.
+    Rank r evaluates samples r, r + world_size, and so on. A DistributedSampler would repeat samples so that all
+    shares are equal, and the mean of the ranks' accuracies would give unequal shares equal weight. Therefore
+    losses, correct predictions and samples are summed over the ranks.
     """
     images, labels = (tensor[world.rank :: world.world_size] for tensor in data.tensors)
     loss, correct = 0.0, 0

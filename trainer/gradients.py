@@ -1,4 +1,4 @@
-"""From one global batch to gradients that are equal on all ranks."""
+"""Gradients of one global batch, equal on all ranks."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -15,7 +15,7 @@ from trainer.world import World
 
 @dataclass(frozen=True)
 class Batch:
-    """This rank's share of a global batch, and how many samples the whole of it has."""
+    """This rank's share of a global batch: images [n, 1, side, side], labels [n], and the size of the global batch."""
 
     images: Tensor
     labels: Tensor
@@ -23,7 +23,7 @@ class Batch:
 
 
 def loss_sum(logits: Tensor, labels: Tensor) -> Tensor:
-    """Cross entropy, summed; computed in the type of the parameters even under autocast."""
+    """Cross entropy of logits [n, 10] and labels [n], summed; in the type of the parameters even under autocast."""
     logits = logits.float() if logits.dtype == torch.bfloat16 else logits
     return functional.cross_entropy(logits, labels, reduction="sum")
 
@@ -37,20 +37,20 @@ def backward(
     accumulate: int,
     bf16: bool,
 ) -> Tensor:
-    """Leave in every parameter the gradient of the mean loss over the global batch; return the local sum.
+    """Set every parameter's gradient to that of the mean loss over the global batch; return the local loss sum.
 
-    DDP divides the sum of the ranks' gradients by the world size. With mean losses that is only right when
-    all shares are equal: 64 samples on 3 ranks are 22, 21 and 21, and the mean of means is off by 1e-2
-    after 40 steps. Scaling the local SUM by world_size / global_count makes it the exact global mean for
-    any shares, empty ones too.
+    DDP divides the sum of the ranks' gradients by the world size. With mean losses that is right only if all
+    shares are equal: 64 samples on 3 ranks are 22, 21 and 21, and parameters differ by 1e-2 after 40 steps.
+    The local SUM scaled by world_size / global_count gives the exact global mean for all shares, also for
+    empty ones.
     """
     scale = world.world_size / batch.global_count
     total = torch.zeros((), dtype=torch.float64, device=batch.images.device)
-    # tensor_split, unlike chunk, always gives `accumulate` parts: all ranks must exchange equally often
+    # tensor_split always gives `accumulate` parts, chunk may give fewer: all ranks must synchronize equally often
     parts = zip(batch.images.tensor_split(accumulate), batch.labels.tensor_split(accumulate), strict=True)
     for number, (images, labels) in enumerate(parts, start=1):
         is_last = number == accumulate
-        with exchanging(model, now=is_last):
+        with gradient_sync(model, now=is_last):
             with torch.autocast(images.device.type, dtype=torch.bfloat16, enabled=bf16):
                 logits = forward(images)
             loss = loss_sum(logits, labels)
@@ -61,8 +61,8 @@ def backward(
     return total
 
 
-def exchanging(model: nn.Module, *, now: bool) -> AbstractContextManager[None]:
-    """DDP exchanges gradients while they are computed, except under no_sync."""
+def gradient_sync(model: nn.Module, *, now: bool) -> AbstractContextManager[None]:
+    """The context of one backward pass: DDP all-reduces gradients during it, except under no_sync (`now` is false)."""
     if now or not isinstance(model, DistributedDataParallel):
         return nullcontext()
     no_sync: AbstractContextManager[None] = model.no_sync()
@@ -70,9 +70,9 @@ def exchanging(model: nn.Module, *, now: bool) -> AbstractContextManager[None]:
 
 
 def average_gradients(model: nn.Module, world_size: int) -> None:
-    """What DDP does, written out: sum each gradient over the ranks, divide by their number.
+    """The all-reduce of DDP, written out: sum each gradient over the ranks and divide by the world size.
 
-    DDP does it in buckets of 25 MB and during the backward pass, which is why it is faster.
+    DDP all-reduces buckets of 25 MB during the backward pass and is therefore faster.
     """
     for parameter in model.parameters():
         if parameter.grad is not None:
@@ -80,7 +80,7 @@ def average_gradients(model: nn.Module, world_size: int) -> None:
             parameter.grad /= world_size
 
 
-def same_start(model: nn.Module) -> None:
-    """Give all ranks the parameters of rank 0: averaging gradients keeps models equal, no more."""
+def broadcast_parameters(model: nn.Module) -> None:
+    """Broadcast parameters and buffers of rank 0: averaged gradients keep models equal but do not make them equal."""
     for tensor in [*model.parameters(), *model.buffers()]:
         dist.broadcast(tensor.detach(), src=0)

@@ -1,4 +1,4 @@
-"""Reader for IDX, the format of the MNIST files: big-endian header, then unsigned bytes."""
+"""Reader of IDX, the format of the MNIST files: a big-endian header, then unsigned bytes."""
 
 import gzip
 import math
@@ -15,7 +15,7 @@ UNSIGNED_BYTE = 0x08
 
 
 def read_idx(path: Path, *, num_dims: int) -> npt.NDArray[np.uint8]:
-    """The array in an IDX file of unsigned bytes; TrainerError says what is wrong with a damaged one."""
+    """The writable array of an IDX file, gzipped if it ends in .gz; TrainerError says how a file is damaged."""
     content = _content(path)
     header_size = 4 + 4 * num_dims
     if len(content) < header_size:
@@ -29,7 +29,7 @@ def read_idx(path: Path, *, num_dims: int) -> npt.NDArray[np.uint8]:
     expected = header_size + math.prod(shape)
     if len(content) != expected:
         raise TrainerError(f"{path}: {len(content)} bytes, its header says {expected}: cut off or damaged")
-    # a copy, because torch wants writable memory
+    # a copy, because torch needs writable memory
     return np.frombuffer(content, dtype=np.uint8, offset=header_size).reshape(shape).copy()
 
 

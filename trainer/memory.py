@@ -1,10 +1,10 @@
-"""How much memory a rank may still take."""
+"""Memory that is available to a rank."""
 
 from pathlib import Path
 
 import torch
 
-# cgroup v2 and v1, as a container sees its own
+# limit and usage under cgroup v2 and v1, as a container sees them
 CGROUP = (
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
     ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
@@ -12,7 +12,7 @@ CGROUP = (
 
 
 def available_bytes(device: torch.device) -> int:
-    """Free memory of the device; for the CPU that of the host or of this container, whichever is less."""
+    """Free bytes of a GPU; for the CPU the available bytes of the host or of the container, whichever is less."""
     if device.type == "cuda":
         free: int = torch.cuda.mem_get_info(device)[0]
         return free
@@ -25,7 +25,7 @@ def available_bytes(device: torch.device) -> int:
 
 
 def host_available(meminfo: str) -> int:
-    """MemAvailable of /proc/meminfo, in bytes."""
+    """MemAvailable of /proc/meminfo in bytes; ValueError if it is missing."""
     for entry in meminfo.splitlines():
         name, _, value = entry.partition(":")
         if name == "MemAvailable":
@@ -34,7 +34,7 @@ def host_available(meminfo: str) -> int:
 
 
 def cgroup_left(limit: Path, usage: Path) -> int | None:
-    """What a memory limit leaves; None where there is none."""
+    """Bytes below the memory limit of the cgroup; None if there is no limit."""
     try:
         text = limit.read_text(encoding="ascii").strip()
         return None if text == "max" else max(0, int(text) - int(usage.read_text(encoding="ascii")))

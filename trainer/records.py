@@ -1,4 +1,4 @@
-"""What a rank leaves behind for the launcher: metric lines (JSONL) and one result (JSON)."""
+"""Files that a rank writes for the launcher: metrics (JSON lines) and one result (JSON)."""
 
 import json
 import os
@@ -10,7 +10,7 @@ Field = str | int | float | bool | None
 
 
 class MetricsLog:
-    """Appends one flat JSON object per line; without a path it does nothing."""
+    """Metrics file of a rank, one flat JSON object per line; without a path nothing is written."""
 
     def __init__(self, path: Path | None, *, rank: int) -> None:
         self.rank = rank
@@ -20,7 +20,7 @@ class MetricsLog:
             self.descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
 
     def write(self, **values: Field) -> None:
-        """Append one line with a single write, so that lines of several ranks never mix in a shared file."""
+        """Append one line in a single write, so lines of several ranks do not mix; ValueError for NaN or infinity."""
         if self.descriptor is None:
             return
         line = json.dumps({"time": round(time.time(), 3), "rank": self.rank, **values}, allow_nan=False)
@@ -38,7 +38,7 @@ class MetricsLog:
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write readable JSON so that a reader sees the old file or the whole new one, never a part."""
+    """Replace a file atomically by indented JSON: a reader sees the old or the new file, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with temporary.open("w", encoding="utf-8") as stream:

@@ -1,7 +1,7 @@
-"""python -m trainer store: ranks that meet in an explicit store, built from the environment in three lines.
+"""Rendezvous through an explicit store that is built from the environment: python -m trainer store.
 
-DDP_PLAY_STORE is tcp://HOST:PORT (rank 0 hosts it) or file:///PATH (a fresh path that all ranks see). Without
-it, MASTER_ADDR and MASTER_PORT name a TCP store.
+DDP_PLAY_STORE is tcp://HOST:PORT (rank 0 runs the server) or file:///PATH (a new file that all ranks can
+access). Without it, MASTER_ADDR and MASTER_PORT are the address of a TCPStore.
 """
 
 import argparse
@@ -18,17 +18,17 @@ from torch.distributed import (  # type: ignore[attr-defined]  # public, but mis
 
 from trainer.errors import TrainerError
 from trainer.records import write_json
-from trainer.world import Rendezvous, joined, rendezvous, sum_over_ranks
+from trainer.world import Rendezvous, joined, parse_rendezvous, sum_over_ranks
 
 
 def store_url(env: Mapping[str, str]) -> SplitResult:
-    """Where the store is, checked."""
+    """URL of the store from DDP_PLAY_STORE, or from MASTER_ADDR and MASTER_PORT; TrainerError if it is not usable."""
     default = f"tcp://{env.get('MASTER_ADDR', '')}:{env.get('MASTER_PORT', '')}"
     text = env.get("DDP_PLAY_STORE") or default
     url = urlsplit(text)
     try:
         usable = (url.scheme == "file" and url.path) or (url.scheme == "tcp" and url.hostname and url.port)
-    except ValueError:  # a port that is no number
+    except ValueError:  # the port is no number
         usable = False
     if not usable:
         raise TrainerError(f"the store {text!r} is neither tcp://HOST:PORT nor file:///PATH (set DDP_PLAY_STORE)")
@@ -36,28 +36,28 @@ def store_url(env: Mapping[str, str]) -> SplitResult:
 
 
 def build_store(rank: int, world_size: int, timeout: timedelta, env: Mapping[str, str] = os.environ) -> Store:
-    """What a script of its own writes in three lines; pass it to init_process_group(store=...)."""
+    """The store for init_process_group(store=...), in three lines that any training script can contain."""
     url = store_url(env)
     if url.scheme == "file":
         return FileStore(url.path, world_size)
     return TCPStore(url.hostname or "", url.port or 0, world_size, rank == 0, timeout)
 
 
-def explicit_store(meeting: Rendezvous, env: Mapping[str, str] = os.environ) -> Store | None:
-    """The store of `--init-method store`; None for every other way to meet."""
-    if meeting.init_method != "store":
+def explicit_store(rendezvous: Rendezvous, env: Mapping[str, str] = os.environ) -> Store | None:
+    """The store of `--init-method store`; None for other init methods, which build their own."""
+    if rendezvous.init_method != "store":
         return None
-    return build_store(meeting.rank, meeting.world_size, timedelta(seconds=meeting.timeout_s), env)
+    return build_store(rendezvous.rank, rendezvous.world_size, timedelta(seconds=rendezvous.timeout_s), env)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Meet in the store, leave each other something in it, and sum over the ranks to see that it works."""
+    """Join through the store, exchange one key per rank, and check an all_reduce; TrainerError if its sum is wrong."""
     args.init_method = "store"
-    meeting = rendezvous(args)
-    store = explicit_store(meeting)
+    rendezvous = parse_rendezvous(args)
+    store = explicit_store(rendezvous)
     if store is None:
-        raise TrainerError("one rank alone has nobody to meet: set RANK, WORLD_SIZE and DDP_PLAY_STORE")
-    with joined(meeting, store) as world:
+        raise TrainerError("the store is missing: set RANK, WORLD_SIZE and DDP_PLAY_STORE")
+    with joined(rendezvous, store) as world:
         store.set(f"greeting/{world.rank}", f"rank {world.rank} was here")
         greetings = [store.get(f"greeting/{rank}").decode() for rank in range(world.world_size)]
         count, total = sum_over_ranks(world, [1.0, world.rank])

@@ -1,4 +1,4 @@
-"""The training loop, to be read from `train` downwards."""
+"""Training loop: `train` runs epochs, `train_epoch` steps, `train_step` one forward and backward pass."""
 
 import time
 
@@ -8,36 +8,36 @@ from torch.utils.data import DataLoader
 from trainer import uneven
 from trainer.evaluate import evaluate
 from trainer.gradients import Batch, backward
-from trainer.options import TrainOptions
 from trainer.records import MetricsLog
-from trainer.report import Result, Window, conclude, report_epoch, report_step
-from trainer.run import Run, prepare, save, seed_step
-from trainer.stop import StopFlag
+from trainer.stop_request import StopFlag
+from trainer.train_options import TrainOptions
+from trainer.training_report import MetricWindow, Result, final_result, report_epoch, report_step
+from trainer.training_run import TrainingRun, prepare, save, seed_step
 from trainer.world import World
 
 
-def train(options: TrainOptions, world: World, metrics: MetricsLog, stop: StopFlag) -> tuple[Run, Result]:
-    """Train to the end or to a requested stop; the result's status says which."""
+def train(options: TrainOptions, world: World, metrics: MetricsLog, stop: StopFlag) -> tuple[TrainingRun, Result]:
+    """Train until the last step or a requested stop; the status of the result tells which. May raise TrainerError."""
     run = prepare(options, world, metrics, stop)
     loss = accuracy = None
     stopped = False
-    while not run.is_out_of_steps and not stopped:
+    while not run.is_complete and not stopped:
         epoch = run.progress.epoch + 1
         stopped = uneven.train_epoch(run) if options.uneven else train_epoch(run)
         if not stopped:
             loss, accuracy = evaluate(run.net, run.data.test, world)
             report_epoch(run, epoch=epoch, loss=loss, accuracy=accuracy)
-    if accuracy is None and not stopped:  # the checkpoint already was the end of this training
+    if accuracy is None and not stopped:  # the checkpoint was already that of the last step
         loss, accuracy = evaluate(run.net, run.data.test, world)
-    return run, conclude(run, stopped=stopped, loss=loss, accuracy=accuracy)
+    return run, final_result(run, stopped=stopped, loss=loss, accuracy=accuracy)
 
 
-def train_epoch(run: Run) -> bool:
-    """Train through (the rest of) one epoch; True if a stop was requested and its checkpoint is written."""
+def train_epoch(run: TrainingRun) -> bool:
+    """Train the remaining steps of one epoch; True if a stop was requested, after its checkpoint is written."""
     progress, batches = run.progress, run.batches
-    batches.set_epoch(progress.epoch)  # before the iterator is made, else every epoch has the same order
+    batches.set_epoch(progress.epoch)  # the iterator reads it: without this call every epoch has the same order
     batches.first_step = progress.step_in_epoch
-    window = Window(run.world.device)
+    window = MetricWindow(run.world.device)
     for images, labels in DataLoader(run.data.train, sampler=batches, batch_size=None):
         window.add(train_step(run, images, labels), len(labels))
         stopping = is_report_due(run) and report_step(run, window)
@@ -47,13 +47,13 @@ def train_epoch(run: Run) -> bool:
         progress.advance(batches.steps_per_epoch)
         if stopping or is_checkpoint_due(run):
             save(run)
-        if stopping or run.is_out_of_steps:
+        if stopping or run.is_complete:
             return stopping
     return False
 
 
-def train_step(run: Run, images: Tensor, labels: Tensor) -> Tensor:
-    """Compute the gradients of one global batch; returns the loss sum over this rank's share."""
+def train_step(run: TrainingRun, images: Tensor, labels: Tensor) -> Tensor:
+    """Compute the gradients of one global batch from this rank's share of it; returns the loss sum of the share."""
     device = run.world.device
     seed_step(run.options.seed, run.progress.step, run.world.rank)
     run.optimizer.zero_grad()
@@ -65,8 +65,8 @@ def train_step(run: Run, images: Tensor, labels: Tensor) -> Tensor:
     return backward(run.forward, run.model, batch, run.world, accumulate=run.options.accumulate, bf16=run.options.bf16)
 
 
-def is_report_due(run: Run) -> bool:
-    """Before step n + 1 counts: is it one to report? Always so before a checkpoint, which holds the sums."""
+def is_report_due(run: TrainingRun) -> bool:
+    """Whether the step in progress writes a metric line; always so before a checkpoint, which contains the sums."""
     step, step_in_epoch = run.progress.step + 1, run.progress.step_in_epoch + 1
     every = run.options.checkpoint_every
     return (
@@ -77,7 +77,8 @@ def is_report_due(run: Run) -> bool:
     )
 
 
-def is_checkpoint_due(run: Run) -> bool:
+def is_checkpoint_due(run: TrainingRun) -> bool:
+    """Whether a checkpoint follows the last step: at the interval of --checkpoint-every, and at the end."""
     every = run.options.checkpoint_every
     regular = run.progress.step % every == 0 if every else run.progress.step_in_epoch == 0
-    return regular or run.is_out_of_steps
+    return regular or run.is_complete

@@ -1,8 +1,8 @@
-"""Training on unequal inputs: ranks with fewer batches join early and keep answering the others' collectives.
+"""Training on unequal inputs with torch's Join: ranks without batches shadow the collectives of the others.
 
-Everywhere else a global batch is cut evenly, so all ranks take equally many steps. Where the data lies
-where it lies (each host its own files), they do not, and without Join the ranks with more batches wait for
-the others to the timeout.
+Without --uneven every global batch is divided evenly, so all ranks have the same number of steps. If every host
+has files of its own, the numbers differ. Without Join the ranks with more batches would then wait for the others
+until the timeout.
 """
 
 import time
@@ -16,49 +16,49 @@ from torch.nn.parallel import DistributedDataParallel
 
 from trainer.errors import TrainerError
 from trainer.gradients import loss_sum
-from trainer.report import count_window
-from trainer.run import Run, save, seed_step
+from trainer.training_report import add_to_totals
+from trainer.training_run import TrainingRun, save, seed_step
 from trainer.world import sum_over_ranks
 
 
 def share(size: int, rank: int, world_size: int) -> range:
-    """The positions rank r holds: shares grow as 1 : 2 : 3 ..., the last rank has the largest."""
+    """Positions of a rank's samples among `size`: shares are in the ratio 1 : 2 : 3 ..., the last rank has most."""
     parts = world_size * (world_size + 1) // 2
     return range(size * (rank * (rank + 1) // 2) // parts, size * ((rank + 1) * (rank + 2) // 2) // parts)
 
 
 def local_batches(size: int, batch: int, rank: int, world_size: int) -> Sequence[range]:
-    """This rank's positions in batches of `batch`."""
+    """Positions of a rank's samples, in batches of `batch`; the last batch may be smaller."""
     mine = share(size, rank, world_size)
     return [mine[start : start + batch] for start in range(0, len(mine), batch)]
 
 
-def train_epoch(run: Run) -> bool:
-    """One epoch with its own number of steps on every rank; True if a stop was requested."""
+def train_epoch(run: TrainingRun) -> bool:
+    """Train one epoch with a different number of steps on every rank; True if a stop was requested."""
     options, world, progress = run.options, run.world, run.progress
     size = len(run.data.train)
     batch = max(1, options.batch_size // world.world_size)
     batches = local_batches(size, batch, world.rank, world.world_size)
     started = time.monotonic()
     local_loss = train_batches(run, batches)
-    same_momentum(run, source=world.world_size - 1)
+    broadcast_momentum(run, source=world.world_size - 1)
     num_samples = sum(len(positions) for positions in batches)
     totals = sum_over_ranks(world, [local_loss, num_samples, float(run.stop.requested)])
     progress.step += len(local_batches(size, batch, world.world_size - 1, world.world_size))
     progress.epoch += 1
     progress.train_loss = totals[0] / totals[1]
-    count_window(run, local_loss, num_samples, int(totals[1]), time.monotonic() - started)
+    add_to_totals(run, local_loss, num_samples, int(totals[1]), time.monotonic() - started)
     save(run)
     return totals[2] > 0
 
 
-def train_batches(run: Run, batches: Sequence[range]) -> float:
-    """Train on this rank's batches, however many the others have; the sum of their losses."""
+def train_batches(run: TrainingRun, batches: Sequence[range]) -> float:
+    """Train on this rank's batches under Join; returns the sum of their losses."""
     seed, epoch, device = run.options.seed, run.progress.epoch, run.world.device
     images, labels = run.data.train.tensors
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed + epoch))
     total = 0.0
-    with Join([joinable(run.model)]):
+    with Join([as_ddp(run.model)]):
         for number, positions in enumerate(batches):
             seed_step(seed, run.progress.step + number, run.world.rank)
             chosen = order[positions.start : positions.stop]
@@ -71,16 +71,17 @@ def train_batches(run: Run, batches: Sequence[range]) -> float:
     return total
 
 
-def joinable(model: nn.Module) -> DistributedDataParallel:
+def as_ddp(model: nn.Module) -> DistributedDataParallel:
+    """The model with the type that Join needs; TypeError if it is not wrapped."""
     if not isinstance(model, DistributedDataParallel):
-        raise TypeError("Join needs DistributedDataParallel; TrainOptions lets nothing else through")
+        raise TypeError("Join needs DistributedDataParallel; TrainOptions should have refused --uneven without it")
     return model
 
 
-def same_momentum(run: Run, *, source: int) -> None:
-    """Join gives every rank the parameters of the last one, but not its momentum: the next epoch needs it."""
+def broadcast_momentum(run: TrainingRun, *, source: int) -> None:
+    """Broadcast the momentum of rank `source`: Join broadcasts parameters only. TrainerError if a rank had no step."""
     for parameter in run.net.parameters():
         momentum = run.optimizer.state[parameter].get("momentum_buffer")
         if momentum is None:
-            raise TrainerError("--uneven: a rank has no samples: fewer ranks or more data")
+            raise TrainerError("--uneven: a rank has no samples: use fewer ranks or more data")
         dist.broadcast(momentum, src=source)

@@ -1,4 +1,4 @@
-"""How a rank finds the others: arguments or environment -> Rendezvous -> a joined process group (World)."""
+"""Rendezvous of the ranks: arguments or environment -> Rendezvous -> World, the joined process group."""
 
 import argparse
 import os
@@ -19,22 +19,22 @@ SCHEMES = ("env://", "tcp://", "file://", "store")
 
 @dataclass(frozen=True, kw_only=True)
 class Rendezvous:
-    """What a rank was told about the world it belongs to."""
+    """Parameters of the rendezvous, from arguments or environment."""
 
     rank: int
     world_size: int
     init_method: str
-    backend: str  # auto, or a name torch.distributed knows, or "cpu:gloo,cuda:nccl"
-    timeout_s: float
+    backend: str  # auto, a backend of torch.distributed, or several by device: "cpu:gloo,cuda:nccl"
+    timeout_s: float  # of the rendezvous and of every collective
     local_rank: int | None = None
     device: str = "auto"  # auto | cpu | cuda
-    high_priority: bool = False  # nccl's kernels before the model's
-    alone: bool = False  # one rank and nobody to meet: no address is needed
+    high_priority: bool = False  # nccl on CUDA streams of high priority
+    single_process: bool = False  # one rank without MASTER_ADDR and MASTER_PORT: an in-memory store is enough
 
 
 @dataclass(frozen=True, kw_only=True)
 class World:
-    """A joined process group, seen from this rank."""
+    """This rank's place in the joined process group, and its device."""
 
     rank: int
     world_size: int
@@ -43,35 +43,38 @@ class World:
 
     @property
     def is_first(self) -> bool:
+        """Whether this is rank 0."""
         return self.rank == 0
 
 
 def add_world_arguments(parser: argparse.ArgumentParser, env: Mapping[str, str] = os.environ) -> None:
-    """Add the classic arguments; what is not given comes from the environment a launcher sets."""
+    """Add --rank, --world-size, --init-method and the rest; their defaults come from the launcher's environment."""
     group = parser.add_argument_group("world (default: from the environment)")
     group.add_argument("--rank", type=int, default=env.get("RANK"), metavar="N", help="RANK")
     group.add_argument("--world-size", type=int, default=env.get("WORLD_SIZE"), metavar="N", help="WORLD_SIZE")
-    group.add_argument("--local-rank", type=int, default=env.get("LOCAL_RANK"), metavar="N", help="LOCAL_RANK: the GPU")
+    group.add_argument(
+        "--local-rank", type=int, default=env.get("LOCAL_RANK"), metavar="N", help="LOCAL_RANK, the index of the GPU"
+    )
     group.add_argument(
         "--init-method",
         default="env://",
         metavar="URL",
         help="env:// tcp://HOST:PORT file:///PATH, or store (see `store --help`)",
     )
-    group.add_argument("--backend", default="auto", help="auto: nccl where CUDA is, else gloo; or mpi, ...")
+    group.add_argument("--backend", default="auto", help="auto: nccl with CUDA, else gloo; or mpi, ...")
     group.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: cuda for nccl")
     group.add_argument(
         "--timeout",
         type=float,
         default=env.get("DDP_PLAY_TIMEOUT") or 300.0,
         metavar="S",
-        help="for joining and for every collective: DDP_PLAY_TIMEOUT, else 300",
+        help="of the rendezvous and of every collective: DDP_PLAY_TIMEOUT, else 300",
     )
     group.add_argument("--high-priority", action="store_true", help="nccl on CUDA streams of high priority")
 
 
-def rendezvous(args: argparse.Namespace, env: Mapping[str, str] = os.environ) -> Rendezvous:
-    """Check the arguments against each other before anything can hang on them."""
+def parse_rendezvous(args: argparse.Namespace, env: Mapping[str, str] = os.environ) -> Rendezvous:
+    """The rendezvous parameters of a parsed command line; TrainerError if they are incomplete or contradictory."""
     rank, world_size = args.rank, args.world_size
     if (rank is None) != (world_size is None):
         missing, given = (
@@ -98,12 +101,12 @@ def rendezvous(args: argparse.Namespace, env: Mapping[str, str] = os.environ) ->
         local_rank=args.local_rank,
         device=args.device,
         high_priority=args.high_priority,
-        alone=by_env and bool(missing_env),
+        single_process=by_env and bool(missing_env),
     )
 
 
 def choose_backend(name: str, *, cuda: bool) -> str:
-    """Resolve `auto`; refuse nccl without CUDA while the message can still be short."""
+    """Resolve `auto`; TrainerError for nccl without CUDA."""
     if name == "auto":
         return "nccl" if cuda else "gloo"
     if "nccl" in name and not cuda:
@@ -114,7 +117,10 @@ def choose_backend(name: str, *, cuda: bool) -> str:
 def choose_device(
     backend: str, *, rank: int, local_rank: int | None, num_gpus: int, device: str = "auto"
 ) -> torch.device:
-    """nccl moves GPU memory only, gloo moves either; LOCAL_RANK picks the GPU."""
+    """The device for tensors: nccl needs a GPU, gloo uses the CPU unless `device` is cuda.
+
+    The local rank is the GPU index. TrainerError if the host has no such GPU.
+    """
     needs_gpu = "nccl" in backend
     if device == "cpu" and backend == "nccl":
         raise TrainerError("--backend nccl cannot work on --device cpu")
@@ -127,7 +133,7 @@ def choose_device(
 
 
 def group_options(backend: str, *, high_priority: bool) -> Any:
-    """What init_process_group takes as pg_options; None where there is nothing to say."""
+    """The pg_options of init_process_group, None for the defaults; TrainerError for options that need nccl."""
     if not high_priority:
         return None
     if backend != "nccl":
@@ -136,63 +142,69 @@ def group_options(backend: str, *, high_priority: bool) -> Any:
 
 
 @contextmanager
-def joined(meeting: Rendezvous, store: Store | None = None) -> Iterator[World]:
-    """Join the process group, and leave it in order unless an error ends the rank (its peers must notice)."""
-    backend = choose_backend(meeting.backend, cuda=torch.cuda.is_available() and meeting.device != "cpu")
+def joined(rendezvous: Rendezvous, store: Store | None = None) -> Iterator[World]:
+    """Join the process group and destroy it at the end of the block.
+
+    After an exception it is not destroyed: the rank ends at once, and its peers see the closed connections.
+    """
+    backend = choose_backend(rendezvous.backend, cuda=torch.cuda.is_available() and rendezvous.device != "cpu")
     device = choose_device(
         backend,
-        rank=meeting.rank,
-        local_rank=meeting.local_rank,
+        rank=rendezvous.rank,
+        local_rank=rendezvous.local_rank,
         num_gpus=torch.cuda.device_count(),
-        device=meeting.device,
+        device=rendezvous.device,
     )
     on_gpu = device.type == "cuda"
     if on_gpu:
         torch.cuda.set_device(device)
-    timeout = timedelta(seconds=meeting.timeout_s)
+    timeout = timedelta(seconds=rendezvous.timeout_s)
     if backend == "mpi":
-        join_by_mpi(meeting, timeout)
+        join_by_mpi(rendezvous, timeout)
         yield World(rank=dist.get_rank(), world_size=dist.get_world_size(), backend=backend, device=device)
         dist.destroy_process_group()
         return
-    if meeting.alone:
+    if rendezvous.single_process:
         store = HashStore()
     dist.init_process_group(
         backend,
-        init_method=None if store else meeting.init_method,
+        init_method=None if store else rendezvous.init_method,
         store=store,
-        rank=meeting.rank,
-        world_size=meeting.world_size,
+        rank=rendezvous.rank,
+        world_size=rendezvous.world_size,
         timeout=timeout,
-        pg_options=group_options(backend, high_priority=meeting.high_priority),
-        # With the device known, nccl connects now: a wrong interface shows here and not in the first step.
+        pg_options=group_options(backend, high_priority=rendezvous.high_priority),
+        # With a device, nccl connects now: a wrong interface fails here and not in the first step.
         device_id=device if on_gpu and "nccl" in backend else None,
     )
     yield World(rank=dist.get_rank(), world_size=dist.get_world_size(), backend=backend, device=device)
     dist.destroy_process_group()
 
 
-def join_by_mpi(meeting: Rendezvous, timeout: timedelta) -> None:
-    """Join the world that MPI knows: torch's own MPI where the build has it, ours over mpi4py elsewhere."""
+def join_by_mpi(rendezvous: Rendezvous, timeout: timedelta) -> None:
+    """Join with the rank and world size of MPI, by torch's own MPI backend or by mpi_backend.
+
+    TrainerError without mpi4py, or if MPI and the launcher disagree about the rank.
+    """
     try:
-        from trainer import mpi_backend  # noqa: PLC0415  # mpi4py starts MPI as soon as it is imported
+        from trainer import mpi_backend  # noqa: PLC0415  # the import of mpi4py starts MPI
     except ImportError as error:
         raise TrainerError(
             f"--backend mpi needs mpi4py and an MPI library: pip install mpi4py mpich ({error})"
         ) from None
     dist.init_process_group(mpi_backend.NAME, timeout=timeout, **mpi_backend.world())
-    if (dist.get_rank(), dist.get_world_size()) != (meeting.rank, meeting.world_size):
+    if (dist.get_rank(), dist.get_world_size()) != (rendezvous.rank, rendezvous.world_size):
         raise TrainerError(
-            f"MPI says rank {dist.get_rank()} of {dist.get_world_size()}, "
-            f"the launcher rank {meeting.rank} of {meeting.world_size}: is PMI_PORT set in every rank?"
+            f"rank {dist.get_rank()} of {dist.get_world_size()} in MPI, but "
+            f"{rendezvous.rank} of {rendezvous.world_size} from the launcher: is PMI_PORT set in every rank?"
         )
 
 
 def require_agreement(world: World, values: Mapping[str, int]) -> None:
-    """Raise on every rank unless all ranks hold the same value (below 2^62) under each name."""
+    """Raise TrainerError on every rank unless each named value (absolute value below 2^62) is equal on all ranks."""
     names = sorted(values)
     mine = torch.tensor([values[name] for name in names], dtype=torch.int64, device=world.device)
-    # max(x) and max(-x) = -min(x) in one collective
+    # max(x) and max(-x) = -min(x) with one collective
     extremes = torch.cat([mine, -mine])
     dist.all_reduce(extremes, op=dist.ReduceOp.MAX)
     highest, lowest = extremes[: len(names)], -extremes[len(names) :]
@@ -202,14 +214,14 @@ def require_agreement(world: World, values: Mapping[str, int]) -> None:
 
 
 def sum_over_ranks(world: World, values: Sequence[float]) -> list[float]:
-    """Add each value over all ranks, in double precision, with one collective."""
+    """Sum each value over all ranks in float64, with one collective."""
     total = torch.tensor(values, dtype=torch.float64, device=world.device)
     dist.all_reduce(total)
     return [float(value) for value in total.tolist()]
 
 
 def broadcast_bytes(world: World, content: bytes) -> bytes:
-    """Give every rank the bytes that rank 0 holds (what the others pass is ignored)."""
+    """The bytes of rank 0 on every rank; `content` of the other ranks is ignored."""
     size = torch.tensor([len(content)], dtype=torch.int64, device=world.device)
     dist.broadcast(size, src=0)
     if world.is_first:

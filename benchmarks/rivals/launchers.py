@@ -1,6 +1,7 @@
-"""Other launchers that start the same payload on the same hosts, without containers: torchrunx, DeepSpeed over pdsh.
+"""Other launchers of the same payload on the same hosts, without containers: torchrunx, and DeepSpeed over pdsh.
 
-They need Python packages at one path on every host: what pip installs here is copied to the shared directory.
+They need Python packages at the same path on every host. pip installs the packages on the controller, and they are
+copied to the shared directory.
 """
 
 from __future__ import annotations
@@ -19,40 +20,40 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PINS = {"torchrunx": "torchrunx==0.4.0", "deepspeed": "deepspeed==0.19.8"}
-# The hosts' Python; both launchers start it there by the path it has here.
+# Python on the hosts; both launchers use the path of the controller's Python there.
 PYTHON = "/usr/bin/python3"
 HERE = Path(__file__).resolve().parent
 FIRST_PORT = 21_000
 
 
-class NotHere(Exception):  # noqa: N818 - reads as the sentence it stands for
-    """Why a rival cannot take part."""
+class UnavailableError(Exception):
+    """A launcher cannot run on this machine; the text says why."""
 
 
 @dataclass(frozen=True)
 class Rival:
-    """One launcher whose packages lie in `packages` here and in TORCH_ENV on the hosts."""
+    """One launcher; its packages are in `packages` on the controller and in TORCH_ENV on the hosts."""
 
     name: str
     packages: Path
 
     def run(self, bench: Bench, attempt: int) -> Timing:
-        """Launch once; seconds to rank 0's word and to the end."""
+        """Launch once and measure the time to the end of the payload and to the exit."""
         return LAUNCHES[self.name](self, bench, attempt)
 
     def environment(self) -> dict[str, str]:
-        """Both sides find the packages: the path that is not there is passed over."""
+        """Environment on controller and hosts; Python skips the paths that do not exist on the machine."""
         return {"PYTHONPATH": f"{self.packages}:{TORCH_ENV}:{HERE.parent}:{SHARED}/bench", "OMP_NUM_THREADS": "1"}
 
 
 def wheels_of(names: list[str], scratch: Path) -> tuple[dict[str, Path], dict[str, str]]:
-    """A wheel of every rival that can be had here, and why the others cannot take part."""
+    """Wheel of each launcher that can run on this machine, and the reasons why others cannot."""
     ready, refused = {}, {}
     for name in names:
         try:
             _require(name)
             ready[name] = _wheel(PINS[name], scratch / name)
-        except NotHere as error:
+        except UnavailableError as error:
             refused[name] = str(error)
     return ready, refused
 
@@ -62,24 +63,24 @@ def _require(name: str) -> None:
     try:
         there = subprocess.run([PYTHON, "-V"], capture_output=True, text=True, check=True).stdout.split()[1]
     except (OSError, subprocess.CalledProcessError):
-        raise NotHere(f"there is no {PYTHON} as on the hosts") from None
+        raise UnavailableError(f"{PYTHON} does not exist on this machine, but on the hosts") from None
     if not there.startswith(f"{here}."):
-        raise NotHere(f"{PYTHON} is {there}, the packages are for {here}")
+        raise UnavailableError(f"{PYTHON} is Python {there}, but the packages are for Python {here}")
     if name == "deepspeed" and not shutil.which("pdsh"):
-        raise NotHere("pdsh is not installed (apt-get install pdsh)")
+        raise UnavailableError("pdsh is not installed (apt-get install pdsh)")
 
 
 def _wheel(pin: str, directory: Path) -> Path:
-    # The setup script of DeepSpeed imports torch: the one beside the Python that runs this.
+    # The setup script of DeepSpeed imports torch, so it needs the environment of this Python.
     argv = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps"]
     done = subprocess.run([*argv, "--wheel-dir", str(directory), pin], capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise NotHere(f"pip makes no wheel of {pin}: {done.stderr.strip().splitlines()[-1]}")
+        raise UnavailableError(f"pip cannot build a wheel of {pin}: {done.stderr.strip().splitlines()[-1]}")
     return next(directory.glob("*.whl"))
 
 
 def _torchrunx(rival: Rival, bench: Bench, attempt: int) -> Timing:
-    del attempt  # it finds ports by itself
+    del attempt  # torchrunx chooses free ports itself
     config = _ssh_config(bench)
     argv = [PYTHON, str(HERE / "torchrunx_launch.py"), str(config), bench.payload, *_addresses(bench)]
     return run_command(argv, bench, rival.environment(), cwd="/")
@@ -109,7 +110,7 @@ def _addresses(bench: Bench) -> list[str]:
 
 
 def _ssh_config(bench: Bench) -> Path:
-    """What the inventory says, for programs that read OpenSSH's configuration."""
+    """Write the connection variables of the inventory as an OpenSSH configuration; returns its path."""
     variables = _ranks(bench)["vars"]
     path = bench.home / "ssh_config"
     path.write_text(

@@ -1,6 +1,6 @@
-"""Runs the payload with torchrunx: `python torchrunx_launch.py SSH_CONFIG PAYLOAD ADDRESS...`.
+"""Launch of the payload with torchrunx: `python torchrunx_launch.py SSH_CONFIG PAYLOAD ADDRESS...`.
 
-torchrunx starts Python on the hosts by the path it has here, and hands PYTHONPATH over.
+torchrunx starts Python on the hosts at the path of this Python and passes PYTHONPATH on.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ import torchrunx
 from payload import work
 
 DISCARD_PORT = 9
-AGENT_TIMEOUT_S = 300  # a minute is its default; importing torch on a busy machine takes longer
+AGENT_TIMEOUT_S = 300  # the default is 60 s; an import of torch on a busy machine takes longer
 
 
 def own_address(towards: str) -> str:
-    """The address this machine has on the way to a host; nothing is sent."""
+    """Source address of this machine on the route to a host; sends nothing."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect((towards, DISCARD_PORT))
         return str(probe.getsockname()[0])
 
 
 def main() -> None:
-    """Launch, and say what rank 0 said."""
+    """Launch the payload and print the result of rank 0."""
     ssh_config, payload, *addresses = sys.argv[1:]
-    # The hosts are told to call back the launcher's fully qualified name, which they need not know.
+    # The agents connect to the fully qualified name of the launcher, which the hosts may not resolve.
     caller = own_address(addresses[0])
     socket.getfqdn = lambda *_: caller
     launcher = torchrunx.Launcher(

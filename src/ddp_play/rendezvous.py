@@ -22,7 +22,7 @@ FILE_STORE_SCRIPT = (
     "dist.init_process_group(backend, store=store, rank=rank, world_size=world_size)",
 )
 MPI_SCRIPT = (
-    "import mpi_backend  # trainer/mpi_backend.py of ddp-play, copied beside the script; it registers `mpi4py`",
+    "import mpi_backend  # trainer/mpi_backend of ddp-play, copied beside the script; it registers `mpi4py`",
     "dist.init_process_group(mpi_backend.NAME, **mpi_backend.world())  # NAME is `mpi` where torch was built with MPI",
 )
 

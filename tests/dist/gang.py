@@ -1,4 +1,4 @@
-"""Starts one process per rank on this machine, waits with a deadline, and leaves nothing running."""
+"""Gang of ranks as processes on this machine: started, waited for with a deadline, and killed at the end."""
 
 import os
 import signal
@@ -58,7 +58,7 @@ def free_port() -> int:
 
 
 def rank_env(rank: int, world_size: int, **extra: str) -> dict[str, str]:
-    """A small environment of its own: nothing of the caller's RANK or TORCHELASTIC_* leaks in."""
+    """Environment of a rank, without the caller's RANK or TORCHELASTIC_* variables."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
     return {
         **kept,

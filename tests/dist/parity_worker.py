@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 from torch.nn.utils import parameters_to_vector
 
-from trainer.options import TrainOptions
 from trainer.records import MetricsLog
 from trainer.sampler import GlobalBatchSampler
-from trainer.stop import StopFlag
+from trainer.stop_request import StopFlag
 from trainer.train import train
+from trainer.train_options import TrainOptions
 from trainer.world import Rendezvous, World, joined
 
 # 40 steps of 64 cross the end of an epoch, whose last batch has 29 samples: no world size divides that.
@@ -31,7 +31,7 @@ NAIVE = TrainOptions(dtype="float64", batch_size=50, max_steps=40, checkpoint_di
 
 
 def naive_count(sampler: GlobalBatchSampler, step: int) -> int:
-    """As if every rank had as many samples as this one: what averaging the ranks' mean losses comes to."""
+    """Global count as if every rank had as many samples as this one; equal to averaging the ranks' mean losses."""
     size = min(sampler.batch_size, sampler.size - step * sampler.batch_size)
     return len(range(size)[sampler.rank :: sampler.num_replicas]) * sampler.num_replicas
 
@@ -44,8 +44,8 @@ def run_case(name: str, options: TrainOptions, world: World, output: Path) -> No
 
 def main(output: Path) -> None:
     rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    meeting = Rendezvous(rank=rank, world_size=world_size, init_method="env://", backend="gloo", timeout_s=60)
-    with joined(meeting) as world:
+    rendezvous = Rendezvous(rank=rank, world_size=world_size, init_method="env://", backend="gloo", timeout_s=60)
+    with joined(rendezvous) as world:
         for name, options in CASES.items():
             run_case(name, options, world, output)
         GlobalBatchSampler.global_count = naive_count  # type: ignore[method-assign, assignment]

@@ -1,4 +1,4 @@
-"""One rank of the suite test: what needs a process group and is quick, several things in one start.
+"""One rank of the suite test: several quick checks that need a process group, in one process.
 
 python suite_worker.py OUTPUT_DIRECTORY
 """
@@ -14,32 +14,33 @@ from unittest.mock import patch
 import torch.distributed as dist
 from torch.nn.utils import parameters_to_vector
 
-from trainer.allreduce import measure
-from trainer.collective_cases import Case, Here, all_reduce, expect
-from trainer.collectives import Outcome, control_group, run_case
-from trainer.hosts import group_by_host, sum_over_host
-from trainer.operations import OPERATIONS
-from trainer.options import TrainOptions
+from trainer.collective_calls import CaseContext, all_reduce, expect
+from trainer.collective_cases import Case
+from trainer.collective_check import Outcome, control_group, run_case
+from trainer.collective_timing import measure
+from trainer.host_groups import group_by_host, sum_over_host
+from trainer.plain_tcp import measure_links
 from trainer.records import MetricsLog
-from trainer.stop import StopFlag
+from trainer.stop_request import StopFlag
+from trainer.timed_collectives import TIMED_COLLECTIVES
 from trainer.train import train
-from trainer.wire import measure_wires
+from trainer.train_options import TrainOptions
 from trainer.world import Rendezvous, World, joined
 
 
-def nobody_sends(here: Here) -> None:
-    if here.rank == 0:
-        dist.recv(here.mine, 1, group=here.group)
+def nobody_sends(context: CaseContext) -> None:
+    if context.rank == 0:
+        dist.recv(context.mine, 1, group=context.group)
 
 
-def wrong_sum(here: Here) -> None:
-    tensor = here.mine
-    dist.all_reduce(tensor, group=here.group)
-    expect("sum", tensor, here.total + 1)
+def wrong_sum(context: CaseContext) -> None:
+    tensor = context.mine
+    dist.all_reduce(tensor, group=context.group)
+    expect("sum", tensor, context.total + 1)
 
 
-def unequal_sizes(here: Here) -> None:
-    dist.all_gather(here.rows(), here.full(1, length=10 + here.rank), group=here.group)
+def unequal_sizes(context: CaseContext) -> None:
+    dist.all_gather(context.rows(), context.full(1, length=10 + context.rank), group=context.group)
 
 
 def outcomes(world: World) -> dict[str, str]:
@@ -78,25 +79,25 @@ def uneven(world: World) -> list[float | None]:
 
 
 def hosts(world: World) -> tuple[list[int], list[float] | None]:
-    """As if ranks 0 and 1 shared a host and rank 2 had its own."""
+    """Host groups as if ranks 0 and 1 shared a host and rank 2 had its own."""
     host = group_by_host(world, name=f"host{world.rank // 2}")
     return list(host.ranks), sum_over_host(host, world, [1.0, world.rank])
 
 
 def wrong_in_bench(world: World) -> dict[str, int]:
-    return {name: measure(operation, world, 4096, 0.01).wrong for name, operation in OPERATIONS.items()}
+    return {name: measure(operation, world, 4096, 0.01).wrong for name, operation in TIMED_COLLECTIVES.items()}
 
 
 def wires(world: World) -> list[dict[str, Any]]:
-    """As if ranks 0 and 1 shared a host and rank 2 had its own; loopback carries it."""
-    with patch("trainer.wire.platform.node", lambda: f"host{world.rank // 2}"):
-        return [asdict(wire) for wire in measure_wires(world, 0.2)]
+    """Links as if ranks 0 and 1 shared a host and rank 2 had its own, over loopback."""
+    with patch("trainer.plain_tcp.platform.node", lambda: f"host{world.rank // 2}"):
+        return [asdict(wire) for wire in measure_links(world, 0.2)]
 
 
 def main(output: Path) -> None:
     rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    meeting = Rendezvous(rank=rank, world_size=world_size, init_method="env://", backend="gloo", timeout_s=60)
-    with joined(meeting) as world:
+    rendezvous = Rendezvous(rank=rank, world_size=world_size, init_method="env://", backend="gloo", timeout_s=60)
+    with joined(rendezvous) as world:
         found = {
             "outcomes": outcomes(world),
             "hooks": deviation_of_hooks(world),
@@ -104,7 +105,7 @@ def main(output: Path) -> None:
             "hosts": hosts(world),
             "bench": wrong_in_bench(world),
             "wires": wires(world),
-            "one host": measure_wires(world, 0.2),
+            "one host": measure_links(world, 0.2),
         }
     (output / f"found-{rank}.json").write_text(json.dumps(found), encoding="utf-8")
 

@@ -1,7 +1,7 @@
-"""python -m trainer collectives: which collectives work here, with their values checked on every rank.
+"""Check of all collectives on a backend and device, with values compared on all ranks: python -m trainer collectives.
 
-Each case gets a process group of its own and a time limit, so that one that hangs or fails is a line in the
-table and not the end of it. Exit code 1 if any value was wrong or any case hung; a refusal is an answer.
+Each case has its own process group and time limit, so a case that hangs or fails does not stop the cases after
+it. The exit code is 1 if a value was wrong or a case hung. A backend that refuses a collective is no failure.
 """
 
 import argparse
@@ -17,30 +17,32 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
-from trainer.collective_cases import CASES, Case, Here, WrongValueError, is_documented
+from trainer.collective_calls import CaseContext, WrongValueError
+from trainer.collective_cases import CASES, Case, is_documented
 from trainer.records import MetricsLog, write_json
 from trainer.store import explicit_store
-from trainer.world import World, joined, rendezvous
+from trainer.world import World, joined, parse_rendezvous
 
 SEVERITY = ("works", "not run", "refused", "wrong", "hung")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One case on one rank, or on all of them (then the worst of all)."""
+    """Outcome of one case on one rank, or the worst outcome over all ranks."""
 
     name: str
     status: str  # one of SEVERITY
     detail: str
     seconds: float
-    documented: bool | None
+    documented: bool | None  # whether torch's table says that it works; None: the table has no such column
 
 
 def run(args: argparse.Namespace) -> int:
-    warnings.simplefilter("ignore")  # deprecations: old names are called on purpose
-    meeting = rendezvous(args)
+    """Run all cases on this rank and merge the outcomes; exit code 1 if a value was wrong or a case hung."""
+    warnings.simplefilter("ignore")  # deprecation warnings: old function names are called on purpose
+    rendezvous = parse_rendezvous(args)
     with (
-        joined(meeting, explicit_store(meeting)) as world,
+        joined(rendezvous, explicit_store(rendezvous)) as world,
         MetricsLog(args.metrics, rank=world.rank) as metrics,
     ):
         control = control_group(world, args.case_timeout)
@@ -49,57 +51,58 @@ def run(args: argparse.Namespace) -> int:
             mine.append(run_case(case, world, control, args.case_timeout))
             last = mine[-1]
             metrics.write(step=number, collective=last.name, status=last.status, seconds=last.seconds)
-        everyone = exchange(mine, world, control, args.case_timeout)
-        merged = [worst(outcomes) for outcomes in zip(*everyone, strict=True)]
+        everyone = gather_outcomes(mine, world, control, args.case_timeout)
+        merged = [worst_outcome(outcomes) for outcomes in zip(*everyone, strict=True)]
         if args.result:
-            write_json(args.result, as_result(merged, mine, world, complete=len(everyone) == world.world_size))
+            write_json(args.result, result_record(merged, mine, world, complete=len(everyone) == world.world_size))
         if world.is_first:
             print(table(merged, world), flush=True)
         code = 1 if any(outcome.status in {"wrong", "hung"} for outcome in merged) else 0
         if any(outcome.status == "hung" for outcome in mine):
             sys.stdout.flush()
-            os._exit(code)  # the thread of the hung case would keep the process
+            os._exit(code)  # the thread of the hung case would keep the process alive
     return code
 
 
 def control_group(world: World, timeout_s: float) -> dist.ProcessGroup | None:
-    """The group in which the ranks wait for each other between cases; None: the default one.
+    """The process group whose barrier separates the cases; None: the default group.
 
-    It is gloo on CPU where possible, so that a GPU that hangs does not matter, and patient, because a rank
-    may come late by the whole limit of a case.
+    It uses gloo on the CPU where possible, so that a GPU that hangs does not block it. Its timeout is long,
+    because a rank may arrive late by the whole time limit of a case.
     """
     if not {"gloo", "nccl"} & set(world.backend.replace(",", ":").split(":")):
         return None
-    patience = timedelta(seconds=60 + 2 * limit(timeout_s))
-    group: dist.ProcessGroup = dist.new_group(backend="gloo", timeout=patience)
+    timeout = timedelta(seconds=60 + 2 * case_limit_s(timeout_s))
+    group: dist.ProcessGroup = dist.new_group(backend="gloo", timeout=timeout)
     return group
 
 
-def limit(timeout_s: float) -> float:
-    """When to give up on a case: its group times out first, setting the group up may too."""
+def case_limit_s(timeout_s: float) -> float:
+    """Seconds after which a case counts as hung: longer than the timeouts of its group and of setting that up."""
     return 2 * timeout_s + 5
 
 
 def run_case(case: Case, world: World, control: dist.ProcessGroup | None, timeout_s: float) -> Outcome:
-    """Run one case within a limit of its own, from a common start."""
+    """Run one case after a barrier, within its time limit."""
     documented = is_documented(world.backend, world.device.type, case.documented_as)
-    reason = why_not(case, world)
+    reason = reason_to_skip(case, world)
     if reason:
         return Outcome(case.name, "not run", reason, 0.0, documented)
 
     def call() -> None:
         if world.device.type == "cuda":
-            torch.cuda.set_device(world.device)  # the current device belongs to the thread
+            torch.cuda.set_device(world.device)  # the current device is a property of the thread
         group = dist.new_group(timeout=timedelta(seconds=timeout_s))
-        case.function(Here(world.rank, world.world_size, world.device, group))
+        case.function(CaseContext(world.rank, world.world_size, world.device, group))
 
     dist.barrier(group=control)
     started = time.monotonic()
-    status, detail = bounded(call, limit(timeout_s))
+    status, detail = run_with_limit(call, case_limit_s(timeout_s))
     return Outcome(case.name, status, detail, round(time.monotonic() - started, 3), documented)
 
 
-def why_not(case: Case, world: World) -> str:
+def reason_to_skip(case: Case, world: World) -> str:
+    """Why the case cannot run on this world; empty if it can."""
     if world.world_size < case.least_ranks:
         return f"needs {case.least_ranks} ranks"
     if case.only and case.only != world.backend:
@@ -107,15 +110,15 @@ def why_not(case: Case, world: World) -> str:
     return ""
 
 
-def bounded(call: Callable[[], None], limit_s: float) -> tuple[str, str]:
-    """Status and detail of a call that may fail, be wrong or never return."""
+def run_with_limit(call: Callable[[], None], limit_s: float) -> tuple[str, str]:
+    """Status and detail of a call that may raise or never return; a hung call keeps its daemon thread."""
     answer: list[tuple[str, str]] = []
 
     def work() -> None:
         try:
             call()
             answer.append(("works", ""))
-        except Exception as error:  # noqa: BLE001  # whatever it raises is the answer
+        except Exception as error:  # noqa: BLE001  # any exception is the outcome of the case
             answer.append(classify(error))
 
     thread = threading.Thread(target=work, daemon=True)
@@ -125,7 +128,7 @@ def bounded(call: Callable[[], None], limit_s: float) -> tuple[str, str]:
 
 
 def classify(error: Exception) -> tuple[str, str]:
-    """An exception as status and one line."""
+    """Status (one of SEVERITY) and first line of an exception."""
     line = (str(error).strip() or type(error).__name__).splitlines()[0]
     if isinstance(error, WrongValueError):
         return "wrong", line
@@ -134,24 +137,26 @@ def classify(error: Exception) -> tuple[str, str]:
     return "refused", line
 
 
-def exchange(
+def gather_outcomes(
     mine: list[Outcome], world: World, control: dist.ProcessGroup | None, timeout_s: float
 ) -> list[list[Outcome]]:
-    """The outcomes of all ranks; only this rank's own where the others cannot be reached any more."""
+    """The outcomes of all ranks in rank order; only those of this rank if the others do not answer."""
     everyone: list[list[Outcome]] = [[]] * world.world_size
 
     def gather() -> None:
         dist.all_gather_object(everyone, mine, group=control)
 
-    status, _ = bounded(gather, limit(timeout_s))
+    status, _ = run_with_limit(gather, case_limit_s(timeout_s))
     return everyone if status == "works" else [mine]
 
 
-def worst(outcomes: tuple[Outcome, ...]) -> Outcome:
+def worst_outcome(outcomes: tuple[Outcome, ...]) -> Outcome:
+    """The most severe outcome of one case, the slowest of equals."""
     return max(outcomes, key=lambda outcome: (SEVERITY.index(outcome.status), outcome.seconds))
 
 
-def as_result(merged: list[Outcome], mine: list[Outcome], world: World, *, complete: bool) -> dict[str, object]:
+def result_record(merged: list[Outcome], mine: list[Outcome], world: World, *, complete: bool) -> dict[str, object]:
+    """The result file of a rank; `complete` is false if ranks did not report their outcomes."""
     return {
         "status": "finished",
         "rank": world.rank,
@@ -166,7 +171,7 @@ def as_result(merged: list[Outcome], mine: list[Outcome], world: World, *, compl
 
 
 def table(merged: list[Outcome], world: World) -> str:
-    """For people; a star marks what differs from torch's own table."""
+    """The table that rank 0 prints; a star marks a difference from the table in torch's documentation."""
     title = f"{world.backend} on {world.device.type}, {world.world_size} ranks, torch {torch.__version__}"
     lines = [title, f"{'collective':26}{'here':9}{'documented':12}{'seconds':>8}  detail"]
     for outcome in merged:

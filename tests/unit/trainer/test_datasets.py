@@ -1,7 +1,6 @@
-"""The shipped digits are whole; MNIST files that are not are named."""
+"""The digits are complete; damaged MNIST files are named."""
 
 import gzip
-import struct
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,15 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from trainer.data import load, load_digits
+from tests.unit.trainer.test_idx import idx
+from trainer.datasets import load, load_digits
 from trainer.errors import TrainerError
-from trainer.idx import read_idx
 
 IMAGES, LABELS = "train-images-idx3-ubyte", "train-labels-idx1-ubyte"
-
-
-def idx(shape: tuple[int, ...], content: bytes) -> bytes:
-    return struct.pack(f">HBB{len(shape)}I", 0, 8, len(shape), *shape) + content
 
 
 @pytest.fixture
@@ -122,8 +117,3 @@ def test_mnist_damaged(mnist: Path, damage: Callable[[Path], None], message: str
         load("mnist", mnist, torch.float32)
     assert message in str(caught.value)
     assert str(mnist) in str(caught.value)
-
-
-def test_idx_reads_what_was_written(tmp_path: Path) -> None:
-    (tmp_path / "x").write_bytes(idx((2, 3), b"abcdef"))
-    assert read_idx(tmp_path / "x", num_dims=2).tolist() == [[97, 98, 99], [100, 101, 102]]

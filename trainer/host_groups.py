@@ -1,4 +1,4 @@
-"""Metrics of one host's ranks together: a subgroup per host, reduced to its first rank."""
+"""Process group of the ranks on one host, for metrics per host; its first rank receives the sums."""
 
 import platform
 import zlib
@@ -13,33 +13,33 @@ from trainer.world import World
 
 @dataclass(frozen=True)
 class HostGroup:
-    """The ranks that share this rank's host."""
+    """The ranks on this rank's host, in ascending order."""
 
     name: str
     ranks: tuple[int, ...]
     group: dist.ProcessGroup
-    is_first: bool  # this rank receives what is reduced
+    is_first: bool  # whether this rank is the first one and receives the sums
 
 
-def ranks_beside(rank: int, hosts: Sequence[int]) -> tuple[int, ...]:
-    """All ranks whose host is that of `rank`; `hosts` has one number per rank."""
+def ranks_on_same_host(rank: int, hosts: Sequence[int]) -> tuple[int, ...]:
+    """All ranks on the host of `rank`, itself too; `hosts` holds one number per rank that identifies its host."""
     return tuple(other for other, host in enumerate(hosts) if host == hosts[rank])
 
 
 def group_by_host(world: World, name: str | None = None) -> HostGroup:
-    """Find out who shares this host and make a process group of them."""
+    """Create the process group of the ranks on this host; collective. `name` replaces the host name in tests."""
     name = name or platform.node()
     mine = torch.tensor([zlib.crc32(name.encode())], dtype=torch.int64, device=world.device)
     everyone = [torch.empty_like(mine) for _ in range(world.world_size)]
     dist.all_gather(everyone, mine)
-    ranks = ranks_beside(world.rank, [int(host.item()) for host in everyone])
-    # Only the members take part; otherwise every rank would have to create the groups of all hosts.
+    ranks = ranks_on_same_host(world.rank, [int(host.item()) for host in everyone])
+    # With local synchronization only the members create a group; otherwise every rank must create all groups.
     group = dist.new_group(list(ranks), use_local_synchronization=True)
     return HostGroup(name=name, ranks=ranks, group=group, is_first=world.rank == ranks[0])
 
 
 def sum_over_host(host: HostGroup, world: World, values: Sequence[float]) -> list[float] | None:
-    """Add each value over the host's ranks; only its first rank gets the sums."""
+    """Sum each value over the ranks of the host; None on all ranks but the first one."""
     total = torch.tensor(values, dtype=torch.float64, device=world.device)
     dist.reduce(total, dst=host.ranks[0], group=host.group)
     return [float(value) for value in total.tolist()] if host.is_first else None

@@ -1,4 +1,4 @@
-"""The number of ranks does not change what is learned: equal parameters after 40 steps on 1, 2 and 4 ranks."""
+"""Parameters do not depend on the number of ranks: equal after 40 steps on 1, 2 and 4 ranks."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""One training run in memory: built or restored by `prepare`, written to disk by `save`."""
+"""State of a training: `prepare` builds it or restores it from a checkpoint, `save` writes a checkpoint."""
 
 import hashlib
 import platform
@@ -12,34 +12,40 @@ import torch
 from torch import Tensor, nn
 
 from trainer import checkpoint
-from trainer.data import Data, load
+from trainer.datasets import Data, load
 from trainer.errors import TrainerError
-from trainer.hosts import HostGroup, group_by_host
+from trainer.host_groups import HostGroup, group_by_host
 from trainer.model import DigitNet, build_model, parameters_sha256
-from trainer.options import TrainOptions
 from trainer.parallel import parallel
 from trainer.records import MetricsLog
 from trainer.sampler import GlobalBatchSampler
-from trainer.stop import StopFlag
+from trainer.stop_request import StopFlag
+from trainer.train_options import TrainOptions
 from trainer.world import World, require_agreement
 
-PATH_OPTIONS = {"data_dir", "checkpoint_dir"}  # hosts may mount the same thing in different places
-FIXED_OPTIONS = ("data", "batch_size", "seed", "dtype", "dropout")  # what must not change within one training
+PATH_OPTIONS = {"data_dir", "checkpoint_dir"}  # hosts may mount the same directory at different paths
+FIXED_OPTIONS = (
+    "data",
+    "batch_size",
+    "seed",
+    "dtype",
+    "dropout",
+)  # options that must not change when a training is resumed
 
 
 @dataclass
 class Progress:
-    """Where training stands, always just after an optimizer step; part of every checkpoint."""
+    """Progress after an optimizer step; part of every checkpoint."""
 
     epoch: int = 0  # completed epochs
     step_in_epoch: int = 0
-    step: int = 0  # optimizer steps in all
-    loss_sum: float = 0.0  # over the samples of the epoch at hand
-    num_samples: int = 0
+    step: int = 0  # optimizer steps in total
+    loss_sum: float = 0.0  # over the samples of the current epoch
+    num_samples: int = 0  # of the current epoch, on all ranks
     train_loss: float | None = None  # mean over the last completed epoch
 
     def advance(self, steps_per_epoch: int) -> None:
-        """Count one optimizer step, and the epoch with its last one."""
+        """Count one optimizer step, and the epoch if this was its last step."""
         self.step += 1
         self.step_in_epoch += 1
         if self.step_in_epoch == steps_per_epoch:
@@ -49,20 +55,20 @@ class Progress:
 
     @property
     def mean_loss(self) -> float | None:
-        """Of the epoch at hand, or of the last one where none has begun."""
+        """Mean training loss of the current epoch, or of the last one before the first step of the next."""
         return self.loss_sum / self.num_samples if self.num_samples else self.train_loss
 
 
 @dataclass
-class Run:
-    """Everything the loop works on."""
+class TrainingRun:
+    """Everything that the training loop reads and changes."""
 
     options: TrainOptions
     world: World
     data: Data
     net: DigitNet
-    model: nn.Module  # net in DistributedDataParallel, or net itself with --sync manual
-    forward: Callable[[Tensor], Tensor]  # model, or model compiled
+    model: nn.Module  # the net in DistributedDataParallel, or the net itself with --sync manual
+    forward: Callable[[Tensor], Tensor]  # the model, or the compiled model
     optimizer: torch.optim.Optimizer
     batches: GlobalBatchSampler
     host: HostGroup
@@ -70,37 +76,41 @@ class Run:
     metrics: MetricsLog
     stop: StopFlag
     started: float = field(default_factory=time.monotonic)
-    # Since this process started:
-    num_samples: int = 0  # trained on by all ranks
-    local_samples: int = 0  # trained on by this one
-    local_loss: float = 0.0  # summed over these
+    # Totals since this process started:
+    num_samples: int = 0  # training samples of all ranks
+    local_samples: int = 0  # training samples of this rank
+    local_loss: float = 0.0  # loss summed over the local samples
     training_s: float = 0.0
 
     @property
-    def is_out_of_steps(self) -> bool:
+    def is_complete(self) -> bool:
+        """Whether all epochs or --max-steps steps are done."""
         limit = self.options.max_steps
         return self.progress.epoch >= self.options.epochs or 0 < limit <= self.progress.step
 
-    def say(self, text: str) -> None:
-        """Print on rank 0 only; flushed, because the launcher shows lines as they come."""
+    def print_on_rank_0(self, text: str) -> None:
+        """Print a line on rank 0 only, without buffering."""
         if self.world.is_first:
             print(text, flush=True)
 
 
-def prepare(options: TrainOptions, world: World, metrics: MetricsLog, stop: StopFlag) -> Run:
-    """Load the data, build the model, restore both from a checkpoint where there is one."""
+def prepare(options: TrainOptions, world: World, metrics: MetricsLog, stop: StopFlag) -> TrainingRun:
+    """Load the data and build the model, from a checkpoint if there is one.
+
+    TrainerError if the ranks have different options or data, or if the checkpoint belongs to another training.
+    """
     started = time.monotonic()
     dtype = torch.float64 if options.dtype == "float64" else torch.float32
-    torch.backends.cudnn.deterministic = True  # a resumed run must repeat the undisturbed one
+    torch.backends.cudnn.deterministic = True  # a resumed training must equal an uninterrupted one
     data = load(options.data, options.data_dir, dtype)
-    require_same_task(options, data, world)
+    require_same_options_and_data(options, data, world)
     net = build_model(data.side, seed=options.seed, dropout=options.dropout, dtype=dtype).to(world.device)
-    # Not Adam: it divides by the gradient's size, so float32 noise in tiny gradients becomes whole steps
-    # (measured after 40 steps: 2e-4 between 1 and 2 ranks, against 2e-7).
+    # Not Adam: it divides by the magnitude of the gradient, so float32 noise in small gradients becomes full
+    # steps. Largest difference between 1 and 2 ranks after 40 steps: 2e-4 with Adam, 2e-7 with SGD.
     optimizer = torch.optim.SGD(net.parameters(), lr=options.lr, momentum=0.9)
     progress = restore(options, world, net, optimizer)
     model = parallel(net, world, sync=options.sync, comm_hook=options.comm_hook)
-    run = Run(
+    run = TrainingRun(
         options=options,
         world=world,
         data=data,
@@ -122,20 +132,20 @@ def prepare(options: TrainOptions, world: World, metrics: MetricsLog, stop: Stop
         started=started,
     )
     if progress.step:
-        run.say(f"resuming after step {progress.step}, {progress.epoch} of {options.epochs} epochs done")
+        run.print_on_rank_0(f"resuming after step {progress.step}, {progress.epoch} of {options.epochs} epochs done")
     return run
 
 
-def require_same_task(options: TrainOptions, data: Data, world: World) -> None:
-    """Refuse ranks with different options or data before they disturb each other."""
+def require_same_options_and_data(options: TrainOptions, data: Data, world: World) -> None:
+    """Raise TrainerError on every rank if options (paths excepted) or data differ between the ranks."""
     names = [item.name for item in fields(options) if item.name not in PATH_OPTIONS]
     values = {f"--{name.replace('_', '-')}": zlib.crc32(repr(getattr(options, name)).encode()) for name in names}
     require_agreement(world, {**values, "data": data.fingerprint})
 
 
 def restore(options: TrainOptions, world: World, net: DigitNet, optimizer: torch.optim.Optimizer) -> Progress:
-    """Put model and optimizer back to where the checkpoint left them; without one, Progress is zero."""
-    found = checkpoint.load_everywhere(options.resume, options.checkpoint_dir, world)
+    """Load model and optimizer from the checkpoint and return its progress; a new Progress without a checkpoint."""
+    found = checkpoint.load_on_all_ranks(options.resume, options.checkpoint_dir, world)
     if found is None:
         return Progress()
     before = found.meta["options"]
@@ -148,12 +158,12 @@ def restore(options: TrainOptions, world: World, net: DigitNet, optimizer: torch
     return Progress(**found.meta["progress"])
 
 
-def save(run: Run) -> Path | None:
-    """Write a checkpoint, on rank 0; the other ranks hold the same state and go on.
+def save(run: TrainingRun) -> Path | None:
+    """Write a checkpoint on rank 0 and return its path; None on other ranks, whose state is the same.
 
-    No random state is saved because none outlives a step: the order of samples follows from seed and epoch,
-    and what the model draws from seed, step and rank (see seed_step). So a resume is exact for every
-    rank from rank 0's file.
+    The checkpoint holds no state of random generators, because none is needed after a step: the order of samples
+    depends on seed and epoch, and random numbers of the model on seed, step and rank (see seed_step). Therefore
+    all ranks resume exactly from the file of rank 0.
     """
     if run.options.checkpoint_dir is None or not run.world.is_first:
         return None
@@ -177,6 +187,6 @@ def save(run: Run) -> Path | None:
 
 
 def seed_step(seed: int, step: int, rank: int) -> None:
-    """Make what a step draws (dropout) a function of seed, step and rank, so that a resume repeats it."""
+    """Seed torch's generator from seed, step and rank, so that a resumed step draws the same numbers (dropout)."""
     digest = hashlib.sha256(f"{seed} {step} {rank}".encode()).digest()
     torch.manual_seed(int.from_bytes(digest[:7], "big"))

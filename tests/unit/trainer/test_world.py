@@ -1,15 +1,19 @@
-"""Arguments and environment -> options and rendezvous, or one clear line."""
+"""Arguments and environment -> rendezvous, backend and device, or one clear line."""
 
-from argparse import ArgumentParser, Namespace
-from pathlib import Path
+from argparse import ArgumentParser
 
 import pytest
 import torch
 
-from trainer.__main__ import build_parser, main
 from trainer.errors import TrainerError
-from trainer.options import TrainOptions, train_options
-from trainer.world import Rendezvous, add_world_arguments, choose_backend, choose_device, group_options, rendezvous
+from trainer.world import (
+    Rendezvous,
+    add_world_arguments,
+    choose_backend,
+    choose_device,
+    group_options,
+    parse_rendezvous,
+)
 
 TWO = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "h", "MASTER_PORT": "1"}
 
@@ -17,7 +21,7 @@ TWO = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "h", "M
 def parse(*arguments: str, env: dict[str, str] | None = None) -> Rendezvous:
     parser = ArgumentParser()
     add_world_arguments(parser, env or {})
-    return rendezvous(parser.parse_args(arguments), env or {})
+    return parse_rendezvous(parser.parse_args(arguments), env or {})
 
 
 @pytest.mark.parametrize(
@@ -32,8 +36,8 @@ def parse(*arguments: str, env: dict[str, str] | None = None) -> Rendezvous:
     ],
 )
 def test_rendezvous(arguments: tuple[str, ...], env: dict[str, str], expected: tuple[int, int, bool]) -> None:
-    meeting = parse(*arguments, env=env)
-    assert (meeting.rank, meeting.world_size, meeting.alone) == expected
+    rendezvous = parse(*arguments, env=env)
+    assert (rendezvous.rank, rendezvous.world_size, rendezvous.single_process) == expected
 
 
 @pytest.mark.parametrize(
@@ -70,55 +74,6 @@ def test_backend_and_device_follow_the_hardware() -> None:
         choose_device("gloo", rank=0, local_rank=None, num_gpus=0, device="cuda")
     with pytest.raises(TrainerError, match="local rank 2 has no GPU of its own: this host shows 2"):
         choose_device("nccl", rank=2, local_rank=2, num_gpus=2)
-
-
-def parse_train(*arguments: str) -> Namespace:
-    return build_parser().parse_args(["train", *arguments])
-
-
-def test_options_default_to_the_dataclass() -> None:
-    assert train_options(parse_train()) == TrainOptions()
-
-
-def test_options_from_arguments() -> None:
-    options = train_options(
-        parse_train("--batch-size", "128", "--checkpoint-dir", "none", "--sleep-per-step", "0.5", "--bf16")
-    )
-    assert options == TrainOptions(batch_size=128, checkpoint_dir=None, sleep_per_step_s=0.5, bf16=True)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--epochs", "0"), "--epochs must be 1 or more, not 0"),
-        (("--batch-size", "-4"), "--batch-size must be 1 or more, not -4"),
-        (("--max-steps", "-1"), "--max-steps must be 0 or more, not -1"),
-        (("--lr", "0"), "--lr must be above 0"),
-        (("--dropout", "1"), "--dropout must be at least 0 and below 1"),
-        (("--bf16", "--dtype", "float64"), "--bf16 needs --dtype float32"),
-        (("--sync", "manual", "--uneven"), "--comm-hook and --uneven need --sync ddp"),
-        (("--uneven", "--max-steps", "3"), "--uneven takes no --max-steps"),
-        (("--checkpoint-dir", "none", "--resume", "x"), "--resume PATH needs a --checkpoint-dir"),
-        (("--data", "mnist"), "--data mnist needs --data-dir"),
-    ],
-)
-def test_main_refuses_with_one_line(
-    arguments: tuple[str, ...],
-    message: str,
-    capfd: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.delenv("TORCHELASTIC_ERROR_FILE", raising=False)
-    assert main(["train", *arguments]) == 2
-    assert capfd.readouterr().err.startswith(f"trainer: {message}")
-
-
-def test_records_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DDP_PLAY_METRICS", "/m.jsonl")
-    monkeypatch.setenv("DDP_PLAY_RESULT", "")
-    args = parse_train()
-    assert (args.metrics, args.result) == (Path("/m.jsonl"), None)
-    assert parse_train("--result", "r.json").result == Path("r.json")
 
 
 def test_the_timeout_is_the_launchers_unless_given() -> None:

@@ -1,4 +1,4 @@
-"""What a run says about itself: metric lines, one printed line per epoch, the result."""
+"""Output of a training: metric lines, one printed line per epoch, and the result."""
 
 import math
 import platform
@@ -9,26 +9,26 @@ import torch
 from torch import Tensor
 
 from trainer.errors import TrainerError
-from trainer.hosts import sum_over_host
+from trainer.host_groups import sum_over_host
 from trainer.model import parameters_sha256
-from trainer.run import Run
+from trainer.training_run import TrainingRun
 from trainer.world import require_agreement, sum_over_ranks
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a run came to; every rank writes its own."""
+    """Result of a training on one rank, the content of its result file."""
 
     status: str  # finished | stopped
     rank: int
     world_size: int
-    accuracy: float | None  # on the test set; none when stopped
-    loss: float | None  # on the test set; none when stopped
+    accuracy: float | None  # on the test set; None after a requested stop
+    loss: float | None  # on the test set; None after a requested stop
     train_loss: float | None
     epochs: int
     steps: int
     seconds: float
-    samples_per_s: float  # of all ranks together, while training
+    samples_per_s: float  # of all ranks, during training steps
     parameters_sha256: str
     data: str
     seed: int
@@ -40,29 +40,31 @@ class Result:
     torch: str
 
 
-class Window:
-    """Sums since the last metric line; the loss stays on the device, so that no step waits for it."""
+class MetricWindow:
+    """Sums on this rank since the last metric line; the loss stays on the device, so no step waits for its value."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self.reset()
 
     def reset(self) -> None:
+        """Start a new window now."""
         self.started = time.monotonic()
         self.loss_sum = torch.zeros((), dtype=torch.float64, device=self.device)
         self.num_samples = 0
 
     def add(self, loss_sum: Tensor, num_samples: int) -> None:
+        """Add one step: a scalar loss sum, and the number of its samples."""
         self.loss_sum += loss_sum
         self.num_samples += num_samples
 
 
-def report_step(run: Run, window: Window) -> bool:
-    """Sum the window over all ranks and write a metric line; True if any rank was asked to stop.
+def report_step(run: TrainingRun, window: MetricWindow) -> bool:
+    """Sum the window over all ranks and write a metric line; True if a stop was requested on any rank.
 
-    That the ranks learn of a stop together matters: SIGTERM reaches them at different times, and a rank
-    that left alone would fail the others in the middle of a step. Called before the optimizer step, so that
-    a loss that is not finite on any rank ends all of them with the parameters still good.
+    All ranks must stop after the same step, but SIGTERM reaches them at different times: a rank that stops alone
+    makes the others fail in the middle of a step. This function is called before the optimizer step. If the loss
+    is not finite on any rank, all ranks raise TrainerError before the parameters change.
     """
     local_loss = float(window.loss_sum)
     totals = sum_over_ranks(run.world, [local_loss, window.num_samples, float(run.stop.requested)])
@@ -74,26 +76,26 @@ def report_step(run: Run, window: Window) -> bool:
         raise TrainerError(f"the loss is {loss} at step {step}: training has diverged, try a smaller --lr")
     progress.loss_sum += loss_sum
     progress.num_samples += num_samples
-    count_window(run, local_loss, window.num_samples, num_samples, seconds)
+    add_to_totals(run, local_loss, window.num_samples, num_samples, seconds)
     run.metrics.write(step=step, epoch=progress.epoch + 1, loss=loss, samples_per_s=round(num_samples / seconds, 1))
     window.reset()
     return num_stops > 0
 
 
-def count_window(run: Run, local_loss: float, local_samples: int, num_samples: int, seconds: float) -> None:
-    """Add to what this process has done since it started."""
+def add_to_totals(run: TrainingRun, local_loss: float, local_samples: int, num_samples: int, seconds: float) -> None:
+    """Add one window to the totals since this process started; `num_samples` is the count of all ranks."""
     run.local_loss += local_loss
     run.local_samples += local_samples
     run.num_samples += num_samples
     run.training_s += seconds
 
 
-def report_epoch(run: Run, *, epoch: int, loss: float, accuracy: float) -> None:
-    """One line for people and one for machines; `epoch` counts from 1, `loss` is the test loss."""
+def report_epoch(run: TrainingRun, *, epoch: int, loss: float, accuracy: float) -> None:
+    """Print a line and write a metric line; `epoch` counts from 1, `loss` is the test loss."""
     rate, train_loss = throughput(run), run.progress.mean_loss
     report_host(run, epoch)
     where = f"epoch {epoch}/{run.options.epochs}"
-    run.say(f"{where} loss {train_loss:.4f} accuracy {accuracy:.4f} {rate:.0f} samples/s")
+    run.print_on_rank_0(f"{where} loss {train_loss:.4f} accuracy {accuracy:.4f} {rate:.0f} samples/s")
     run.metrics.write(
         step=run.progress.step,
         epoch=epoch,
@@ -104,8 +106,8 @@ def report_epoch(run: Run, *, epoch: int, loss: float, accuracy: float) -> None:
     )
 
 
-def report_host(run: Run, epoch: int) -> None:
-    """What this host's ranks did together, written by the first of them: a slow or odd host stands out."""
+def report_host(run: TrainingRun, epoch: int) -> None:
+    """Write loss and throughput of this host's ranks on the first of them, to recognize a slow or deviating host."""
     sums = sum_over_host(run.host, run.world, [run.local_loss, run.local_samples, run.training_s])
     if sums is None:
         return
@@ -121,21 +123,23 @@ def report_host(run: Run, epoch: int) -> None:
     )
 
 
-def throughput(run: Run) -> float:
-    """Samples per second of all ranks together since this process started to train."""
+def throughput(run: TrainingRun) -> float:
+    """Samples per second of all ranks since this process started to train; 0 before the first window."""
     return run.num_samples / run.training_s if run.training_s else 0.0
 
 
-def conclude(run: Run, *, stopped: bool, loss: float | None, accuracy: float | None) -> Result:
-    """Check that all ranks came to the same parameters, say the last line, and sum up."""
+def final_result(run: TrainingRun, *, stopped: bool, loss: float | None, accuracy: float | None) -> Result:
+    """Check that the parameters are equal on all ranks (else TrainerError), print the last line, build the result."""
     progress, options, world = run.progress, run.options, run.world
     sha256 = parameters_sha256(run.net)
     require_agreement(world, {"parameters": int(sha256[:15], 16)})
     seconds = time.monotonic() - run.started
     if stopped:
-        run.say(f"stopped as requested after step {progress.step}")
+        run.print_on_rank_0(f"stopped as requested after step {progress.step}")
     else:
-        run.say(f"test accuracy {accuracy:.4f} loss {loss:.4f} after {progress.step} steps in {seconds:.1f} s")
+        run.print_on_rank_0(
+            f"test accuracy {accuracy:.4f} loss {loss:.4f} after {progress.step} steps in {seconds:.1f} s"
+        )
     return Result(
         status="stopped" if stopped else "finished",
         rank=world.rank,

@@ -1,4 +1,4 @@
-"""Data sets as tensors: the shipped 8x8 digits, or MNIST from IDX files the user points to."""
+"""Data sets as tensors: the 8x8 digits in this package, or MNIST from the user's IDX files."""
 
 import gzip
 import zlib
@@ -15,8 +15,8 @@ from trainer.errors import TrainerError
 from trainer.idx import read_idx
 
 DIGITS = Path(__file__).parent / "data" / "digits.csv.gz"
-DIGITS_MEAN, DIGITS_STD = 0.305, 0.376  # of the shipped images, with white as 1
-MNIST_MEAN, MNIST_STD = 0.1307, 0.3081  # of the 60 000 training images
+DIGITS_MEAN, DIGITS_STD = 0.305, 0.376  # of the images in digits.csv.gz, scaled to 0..1
+MNIST_MEAN, MNIST_STD = 0.1307, 0.3081  # of the 60 000 training images, scaled to 0..1
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -32,7 +32,7 @@ class Data:
 
     @property
     def fingerprint(self) -> int:
-        """Equal on two hosts exactly when they hold the same data (CRC-32)."""
+        """CRC-32 over images and labels: equal on two hosts if their data is equal."""
         value = 0
         for tensor in (*self.train.tensors, *self.test.tensors):
             value = zlib.crc32(tensor.contiguous().numpy().tobytes(), value)
@@ -40,7 +40,7 @@ class Data:
 
 
 def load(name: str, directory: Path | None, dtype: torch.dtype) -> Data:
-    """Load `digits` or `mnist` with images in the given floating-point type."""
+    """Load `digits` or `mnist` with images of type `dtype`; TrainerError if files are missing or damaged."""
     if name == "digits":
         return load_digits(dtype)
     if name == "mnist":
@@ -49,7 +49,7 @@ def load(name: str, directory: Path | None, dtype: torch.dtype) -> Data:
 
 
 def load_digits(dtype: torch.dtype, path: Path = DIGITS) -> Data:
-    """The shipped digits; every fifth image is a test image."""
+    """The digits: 1437 training images and 360 test images (every fifth one), each 8x8."""
     with gzip.open(path, "rt", encoding="ascii") as lines:
         table = np.loadtxt(lines, delimiter=",", dtype=np.uint8)
     images = torch.from_numpy(table[:, :64].reshape(-1, 1, 8, 8)).to(dtype) / 16
@@ -65,9 +65,11 @@ def load_digits(dtype: torch.dtype, path: Path = DIGITS) -> Data:
 
 
 def load_mnist(directory: Path | None, dtype: torch.dtype) -> Data:
-    """MNIST (or a set in its format) from its four IDX files, gzipped or not."""
+    """MNIST, or a data set in its format, from four IDX files, gzipped or not; TrainerError says which is wrong."""
     if directory is None:
-        raise TrainerError("--data mnist needs --data-dir, where train-images-idx3-ubyte[.gz] and the rest are")
+        raise TrainerError(
+            "--data mnist needs --data-dir, the directory of train-images-idx3-ubyte[.gz] and the other three files"
+        )
     return Data(
         name="mnist",
         side=28,
@@ -96,7 +98,7 @@ def _normalised(images: Bytes, dtype: torch.dtype) -> Tensor:
 
 
 def _existing(directory: Path, stem: str) -> Path:
-    # Mirrors and torchvision differ in the dot: train-images-idx3-ubyte, train-images.idx3-ubyte
+    # mirrors use a dash or a dot: train-images-idx3-ubyte, train-images.idx3-ubyte
     names = [name + suffix for name in (stem, stem.replace("-idx", ".idx")) for suffix in ("", ".gz")]
     for name in names:
         if (directory / name).is_file():

@@ -1,4 +1,4 @@
-"""`python -m trainer train` as a launcher starts it: files it leaves, exact resume, failures that end the job."""
+"""`python -m trainer train` as a launcher starts it: files it writes, exact resume, failures that end the job."""
 
 import json
 import os
@@ -17,7 +17,7 @@ TRAIN = ("-m", "trainer", "train", "--backend", "gloo", "--timeout", "60")
 
 
 def records(directory: Path) -> Any:
-    """The environment of the launcher's contract, one set of files per rank."""
+    """The launcher's environment variables for files, one set per rank."""
     return lambda rank: {
         "DDP_PLAY_METRICS": str(directory / f"metrics-{rank}.jsonl"),
         "DDP_PLAY_RESULT": str(directory / f"result-{rank}.json"),
@@ -56,19 +56,19 @@ def test_two_ranks_learn_to_read_digits(tmp_path: Path) -> None:
 
 
 def test_stopped_and_resumed_equals_undisturbed(tmp_path: Path) -> None:
-    # dropout, so that the ranks' random numbers must be right too; the file:// way to meet
+    # with dropout, so that the ranks' random numbers must be right too; rendezvous by file://
     options = (*TRAIN, "--world-size", "2", "--epochs", "2", "--dropout", "0.3", "--checkpoint-dir", "saved")
     whole, parts = tmp_path / "whole", tmp_path / "parts"
 
-    def meet_at(name: str) -> tuple[str, ...]:
+    def init_method(name: str) -> tuple[str, ...]:
         return ("--init-method", f"file://{tmp_path}/{name}")
 
-    with gang(whole, 2, (*options, *meet_at("a")), env=records(whole)) as running:
+    with gang(whole, 2, (*options, *init_method("a")), env=records(whole)) as running:
         assert running.wait() == [0, 0], running.text
 
-    with gang(parts, 2, (*options, *meet_at("b"), "--sleep-per-step", "0.03"), env=records(parts)) as running:
+    with gang(parts, 2, (*options, *init_method("b"), "--sleep-per-step", "0.03"), env=records(parts)) as running:
         running.wait_until(lambda: len(read_metrics(parts / "metrics-0.jsonl")) > 25)
-        # one rank is enough: the others learn of it in the step it takes effect
+        # one rank is enough: the ranks agree on the stop in the next report
         os.kill(running.ranks[1].process.pid, signal.SIGTERM)
         assert running.wait() == [143, 143], running.text
     stopped = read_results(parts)[0]
@@ -77,7 +77,7 @@ def test_stopped_and_resumed_equals_undisturbed(tmp_path: Path) -> None:
     saved = json.loads((parts / "saved" / f"step-{stopped['steps']:08d}" / "meta.json").read_text())
     assert saved["progress"]["step_in_epoch"] == stopped["steps"] % 23
 
-    with gang(parts, 2, (*options, *meet_at("c")), env=records(parts)) as running:
+    with gang(parts, 2, (*options, *init_method("c")), env=records(parts)) as running:
         assert running.wait() == [0, 0], running.text
         assert f"resuming after step {stopped['steps']}," in running.ranks[0].text
     undisturbed, resumed = read_results(whole)[0], read_results(parts)[0]
@@ -89,7 +89,9 @@ def test_a_killed_rank_ends_the_job(tmp_path: Path) -> None:
     with gang(tmp_path, 2, (*TRAIN, "--sleep-per-step", "0.05"), env=records(tmp_path)) as running:
         running.wait_until(lambda: len(read_metrics(tmp_path / "metrics-1.jsonl")) > 5)
         running.ranks[1].process.kill()
-        codes = running.wait(30)  # half the collective timeout: the closed connection must be noticed, not the clock
+        codes = running.wait(
+            30
+        )  # half the collective timeout: the rank must see the closed connection, not the timeout
     assert codes[1] == -signal.SIGKILL
     assert codes[0] > 0
     assert not (tmp_path / "result-0.json").exists()

@@ -1,4 +1,4 @@
-"""A requested stop: SIGTERM sets a flag, the training loop looks at it between steps."""
+"""Requested stop: SIGTERM sets a flag that the training loop reads between steps."""
 
 import signal
 from collections.abc import Iterator
@@ -9,18 +9,19 @@ EXIT_CODE = 128 + signal.SIGTERM
 
 
 class StopFlag:
-    """True once this rank was asked to stop."""
+    """Flag of a requested stop: `requested` is true after the first SIGTERM."""
 
     def __init__(self) -> None:
         self.requested = False
 
     def request(self, _signal: int, _frame: FrameType | None) -> None:
+        """Set the flag; the signature is that of a signal handler."""
         self.requested = True
 
 
 @contextmanager
 def stop_on_sigterm() -> Iterator[StopFlag]:
-    """Turn SIGTERM into a flag inside the block; outside it SIGTERM ends the process at once, as usual."""
+    """Handle SIGTERM by setting a flag inside the block; afterwards the previous handler is active again."""
     flag = StopFlag()
     before = signal.signal(signal.SIGTERM, flag.request)
     try:

@@ -1,0 +1,86 @@
+"""Tests mirror the tree: each module has the test module of its name, or a row here says which test covers it."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package, the directories that mirror it, and the modules that another test covers."""
+
+    root: str
+    tests: tuple[str, ...]
+    elsewhere: dict[str, tuple[str, str]]  # module -> (test file, reason)
+
+
+MPI = ("tests/dist/test_mpi_backend.py", "importing it starts MPI, so the test starts processes of its own")
+TRAINING = "needs a process group and a whole run"
+PACKAGES = (
+    Package(
+        "trainer",
+        ("tests/unit/trainer", "tests/dist"),
+        {
+            "collective_calls": ("tests/dist/test_trainer_suite.py", "needs a process group; all cases run there"),
+            "errors": ("tests/unit/trainer/test_main.py", "one class without behavior; the test reads its text"),
+            "evaluate": ("tests/dist/test_train.py", f"{TRAINING}; the accuracy is compared between ranks"),
+            "parallel": ("tests/dist/test_trainer_suite.py", f"{TRAINING}; every communication hook trains there"),
+            "training_report": ("tests/dist/test_train.py", f"{TRAINING}; the test reads the lines it writes"),
+            "mpi_backend/buffers": MPI,
+            "mpi_backend/joining": MPI,
+            "mpi_backend/library": MPI,
+            "mpi_backend/process_group": MPI,
+            "mpi_backend/work": MPI,
+        },
+    ),
+)
+
+
+def modules(package: Package) -> set[str]:
+    """Names relative to the package, of files that hold more than a docstring: `run`, `folder/part`, `folder`."""
+    root = ROOT / package.root
+    found = set()
+    for path in root.rglob("*.py"):
+        body = ast.parse(path.read_text(encoding="utf-8")).body
+        name = path.relative_to(root).with_suffix("").as_posix().removesuffix("/__init__")
+        if len(body) > 1 or not (body and isinstance(body[0], ast.Expr)):
+            found.add(name)
+    return found - {"__init__"}
+
+
+def named_tests(package: Package) -> dict[str, str]:
+    """Test file by the module it is named after; `__main__` has test_main.py."""
+    found = {}
+    for directory in package.tests:
+        for path in sorted((ROOT / directory).rglob("test_*.py")):
+            name = path.relative_to(ROOT / directory).with_suffix("").as_posix().replace("test_", "", 1)
+            found["__main__" if name == "main" else name] = path.relative_to(ROOT).as_posix()
+    return found
+
+
+@pytest.fixture(params=PACKAGES, ids=lambda package: package.root)
+def package(request: pytest.FixtureRequest) -> Package:
+    found: Package = request.param
+    return found
+
+
+def test_every_module_has_a_test_or_a_row(package: Package) -> None:
+    assert modules(package) - set(named_tests(package)) == set(package.elsewhere)
+
+
+def test_unit_tests_are_named_after_modules(package: Package) -> None:
+    mirror = package.tests[0]
+    named = {name for name, path in named_tests(package).items() if path.startswith(f"{mirror}/")}
+    assert named - modules(package) == set()
+
+
+def test_rows_name_tests_that_exist(package: Package) -> None:
+    for module, (test, reason) in package.elsewhere.items():
+        assert (ROOT / test).is_file(), module
+        assert reason
