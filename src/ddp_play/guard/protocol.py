@@ -12,6 +12,8 @@ from typing import Any, Dict, List, Optional, Tuple
 # First thing the far end says; whatever a login shell printed before it is noise.
 MAGIC = b"DDP-PLAY-CHANNEL 1\n"
 MAX_PAYLOAD = 256 * 1024
+# Around the answer of a verb that is no conversation, for the same reason.
+BEGIN, END = "<ddp-play-answer>", "</ddp-play-answer>"
 
 Header = Dict[str, Any]
 Frame = Tuple[Header, bytes]
