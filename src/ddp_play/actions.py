@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ddp_play.collection import collection_root
 from ddp_play.errors import DdpPlayError, HostNotReady, InternalError, UsageError
 from ddp_play.fleet import Fleet, callers_values, job_from_json
-from ddp_play.guard.main import BEGIN, END
+from ddp_play.guard.protocol import BEGIN, END
 from ddp_play.hosts import HostFacts, Problem, facts_from_json
 from ddp_play.job import Job, check_names, parse_job
 from ddp_play.names import new_run_id, new_token

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 
 from ddp_play.errors import InternalError
@@ -12,10 +13,11 @@ from ddp_play.errors import InternalError
 @cache
 def collection_root() -> Path:
     """The collection's directory: beside us in a checkout, in site-packages after an install."""
-    checkout = Path(__file__).resolve().parents[2]
+    package = Path(str(files("ddp_play"))).resolve()
+    checkout = package.parents[1]
     if (checkout / "galaxy.yml").is_file() and (checkout / "roles").is_dir():
         return checkout
-    installed = Path(__file__).resolve().parents[1] / "ansible_collections" / "ddp" / "play"
+    installed = package.parent / "ansible_collections" / "ddp" / "play"
     if installed.is_dir():
         return installed
     spec = importlib.util.find_spec("ansible_collections.ddp.play")

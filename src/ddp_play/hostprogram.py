@@ -7,9 +7,10 @@ import io
 import shlex
 import zipfile
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 
-GUARD = Path(__file__).parent / "guard"
+GUARD = Path(str(files("ddp_play.guard")))
 
 # Reads "<size> <sha256>\n" and then the zip from stdin, byte by byte exact, so that what follows stays unread;
 # keeps it by its hash in the user's own directory, where nobody else may write, and becomes it.

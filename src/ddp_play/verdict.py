@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ddp_play.guard.kernel import is_oom
-from ddp_play.guard.words import is_collateral
+from ddp_play.guard.words import is_collateral, is_oom
 from ddp_play.hang import DUMP, summary, suspect
 from ddp_play.result import Outcome, RankOutcome, RunStatus, Verdict
 

@@ -13,7 +13,7 @@ import pytest
 from ddp_play import actions
 from ddp_play.collection import collection_root
 from ddp_play.errors import HostNotReady, InternalError, UsageError
-from ddp_play.guard.main import BEGIN, END
+from ddp_play.guard.protocol import BEGIN, END
 from ddp_play.jobsecrets import JobSecrets
 from ddp_play.paths import RunPaths, home, read_json, write_json
 from ddp_play.plan import plan_from_json

@@ -14,6 +14,8 @@ import subprocess
 import time
 from typing import Dict, List, Optional, Tuple
 
+from .words import OOM_EVENT, OOM_GROUP, OOM_KILLED, is_oom
+
 KMSG = "/dev/kmsg"
 # The inode of the first pid name space (PROC_PID_INIT_INO in the kernel): pids there are the kernel's own.
 FIRST_PID_NAMESPACE = 0xEFFFFFFC
@@ -22,9 +24,6 @@ DMESG_LINE = re.compile(r"<\d+>\[ *(?P<at>\d+\.\d+)\] (?P<text>.*)")
 # The kernel stamps its messages by a clock of its own that is only nearly this one.
 CLOCKS_APART_S = 2.0
 
-OOM_EVENT = re.compile(r"oom-kill:.*\btask_memcg=(?P<group>[^,]+),.*\bpid=(?P<pid>\d+)")
-OOM_GROUP = re.compile(r"Task in (?P<group>\S+) killed as a result of limit of")  # before Linux 4.19
-OOM_KILLED = re.compile(r"\b[Oo]ut of memory: Kill(ed)? process (?P<pid>\d+)|\bKilled process (?P<pid2>\d+)")
 XID = re.compile(r"NVRM: Xid \(PCI:(?P<pci>[0-9a-fA-F:]+)[^)]*\): (?P<code>\d+)(, pid='?(?P<pid>\d+))?")
 
 
@@ -136,11 +135,6 @@ def _is_xid(line: str, pids: List[int], gpus: List[str]) -> bool:
     if match["pid"] and int(match["pid"]) in pids:
         return True
     return not match["pid"] and any(gpu.lower().startswith(match["pci"].lower()) for gpu in gpus)
-
-
-def is_oom(lines: List[str]) -> bool:
-    """Do these lines tell of an OOM kill?"""
-    return any(OOM_EVENT.search(line) or OOM_GROUP.search(line) or OOM_KILLED.search(line) for line in lines)
 
 
 # -- control groups ----------------------------------------------------------------------------------

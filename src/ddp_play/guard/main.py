@@ -9,8 +9,7 @@ from pathlib import Path
 
 from . import channel, daemon, facts, leftovers
 from .files import HostRun, read_json
-
-BEGIN, END = "<ddp-play-answer>", "</ddp-play-answer>"
+from .protocol import BEGIN, END
 
 
 def _answer(value: object) -> None:

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, Dict, Iterator, List, NamedTuple
 
 from .census import guards
-from .files import base_dir, read_json
+from .files import base_dir, read_json, user_name
+from .leases import owner
 from .protocol import split_run_key
 
 

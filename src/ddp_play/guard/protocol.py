@@ -13,6 +13,8 @@ from typing import Any, Dict, List, Optional, Tuple
 # First thing the far end says; whatever a login shell printed before it is noise.
 MAGIC = b"DDP-PLAY-CHANNEL 1\n"
 MAX_PAYLOAD = 256 * 1024
+# Around the answer of a verb that is no conversation, for the same reason.
+BEGIN, END = "<ddp-play-answer>", "</ddp-play-answer>"
 
 # 64 random bits in hexadecimal: what tells two runs of one name apart.
 TOKEN = re.compile(r"(?P<run>.+)\.(?P<token>[0-9a-f]{16})\Z")

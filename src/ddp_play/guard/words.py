@@ -1,9 +1,11 @@
-"""What ranks say when a peer is gone: torch's own words, as measured on 2.13 and read in 2.15."""
+"""Why a rank failed, by text alone: torch's messages about a lost peer, the kernel's about a lack of memory.
+
+torch's messages are as measured on 2.13 and read in 2.15. Host and controller judge by the same patterns."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, List
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -14,6 +16,9 @@ COLLATERAL = re.compile(
     r"Timed out waiting|watchdog caught collective operation timeout|store.*(timeout|closed)",
     re.IGNORECASE,
 )
+OOM_EVENT = re.compile(r"oom-kill:.*\btask_memcg=(?P<group>[^,]+),.*\bpid=(?P<pid>\d+)")
+OOM_GROUP = re.compile(r"Task in (?P<group>\S+) killed as a result of limit of")  # before Linux 4.19
+OOM_KILLED = re.compile(r"\b[Oo]ut of memory: Kill(ed)? process (?P<pid>\d+)|\bKilled process (?P<pid2>\d+)")
 LAST_LINES = 20
 LAST_BYTES = 64 * 1024
 
@@ -21,6 +26,11 @@ LAST_BYTES = 64 * 1024
 def is_collateral(tail: str) -> bool:
     """Are a rank's last words torch's complaint about a lost peer?"""
     return bool(COLLATERAL.search("\n".join(tail.splitlines()[-LAST_LINES:])))
+
+
+def is_oom(lines: List[str]) -> bool:
+    """Do these lines of the kernel's log tell of an OOM kill?"""
+    return any(OOM_EVENT.search(line) or OOM_GROUP.search(line) or OOM_KILLED.search(line) for line in lines)
 
 
 def blames_a_peer(log: Path) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ddp_play.guard import kernel
+from ddp_play.guard import kernel, words
 
 MINE, OTHER = "a" * 64, "b" * 64
 # As Linux 6.18 printed it (cgroup v1), and as 4.18 and the NVIDIA driver do.
@@ -72,8 +72,8 @@ def test_an_xid_without_a_pid_is_of_the_gpu() -> None:
 
 
 def test_what_counts_as_memory() -> None:
-    assert kernel.is_oom(kill(MINE, 1))
-    assert not kernel.is_oom([XID, NOISE])
+    assert words.is_oom(kill(MINE, 1))
+    assert not words.is_oom([XID, NOISE])
 
 
 @pytest.mark.parametrize(

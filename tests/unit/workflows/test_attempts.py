@@ -25,8 +25,9 @@ SHARED = "/shared/.ddp-play/calm-otter-1"
 @pytest.fixture
 def staged(make: Make, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Stage]:
     """staged(hosts in use, spares): two attempts, a lease of a moment, a shared directory."""
-    for name, value in (("gang.BEAT_S", 0.1), ("gang.RECONNECT_S", 0.2), ("workflows.attempts.LAST_CALL_S", 0.3)):
-        monkeypatch.setattr(f"ddp_play.{name}", value)
+    monkeypatch.setattr("ddp_play.gang.BEAT_S", 0.1)
+    monkeypatch.setattr("ddp_play.gang.RECONNECT_S", 0.2)
+    monkeypatch.setattr("ddp_play.workflows.attempts.LAST_CALL_S", 0.3)
     monkeypatch.setattr("ddp_play.workflows.supervise.FENCE_MARGIN_S", 0.1)
 
     def build(count: int, spares: int = 0, **values: Any) -> Stage:
