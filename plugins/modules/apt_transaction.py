@@ -13,7 +13,7 @@ module: apt_transaction
 short_description: Replace packages without a moment at which neither the old nor the new ones can be had
 description:
   - Updates the package lists, simulates the transaction, downloads every package, and only then removes and
-    installs in one transaction without the network. A failure before that leaves the packages of the host as they were.
+    installs in one transaction, from the cache. A failure before that leaves the packages of the host as they were.
   - Refuses a transaction that would remove a package nobody named.
   - Not idempotent by itself. Give it what is missing.
 options:
@@ -136,7 +136,8 @@ def main():
     deadline = time.monotonic() + want["lock_timeout_s"]
     warnings = update(module, deadline)
     names = (want["install"], want["remove"])
-    for step, extra in (("plan", ["--simulate"]), ("download", ["--download-only"]), ("install", ["--no-download"])):
+    # The last one finds everything in the cache; told --no-download, apt fails with repositories of file: URIs.
+    for step, extra in (("plan", ["--simulate"]), ("download", ["--download-only"]), ("install", [])):
         argv = install_command(*names, *extra, allow_downgrade=want["allow_downgrade"])
         rc, out, err = run(module, argv, deadline)
         unasked = sorted(set(removals(out)) - set(want["remove"])) if step == "plan" else []
