@@ -13,7 +13,8 @@ ENGINES = ("docker-ce", "docker.io", "moby-engine")
 # Of these lists the host's own entries are kept with ours; other lists are replaced whole.
 UNITED = ("registry-mirrors", "insecure-registries")
 # Options of one log driver are errors with another: dockerd would not start.
-LOG_DRIVER, LOG_OPTIONS = "log-driver", "log-opts"
+LOG_DRIVER = "log-driver"
+LOG_OPTIONS = "log-opts"
 MISSING = object()
 
 
