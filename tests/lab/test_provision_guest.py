@@ -34,6 +34,7 @@ IMAGE = f"tar -ch {PROGRAMS} 2>/dev/null | docker import - guest:1 >/dev/null"
 SETTLE = f"mkdir -p /etc/docker && echo '{THEIRS}' > {DAEMON} && systemctl restart docker && {IMAGE}"
 # Also where the tests run on a machine with a way to the vendor.
 UNREACHED = "127.0.0.1 download.docker.com\n::1 download.docker.com"
+PACKAGES = "dpkg-query --show --showformat '${db:Status-Status} ${Package} ${Version}\\n' 'docker*' 'containerd*' runc"
 LISTS = "find /etc/apt -name '*docker*'; cat /etc/apt/sources.list.d/docker.list 2>/dev/null || true"
 
 
@@ -82,7 +83,7 @@ class Street:
 def look(lab: Lab, host: str) -> dict[str, str]:
     words = {
         "dockerd": "pgrep -x dockerd",
-        "packages": "dpkg-query --show --showformat '${db:Status-Abbrev}${Package} ${Version}\\n' 'docker*' 'containerd*' runc",
+        "packages": PACKAGES,
         "daemon": f"cat {DAEMON}",
         "lists": LISTS,
         "info": "timeout 5 docker info --format '{{.DockerRootDir}} {{.LoggingDriver}}' || true",
@@ -162,9 +163,9 @@ def test_a_server_out_of_reach_is_named_with_the_variable_that_helps(street: Str
 
 def test_an_engine_is_replaced_when_asked_by_name(street: Street) -> None:
     names = street.after["h5"]["packages"]
-    assert "ii docker-ce 5:29.1.3" in names
-    assert "ii docker.io 20.10" in street.before["h5"]["packages"]
-    assert "ii docker.io" not in names
+    assert "installed docker-ce 5:29.1.3" in names
+    assert "installed docker.io 20.10" in street.before["h5"]["packages"]
+    assert "installed docker.io" not in names
 
 
 def test_deprovisioning_leaves_the_host_as_it_was_found(street: Street) -> None:
