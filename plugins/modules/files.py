@@ -6,6 +6,7 @@ from __future__ import annotations
 import grp
 import os
 import pwd
+import shutil
 import stat
 import tempfile
 from pathlib import Path
@@ -38,9 +39,15 @@ options:
         description:
           - C(present) is a file with this text, C(directory) a directory, C(absent) nothing there.
           - A directory that is not empty stays.
+          - C(restored) is what stands at I(original), which is moved back; nothing where there is no I(original).
         type: str
-        choices: [present, directory, absent]
+        choices: [present, directory, absent, restored]
         default: present
+      original:
+        description:
+          - Where what stands at I(path) is kept before I(state=present) writes there or I(state=absent) removes it.
+          - A file that is kept there already is never overwritten, so it is what was there before the first change.
+        type: path
       mode:
         description: Octal mode as a string; 0644 for files and 0755 for directories unless given.
         type: str
@@ -83,7 +90,7 @@ changed_paths:
 """
 
 
-DEFAULT_MODES = {"present": "0644", "directory": "0755", "absent": "0"}
+DEFAULT_MODES = {"present": "0644", "directory": "0755"}
 
 
 def read_text(path):
@@ -178,23 +185,52 @@ def ensure_text(module, want, ids):
     return True
 
 
+def ensure_restored(want, check_mode):
+    """Move the original back with its owner and mode; remove the file where nothing was there before it."""
+    original = want["original"]
+    if not original or not os.path.lexists(original):
+        return ensure_absent(want, check_mode)
+    if not check_mode:
+        Path(original).replace(want["path"])
+    return True
+
+
+def keep_original(want, check_mode):
+    """Copy what stands there now to where it is kept; True where that was, or would be, done."""
+    original = want["original"]
+    if not original or os.path.lexists(original) or not os.path.lexists(want["path"]):
+        return False
+    if not check_mode:
+        temporary = original + ".part"
+        shutil.copy2(want["path"], temporary, follow_symlinks=False)
+        info = os.lstat(want["path"])
+        os.chown(temporary, info.st_uid, info.st_gid, follow_symlinks=False)
+        Path(temporary).replace(original)
+    return True
+
+
 def ensure(module, want):
     """Bring one file to its state; the difference where it changed, else None."""
     before = read_text(want["path"])
-    ids = None if want["state"] == "absent" else owner_ids(module, want)
+    ids = owner_ids(module, want) if want["state"] in DEFAULT_MODES else None
+    kept = want["state"] in ("present", "absent") and keep_original(want, module.check_mode)
     if want["state"] == "absent":
         changed, after = ensure_absent(want, module.check_mode), ""
+    elif want["state"] == "restored":
+        after = read_text(want["original"]) if want["original"] else ""
+        changed = ensure_restored(want, module.check_mode)
     elif want["state"] == "directory":
         changed, after = ensure_directory(want, ids, module.check_mode), ""
     else:
         changed, after = ensure_text(module, want, ids), want["content"]
-    if not changed:
+    if not changed and not kept:
         return None
+    path = want["path"] if changed else want["original"]
     return {
-        "before_header": want["path"],
-        "after_header": want["path"],
+        "before_header": path,
+        "after_header": path,
         "before": before or "",
-        "after": after,
+        "after": after or "",
     }
 
 
@@ -202,7 +238,8 @@ def main():
     options = {
         "path": {"type": "path", "required": True},
         "content": {"type": "str", "default": ""},
-        "state": {"type": "str", "choices": ["present", "directory", "absent"], "default": "present"},
+        "state": {"type": "str", "choices": ["present", "directory", "absent", "restored"], "default": "present"},
+        "original": {"type": "path"},
         "mode": {"type": "str"},
         "owner": {"type": "str", "default": "root"},
         "group": {"type": "str", "default": "root"},

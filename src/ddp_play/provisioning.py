@@ -108,7 +108,8 @@ def _failed(cell: Cell, data: dict[str, Any], kind: str, address: str) -> Cell:
             cell, status=CellStatus.UNREACHABLE, task=task, message=problem["message"], remedy=problem["hint"]
         )
     problem = problem_from_text(cell.host, text, address, reached=True)
-    remedy = remedy_of(text) or problem["hint"]
+    # The host answered: what it says of unknown names or closed ports is about other machines.
+    remedy = remedy_of(text, cell.role) or (problem["hint"] if problem["kind"] != "unreachable" else "")
     return replace(cell, status=CellStatus.FAILED, task=task, message=text, remedy=remedy)
 
 
@@ -122,7 +123,9 @@ def _words_of(result: dict[str, Any]) -> str:
     for prefix in ("Task failed: ", "Module failed: ", "Action failed: "):
         text = text.removeprefix(prefix)
     more = str(result.get("stderr") or result.get("module_stderr") or "").strip()
-    return "\n".join(part for part in (text, more if more not in text else "") if part) or "it gave no message"
+    url = str(result.get("url") or "")  # get_url names it in its result only
+    parts = (text, more if more not in text else "", url if url not in text else "")
+    return "\n".join(part for part in parts if part) or "it gave no message"
 
 
 def close_table(

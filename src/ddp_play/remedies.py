@@ -26,8 +26,13 @@ REMEDIES: tuple[tuple[str, str], ...] = (
         "the repository's key is wrong or has expired: check the role's *_key_url and the host's clock",
     ),
     (
-        r"Temporary failure resolving|Could not resolve|Failed to fetch|Unable to connect to|Connection timed out",
-        "the host does not reach its package source: a mirror (ROLE_source: mirror or distribution), or its proxy",
+        r"Name or service not known|Temporary failure (?:in name resolution|resolving)|Could not resolve (?!hostname)"
+        r"|No address associated with hostname",
+        "the host cannot resolve SERVER: ANOTHER_SOURCE, or mend the host's DNS or its proxy",
+    ),
+    (
+        r"Failed to fetch|Unable to connect to|Connection timed out|urlopen error|Request failed",
+        "the host gets nothing from SERVER: ANOTHER_SOURCE, or mend the host's route or its proxy",
     ),
     (
         r"No package matching|Unable to locate package|has no installation candidate|Version .* was not found",
@@ -68,6 +73,20 @@ REMEDIES: tuple[tuple[str, str], ...] = (
 )
 
 
-def remedy_of(text: str) -> str:
-    """The line that helps; empty where the message is all we know."""
-    return next((remedy for pattern, remedy in REMEDIES if re.search(pattern, text)), "")
+# What serves a role whose source of packages cannot be reached; ROLE stands for the role's name.
+ANOTHER_SOURCE = {
+    "docker_engine": "set docker_engine_source: distribution, or mirror with docker_engine_mirror_url",
+    "python_env": "set python_env_source: mirror or wheelhouse",
+    "image_distribution": "choose another image_distribution_source",
+}
+SERVER = re.compile(r"https?://(?:[^/\s@]*@)?([\w.-]+)|Could not resolve(?: host)?:? '?([\w.-]+)")
+
+
+def remedy_of(text: str, role: str = "") -> str:
+    """The line that helps, with the server of the first URL in the text; empty where the message is all we know."""
+    found = next((remedy for pattern, remedy in REMEDIES if re.search(pattern, text)), "")
+    server = SERVER.search(text)
+    named = (server[1] or server[2]) if server else "its package source"
+    source = ANOTHER_SOURCE.get(role, "set ROLE_source to a mirror or the distribution")
+    found = found.replace("ANOTHER_SOURCE", source).replace("SERVER", named)
+    return re.sub(r"ROLE_", f"{role}_", found) if role else found

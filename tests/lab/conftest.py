@@ -25,6 +25,7 @@ from ddp_play.lab.engine import connect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
 SLIM = "ddp-play-rank:slim"
 COMMAND = str(Path(sys.executable).with_name("ddp-play"))
@@ -79,6 +80,11 @@ class Lab:
         assert done.returncode == 0, f"{host}: {command}: {done.stderr}"
         return done.stdout.strip()
 
+    def put(self, host: str, source: Path, target: str) -> None:
+        """Copy a file or folder into a folder of a host."""
+        container = f"ddp-play-{self.name}-{host}"
+        subprocess.run(["docker", "cp", str(source), f"{container}:{target}"], check=True, capture_output=True)
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Everything in here needs a lab."""
@@ -129,13 +135,18 @@ def lab3(lab_home: Path) -> Iterator[Lab]:
             lab.down()
 
 
-@contextmanager
-def bare_lab(lab_home: Path, name: str, num_hosts: int) -> Iterator[Lab]:
+def bare_lab(lab_home: Path, name: str, num_hosts: int) -> AbstractContextManager[Lab]:
     """A lab of hosts without an engine, for the tests of one module."""
+    return lab_of(lab_home, name, "--hosts", str(num_hosts), "--no-docker")
+
+
+@contextmanager
+def lab_of(lab_home: Path, name: str, *options: str) -> Iterator[Lab]:
+    """A lab for the tests of one module, brought up with these options of `lab up`."""
     kept = os.environ.get("DDP_PLAY_LAB_HOME")
     lab = Lab(f"{Path(kept).name}-{name}" if kept else f"{name}-{os.getpid()}", lab_home)
     try:
-        lab.up("--hosts", str(num_hosts), "--no-docker")
+        lab.up(*options)
         yield lab
     finally:
         if os.environ.get("DDP_PLAY_KEEP_LAB") != "1":

@@ -85,7 +85,7 @@ def kernel_module(fields: dict[str, str]) -> bytes:
     return header + modinfo + names + b"".join(struct.pack("<IIQQQQIIQQ", *section) for section in sections)
 
 
-def _gpg(home: Path, *arguments: str, stdin: bytes = b"") -> bytes:
+def gpg(home: Path, *arguments: str, stdin: bytes = b"") -> bytes:
     command = [
         "gpg",
         "--homedir",
@@ -103,12 +103,12 @@ def _gpg(home: Path, *arguments: str, stdin: bytes = b"") -> bytes:
 def _write_expired(home: Path, target: Path, release: bytes) -> None:
     """As with a vendor who has made a key last longer, while the host has the key of before."""
     user = "expired@example.invalid"
-    _gpg(home, "--faked-system-time", "20200101T000000", "--quick-gen-key", user, "ed25519", "sign", "1y")
-    (target / "expired.pub").write_bytes(_gpg(home, "--armor", "--export", user))
-    rows = _gpg(home, "--list-keys", "--with-colons", user).decode().splitlines()
+    gpg(home, "--faked-system-time", "20200101T000000", "--quick-gen-key", user, "ed25519", "sign", "1y")
+    (target / "expired.pub").write_bytes(gpg(home, "--armor", "--export", user))
+    rows = gpg(home, "--list-keys", "--with-colons", user).decode().splitlines()
     fingerprint = next(row.split(":")[9] for row in rows if row.startswith("fpr:"))
-    _gpg(home, "--quick-set-expire", fingerprint, "never")
-    (target / "InRelease").write_bytes(_gpg(home, "--local-user", user, "--clearsign", stdin=release))
+    gpg(home, "--quick-set-expire", fingerprint, "never")
+    (target / "InRelease").write_bytes(gpg(home, "--local-user", user, "--clearsign", stdin=release))
 
 
 def write_repository(target: Path, packages: list[Package], *, key_names: tuple[str, ...]) -> None:
@@ -135,12 +135,12 @@ def write_repository(target: Path, packages: list[Package], *, key_names: tuple[
     home = Path(tempfile.mkdtemp(prefix="stub-gpg-"))
     try:
         for user in ("right@example.invalid", "wrong@example.invalid"):
-            _gpg(home, "--quick-gen-key", user, "ed25519", "sign", "never")
-        signed = _gpg(home, "--local-user", "right@example.invalid", "--clearsign", stdin=release.encode())
+            gpg(home, "--quick-gen-key", user, "ed25519", "sign", "never")
+        signed = gpg(home, "--local-user", "right@example.invalid", "--clearsign", stdin=release.encode())
         (target / "InRelease").write_bytes(signed)
         for name in key_names:
-            (target / name).write_bytes(_gpg(home, "--armor", "--export", "right@example.invalid"))
-        (target / "wrong.pub").write_bytes(_gpg(home, "--armor", "--export", "wrong@example.invalid"))
+            (target / name).write_bytes(gpg(home, "--armor", "--export", "right@example.invalid"))
+        (target / "wrong.pub").write_bytes(gpg(home, "--armor", "--export", "wrong@example.invalid"))
         _write_expired(home, expired, release.encode())
     finally:
         subprocess.run(["gpgconf", "--homedir", str(home), "--kill", "all"], check=False)

@@ -213,6 +213,7 @@ def companions(kernel: str) -> list[Package]:
             "13.0.2-1",
             files={"/usr/local/cuda-13.0/bin/nvcc": File(nvcc.encode(), 0o755)},
         ),
+        Package("nvidia-docker2", "2.13.0-1", arch="all"),
         Package("libnccl2", "2.28.9-1+cuda13.0"),
         Package("libnccl-dev", "2.28.9-1+cuda13.0", fields={"Depends": "libnccl2 (= 2.28.9-1+cuda13.0)"}),
         Package("doca-ofed", "3.2.3-1", fields={"Depends": "rdma-core"}),

@@ -83,6 +83,55 @@ def test_a_failure_has_message_and_remedy_and_handlers_do_not_hide_it() -> None:
     assert "another package manager" in cell.remedy
 
 
+def test_a_url_that_is_not_reached_is_named_with_what_helps() -> None:
+    """get_url has the URL in its result and not in its message; the host itself has been reached."""
+    url = "https://download.docker.com/linux/debian/gpg"
+    text = "Request failed: <urlopen error [Errno -2] Name or service not known>"
+    cell = only(event(kind="failed", msg=text, url=url), stats={"h1": {"failures": 1}})
+    assert cell.message == f"{text}\n{url}"
+    assert "cannot resolve download.docker.com" in cell.remedy
+    assert "docker_engine_source: distribution" in cell.remedy
+    assert "ansible_host" not in cell.remedy
+
+
+def test_a_host_that_answered_is_not_told_to_be_unreachable() -> None:
+    text = "Could not resolve hostname nas"
+    assert only(event(kind="failed", msg=text), stats={"h1": {"failures": 1}}).remedy == ""
+
+
+@pytest.mark.parametrize(
+    ("role", "text", "remedy"),
+    [
+        (
+            "docker_engine",
+            "W: Failed to fetch https://mirror.example.com/x/InRelease  Could not resolve 'mirror.example.com'",
+            "the host cannot resolve mirror.example.com: set docker_engine_source: distribution, or mirror with"
+            " docker_engine_mirror_url, or mend the host's DNS or its proxy",
+        ),
+        (
+            "docker_engine",
+            "E: Failed to fetch http://10.0.0.1:8080/docker/InRelease  Could not connect to 10.0.0.1:8080",
+            "the host gets nothing from 10.0.0.1: set docker_engine_source: distribution, or mirror with"
+            " docker_engine_mirror_url, or mend the host's route or its proxy",
+        ),
+        (
+            "nvidia_driver",
+            "Request failed: <urlopen error timed out>\nhttps://developer.download.nvidia.com/key",
+            "the host gets nothing from developer.download.nvidia.com: set nvidia_driver_source to a mirror or the"
+            " distribution, or mend the host's route or its proxy",
+        ),
+        (
+            "python_env",
+            "Temporary failure in name resolution",
+            "the host cannot resolve its package source: set python_env_source: mirror or wheelhouse, or mend the"
+            " host's DNS or its proxy",
+        ),
+    ],
+)
+def test_the_remedy_names_server_and_variable(role: str, text: str, remedy: str) -> None:
+    assert remedy_of(text, role) == remedy
+
+
 def test_the_message_of_a_loop_is_that_of_its_item() -> None:
     results = [{"msg": "fine"}, {"failed": True, "msg": "no such user"}]
     assert only(event(kind="failed", msg="One or more items failed", results=results)).message == "no such user"

@@ -71,3 +71,44 @@ def test_only_empty_directories_are_removed(tmp_path: Path) -> None:
     (full / "kept").unlink()
     assert run({"path": str(full), "state": "absent"})["changed"]
     assert not full.exists()
+
+
+def test_what_was_there_first_is_kept_once_and_comes_back(tmp_path: Path) -> None:
+    path, kept = tmp_path / "daemon.json", tmp_path / "daemon.json.orig"
+    path.write_text("theirs\n")
+    path.chmod(0o600)
+    want = {"path": str(path), "content": "ours\n", "original": str(kept)}
+    assert run(want, check=True)["changed"]
+    assert not kept.exists()
+    assert run(want)["changed_paths"] == [str(path)]
+    assert (path.read_text(), kept.read_text(), kept.stat().st_mode & 0o777) == ("ours\n", "theirs\n", 0o600)
+    assert not run(want)["changed"]
+    run({**want, "content": "ours again\n"})
+    assert kept.read_text() == "theirs\n"
+    back = {"path": str(path), "state": "restored", "original": str(kept)}
+    assert run(back, check=True)["changed"]
+    assert run(back)["changed_paths"] == [str(path)]
+    assert (path.read_text(), path.stat().st_mode & 0o777, kept.exists()) == ("theirs\n", 0o600, False)
+
+
+def test_what_stood_in_the_way_is_kept_and_where_nothing_was_nothing_is_left(tmp_path: Path) -> None:
+    path, kept = tmp_path / "docker.list", tmp_path / "docker.list.orig"
+    gone = {"path": str(path), "state": "absent", "original": str(kept)}
+    assert not run(gone)["changed"]
+    path.write_text("deb x\n")
+    assert run(gone)["changed"]
+    assert (path.exists(), kept.read_text()) == (False, "deb x\n")
+    back = {"path": str(path), "state": "restored", "original": str(kept)}
+    assert run(back)["changed"]
+    assert path.read_text() == "deb x\n"
+    assert run(back)["changed"]
+    assert list(tmp_path.iterdir()) == []
+    assert not run(back)["changed"]
+
+
+def test_a_file_that_is_right_already_is_kept_without_being_called_changed(tmp_path: Path) -> None:
+    """Whoever restarts a daemon for a changed file does not do so for a copy of it."""
+    path = tmp_path / "daemon.json"
+    path.write_text("same\n")
+    answer = run({"path": str(path), "content": "same\n", "original": str(tmp_path / "kept")})
+    assert answer["changed_paths"] == [str(tmp_path / "kept")]

@@ -1,0 +1,255 @@
+"""Decisions of role docker_engine: which engine a host gets, and what its daemon.json becomes. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+
+from ansible.errors import AnsibleFilterError
+
+# Packages that bring a dockerd, whatever their source.
+ENGINES = ("docker-ce", "docker.io", "moby-engine")
+# Of these lists the host's own entries are kept with ours; other lists are replaced whole.
+UNITED = ("registry-mirrors", "insecure-registries")
+# Options of one log driver are errors with another: dockerd would not start.
+LOG_DRIVER = "log-driver"
+LOG_OPTIONS = "log-opts"
+MISSING = object()
+
+
+def upstream_version(text: str) -> str:
+    """5:29.1.3-1~debian.12~bookworm, 20.10.24+dfsg1-1+deb12u1, 3:29.1.3-1.el9 -> 29.1.3 and 20.10.24."""
+    found = re.match(r"(?:\d+:)?(\d[0-9.]*)", text)
+    return found[1].rstrip(".") if found else ""
+
+
+def version_key(text: str) -> Tuple[int, ...]:
+    return tuple(int(part) for part in text.split("."))
+
+
+def engine_there(state: Mapping[str, Any]) -> Dict[str, str]:
+    """Package and version of the host's engine, running or stopped; an empty version where there is none."""
+    package = next((name for name in ENGINES if state["packages"].get(name)), "")
+    installed = upstream_version(state["packages"].get(package, ""))
+    info = state["commands"]["info"]
+    running = ""
+    if info["rc"] == 0:
+        try:
+            running = upstream_version(json.loads(info["stdout"]).get("ServerVersion") or "")
+        except ValueError:
+            running = ""
+    return {"package": package, "version": running or installed}
+
+
+def decide(state: Mapping[str, Any], wanted: Mapping[str, Any]) -> Dict[str, Any]:
+    """What becomes of the host's engine.
+
+    `wanted` has packages (the first is the engine), conflicts, version, floor, replace and owned (this role installed
+    what is there). The action is install, replace, keep (nothing to do), adopt (somebody else's engine serves) or
+    refuse; `why` says so to a person. Nothing is ever in `remove` unless `replace` is set.
+    """
+    there = engine_there(state)
+    packages, conflicts = list(wanted["packages"]), list(wanted["conflicts"])
+    present = [name for name, version in state["packages"].items() if version]
+    clash = [name for name in conflicts if name in present]
+    choice = {"engine": there, "install": [], "remove": [], "why": "", "held": [n for n in packages if n in present]}
+    if not there["version"]:
+        return _without_engine(choice, packages, clash, replace=wanted["replace"])
+    same = packages[0] in present
+    other_version = bool(wanted["version"]) and there["version"] != wanted["version"]
+    if wanted["replace"] and (clash or not same):
+        return _replaced(choice, packages, clash, same=same)
+    if wanted["owned"] and not same and not clash:  # an installation that was cut off
+        return {**choice, "action": "install", "install": packages, "held": packages}
+    if same and (wanted["owned"] or other_version):
+        missing = packages if other_version else [name for name in packages if name not in present]
+        return {**choice, "action": "install" if missing else "keep", "install": missing, "held": packages}
+    refusal = _unfit(there, wanted, other_version=other_version, unit=state["units"]["docker.service"]["load"])
+    held = [name for name in dict.fromkeys([there["package"], *packages]) if name in present]
+    return {**choice, "action": "refuse" if refusal else "adopt", "why": refusal or named(there), "held": held}
+
+
+def named(engine: Mapping[str, str]) -> str:
+    return "%s %s" % (engine["package"] or "an engine that no package brought,", engine["version"])
+
+
+def _without_engine(choice: Dict[str, Any], packages: List[str], clash: List[str], *, replace: bool) -> Dict[str, Any]:
+    if clash and not replace:
+        why = "%s would have to be removed for %s" % (", ".join(clash), packages[0])
+        return {**choice, "action": "refuse", "why": why}
+    return {**choice, "action": "install", "install": packages, "remove": clash, "held": packages}
+
+
+def _replaced(choice: Dict[str, Any], packages: List[str], clash: List[str], *, same: bool) -> Dict[str, Any]:
+    engine = choice["engine"]
+    if not same and engine["package"] not in clash:
+        why = "%s cannot be replaced: no package manager could remove it with what comes for it" % named(engine)
+        return {**choice, "action": "refuse", "why": why}
+    missing = [name for name in packages if name not in choice["held"]]
+    return {**choice, "action": "replace", "install": missing, "remove": clash, "held": packages, "why": named(engine)}
+
+
+def _unfit(there: Mapping[str, str], wanted: Mapping[str, Any], *, other_version: bool, unit: str) -> str:
+    """Why somebody else's engine cannot serve; empty where it can."""
+    if version_key(there["version"]) < version_key(wanted["floor"]):
+        return "%s is older than %s, the oldest that serves" % (named(there), wanted["floor"])
+    if other_version:
+        return "%s is not the version %s of docker_engine_version" % (named(there), wanted["version"])
+    if unit != "loaded":
+        return "%s runs without a docker.service that could be configured and restarted" % named(there)
+    return ""
+
+
+def daemon_problem(text: str) -> str:
+    """Why this daemon.json cannot be merged with anything; empty where it can."""
+    if not text.strip():
+        return ""
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        return "is not valid JSON (%s)" % error
+    return "" if isinstance(found, dict) else "is valid JSON, but no object"
+
+
+def _parsed(text: str) -> Dict[str, Any]:
+    return json.loads(text) if text.strip() and not daemon_problem(text) else {}
+
+
+def merge(current: Any, wanted: Any, last: Any = MISSING, key: str = "") -> Any:
+    """`wanted` over `current`; what only `last` (our previous wish) had is taken out again, everything else stays."""
+    if isinstance(current, dict) and isinstance(wanted, dict):
+        return _merged_objects(current, wanted, last if isinstance(last, dict) else {})
+    if key in UNITED and isinstance(current, list) and isinstance(wanted, list):
+        ours = wanted + (last if isinstance(last, list) else [])
+        return wanted + [item for item in current if item not in ours]
+    return wanted
+
+
+def _merged_objects(current: Dict[str, Any], wanted: Dict[str, Any], last: Dict[str, Any]) -> Dict[str, Any]:
+    found = {}
+    for key, value in current.items():
+        kept = (
+            merge(value, wanted[key], last.get(key, MISSING), key)
+            if key in wanted
+            else _without(value, last.get(key, MISSING))
+        )
+        if kept is not MISSING:
+            found[key] = kept
+    return {**found, **{key: value for key, value in wanted.items() if key not in current}}
+
+
+def _without(value: Any, last: Any) -> Any:
+    """What is left of a value that we no longer want; MISSING where all of it was ours."""
+    if value == last:
+        return MISSING
+    if isinstance(value, dict) and isinstance(last, dict):
+        return _merged_objects(value, {}, last) or MISSING
+    if isinstance(value, list) and isinstance(last, list):
+        return [item for item in value if item not in last] or MISSING
+    return value
+
+
+def merged_daemon(text: str, wanted: Mapping[str, Any], record: str = "") -> Dict[str, Any]:
+    """The new daemon.json as an object, from its text, what this role wants, and the record of what it wanted last."""
+    current, plain = _parsed(text), json.loads(json.dumps(wanted))
+    driver = current.get(LOG_DRIVER, "json-file")
+    if LOG_DRIVER in plain and plain[LOG_DRIVER] != driver:
+        current.pop(LOG_OPTIONS, None)
+    return dict(merge(current, plain, _parsed(record).get("daemon", {})))
+
+
+def changed_keys(text: str, wanted: Mapping[str, Any]) -> List[str]:
+    """Keys of daemon.json that would change, by the text that is there."""
+    current = _parsed(text)
+    return sorted(key for key in {*current, *wanted} if current.get(key, MISSING) != wanted.get(key, MISSING))
+
+
+def daemon_text(text: str, daemon: Mapping[str, Any]) -> str:
+    """The new text of daemon.json: the old one where it says the same, however it is written."""
+    if text.strip() and not changed_keys(text, daemon):
+        return text
+    return json.dumps(daemon, indent=2, sort_keys=True) + "\n"
+
+
+def record(text: str, daemon: Optional[Mapping[str, Any]] = None, installed: Sequence[str] = ()) -> str:
+    """The record of what this role did to the host: its part of daemon.json, and the packages it brought."""
+    found = _parsed(text)
+    found["packages"] = sorted({*found.get("packages", []), *installed})
+    if daemon is not None:
+        found["daemon"] = dict(daemon)
+    return json.dumps(found, indent=2, sort_keys=True) + "\n"
+
+
+def recorded(text: str) -> Dict[str, Any]:
+    """The record as an object: `packages`, and `daemon`, which is None until this role has written daemon.json."""
+    found = _parsed(text)
+    return {"packages": list(found.get("packages", [])), "daemon": found.get("daemon")}
+
+
+def put_back(state: Mapping[str, Any], paths: Sequence[str]) -> List[Dict[str, str]]:
+    """The tasks of ddp.play.files that bring files back to what `state` has read of them."""
+    files = state["files"]
+    there = [path for path in paths if files[path]["type"] == "file"]
+    rows = [{"path": path, "content": files[path]["content"], "mode": files[path]["mode"]} for path in there]
+    return rows + [{"path": path, "state": "absent"} for path in paths if files[path]["type"] == "absent"]
+
+
+def undone(state: Mapping[str, Any], paths: Mapping[str, Sequence[str]], text: str, kept: str) -> List[Dict[str, Any]]:
+    """The tasks of ddp.play.files that leave the host as this role found it.
+
+    `paths` has `ours`, which go, and `shared`, which come back from where they were kept and are left alone otherwise.
+    A daemon.json that somebody edited after us loses our keys only.
+    """
+    rows: List[Dict[str, Any]] = [{"path": path, "state": "absent"} for path in paths["ours"]]
+    for path in paths["shared"]:
+        if state["files"][path + kept]["type"] != "absent":
+            rows.append({"path": path, "state": "restored", "original": path + kept})
+    return rows + _daemon_undone(state, paths["daemon"][0], text, kept)
+
+
+def _daemon_undone(state: Mapping[str, Any], path: str, text: str, kept: str) -> List[Dict[str, Any]]:
+    found, ours = state["files"][path], recorded(text)["daemon"]
+    if ours is None or found["type"] == "absent":
+        return []
+    if not _edited(state, path, ours, kept):
+        return [{"path": path, "state": "restored", "original": path + kept}]
+    rest = merged_daemon(found["content"], {}, text)
+    if not rest:
+        return [{"path": path, "state": "absent"}]
+    return [{"path": path, "content": daemon_text(found["content"], rest), "mode": found["mode"]}]
+
+
+def _edited(state: Mapping[str, Any], path: str, ours: Mapping[str, Any], kept: str) -> bool:
+    """Has somebody else changed daemon.json since this role wrote it over what it kept?"""
+    before = state["files"][path + kept]["content"]
+    return merged_daemon(before, ours) != _parsed(state["files"][path]["content"])
+
+
+def _strict(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Errors of a filter name it; a traceback would be all otherwise."""
+
+    def wrapped(*args: Any, **options: Any) -> Any:
+        try:
+            return function(*args, **options)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise AnsibleFilterError("docker_engine: %s: %r" % (function.__name__, error)) from error
+
+    return wrapped
+
+
+class FilterModule:
+    """Registers the filters as ddp.play.docker_engine_*."""
+
+    def filters(self) -> Dict[str, Optional[Callable[..., Any]]]:
+        return {
+            "docker_engine_decision": _strict(decide),
+            "docker_engine_daemon": _strict(merged_daemon),
+            "docker_engine_daemon_problem": daemon_problem,
+            "docker_engine_daemon_text": _strict(daemon_text),
+            "docker_engine_changed_keys": _strict(changed_keys),
+            "docker_engine_record": _strict(record),
+            "docker_engine_recorded": recorded,
+            "docker_engine_undone": _strict(undone),
+            "docker_engine_put_back": _strict(put_back),
+        }

@@ -1,0 +1,154 @@
+#!/usr/bin/python
+"""Install packages with apt, and remove what they replace, in one transaction that starts after everything is here."""
+
+from __future__ import annotations
+
+import re
+import time
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: apt_transaction
+short_description: Replace packages without a moment at which neither the old nor the new ones can be had
+description:
+  - Updates the package lists, simulates the transaction, downloads every package, and only then removes and
+    installs in one transaction, from the cache. A failure before that leaves the packages of the host as they were.
+  - Refuses a transaction that would remove a package nobody named.
+  - Not idempotent by itself. Give it what is missing.
+options:
+  install:
+    description: Packages to install, as C(name) or C(name=version); the version may end in an asterisk.
+    type: list
+    elements: str
+    default: []
+  remove:
+    description: Installed packages that may be removed, and are.
+    type: list
+    elements: str
+    default: []
+  source:
+    description: File below sources.list.d whose repositories have to answer. Others may fail without an error.
+    type: path
+  allow_downgrade:
+    description: Let a version that was named be older than the one installed.
+    type: bool
+    default: false
+  lock_timeout_s:
+    description: Seconds to wait for another package manager to finish.
+    type: int
+    default: 300
+author:
+  - the ddp-play authors
+"""
+
+EXAMPLES = r"""
+- name: Install | Replace the distribution's engine
+  ddp.play.apt_transaction:
+    install: [docker-ce, docker-ce-cli, containerd.io]
+    remove: [docker.io, containerd, runc]
+    source: /etc/apt/sources.list.d/docker.sources
+"""
+
+RETURN = r"""
+step:
+  description: Where it ended - C(update), C(plan), C(download), C(install), or C(done).
+  returned: always
+  type: str
+"""
+
+LOCKED = re.compile(r"Could not get lock|Unable to acquire the dpkg frontend lock|Unable to lock directory")
+OPTIONS = [
+    "--assume-yes",
+    "--no-install-recommends",
+    "--allow-change-held-packages",
+    "--option=Dpkg::Options::=--force-confdef",
+    "--option=Dpkg::Options::=--force-confold",
+]
+RETRY_S = 2.0
+
+
+def update_commands(source):
+    """The repository that has to answer first, alone; then all lists, of which any may fail."""
+    plain = ["apt-get", "update", "--quiet"]
+    if not source:
+        return [plain]
+    alone = ["--option=Dir::Etc::sourcelist=" + source, "--option=Dir::Etc::sourceparts=-"]
+    return [[*plain, *alone, "--option=APT::Get::List-Cleanup=0", "--error-on=any"], plain]
+
+
+def install_command(install, remove, *extra, allow_downgrade=False):
+    options = OPTIONS + (["--allow-downgrades"] if allow_downgrade else [])
+    return ["apt-get", "install", *options, *extra, *install, *[name + "-" for name in remove]]
+
+
+def removals(simulated):
+    """Names that a simulation would remove."""
+    return re.findall(r"(?m)^(?:Remv|Purg) ([^\s:]+)", simulated)
+
+
+def complaints(text):
+    """The lines of apt that say what is wrong; all of it where it marks none."""
+    lines = [line for line in text.splitlines() if re.match(r"(?:E|W|Err):?", line)]
+    return "\n".join(dict.fromkeys(lines)) or text.strip()
+
+
+def run(module, argv, deadline):
+    """Run to the end, again while another package manager holds the lock and time is left."""
+    environment = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C", "LANGUAGE": "C"}
+    while True:
+        rc, out, err = module.run_command(argv, environ_update=environment)
+        if rc == 0 or not LOCKED.search(err) or time.monotonic() > deadline:
+            return rc, out, err
+        time.sleep(RETRY_S)
+
+
+def fail(module, step, text, warnings=""):
+    more = "\n".join(part for part in (complaints(text), warnings) if part)
+    module.fail_json(msg="apt-get failed in step %s, nothing was removed: %s" % (step, more), step=step)
+
+
+def update(module, deadline):
+    """Fails where the named repository does not answer; returns the complaints about the others."""
+    warnings = ""
+    for argv in update_commands(module.params["source"]):
+        rc, _, err = run(module, argv, deadline)
+        if rc != 0 and "--error-on=any" in argv:
+            fail(module, "update", err)
+        warnings = complaints(err) if err.strip() else ""
+    return warnings
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "install": {"type": "list", "elements": "str", "default": []},
+            "remove": {"type": "list", "elements": "str", "default": []},
+            "source": {"type": "path"},
+            "allow_downgrade": {"type": "bool", "default": False},
+            "lock_timeout_s": {"type": "int", "default": 300},
+        },
+        supports_check_mode=True,
+    )
+    want = module.params
+    if module.check_mode or not (want["install"] or want["remove"]):
+        module.exit_json(changed=bool(want["install"] or want["remove"]), step="done")
+    deadline = time.monotonic() + want["lock_timeout_s"]
+    warnings = update(module, deadline)
+    names = (want["install"], want["remove"])
+    # The last one finds everything in the cache; told --no-download, apt fails with repositories of file: URIs.
+    for step, extra in (("plan", ["--simulate"]), ("download", ["--download-only"]), ("install", [])):
+        argv = install_command(*names, *extra, allow_downgrade=want["allow_downgrade"])
+        rc, out, err = run(module, argv, deadline)
+        unasked = sorted(set(removals(out)) - set(want["remove"])) if step == "plan" else []
+        if rc == 0 and unasked:
+            fail(module, step, "it would remove %s too, which nobody named" % ", ".join(unasked))
+        if rc != 0 and step == "install":
+            module.fail_json(msg="apt-get failed while it installed: %s" % complaints(err), step=step)
+        if rc != 0:
+            fail(module, step, err, warnings)
+    module.exit_json(changed=True, step="done")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""The order of a transaction: nothing is removed before lists, plan and downloads are good; a fake apt-get counts."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.ddp.play.plugins.modules import apt_transaction
+
+# Writes its words to the log, then answers as the file says that is named after the step.
+APT = """#!/bin/sh
+cd "$(dirname "$0")"
+case "$*" in
+  *--error-on=any*) step=source;; *update*) step=update;; *--simulate*) step=plan;;
+  *--download-only*) step=download;; *) step=install;;
+esac
+echo "$step: $*" >> log
+[ ! -e $step.out ] || cat $step.out
+[ ! -e $step.err ] || cat $step.err >&2
+rc=$(cat $step.rc 2>/dev/null || echo 0)
+[ ! -e $step.once ] || rm -f $step.once $step.rc $step.err
+exit $rc
+"""
+
+
+def play(folder: Path, *, check: bool = False, **arguments: Any) -> tuple[dict[str, Any], list[str]]:
+    """The module's answer, and the steps it took."""
+    apt = folder / "apt-get"
+    apt.write_text(APT)
+    apt.chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, str(apt_transaction.__file__)],
+        input=json.dumps({"ANSIBLE_MODULE_ARGS": {**arguments, "_ansible_check_mode": check}}),
+        env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    log = folder / "log"
+    return json.loads(done.stdout), log.read_text().splitlines() if log.exists() else []
+
+
+def steps(log: list[str]) -> list[str]:
+    return [line.partition(":")[0] for line in log]
+
+
+SWAP: dict[str, Any] = {
+    "install": ["docker-ce"],
+    "remove": ["docker.io"],
+    "source": "/etc/apt/sources.list.d/docker.sources",
+}
+ORDER = ["source", "update", "plan", "download", "install"]
+
+
+def test_everything_is_here_before_anything_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "plan.out").write_text("Remv docker.io [20.10]\nInst docker-ce (5:29)\n")
+    answer, log = play(tmp_path, **SWAP)
+    assert (answer["changed"], answer["step"], steps(log)) == (True, "done", ORDER)
+    assert "Dir::Etc::sourcelist=/etc/apt/sources.list.d/docker.sources" in log[0]
+    assert all(line.endswith("docker-ce docker.io-") for line in log[2:])
+
+
+@pytest.mark.parametrize(("step", "reported"), [("source", "update"), ("plan", "plan"), ("download", "download")])
+def test_a_step_that_fails_is_the_last(tmp_path: Path, step: str, reported: str) -> None:
+    (tmp_path / f"{step}.rc").write_text("100")
+    (tmp_path / f"{step}.err").write_text("Reading...\nE: Failed to fetch http://x/y  404\n")
+    answer, log = play(tmp_path, **SWAP)
+    assert answer["failed"]
+    assert answer["step"] == reported
+    assert (
+        answer["msg"] == f"apt-get failed in step {reported}, nothing was removed: E: Failed to fetch http://x/y  404"
+    )
+    assert steps(log) == ORDER[: ORDER.index(step) + 1]
+
+
+def test_lists_that_fail_are_named_when_a_package_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "update.err").write_text("W: Failed to fetch http://deb.example.com/x  Could not resolve\n")
+    (tmp_path / "plan.rc").write_text("100")
+    (tmp_path / "plan.err").write_text("E: Unable to locate package docker.io\n")
+    answer, log = play(tmp_path, install=["docker.io"])
+    assert steps(log) == ["update", "plan"]
+    assert "Unable to locate package docker.io\nW: Failed to fetch http://deb.example.com/x" in answer["msg"]
+
+
+def test_what_nobody_named_is_not_removed(tmp_path: Path) -> None:
+    (tmp_path / "plan.out").write_text("Remv docker.io [20.10]\nRemv kubelet [1.31]\nPurg cri-tools:amd64 [1]\n")
+    answer, log = play(tmp_path, **SWAP)
+    assert "it would remove cri-tools, kubelet too" in answer["msg"]
+    assert steps(log) == ORDER[:3]
+
+
+def test_an_installation_that_fails_does_not_claim_that_nothing_happened(tmp_path: Path) -> None:
+    (tmp_path / "install.rc").write_text("100")
+    (tmp_path / "install.err").write_text("E: Sub-process /usr/bin/dpkg returned an error code (1)\n")
+    answer, _ = play(tmp_path, **SWAP)
+    assert (answer["step"], "nothing was removed" in answer["msg"]) == ("install", False)
+
+
+def test_a_lock_is_waited_for(tmp_path: Path) -> None:
+    for name, text in (("once", ""), ("rc", "100"), ("err", "E: Could not get lock /var/lib/dpkg/lock-frontend.")):
+        (tmp_path / f"install.{name}").write_text(text)
+    answer, log = play(tmp_path, **SWAP)
+    assert answer["changed"]
+    assert steps(log) == [*ORDER, "install"]
+
+
+def test_a_lock_that_stays_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "plan.rc").write_text("100")
+    (tmp_path / "plan.err").write_text("E: Could not get lock /var/lib/dpkg/lock-frontend.")
+    assert "Could not get lock" in play(tmp_path, **SWAP, lock_timeout_s=0)[0]["msg"]
+
+
+def test_nothing_to_do_and_check_mode_run_nothing(tmp_path: Path) -> None:
+    answer, log = play(tmp_path)
+    assert (answer["changed"], log) == (False, [])
+    answer, log = play(tmp_path, check=True, **SWAP)
+    assert (answer["changed"], log) == (True, [])
