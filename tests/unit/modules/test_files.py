@@ -110,5 +110,6 @@ def test_a_file_that_is_right_already_is_kept_without_being_called_changed(tmp_p
     """Whoever restarts a daemon for a changed file does not do so for a copy of it."""
     path = tmp_path / "daemon.json"
     path.write_text("same\n")
+    path.chmod(0o644)
     answer = run({"path": str(path), "content": "same\n", "original": str(tmp_path / "kept")})
     assert answer["changed_paths"] == [str(tmp_path / "kept")]
