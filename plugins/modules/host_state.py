@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.ddp.play.plugins.module_utils import occupants
 
 DOCUMENTATION = r"""
 module: host_state
@@ -46,6 +47,12 @@ options:
     description: Seconds one command may take; one that takes longer answers 124.
     type: int
     default: 30
+  occupants:
+    description:
+      - Look for what a restart, a reload or a reboot would hurt. Any running container and any rank counts,
+        and so does an engine that does not answer within ten seconds.
+    type: bool
+    default: false
 author:
   - the ddp-play authors
 """
@@ -57,7 +64,8 @@ EXAMPLES = r"""
     units: [docker.service]
     packages: [docker-ce, docker-ce-cli]
     commands:
-      ranks: [docker, ps, --quiet, --filter, label=ddp-play.run]
+      holds: [apt-mark, showhold]
+    occupants: true
   register: __docker_engine_state
 """
 
@@ -79,6 +87,15 @@ packages:
   type: dict
 commands:
   description: By name - C(rc), C(stdout), C(stderr).
+  returned: always
+  type: dict
+occupants:
+  description:
+    - C(reasons), why the host is busy, a clause each, empty where it is idle.
+    - C(engine), one of C(running), C(silent) (it hangs), C(stopped), C(absent), C(unknown).
+    - C(containers), every running one with C(name) and C(image), except those of our own systemd units.
+    - C(guards), the directories of runs whose ranks are on this host.
+    - Empty unless I(occupants) is true.
   returned: always
   type: dict
 """
@@ -195,6 +212,7 @@ def main():
             "packages": {"type": "list", "elements": "str", "default": []},
             "commands": {"type": "dict", "default": {}},
             "timeout_s": {"type": "int", "default": 30},
+            "occupants": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )
@@ -206,6 +224,7 @@ def main():
         units=read_units(want["units"], want["timeout_s"]),
         packages=read_packages(want["packages"], want["timeout_s"]),
         commands={name: run(argv, want["timeout_s"]) for name, argv in want["commands"].items()},
+        occupants=occupants.read() if want["occupants"] else {},
     )
 
 

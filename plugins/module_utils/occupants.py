@@ -1,0 +1,100 @@
+"""What lives on a host and would suffer from a restart, a reload or a reboot: containers, ranks, a silent engine.
+
+One notion of a busy host for every role. Everything that runs counts, whoever started it, and so does an engine that
+cannot be asked: nobody knows then what it runs.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import Any, Dict, List, Sequence, Tuple
+
+ENGINE_TIMEOUT_S = 10
+MAX_NAMED = 5
+# Started by our own units, which start them again after the engine: nobody loses anything with them.
+OUR_SERVICES = ("ddp-dcgm-exporter",)
+# The container's own processes live on under these while no engine runs (live-restore).
+SHIM = "containerd-shim"
+PS = ["docker", "ps", "--no-trunc", "--format", "{{.Names}}\t{{.Image}}"]
+# A guard runs as a unit of the system, or of a user, or as a plain process; all have this command line.
+GUARDS = ["pgrep", "--full", "--list-full", " -I -S [^ ]+ guard "]
+PROCESSES = ["ps", "-A", "-o", "comm="]
+NOT_RUNNING = ("Cannot connect to the Docker daemon", "Is the docker daemon running")
+
+Answer = Tuple[int, str, str]
+
+
+def ask(argv: Sequence[str], timeout_s: float) -> Answer:
+    """rc 127 where the program does not exist, 124 where it hung."""
+    env = dict(os.environ, LC_ALL="C", LANGUAGE="C")
+    env["PATH"] = env.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
+    try:
+        done = subprocess.run(
+            list(argv), stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s, env=env, check=False
+        )
+    except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
+        return 127, "", str(error)
+    except subprocess.TimeoutExpired:
+        return 124, "", "no answer within %d s" % timeout_s
+    return done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace").strip()
+
+
+def engine_state(answer: Answer) -> str:
+    """One of running, silent, stopped, absent, unknown, by what `docker ps` answered."""
+    rc, _, err = answer
+    named = {0: "running", 124: "silent", 127: "absent"}.get(rc, "")
+    return named or ("stopped" if any(text in err for text in NOT_RUNNING) else "unknown")
+
+
+def parse_containers(text: str) -> List[Dict[str, str]]:
+    """Running containers by name and image, without the services of our own units."""
+    rows = [line.partition("\t")[::2] for line in text.splitlines() if line.strip()]
+    return [{"name": name, "image": image} for name, image in rows if name not in OUR_SERVICES]
+
+
+def parse_guards(text: str) -> List[str]:
+    """The run's directory of each guard: the last argument of its command line."""
+    return sorted({line.split()[-1] for line in text.splitlines() if line.strip()})
+
+
+def shortened(names: List[str]) -> str:
+    """At most five names, and how many more there are."""
+    more = len(names) - MAX_NAMED
+    return ", ".join(names[:MAX_NAMED]) + (" and %d more" % more if more > 0 else "")
+
+
+def counted(number: int, noun: str) -> str:
+    return "%d %s%s" % (number, noun, "" if number == 1 else "s")
+
+
+def reasons(engine: str, error: str, containers: List[Dict[str, str]], shims: int, guards: List[str]) -> List[str]:
+    """Why the host is busy, each reason a clause with its subject; empty where it is not."""
+    found = []
+    if containers:
+        names = ["%(name)s (%(image)s)" % row for row in containers]
+        found.append("%s running: %s" % (counted(len(names), "container"), shortened(names)))
+    if engine == "silent":
+        found.append("the Docker engine does not answer (%s)" % error)
+    if engine == "unknown":
+        found.append("the Docker engine cannot be asked what it runs (%s)" % (error.splitlines() or ["no message"])[0])
+    if engine != "running" and shims:
+        found.append("%s running without an engine that answers" % counted(shims, "container"))
+    if guards:
+        found.append("ranks running: %s" % shortened(guards))
+    return found
+
+
+def read(timeout_s: float = ENGINE_TIMEOUT_S) -> Dict[str, Any]:
+    """Ask the host: engine, containers, guards, and reasons (empty: the host is idle)."""
+    answer = ask(PS, timeout_s)
+    engine = engine_state(answer)
+    containers = parse_containers(answer[1]) if engine == "running" else []
+    guards = parse_guards(ask(GUARDS, timeout_s)[1])
+    shims = sum(line.startswith(SHIM) for line in ask(PROCESSES, timeout_s)[1].splitlines())
+    return {
+        "engine": engine,
+        "containers": containers,
+        "guards": guards,
+        "reasons": reasons(engine, answer[2], containers, shims, guards),
+    }
