@@ -6,7 +6,7 @@ from typing import Any, Callable, Dict, List, Mapping
 
 
 def busy_hosts(hostvars: Mapping[str, Any], names: List[str]) -> List[str]:
-    """Busy hosts with their reasons. A host that was not read (unreachable) counts as busy: nobody knows what it runs."""
+    """Busy hosts with their reasons. A host that was not read (unreachable) counts: nobody knows what it runs."""
     found = []
     for name in names:
         state: Dict[str, Any] = hostvars[name].get("__python_env_state") or {}

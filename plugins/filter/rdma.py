@@ -38,7 +38,7 @@ def _ip_commands(link: Dict[str, Any]) -> List[List[str]]:
 
 def changes(missing: List[str], links: List[Dict[str, Any]], is_stale: bool) -> List[str]:
     """What the role would do that ranks notice: packages with their drivers, addresses."""
-    found = ["install " + ", ".join(missing)] if missing else []
+    found = ["install " + ", ".join(sorted(missing))] if missing else []
     if links and is_stale:
         found.append("bring up " + ", ".join(link["interface"] for link in links))
     return found

@@ -43,7 +43,11 @@ def test_changes_of_the_driver(wanted: dict[str, Any], reasons: list[str], found
     [
         ([], [], []),
         (["1 container running: db (pg)"], [], ["1 container running: db (pg)"]),
-        ([], [{"name": "python3", "pid": 7}, {"name": "vllm", "pid": 8}], ["GPUs are in use by python3 pid 7, vllm pid 8"]),
+        (
+            [],
+            [{"name": "python3", "pid": 7}, {"name": "vllm", "pid": 8}],
+            ["GPUs are in use by python3 pid 7, vllm pid 8"],
+        ),
     ],
 )
 def test_who_keeps_the_driver_as_it_is(reasons: list[str], users: list[dict[str, Any]], found: list[str]) -> None:
