@@ -64,11 +64,12 @@ def _loaded(facts: Facts, expect: Facts) -> List[str]:
     if not expect.get("loaded"):
         return []
     driver = facts["driver"]
+    needed = [f"reboot needed: {reason}" for reason in facts["reboot"]["reasons"]]
     if driver["nouveau"]:
-        return ["nouveau is loaded"]
+        return needed or ["nouveau is loaded"]
     if not driver["loaded"]["version"]:
         return ["the nvidia module is not loaded"]
-    return [f"reboot needed: {reason}" for reason in facts["reboot"]["reasons"]]
+    return needed
 
 
 def _smi(facts: Facts, expect: Facts) -> List[str]:

@@ -49,16 +49,16 @@ options:
           - A file that is kept there already is never overwritten, so it is what was there before the first change.
         type: path
       mode:
-        description: Octal mode as a string; 0644 for files and 0755 for directories unless given.
+        description:
+          - Octal mode as a string; 0644 for files and 0755 for new directories unless given.
+          - A directory that exists keeps its mode, owner and group where they are not given.
         type: str
       owner:
-        description: Name of the owner.
+        description: Name of the owner; root for files and new directories unless given.
         type: str
-        default: root
       group:
-        description: Name of the group.
+        description: Name of the group; root for files and new directories unless given.
         type: str
-        default: root
       validate:
         description: Command that reads the new text from C(%s) and answers 0 where it is good.
         type: list
@@ -122,7 +122,7 @@ def validate(module, want):
 
 def owner_ids(module, want):
     try:
-        return pwd.getpwnam(want["owner"]).pw_uid, grp.getgrnam(want["group"]).gr_gid
+        return pwd.getpwnam(want["owner"] or "root").pw_uid, grp.getgrnam(want["group"] or "root").gr_gid
     except KeyError as error:
         module.fail_json(msg="%s: %s" % (want["path"], error), changed_paths=[])
 
@@ -151,10 +151,21 @@ def ensure_absent(want, check_mode):
     return True
 
 
+def kept_attributes(want, ids):
+    """What an existing directory is to have: its own mode, owner and group where none is given."""
+    info = Path(want["path"]).stat()
+    mode = want["mode"] or "%04o" % stat.S_IMODE(info.st_mode)
+    owner = ids[0] if want["owner"] else info.st_uid
+    group = ids[1] if want["group"] else info.st_gid
+    return dict(want, mode=mode), (owner, group)
+
+
 def ensure_directory(want, ids, check_mode):
     path = want["path"]
-    if Path(path).is_dir() and not attributes_differ(path, want, ids):
-        return False
+    if Path(path).is_dir():
+        want, ids = kept_attributes(want, ids)
+        if not attributes_differ(path, want, ids):
+            return False
     if not check_mode:
         Path(path).mkdir(mode=0o755, parents=True, exist_ok=True)
         set_attributes(path, want, ids)
@@ -241,8 +252,8 @@ def main():
         "state": {"type": "str", "choices": ["present", "directory", "absent", "restored"], "default": "present"},
         "original": {"type": "path"},
         "mode": {"type": "str"},
-        "owner": {"type": "str", "default": "root"},
-        "group": {"type": "str", "default": "root"},
+        "owner": {"type": "str"},
+        "group": {"type": "str"},
         "validate": {"type": "list", "elements": "str", "default": []},
     }
     module = AnsibleModule(

@@ -103,6 +103,8 @@ from ansible_collections.ddp.play.plugins.module_utils.host import (  # noqa: E4
 
 SECURE_BOOT = "firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 MODULE_NAMES = ("nvidia", "nvidia-current-open", "nvidia-current")  # the last two are Debian's own packages
+# As /proc/PID/comm has them, cut at 15 characters. The last is what role monitoring starts.
+DAEMONS = ("nvidia-persiste", "nv-fabricmanage", "nv-hostengine", "dcgm-exporter")
 # A child of its own: a broken driver may hang or crash in here. Prints "devices error".
 CUDA_PROBE = """
 import ctypes
@@ -140,7 +142,7 @@ def loaded_module(sysfs: Path, procfs: Path) -> Dict[str, str]:
 
 
 def gpu_users(procfs: Path) -> List[Dict[str, Any]]:
-    """Processes with a GPU device open, other than NVIDIA's own daemons."""
+    """Processes with a GPU device open, other than daemons that watch over GPUs."""
     found = []
     for folder in procfs.glob("[0-9]*"):
         try:
@@ -148,7 +150,7 @@ def gpu_users(procfs: Path) -> List[Dict[str, Any]]:
         except OSError:
             continue
         name = read(folder / "comm")
-        if held and not name.startswith(("nvidia-persiste", "nv-fabricmanage", "nv-hostengine")):
+        if held and not name.startswith(DAEMONS):
             found.append({"pid": int(folder.name), "name": name})
     return found
 

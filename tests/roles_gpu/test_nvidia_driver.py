@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from tests.roles_gpu.fixture import Hardware
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.roles_gpu.hosts import Host, Outcome
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
@@ -34,6 +37,17 @@ def versions(host: Host) -> dict[str, str]:
     out = host.sh(f"dpkg-query -W -f '{form}' '*nvidia*' libcuda1", check=False)
     rows = (line.split("\t") for line in out.splitlines())
     return {name: version for name, version, status in rows if status == "installed"}
+
+
+@contextmanager
+def rank_running(host: Host) -> Iterator[None]:
+    """A guard's command line, as the roles know it."""
+    host.sh("echo 'import time; time.sleep(900)' > /srv/wait.py")
+    host.sh("systemd-run -q --unit=rank --uid=nobody python3 -I -S /srv/wait.py guard /home/alice/night")
+    try:
+        yield
+    finally:
+        host.sh("systemctl stop rank")
 
 
 @pytest.fixture(scope="module")
@@ -111,9 +125,20 @@ def test_gpus_in_use_are_left_alone(host: Host) -> None:
     host.sh("mkdir -p /opt/hardware/proc/4242/fd && ln -s /dev/nvidia0 /opt/hardware/proc/4242/fd/7")
     host.sh("echo python3 > /opt/hardware/proc/4242/comm")
     outcome = play(host)
-    assert outcome.rc != 0
-    assert outcome.changed == 0
-    assert "in use by python3 pid 4242" in outcome.text
+    assert (outcome.rc, outcome.changed) == (0, 0), outcome.text
+    assert "skipped: nvidia_driver: pending: install " in outcome.text
+    assert "GPUs are in use by python3 pid 4242" in outcome.text
+    assert versions(host) == {}
+
+
+def test_ranks_keep_the_driver_as_it_is(host: Host) -> None:
+    """A process rank of another user, without a GPU open at this moment."""
+    host.show(LOADED)
+    with rank_running(host):
+        outcome = play(host)
+    assert (outcome.rc, outcome.changed) == (0, 0), outcome.text
+    assert "The host is busy: ranks running: /home/alice/night" in outcome.text
+    assert versions(host) == {}
 
 
 def test_a_branch_the_repository_lacks(host: Host) -> None:
@@ -216,10 +241,32 @@ def test_an_older_module_in_the_kernel_asks_for_a_reboot(host: Host) -> None:
     host.show(Hardware(loaded="570.86.15"))
     outcome = play(host)
     assert (outcome.rc, outcome.changed) == (0, 0)
-    assert "reboot needed: module 570.86.15 is loaded, 580.178.04 is on disk" in outcome.text
+    assert "pending: nvidia_driver: reboot needed: module 570.86.15 is loaded, 580.178.04 is on disk" in outcome.text
+    assert "This is a container, which cannot." in outcome.text
     alone = play(host, tasks_from="verify")
     assert alone.rc != 0
     assert "reboot needed: module 570.86.15" in alone.text
+
+
+@pytest.mark.usefixtures("converged")
+def test_no_reboot_unless_requested(host: Host) -> None:
+    """The host says that it is no container, so that only the role keeps it from rebooting."""
+    host.show(Hardware(loaded="570.86.15"))
+    stub = "/usr/local/sbin/systemd-detect-virt"
+    host.sh(f"printf '#!/bin/sh\\nexit 1\\n' > {stub}; chmod +x {stub}")
+    started = "stat -c %Y /proc/1"
+    before = host.sh(started)
+    try:
+        default = play(host)
+        assert (default.rc, default.changed) == (0, 0), default.text
+        assert "ddp.play.reboot --limit" in default.text
+        with rank_running(host):
+            requested = play(host, allow_reboot=True)
+        assert (requested.rc, requested.changed) == (0, 0), requested.text
+        assert "skipped: nvidia_driver: pending: reboot (module 570.86.15 is loaded" in requested.text
+    finally:
+        host.sh(f"rm {stub}")
+    assert host.sh(started) == before
 
 
 @pytest.mark.usefixtures("converged")

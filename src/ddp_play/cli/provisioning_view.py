@@ -109,6 +109,8 @@ def show_report(report: Report) -> None:
                 console.line(f"  | {line}")
             if cell.remedy:
                 console.line(f"  -> {cell.remedy}", style="yellow")
+        if cell.pending:
+            console.line(f"{cell.host}: {cell.role} pending: {_short(cell.pending, 400)}", style="yellow")
         if cell.left:
             console.line(f"{cell.host}: {cell.role} leaves: {_short(cell.left, 300)}")
     tasks = f"{report.num_tasks} tasks in {report.wall_s:.1f} s"
@@ -144,6 +146,6 @@ def _show_skipped(cells: tuple[Cell, ...]) -> None:
     for cell in cells:
         if cell.reason and not (cell.status is CellStatus.NOT_RUN and cell.host in sick):
             kind = str(cell.status).replace("_", " ")
-            reasons.setdefault((cell.role, kind, _short(cell.reason, 200)), []).append(cell.host)
+            reasons.setdefault((cell.role, kind, _short(cell.reason, 400)), []).append(cell.host)
     for (role, kind, reason), hosts in reasons.items():
         console.line(f"{role} {kind} on {_host_words(tuple(hosts))}: {reason}", style="dim")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 NO_ADDRESSES: Mapping[str, str] = MappingProxyType({})
 SKIPPED = re.compile(r"skipped: (?:(\w+): )?(.*)", re.DOTALL)
+PENDING = re.compile(r"pending: (?:(\w+): )?(.*)", re.DOTALL)
 LEFT = re.compile(r"left on \S+: (.*)", re.DOTALL)
 NOT_WORK = ("debug", "meta", "include_tasks", "import_tasks", "include_role", "import_role", "validate_argument_spec")
 
@@ -51,6 +52,7 @@ class Cell:
     message: str = ""
     remedy: str = ""
     left: str = ""  # what a removal leaves on the host
+    pending: str = ""  # what waits for a quiet host or a reboot although the role went on
 
     def to_json(self) -> dict[str, Any]:
         """For `--json`; no empty words."""
@@ -95,6 +97,9 @@ def _told(cell: Cell, text: str) -> Cell:
     skipped, left = SKIPPED.fullmatch(text.strip()), LEFT.fullmatch(text.strip())
     if skipped and skipped[1] in (None, cell.role) and not cell.status.bad:
         return replace(cell, status=CellStatus.SKIPPED, reason=skipped[2].strip())
+    pending = PENDING.fullmatch(text.strip())
+    if pending and pending[1] in (None, cell.role):
+        return replace(cell, pending=pending[2].strip())
     return replace(cell, left=left[1].strip()) if left else cell
 
 

@@ -106,3 +106,10 @@ def test_fabric_manager_on_a_host_without_nvswitch() -> None:
     facts["units"]["nvidia-fabricmanager"]["active"] = "failed"
     found = driver_problems.problems(facts, EXPECT | {"fabric_manager": False, "units": []})
     assert found == ["nvidia-fabricmanager is failed on a host without NVSwitch"]
+
+
+def test_nouveau_that_only_a_reboot_removes_says_so() -> None:
+    """A driver on disk, the wrong module in the kernel: the remedy is named, not only the state."""
+    reasons = ["nouveau is loaded and holds the GPU"]
+    facts = {**GOOD, "driver": {**GOOD["driver"], "nouveau": True}, "reboot": {"needed": True, "reasons": reasons}}
+    assert "reboot needed: nouveau is loaded and holds the GPU" in driver_problems.problems(facts, EXPECT)

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from ansible_collections.ddp.play.plugins.modules import files
 
 OWNER = {"owner": pwd.getpwuid(os.geteuid()).pw_name, "group": grp.getgrgid(os.getegid()).gr_name}
@@ -18,8 +19,9 @@ REFUSES = ["sh", "-c", "echo line 1 is wrong >&2; exit 3"]
 
 
 def run(*wanted: dict[str, Any], check: bool = False) -> dict[str, Any]:
-    """What the module answers for these files."""
-    arguments = {"files": [{**OWNER, **want} for want in wanted], "_ansible_check_mode": check}
+    """What the module answers for these files; an owner that is None is not given."""
+    given = [{key: value for key, value in {**OWNER, **want}.items() if value is not None} for want in wanted]
+    arguments = {"files": given, "_ansible_check_mode": check}
     done = subprocess.run(
         [sys.executable, str(files.__file__)],
         input=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}),
@@ -113,3 +115,39 @@ def test_a_file_that_is_right_already_is_kept_without_being_called_changed(tmp_p
     path.chmod(0o644)
     answer = run({"path": str(path), "content": "same\n", "original": str(tmp_path / "kept")})
     assert answer["changed_paths"] == [str(tmp_path / "kept")]
+
+
+NOBODY = pwd.getpwnam("nobody")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+@pytest.mark.parametrize(
+    ("given", "owner", "group", "mode"),
+    [
+        pytest.param({}, NOBODY.pw_uid, NOBODY.pw_gid, 0o2770, id="nothing given"),
+        pytest.param({"owner": "root"}, 0, NOBODY.pw_gid, 0o2770, id="owner"),
+        pytest.param({"group": "root"}, NOBODY.pw_uid, 0, 0o2770, id="group"),
+        pytest.param({"mode": "0750"}, NOBODY.pw_uid, NOBODY.pw_gid, 0o750, id="mode"),
+    ],
+)
+def test_an_existing_directory_keeps_what_is_not_given(
+    tmp_path: Path, given: dict[str, str], owner: int, group: int, mode: int
+) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    os.chown(folder, NOBODY.pw_uid, NOBODY.pw_gid)
+    folder.chmod(0o2770)
+    want = {"path": str(folder), "state": "directory", "owner": None, "group": None, **given}
+    assert run(want, check=True)["changed"] == bool(given)
+    assert run(want)["changed"] == bool(given)
+    found = folder.stat()
+    assert (found.st_uid, found.st_gid, found.st_mode & 0o7777) == (owner, group, mode)
+    assert not run(want)["changed"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make what belongs to root")
+def test_a_new_directory_belongs_to_root(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    assert run({"path": str(folder), "state": "directory", "owner": None, "group": None})["changed"]
+    found = folder.stat()
+    assert (found.st_uid, found.st_gid, found.st_mode & 0o7777) == (0, 0, 0o755)

@@ -75,6 +75,12 @@ def test_what_a_removal_leaves() -> None:
     assert only(event(), say("left on h1: /var/lib/docker")).left == "/var/lib/docker"
 
 
+def test_what_waits_is_told_and_the_role_goes_on() -> None:
+    found = only(event(changed=True), say("pending: docker_engine: reboot needed: a new module"), event())
+    assert (found.status, found.pending) == (CellStatus.CHANGED, "reboot needed: a new module")
+    assert only(event(), say("pending: other_role: x")).pending == ""
+
+
 def test_a_failure_has_message_and_remedy_and_handlers_do_not_hide_it() -> None:
     failed = event(kind="failed", msg="Task failed: Module failed: Could not get lock", stderr="E: lock-frontend")
     cell = only(event(changed=True), failed, event(changed=True), stats={"h1": {"failures": 1}})

@@ -1,0 +1,52 @@
+"""What role rdma computes: commands that give InfiniBand interfaces their addresses, and what would change."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List
+
+DEFAULT_MTU = 2044
+
+
+def apply_commands(links: List[Dict[str, Any]], manager: str, path: str) -> List[List[str]]:
+    """Commands that bring up the named interfaces and no other. manager: ifupdown, netplan or nmstate.
+
+    `netplan apply` has no choice of interfaces, and `networkctl reload` after `netplan generate` takes the addresses of
+    every interface away for a moment, because generate writes all files anew. So the running system gets the
+    addresses from `ip`, and netplan's file serves the next boot.
+    """
+    names = [link["interface"] for link in links]
+    if not names:
+        return []
+    if manager == "ifupdown":
+        # ifup alone leaves the address from before beside the new one.
+        return [["ifdown", "--force", *names], ["ifup", "--force", *names]]
+    if manager == "nmstate":
+        return [["nmstatectl", "apply", path]]  # changes only the interfaces that the file names
+    return [["netplan", "get"], *(command for link in links for command in _ip_commands(link))]
+
+
+def _ip_commands(link: Dict[str, Any]) -> List[List[str]]:
+    device = ["dev", link["interface"]]
+    mode = [["ip", "link", "set", *device, "type", "ipoib", "mode", link["mode"]]] if link.get("mode") else []
+    mtu = str(link.get("mtu") or DEFAULT_MTU)
+    return [
+        *mode,
+        ["ip", "link", "set", *device, "mtu", mtu, "up"],
+        ["ip", "address", "replace", link["address"], *device],
+    ]
+
+
+def changes(missing: List[str], links: List[Dict[str, Any]], is_stale: bool) -> List[str]:
+    """What the role would do that ranks notice: packages with their drivers, addresses."""
+    found = ["install " + ", ".join(sorted(missing))] if missing else []
+    if links and is_stale:
+        found.append("bring up " + ", ".join(link["interface"] for link in links))
+    return found
+
+
+class FilterModule:
+    """The filters by the names that the role uses."""
+
+    def filters(self) -> Dict[str, Callable[..., Any]]:
+        """Name to function, as Ansible asks for them."""
+        return {"rdma_apply_commands": apply_commands, "rdma_changes": changes}

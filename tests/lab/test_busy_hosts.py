@@ -1,0 +1,89 @@
+"""A host that somebody works on: every role that disrupts changes nothing and says what is pending."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from .busy_host import ENVIRONMENT, EXPORT, HOST, at_work, lived_in, provision
+from .conftest import COMMAND, SLIM, Lab
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+REBOOT = str(Path(__file__).resolve().parents[2] / "playbooks" / "reboot.yml")
+ROLES = (
+    *("base_os", "rdma", "nvidia_driver", "nvidia_container_toolkit"),
+    *("nfs_server", "python_env", "monitoring"),
+)
+# A container that is not ours, and a rank of another user: a guard's command line as the roles know it.
+WORK = (
+    f"docker run --detach --name db {SLIM} sleep 900;"
+    " systemd-run --quiet --unit=rank --uid=nobody python3 -I -S /srv/wait.py guard /home/alice/night"
+)
+BUSY = f"1 container running: db ({SLIM}); ranks running: /home/alice/night"
+# Packages, files, boot, engine, container, rank and directory: what no role may touch.
+UNTOUCHED = (
+    "dpkg-query -W | sha256sum; find /etc /opt -newer /root/before -type f | sort; cat /proc/sys/kernel/random/boot_id;"
+    " systemctl show -p InvocationID docker.service rank.service; docker inspect -f '{{.State.StartedAt}}' db;"
+    f" stat -c '%U %G %a' {EXPORT}"
+)
+# In the place of the kernel's server, which containers lack: listens, has one client, and is a unit of that name.
+NFS = (
+    "import socket, time; server = socket.create_server(('', 2049));"
+    " near = socket.create_connection(('127.0.0.1', 2049)); held = server.accept(); time.sleep(900)"
+)
+UNIT = "[Service]\\nExecStart=/usr/bin/python3 /srv/nfs.py\\n[Install]\\nWantedBy=multi-user.target\\n"
+SERVE = (
+    f"echo \"{NFS}\" > /srv/nfs.py; printf '{UNIT}' > /etc/systemd/system/nfs-server.service;"
+    " systemctl --quiet daemon-reload; systemctl --quiet enable --now nfs-server;"
+    " for try in $(seq 50); do ss -Htn state established 'sport = :2049' | grep -q . && exit 0; sleep 0.1; done; exit 1"
+)
+NO_SERVER = (
+    "systemctl --quiet disable --now nfs-server; rm -f /srv/nfs.py /etc/systemd/system/nfs-server.service"
+    " /etc/exports.d/ddp-play.exports /etc/nfs.conf.d/ddp-play.conf"
+)
+
+
+@pytest.fixture(scope="module")
+def site(lab3: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The inventory of a host with a history."""
+    with lived_in(lab3, tmp_path_factory.mktemp("busy")) as path:
+        yield path
+
+
+def test_a_busy_host_is_left_alone_by_every_role(lab3: Lab, site: Path) -> None:
+    ansible = str(Path(COMMAND).with_name("ansible-playbook"))
+    words = [ansible, "-i", str(lab3.inventory), "--limit", HOST, REBOOT]
+    with at_work(lab3, WORK, "docker rm --force db; systemctl stop rank"):
+        before = lab3.on(HOST, UNTOUCHED, user="root")
+        cells = provision(lab3, site, *ROLES)
+        reboot = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
+        assert lab3.on(HOST, UNTOUCHED, user="root") == before
+    assert {role: cell["status"] for role, cell in cells.items()} == dict.fromkeys(ROLES, "skipped"), cells
+    for role, cell in cells.items():
+        assert cell["reason"].startswith("pending: "), role
+        assert BUSY.replace("; ", ", " if role == "python_env" else "; ") in cell["reason"], role
+        assert f"{role}_touch_busy_hosts" in cell["reason"], role
+    assert f"{EXPORT} to 10.0.0.0/8" in cells["nfs_server"]["reason"]
+    assert f"in {ENVIRONMENT}" in cells["python_env"]["reason"]
+    assert reboot.returncode != 0
+    assert f"busy and is not rebooted: {BUSY}" in " ".join(reboot.stdout.split())
+
+
+def test_a_server_with_clients_is_not_restarted_and_its_directory_stays(lab3: Lab, site: Path) -> None:
+    """The export is added; settings, which take a restart, wait."""
+    state = f"systemctl show -p InvocationID nfs-server.service; stat -c '%U %G %a' {EXPORT}"
+    with at_work(lab3, SERVE, NO_SERVER):
+        before = lab3.on(HOST, state, user="root")
+        assert "ops ops 2770" in before
+        cell = provision(lab3, site, "nfs_server")["nfs_server"]
+        after = lab3.on(HOST, state, user="root")
+        files = lab3.on(HOST, "find /etc/exports.d /etc/nfs.conf.d -type f 2>/dev/null || true", user="root")
+    assert after == before
+    assert cell["status"] == "changed", cell
+    assert files == "/etc/exports.d/ddp-play.exports"
+    assert "clients are connected: 127.0.0.1" in cell.get("pending", ""), cell

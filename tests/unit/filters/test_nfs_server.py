@@ -1,0 +1,96 @@
+"""What role nfs_server computes: directories that stay as they are, drift, threads, connected clients."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pytest
+from ansible_collections.ddp.play.plugins.filter import nfs_server
+
+ROLE = Path(__file__).parents[3] / "roles" / "nfs_server"
+PRIVATE = {"type": "directory", "mode": "2770", "content": ""}
+ABSENT = {"type": "absent", "content": ""}
+# `ss -Htn state established 'sport = :2049'` of iproute2 6.1
+CONNECTED = """\
+0      0      10.1.0.5:2049   10.1.0.11:872
+0      0      10.1.0.5:2049   10.1.0.12:790
+0      0      10.1.0.5:2049   10.1.0.11:911
+0      0 [fd00::5]:2049 [fd00::11]:700"""
+
+
+@pytest.mark.parametrize(
+    ("named", "given"),
+    [
+        ({}, {}),
+        ({"owner": "ops"}, {"owner": "ops"}),
+        ({"owner": None, "mode": "0770"}, {"mode": "0770"}),
+        ({"options": "rw", "group": "hpc"}, {"group": "hpc"}),
+    ],
+)
+def test_only_what_an_export_names_is_set(named: dict[str, Any], given: dict[str, str]) -> None:
+    export = {"path": "/srv/data", "clients": ["10.1.0.0/16"], **named}
+    assert nfs_server.directories([export]) == [{"path": "/srv/data", "state": "directory", **given}]
+
+
+@pytest.mark.parametrize(
+    ("given", "there", "differs"),
+    [
+        ({"state": "directory"}, PRIVATE, False),
+        ({"state": "directory"}, {"type": "link", "mode": "0777"}, False),
+        ({"state": "directory", "mode": "0755"}, {"type": "link", "mode": "0777"}, False),
+        ({"state": "directory", "mode": "2770"}, PRIVATE, False),
+        ({"state": "directory", "mode": "0755"}, PRIVATE, True),
+        ({"state": "directory"}, ABSENT, True),
+        ({"state": "directory"}, {"type": "file", "mode": "0644"}, True),
+        ({"content": "a"}, {"type": "file", "mode": "0644", "content": "a"}, False),
+        ({"content": "a"}, {"type": "file", "mode": "0644", "content": "b"}, True),
+        ({"content": "a"}, {"type": "file", "mode": "0600", "content": "a"}, True),
+        ({"content": "a"}, ABSENT, True),
+    ],
+)
+def test_drift(given: dict[str, Any], there: dict[str, Any], differs: bool) -> None:
+    found = nfs_server.drifted([{"path": "/a", **given}], {"/a": there})
+    assert found == (["/a"] if differs else [])
+
+
+@pytest.mark.parametrize(
+    ("conf", "threads"),
+    [
+        ("", 64),
+        ("[nfsd]\n# threads=8\nthreads=8\n", 64),
+        ("[nfsd]\nthreads = 256\nvers3=y\n", 256),
+        ("[general]\npipefs-directory=/run/rpc_pipefs\n", 64),
+        ("[nfsd]\nthreads=many\n", 64),
+        ("no section\n", 64),
+    ],
+)
+def test_threads_of_the_site_are_never_lowered(conf: str, threads: int) -> None:
+    assert nfs_server.threads(conf, 64) == threads
+
+
+@pytest.mark.parametrize(
+    ("answer", "active", "clients"),
+    [
+        ({"rc": 0, "stdout": ""}, "active", []),
+        ({"rc": 0, "stdout": CONNECTED}, "active", ["10.1.0.11", "10.1.0.12", "[fd00::11]"]),
+        ({"rc": 0, "stdout": CONNECTED}, "inactive", []),
+        ({"rc": 127, "stdout": ""}, "active", ["unknown clients (ss: exit code 127)"]),
+        ({"rc": 124, "stdout": ""}, "active", ["unknown clients (ss: exit code 124)"]),
+        ({"rc": 127, "stdout": ""}, "", []),
+    ],
+)
+def test_connected_clients(answer: dict[str, Any], active: str, clients: list[str]) -> None:
+    """An answer that does not come counts as clients."""
+    assert nfs_server.clients(answer, active) == clients
+
+
+@pytest.mark.parametrize("off", [False, True])
+def test_nfsv3_goes_only_when_asked_by_name(off: bool) -> None:
+    text = (ROLE / "templates" / "nfs.conf.j2").read_text()
+    names = {"__nfs_server_threads_wanted": 64, "nfs_server_rdma": False, "nfs_server_idmap_domain": ""}
+    rendered = jinja2.Template(text, trim_blocks=True).render(**names, nfs_server_disable_v3=off)
+    lines = rendered.splitlines()
+    assert ("vers3=n" in lines) == off
+    assert {"[nfsd]", "threads=64", "vers4=y", "vers4.2=y"} <= set(lines)
