@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ddp_play import bundle
 from ddp_play.errors import DdpPlayError, HostNotReady, Interrupted, NameTaken, SlotsTaken
+from ddp_play.gang import Gang
 from ddp_play.guard.protocol import Header, encode
 from ddp_play.paths import write_json
 from ddp_play.testing import refusal
@@ -164,3 +168,50 @@ def test_a_name_that_is_taken_touches_nothing(staged: Make) -> None:
     assert caught.value.exit_code == 75
     for name in ("h1", "h2"):
         assert set(stage.far[name].kinds()) <= {"open", "claim", "bye"}
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        encode("file", b"x", file="artifact", path="../x", last=True),
+        encode("file", b"x", file="artifact", path="y/" + "x" * 300, last=True),
+        encode("file", b"x", file="of another version", rank=0, last=True),
+    ],
+    ids=["path", "name", "kind"],
+)
+def test_a_file_that_cannot_be_kept_stays_on_the_shared_directory(staged: Make, frame: bytes) -> None:
+    stage = killed_once(staged)
+    in_attempt(stage, "h1", "prepare", 2, refusal("prepare", "image x is not on this host"))
+    stage.far["h1"].answers["fetch"] = lambda header, payload: (
+        [frame, *CHECKPOINT] if header.get("source") else fetch(header, payload)
+    )
+    with pytest.raises(HostNotReady, match="image x"):
+        stage.supervisor().run()
+    assert stage.document["left_behind"]["h1"][0].startswith(f"{SHARED}: not collected")
+    assert stage.document["missing"][0]["path"] == f"{SHARED}/src"
+
+
+def test_a_full_disk_while_collecting_names_what_stays(staged: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = killed_once(staged)
+    in_attempt(stage, "h1", "prepare", 2, refusal("prepare", "image x is not on this host"))
+    real = bundle._append
+
+    def append(path: Path, data: bytes) -> None:
+        if path.suffix == ".part":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(path, data)
+
+    monkeypatch.setattr(bundle, "_append", append)
+    close = Gang.close
+
+    def one_more(gang: Gang) -> None:  # pieces of the file are still under way when the collecting is given up
+        if stage.far["h1"].kinds()[-1] == "fetch" and gang.attempt == 2:
+            stage.far["h1"].channels[-1].arrive(CHECKPOINT[0])
+            gang.pump(0.0)
+        close(gang)
+
+    monkeypatch.setattr(Gang, "close", one_more)
+    with pytest.raises(HostNotReady, match="image x"):
+        stage.supervisor().run()
+    assert "No space left" in stage.document["left_behind"]["h1"][0]
+    assert not list(stage.paths.artifacts.rglob("*.pt")), "no torn file has the name of a whole one"
