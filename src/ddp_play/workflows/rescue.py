@@ -15,7 +15,7 @@ from ddp_play.gang import Gang, Link
 from ddp_play.launch import run_paths
 from ddp_play.paths import write_json
 from ddp_play.result import RunStatus
-from ddp_play.tokens import RUN_KEY, bind
+from ddp_play.tokens import RUN_ID, RUN_KEY, bind
 from ddp_play.workflows.collecting import CLEAN_S, COLLECT_S, SILENCE_S
 from ddp_play.workflows.supervise import links_of
 
@@ -108,7 +108,8 @@ class Rescue:
         if not (self.given.plan.source_shared and host.source_dir):
             return ""  # the working directory is elsewhere: the run keeps nothing of the ranks' here
         plan, snapshot = self.given.plan, self.given.snapshot
-        path = bind(host.source_dir, {RUN_KEY: self.given.run_key})
+        # an earlier version's plan has the run's id there
+        path = bind(host.source_dir, {RUN_KEY: self.given.run_key, RUN_ID: self.given.paths.run_id})
         manifest = snapshot.manifest if snapshot is not None else {}
         order = {
             "patterns": list(plan.artifacts),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import json
 from pathlib import Path
@@ -14,7 +15,9 @@ from ddp_play.errors import DdpPlayError, HostNotReady, Interrupted, NameTaken, 
 from ddp_play.gang import Gang
 from ddp_play.guard.protocol import Header, encode
 from ddp_play.paths import write_json
+from ddp_play.plan import plan_from_json
 from ddp_play.testing import refusal
+from ddp_play.workflows.rescue import Rescue
 from tests.unit.workflows.conftest import OK, Make, Stage
 from tests.unit.workflows.test_attempts import (
     KILLED,
@@ -215,3 +218,20 @@ def test_a_full_disk_while_collecting_names_what_stays(staged: Make, monkeypatch
         stage.supervisor().run()
     assert "No space left" in stage.document["left_behind"]["h1"][0]
     assert not list(stage.paths.artifacts.rglob("*.pt")), "no torn file has the name of a whole one"
+
+
+def test_a_run_of_an_earlier_version_is_collected_from_where_its_plan_says(staged: Make) -> None:
+    """Without a token, and with the run's id where there is a key now."""
+    stage = killed_once(staged)
+    in_attempt(stage, "h1", "prepare", 2, refusal("prepare", "image x is not on this host"))
+    attempts = stage.supervisor()
+    assert attempts.given.token == ""
+    plan = json.loads(json.dumps(stage.plan.to_json()).replace("<run_key>", "<run_id>"))
+    rescue = Rescue(
+        dataclasses.replace(attempts.given, plan=plan_from_json(plan)),
+        attempts.bundle,
+        attempts.orders,
+        attempts.journal,
+    )
+    rescue.run()
+    assert stage.far["h1"].order("fetch")["source"]["path"] == f"{SHARED}/src"
