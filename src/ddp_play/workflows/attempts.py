@@ -13,7 +13,7 @@ import time
 from typing import IO, TYPE_CHECKING, Any
 
 from ddp_play.bundle import Bundle
-from ddp_play.errors import Busy, DdpPlayError, HostNotReady, Interrupted, NameTaken, SlotsTaken
+from ddp_play.errors import Busy, DdpPlayError, DiskFull, HostNotReady, Interrupted, NameTaken, SlotsTaken
 from ddp_play.fleet import Fleet, job_from_json
 from ddp_play.journal import Journal
 from ddp_play.paths import read_json, write_json
@@ -84,18 +84,24 @@ class Attempts:
             self._try_again(supervisor.not_started, error)
             return None
         following = self._following()
-        if following is None:
+        if following is None or outcome.verdict.kind == DiskFull.kind:  # then everything waits on the hosts
             return outcome
         try:
             self._make_sure(supervisor, outcome, following)
         except DdpPlayError:  # stopped while it waited, or of some host we shall never know
-            self._give_up(unsafe=tuple(sorted(outcome.left)))
+            left = {host: rows for host, rows in outcome.left.items() if host not in supervisor.kept}
+            self._lost[self.given.attempt] = {host: "; ".join(rows) for host, rows in left.items()}
+            self._keep(supervisor.kept)
+            self._give_up(unsafe=tuple(sorted(outcome.left)), missing=outcome.missing)
             raise
-        for host, rows in supervisor.kept.items():
-            self._kept.setdefault(host, []).extend(rows)
+        self._keep(supervisor.kept)
         self.bundle.archive(self.given.attempt, outcome.to_json())
         self._begin_with(following)
         return None
+
+    def _keep(self, kept: dict[str, list[str]]) -> None:
+        for host, rows in kept.items():
+            self._kept.setdefault(host, []).extend(rows)
 
     def _following(self) -> Assignment | None:
         """What `follows` decided on."""
@@ -109,7 +115,7 @@ class Attempts:
                 raise error
             fence(self.given, tried.unfenced, self.orders, self.journal)
         except DdpPlayError:
-            if self.given.continues or tried.signalled:
+            if self.given.continues or tried.signalled or self.history:
                 self._give_up(unsafe=tuple(sorted(tried.unfenced)))
             raise
         self._begin_with(following)
@@ -121,12 +127,12 @@ class Attempts:
         self._wait_a_moment(error)
         return dataclasses.replace(self.given, attempt=self.given.attempt + tried.prepared)
 
-    def _give_up(self, *, unsafe: tuple[str, ...]) -> None:
+    def _give_up(self, *, unsafe: tuple[str, ...], missing: tuple[dict[str, Any], ...] = ()) -> None:
         """No further attempt: what earlier ones left is collected, or named where it is."""
         rescue = Rescue(self.given, self.bundle, self.orders, self.journal)
         rescue.run(unsafe=unsafe)
         self._last_call(rescue.left)
-        self.bundle.update_run(missing=rescue.missing, left_behind=rescue.left)
+        self.bundle.update_run(missing=[*missing, *rescue.missing], left_behind=rescue.left)
 
     def _begin_with(self, given: Assignment) -> None:
         self.given = given

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ddp_play import bundle
-from ddp_play.errors import DdpPlayError, HostNotReady, Interrupted, NameTaken, SlotsTaken
+from ddp_play.errors import DdpPlayError, HostNotReady, Interrupted, NameTaken, SlotsTaken, UsageError
 from ddp_play.gang import Gang
 from ddp_play.guard.protocol import Header, encode
 from ddp_play.paths import write_json
@@ -235,3 +235,60 @@ def test_a_run_of_an_earlier_version_is_collected_from_where_its_plan_says(stage
     )
     rescue.run()
     assert stage.far["h1"].order("fetch")["source"]["path"] == f"{SHARED}/src"
+
+
+def test_a_controller_that_died_between_two_attempts_left_something(staged: Make) -> None:
+    """Attempt 1 has its row and is gone from the hosts; what it left on the shared directory is found all the same."""
+    stage = killed_once(staged)
+    row = {"attempt": 1, "hosts": ["h1", "h2"], "fault": "h1", "retired": {}, "reason": "killed from outside"}
+    write_json(stage.paths.run, {"id": "calm-otter-1", "status": "waiting", "attempt": 1, "attempts": [row]})
+    with pytest.raises(UsageError, match="no host knows"):
+        stage.supervisor().take_over()
+    assert (stage.paths.artifacts / "h1" / "checkpoint-1.pt").read_bytes() == b"weights"
+    assert stage.document["left_behind"] == {}
+
+
+def test_no_attempt_follows_while_this_disk_is_full(staged: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the ranks left waits on the hosts: another attempt would begin with cleaning them."""
+    stage = killed_once(staged)
+    real = bundle._append
+
+    def append(path: Path, data: bytes) -> None:
+        if path.suffix == ".part":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(path, data)
+
+    monkeypatch.setattr(bundle, "_append", append)
+    monkeypatch.setattr("ddp_play.diskroom.DiskRoom.is_back", lambda _room: False)
+    piece = encode("file", b"{}", file="result.json", rank=0, last=True)
+    stage.far["h1"].answers["fetch"] = [piece, encode("fetched", missing=[], artifacts=[])]
+    outcome = stage.supervisor().run()
+    assert outcome.verdict.kind == "disk_full"
+    assert attempts_opened(stage, "h1") == [1]
+    assert "clean" not in stage.far["h1"].kinds()
+
+
+def test_a_stop_while_a_lost_host_is_waited_for_names_what_is_there(
+    staged: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = staged(2, 1, host_timeout=0.6, lease="1h", source="/code")
+    ends_when_told(stage, "h1")
+    by_attempt(stage, "h2", a1={"state": "running"})
+
+    def silence(_header: Header, _payload: bytes) -> list[bytes]:
+        stage.far["h2"].answers["open"] = []
+        return []
+
+    stage.far["h2"].answers["beat"] = silence
+    attempts = stage.supervisor()
+    make_sure = attempts._make_sure
+
+    def stopped(*arguments: Any) -> None:
+        write_json(stage.paths.control / "stop", {"reason": "enough"})
+        make_sure(*arguments)
+
+    monkeypatch.setattr(attempts, "_make_sure", stopped)
+    with pytest.raises(Interrupted, match="stopped while it waited"):
+        attempts.run()
+    assert stage.document["left_behind"]["h2"][0].startswith("unknown: silent for")
+    assert [row["host"] for row in stage.document["missing"]] == ["h2"]
