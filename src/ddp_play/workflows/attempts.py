@@ -16,6 +16,7 @@ from ddp_play.bundle import Bundle
 from ddp_play.errors import Busy, DdpPlayError, DiskFull, HostNotReady, Interrupted, NameTaken, SlotsTaken
 from ddp_play.fleet import Fleet, job_from_json
 from ddp_play.journal import Journal
+from ddp_play.launch import run_paths
 from ddp_play.paths import read_json, write_json
 from ddp_play.restart import End, Ended, Policy, Restart, next_step
 from ddp_play.result import RunStatus
@@ -66,7 +67,11 @@ class Attempts:
     def _hold(self, begin: Callable[[Supervisor], Outcome]) -> Outcome:
         with lock(self.paths), self.orders.listening():
             while True:
-                outcome = self._attempt(begin)
+                try:
+                    outcome = self._attempt(begin)
+                except (OSError, ValueError, KeyError) as error:  # ours: of the hosts we know nothing then
+                    self._name_shared(error)
+                    raise
                 if outcome is not None:
                     self._last_call(outcome.left)
                     return outcome
@@ -133,6 +138,14 @@ class Attempts:
         rescue.run(unsafe=unsafe)
         self._last_call(rescue.left)
         self.bundle.update_run(missing=[*missing, *rescue.missing], left_behind=rescue.left)
+
+    def _name_shared(self, error: Exception) -> None:
+        """Where earlier attempts have run, what they share is still there: people must be able to find it."""
+        host = next((host for host in self.given.plan.hosts if host.shared_dir), None)
+        if self.history and host is not None:
+            rows = [f"{path}: not collected, {error!r} here" for path in run_paths(host, self.given.run_key)]
+            with contextlib.suppress(OSError):
+                self.bundle.update_run(left_behind={host.name: rows})
 
     def _begin_with(self, given: Assignment) -> None:
         self.given = given

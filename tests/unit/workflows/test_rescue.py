@@ -292,3 +292,19 @@ def test_a_stop_while_a_lost_host_is_waited_for_names_what_is_there(
         attempts.run()
     assert stage.document["left_behind"]["h2"][0].startswith("unknown: silent for")
     assert [row["host"] for row in stage.document["missing"]] == ["h2"]
+
+
+def test_an_error_of_our_own_between_two_attempts_names_what_is_there(
+    staged: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = killed_once(staged)
+    archive = bundle.Bundle.archive
+
+    def fails(*arguments: Any) -> None:
+        archive(*arguments)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(bundle.Bundle, "archive", fails)
+    with pytest.raises(OSError, match="No space left"):
+        stage.supervisor().run()
+    assert stage.document["left_behind"]["h1"][0].startswith(f"{SHARED}: not collected")
