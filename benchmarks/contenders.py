@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from ddp_play.images.reach import Reach, resolve
+from ddp_play.images.ssh_access import Reach, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -36,7 +36,7 @@ from rich.console import Console
 from rich.table import Table
 from staging import IMAGE, command, fetch, stage
 
-from ddp_play.images.reach import resolve
+from ddp_play.images.ssh_access import resolve
 
 # Two-sided 95 % quantiles of Student's t by degrees of freedom; other degrees take the next lower row.
 T95 = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31, 9: 2.26, 11: 2.20, 14: 2.14, 19: 2.09}

@@ -18,7 +18,7 @@ import yaml
 from contenders import SHARED, TORCH_ENV
 
 if TYPE_CHECKING:
-    from ddp_play.images.reach import Reach
+    from ddp_play.images.ssh_access import Reach
 
 ROOT = Path(__file__).resolve().parents[1]
 WORK = f"{SHARED}/bench/work"

@@ -23,12 +23,12 @@ from machine import describe
 from rich.console import Console
 from rich.table import Table
 
-from ddp_play.hosts import facts_from_json
-from ddp_play.job import parse_job
-from ddp_play.planning import make_plan
-from ddp_play.playbook import PlaybookRequest
-from ddp_play.setting import Asked
-from ddp_play.workflows.dry_run import facts_cache
+from ddp_play.ansible.runner import PlaybookRequest
+from ddp_play.planning.assembly import make_plan
+from ddp_play.planning.host_facts import facts_from_json
+from ddp_play.planning.job import parse_job
+from ddp_play.planning.rank_context import Asked
+from ddp_play.run.dry_run import facts_cache
 
 IMAGE = "team/train:2"
 IMAGE_THERE = {"id": "sha256:" + "a" * 64, "digests": [], "entrypoint": []}

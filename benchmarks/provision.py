@@ -24,7 +24,7 @@ from machine import describe
 from rich.console import Console
 from rich.table import Table
 
-from ddp_play.images.reach import resolve
+from ddp_play.images.ssh_access import resolve
 
 IMAGE = "ddp-play-rank:slim"
 LAB = "bench-provision"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from contenders import SHARED, TORCH_ENV
 from rich.console import Console
 
-from ddp_play.images.reach import resolve
+from ddp_play.images.ssh_access import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

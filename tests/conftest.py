@@ -61,7 +61,7 @@ def _own_places(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
         (root / where).mkdir()
         monkeypatch.setenv(name, str(root / where))
     monkeypatch.setattr("ddp_play.guard.leases.SCOPE", f"ddp-play-test-{secrets.token_hex(8)}")
-    monkeypatch.setattr("ddp_play.guard.files.secrets_base", lambda: root / "secrets")
+    monkeypatch.setattr("ddp_play.guard.run_files.secrets_base", lambda: root / "secrets")
     monkeypatch.setattr("ddp_play.guard.secretfiles.secrets_base", lambda: root / "secrets")
 
 
@@ -110,4 +110,4 @@ def _no_runner(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(**_: Any) -> None:
         pytest.fail("the test starts a real ansible-runner; mark it `runner` or use FakePlaybookRunner")
 
-    monkeypatch.setattr("ddp_play.playbook.ansible_runner.run", refuse)
+    monkeypatch.setattr("ddp_play.ansible.runner.ansible_runner.run", refuse)

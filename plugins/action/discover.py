@@ -11,9 +11,9 @@ from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 
 try:
-    from ddp_play import actions
+    from ddp_play.ansible import connection_problems, discover_action, installed_collection
     from ddp_play.errors import DdpPlayError
-    from ddp_play.hostprogram import preamble, shell_command
+    from ddp_play.run.host_program import preamble, shell_command
 except ImportError as error:
     raise AnsibleError(f"the Python package ddp-play is not installed where Ansible runs ({error})") from error
 
@@ -29,7 +29,7 @@ class ActionModule(ActionBase):
         result = super().run(tmp, task_vars)
         variables = task_vars or {}
         host = variables["inventory_hostname"]
-        actions.check_same_build(Path(__file__))
+        installed_collection.check_same_build(Path(__file__))
         args = self._task.args
         names = sorted(name for name in variables if name.startswith("ddp_") and name != "ddp_job_result")
         python = self._python(variables)
@@ -41,16 +41,16 @@ class ActionModule(ActionBase):
             done = self._low_level_execute_command(
                 self._in_host_dir(shell_command(python, "facts", json.dumps(wanted))), in_data=preamble()
             )
-            facts = actions.parse_facts(
+            facts = discover_action.parse_facts(
                 done["stdout"], done["stderr"], asked=asked, received=time.time(), inventory=inventory
             )
         except AnsibleConnectionFailure as error:
-            problem = actions.problem_from_text(host, str(error), self._address(host))
+            problem = connection_problems.problem_from_text(host, str(error), self._address(host))
             return {**result, "changed": False, "problem": problem, "variables": names}
         except (AnsibleError, DdpPlayError) as error:
             text = getattr(error, "message", None) or str(error)
             hint = getattr(error, "hint", "")
-            problem = actions.problem_from_text(host, text, self._address(host), reached=True, hint=hint)
+            problem = connection_problems.problem_from_text(host, text, self._address(host), reached=True, hint=hint)
             return {**result, "changed": False, "problem": problem, "variables": names}
         return {**result, "changed": False, "facts": facts, "route": self._route(host, python), "variables": names}
 

@@ -9,10 +9,10 @@ from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 
 try:
-    from ddp_play import actions
+    from ddp_play.ansible import discover_action, installed_collection, plan_action
     from ddp_play.errors import DdpPlayError
-    from ddp_play.job import PREFIX, Job
-    from ddp_play.jobsecrets import Known, refuse_elsewhere, separate
+    from ddp_play.planning.job import PREFIX, Job
+    from ddp_play.planning.job_secrets import Known, refuse_elsewhere, separate
 except ImportError as error:
     raise AnsibleError(f"the Python package ddp-play is not installed where Ansible runs ({error})") from error
 
@@ -28,7 +28,7 @@ class ActionModule(ActionBase):
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
         variables = task_vars or {}
-        actions.check_same_build(Path(__file__))
+        installed_collection.check_same_build(Path(__file__))
         values = {
             name: self._templar.template(variables[PREFIX + name])
             for name in Job.model_fields
@@ -37,9 +37,11 @@ class ActionModule(ActionBase):
         try:
             discovered, names = self._discovered(variables)
             secrets = self._secrets(values, variables)
-            values["spares"] = values.get("spares") or list((variables.get("groups") or {}).get(actions.SPARES) or ())
+            values["spares"] = values.get("spares") or list(
+                (variables.get("groups") or {}).get(plan_action.SPARES) or ()
+            )
             values["env"] = self._with_bare_keys(secrets.env)
-            planned = actions.plan_job(
+            planned = plan_action.plan_job(
                 values,
                 discovered,
                 variable_names=names,
@@ -47,7 +49,7 @@ class ActionModule(ActionBase):
                 playbook_dir=str(variables.get("playbook_dir", ".")),
             )
         except DdpPlayError as error:
-            actions.record_failure(error)
+            plan_action.record_failure(error)
             return {**result, "failed": True, "msg": str(error)}
         return {**result, "changed": False, **planned}
 
@@ -65,9 +67,9 @@ class ActionModule(ActionBase):
         register = self._task.args["discovered"]
         hosts, hostvars = list(variables["ansible_play_hosts_all"]), variables["hostvars"]
         rows = {}
-        if not actions.only_cached():
+        if not discover_action.only_cached():
             rows = {host: hostvars[host].get(register) or {} for host in hosts}
-        rows = actions.cached_facts(hosts, rows)
+        rows = discover_action.cached_facts(hosts, rows)
         return rows, tuple(sorted({name for row in rows.values() for name in row.get("variables") or ()}))
 
     @staticmethod

@@ -9,11 +9,12 @@ from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 
 try:
-    from ddp_play import actions
+    from ddp_play.ansible import credentials, installed_collection
+    from ddp_play.bundle.outcome import RunStatus
     from ddp_play.errors import DdpPlayError
-    from ddp_play.job import PREFIX
-    from ddp_play.jobsecrets import Known, separate
-    from ddp_play.result import RunStatus
+    from ddp_play.planning.job import PREFIX
+    from ddp_play.planning.job_secrets import Known, separate
+    from ddp_play.run import supervise_action
 except ImportError as error:
     raise AnsibleError(f"the Python package ddp-play is not installed where Ansible runs ({error})") from error
 
@@ -31,11 +32,11 @@ class ActionModule(ActionBase):
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
         variables = task_vars or {}
-        actions.check_same_build(Path(__file__))
+        installed_collection.check_same_build(Path(__file__))
         if self._task.check_mode:
             return {**result, "skipped": True, "msg": "check mode: the plan was made, nothing was started"}
         try:
-            outcome = actions.supervise_run(
+            outcome = supervise_action.supervise_run(
                 self._task.args["run_dir"],
                 secret_values=self._secrets(variables),
                 registry=self._registry(variables),
@@ -67,7 +68,7 @@ class ActionModule(ActionBase):
         if not (username and password):
             return {}
         image = str(self._templar.template(variables.get(PREFIX + "image")))
-        return {"server": actions.registry_of(image), "username": username, "password": password}
+        return {"server": credentials.registry_of(image), "username": username, "password": password}
 
     def _passwords(self, variables):
         """Become passwords by host, for the channels; they go from memory to the prompt and nowhere else."""

@@ -10,8 +10,8 @@ from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 
 try:
-    from ddp_play import actions
-    from ddp_play.hostprogram import preamble, shell_command
+    from ddp_play.ansible import discover_action
+    from ddp_play.run.host_program import preamble, shell_command
 except ImportError as error:
     raise AnsibleError(f"the Python package ddp-play is not installed where Ansible runs ({error})") from error
 
@@ -39,5 +39,5 @@ class ActionModule(ActionBase):
         if override and self._connection.transport == "local":
             command = f"export DDP_PLAY_HOST_DIR='{override}'; {command}"
         done = self._low_level_execute_command(command, in_data=preamble())
-        answer = actions.parse_answer(done["stdout"], done["stderr"])
+        answer = discover_action.parse_answer(done["stdout"], done["stderr"])
         return {**result, "changed": verb == "clean", "answer": answer}

@@ -91,7 +91,7 @@ from pathlib import Path  # noqa: E402
 from typing import Any, Dict, List  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
-from ansible_collections.ddp.play.plugins.module_utils import nvidia, pci, verdict  # noqa: E402
+from ansible_collections.ddp.play.plugins.module_utils import driver_problems, nvidia, pci  # noqa: E402
 from ansible_collections.ddp.play.plugins.module_utils.host import (  # noqa: E402
     existing,
     packages,
@@ -210,7 +210,7 @@ def gather(params: Dict[str, Any]) -> Dict[str, Any]:
     if params["cuda"]:
         facts["cuda"] = cuda_context()
     if params["expect"] is not None:
-        facts["problems"] = verdict.problems(facts, params["expect"])
+        facts["problems"] = driver_problems.problems(facts, params["expect"])
     return facts
 
 

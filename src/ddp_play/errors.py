@@ -12,7 +12,7 @@
     └── InternalError       our own failure, with a log to read            exit 70
 
 A rank's own failure is no exception: it is an Outcome with a verdict, and its exit code is the rank's.
-The boundary that turns classes into exit codes is `ddp_play.cli.boundary`; nothing below it exits.
+The boundary that turns classes into exit codes is `ddp_play.cli.error_boundary`; nothing below it exits.
 """
 
 from __future__ import annotations

@@ -6,16 +6,16 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ddp_play.ansible.runner import PlaybookOutcome, PlaybookStatus
 from ddp_play.guard.protocol import FrameReader, encode
-from ddp_play.playbook import PlaybookOutcome, PlaybookStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from ddp_play.ansible.runner import Passwords, PlaybookRequest
     from ddp_play.guard.protocol import Frame, Header
-    from ddp_play.playbook import Passwords, PlaybookRequest
-    from ddp_play.remote import Route
+    from ddp_play.run.channel import Route
 
 
 @dataclass
@@ -106,7 +106,7 @@ def refusal(order: str, message: str, *, error: str = "host_not_ready", hint: st
 
 
 class FakeChannel:
-    """Implements `ddp_play.remote.Channel` against a FakeHost; no process, no descriptor, no waiting."""
+    """Implements `ddp_play.run.channel.Channel` against a FakeHost; no process, no descriptor, no waiting."""
 
     def __init__(self, far_end: FakeHost) -> None:
         self.host = far_end.name
@@ -160,7 +160,7 @@ class FakeChannel:
 
 
 class FakeHosts(dict[str, FakeHost]):
-    """Takes the place of `ddp_play.remote.ProcessChannel`: opens a FakeChannel to the host of the route."""
+    """Takes the place of `ddp_play.run.channel.ProcessChannel`: opens a FakeChannel to the host of the route."""
 
     def __init__(self, *hosts: FakeHost) -> None:
         super().__init__({host.name: host for host in hosts})
@@ -175,7 +175,7 @@ class FakeHosts(dict[str, FakeHost]):
 
 @dataclass
 class FakePlaybookRunner:
-    """Implements `ddp_play.playbook.PlaybookRunner`: hands over `events`, does `work`, ends with `outcome`.
+    """Implements `ddp_play.ansible.runner.PlaybookRunner`: hands over `events`, does `work`, ends with `outcome`.
 
     `work` gets the request and does what the playbook would have done (write a plan, a run.json); it may raise.
     """

@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 
 from ddp_play.cli.main import app
 from ddp_play.errors import Busy, CheckFailed, DdpPlayError, HostNotReady, InternalError, Interrupted, UsageError
-from ddp_play.job import HOST_VARIABLES, PREFIX, variable_names
+from ddp_play.planning.job import HOST_VARIABLES, PREFIX, variable_names
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = sorted(

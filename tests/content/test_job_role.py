@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from ddp_play.job import HOST_VARIABLES, PLACEHOLDERS, PREFIX, Job, parse_job, variable_names
+from ddp_play.planning.job import HOST_VARIABLES, PLACEHOLDERS, PREFIX, Job, parse_job, variable_names
 
 ROOT = Path(__file__).resolve().parents[2]
 ROLE = ROOT / "roles" / "ddp_job"

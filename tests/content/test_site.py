@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from ddp_play.ansible.runner import Passwords, PlaybookRequest
 from ddp_play.cli.main import app
 from ddp_play.errors import UsageError
-from ddp_play.playbook import Passwords, PlaybookRequest
-from ddp_play.workflows.checkinventory import check_inventory
-from ddp_play.workflows.scaffold import write_site
+from ddp_play.provisioning.inventory_check import check_inventory
+from ddp_play.provisioning.site_scaffold import write_site
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ddp_play.errors import DdpPlayError
-from ddp_play.lab.engine import connect
+from ddp_play.lab.docker_client import connect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -32,7 +32,7 @@ METHODS = {
     "file-store": {"init_method": "store", "store": "file"},
 }
 WAYS: dict[str, dict[str, Any]] = {f"ranks-{name}": values for name, values in METHODS.items()}
-# a TCPStore of rank 0 is refused under torchrun, which keeps one of its own: tests/unit/test_rendezvous.py
+# a TCPStore of rank 0 is refused under torchrun, which keeps one of its own: tests/unit/planning/test_rendezvous.py
 WAYS |= {f"torchrun-{name}": {**values, "launcher": "torchrun"} for name, values in METHODS.items() if name != "store"}
 if WIDE:
     WAYS["torchrun-c10d"] = {"launcher": "torchrun", "rdzv": "c10d"}

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from ddp_play.errors import HostNotReady
-from ddp_play.images.reach import resolve
+from ddp_play.images.ssh_access import resolve
 from ddp_play.lab import base_image
-from ddp_play.lab.engine import connect
+from ddp_play.lab.base_image_recipe import root_tag
+from ddp_play.lab.docker_client import connect
 from ddp_play.lab.progress import Silent
-from ddp_play.lab.recipe import root_tag
 from ddp_play.lab.spec import Distro
 
 from .conftest import SLIM, Lab

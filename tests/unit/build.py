@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.hosts import Engine, Gpu, HostFacts, Image, Interface, RdmaPort, SharedDir, User
-from ddp_play.job import Job, parse_job
-from ddp_play.planning import make_plan
-from ddp_play.setting import Asked
+from ddp_play.planning.assembly import make_plan
+from ddp_play.planning.host_facts import Engine, Gpu, HostFacts, Image, Interface, RdmaPort, SharedDir, User
+from ddp_play.planning.job import Job, parse_job
+from ddp_play.planning.rank_context import Asked
 
 if TYPE_CHECKING:
-    from ddp_play.plan import Plan
+    from ddp_play.planning.plan_document import Plan
 
 LOOPBACK = Interface("lo", "loopback", ("127.0.0.1/8", "::1/128"), virtual=True, mtu=65536)
 DOCKER0 = Interface("docker0", "ethernet", ("172.17.0.1/16",), virtual=True, bridge=True, speed_mbps=10000)

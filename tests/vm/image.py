@@ -20,8 +20,8 @@ from rich.console import Console
 from ddp_play.images.build import build_image
 from ddp_play.images.recipe import ImageRequest, slim_base_tag
 from ddp_play.lab.base_image import build_stream, ensure_root_image
-from ddp_play.lab.engine import connect
-from ddp_play.lab.recipe import root_tag
+from ddp_play.lab.base_image_recipe import root_tag
+from ddp_play.lab.docker_client import connect
 from ddp_play.lab.spec import Distro
 
 if TYPE_CHECKING:

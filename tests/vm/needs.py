@@ -6,7 +6,7 @@ import os
 import shutil
 
 from ddp_play.errors import DdpPlayError
-from ddp_play.lab.engine import connect
+from ddp_play.lab.docker_client import connect
 
 PROGRAMS = {
     "qemu-system-x86_64": "qemu-system-x86",

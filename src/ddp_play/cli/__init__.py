@@ -1,1 +1,1 @@
-"""The command: thin files, one per verb, over `ddp_play.workflows`."""
+"""The command: thin files, one per verb, over the other packages."""

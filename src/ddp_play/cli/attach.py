@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
+from ddp_play.bundle.run_lookup import find
 from ddp_play.cli import console, live, options
-from ddp_play.cli.boundary import error_boundary
+from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.run import watch
 from ddp_play.errors import DiskFull
-from ddp_play.runs import find
-from ddp_play.workflows.start import start_background
+from ddp_play.run.submission import start_background
 
 
 def attach(

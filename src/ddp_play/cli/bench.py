@@ -7,21 +7,21 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from ddp_play.cli import console, measuring, options
-from ddp_play.cli.boundary import error_boundary
+from ddp_play.bundle.paths import read_json
+from ddp_play.bundle.traffic import traffic_lines
+from ddp_play.cli import console, options, run_series
+from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.errors import CheckFailed
-from ddp_play.measures import Reach, rate, reach, reach_lines, size_text, time_text
-from ddp_play.paths import read_json
-from ddp_play.plan import Plan, plan_from_json
-from ddp_play.traffic import traffic_lines
-from ddp_play.workflows.measure import Finished
+from ddp_play.measuring.backend_runs import Finished
+from ddp_play.measuring.interpretation import Reach, rate, reach, reach_lines, size_text, time_text
+from ddp_play.planning.plan_document import Plan, plan_from_json
 
 
 @options.with_ansible
 def bench(
     *,
     inventory: options.Inventory = None,
-    backend: measuring.Backends = None,
+    backend: run_series.Backends = None,
     op: Annotated[list[str] | None, typer.Option("--op", help="A collective, repeatable, or all.")] = None,
     min_bytes: Annotated[str, typer.Option("--min-bytes", help="Smallest message: 8, 4K, 64M.")] = "8",
     max_bytes: Annotated[str, typer.Option("--max-bytes", help="Largest message; less where memory is short.")] = "1G",
@@ -30,7 +30,7 @@ def bench(
     at_least: Annotated[
         float, typer.Option("--at-least", help="Fail below this share of plain TCP, for instance 0.95.")
     ] = 0.0,
-    name: measuring.Name = "",
+    name: run_series.Name = "",
     as_json: options.Json = False,
     ansible: options.Ansible,
 ) -> None:
@@ -55,7 +55,7 @@ def bench(
         words += ["--seconds-per-size", f"{seconds:g}", "--limit", f"{patience:g}"]
         words += [word for one in op or ("all_reduce",) for word in ("--op", one)]
         command = ("{python}", "-m", "trainer", "allreduce", *words)
-        finished = measuring.run_everywhere(
+        finished = run_series.run_everywhere(
             "bench", inventory, ansible, command, backends=tuple(backend or ()), name=name
         )
         plans = {str(one.way): plan_from_json(read_json(one.paths.plan)) for one in finished if one.result}
@@ -64,13 +64,13 @@ def bench(
             "runs": [_one_as_json(one, found) for one in finished],
             "units": {"algbw_gb_s": "10^9 bytes/s: size / median", "busbw_gb_s": "algbw x bus_factor"},
         }
-        measuring.keep(finished, "bench", document, _pictures(finished, found))
+        run_series.keep(finished, "bench", document, _pictures(finished, found))
         if as_json:
             console.as_json(document)
         else:
             _show(finished, plans, found)
         _require(found, at_least)
-        raise typer.Exit(measuring.exit_code(finished))
+        raise typer.Exit(run_series.exit_code(finished))
 
 
 def _one_as_json(one: Finished, found: dict[str, Reach | None]) -> dict[str, Any]:
@@ -95,8 +95,8 @@ def _show(finished: list[Finished], plans: dict[str, Plan], found: dict[str, Rea
             console.line(line)
         for line in reach_lines(found[str(one.way)], plan, backend=one.way.backend):
             console.line(line, style="bold")
-    measuring.say_failures(finished)
-    console.note(measuring.bundle_line(finished, "bench.json, bench.svg and bench.png"))
+    run_series.say_failures(finished)
+    console.note(run_series.bundle_line(finished, "bench.json, bench.svg and bench.png"))
 
 
 def _table(sweep: dict[str, Any]) -> Table:
@@ -119,7 +119,7 @@ def _table(sweep: dict[str, Any]) -> Table:
 
 def _pictures(finished: list[Finished], found: dict[str, Reach | None]) -> dict[str, bytes]:
     """busbw over size, a line per way and collective; plain TCP and the link as dashed levels."""
-    from ddp_play.plot import Line, as_png, as_svg, chart  # noqa: PLC0415 - a second that no other verb needs
+    from ddp_play.measuring.bandwidth_chart import Line, as_png, as_svg, chart  # noqa: PLC0415 - a second that no other verb needs
 
     lines, levels = [], []
     for one in finished:

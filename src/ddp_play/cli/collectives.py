@@ -8,10 +8,10 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from ddp_play.cli import console, measuring, options
-from ddp_play.cli.boundary import error_boundary
-from ddp_play.measures import Cell, collective_table
-from ddp_play.workflows.measure import Finished
+from ddp_play.cli import console, options, run_series
+from ddp_play.cli.error_boundary import error_boundary
+from ddp_play.measuring.backend_runs import Finished
+from ddp_play.measuring.interpretation import Cell, collective_table
 
 STYLES = {"works": "green", "refused": "yellow", "wrong": "bold red", "hung": "bold red", "not run": "dim"}
 
@@ -20,9 +20,9 @@ STYLES = {"works": "green", "refused": "yellow", "wrong": "bold red", "hung": "b
 def collectives(
     *,
     inventory: options.Inventory = None,
-    backend: measuring.Backends = None,
+    backend: run_series.Backends = None,
     case_timeout: Annotated[float, typer.Option("--case-timeout", help="Seconds for one collective.")] = 10.0,
-    name: measuring.Name = "",
+    name: run_series.Name = "",
     as_json: options.Json = False,
     ansible: options.Ansible,
 ) -> None:
@@ -42,21 +42,21 @@ def collectives(
     """
     with error_boundary():
         command = ("{python}", "-m", "trainer", "collectives", "--case-timeout", f"{case_timeout:g}")
-        finished = measuring.run_everywhere(
+        finished = run_series.run_everywhere(
             "collectives", inventory, ansible, command, backends=tuple(backend or ()), name=name, also=("mpi",)
         )
         table = collective_table({str(one.way): one.result for one in finished if one.result})
         document = {"runs": [one.to_json() for one in finished]}
-        measuring.keep(finished, "collectives", document, {"collectives.txt": _as_text(table, finished).encode()})
+        run_series.keep(finished, "collectives", document, {"collectives.txt": _as_text(table, finished).encode()})
         if as_json:
             console.as_json(document)
         else:
             console.out.print(_rich(table, finished))
             for line in _details(table):
                 console.line(line)
-            measuring.say_failures(finished)
-            console.note(measuring.bundle_line(finished, "collectives.txt and collectives.json"))
-        raise typer.Exit(measuring.exit_code(finished))
+            run_series.say_failures(finished)
+            console.note(run_series.bundle_line(finished, "collectives.txt and collectives.json"))
+        raise typer.Exit(run_series.exit_code(finished))
 
 
 def _rich(table: dict[str, dict[str, Cell]], finished: list[Finished]) -> Table:

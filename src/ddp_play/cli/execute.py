@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
+from ddp_play.bundle.run_lookup import find
 from ddp_play.cli import options
-from ddp_play.cli.boundary import error_boundary
-from ddp_play.runs import find
-from ddp_play.workflows.beside import command_beside
+from ddp_play.cli.error_boundary import error_boundary
+from ddp_play.run.exec_in_rank import command_beside
 
 
 def execute(

@@ -8,18 +8,18 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from ddp_play.ansible.installed_collection import collection_root
+from ddp_play.ansible.runner import AnsibleRunner
 from ddp_play.cli import console, options
-from ddp_play.cli.boundary import error_boundary
+from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.progress import progress
-from ddp_play.collection import collection_root
 from ddp_play.images.archive import HostImage, ask
 from ddp_play.images.archive import load as load_archive
 from ddp_play.images.build import build_image
-from ddp_play.images.reach import resolve
 from ddp_play.images.recipe import DEFAULT_TAG, ImageRequest
+from ddp_play.images.registry import Order, serve
+from ddp_play.images.ssh_access import resolve
 from ddp_play.lab.spec import Distro
-from ddp_play.playbook import AnsibleRunner
-from ddp_play.workflows.distribute import Order, serve
 
 app = typer.Typer(no_args_is_help=True, help="The image ranks run in: build it, bring it to the hosts.")
 

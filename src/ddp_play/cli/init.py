@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from ddp_play.cli import console
-from ddp_play.cli.boundary import error_boundary
-from ddp_play.workflows.scaffold import write_site
+from ddp_play.cli.error_boundary import error_boundary
+from ddp_play.provisioning.site_scaffold import write_site
 
 
 def init(

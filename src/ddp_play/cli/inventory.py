@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import typer
 
+from ddp_play.ansible.installed_collection import collection_root
 from ddp_play.cli import console, options
-from ddp_play.cli.boundary import error_boundary
-from ddp_play.collection import collection_root
+from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.errors import UsageError
-from ddp_play.workflows.checkinventory import check_inventory
+from ddp_play.provisioning.inventory_check import check_inventory
 
 app = typer.Typer(no_args_is_help=True, help="What an inventory says, before anything is touched.")
 

@@ -10,19 +10,19 @@ import typer
 from rich.table import Table
 
 from ddp_play.cli import console
-from ddp_play.cli.boundary import error_boundary
+from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.progress import progress
 from ddp_play.errors import HostNotReady, UsageError
 from ddp_play.images.recipe import REPOSITORY
 from ddp_play.lab.base_image import ensure_host_image
-from ddp_play.lab.engine import connect
+from ddp_play.lab.docker_client import connect
+from ddp_play.lab.layout import find_host
 from ddp_play.lab.lifecycle import UpResult
 from ddp_play.lab.lifecycle import down as lab_down
 from ddp_play.lab.lifecycle import up as lab_up
-from ddp_play.lab.plan import find_host
-from ddp_play.lab.report import LabStatus, read_status
 from ddp_play.lab.spec import DEFAULT_NAME, USERS, Distro, LabSpec, make_spec, parse_slots
 from ddp_play.lab.state import lab_state, ssh_options
+from ddp_play.lab.status import LabStatus, read_status
 
 if TYPE_CHECKING:
     from ddp_play.lab.needs import KernelLimit

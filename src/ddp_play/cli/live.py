@@ -10,14 +10,14 @@ from rich.live import Live
 from rich.markup import escape
 from rich.text import Text
 
+from ddp_play.bundle.paths import read_json
+from ddp_play.bundle.run_lookup import Run, load
+from ddp_play.bundle.summary import duration, number, summary
+from ddp_play.bundle.tail import JsonTail, LineTail
 from ddp_play.cli import console
-from ddp_play.paths import read_json
-from ddp_play.report import duration, number, summary
-from ddp_play.runs import Run, load
-from ddp_play.tailing import JsonTail, LineTail
 
 if TYPE_CHECKING:
-    from ddp_play.paths import RunPaths
+    from ddp_play.bundle.paths import RunPaths
 
 TICK_S = 0.1
 HOST_COLOURS = ("cyan", "magenta", "green", "blue", "yellow", "bright_cyan", "bright_magenta", "bright_green")

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ddp_play.bundle.paths import RunPaths, read_json
+from ddp_play.bundle.run_lookup import Run, find, load
+from ddp_play.bundle.tail import LineTail
 from ddp_play.cli import console, options
-from ddp_play.cli.boundary import error_boundary
+from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.errors import UsageError
-from ddp_play.job import parse_seconds
-from ddp_play.paths import RunPaths, read_json
-from ddp_play.runs import Run, find, load
-from ddp_play.tailing import LineTail
+from ddp_play.planning.job import parse_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,9 +13,9 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from ddp_play.collection import demo_inventory, demo_playbook
+from ddp_play.ansible.installed_collection import demo_inventory, demo_playbook
+from ddp_play.ansible.runner import Passwords, PlaybookRequest
 from ddp_play.errors import UsageError
-from ddp_play.playbook import Passwords, PlaybookRequest
 
 ANSIBLE = "Ansible's options"
 

@@ -8,11 +8,11 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from ddp_play.ansible.runner import AnsibleRunner
 from ddp_play.cli import console, options
-from ddp_play.cli.boundary import error_boundary
-from ddp_play.plan import HostPlan, Plan, command_line
-from ddp_play.playbook import AnsibleRunner
-from ddp_play.workflows.dry_run import dry_run
+from ddp_play.cli.error_boundary import error_boundary
+from ddp_play.planning.plan_document import HostPlan, Plan, command_line
+from ddp_play.run.dry_run import dry_run
 
 HOSTS_SHOWN = 40
 

@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
+from ddp_play.ansible.installed_collection import collection_root
+from ddp_play.ansible.runner import AnsibleRunner, Passwords, PlaybookRequest
 from ddp_play.cli import console, options
-from ddp_play.cli.boundary import error_boundary
-from ddp_play.cli.phaseview import show_plan, show_report, watching
-from ddp_play.collection import collection_root
+from ddp_play.cli.error_boundary import error_boundary
+from ddp_play.cli.provisioning_view import show_plan, show_report, watching
 from ddp_play.errors import UsageError
-from ddp_play.playbook import AnsibleRunner, Passwords, PlaybookRequest
-from ddp_play.workflows.provision import Planned, Report, plan_playbook, run_playbook
+from ddp_play.provisioning.playbook_run import Planned, Report, plan_playbook, run_playbook
 
 Tags = Annotated[list[str] | None, typer.Option("-t", "--tags", help="Only these roles: docker_engine,nfs_client.")]
 

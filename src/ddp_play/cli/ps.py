@@ -9,12 +9,12 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from ddp_play.ansible.runner import AnsibleRunner
+from ddp_play.bundle.run_lookup import Run, all_runs
+from ddp_play.bundle.summary import duration
 from ddp_play.cli import console, options
-from ddp_play.cli.boundary import error_boundary
-from ddp_play.playbook import AnsibleRunner
-from ddp_play.report import duration
-from ddp_play.runs import Run, all_runs
-from ddp_play.workflows.sweep import ask_hosts
+from ddp_play.cli.error_boundary import error_boundary
+from ddp_play.run.host_leftovers import ask_hosts
 
 
 @options.with_ansible

@@ -8,11 +8,11 @@ from typing import Any
 import typer
 from rich.markup import escape
 
+from ddp_play.bundle.paths import RunPaths, read_json
+from ddp_play.bundle.run_lookup import find
+from ddp_play.bundle.summary import headline, rank_rows, summary
 from ddp_play.cli import console, options
-from ddp_play.cli.boundary import error_boundary
-from ddp_play.paths import RunPaths, read_json
-from ddp_play.report import headline, rank_rows, summary
-from ddp_play.runs import find
+from ddp_play.cli.error_boundary import error_boundary
 
 
 def results(run_id: options.RunId = "-", as_json: options.Json = False) -> None:

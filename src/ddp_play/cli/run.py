@@ -9,17 +9,17 @@ from typing import Annotated
 
 import typer
 
-from ddp_play.actions import WAIT_ENV
+from ddp_play.ansible.plugin_variables import WAIT_ENV
+from ddp_play.ansible.runner import AnsibleRunner
+from ddp_play.bundle.paths import RunPaths, write_json
+from ddp_play.bundle.run_lookup import Run, load
 from ddp_play.cli import console, live, options
-from ddp_play.cli.boundary import error_boundary
+from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.plan import show_plan
 from ddp_play.errors import Interrupted, UsageError
-from ddp_play.job import parse_seconds
-from ddp_play.paths import RunPaths, write_json
-from ddp_play.playbook import AnsibleRunner
-from ddp_play.runs import Run, load
-from ddp_play.workflows.dry_run import dry_run
-from ddp_play.workflows.start import create_run, start_background
+from ddp_play.planning.job import parse_seconds
+from ddp_play.run.dry_run import dry_run
+from ddp_play.run.submission import create_run, start_background
 
 
 @options.with_ansible

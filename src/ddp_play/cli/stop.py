@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
+from ddp_play.bundle.run_lookup import find, load
 from ddp_play.cli import console, live, options
-from ddp_play.cli.boundary import error_boundary
+from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.run import order_stop
-from ddp_play.runs import find, load
-from ddp_play.workflows.start import start_background
+from ddp_play.run.submission import start_background
 
 
 def stop(

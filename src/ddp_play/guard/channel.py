@@ -11,10 +11,10 @@ import time
 from pathlib import Path
 from typing import IO, Any, Dict, List, Optional, Tuple
 
-from . import evidence, leases, leftovers, namesakes, network, prepare, probe, proc, sharedlock
+from . import hang_evidence, interfaces, leases, leftovers, namesakes, prepare, probe, proc, sharedlock
 from .fetch import fetch
-from .files import FROZEN, HostRun, read_json
 from .protocol import MAGIC, MAX_PAYLOAD, FrameReader, Header, encode, run_key, split_run_key, write_all
+from .run_files import FROZEN, HostRun, read_json
 
 # How often logs are looked at: while lines come, and when none has come for a while.
 POLL_S, QUIET_POLL_S = 0.05, 0.25
@@ -219,7 +219,7 @@ class Channel:
 
     def on_go(self, header: Header, _payload: bytes) -> None:
         """Start; answers what every network had carried before it."""
-        before = network.counters()
+        before = interfaces.counters()
         for listener in self.listeners:
             listener.close()
         self.listeners = []
@@ -255,7 +255,7 @@ class Channel:
         """Before a hung gang is ended: what every rank here is doing, and freeze it."""
         place = self._the_place()
         place.order(FROZEN)
-        seen, texts = evidence.capture((read_json(place.state) or {}).get("ranks") or {})
+        seen, texts = hang_evidence.capture((read_json(place.state) or {}).get("ranks") or {})
         for rank, text in texts.items():
             self.send("file", text.encode(), file="proc", rank=int(rank), last=True)
         self.send("captured", ranks=seen)
@@ -304,7 +304,7 @@ class Channel:
         elif fresh is not None:
             self.state_stamp = None  # look again once the logs have been sent
         if self.drain is not None and not busy:
-            self.send("drained", id=self.drain, counters=network.counters())
+            self.send("drained", id=self.drain, counters=interfaces.counters())
             self.drain = None
         return busy
 

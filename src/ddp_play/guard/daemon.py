@@ -10,11 +10,11 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
-from . import evidence, gpus, kernel, leases, leftovers, pmi, proc, words
-from .files import FROZEN, HostRun, read_json, write_json
+from . import failure_texts, gpus, hang_evidence, kernel_log, leases, leftovers, pmi, proc
 from .ranks import Rank, reap
+from .run_files import FROZEN, HostRun, read_json, write_json
+from .socket_activity import Traffic
 from .torchrun import make_all
-from .traffic import Traffic
 
 TICK_S = 0.05
 # While ranks run: a rank's core is the rank's, and twenty looks a second took a hundredth of one.
@@ -46,7 +46,7 @@ class Guard:
         self._warned = False
         self._frozen_at: Optional[float] = None
         self._written: Optional[Dict[str, Any]] = None
-        self.kernel_log = kernel.KernelLog()
+        self.kernel_log = kernel_log.KernelLog()
         self.traffic = Traffic()
 
     # -- state ---------------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ class Guard:
     def _ask_the_kernel(self, died: List[Rank]) -> None:
         lines, addresses = self.kernel_log.lines(), gpus.pci_addresses()
         for rank in died:
-            kernel.explain(rank.witness, lines, rank.row, addresses)
+            kernel_log.explain(rank.witness, lines, rank.row, addresses)
 
     def _notice_traffic(self) -> None:
         if self.limits.get("idle_timeout_s"):
@@ -193,7 +193,7 @@ class Guard:
     def _settle_s(self) -> float:
         """Longer, while all that died say that somebody else did: the one they mean is about to speak."""
         died = [rank for rank in self.ranks if rank.failed]
-        blame = all(words.blames_a_peer(self.place.log(rank.number)) for rank in died)
+        blame = all(failure_texts.blames_a_peer(self.place.log(rank.number)) for rank in died)
         return float(self.limits["patience_s" if blame else "settle_s"])
 
     def _is_time_to_warn(self, age: float) -> bool:
@@ -237,7 +237,7 @@ class Guard:
             for rank in self.ranks:
                 if rank.running and rank.row["pid"]:
                     pid = int(rank.row["pid"])
-                    evidence.thaw(evidence.main_processes(pid) or [pid])
+                    hang_evidence.thaw(hang_evidence.main_processes(pid) or [pid])
             self.place.take_back(FROZEN)
 
     def _end(self) -> None:

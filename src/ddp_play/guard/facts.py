@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
-from . import engine, gpus, leftovers, network
-from .files import base_dir
+from . import docker_socket, gpus, interfaces, leftovers
+from .run_files import base_dir
 
 
 def collect(wanted: Dict[str, Any]) -> Dict[str, Any]:
@@ -37,9 +37,9 @@ def collect(wanted: Dict[str, Any]) -> Dict[str, Any]:
         "nofile_hard": resource.getrlimit(resource.RLIMIT_NOFILE)[1],
         "clock": time.time(),
         "systemd": Path("/run/systemd/system").is_dir(),
-        "resolves_to": network.name_resolves_to(),
-        "interfaces": network.interfaces(),
-        "rdma": network.rdma_ports(),
+        "resolves_to": interfaces.name_resolves_to(),
+        "interfaces": interfaces.interfaces(),
+        "rdma": interfaces.rdma_ports(),
         "gpus": gpu_rows,
         "gpu_problem": gpu_problem,
         "nccl_conf": Path("/etc/nccl.conf").is_file(),
@@ -114,9 +114,9 @@ def _ephemeral_ports() -> List[int]:
 def _engine(reference: Optional[str]) -> Dict[str, Any]:
     facts: Dict[str, Any] = {"version": "", "problem": "", "cli": bool(shutil.which("docker")), "image": None}
     try:
-        facts["version"] = engine.version().get("Version", "")
-        document = engine.image(reference) if reference else None
-    except engine.EngineError as error:
+        facts["version"] = docker_socket.version().get("Version", "")
+        document = docker_socket.image(reference) if reference else None
+    except docker_socket.EngineError as error:
         facts["problem"] = str(error)
         facts["permission"] = error.status == -1
         return facts

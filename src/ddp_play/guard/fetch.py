@@ -8,8 +8,8 @@ import os
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
-from .files import HostRun, read_json
 from .protocol import MAX_PAYLOAD
+from .run_files import HostRun, read_json
 
 Send = Callable[..., None]
 RANK_FILES = ("metrics.jsonl", "result.json", "error.json")

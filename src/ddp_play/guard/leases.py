@@ -17,8 +17,8 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Set
 
-from .census import guards
-from .files import HostRun, read_json, user_name
+from .run_files import HostRun, read_json, user_name
+from .running_guards import guards
 
 # The first part of every name. Abstract names belong to a network namespace, as ports do.
 SCOPE = "ddp-play"

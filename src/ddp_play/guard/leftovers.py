@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
-from . import engine, proc, secretfiles
-from .census import guards
-from .files import HostRun, base_dir, read_json
+from . import docker_socket, proc, secretfiles
 from .protocol import split_run_key
+from .run_files import HostRun, base_dir, read_json
+from .running_guards import guards
 
 RUN_LABEL = "ddp-play.run"
 KEY_LABEL = "ddp-play.key"
@@ -77,8 +77,8 @@ def orphan_containers() -> List[Dict[str, Any]]:
     """Containers with our label that no living guard owns, whoever's guard it is."""
     living = {(place.run_key, place.root.name.partition(".")[2]) for place in guards().values()}
     try:
-        listed = engine.containers(RUN_LABEL)
-    except engine.EngineError:
+        listed = docker_socket.containers(RUN_LABEL)
+    except docker_socket.EngineError:
         return []
     rows = []
     for container in listed:
@@ -195,8 +195,8 @@ def _keep_only_src(place: HostRun) -> List[str]:
 
 def _remove_container(name: str) -> List[str]:
     try:
-        engine.remove(name)
-    except engine.EngineError as error:
+        docker_socket.remove(name)
+    except docker_socket.EngineError as error:
         return ["container %s: %s" % (name, error)]
     return []
 

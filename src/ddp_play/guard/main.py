@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from . import channel, daemon, facts, leftovers
-from .files import HostRun, read_json
 from .protocol import BEGIN, END
+from .run_files import HostRun, read_json
 
 
 def _answer(value: object) -> None:

@@ -11,10 +11,10 @@ import time
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, NamedTuple
 
-from .census import guards
-from .files import base_dir, read_json, user_name
 from .leases import owner
 from .protocol import split_run_key
+from .run_files import base_dir, read_json, user_name
+from .running_guards import guards
 
 
 class Namesake(NamedTuple):

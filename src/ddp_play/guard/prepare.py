@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
-from . import engine, leases, leftovers, mpicheck, secretfiles
-from .files import HostRun, atomic_write, read_json, write_json
+from . import docker_socket, leases, leftovers, mpicheck, secretfiles
+from .run_files import HostRun, atomic_write, read_json, write_json
 
 SQUASHED_BIND = (
     "the engine's root may not go there; an NFS server with root_squash takes it for nobody: chmod o+x the directories "
@@ -201,12 +201,12 @@ def _image(place: HostRun, spec: Dict[str, Any], registry: Dict[str, str]) -> No
     """Pull by the job's policy; the id must be the one that all hosts agree on."""
     reference, policy = spec["image"], spec["pull"]
     try:
-        document = engine.image(reference)
-    except engine.EngineError as error:
+        document = docker_socket.image(reference)
+    except docker_socket.EngineError as error:
         raise Refused(str(error)) from error
     if policy == "always" or (policy == "missing" and document is None):
         _pull(place, reference, registry, spec["pull_timeout_s"])
-        document = engine.image(reference)
+        document = docker_socket.image(reference)
     if document is None:
         raise Refused("image %s is not on this host" % reference, hint="ddp-play image load -i INVENTORY")
 

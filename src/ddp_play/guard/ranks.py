@@ -9,10 +9,10 @@ import subprocess
 import time
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
-from . import engine, evidence, kernel, proc, secretfiles
+from . import docker_socket, hang_evidence, kernel_log, proc, secretfiles
 
 if TYPE_CHECKING:
-    from .files import HostRun
+    from .run_files import HostRun
 
 # After the container's process is gone, how long to ask a dead engine for its exit code: its peers wait for the end.
 ENGINE_PATIENCE_S = 3.0
@@ -27,7 +27,7 @@ class Rank:
         self.place = place
         self.log = place.log(self.number)
         self.signalled = False
-        self.witness: Optional[kernel.Witness] = None
+        self.witness: Optional[kernel_log.Witness] = None
         self.row: Dict[str, Any] = {
             "state": "created",
             "pid": None,
@@ -67,7 +67,7 @@ class Rank:
             return
         self.signalled = True
         pid, ticks = self.row["pid"], self.row["ticks"]
-        if signum == signal.SIGABRT and pid and evidence.ask_for_stacks(pid, ticks):
+        if signum == signal.SIGABRT and pid and hang_evidence.ask_for_stacks(pid, ticks):
             return
         self.deliver(signum)
         if signum != signal.SIGKILL:
@@ -83,7 +83,7 @@ class Rank:
 
     def _running_as(self, pid: int) -> None:
         self.row.update(state="running", pid=pid, ticks=proc.start_ticks(pid), started=time.time())
-        self.witness = kernel.Witness(pid)
+        self.witness = kernel_log.Witness(pid)
 
     def ended(self, exit_code: Optional[int], *, signum: Optional[int] = None, detail: str = "") -> None:
         """Record the end. `exit_code` None means nobody can tell."""
@@ -168,7 +168,7 @@ class ContainerRank(Rank):
         self._gone_since: Optional[float] = None
 
     def start(self) -> None:
-        code, words = engine.start(self.spec["container"])
+        code, words = docker_socket.start(self.spec["container"])
         if code:
             self.say("the container does not start: %s" % words)
             self.ended(code, detail="container does not start: %s" % words)
@@ -187,8 +187,8 @@ class ContainerRank(Rank):
         if self._gone_since is None:
             self._gone_since = time.monotonic()
         try:
-            document = engine.inspect(self.spec["container"])
-        except engine.EngineError as error:
+            document = docker_socket.inspect(self.spec["container"])
+        except docker_socket.EngineError as error:
             self._without_engine(error)
             return
         self._from_engine(document.get("State") or {})
@@ -198,13 +198,13 @@ class ContainerRank(Rank):
             return  # the engine has not noticed yet
         code = int(state.get("ExitCode", 0))
         self.row["oom"] = bool(state.get("OOMKilled"))
-        tail = engine.logs_tail(self.spec["container"]).decode("utf-8", "replace").strip()
+        tail = docker_socket.logs_tail(self.spec["container"]).decode("utf-8", "replace").strip()
         if tail:
             self.say("the container itself printed:\n%s" % tail)
         # 128+N is how the container's init reports a signal
         self.ended(code, signum=code - 128 if 128 < code <= 192 else None, detail=state.get("Error") or "")
 
-    def _without_engine(self, error: engine.EngineError) -> None:
+    def _without_engine(self, error: docker_socket.EngineError) -> None:
         if error.status == 404:
             self.ended(None, detail="the container was removed from outside")
         elif not self._patient():
@@ -215,8 +215,8 @@ class ContainerRank(Rank):
 
     def _inspect(self) -> Optional[Dict[str, Any]]:
         try:
-            return dict(engine.inspect(self.spec["container"]).get("State") or {})
-        except engine.EngineError:
+            return dict(docker_socket.inspect(self.spec["container"]).get("State") or {})
+        except docker_socket.EngineError:
             return None
 
     def deliver(self, signum: int) -> None:
@@ -226,8 +226,8 @@ class ContainerRank(Rank):
                 return
         except PermissionError:
             pass  # another user's container: only the engine may signal it
-        with contextlib.suppress(engine.EngineError):
-            engine.kill(self.spec["container"], signal.Signals(signum).name)
+        with contextlib.suppress(docker_socket.EngineError):
+            docker_socket.kill(self.spec["container"], signal.Signals(signum).name)
 
 
 def make(spec: Dict[str, Any], place: HostRun) -> Rank:

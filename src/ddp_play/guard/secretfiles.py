@@ -8,7 +8,7 @@ import shutil
 import stat
 from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional
 
-from .files import secrets_base, user_name
+from .run_files import secrets_base, user_name
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,13 +10,13 @@ import os
 import signal
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
-from . import kernel, proc
+from . import kernel_log, proc
 from .ranks import Rank, make
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .files import HostRun
+    from .run_files import HostRun
 
 TAIL_BYTES = 2000
 # A host may hide what runs in containers: then a rank goes without its pid.
@@ -86,7 +86,7 @@ class Worker(Rank):
     def _known_as(self, pid: Optional[int]) -> None:
         if pid:
             self.row.update(pid=pid, ticks=proc.start_ticks(pid))
-            self.witness = kernel.Witness(pid)
+            self.witness = kernel_log.Witness(pid)
 
     def exit_time(self) -> Optional[float]:
         """When it left its exit code, in epoch seconds; None before that."""

@@ -16,14 +16,14 @@ from docker.errors import ImageNotFound
 
 from ddp_play.errors import HostNotReady, UsageError
 from ddp_play.images.content import fingerprint
-from ddp_play.lab.engine import connect, engine_errors
+from ddp_play.lab.docker_client import connect, engine_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from docker.models.images import Image
 
-    from ddp_play.images.reach import Reach
+    from ddp_play.images.ssh_access import Reach
     from ddp_play.lab.progress import Progress
 
 _ASK_WORKERS = 16

@@ -10,7 +10,8 @@ import tempfile
 from importlib.metadata import PackageNotFoundError, version
 from typing import IO, TYPE_CHECKING
 
-from ddp_play.collection import collection_root
+from ddp_play.ansible.installed_collection import collection_root
+from ddp_play.bundle.paths import home
 from ddp_play.errors import HostNotReady, InternalError, UsageError
 from ddp_play.images.recipe import (
     PYTHON,
@@ -21,9 +22,8 @@ from ddp_play.images.recipe import (
     slim_dockerfile,
 )
 from ddp_play.lab.base_image import build_stream, ensure_root_image, has_image
-from ddp_play.lab.engine import connect
-from ddp_play.lab.recipe import root_tag
-from ddp_play.paths import home
+from ddp_play.lab.base_image_recipe import root_tag
+from ddp_play.lab.docker_client import connect
 
 if TYPE_CHECKING:
     from pathlib import Path

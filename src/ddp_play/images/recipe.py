@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from importlib.resources import files
 
-from ddp_play.lab.recipe import root_tag
+from ddp_play.lab.base_image_recipe import root_tag
 from ddp_play.lab.spec import Distro
 
 REPOSITORY = "ddp-play-rank"

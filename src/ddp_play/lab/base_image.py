@@ -16,8 +16,8 @@ from docker.errors import APIError, ImageNotFound
 from requests.exceptions import RequestException
 
 from ddp_play.errors import HostNotReady
-from ddp_play.lab.engine import connect, engine_errors
-from ddp_play.lab.recipe import IMAGE_LABEL, BuildStep, build_context, host_steps, root_tag
+from ddp_play.lab.base_image_recipe import IMAGE_LABEL, BuildStep, build_context, host_steps, root_tag
+from ddp_play.lab.docker_client import connect, engine_errors
 
 if TYPE_CHECKING:
     from docker import DockerClient

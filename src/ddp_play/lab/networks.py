@@ -9,14 +9,14 @@ from docker.errors import APIError
 from docker.types import IPAMConfig, IPAMPool
 
 from ddp_play.errors import UsageError
-from ddp_play.lab.engine import engine_errors
+from ddp_play.lab.docker_client import engine_errors
+from ddp_play.lab.layout import LABEL
 from ddp_play.lab.machine import routed_networks
-from ddp_play.lab.plan import LABEL
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
-    from ddp_play.lab.plan import LabPlan, Network
+    from ddp_play.lab.layout import LabPlan, Network
 
 
 class SubnetTaken(UsageError):  # noqa: N818 - reads as the sentence it stands for

@@ -13,10 +13,10 @@ from typing import IO, TYPE_CHECKING
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
+from ddp_play.bundle.paths import home, write_text
 from ddp_play.errors import Busy, HostNotReady
-from ddp_play.lab.plan import Host, LabPlan
+from ddp_play.lab.layout import Host, LabPlan
 from ddp_play.lab.spec import SHARED_DIR, check_name
-from ddp_play.paths import home, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ddp_play.cli.lab import _tell_up
+from ddp_play.lab.layout import plan_lab
 from ddp_play.lab.lifecycle import UpResult
 from ddp_play.lab.needs import KernelLimit
-from ddp_play.lab.plan import plan_lab
 from ddp_play.lab.spec import LabSpec, make_spec
 from ddp_play.lab.state import lab_state
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ddp_play.guard import daemon, leases, proc
-from ddp_play.guard.files import HostRun, read_json, write_json
+from ddp_play.guard.run_files import HostRun, read_json, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ddp_play.guard import fetch
-from ddp_play.guard.files import HostRun, write_json
 from ddp_play.guard.protocol import MAX_PAYLOAD
+from ddp_play.guard.run_files import HostRun, write_json
 
 if TYPE_CHECKING:
     from pathlib import Path

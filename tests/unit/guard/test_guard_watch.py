@@ -7,8 +7,8 @@ import signal
 import time
 from pathlib import Path
 
-from ddp_play.guard import evidence
-from ddp_play.guard.files import FROZEN, HostRun, read_json
+from ddp_play.guard import hang_evidence
+from ddp_play.guard.run_files import FROZEN, HostRun, read_json
 from tests.unit.guard.test_daemon import end, guard, until
 
 BLAME = "RuntimeError: Connection closed by peer [10.0.0.2]:34710"
@@ -48,7 +48,7 @@ def test_a_stopped_rank_hears_the_order_to_end(tmp_path: Path) -> None:
         place.order("go")
         says(place, b"ready")
         os.kill(pid_of(place), signal.SIGSTOP)
-        until(lambda: evidence.state_of(pid_of(place)) == "T")
+        until(lambda: hang_evidence.state_of(pid_of(place)) == "T")
         place.order("stop", {"reason": "enough", "signal": "SIGTERM", "grace_s": 30})
         began = time.monotonic()
         state = end(place, process)

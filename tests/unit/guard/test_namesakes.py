@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ddp_play.guard import leftovers, namesakes
-from ddp_play.guard.files import HostRun, base_dir, write_json
 from ddp_play.guard.protocol import run_key, split_run_key
+from ddp_play.guard.run_files import HostRun, base_dir, write_json
 
 OURS, THEIRS = "0123456789abcdef", "fedcba9876543210"
 

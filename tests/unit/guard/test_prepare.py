@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ddp_play.guard import prepare
-from ddp_play.guard.files import HostRun
 from ddp_play.guard.prepare import Refused
+from ddp_play.guard.run_files import HostRun
 
 if TYPE_CHECKING:
     from pathlib import Path

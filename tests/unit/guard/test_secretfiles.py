@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ddp_play.guard import files, leftovers, prepare, ranks, secretfiles
-from ddp_play.guard.files import HostRun, user_name
+from ddp_play.guard import leftovers, prepare, ranks, run_files, secretfiles
+from ddp_play.guard.run_files import HostRun, user_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-REAL_BASE = files.secrets_base
+REAL_BASE = run_files.secrets_base
 SECRETS = {"TOKEN": "hunter2\nsecond line"}
 NOBODY = 65534
 
@@ -23,7 +23,7 @@ NOBODY = 65534
 @pytest.fixture
 def base() -> Path:
     """The base of secrets of this test; its parent stands for /dev/shm."""
-    found = files.secrets_base()
+    found = run_files.secrets_base()
     found.parent.chmod(0o1777)
     return found
 
@@ -198,7 +198,7 @@ def test_a_file_that_is_exchanged_while_it_is_written_keeps_its_mode(
         return fd, name
 
     monkeypatch.setattr(tempfile, "mkstemp", mkstemp)
-    files.atomic_write(tmp_path / "file", b"x", 0o600)
+    run_files.atomic_write(tmp_path / "file", b"x", 0o600)
     assert victim.stat().st_mode & 0o777 == 0o644
 
 

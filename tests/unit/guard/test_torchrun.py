@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ddp_play.guard import proc
-from ddp_play.guard.files import HostRun
+from ddp_play.guard.run_files import HostRun
 from ddp_play.guard.torchrun import Agent, make_all
 
 if TYPE_CHECKING:

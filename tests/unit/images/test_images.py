@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from ddp_play.images.content import fingerprint
-from ddp_play.images.reach import Reach, parse_inventory, ssh_argv
 from ddp_play.images.recipe import DEFAULT_TAG, SLIM_TAG, ImageRequest, pip_download_argv, requirements
+from ddp_play.images.ssh_access import Reach, parse_inventory, ssh_argv
 
 LISTING: dict[str, Any] = {
     "_meta": {"hostvars": {"b": {"ansible_host": "10.0.0.2"}, "a": {"ansible_connection": "local"}}},

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from ddp_play.errors import Busy, UsageError
-from ddp_play.lab.plan import plan_lab
+from ddp_play.lab.layout import plan_lab
 from ddp_play.lab.spec import LabSpec, make_spec
 from ddp_play.lab.state import inventory, lab_state, locked, make_keys, write_inventory
 

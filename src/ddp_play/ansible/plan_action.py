@@ -1,0 +1,148 @@
+"""What the action plugin `plan` calls: the plan and the run directory, from the job's variables and discovery."""
+
+from __future__ import annotations
+
+import dataclasses
+import getpass
+import os
+import socket
+import time
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ddp_play.ansible.plugin_variables import RUN_DIR_ENV
+from ddp_play.bundle.outcome import RunStatus, error_fields
+from ddp_play.bundle.paths import RunPaths, home, read_json, write_json
+from ddp_play.bundle.run_ids import new_run_id, new_token
+from ddp_play.planning.assembly import make_plan
+from ddp_play.planning.host_facts import HostFacts, Problem, facts_from_json
+from ddp_play.planning.job import Job, check_names, parse_job
+from ddp_play.planning.next_attempt import Fleet, callers_values
+from ddp_play.planning.rank_context import Asked
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ddp_play.errors import DdpPlayError
+    from ddp_play.planning.job_secrets import JobSecrets
+    from ddp_play.planning.plan_document import Plan
+
+# The group of an inventory whose hosts stand by, unless the job names others.
+SPARES = "spares"
+
+
+def plan_job(
+    values: dict[str, Any],
+    discovered: Mapping[str, dict[str, Any]],
+    *,
+    variable_names: tuple[str, ...],
+    secrets: JobSecrets,
+    playbook_dir: str,
+) -> dict[str, Any]:
+    """Make the plan and the run's directory. `discovered` maps hosts to their facts or problem, in play order."""
+    check_names(variable_names)
+    job = _with_absolute_source(parse_job({k: v for k, v in values.items() if v is not None}), playbook_dir)
+    facts, problems = _split(discovered)
+    asked = Asked(dict(os.environ), tuple(sorted(secrets.file_names)), secrets.env_names)
+    plan = make_plan(job, facts, problems, asked)
+    paths = _run_paths()
+    paths.create()
+    write_json(paths.plan, plan.to_json(), indent=None if plan.world_size > 64 else 2)
+    used = {host.name for host in plan.hosts}
+    if job.restarts:  # other hosts may take the places of some
+        used |= {host.name for host in facts}
+        fleet = Fleet(
+            job,
+            {name: row["facts"] for name, row in discovered.items() if row.get("facts")},
+            tuple(dataclasses.asdict(row) for row in problems),
+            asked.secret_names,
+            callers_values(plan),
+            asked.secret_env,
+        )
+        write_json(paths.fleet, fleet.to_json(), indent=None)
+    routes = [row["route"] for name, row in discovered.items() if name in used]
+    write_json(paths.channels, {"routes": routes})
+    write_json(paths.root / "job.json", job.model_dump(mode="json"))
+    _describe_run(paths, plan, facts)
+    return {"run_id": paths.run_id, "run_dir": str(paths.root), "summary": summarize(plan)}
+
+
+def _run_paths() -> RunPaths:
+    """The directory that `ddp-play run` made for us; a new one under plain ansible-playbook or for a second job."""
+    given = os.environ.get(RUN_DIR_ENV)
+    if given and not (Path(given) / "plan.json").exists():
+        return RunPaths(Path(given))
+    return RunPaths(home() / "runs" / new_run_id(home() / "runs"))
+
+
+def record_failure(error: DdpPlayError, paths: RunPaths | None = None) -> None:
+    """A run that ended before it began says why in its run.json."""
+    paths = paths or _run_paths()
+    paths.create()
+    known = read_json(paths.run)
+    document = {"id": paths.run_id, **known, **error_fields(error, known), "ended": time.time()}
+    write_json(paths.run, document)
+
+
+def _with_absolute_source(job: Job, playbook_dir: str) -> Job:
+    if not job.source:
+        return job
+    path = Path(job.source).expanduser()
+    return job.model_copy(update={"source": str(path if path.is_absolute() else Path(playbook_dir, path).resolve())})
+
+
+def _split(discovered: Mapping[str, dict[str, Any]]) -> tuple[tuple[HostFacts, ...], tuple[Problem, ...]]:
+    facts, problems = [], []
+    for name, row in discovered.items():
+        if row.get("facts"):
+            facts.append(facts_from_json(name, row["facts"]))
+        else:
+            problem = row.get("problem") or {"host": name, "kind": "other", "message": "it was not discovered"}
+            problems.append(Problem(**problem))
+    return tuple(facts), tuple(problems)
+
+
+def _describe_run(paths: RunPaths, plan: Plan, facts: tuple[HostFacts, ...]) -> None:
+    document = {
+        "id": paths.run_id,
+        "token": new_token(),
+        "job": plan.job,
+        "owner": getpass.getuser(),
+        "controller": socket.gethostname(),
+        "created": time.time(),
+        **read_json(paths.run),
+        "status": str(RunStatus.STARTING),
+        "world_size": plan.world_size,
+        "hosts": [host.name for host in plan.hosts],
+        "versions": versions(),
+        "host_versions": {
+            host.name: {
+                "python": host.python_version,
+                "engine": host.engine.version if host.engine else "",
+                "image": host.engine.image.id if host.engine and host.engine.image else "",
+                "gpus": [gpu.model for gpu in host.gpus],
+            }
+            for host in facts
+        },
+    }
+    write_json(paths.run, document)
+
+
+def versions() -> dict[str, str]:
+    """Versions of what takes part on the controller."""
+    found = {}
+    for name in ("ddp-play", "ansible-core", "ansible-runner"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "unknown"
+    return found
+
+
+def summarize(plan: Plan) -> str:
+    """The plan in one line."""
+    hosts = f"{len(plan.hosts)} host" + ("s" if len(plan.hosts) != 1 else "")
+    ranks = f"{plan.world_size} rank" + ("s" if plan.world_size != 1 else "")
+    what = plan.image or "processes"
+    return f"{ranks} on {hosts} ({what}), {plan.backend} over {plan.fabric}, {plan.init_method}"

@@ -1,0 +1,1 @@
+"""The run directory: its paths, what writes it, and what reads it."""

@@ -1,0 +1,83 @@
+"""The runs this controller knows: finding one by its id, and how it stands."""
+
+from __future__ import annotations
+
+import fcntl
+from dataclasses import dataclass
+from typing import Any
+
+from ddp_play.bundle.outcome import RunStatus
+from ddp_play.bundle.paths import RunPaths, check_run_id, home, read_json
+from ddp_play.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run directory, as it stands now."""
+
+    paths: RunPaths
+    document: dict[str, Any]
+    attended: bool  # some process on this controller carries it on
+
+    @property
+    def status(self) -> RunStatus:
+        """As run.json has it."""
+        return RunStatus(self.document.get("status", "starting"))
+
+    @property
+    def over(self) -> bool:
+        """Has everything ended: the ranks, and the rest of the playbook?"""
+        return self.status.final and not self.attended
+
+    @property
+    def words(self) -> str:
+        """The status for people: a run whose controller died says so."""
+        if self.status.final:
+            return str(self.status)
+        return str(self.status) if self.attended else f"{self.status} (unattended)"
+
+
+def load(paths: RunPaths) -> Run:
+    """Read a run's state. The locks first: a run that ends in between is then seen as attended once more."""
+    attended = held(paths.root / "background.lock") or held(paths.lock)
+    return Run(paths, read_json(paths.run), attended)
+
+
+def held(path: Any) -> bool:
+    """Does a living process hold this lock?"""
+    if not path.exists():
+        return False
+    with path.open("a") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False
+
+
+def all_runs() -> list[Run]:
+    """Every run of this controller, newest first."""
+    root = home() / "runs"
+    found = [load(RunPaths(path)) for path in root.iterdir() if (path / "run.json").exists()] if root.is_dir() else []
+    return sorted(found, key=lambda run: run.document.get("created", 0.0), reverse=True)
+
+
+def find(run_id: str) -> Run:
+    """The run with this id or with this beginning of an id; `-` is the newest. UsageError when there is none."""
+    runs = all_runs()
+    if run_id == "-":
+        if not runs:
+            raise UsageError(f"there are no runs yet under {home() / 'runs'}", hint="ddp-play run starts the demo")
+        return runs[0]
+    check_run_id(run_id)
+    exact = [run for run in runs if run.paths.run_id == run_id]
+    matching = exact or [run for run in runs if run.paths.run_id.startswith(run_id)]
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        raise UsageError(f"{run_id} is the beginning of {', '.join(run.paths.run_id for run in matching)}")
+    known = ", ".join(run.paths.run_id for run in runs[:5])
+    raise UsageError(
+        f"no run {run_id} under {home() / 'runs'}",
+        hint=f"the newest are {known}" if known else "ddp-play ps -i INVENTORY asks the hosts",
+    )

@@ -1,0 +1,105 @@
+"""A run in words: the summary at its end, and tables of ranks. Pure over the bundle's documents."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ddp_play.bundle.outcome import RunStatus
+from ddp_play.bundle.paths import RunPaths, read_json
+from ddp_play.bundle.traffic import traffic_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# What a rank's result.json may say that is worth a line, in this order.
+HEADLINES = ("accuracy", "loss", "epochs", "steps", "samples_per_s", "seconds")
+
+
+def duration(seconds: float) -> str:
+    """7 s, 3 min 20 s, 2 h 5 min."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def number(value: Any) -> str:
+    """A metric for people: four significant decimals, integers as they are."""
+    return (
+        f"{value:.4g}"
+        if isinstance(value, float) and abs(value) >= 1
+        else (f"{value:.4f}" if isinstance(value, float) else str(value))
+    )
+
+
+def headline(result: dict[str, Any]) -> str:
+    """`accuracy 0.9833  loss 0.0526` of a rank's result, empty when it has none."""
+    return "  ".join(f"{key} {number(result[key])}" for key in HEADLINES if isinstance(result.get(key), int | float))
+
+
+def summary(paths: RunPaths, document: dict[str, Any]) -> list[str]:
+    """The last words about a run: what, why, where everything is."""
+    status = RunStatus(document.get("status", "starting"))
+    verdict = document.get("verdict") or {}
+    took = ""
+    if document.get("ended") and document.get("created"):
+        took = f" after {duration(document['ended'] - document['created'])}"
+    lines = [f"run {paths.run_id} {status}{took}"]
+    lines += [f"  {line}" for line in str(verdict.get("message", "")).splitlines()]
+    if status is RunStatus.SUCCEEDED and (text := headline(read_json(paths.result(0)))):
+        lines.append(f"  {text}")
+    lines += [f"  {line}" for line in attempt_lines(document)]
+    if verdict.get("last_frame"):
+        lines.append(f"  at {verdict['last_frame']}" + (f": {verdict['error']}" if verdict.get("error") else ""))
+    lines += [f"  kernel of {verdict['host']}: {line}" for line in verdict.get("kernel") or ()]
+    if verdict.get("hint"):
+        lines.append(f"  -> {verdict['hint']}")
+    if verdict.get("tail") and status is not RunStatus.SUCCEEDED:
+        lines += _tail(paths, verdict)
+    if document.get("nccl"):
+        lines.append(f"  {document['nccl']['words']}")
+    lines += [f"  {line}" for line in traffic_lines(document.get("network") or {})]
+    lines += _loose_ends(document)
+    lines.append(f"  bundle: {document.get('output') or paths.root}")
+    return lines
+
+
+def attempt_lines(document: dict[str, Any]) -> list[str]:
+    """One line for every attempt that another followed or could not follow."""
+    lines = []
+    for row in document.get("attempts") or ():
+        followed = row["attempt"] < int(document.get("attempt") or 1)
+        if not (followed or row["reason"]):
+            continue
+        said = row["reason"] if followed else f"no restart: {row['reason']}"
+        lines.append(f"attempt {row['attempt']} on {', '.join(row['hosts'])}: {said}")
+        lines += [f"  retired {host}: {why}" for host, why in row["retired"].items()]
+    return lines
+
+
+def _tail(paths: RunPaths, verdict: dict[str, Any]) -> list[str]:
+    who = f"{verdict.get('host')}:{verdict.get('rank')}" if verdict.get("rank") is not None else "the log"
+    rows = [f"  last lines of {who}:"]
+    rows += [f"    | {line}" for line in verdict["tail"]]
+    if verdict.get("rank") is not None:
+        rows.append(f"  all of it: {paths.log(verdict['rank'])}")
+    return rows
+
+
+def _loose_ends(document: dict[str, Any]) -> list[str]:
+    """What could not be brought home, what is still on hosts."""
+    lines = []
+    for row in document.get("missing") or ():
+        lines.append(f"  not collected from {row.get('host') or 'the hosts'}: {row['path']} ({row['why']})")
+    for host, rows in (document.get("left_behind") or {}).items():
+        lines.append(f"  still on {host}: {'; '.join(rows)}")
+    return lines
+
+
+def rank_rows(document: dict[str, Any]) -> Iterable[tuple[str, str, str, str]]:
+    """(rank, host, state, how it ended) of every rank in run.json."""
+    for row in document.get("ranks") or ():
+        how = "" if row["exit_code"] is None else f"exit code {row['exit_code']}"
+        yield str(row["rank"]), row["host"], row["state"], row["detail"] or how

@@ -1,0 +1,168 @@
+"""Writing a run's bundle: data as it arrives, run.json as things change, readable after a crash at any moment."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from ddp_play.bundle.disk_space import DiskRoom, is_full
+from ddp_play.bundle.paths import RunPaths, read_json, write_json
+from ddp_play.errors import DiskFull
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ddp_play.planning.plan_document import Plan
+
+TAIL_BYTES = 64 * 1024
+# What each attempt has of its own, besides plan.json and the outcome.
+OF_ATTEMPT = (
+    *("logs", "metrics", "nccl", "results", "env", "evidence", "flight-recorder"),
+    *("artifacts", "artifacts.json"),
+)
+
+
+class Bundle:
+    """The one writer of logs, metrics, results and artifacts of a run."""
+
+    def __init__(self, paths: RunPaths) -> None:
+        self.paths = paths
+        self.room = DiskRoom(paths.root)
+        self._stamped: dict[int, float] = {}
+        self._partial: dict[Path, int] = {}
+        self.last_data = time.monotonic()
+        self.heard = False  # has any rank ever printed or reported anything?
+
+    def update_run(self, **fields: Any) -> dict[str, Any]:
+        """Merge fields into run.json."""
+        document = {**read_json(self.paths.run), **fields}
+        try:
+            write_json(self.paths.run, document)
+        except OSError as error:
+            if not is_full(error):
+                raise
+            self.room.give_up()
+            write_json(self.paths.run, document)
+        return document
+
+    def begin(self, plan: Plan) -> None:
+        """Every rank has a log from the start, if only an empty one."""
+        self.room.reserve()
+        for host in plan.hosts:
+            for rank in host.ranks:
+                self.paths.log(rank.rank).touch(mode=0o600)
+
+    def archive(self, attempt: int, outcome: dict[str, Any]) -> None:
+        """Put an ended attempt's files away under attempts/N; a fresh set of directories takes their place."""
+        put = self.paths.attempt(attempt)
+        put.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_json(put.root / "outcome.json", outcome)
+        put.plan.write_bytes(self.paths.plan.read_bytes())  # a copy: the newest plan is never absent
+        for name in OF_ATTEMPT:
+            if (self.paths.root / name).exists():
+                (self.paths.root / name).replace(put.root / name)
+        self.paths.create()
+
+    def offsets(self, plan: Plan, host: str) -> dict[str, dict[str, int]]:
+        """How much of each rank's log, metrics and NCCL notes is here already; the last only where NCCL is used."""
+        ranks = [rank.rank for item in plan.hosts if item.name == host for rank in item.ranks]
+        return {
+            "logs": {str(rank): _size(self.paths.log(rank)) for rank in ranks},
+            "metrics": {str(rank): _size(self.paths.metrics(rank)) for rank in ranks},
+            "nccl": {str(rank): _size(self.paths.nccl(rank)) for rank in ranks if "nccl" in plan.backend},
+        }
+
+    def data(self, kind: str, rank: int, at: int, payload: bytes) -> None:
+        """A piece of a log, of metrics or of NCCL's notes that begins at offset `at` of the rank's file."""
+        path = {"log": self.paths.log, "metrics": self.paths.metrics, "nccl": self.paths.nccl}[kind](rank)
+        have = _size(path)
+        if at > have:
+            raise ValueError(f"{path.name}: got offset {at}, have {have}")
+        fresh = payload[have - at :]
+        if not fresh:
+            return
+        self._append(path, fresh)
+        self.last_data, self.heard = time.monotonic(), True
+        if kind == "log" and time.time() - self._stamped.get(rank, 0.0) >= 1.0:
+            self._stamped[rank] = time.time()
+            self._append(self.paths.times(rank), b"%.3f %d\n" % (time.time(), have))
+
+    def file(self, host: str, header: dict[str, Any], payload: bytes) -> None:
+        """A piece of a collected file; it gets its name when its last piece has come."""
+        target = self._target(host, header)
+        temporary = target.with_name(f".{target.name}.part")
+        if temporary not in self._partial:
+            temporary.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            temporary.write_bytes(b"")
+            self._partial[temporary] = 0
+        self._append(temporary, payload)
+        if header.get("last"):
+            temporary.replace(target)
+            del self._partial[temporary]
+
+    def _append(self, path: Path, data: bytes) -> None:
+        try:
+            _append(path, data)
+        except OSError as error:
+            if not is_full(error):
+                raise
+            self.room.give_up()
+            raise DiskFull(f"no space left for {path}: {error.strerror}") from error
+
+    def _target(self, host: str, header: dict[str, Any]) -> Path:
+        kind = header["file"]
+        if kind == "artifact":
+            relative = PurePosixPath(header["path"])
+            if relative.is_absolute() or ".." in relative.parts:
+                raise ValueError(f"{host} sent an artifact with the path {relative}")
+            return self.paths.artifacts / host / relative
+        if kind == "torchrun.log":
+            return self.paths.agent_log(host)
+        rank = int(header["rank"])
+        names = {
+            "metrics.jsonl": self.paths.metrics(rank),
+            "result.json": self.paths.result(rank),
+            "error.json": self.paths.error_file(rank),
+            "flight-recorder": self.paths.flight_recorder(rank),
+            "proc": self.paths.evidence(rank, "proc"),
+        }
+        return names[kind]
+
+    def tail(self, rank: int) -> str:
+        """The end of a rank's log, as text."""
+        return read_tail(self.paths.log(rank), TAIL_BYTES)
+
+    def log_size(self, rank: int) -> int:
+        """Bytes of the rank's log that are here."""
+        return _size(self.paths.log(rank))
+
+
+def read_tail(path: Path, num_bytes: int) -> str:
+    """The last `num_bytes` of a file as text, whole lines where possible."""
+    try:
+        with path.open("rb") as handle:
+            handle.seek(max(0, _size(path) - num_bytes))
+            return handle.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _append(path: Path, data: bytes) -> None:
+    if not path.parent.is_dir():
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
+    finally:
+        os.close(fd)

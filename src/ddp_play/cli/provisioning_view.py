@@ -1,0 +1,149 @@
+"""How a provisioning playbook looks: its plan before, a line per host and role while it runs, the table after it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from rich.markup import escape
+from rich.table import Table
+
+from ddp_play.bundle.summary import duration
+from ddp_play.cli import console
+from ddp_play.provisioning.host_role_table import Cell, CellStatus, verdict_line
+from ddp_play.provisioning.phases import Phase
+from ddp_play.provisioning.playbook_run import Planned, Report
+
+STYLES = {
+    CellStatus.CHANGED: "yellow",
+    CellStatus.OK: "green",
+    CellStatus.SKIPPED: "dim",
+    CellStatus.FAILED: "bold red",
+    CellStatus.UNREACHABLE: "bold red",
+    CellStatus.NOT_RUN: "dim",
+}
+WIDE = 8  # roles that fit beside each other; beyond it the table is turned
+
+
+@dataclass
+class PhaseView:
+    """Implements `ddp_play.provisioning.playbook_run.Watcher` over the console."""
+
+    update: Callable[[str], None]
+    started: float = field(default_factory=time.monotonic)
+    current: str = ""
+    seen: set[str] = field(default_factory=set)
+    num_hosts: int = 0
+
+    def phase(self, phase: Phase) -> None:
+        """Hosts that have answered are counted anew."""
+        self.current, self.num_hosts = f"{phase.name} ({', '.join(phase.roles)})", len(phase.hosts)
+        self.seen.clear()
+        self.update(self.current)
+        if not console.err.is_terminal:
+            self._line(f"{self.current} on {_host_words(phase.hosts)}")
+
+    def task(self, name: str, host: str) -> None:
+        """Only on a terminal."""
+        self.seen.add(host)
+        self.update(f"{self.current}: {name[:60]}, {len(self.seen)}/{self.num_hosts} hosts")
+
+    def cell(self, cell: Cell) -> None:
+        """A line that stays."""
+        self._line(f"{cell.host}: {cell.role} {words(cell)}", style=STYLES[cell.status])
+
+    def _line(self, text: str, style: str = "dim") -> None:
+        console.note(f"{duration(time.monotonic() - self.started):>12} {text}", style=style)
+
+
+@contextmanager
+def watching() -> Iterator[PhaseView]:
+    """A moving line on a terminal; elsewhere only the lines that stay."""
+    with console.err.status("starting") as status:
+        yield PhaseView(lambda text: status.update(escape(text)))
+
+
+def words(cell: Cell) -> str:
+    """A cell in a few words."""
+    if cell.status is CellStatus.CHANGED:
+        return f"changed {cell.num_changed}"
+    if cell.status is CellStatus.NOT_RUN:
+        return "not run"
+    if cell.status is CellStatus.SKIPPED:
+        return f"skipped: {_short(cell.reason)}"
+    return f"failed: {_short(cell.message)}" if cell.status is CellStatus.FAILED else str(cell.status)
+
+
+def _short(text: str, width: int = 100) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= width else f"{line[: width - 3]}..."
+
+
+def show_plan(planned: Planned) -> None:
+    """The phases with their hosts and roles, on stderr: the table is the answer."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("phase", "hosts", "roles"):
+        table.add_column(column)
+    for phase in planned.phases:
+        table.add_row(escape(phase.name), escape(_host_words(phase.hosts)), ", ".join(phase.roles))
+    console.err.print(table)
+    console.note("")
+
+
+def _host_words(hosts: tuple[str, ...]) -> str:
+    if len(hosts) <= 4:
+        return ", ".join(hosts) or "-"
+    return f"{hosts[0]}, {hosts[1]} ... {hosts[-1]} ({len(hosts)})"
+
+
+def show_report(report: Report) -> None:
+    """Hosts down, roles across; then the reasons, the failures with what helps, and where the logs are."""
+    console.out.print(_table(report.cells))
+    _show_skipped(report.cells)
+    for cell in report.cells:
+        if cell.status.bad:
+            console.line(f"{cell.host}: {cell.role}: {cell.status} at {cell.task!r}", style="bold red")
+            for line in cell.message.splitlines()[-12:]:
+                console.line(f"  | {line}")
+            if cell.remedy:
+                console.line(f"  -> {cell.remedy}", style="yellow")
+        if cell.left:
+            console.line(f"{cell.host}: {cell.role} leaves: {_short(cell.left, 300)}")
+    tasks = f"{report.num_tasks} tasks in {report.wall_s:.1f} s"
+    console.line(f"{verdict_line(report.cells)}; {tasks}")
+    console.note(f"log: {report.log}   table: {report.directory / 'report.json'}")
+
+
+def _table(cells: tuple[Cell, ...]) -> Table:
+    hosts = tuple(dict.fromkeys(cell.host for cell in cells))
+    roles = tuple(dict.fromkeys(cell.role for cell in cells))
+    rows, columns = (hosts, roles) if len(roles) <= WIDE and len(roles) < len(hosts) else (roles, hosts)
+    by_names = {frozenset((cell.host, cell.role)): cell for cell in cells}
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("host" if rows is hosts else "role")
+    for column in columns:
+        table.add_column(escape(column))
+    for row in rows:
+        table.add_row(escape(row), *(_cell_words(by_names.get(frozenset((row, column)))) for column in columns))
+    return table
+
+
+def _cell_words(cell: Cell | None) -> str:
+    if cell is None:
+        return "-"
+    text = f"changed {cell.num_changed}" if cell.status is CellStatus.CHANGED else str(cell.status).replace("_", " ")
+    return f"[{STYLES[cell.status]}]{text}[/]"
+
+
+def _show_skipped(cells: tuple[Cell, ...]) -> None:
+    """One line per reason, however many hosts share it; what a failure kept from running is seen in the table."""
+    sick = {cell.host for cell in cells if cell.status.bad}
+    reasons: dict[tuple[str, str, str], list[str]] = {}
+    for cell in cells:
+        if cell.reason and not (cell.status is CellStatus.NOT_RUN and cell.host in sick):
+            kind = str(cell.status).replace("_", " ")
+            reasons.setdefault((cell.role, kind, _short(cell.reason, 200)), []).append(cell.host)
+    for (role, kind, reason), hosts in reasons.items():
+        console.line(f"{role} {kind} on {_host_words(tuple(hosts))}: {reason}", style="dim")

@@ -1,0 +1,214 @@
+"""What this host's kernel says of a rank's end: OOM kills and GPU errors, matched to the rank exactly.
+
+Hosts that are containers share one kernel log: a line counts for a rank by its control group, or by its pid where
+pids are the kernel's own, and never by its time alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import time
+from typing import Dict, List, Optional, Tuple
+
+from .failure_texts import OOM_EVENT, OOM_GROUP, OOM_KILLED, is_oom
+
+KMSG = "/dev/kmsg"
+# The inode of the first pid name space (PROC_PID_INIT_INO in the kernel): pids there are the kernel's own.
+FIRST_PID_NAMESPACE = 0xEFFFFFFC
+MAX_LINES = 6
+DMESG_LINE = re.compile(r"<\d+>\[ *(?P<at>\d+\.\d+)\] (?P<text>.*)")
+# The kernel stamps its messages by a clock of its own that is only nearly this one.
+CLOCKS_APART_S = 2.0
+
+XID = re.compile(r"NVRM: Xid \(PCI:(?P<pci>[0-9a-fA-F:]+)[^)]*\): (?P<code>\d+)(, pid='?(?P<pid>\d+))?")
+
+
+class KernelLog:
+    """The lines since it was opened. `problem` says why there are none where it cannot be read."""
+
+    def __init__(self) -> None:
+        self.problem = ""
+        self._since = time.time()
+        self._since_boot_s = time.clock_gettime(time.CLOCK_MONOTONIC)
+        try:
+            self._fd: Optional[int] = os.open(KMSG, os.O_RDONLY | os.O_NONBLOCK)
+            os.lseek(self._fd, 0, os.SEEK_END)
+        except OSError:
+            self._fd = None
+
+    def lines(self) -> List[str]:
+        """Messages that came since the last call (from a program: since the beginning)."""
+        if self._fd is not None:
+            return self._from_kmsg(self._fd)
+        found = self._from_dmesg()
+        return self._from_journal() if found is None else found
+
+    def _from_kmsg(self, fd: int) -> List[str]:
+        found: List[str] = []
+        while True:
+            try:
+                record = os.read(fd, 8192)
+            except BrokenPipeError:
+                continue  # older records were overwritten: go on with the oldest there is
+            except OSError:  # EAGAIN: that was the last one
+                return found
+            if not record:
+                return found
+            found.append(record.split(b"\n", 1)[0].partition(b";")[2].decode("utf-8", "replace"))
+
+    def _from_dmesg(self) -> Optional[List[str]]:
+        """Where there is no device (containers) root may ask the kernel; None where it does not answer."""
+        rows = [DMESG_LINE.match(line) for line in _said_by("dmesg", "--raw")]
+        if not any(rows):
+            return None
+        return [row["text"] for row in rows if row and float(row["at"]) > self._since_boot_s - CLOCKS_APART_S]
+
+    def _from_journal(self) -> List[str]:
+        found = _said_by("journalctl", "--dmesg", "--output=cat", "--quiet", "--no-pager", "--since=@%d" % self._since)
+        if found:
+            return found
+        self.problem = "the kernel log cannot be read by this user (root can, and members of systemd-journal)"
+        return []
+
+
+def _said_by(name: str, *words: str) -> List[str]:
+    """The lines a program prints; none where it is missing or fails."""
+    program = shutil.which(name)
+    if program:
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            done = subprocess.run([program, *words], capture_output=True, timeout=3, check=False)
+            if done.returncode == 0:
+                return done.stdout.decode("utf-8", "replace").splitlines()
+    return []
+
+
+def pids_are_the_kernels() -> bool:
+    """Are the pids seen here those of the kernel log?"""
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino == FIRST_PID_NAMESPACE
+    except OSError:
+        return False
+
+
+def said_of(lines: List[str], *, pids: List[int], group: str, gpus: List[str]) -> List[str]:
+    """The lines about these processes, this control group or, for Xid lines without a pid, these GPUs (PCI addresses).
+
+    `pids` is empty where pids are not the kernel's; `group` is empty where it could be another host's.
+    """
+    found, killed = [], set(pids)
+    for line in lines:
+        if _is_our_kill(line, killed, group):
+            found.append(line)
+            event = OOM_EVENT.search(line)
+            killed |= {int(event["pid"])} if event else set()  # the next line names it by its pid alone
+        elif _kills(line, killed) or _is_xid(line, pids, gpus):
+            found.append(line)
+    return found[-MAX_LINES:]
+
+
+def _is_our_kill(line: str, pids: "set[int]", group: str) -> bool:
+    event = OOM_EVENT.search(line)
+    if event:
+        return _is_group(event["group"], group) or int(event["pid"]) in pids
+    older = OOM_GROUP.search(line)
+    return bool(older) and _is_group(older["group"] if older else "", group)
+
+
+def _is_group(said: str, group: str) -> bool:
+    """The kernel names a group from its own root, a container from its own: ours is the end of it."""
+    return len(group) > 1 and (said == group or said.endswith(group) or (group + "/") in said)
+
+
+def _kills(line: str, pids: "set[int]") -> bool:
+    match = OOM_KILLED.search(line)
+    return bool(match) and int((match["pid"] or match["pid2"]) if match else 0) in pids
+
+
+def _is_xid(line: str, pids: List[int], gpus: List[str]) -> bool:
+    match = XID.search(line)
+    if not match:
+        return False
+    if match["pid"] and int(match["pid"]) in pids:
+        return True
+    return not match["pid"] and any(gpu.lower().startswith(match["pci"].lower()) for gpu in gpus)
+
+
+# -- control groups ----------------------------------------------------------------------------------
+
+
+def memory_group(pid: int) -> Tuple[str, str]:
+    """(path of the process's memory control group as it is seen here, its directory); empty when unknown."""
+    try:
+        with open("/proc/%d/cgroup" % pid) as handle:
+            rows = [line.rstrip("\n").split(":", 2) for line in handle]
+    except OSError:
+        return "", ""
+    for _, controllers, path in rows:
+        if "memory" in controllers.split(","):
+            return path, "/sys/fs/cgroup/memory" + path
+    for number, controllers, path in rows:
+        if number == "0" and not controllers:
+            return path, "/sys/fs/cgroup" + path
+    return "", ""
+
+
+def is_telling(group: str) -> bool:
+    """Can no other host have a group of this name? One with an id in it, or everything in the first name space."""
+    return pids_are_the_kernels() or bool(re.search(r"[0-9a-f]{64}|ddp-play-", group))
+
+
+def oom_kills(directory: str) -> int:
+    """How many processes of this control group the kernel has killed for memory; 0 where it does not say."""
+    for name in ("memory.events", "memory.oom_control"):
+        try:
+            with open(os.path.join(directory, name)) as handle:
+                counts = dict(line.split()[:2] for line in handle)
+            return int(counts.get("oom_kill", 0))
+        except (OSError, ValueError):
+            continue
+    return 0
+
+
+class Witness:
+    """What is remembered of one rank while it lives, so that its end can be explained."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.group, self._directory = memory_group(pid)
+        self._kills = oom_kills(self._directory)
+        self._looked = time.monotonic()
+
+    def look(self) -> None:
+        """Once a second: a process may be moved to another group."""
+        if time.monotonic() - self._looked < 1.0:
+            return
+        self._looked = time.monotonic()
+        group, directory = memory_group(self.pid)
+        if group and group != self.group:
+            self.group, self._directory = group, directory
+            self._kills = oom_kills(directory)
+
+    def killed_for_memory(self) -> bool:
+        """Has the kernel killed a process of its group since?"""
+        return oom_kills(self._directory) > self._kills
+
+    def said(self, lines: List[str], gpus: List[str]) -> List[str]:
+        """The kernel's lines about it."""
+        pids = [self.pid] if pids_are_the_kernels() else []
+        return said_of(lines, pids=pids, group=self.group if is_telling(self.group) else "", gpus=gpus)
+
+
+def explain(witness: Optional[Witness], lines: List[str], row: Dict[str, object], gpus: List[str]) -> None:
+    """Write into a rank's row what the kernel knows of its end: the lines, and whether it died of memory."""
+    if witness is None:
+        return
+    said = witness.said(lines, gpus)
+    counted = witness.killed_for_memory()
+    if counted and not is_oom(said):
+        said.append("the kernel killed a process of control group %s for memory" % witness.group)
+    row["kernel"] = said
+    row["oom"] = bool(row["oom"]) or ((counted or is_oom(said)) and row["signal"] == 9)

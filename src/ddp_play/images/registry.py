@@ -1,0 +1,154 @@
+"""Bringing an image to hosts by a registry on one of them: the role image_distribution does it, this says what."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ddp_play.bundle.paths import home, write_json
+from ddp_play.errors import UsageError
+from ddp_play.images.archive import HostImage, ask_all, fail_for, local_image, saved
+from ddp_play.images.content import fingerprint
+from ddp_play.provisioning.inventory import load_inventory
+from ddp_play.provisioning.playbook_run import plan_playbook, run_playbook
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from ddp_play.ansible.runner import Passwords, PlaybookRequest, PlaybookRunner
+    from ddp_play.images.ssh_access import Reach
+    from ddp_play.lab.progress import Progress
+    from ddp_play.provisioning.host_role_table import Cell
+    from ddp_play.provisioning.inventory import Inventory
+    from ddp_play.provisioning.phases import Phase
+    from ddp_play.provisioning.playbook_run import Planned
+
+GROUP, ROLE = "registry", "image_distribution"
+DEFAULT_PORT = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """The host that serves the others, and how they reach it."""
+
+    host: str
+    address: str
+    port: int = DEFAULT_PORT
+    tls: bool = True
+
+    @property
+    def name(self) -> str:
+        """What an engine calls it: without TLS each host forwards its own loopback."""
+        return f"{self.address if self.tls else '127.0.0.1'}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """How it ended; `reference` is the image by its digest."""
+
+    registry: Registry
+    content: str
+    reference: str
+    pulled: tuple[str, ...]
+    present: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be where: the controller's `image` on the inventory's hosts; `request` has no limit of its own."""
+
+    image: str
+    request: PlaybookRequest
+    limit: str = ""
+    tls: bool = True
+
+
+def choose_registry(inventory: Inventory, *, tls: bool) -> Registry:
+    """The first host of group `registry`, else the first of group `ranks`."""
+    hosts = inventory.members(GROUP) or inventory.members("ranks") or inventory.hosts
+    if not hosts:
+        raise UsageError("the inventory has no hosts", hint="ansible-inventory --graph shows it")
+    host = hosts[0]
+    told = inventory.value(host, f"{ROLE}_registry_address") or inventory.value(host, "ansible_host") or host
+    port = int(inventory.value(host, f"{ROLE}_registry_port") or DEFAULT_PORT)
+    return Registry(host, str(told), port, tls)
+
+
+def serve(
+    order: Order, hosts: Sequence[Reach], passwords: Passwords, runner: PlaybookRunner, *, progress: Progress
+) -> Served:
+    """Make every host hold the controller's content, by one digest of one registry."""
+    image, local = order.image, local_image(order.image)
+    content = fingerprint(local.attrs)
+    registry = choose_registry(load_inventory(order.request, passwords), tls=order.tls)
+    answers = ask_all(image, hosts, progress=progress)
+    lacking = tuple(row.host for row in answers if row.content != content or not digest_of(row, registry))
+    if lacking or len({digest_of(row, registry) for row in answers}) > 1:
+        with saved(local, image, progress=progress) as archive:
+            planned = _plan(order, archive, registry, passwords)
+            error = run_playbook(planned, passwords, runner, _Steps(progress)).error()
+        if error is not None:
+            raise error
+        answers = ask_all(image, hosts, progress=progress)
+    present = tuple(row.host for row in answers if row.host not in lacking)
+    return Served(registry, content, _one_digest(image, content, registry, answers), lacking, present)
+
+
+def digest_of(answer: HostImage, registry: Registry) -> str:
+    """The host's name of the image in that registry, by digest; empty where it has none."""
+    return next((name for name in answer.digests if name.startswith(f"{registry.name}/")), "")
+
+
+def role_variables(image: str, archive: Path, registry: Registry) -> dict[str, object]:
+    """What the role is told; the inventory may say the rest."""
+    values = {
+        "source": "registry",
+        "images": [{"name": image if ":" in image.rpartition("/")[2] else f"{image}:latest", "archive": str(archive)}],
+        "archive_on_hosts": False,
+        "registry_host": registry.host,
+        "registry_address": registry.address,
+        "registry_port": registry.port,
+        "registry_tls": registry.tls,
+        "registry_authority_dir": str(home() / "registry"),
+    }
+    return {f"{ROLE}_{name}": value for name, value in values.items()}
+
+
+def _plan(order: Order, archive: Path, registry: Registry, passwords: Passwords) -> Planned:
+    options = [*order.request.options]
+    if order.limit:
+        options += ["--limit", f"{order.limit},{registry.host}"]
+    variables = archive.with_name("variables.json")
+    write_json(variables, role_variables(order.image, archive, registry))
+    options += ["--extra-vars", f"@{variables}"]
+    request = dataclasses.replace(order.request, options=tuple(options), tags=(ROLE,))
+    return plan_playbook(request, "provision", passwords)
+
+
+def _one_digest(image: str, content: str, registry: Registry, answers: list[HostImage]) -> str:
+    """The digest that all hosts agree on."""
+    found = {digest_of(row, registry) for row in answers}
+    wrong = [row for row in answers if row.content != content or not digest_of(row, registry)]
+    if not wrong and len(found) > 1:
+        wrong = answers
+    rows = [f"holds {row.content or 'nothing'} {digest_of(row, registry) or 'from elsewhere'}" for row in wrong]
+    fail_for(image, [HostImage(row.host, error=text) for row, text in zip(wrong, rows, strict=True)])
+    return found.pop()
+
+
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """The provisioning's watcher, told to whoever shows progress."""
+
+    progress: Progress
+
+    def phase(self, phase: Phase) -> None:
+        self.progress.step(f"{phase.name} on {len(phase.hosts)} hosts")
+
+    def task(self, name: str, host: str) -> None:
+        self.progress.detail(f"{host}: {name}")
+
+    def cell(self, cell: Cell) -> None:
+        self.progress.step(f"{cell.host}: {cell.role} {cell.status}")

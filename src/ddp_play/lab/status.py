@@ -1,0 +1,76 @@
+"""What `lab status` says: each host as the engine and its sshd show it."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from ddp_play.lab.docker_client import connect
+from ddp_play.lab.host_containers import find_hosts
+from ddp_play.lab.state import lab_state
+
+if TYPE_CHECKING:
+    from docker.models.containers import Container
+
+    from ddp_play.lab.layout import Host
+
+_SSH_TIMEOUT_S = 2.0
+
+
+@dataclass(frozen=True)
+class HostStatus:
+    """`state` is the container's (`running`, `exited`, ...) or `missing`; `ssh` whether a banner came."""
+
+    name: str
+    addresses: tuple[str, ...]
+    slots: int
+    state: str
+    ssh: bool
+
+
+@dataclass(frozen=True)
+class LabStatus:
+    """`state`: up (all hosts answer), partial, or absent."""
+
+    name: str
+    state: str
+    directory: str
+    inventory: str
+    hosts: tuple[HostStatus, ...]
+
+    def as_dict(self) -> dict[str, object]:
+        """The answer of `lab status --json`."""
+        return asdict(self)
+
+
+def read_status(name: str) -> LabStatus:
+    """Ask the engine and every host's port 22."""
+    client = connect()
+    state = lab_state(name)
+    plan = state.load_plan()
+    found = find_hosts(client, name)
+    hosts = tuple(_host_status(host, found.get(host.name)) for host in plan.hosts) if plan else ()
+    if plan is None and found:
+        hosts = tuple(HostStatus(host, (), 0, container.status, ssh=False) for host, container in found.items())
+    return LabStatus(name, _overall(hosts, bool(found)), str(state.directory), str(state.inventory), hosts)
+
+
+def _overall(hosts: tuple[HostStatus, ...], found: bool) -> str:
+    if not found:
+        return "absent"
+    return "up" if all(host.ssh for host in hosts) else "partial"
+
+
+def _host_status(host: Host, container: Container | None) -> HostStatus:
+    state = container.status if container else "missing"
+    ssh = state == "running" and _answers(host.addresses[0])
+    return HostStatus(host.name, host.addresses, host.slots, state, ssh)
+
+
+def _answers(address: str) -> bool:
+    try:
+        with socket.create_connection((address, 22), timeout=_SSH_TIMEOUT_S) as connection:
+            return connection.recv(4) == b"SSH-"
+    except OSError:
+        return False

@@ -1,0 +1,224 @@
+"""Making the plan: a job and facts in, a plan out, or the reason why not. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ddp_play.errors import HostNotReady, UsageError
+from ddp_play.planning.backend import choose_backend
+from ddp_play.planning.consistency import check_infiniband, check_torch, differences
+from ddp_play.planning.fabric import choose_fabric
+from ddp_play.planning.host_ranks import plan_host
+from ddp_play.planning.host_selection import choose_hosts, slot_names
+from ddp_play.planning.plan_document import Plan
+from ddp_play.planning.rank_context import Asked, Setting
+from ddp_play.planning.rendezvous import choose_rendezvous, needs_shared_file
+from ddp_play.planning.torchrun import check_torchrun
+
+if TYPE_CHECKING:
+    from ddp_play.planning.host_facts import HostFacts, Problem
+    from ddp_play.planning.job import Job
+
+# Every time of the job that the plan carries, in seconds; the lease has a rule of its own.
+TIMEOUTS = ("timeout", "host_timeout", "grace", "failure_grace", "max_duration", "warn_before", "idle_timeout")
+
+
+def make_plan(
+    job: Job, facts: tuple[HostFacts, ...], problems: tuple[Problem, ...], asked: Asked, *, wanted: int = 0
+) -> Plan:
+    """Bind the job to hosts. Raises UsageError or HostNotReady with the host, the reason and what to do.
+
+    Spares fill up to what the job needs at least, or to `wanted` hosts: those that an earlier attempt had.
+    """
+    hosts, left_out = choose_hosts(job, facts, problems, wanted)
+    runtime = job.chosen_runtime
+    for host in hosts:
+        _check_runtime(job, host)
+    check_torch(hosts)
+    fabric = choose_fabric(hosts, fabric=job.fabric, network=job.network)
+    usable_gpus = {host.name: _gpu_count(job, host) for host in hosts}
+    backend = choose_backend(
+        job.backend,
+        gpus_per_host=usable_gpus,
+        fabric=fabric.fabric,
+        bare_ib=job.fabric != "ethernet" and not job.network and all(host.infiniband_ports for host in hosts),
+        has_mpi=runtime == "process" and job.launcher == "ranks" and all(host.rank_mpi for host in hosts),
+    )
+    check_infiniband(job, hosts, backend=backend.backend, fabric=fabric.fabric)
+    counts = {host.name: _rank_count(job, host, backend.backend) for host in hosts}
+    slots = slot_names(job, hosts, counts)
+    head = fabric.endpoints[hosts[0].name]
+    shared = _shared_dirs(job, hosts)
+    setting = Setting(
+        job=job,
+        runtime=runtime,
+        fabric=fabric,
+        backend=backend.backend,
+        world_size=sum(counts.values()),
+        head_addr=head.address,
+        rendezvous=choose_rendezvous(
+            job, backend=backend.backend, head_addr=head.address, shared_dir=shared.get(hosts[0].name, "")
+        ),
+        asked=asked,
+        num_hosts=len(hosts),
+    )
+    if setting.torchrun:
+        check_torchrun(job)
+    host_plans, first = [], 0
+    for node, host in enumerate(hosts):
+        host_plans.append(
+            plan_host(
+                setting,
+                host,
+                node=node,
+                first_rank=first,
+                count=counts[host.name],
+                shared=shared,
+                slots=slots[host.name],
+            )
+        )
+        first += counts[host.name]
+    return Plan(
+        job=job.name,
+        runtime=runtime,
+        image=job.image if runtime == "docker" else "",
+        image_id=_image_id(job, hosts) if runtime == "docker" else "",
+        image_pull=job.image_pull,
+        backend=backend.backend,
+        backend_reason=backend.reason,
+        fabric=fabric.fabric,
+        fabric_reason=fabric.reason,
+        network=fabric.network,
+        init_method=job.init_method,
+        init_url=setting.rendezvous.init_url,
+        launcher=job.launcher,
+        init_reason=setting.rendezvous.reason,
+        store_url=setting.rendezvous.store_url,
+        script=setting.rendezvous.script,
+        head=hosts[0].name,
+        head_addr=head.address,
+        port_range=job.port_range,
+        world_size=setting.world_size,
+        hosts=tuple(host_plans),
+        source=job.source,
+        source_shared=bool(shared),
+        timeouts={
+            **{name: float(getattr(job, name)) for name in TIMEOUTS},
+            "lease": job.chosen_lease,
+        },
+        signal=f"SIG{job.signal}",
+        warn_signal=f"SIG{job.warn_signal}",
+        artifacts=job.artifacts,
+        artifacts_max_mib=job.artifacts_max_mib,
+        probe=job.probe,
+        left_out=left_out,
+        warnings=(*_warnings(job, hosts, shared), *differences(hosts, fabric)),
+    )
+
+
+def _check_runtime(job: Job, host: HostFacts) -> None:
+    if job.chosen_runtime == "process":
+        if host.rank_python_problem:
+            raise HostNotReady(
+                f"{host.name}: {host.rank_python_problem}", hint=f"set ddp_python for {host.name} in the inventory"
+            )
+        return
+    engine = host.engine
+    if engine is None or engine.problem:
+        problem = engine.problem if engine else "the engine was not asked"
+        hint = "ddp-play provision installs it; or set ddp_job_runtime to process"
+        if engine and engine.permission:
+            hint = f"add {host.user.name} to the docker group on {host.name} and log in again, or use become (-b)"
+        raise HostNotReady(f"{host.name}: {problem}", hint=hint)
+    if not engine.cli:
+        raise HostNotReady(f"{host.name}: the engine answers but there is no docker command", hint="install docker-cli")
+    if job.image_pull == "never" and engine.image is None:
+        raise HostNotReady(
+            f"{host.name}: image {job.image} is not there and ddp_job_image_pull is never",
+            hint="ddp-play image load -i INVENTORY",
+        )
+
+
+def _image_id(job: Job, hosts: tuple[HostFacts, ...]) -> str:
+    """The id all hosts agree on; empty where some still have to pull. Different images are refused."""
+    ids = {host.name: host.engine.image.id for host in hosts if host.engine and host.engine.image}
+    if len(set(ids.values())) > 1:
+        rows = "\n".join(f"  {name}: {image_id[:19]}" for name, image_id in sorted(ids.items()))
+        raise HostNotReady(
+            f"image {job.image} is not the same on all hosts:\n{rows}",
+            hint="ddp-play image load -i INVENTORY, or name the image by its digest",
+        )
+    return next(iter(ids.values())) if len(ids) == len(hosts) else ""
+
+
+def _gpu_count(job: Job, host: HostFacts) -> int:
+    return 0 if job.gpus == "none" else len(host.gpus)
+
+
+def _rank_count(job: Job, host: HostFacts, backend: str) -> int:
+    gpus = _gpu_count(job, host)
+    if job.ranks_per_host == "auto":
+        if host.gpu_problem and job.gpus != "none" and not gpus:
+            raise HostNotReady(f"{host.name}: {host.gpu_problem}", hint="set ddp_job_gpus to none to train on CPUs")
+        count = gpus or (host.slots if host.slots is not None else 1)
+        if count < 1:
+            raise UsageError(f"{host.name}: ddp_slots is {count}; it must be at least 1")
+        return count
+    if "nccl" in backend and job.ranks_per_host > gpus:
+        raise UsageError(
+            f"{host.name}: {job.ranks_per_host} ranks on {gpus} GPU(s): nccl allows one rank per GPU",
+            hint="set ddp_job_ranks_per_host to auto",
+        )
+    return job.ranks_per_host
+
+
+def _shared_dirs(job: Job, hosts: tuple[HostFacts, ...]) -> dict[str, str]:
+    """host -> its shared directory, when every host has one; where it is set it must work."""
+    found = {}
+    for host in hosts:
+        if host.shared is None:
+            continue
+        if host.shared.problem:
+            raise HostNotReady(
+                f"{host.name}: shared directory {host.shared.path}: {host.shared.problem}",
+                hint="mount it there (ddp-play provision does), or unset ddp_shared_dir",
+            )
+        found[host.name] = host.shared.path
+    if 0 < len(found) < len(hosts):
+        without = sorted({host.name for host in hosts} - set(found))
+        raise UsageError(
+            f"ddp_shared_dir is set for some hosts and not for {', '.join(without)}",
+            hint="set it for all of them, in group_vars",
+        )
+    if needs_shared_file(job) and not found and len({host.machine for host in hosts}) > 1:
+        which = "ddp_job_init_method" if job.init_method == "file" else "ddp_job_store"
+        raise UsageError(
+            f"{which} is file and no shared directory is known",
+            hint="set ddp_shared_dir to a mount that all hosts have, or use env or tcp",
+        )
+    return found
+
+
+def _warnings(job: Job, hosts: tuple[HostFacts, ...], shared: dict[str, str]) -> tuple[str, ...]:
+    found = []
+    if job.restarts and not shared:
+        found.append(
+            "ddp_job_restarts without ddp_shared_dir: each attempt has an empty working directory, so training starts "
+            "from scratch unless its checkpoints go to a mount that all hosts have (ddp_job_mounts)"
+        )
+    for host in hosts:
+        if abs(host.clock_offset_s) > 2:
+            found.append(f"{host.name}: its clock is {host.clock_offset_s:+.1f} s off the controller's")
+        for gpu in host.gpus if job.gpus == "auto" else ():
+            if gpu.users:
+                found.append(f"{host.name}: GPU {gpu.index} is in use by {', '.join(gpu.users)}")
+        if host.gpu_problem and job.gpus == "auto":
+            found.append(f"{host.name}: {host.gpu_problem}")
+    low, high = job.port_range
+    first, last = hosts[0].ephemeral_ports
+    if low <= last and high >= first:
+        found.append(
+            f"ddp_job_port_range {low}-{high} overlaps {hosts[0].name}'s ephemeral ports {first}-{last}: "
+            "any program there may take the port first"
+        )
+    return tuple(found)

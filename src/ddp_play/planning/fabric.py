@@ -1,0 +1,214 @@
+"""Which network the ranks use: one subnet that all hosts share, and each host's own interface on it."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ddp_play.errors import HostNotReady, UsageError
+
+if TYPE_CHECKING:
+    from ddp_play.planning.host_facts import HostFacts, Interface
+
+# Names of interfaces that containers and virtual machines make; a bridge to nowhere else.
+LOCAL_ONLY = (
+    "docker",
+    "br-",
+    "veth",
+    "virbr",
+    "cni",
+    "flannel",
+    "cali",
+    "tun",
+    "tap",
+    "wg",
+    "tailscale",
+    "lxc",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where one host meets the others."""
+
+    interface: str
+    address: str
+    interfaces: tuple[str, ...] = ()  # all cards, where ddp_interface names several
+
+
+@dataclass(frozen=True, slots=True)
+class FabricChoice:
+    """The fabric, why, and each host's endpoint."""
+
+    fabric: str  # ib | ethernet | local
+    reason: str
+    network: str
+    endpoints: dict[str, Endpoint]
+
+
+def choose_fabric(hosts: tuple[HostFacts, ...], *, fabric: str = "auto", network: str = "") -> FabricChoice:
+    """The best subnet common to all hosts: InfiniBand before ethernet, then the fastest.
+
+    `fabric` is auto, ib or ethernet; `network` (CIDR) and the host variable ddp_interface override.
+    """
+    if len({host.machine for host in hosts}) == 1:
+        return _one_machine(hosts)
+    wanted = _wanted_network(network)
+    candidates = {host.name: _candidates(host, fabric, wanted) for host in hosts}
+    for host in hosts:
+        if not candidates[host.name]:
+            raise HostNotReady(_nothing_usable(host, fabric, network), hint=_hint(host))
+    shared = set.intersection(*(set(rows) for rows in candidates.values()))
+    common = {subnet for subnet in shared if not _twins(hosts, candidates, subnet)}
+    if not common:
+        raise HostNotReady(_no_common(hosts, candidates, shared), hint="set ddp_job_network or ddp_interface per host")
+    # in a fixed order, IPv4 first: among equals the same one is taken in every process
+    in_order = sorted(common, key=lambda subnet: (":" in subnet, subnet))
+    best = max(in_order, key=lambda subnet: _rank([candidates[host.name][subnet][0] for host in hosts]))
+    chosen = {host.name: candidates[host.name][best] for host in hosts}
+    kind = "ib" if all(link.link == "infiniband" for link, _ in chosen.values()) else "ethernet"
+    return FabricChoice(
+        fabric=kind,
+        reason=_reason(hosts, network, len(common), [link for link, _ in chosen.values()]),
+        network=best,
+        endpoints=_endpoints(hosts, chosen),
+    )
+
+
+def _endpoints(hosts: tuple[HostFacts, ...], chosen: dict[str, tuple[Interface, str]]) -> dict[str, Endpoint]:
+    """Each host's endpoint; where ddp_interface names several cards, every host must have as many."""
+    cards = {host.name: named_interfaces(host) if host.interface else () for host in hosts}
+    if len({len(names) for names in cards.values()}) > 1 and any(len(names) > 1 for names in cards.values()):
+        rows = [f"  {name}: {', '.join(names) or chosen[name][0].name}" for name, names in cards.items()]
+        raise HostNotReady(
+            "the hosts do not have the same number of cards (ddp_interface):\n" + "\n".join(rows[:20]),
+            hint="gloo and NCCL pair the cards of hosts: name as many on each, or one",
+        )
+    found = {}
+    for name, (link, address) in chosen.items():
+        first = (link.name, *(card for card in cards[name] if card != link.name))
+        found[name] = Endpoint(link.name, address, first if len(first) > 1 else ())
+    return found
+
+
+def named_interfaces(host: HostFacts) -> tuple[str, ...]:
+    """The interfaces that ddp_interface names: a name, names with commas, or a prefix (`ib`) of several."""
+    existing = [link.name for link in host.interfaces]
+    words = [word.strip() for word in (host.interface or "").split(",") if word.strip()]
+    if len(words) == 1 and words[0] not in existing:
+        return tuple(
+            link.name for link in host.interfaces if link.name.startswith(words[0]) and link.up and link.addresses
+        )
+    return tuple(words) if all(word in existing for word in words) else ()
+
+
+def _one_machine(hosts: tuple[HostFacts, ...]) -> FabricChoice:
+    """All ranks on one machine meet on its loopback: nothing else can be more local or more certain."""
+    endpoints = {}
+    for host in hosts:
+        name = next(iter(named_interfaces(host)), host.interface) or "lo"
+        link = next((item for item in host.interfaces if item.name == name), None)
+        if link is None:
+            raise HostNotReady(f"{host.name}: interface {name} does not exist", hint=_hint(host))
+        address = next((ip for _, ip in link.networks() if ":" not in ip), "127.0.0.1")
+        endpoints[host.name] = Endpoint(name, address)
+    return FabricChoice("local", "all ranks are on one machine", "127.0.0.0/8", endpoints)
+
+
+def _wanted_network(network: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+    if not network:
+        return None
+    try:
+        return ipaddress.ip_network(network, strict=False)
+    except ValueError:
+        raise UsageError(f"ddp_job_network: {network!r} is not a network", hint="write 10.0.0.0/24") from None
+
+
+def _candidates(
+    host: HostFacts, fabric: str, wanted: ipaddress.IPv4Network | ipaddress.IPv6Network | None
+) -> dict[str, tuple[Interface, str]]:
+    """Subnet -> (interface, address) for every interface that may be used on this host."""
+    found: dict[str, tuple[Interface, str]] = {}
+    named = named_interfaces(host) if host.interface else None
+    for link in host.interfaces:
+        if not _usable(link, named, fabric):
+            continue
+        for subnet, address in link.networks():
+            ip = ipaddress.ip_address(address)
+            if ip.is_loopback or ip.is_link_local or (wanted is not None and ip not in wanted):
+                continue
+            key = str(wanted) if wanted is not None else subnet
+            if key not in found or _rank([link]) > _rank([found[key][0]]):
+                found[key] = (link, address)
+    return found
+
+
+def _twins(hosts: tuple[HostFacts, ...], candidates: dict[str, dict[str, tuple[Interface, str]]], subnet: str) -> bool:
+    """Do two machines have one address there? Then each is behind a translation of its own."""
+    machine_of: dict[str, str] = {}
+    return any(machine_of.setdefault(candidates[host.name][subnet][1], host.machine) != host.machine for host in hosts)
+
+
+def _usable(link: Interface, named: tuple[str, ...] | None, fabric: str) -> bool:
+    if named is not None:
+        return link.name in named
+    if not link.up or link.link not in ("ethernet", "infiniband") or link.bridge:
+        return False
+    if link.name.startswith(LOCAL_ONLY):
+        return False
+    return {"auto": True, "ib": link.link == "infiniband", "ethernet": link.link == "ethernet"}[fabric]
+
+
+def _rank(links: list[Interface]) -> tuple[int, int, int]:
+    """Higher is better: InfiniBand, the slowest member's speed, the default route as the tie-break."""
+    return (
+        min(1 if link.link == "infiniband" else 0 for link in links),
+        min(link.speed_mbps or 0 for link in links),
+        min(1 if link.default_route else 0 for link in links),
+    )
+
+
+def _reason(hosts: tuple[HostFacts, ...], network: str, num_common: int, links: list[Interface]) -> str:
+    if any(host.interface for host in hosts):
+        return "ddp_interface"
+    if network:
+        return "ddp_job_network"
+    if num_common == 1:
+        return "the only subnet common to all hosts"
+    speed = min(link.speed_mbps or 0 for link in links)
+    if links[0].link == "infiniband":
+        return f"InfiniBand, best of {num_common} common subnets"
+    if speed:
+        return f"the fastest of {num_common} common subnets ({speed} Mb/s)"
+    return f"the default route's, of {num_common} common subnets of unknown speed (set ddp_job_network to choose)"
+
+
+def _nothing_usable(host: HostFacts, fabric: str, network: str) -> str:
+    if host.interface and not named_interfaces(host):
+        return f"{host.name}: interface {host.interface} (ddp_interface) does not exist; it has {_table(host)}"
+    what = {"ib": "InfiniBand interface with an address (IPoIB)", "ethernet": "ethernet interface"}.get(
+        fabric, "interface"
+    )
+    inside = f" in {network}" if network else ""
+    return f"{host.name}: no usable {what}{inside}; it has {_table(host)}"
+
+
+def _no_common(
+    hosts: tuple[HostFacts, ...], candidates: dict[str, dict[str, tuple[Interface, str]]], shared: set[str]
+) -> str:
+    rows = [
+        f"  {host.name}: " + ", ".join(f"{address} in {subnet}" for subnet, (_, address) in sorted(found.items()))
+        for host, found in ((host, candidates[host.name]) for host in hosts[:20])
+    ]
+    same = f" (in {', '.join(sorted(shared))} two have the same address)" if shared else ""
+    return f"the hosts have no subnet in common{same}:\n" + "\n".join(rows)
+
+
+def _table(host: HostFacts) -> str:
+    rows = [f"{link.name} ({', '.join(link.addresses) or 'no address'})" for link in host.interfaces]
+    return ", ".join(rows) or "none"
+
+
+def _hint(host: HostFacts) -> str:
+    return f"set ddp_interface for {host.name} in the inventory, or ddp_job_network for all"

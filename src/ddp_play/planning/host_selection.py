@@ -1,0 +1,71 @@
+"""Which of the play's hosts a job uses, and what it holds on them: spares only in place of others. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ddp_play.errors import HostNotReady, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ddp_play.planning.host_facts import HostFacts, Problem
+    from ddp_play.planning.job import Job
+
+
+def choose_hosts(
+    job: Job, facts: tuple[HostFacts, ...], problems: tuple[Problem, ...], wanted: int
+) -> tuple[tuple[HostFacts, ...], tuple[tuple[str, str], ...]]:
+    """The hosts to use, in inventory order with spares last, and those left out with the reason.
+
+    `wanted`: how many an earlier attempt had; 0 for a first one.
+    """
+    low, high = job.hosts
+    regular = [host for host in facts if host.name not in job.spares]
+    spares = [host for host in facts if host.name in job.spares]
+    total = len(regular) + sum(row.host not in job.spares for row in problems)
+    if not total:
+        raise UsageError("the play has no hosts", hint="does the inventory have them in the play's group? --limit?")
+    needed = low or total
+    if problems and len(facts) < needed:
+        raise _too_few(problems, len(facts), needed)
+    if len(facts) < needed:
+        raise UsageError(f"ddp_job_hosts asks for {needed} hosts, the play has {total}")
+    used = regular[: high or None]
+    used += spares[: max(0, max(needed, wanted) - len(used))]
+    chosen = {host.name for host in used}
+    left_out = [(row.host, row.message) for row in problems]
+    left_out += [
+        (host.name, "stands by as a spare" if host.name in job.spares else "more hosts than ddp_job_hosts asks for")
+        for host in facts
+        if host.name not in chosen
+    ]
+    return tuple(used), tuple(left_out)
+
+
+def _too_few(problems: tuple[Problem, ...], num_usable: int, needed: int) -> HostNotReady:
+    lines = [f"{row.host}: {row.message}" + (f"\n  -> {row.hint}" if row.hint else "") for row in problems]
+    return HostNotReady(
+        "\n".join(lines),
+        hint=f"{num_usable} of {num_usable + len(problems)} hosts answer and ddp_job_hosts asks for {needed}; "
+        "leave the others out with --limit, set ddp_job_hosts to a range such as 1.., or add hosts to the group spares",
+    )
+
+
+def slot_names(job: Job, hosts: tuple[HostFacts, ...], counts: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
+    """host -> the leases that its ranks choose from. `counts`: ranks by host.
+
+    A GPU has one of its own, because LOCAL_RANK says which one a rank uses; other slots are alike. Names of the
+    inventory that are one machine share its slots.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    size: dict[str, int] = {}
+    for host in hosts:
+        if job.gpus == "auto" and host.gpus:
+            found[host.name] = tuple(f"gpu-{gpu.uuid}" for gpu in host.gpus[: counts[host.name]])
+        else:
+            size[host.machine] = size.get(host.machine, 0) + max(1, host.slots or 1)
+    for host in hosts:
+        if host.name not in found:
+            found[host.name] = tuple(f"slot-{number}" for number in range(size[host.machine]))
+    return found

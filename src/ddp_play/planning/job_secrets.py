@@ -1,0 +1,130 @@
+"""Secret values among a job's variables: told from the others, moved to `ddp_job_secrets`, refused elsewhere. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ddp_play.errors import UsageError
+from ddp_play.planning.job import ENV_NAME, PREFIX, env_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+# TOKENIZERS_PARALLELISM is none.
+SECRET_NAME = re.compile(r"TOKEN(?!IZER)|SECRET|PASSWORD|PASSWD|CREDENTIAL|_KEY\Z", re.IGNORECASE)
+# Shorter texts are part of others by chance.
+PART_LENGTH = 8
+# Where a secret may be: the action plugins see to it that it gets no further.
+ALLOWED = ("env", "secrets", "registry_username", "registry_password")
+HINT = "give it to the ranks by ddp_job_secrets or ddp_job_env: a file in memory or a variable that only they see"
+
+
+def names_a_secret(name: str) -> bool:
+    """Does a variable of this name hold a secret?"""
+    return bool(SECRET_NAME.search(name))
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """How a secret value is told: what Ansible decrypted, and texts that are secret wherever they appear."""
+
+    is_vaulted: Callable[[object], bool] = lambda _: False
+    texts: frozenset[str] = field(default=frozenset(), repr=False)
+
+    def equals(self, text: object) -> bool:
+        """Is it one of the texts, however short?"""
+        return isinstance(text, str) and text in self.texts
+
+    def holds(self, value: object) -> bool:
+        """Is this one, or is one a part of it?"""
+        if self.is_vaulted(value):
+            return True
+        return isinstance(value, str) and any(len(text) >= PART_LENGTH and text in value for text in self.texts)
+
+
+@dataclass(frozen=True, slots=True)
+class JobSecrets:
+    """A job's environment without its secrets, and these."""
+
+    env: Any
+    values: dict[str, str] = field(default_factory=dict, repr=False)
+    file_names: tuple[str, ...] = ()  # of ddp_job_secrets: NAME_FILE tells the path
+    env_names: tuple[str, ...] = ()  # of ddp_job_env: NAME has the value
+
+
+def check_secrets(value: Any) -> dict[str, str]:
+    """ddp_job_secrets: names to texts. The message never holds a value."""
+    if not value:
+        return {}
+    if not isinstance(value, dict):
+        raise UsageError("ddp_job_secrets is not a mapping of names to values")
+    for name, secret in value.items():
+        if not ENV_NAME.fullmatch(str(name)):
+            raise UsageError(f"ddp_job_secrets has {name!r}, which is no name of an environment variable")
+        if not isinstance(secret, str) or not secret:
+            raise UsageError(f"ddp_job_secrets: {name} has no value")
+    return {str(name): str(secret) for name, secret in value.items()}
+
+
+def separate(env: Any, given: Any, known: Known, caller_env: Mapping[str, str]) -> JobSecrets:
+    """Add what is secret of `ddp_job_env` to `ddp_job_secrets`."""
+    secrets = check_secrets(given)
+    if env in (None, ""):
+        return JobSecrets(env, secrets, tuple(secrets))
+    if not isinstance(env, dict):
+        raise UsageError("ddp_job_env is not a mapping of names to values")
+    known = Known(known.is_vaulted, known.texts | frozenset(secrets.values()))
+    rest, moved = {}, {}
+    for name, value in env.items():
+        text = caller_env.get(str(name)) if value is None else env_text(value)
+        told = names_a_secret(str(name)) or known.equals(text) or any(map(known.holds, _items(value)))
+        if told and text not in (None, ""):
+            moved[str(name)] = _checked(str(name), text, secrets)
+        else:
+            rest[name] = value
+    return JobSecrets(rest, {**secrets, **moved}, tuple(secrets), tuple(sorted(moved)))
+
+
+def _checked(name: str, text: Any, secrets: Mapping[str, str]) -> str:
+    """The value as it will arrive. No message ever holds it."""
+    if not ENV_NAME.fullmatch(name):
+        raise UsageError(f"ddp_job_env has {name!r}, which is no name of an environment variable")
+    if not isinstance(text, str):
+        raise UsageError(f"ddp_job_env: the value of {name} is no text")
+    if "\0" in text:
+        raise UsageError(f"ddp_job_env: {name} holds a NUL byte, which no variable can hold")
+    if secrets.get(name, text) != text:
+        raise UsageError(
+            f"{name} is in ddp_job_env and in ddp_job_secrets, with two values",
+            hint="leave it out of one of them: the ranks get NAME from the one, NAME_FILE from the other",
+        )
+    return str(text)
+
+
+def refuse_elsewhere(values: Mapping[str, Any], known: Known, secrets: JobSecrets) -> None:
+    """UsageError for a secret text in a variable that plan, bundle or a command line would show.
+
+    Not for values whose name alone says that they are secret: of `SPLIT_KEY: validation` a command may well speak.
+    """
+    known = Known(known.is_vaulted, known.texts | {secrets.values[name] for name in secrets.file_names})
+    for name, value in values.items():
+        if name not in ALLOWED and any(isinstance(item, str) and known.holds(item) for item in _items(value)):
+            raise UsageError(
+                f"{PREFIX}{name} holds a value from a vault or from ddp_job_secrets, and would show it to everybody "
+                "who sees the plan, the bundle or the processes of a host",
+                hint=HINT,
+            )
+
+
+def _items(value: object) -> Iterator[object]:
+    """The texts and numbers in a value, at any depth."""
+    if isinstance(value, dict):
+        for item in value.values():
+            yield from _items(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _items(item)
+    else:
+        yield value

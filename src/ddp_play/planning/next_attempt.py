@@ -1,0 +1,86 @@
+"""What plans of a run are made from, kept so that another attempt can have its own: job, facts, who has dropped out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ddp_play.errors import HostNotReady
+from ddp_play.planning.assembly import make_plan
+from ddp_play.planning.host_facts import Problem, facts_from_json
+from ddp_play.planning.job import Job
+from ddp_play.planning.rank_context import Asked
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ddp_play.planning.plan_document import Plan
+
+CALLERS = "caller's environment"
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """The job and what discovery said of every host of the play. `facts` and `problems` are as discovery wrote them."""
+
+    job: Job
+    facts: Mapping[str, dict[str, Any]]
+    problems: tuple[dict[str, Any], ...]
+    secret_names: tuple[str, ...]
+    caller_env: Mapping[str, str]
+    secret_env: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """For facts.json; the job has a file of its own."""
+        return {
+            "facts": dict(self.facts),
+            "problems": list(self.problems),
+            "secret_names": list(self.secret_names),
+            "secret_env": list(self.secret_env),
+            "caller_env": dict(self.caller_env),
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any], job: Job) -> Fleet:
+        """From facts.json."""
+        names, env = tuple(data["secret_names"]), tuple(data.get("secret_env", ()))
+        return cls(job, data["facts"], tuple(data["problems"]), names, data["caller_env"], env)
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """The names of all secrets that another attempt needs."""
+        return frozenset((*self.secret_names, *self.secret_env))
+
+    def plan(self, *, gone: Mapping[str, str], suspects: Mapping[str, str], wanted: int) -> tuple[Plan, dict[str, str]]:
+        """A plan without the hosts that are gone, and the hosts that it leaves for good, with reasons.
+
+        Suspects go too where `wanted` hosts are there without them. HostNotReady when too few are left.
+        """
+        if suspects:
+            try:
+                made = self._plan({**suspects, **gone}, wanted)
+                if len(made.hosts) >= wanted:
+                    return made, {**suspects, **gone}
+            except HostNotReady:
+                pass  # nobody can take their place: they get another chance
+        return self._plan(gone, wanted), dict(gone)
+
+    def _plan(self, gone: Mapping[str, str], wanted: int) -> Plan:
+        facts = tuple(facts_from_json(name, row) for name, row in self.facts.items() if name not in gone)
+        problems = [Problem(**row) for row in self.problems]
+        problems += [Problem(name, "retired", f"retired: {why}") for name, why in gone.items() if name in self.facts]
+        asked = Asked(dict(self.caller_env), self.secret_names, self.secret_env)
+        return make_plan(self.job, facts, tuple(problems), asked, wanted=wanted)
+
+
+def job_from_json(data: dict[str, Any]) -> Job:
+    """The job written to job.json: the range of hosts and of ports are pairs there."""
+    job = Job.model_validate({name: value for name, value in data.items() if name != "hosts"})
+    low, high = data.get("hosts") or (0, 0)
+    return job.model_copy(update={"hosts": (int(low), int(high))})
+
+
+def callers_values(plan: Plan) -> dict[str, str]:
+    """The values of bare keys that the plan took from its caller, so that another plan has the same."""
+    env = [var for row in plan.hosts[0].ranks[:1] for var in row.env]
+    return {var.name: var.value for var in env if var.source.startswith(CALLERS)}

@@ -1,0 +1,136 @@
+"""The exact `docker create` of a rank container."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ddp_play.planning.late_binding import AGENT_LOG, ATTEMPT, HOST_DIR, OWNER, RUN_ID, RUN_KEY, SECRETS_DIR
+from ddp_play.planning.rank_environment import CONTAINER_RANK_DIR, CONTAINER_SECRETS
+from ddp_play.planning.torchrun import CONTAINER_LOG_DIR
+
+if TYPE_CHECKING:
+    from ddp_play.planning.host_facts import HostFacts
+    from ddp_play.planning.job import Job
+    from ddp_play.planning.rank_context import Place, Setting
+
+LOG_MOUNT = "/ddp-play/log"
+# The rank's output goes to a file the guard owns: byte-exact, and complete across a restart of the engine.
+# No core files unless the rank raises its limit: they are as large as its memory, and would come home with the rest.
+REDIRECT = f'ulimit -S -c 0; exec "$@" >>{LOG_MOUNT} 2>&1'
+# Secrets reach the rank's environment inside its container: the engine would store them on disk and show them to
+# whoever inspects it. The dot keeps the newlines at the end, which the shell cuts off what a command prints.
+EXPORT = (
+    'for _name in {names}; do _value=$(cat "{directory}/$_name" && echo .) || exit 126; '
+    'export "$_name=${{_value%.}}"; done; unset _name _value; '
+)
+NOFILE = 1048576
+
+
+def container_name(rank: int) -> str:
+    """Unique on a host, and telling: `docker ps` shows what it belongs to."""
+    return f"ddp-{RUN_KEY}-a{ATTEMPT}-r{rank}"
+
+
+def agent_name(node: int) -> str:
+    """The container that holds a host's torchrun."""
+    return f"ddp-{RUN_KEY}-a{ATTEMPT}-n{node}"
+
+
+def create_argv(
+    setting: Setting, place: Place, *, env_names: tuple[str, ...], argv: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Arguments of `docker` for one rank, or for the torchrun of a host whose first rank stands at `place`.
+
+    Values of variables travel in docker's own environment.
+    """
+    job, host = setting.job, place.host
+    nofile = NOFILE if host.nofile_hard < 0 else min(NOFILE, host.nofile_hard)
+    name = agent_name(place.node) if setting.torchrun else container_name(place.rank)
+    words = ["create", "--name", name]
+    for key, value in (
+        ("run", RUN_ID),
+        ("key", RUN_KEY),
+        ("attempt", ATTEMPT),
+        ("rank", ",".join(map(str, _ranks(setting, place)))),
+        ("host", host.name),
+        ("owner", OWNER),
+    ):
+        words += ["--label", f"ddp-play.{key}={value}"]
+    words += ["--network", "host", "--ipc", "host", "--init", "--log-driver", "local"]
+    words += ["--user", f"{place.user[0]}:{place.user[1]}"]
+    for group in job.groups:
+        words += ["--group-add", group]
+    words += ["--ulimit", f"nofile={nofile}:{nofile}"]
+    words += _resources(job, num_ranks=len(_ranks(setting, place)))
+    words += _devices(job, host, uses_rdma=setting.uses_rdma(host))
+    words += _mounts(setting, place)
+    for env_name in env_names:
+        if env_name not in setting.asked.secret_env:
+            words += ["--env", env_name]
+    words += ["--workdir", place.workdir, job.image, "sh", "-c", _script(setting), "rank", *argv]
+    return tuple(words)
+
+
+def _script(setting: Setting) -> str:
+    """What the container's shell does before it becomes the rank."""
+    names = " ".join(setting.asked.secret_env)
+    return (EXPORT.format(names=names, directory=CONTAINER_SECRETS) if names else "") + REDIRECT
+
+
+def _ranks(setting: Setting, place: Place) -> range:
+    """The ranks in the container."""
+    return range(place.rank, place.rank + (place.local_world_size if setting.torchrun else 1))
+
+
+def _resources(job: Job, *, num_ranks: int) -> list[str]:
+    words = []
+    if job.cpus:
+        words += ["--cpus", f"{job.cpus * num_ranks:g}"]
+    if job.memory:
+        memory = re.sub(r"\d+", lambda match: str(int(match[0]) * num_ranks), job.memory)
+        words += ["--memory", memory, "--memory-swap", memory]
+    if job.shm_size:  # with --ipc host the host's /dev/shm counts; a size means a private one
+        words[:0] = ["--ipc", "private", "--shm-size", job.shm_size]
+    return words
+
+
+def _devices(job: Job, host: HostFacts, *, uses_rdma: bool) -> list[str]:
+    words = []
+    if host.gpus and job.gpus == "auto":
+        words += ["--gpus", "all"]
+    if uses_rdma:
+        words += ["--device", "/dev/infiniband", "--cap-add", "IPC_LOCK"]
+    if uses_rdma or (host.gpus and job.gpus == "auto"):
+        words += ["--ulimit", "memlock=-1:-1"]
+    return words
+
+
+def _own_mounts(setting: Setting, place: Place) -> list[tuple[str, str, bool]]:
+    if not setting.torchrun:
+        return [
+            (f"{HOST_DIR}/logs/rank-{place.rank}.log", LOG_MOUNT, False),
+            (f"{HOST_DIR}/rank-{place.rank}", CONTAINER_RANK_DIR, False),
+        ]
+    binds = [(f"{HOST_DIR}/logs/{AGENT_LOG}", LOG_MOUNT, False)]
+    for rank in _ranks(setting, place):
+        binds.append((f"{HOST_DIR}/logs/rank-{rank}.log", f"{CONTAINER_LOG_DIR}/rank-{rank}.log", False))
+        binds.append((f"{HOST_DIR}/rank-{rank}", f"{CONTAINER_RANK_DIR}-{rank}", False))
+    return binds
+
+
+def _mounts(setting: Setting, place: Place) -> list[str]:
+    binds = _own_mounts(setting, place)
+    if place.source_dir:
+        binds.append((place.source_dir, place.workdir, False))
+    if place.shared_dir:
+        binds.append((place.shared_dir, place.shared_dir, False))
+    if setting.asked.secret_names or setting.asked.secret_env:
+        binds.append((SECRETS_DIR, CONTAINER_SECRETS, True))
+    if place.host.nccl_conf:
+        binds.append(("/etc/nccl.conf", "/etc/nccl.conf", True))
+    binds += [(mount.source, mount.target, mount.read_only) for mount in setting.job.mounts]
+    words = []
+    for source, target, read_only in binds:
+        words += ["--mount", f"type=bind,source={source},target={target}" + (",readonly" if read_only else "")]
+    return words

@@ -1,0 +1,72 @@
+"""What all ranks of a plan share, and where one rank stands: the two inputs of its environment and container."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ddp_play.planning.fabric import Endpoint, FabricChoice
+    from ddp_play.planning.host_facts import HostFacts
+    from ddp_play.planning.job import Job
+    from ddp_play.planning.rendezvous import Rendezvous
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the caller brings besides the job: its environment for bare keys, and names of secrets.
+
+    `secret_names` are told to the ranks as files, `secret_env` as variables.
+    """
+
+    caller_env: dict[str, str]
+    secret_names: tuple[str, ...] = ()
+    secret_env: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What all hosts of a plan share."""
+
+    job: Job
+    runtime: str
+    fabric: FabricChoice
+    backend: str
+    world_size: int
+    head_addr: str
+    rendezvous: Rendezvous
+    asked: Asked
+    num_hosts: int = 1
+
+    @property
+    def docker(self) -> bool:
+        """Do ranks run in containers?"""
+        return self.runtime == "docker"
+
+    @property
+    def torchrun(self) -> bool:
+        """Does a torchrun on each host start the ranks?"""
+        return self.job.launcher == "torchrun"
+
+    def endpoint(self, host: HostFacts) -> Endpoint:
+        """Where the host meets the others."""
+        return self.fabric.endpoints[host.name]
+
+    def uses_rdma(self, host: HostFacts) -> bool:
+        """Will this host's ranks open RDMA devices?"""
+        return bool(host.rdma) and (self.fabric.fabric == "ib" or "nccl" in self.backend)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One rank's place: its host, its numbers, and the directories of that host."""
+
+    host: HostFacts
+    node: int
+    rank: int
+    local_rank: int
+    local_world_size: int
+    user: tuple[int, int]
+    workdir: str
+    source_dir: str
+    shared_dir: str

@@ -1,0 +1,115 @@
+"""One torchrun a host instead of one process a rank: its command, and the wrapper that keeps ranks apart. Pure.
+
+torchrun numbers the ranks and starts them; the gang is still ended by us, because torchrun does not stop other hosts.
+The wrapper writes each rank's output to the rank's own log and leaves its exit code, so that a verdict needs nothing
+of what torchrun prints.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import posixpath
+import re
+import shlex
+from typing import TYPE_CHECKING
+
+from ddp_play.errors import UsageError
+from ddp_play.planning.late_binding import HEAD_PORT, HOST_DIR, RUN_KEY
+from ddp_play.planning.rank_environment import EnvVar, rank_dir
+
+if TYPE_CHECKING:
+    from ddp_play.planning.job import Job
+    from ddp_play.planning.rank_context import Place, Setting
+
+# Set by torchrun in every rank; source: torch/distributed/elastic/agent/server/local_elastic_agent.py.
+BY_TORCHRUN = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT")
+SIGNALS = "SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1,SIGUSR2"
+CONTAINER_LOG_DIR = "/ddp-play/logs"
+# A trapped signal waits in the shell until the rank has ended; the rank itself gets it too (same process group).
+# The subshell keeps what the shell says about a killed command ("Terminated") out of the rank's log.
+WRAPPER = """trap : TERM INT HUP QUIT USR1 USR2
+n=$(({first} + LOCAL_RANK)); d={rank_dirs}/rank-$n
+{exports}
+echo $$ >"$d/.started"
+(exec "$@" >>{logs}/"rank-$n.log" 2>&1 </dev/null)
+code=$?
+echo $code >"$d/.code" && mv "$d/.code" "$d/.exited"
+exit $code"""
+
+
+def check_torchrun(job: Job) -> None:
+    """UsageError where the job asks for what torchrun decides itself."""
+    text = " ".join(job.command)
+    used = [name for name in ("rank", "local_rank") if "{" + name + "}" in text]
+    if used:
+        raise UsageError(
+            f"ddp_job_command holds {{{used[0]}}}, and under torchrun all ranks have one command",
+            hint="read RANK and LOCAL_RANK from the environment in the script, or set ddp_job_launcher to ranks",
+        )
+
+
+def worker_env(env: tuple[EnvVar, ...]) -> tuple[EnvVar, ...]:
+    """A rank's planned environment with the true source of what torchrun sets."""
+    return tuple(dataclasses.replace(var, source="torchrun") if var.name in BY_TORCHRUN else var for var in env)
+
+
+def agent_env(setting: Setting, place: Place, env: tuple[EnvVar, ...]) -> tuple[EnvVar, ...]:
+    """What torchrun itself is given: what all ranks of the host share, and how it treats signals.
+
+    As PET_ variables, not options: a torch too old for one of them ignores it.
+    """
+    own = rank_dir(setting, place)
+    shared = [var for var in env if var.name not in BY_TORCHRUN and not _inside(var.value, own)]
+    source = "plan: torchrun"
+    shared += [
+        EnvVar("PET_SIGNALS_TO_HANDLE", SIGNALS, source),
+        EnvVar("PET_SHUTDOWN_TIMEOUT", str(max(1, math.ceil(setting.job.grace))), "job: ddp_job_grace"),
+    ]
+    return tuple(sorted(shared, key=lambda var: var.name))
+
+
+def agent_argv(setting: Setting, place: Place, command: tuple[str, ...], env: tuple[EnvVar, ...]) -> tuple[str, ...]:
+    """The torchrun command of a host; `place` and `env` are its first rank's."""
+    words = [_python(command), "-m", "torch.distributed.run", "--nnodes", str(setting.num_hosts)]
+    words += ["--nproc-per-node", str(place.local_world_size), "--max-restarts", "0"]
+    address = f"[{setting.head_addr}]" if ":" in setting.head_addr else setting.head_addr
+    if setting.job.rdzv == "c10d":  # nobody recognises an IP address as its own: say who hosts, and who one is
+        words += ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"{address}:{HEAD_PORT}", "--rdzv-id", RUN_KEY]
+        words += ["--rdzv-conf", f"is_host={1 if place.node == 0 else 0}"]
+        words += ["--local-addr", setting.endpoint(place.host).address]
+    else:
+        words += ["--rdzv-backend", "static", "--node-rank", str(place.node)]
+        words += ["--master-addr", address, "--master-port", HEAD_PORT]
+    started = ("sh", "-c", _wrapper(setting, place, env), "rank", *command)
+    # torchrun fills in ${local_rank} and takes $$ for $ (string.Template): what is meant has to go in doubled
+    return (*words, "--no-python", *(word.replace("$", "$$") for word in started))
+
+
+def _wrapper(setting: Setting, place: Place, env: tuple[EnvVar, ...]) -> str:
+    own = rank_dir(setting, place)
+    exports = [
+        f'export {var.name}="$d"{shlex.quote(var.value[len(own) :]) if var.value != own else ""}'
+        for var in env
+        if _inside(var.value, own)
+    ]
+    return WRAPPER.format(
+        first=place.rank,
+        rank_dirs=_quoted(posixpath.dirname(own)),
+        exports="\n".join(exports),
+        logs=_quoted(CONTAINER_LOG_DIR if setting.docker else f"{HOST_DIR}/logs"),
+    )
+
+
+def _quoted(path: str) -> str:
+    """In double quotes: the directory on the host is not known yet and may hold blanks."""
+    return f'"{path}"'
+
+
+def _inside(value: str, directory: str) -> bool:
+    return value == directory or value.startswith(directory + "/")
+
+
+def _python(command: tuple[str, ...]) -> str:
+    """The interpreter of the job's own command has the torch that is meant."""
+    return command[0] if re.fullmatch(r"(.*/)?python[0-9.]*", command[0]) else "python3"

@@ -1,0 +1,158 @@
+"""What provisioning did: Ansible's events in, a table host x role out. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from ddp_play.ansible.connection_problems import problem_from_text
+from ddp_play.provisioning.remedies import remedy_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NO_ADDRESSES: Mapping[str, str] = MappingProxyType({})
+SKIPPED = re.compile(r"skipped: (?:(\w+): )?(.*)", re.DOTALL)
+LEFT = re.compile(r"left on \S+: (.*)", re.DOTALL)
+NOT_WORK = ("debug", "meta", "include_tasks", "import_tasks", "include_role", "import_role", "validate_argument_spec")
+
+
+class CellStatus(StrEnum):
+    """How a role ended on a host."""
+
+    CHANGED = "changed"
+    OK = "ok"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+    UNREACHABLE = "unreachable"
+    NOT_RUN = "not_run"
+
+    @property
+    def bad(self) -> bool:
+        """Did the role fail to do its work?"""
+        return self in (CellStatus.FAILED, CellStatus.UNREACHABLE)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One role on one host."""
+
+    host: str
+    role: str
+    status: CellStatus = CellStatus.OK
+    num_changed: int = 0
+    num_tasks: int = 0
+    duration_s: float = 0.0  # of its tasks, the connection included
+    reason: str = ""  # why it was skipped or not run
+    task: str = ""  # what failed, and with which words
+    message: str = ""
+    remedy: str = ""
+    left: str = ""  # what a removal leaves on the host
+
+    def to_json(self) -> dict[str, Any]:
+        """For `--json`; no empty words."""
+        found = {key: value for key, value in asdict(self).items() if value != ""}
+        return {**found, "duration_s": round(self.duration_s, 1)}
+
+
+def add_event(
+    cells: dict[tuple[str, str], Cell], event: dict[str, Any], addresses: Mapping[str, str] = NO_ADDRESSES
+) -> Cell | None:
+    """Take one event of ansible-runner into the table; the cell it changed, None where it says nothing about a role."""
+    kind, data = str(event.get("event")), event.get("event_data") or {}
+    host, role = data.get("host"), data.get("role")
+    if not host or not role or kind not in ("runner_on_ok", "runner_on_failed", "runner_on_unreachable"):
+        return None
+    if data.get("ignore_errors"):
+        return None
+    before = cells.get((host, role), Cell(host, role))
+    before = replace(before, duration_s=before.duration_s + float(data.get("duration") or 0.0))
+    after = _done(before, data) if kind == "runner_on_ok" else _failed(before, data, kind, addresses.get(host, host))
+    cells[host, role] = after
+    return after
+
+
+def _done(cell: Cell, data: dict[str, Any]) -> Cell:
+    result = data.get("res") or {}
+    action = str(data.get("task_action", "")).rpartition(".")[2]
+    if action == "debug":
+        return _told(cell, str(result.get("msg") or ""))
+    if action in NOT_WORK:
+        return cell
+    changed = bool(result.get("changed"))
+    cell = replace(cell, num_tasks=cell.num_tasks + 1, num_changed=cell.num_changed + changed)
+    if cell.status.bad:  # a handler after the failure
+        return cell
+    # A role that goes on after `skipped:` has left out a part of its work, not all of it.
+    return replace(cell, status=CellStatus.CHANGED if cell.num_changed else CellStatus.OK)
+
+
+def _told(cell: Cell, text: str) -> Cell:
+    """Words of a role about itself."""
+    skipped, left = SKIPPED.fullmatch(text.strip()), LEFT.fullmatch(text.strip())
+    if skipped and skipped[1] in (None, cell.role) and not cell.status.bad:
+        return replace(cell, status=CellStatus.SKIPPED, reason=skipped[2].strip())
+    return replace(cell, left=left[1].strip()) if left else cell
+
+
+def _failed(cell: Cell, data: dict[str, Any], kind: str, address: str) -> Cell:
+    if cell.status.bad:
+        return cell
+    text, task = _words_of(data.get("res") or {}), str(data.get("task") or "")
+    if kind == "runner_on_unreachable":
+        problem = problem_from_text(cell.host, text, address)
+        return replace(
+            cell, status=CellStatus.UNREACHABLE, task=task, message=problem["message"], remedy=problem["hint"]
+        )
+    problem = problem_from_text(cell.host, text, address, reached=True)
+    remedy = remedy_of(text) or problem["hint"]
+    return replace(cell, status=CellStatus.FAILED, task=task, message=text, remedy=remedy)
+
+
+def _words_of(result: dict[str, Any]) -> str:
+    """The most telling words of a failed result; those of a loop are in its items."""
+    items = [row for row in result.get("results") or () if isinstance(row, dict)]
+    for item in items:
+        if item.get("failed") or item.get("unreachable"):
+            return _words_of(item)
+    text = str(result.get("msg") or "").strip()
+    for prefix in ("Task failed: ", "Module failed: ", "Action failed: "):
+        text = text.removeprefix(prefix)
+    more = str(result.get("stderr") or result.get("module_stderr") or "").strip()
+    return "\n".join(part for part in (text, more if more not in text else "") if part) or "it gave no message"
+
+
+def close_table(
+    cells: dict[tuple[str, str], Cell], expected: tuple[tuple[str, str], ...], stats: dict[str, dict[str, int]]
+) -> tuple[Cell, ...]:
+    """The finished table, in the plan's order: failures that a rescue made good are none, what never ran says why."""
+    # Roles that --tags leave out still have their arguments validated: only their failures matter.
+    order = tuple(dict.fromkeys((*expected, *(key for key, cell in cells.items() if cell.status.bad))))
+    found: list[Cell] = []
+    for host, role in order:
+        cell = cells.get((host, role))
+        if cell is None:
+            found.append(Cell(host, role, CellStatus.NOT_RUN, reason=_why_not(host, cells)))
+        elif cell.status is CellStatus.FAILED and host in stats and not stats[host].get("failures"):
+            status = CellStatus.CHANGED if cell.num_changed else CellStatus.OK
+            found.append(replace(cell, status=status, task="", message="", remedy=""))
+        else:
+            found.append(cell)
+    return tuple(found)
+
+
+def _why_not(host: str, cells: dict[tuple[str, str], Cell]) -> str:
+    bad = [cell for cell in cells.values() if cell.host == host and cell.status.bad]
+    return f"{bad[0].role} {bad[0].status} before it" if bad else "the playbook did not come to it"
+
+
+def verdict_line(cells: tuple[Cell, ...]) -> str:
+    """The whole table in one line."""
+    hosts = dict.fromkeys(cell.host for cell in cells)
+    bad = {cell.host: f"{cell.host} ({cell.role} {cell.status})" for cell in reversed(cells) if cell.status.bad}
+    changed = sum(cell.num_changed for cell in cells)
+    words = f"{len(hosts)} host{'s' if len(hosts) != 1 else ''}, changed={changed}"
+    return f"{words}; not done: {', '.join(bad[host] for host in hosts if host in bad)}" if bad else words

@@ -1,0 +1,187 @@
+"""An inventory as Ansible sees it: groups, hosts, and which of them says what. One `ansible-inventory` call."""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import itertools
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Protocol
+
+import yaml
+
+from ddp_play.ansible.runner import password_files
+from ddp_play.errors import InternalError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ddp_play.ansible.runner import Passwords, PlaybookRequest
+
+TIMEOUT_S = 120.0
+# Of the options of ansible-playbook, those that decide what an inventory says.
+WITH_VALUE = ("--limit", "--vault-password-file", "--vault-id")
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One group: its own hosts, child groups, and the variables set on it (not those it inherits)."""
+
+    name: str
+    hosts: tuple[str, ...] = ()
+    children: tuple[str, ...] = ()
+    variables: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """Groups by name, the variables that are set on hosts themselves, and the files that may say so."""
+
+    groups: Mapping[str, Group]
+    host_variables: Mapping[str, Mapping[str, Any]]
+    files: tuple[Path, ...] = ()  # everything below group_vars and host_vars beside the sources
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Every host, in the inventory's order."""
+        return tuple(dict.fromkeys(host for name in self.groups for host in self.members(name)))
+
+    def members(self, name: str) -> tuple[str, ...]:
+        """The hosts of a group and of the groups below it."""
+        if name not in self.groups:
+            return ()
+        group = self.groups[name]
+        below = (host for child in group.children for host in self.members(child))
+        return tuple(dict.fromkeys((*group.hosts, *below)))
+
+    def value(self, host: str, name: str) -> Any:
+        """What a host has for a variable: its own, else that of the nearest group; None where nothing says it."""
+        if name in self.host_variables.get(host, {}):
+            return self.host_variables[host][name]
+        saying = [group for group in self.groups.values() if name in group.variables]
+        for group in sorted(saying, key=lambda group: len(self.members(group.name))):
+            if host in self.members(group.name):
+                return group.variables[name]
+        return None
+
+
+def matching_hosts(pattern: str, inventory: Inventory) -> tuple[str, ...]:
+    """The hosts of a play's pattern: names, groups and wildcards joined by `:` or `,`, with `!` and `&`."""
+    terms = [term.strip() for term in re.split(r"[,:]", pattern) if term.strip()]
+    named = [term for term in terms if term[0] not in "!&"] or ["all"]
+    chosen = {host for term in named for host in _matching(term, inventory)}
+    for term in terms:
+        if term[0] == "&":
+            chosen &= set(_matching(term[1:], inventory))
+    for term in terms:
+        if term[0] == "!":
+            chosen -= set(_matching(term[1:], inventory))
+    return tuple(host for host in inventory.hosts if host in chosen)
+
+
+def _matching(term: str, inventory: Inventory) -> list[str]:
+    if term == "all":
+        return list(inventory.hosts)
+    groups = [name for name in inventory.groups if fnmatch.fnmatchcase(name, term)]
+    found = [host for name in groups for host in inventory.members(name)]
+    return found + [host for host in inventory.hosts if fnmatch.fnmatchcase(host, term)]
+
+
+class InventoryLoader(Protocol):
+    """The seam to `ansible-inventory`; tests hand in a function."""
+
+    def __call__(self, request: PlaybookRequest, passwords: Passwords) -> Inventory:
+        """The inventory of a request, within its limit."""
+
+
+def load_inventory(request: PlaybookRequest, passwords: Passwords) -> Inventory:
+    """Ask Ansible. UsageError with Ansible's own words where it cannot read the sources."""
+    program = Path(sys.executable).with_name("ansible-inventory")
+    words = [str(program) if program.exists() else "ansible-inventory", "--list", "--export"]
+    words += [word for source in request.inventory for word in ("-i", source)]
+    words += _inventory_options(request.options)
+    environment = {**os.environ, "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "True", "ANSIBLE_NOCOLOR": "1"}
+    with TemporaryDirectory(prefix="ddp-play-inventory-") as scratch, password_files(passwords) as password_options:
+        words += _vault_only(password_options)
+        try:
+            done = subprocess.run(
+                words, cwd=request.cwd, env={**environment, "ANSIBLE_LOCAL_TEMP": scratch}, capture_output=True,
+                text=True, timeout=TIMEOUT_S, check=False, stdin=subprocess.DEVNULL,
+            )  # fmt: skip
+        except FileNotFoundError:
+            raise InternalError("ansible-inventory is not installed", hint="pip install ansible-core") from None
+        except subprocess.TimeoutExpired:
+            raise UsageError(f"ansible-inventory gave no answer within {TIMEOUT_S:.0f} s") from None
+    if done.returncode != 0:
+        raise UsageError(_words_of(done.stderr), hint="ansible-inventory --graph -i INVENTORY shows it whole")
+    return parse_inventory(json.loads(done.stdout), variable_files(request.inventory))
+
+
+def _inventory_options(options: tuple[str, ...]) -> list[str]:
+    found = []
+    for option, value in itertools.pairwise(options):
+        if option in WITH_VALUE:
+            found += [option, value]
+    return found
+
+
+def extra_variables(options: tuple[str, ...], cwd: str) -> dict[str, Any]:
+    """What --extra-vars sets: k=v pairs, JSON or YAML, @file. What cannot be read here is Ansible's to refuse."""
+    found: dict[str, Any] = {}
+    for option, value in itertools.pairwise(options):
+        if option == "--extra-vars":
+            with contextlib.suppress(OSError, ValueError, yaml.YAMLError):
+                found.update(_extra(value, cwd))
+    return found
+
+
+def _extra(value: str, cwd: str) -> dict[str, Any]:
+    if value.startswith(("@", "{", "[")):
+        text = Path(cwd, value[1:]).expanduser().read_text(encoding="utf-8") if value.startswith("@") else value
+        document = yaml.safe_load(text)
+        return document if isinstance(document, dict) else {}
+    pairs = (word.partition("=") for word in shlex.split(value))
+    return {name: text for name, sign, text in pairs if sign}
+
+
+def _vault_only(options: list[str]) -> list[str]:
+    pairs = zip(options[::2], options[1::2], strict=True)
+    return [word for option, value in pairs if option == "--vault-password-file" for word in (option, value)]
+
+
+def _words_of(stderr: str) -> str:
+    lines = [line for line in stderr.strip().splitlines() if line and not line.startswith("[WARNING]")]
+    return "\n".join(lines[-8:]) or "ansible-inventory failed"
+
+
+def parse_inventory(document: dict[str, Any], files: tuple[Path, ...] = ()) -> Inventory:
+    """The output of `ansible-inventory --list --export`."""
+    groups = {
+        name: Group(name, tuple(row.get("hosts", ())), tuple(row.get("children", ())), row.get("vars", {}))
+        for name, row in document.items()
+        if name != "_meta"
+    }
+    # Empty groups are only mentioned.
+    for child in [child for group in groups.values() for child in group.children]:
+        groups.setdefault(child, Group(child))
+    return Inventory(groups, document.get("_meta", {}).get("hostvars", {}), files)
+
+
+def variable_files(sources: tuple[str, ...]) -> tuple[Path, ...]:
+    """What lies below group_vars and host_vars beside the sources."""
+    found: list[Path] = []
+    for source in sources:
+        if "," in source:
+            continue
+        base = Path(source) if Path(source).is_dir() else Path(source).parent
+        for folder in ("group_vars", "host_vars"):
+            found += sorted(path for path in (base / folder).rglob("*") if path.is_file())
+    return tuple(dict.fromkeys(found))

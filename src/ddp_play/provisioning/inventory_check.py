@@ -1,0 +1,84 @@
+"""All checks of an inventory, with what they need from outside: Ansible's reading of it, and name resolution."""
+
+from __future__ import annotations
+
+import shlex
+import socket
+import subprocess
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from ddp_play.ansible.installed_collection import collection_root
+from ddp_play.provisioning.inventory import load_inventory
+from ddp_play.provisioning.inventory_rules import Finding, check_addresses, check_groups, check_variables
+from ddp_play.provisioning.phases import known_groups
+from ddp_play.provisioning.role_specs import read_specs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ddp_play.ansible.runner import Passwords, PlaybookRequest
+    from ddp_play.provisioning.inventory import Inventory, InventoryLoader
+
+SSH_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """An inventory and what is wrong with it."""
+
+    inventory: Inventory
+    findings: tuple[Finding, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """For `--json`."""
+        return {
+            "exit_class": "usage" if self.findings else "done",
+            "hosts": list(self.inventory.hosts),
+            "findings": [finding.to_json() for finding in self.findings],
+        }
+
+
+def resolve_name(name: str, ssh_arguments: str) -> tuple[str, ...]:
+    """Addresses of a name as ssh would find them; the name itself where a jump host is the one to resolve it."""
+    found = _addresses(name)
+    if found:
+        return found
+    try:
+        done = subprocess.run(
+            ["ssh", *shlex.split(ssh_arguments), "-G", name],
+            capture_output=True, text=True, timeout=SSH_TIMEOUT_S, check=False, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return ()
+    settings = dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
+    if settings.get("proxyjump", "none") != "none" or settings.get("proxycommand", "none") != "none":
+        return (name,)
+    return _addresses(settings.get("hostname", name)) if settings.get("hostname", name) != name else ()
+
+
+def _addresses(name: str) -> tuple[str, ...]:
+    try:
+        rows = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return ()
+    return tuple(dict.fromkeys(str(row[4][0]) for row in rows))
+
+
+def check_inventory(
+    request: PlaybookRequest,
+    passwords: Passwords,
+    *,
+    load: InventoryLoader = load_inventory,
+    resolve: Callable[[str, str], tuple[str, ...]] = resolve_name,
+) -> Checked:
+    """Everything that can be said without asking a host."""
+    inventory = load(request, passwords)
+    path = collection_root() / "playbooks" / "provision.yml"
+    groups = known_groups(yaml.safe_load(path.read_text(encoding="utf-8")))
+    found = (*check_variables(inventory, read_specs()), *check_addresses(inventory, resolve))
+    if "--limit" not in request.options:  # a part of the hosts says nothing about the groups
+        found = (*check_groups(inventory, groups), *found)
+    return Checked(inventory, found)

@@ -1,0 +1,127 @@
+"""The roles' argument specs as data, and what they say about one value."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import yaml
+
+from ddp_play.ansible.installed_collection import collection_root
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Option: TypeAlias = Mapping[str, Any]
+Specs: TypeAlias = Mapping[str, Mapping[str, Option]]  # role -> variable -> option
+
+TRUE = ("true", "yes", "on", "y", "t", "1", "1.0")
+FALSE = ("false", "no", "off", "n", "f", "0", "0.0")
+
+
+def read_specs() -> dict[str, dict[str, Option]]:
+    """The specs of all our roles, of their entry point main."""
+    found = {}
+    for path in sorted((collection_root() / "roles").glob("*/meta/argument_specs.yml")):
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        found[path.parents[1].name] = document["argument_specs"]["main"].get("options", {})
+    return found
+
+
+def problems_of(name: str, option: Option, value: Any) -> tuple[str, ...]:
+    """Why Ansible, or the role, would refuse the value; nothing where only the host can tell (templates, vault)."""
+    return tuple(_problems(name, option, value))
+
+
+def _problems(name: str, option: Option, value: Any) -> Iterator[str]:
+    if _is_open(value):
+        return
+    if value is None:
+        yield f"{name} has no value; leave the line out, or write {_empty(option)}"
+        return
+    wanted = option.get("type", "str")
+    if not FITS[wanted](value):
+        yield f"{name} is {_shown(value)}, but has to be {WORDS[wanted]}"
+        return
+    yield from _choices(name, option, value)
+    if wanted == "list" and isinstance(value, list):
+        element = {"type": option.get("elements", "raw"), "options": option.get("options")}
+        for number, item in enumerate(value):
+            yield from _problems(f"{name}[{number}]", element, item)
+    elif wanted == "dict" and isinstance(value, dict) and option.get("options"):
+        yield from _members(name, option["options"], value)
+
+
+def _members(name: str, options: Mapping[str, Option], value: Mapping[str, Any]) -> Iterator[str]:
+    for key in value:
+        if key not in options:
+            yield f"{name} has no {key}; it knows {', '.join(sorted(options))}"
+    for key, option in options.items():
+        if key in value:
+            yield from _problems(f"{name}.{key}", option, value[key])
+        elif option.get("required"):
+            yield f"{name} lacks {key}"
+
+
+def _choices(name: str, option: Option, value: Any) -> Iterator[str]:
+    choices = [str(choice) for choice in option.get("choices") or ()]
+    for item in value if isinstance(value, list) else [value]:
+        if choices and not _is_open(item) and str(item) not in choices and str(item).lower() not in choices:
+            yield f"{name} is {_shown(item)}, but has to be one of {', '.join(choices)}"
+
+
+def _is_open(value: Any) -> bool:
+    """Only known when it is templated or decrypted."""
+    if isinstance(value, dict):
+        return "__ansible_vault" in value
+    return isinstance(value, str) and ("{{" in value or "{%" in value)
+
+
+def _empty(option: Option) -> str:
+    return {"list": "[]", "dict": "{}", "str": '""', "path": '""'}.get(option.get("type", "str"), "a value")
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _is_number(kind: type[int] | type[float]) -> Callable[[Any], bool]:
+    def fits(value: Any) -> bool:
+        if isinstance(value, bool) or (kind is int and isinstance(value, float) and not value.is_integer()):
+            return False
+        try:
+            kind(value)
+        except (TypeError, ValueError):
+            return False
+        return True
+
+    return fits
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str | int | float)
+
+
+FITS: dict[str, Callable[[Any], bool]] = {
+    "str": _is_text,
+    "path": _is_text,
+    "raw": lambda _: True,
+    "bool": lambda value: isinstance(value, bool) or str(value).lower() in (*TRUE, *FALSE),
+    "int": _is_number(int),
+    "float": _is_number(float),
+    "list": lambda value: isinstance(value, list | str | int | float),
+    "dict": lambda value: (
+        isinstance(value, dict) or (isinstance(value, str) and ("=" in value or value.startswith("{")))
+    ),
+}
+WORDS = {
+    "str": "a text",
+    "path": "a path",
+    "bool": "true or false",
+    "int": "a whole number",
+    "float": "a number",
+    "list": "a list",
+    "dict": "a mapping of names to values",
+}

@@ -1,0 +1,46 @@
+"""A new site's files: the documented example inventory, a first job, a vault example, and what to do next."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+from ddp_play.ansible.installed_collection import collection_root
+from ddp_play.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ALL = "inventory/group_vars/all"
+
+
+def write_site(directory: Path) -> tuple[Path, ...]:
+    """Write the files; returns them, relative to the directory. UsageError unless it is new or empty."""
+    if directory.exists() and not directory.is_dir():
+        raise UsageError(f"{directory} is a file", hint="give the name of a new directory")
+    if directory.is_dir() and any(directory.iterdir()):
+        raise UsageError(f"{directory} is not empty", hint="give a new or an empty directory; nothing was written")
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        _copy(directory)
+    except OSError as error:
+        raise UsageError(f"cannot write {error.filename}: {error.strerror}") from None
+    return tuple(sorted(path.relative_to(directory) for path in directory.rglob("*") if path.is_file()))
+
+
+def _copy(directory: Path) -> None:
+    root = collection_root()
+    shutil.copytree(root / "inventory" / "example", directory / "inventory", copy_function=shutil.copyfile)
+    # Ansible reads either all.yml or the directory all/; the vault needs a file of its own beside the settings.
+    (directory / ALL).mkdir()
+    (directory / f"{ALL}.yml").rename(directory / ALL / "main.yml")
+    site = root / "templates" / "site"
+    shutil.copyfile(site / "vault.yml.example", directory / ALL / "vault.yml.example")
+    shutil.copytree(site / "job", directory / "job", copy_function=shutil.copyfile)
+    for name in ("README.md", "train.yml"):
+        shutil.copyfile(site / name, directory / name)
+    hosts = directory / "inventory" / "hosts.yml"
+    text = hosts.read_text(encoding="utf-8").replace(
+        "Copy this directory, change the names, and try:", "Change the names, and try:"
+    )
+    hosts.write_text(text.replace("-i DIR", "-i inventory"), encoding="utf-8")

@@ -1,0 +1,1 @@
+"""One run, from its submission over its attempts to its clean-up on the hosts."""

@@ -1,0 +1,147 @@
+"""`python -m ddp_play.run.background_process RUN_DIR`: the process that carries a run out behind the terminal."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+from ddp_play.ansible.plugin_variables import FACTS_ENV, RUN_DIR_ENV
+from ddp_play.ansible.runner import AnsibleRunner, Passwords, PlaybookOutcome, PlaybookRequest, PlaybookRunner
+from ddp_play.bundle.journal import Journal
+from ddp_play.bundle.outcome import RunStatus, error_fields
+from ddp_play.bundle.paths import RunPaths, read_json, write_json
+from ddp_play.errors import CheckFailed, DdpPlayError, InternalError, UsageError
+from ddp_play.planning.plan_document import plan_from_json
+from ddp_play.run.attempts import Attempts
+from ddp_play.run.channel import Route
+from ddp_play.run.dry_run import facts_cache
+from ddp_play.run.prepare_and_start import Assignment
+from ddp_play.run.source_snapshot import read_snapshot
+
+# The job's role speaks for itself, through its own events.
+OWN_ACTIONS = ("ddp.play.discover", "ddp.play.plan", "ddp.play.supervise")
+TASK_EVENTS = {
+    "runner_on_ok": "ok",
+    "runner_on_failed": "failed",
+    "runner_on_unreachable": "unreachable",
+    "runner_on_skipped": "skipped",
+}
+
+
+def carry_out(paths: RunPaths, passwords: Passwords, runner: PlaybookRunner) -> None:
+    """Run the playbook; whatever happens, run.json says how it ended."""
+    request = PlaybookRequest.from_json(read_json(paths.run)["request"])
+    request.environment[RUN_DIR_ENV] = str(paths.root)
+    request.environment[FACTS_ENV] = str(facts_cache(request))
+    journal = Journal(paths.events)
+    try:
+        outcome = runner.run(
+            request,
+            private_dir=paths.ansible,
+            passwords=passwords,
+            on_event=lambda event: _journal_event(journal, event),
+        )
+        _conclude(paths, outcome)
+    except DdpPlayError as error:
+        _record_error(paths, error)
+
+
+def _journal_event(journal: Journal, event: dict[str, Any]) -> None:
+    """Tasks of the user's own, as events; those of the job's role speak for themselves."""
+    kind, data = str(event.get("event")), event.get("event_data") or {}
+    task = str(data.get("task") or "")
+    if kind == "playbook_on_play_start":
+        journal.emit("play", name=data.get("name") or "")
+    elif kind in TASK_EVENTS and not _is_ours(data):
+        result = data.get("res") or {}
+        status = "changed" if kind == "runner_on_ok" and result.get("changed") else TASK_EVENTS[kind]
+        message = str(result.get("msg") or "")[:2000]
+        journal.emit("task", name=task, host=data.get("host"), status=status, message=message)
+
+
+def _is_ours(data: dict[str, Any]) -> bool:
+    validates = str(data.get("task_action", "")).endswith("validate_argument_spec") and data.get("role") == "ddp_job"
+    return validates or data.get("task_action") in OWN_ACTIONS
+
+
+def _conclude(paths: RunPaths, outcome: PlaybookOutcome) -> None:
+    """Join the job's own outcome with that of the rest of the playbook."""
+    document = read_json(paths.run)
+    log = str(paths.ansible / "artifacts" / "1" / "stdout")
+    final = RunStatus(document.get("status", "starting")).final
+    error = outcome.error(log)
+    if not final:
+        if error is None:
+            error = UsageError(
+                "the playbook ran no job: no play with the role ddp.play.ddp_job matched a host",
+                hint="does the inventory have the play's group? ansible-inventory --graph; does --limit leave any?",
+            )
+        _record_error(paths, error)
+    elif error is not None and document.get("status") == RunStatus.SUCCEEDED:
+        message = f"the job succeeded, but the playbook failed after it: {error.message}"
+        _record_error(paths, CheckFailed(message, hint=error.hint))
+
+
+def _record_error(paths: RunPaths, error: DdpPlayError) -> None:
+    known = read_json(paths.run)
+    document = {**known, **error_fields(error, known), "ended": time.time()}
+    write_json(paths.run, document)
+    Journal(paths.events).emit("ended", status=document["status"], message=error.message)
+
+
+def take_over(paths: RunPaths, passwords: Passwords) -> None:
+    """Supervise a run whose controller died, from its directory alone."""
+    try:
+        plan = plan_from_json(read_json(paths.plan))
+        document = read_json(paths.run)
+        routes = tuple(Route.from_json(row) for row in read_json(paths.channels)["routes"])
+        become = {route.host: passwords.become for route in routes if passwords.become}
+        snapshot = None
+        if paths.source_archive.exists():
+            snapshot = read_snapshot(paths.source_archive, document["source"]["sha256"])
+        attempt = int(document.get("attempt") or 1)
+        given = Assignment(
+            plan,
+            routes,
+            paths,
+            snapshot=snapshot,
+            passwords=become,
+            attempt=attempt,
+            token=str(document.get("token") or ""),  # a run of an earlier version has none
+            num_ended=sum(row["attempt"] != attempt for row in document.get("attempts") or ()),
+        )
+        Attempts(given).take_over()
+    except DdpPlayError as error:
+        _record_error(paths, error)
+
+
+def main() -> None:
+    """Hold the lock, do the work, mark the run finished."""
+    paths = RunPaths(Path(sys.argv[1]))
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with (paths.root / "background.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        typed = json.loads(sys.stdin.buffer.read() or b"{}")
+        write_json(paths.root / "background.json", {"pid": os.getpid(), "started": time.time()})
+        try:
+            if "--take-over" in sys.argv:
+                take_over(paths, Passwords(**typed))
+            else:
+                carry_out(paths, Passwords(**typed), AnsibleRunner())
+        except Exception as error:  # noqa: BLE001 - the boundary of this process: the run must say how it ended
+            traceback.print_exc()
+            hint = f"see {paths.supervisor_log}; the ranks may still run: ddp-play attach {paths.run_id}"
+            _record_error(paths, InternalError(f"ddp-play itself failed: {error!r}", hint=hint))
+        finally:
+            write_json(paths.run, {**read_json(paths.run), "finished": True})
+
+
+if __name__ == "__main__":
+    main()

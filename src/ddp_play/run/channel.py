@@ -1,0 +1,244 @@
+"""The only opener of channels to hosts: a process (ssh, or a local shell) that speaks the guard's frames."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import subprocess
+import time
+from collections import deque
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ddp_play.guard.protocol import FrameReader, encode
+from ddp_play.run.host_program import preamble
+
+if TYPE_CHECKING:
+    from ddp_play.guard.protocol import Frame
+
+READ_SIZE = 1 << 20
+STDERR_TAIL = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """How a host is reached, as Ansible's own connection and become plugins say it. Holds no secret."""
+
+    host: str
+    argv: tuple[str, ...]  # the command is appended as one word
+    command: str
+    become_prompt: str = ""
+    become_success: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """For channels.json."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Route:
+        """From channels.json or a discover result."""
+        return cls(**{**data, "argv": tuple(data["argv"])})
+
+    def fresh(self) -> Route:
+        """The same route without a shared master: on a silent network a client on the master hangs with it."""
+        if not self.argv or os.path.basename(self.argv[0]) != "ssh":  # noqa: PTH119 - a word, not a path
+            return self
+        head, *rest = self.argv
+        alive = ("-o", "ControlPath=none", "-o", "ServerAliveInterval=1", "-o", "ServerAliveCountMax=3")
+        return Route(
+            self.host,
+            (head, *alive, "-o", "ConnectTimeout=5", *rest),
+            self.command,
+            self.become_prompt,
+            self.become_success,
+        )
+
+    def interactive(self, command: str) -> list[str]:
+        """The argv of a person's command on the host, with a terminal."""
+        if self.argv and os.path.basename(self.argv[0]) == "ssh":  # noqa: PTH119
+            return [self.argv[0], "-t", *self.argv[1:], command]
+        return [*self.argv, command]
+
+
+class Channel(Protocol):
+    """One conversation with one host. The shipped fake is `ddp_play.testing.FakeChannel`."""
+
+    host: str
+
+    def send(self, kind: str, payload: bytes = b"", **fields: Any) -> None:
+        """Queue one frame."""
+
+    def receive(self) -> list[Frame]:
+        """Frames that have arrived; never blocks."""
+
+    def pump(self) -> None:
+        """Write as much of the queue as fits."""
+
+    @property
+    def broken(self) -> str:
+        """Why it is over, empty while it is not."""
+
+    def close(self) -> None:
+        """End it; what the host owns stays."""
+
+
+class ProcessChannel:
+    """A channel over a child process's stdin and stdout."""
+
+    def __init__(self, route: Route, *, become_password: str = "") -> None:
+        self.host = route.host
+        self.route = route
+        self._password = become_password
+        self._reader = FrameReader(expect_magic=True)
+        self._out: deque[memoryview] = deque()
+        self._stderr = b""
+        self._head = b""  # stdout before the magic line: a become prompt or success marker may be in it
+        self._broken = ""
+        self._process = subprocess.Popen(
+            [*route.argv, route.command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            start_new_session=True,  # a Ctrl-C at the controller must not cut the line that carries the stop
+        )
+        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
+            assert stream is not None  # noqa: S101 - for the type checker: all three are pipes
+            os.set_blocking(stream.fileno(), False)
+        self._ready = not route.become_success
+        if self._ready:
+            self._queue(preamble())
+
+    # -- file descriptors, for the one selector that waits for all channels ---------------------------
+    def read_fds(self) -> tuple[int, ...]:
+        """Descriptors to wait on for reading."""
+        assert self._process.stdout is not None  # noqa: S101
+        assert self._process.stderr is not None  # noqa: S101
+        return () if self._broken else (self._process.stdout.fileno(), self._process.stderr.fileno())
+
+    def write_fd(self) -> int | None:
+        """The descriptor to wait on for writing, when something is queued."""
+        assert self._process.stdin is not None  # noqa: S101
+        return self._process.stdin.fileno() if self._out and not self._broken else None
+
+    @property
+    def broken(self) -> str:
+        return self._broken
+
+    def send(self, kind: str, payload: bytes = b"", **fields: Any) -> None:
+        self._queue(encode(kind, payload, **fields))
+
+    def _queue(self, data: bytes) -> None:
+        if not self._broken:
+            self._out.append(memoryview(data))
+
+    def pump(self) -> None:
+        if not self._ready or self._broken:
+            return
+        assert self._process.stdin is not None  # noqa: S101
+        try:
+            while self._out:
+                written = os.write(self._process.stdin.fileno(), self._out[0][:READ_SIZE])
+                self._out[0] = self._out[0][written:]
+                if not self._out[0]:
+                    self._out.popleft()
+        except BlockingIOError:
+            return
+        except OSError:
+            self._end()
+
+    def receive(self) -> list[Frame]:
+        if self._broken:
+            return []
+        self._read_stderr()
+        data = self._read(self._process.stdout)
+        frames: list[Frame] = []
+        if data:
+            if not self._ready:
+                data = self._become(data)
+            frames = self._reader.feed(data) if data else []
+        if data is None:
+            self._end()
+        return frames
+
+    def _read(self, stream: Any) -> bytes | None:
+        """What is there, b"" when nothing is, None at the end."""
+        try:
+            data = os.read(stream.fileno(), READ_SIZE)
+        except BlockingIOError:
+            return b""
+        except OSError:
+            return None
+        return data or None
+
+    def _read_stderr(self) -> None:
+        data = self._read(self._process.stderr)
+        if data:
+            self._stderr = (self._stderr + data)[-STDERR_TAIL:]
+            if not self._ready:
+                self._answer_prompt(self._stderr)
+
+    def _become(self, data: bytes) -> bytes:
+        """Wait for the privilege escalation to succeed; then the loader may be fed."""
+        self._head += data
+        self._answer_prompt(self._head)
+        marker = self.route.become_success.encode()
+        if marker not in self._head:
+            return b""
+        self._ready = True
+        rest = self._head.split(marker, 1)[1]
+        self._head = b""
+        self._out.appendleft(memoryview(preamble()))
+        self.pump()
+        return rest
+
+    def _answer_prompt(self, text: bytes) -> None:
+        prompt = self.route.become_prompt.encode()
+        if prompt and prompt in text and self._password:
+            assert self._process.stdin is not None  # noqa: S101
+            with contextlib.suppress(OSError):
+                os.write(self._process.stdin.fileno(), self._password.encode() + b"\n")
+            self._password = ""
+
+    def _end(self) -> None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(0.5)  # its output ends a moment before its last words have come
+        self._read_stderr()
+        words = self._stderr.decode("utf-8", "replace").strip().splitlines()
+        code = self._process.poll()
+        self._broken = words[-1] if words else f"the channel ended (exit code {code})"
+        self.close()
+
+    def close(self) -> None:
+        self._broken = self._broken or "closed"
+        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
+            with contextlib.suppress(OSError):
+                if stream is not None:
+                    stream.close()
+        if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(1)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+
+
+def wait_any(channels: list[ProcessChannel], timeout_s: float) -> None:
+    """Sleep until some channel can make progress, at most `timeout_s`; queued frames are written."""
+    for channel in channels:
+        channel.pump()
+    with selectors.DefaultSelector() as selector:
+        for channel in channels:
+            for fd in channel.read_fds():
+                selector.register(fd, selectors.EVENT_READ)
+            write = channel.write_fd()
+            if write is not None:
+                selector.register(write, selectors.EVENT_WRITE)
+        if not selector.get_map():
+            time.sleep(min(timeout_s, 0.05))
+            return
+        selector.select(timeout_s)
+    for channel in channels:
+        channel.pump()

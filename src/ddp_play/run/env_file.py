@@ -1,0 +1,34 @@
+"""The env-file of a rank: the readable record of its environment, usable by hand with `docker run --env-file`."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from ddp_play.ansible.installed_collection import collection_root
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ddp_play.planning.rank_environment import EnvVar
+
+TEMPLATE = "rank.env.j2"
+
+
+@cache
+def _environment(root: Path) -> Environment:
+    # The output is an env-file, not HTML: escaping would change values.
+    return Environment(  # noqa: S701
+        loader=FileSystemLoader(root / "templates"),
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+    )
+
+
+def render_env_file(env: tuple[EnvVar, ...], *, rank: int, host: str, run_id: str) -> str:
+    """One line per variable; docker's env-files know no quotes and no newlines, so such values are only described."""
+    template = _environment(collection_root()).get_template(TEMPLATE)
+    return template.render(env=env, rank=rank, host=host, run_id=run_id)

@@ -1,0 +1,53 @@
+"""The command line that puts a person beside a running rank."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from ddp_play.bundle.paths import read_json
+from ddp_play.errors import UsageError
+from ddp_play.guard.protocol import run_key
+from ddp_play.planning.late_binding import ATTEMPT, RUN_ID, RUN_KEY, bind
+from ddp_play.planning.plan_document import Plan, RankPlan, plan_from_json
+from ddp_play.run.channel import Route
+from ddp_play.run.host_spec import HostPlace
+
+if TYPE_CHECKING:
+    from ddp_play.bundle.run_lookup import Run
+
+
+def command_beside(run: Run, rank: int, command: list[str]) -> list[str]:
+    """The argv on this controller. UsageError when the rank does not exist or the run is over."""
+    if run.over:
+        raise UsageError(f"run {run.paths.run_id} is over: {run.status}")
+    plan = plan_from_json(read_json(run.paths.plan))
+    if not 0 <= rank < plan.world_size:
+        raise UsageError(f"run {run.paths.run_id} has ranks 0 to {plan.world_size - 1}, not {rank}")
+    host = plan.host_of(rank)
+    route = next(Route.from_json(row) for row in read_json(run.paths.channels)["routes"] if row["host"] == host)
+    chosen = next(row for item in plan.hosts for row in item.ranks if row.rank == rank)
+    return route.interactive(_on_host(run, plan, chosen, command))
+
+
+def _on_host(run: Run, plan: Plan, rank: RankPlan, command: list[str]) -> str:
+    key = run_key(run.paths.run_id, str(run.document.get("token") or ""))
+    values = {RUN_ID: run.paths.run_id, RUN_KEY: key, ATTEMPT: str(run.document.get("attempt", 1))}
+    if rank.container:
+        return shlex.join(["docker", "exec", "-i", bind(rank.container, values), *command])
+    env_file = run.paths.env(rank.rank)
+    words = [line for line in env_file.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
+    workdir = next(host.workdir for host in plan.hosts if rank in host.ranks)
+    place = _place_from_env(words)
+    if place is not None:
+        workdir = workdir.replace("<host_dir>", place.directory)
+    return f"cd {shlex.quote(bind(workdir, values))} && exec env {shlex.join(words)} {shlex.join(command)}"
+
+
+def _place_from_env(words: list[str]) -> HostPlace | None:
+    """The run's directory on the host, read back from the paths that the rank was given."""
+    for word in words:
+        name, _, value = word.partition("=")
+        if name == "DDP_PLAY_RESULT":
+            return HostPlace(value.rsplit("/", 2)[0], "", 0)
+    return None

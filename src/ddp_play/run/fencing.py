@@ -1,0 +1,92 @@
+"""Before a new attempt: no rank of the old one may be alive anywhere, or two would write one checkpoint.
+
+A host that answers is cleaned, and that it says so is proof. Of one that does not we know only that its guard ends its
+ranks when the lease is over, so that is waited for.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from ddp_play.errors import HostNotReady, Interrupted
+from ddp_play.run.gang import Gang
+from ddp_play.run.supervisor import links_of
+
+if TYPE_CHECKING:
+    from ddp_play.bundle.journal import Journal
+    from ddp_play.run.prepare_and_start import Assignment
+    from ddp_play.run.stop_requests import Orders
+
+TURN_S = 0.5
+
+
+def fence(given: Assignment, unfenced: dict[str, float], orders: Orders, journal: Journal) -> set[str]:
+    """Wait until every host has cleaned up or its lease is certainly over (`unfenced`: that moment, monotonic).
+
+    Returns the hosts that still have to be cleaned. HostNotReady when of some host we shall never know; Interrupted
+    when somebody wants the run to end.
+    """
+    if not unfenced:
+        return set()
+    never = sorted(host for host, moment in unfenced.items() if moment == float("inf"))
+    if never:
+        raise HostNotReady(
+            f"{', '.join(never)}: ranks of attempt {given.attempt} may still run there, so no other attempt is started",
+            hint="ddp-play gc -i INVENTORY",
+            hosts=tuple(never),
+        )
+    waits_s = max(unfenced.values()) - time.monotonic()
+    journal.emit("waiting", for_hosts=sorted(unfenced), at_most_s=round(max(0.0, waits_s), 1))
+    coming = _Coming(given, set(unfenced))
+    try:
+        while not all(host in coming.cleaned or time.monotonic() > moment for host, moment in unfenced.items()):
+            coming.turn()
+            if orders.stop() is not None:
+                raise Interrupted(f"stopped while it waited for {', '.join(sorted(unfenced))}")
+    finally:
+        coming.close()
+    return set(unfenced) - coming.cleaned
+
+
+def reclaim(given: Assignment, hosts: set[str], *, until: float) -> set[str]:
+    """Clean up an attempt on hosts that may be back; those that confirmed it are returned."""
+    coming = _Coming(given, hosts)
+    try:
+        while time.monotonic() < until and coming.cleaned != hosts:
+            coming.turn()
+    finally:
+        coming.close()
+    return coming.cleaned
+
+
+class _Coming:
+    """Hosts that may come back: asked again and again, cleaned when they answer, never sent a heartbeat."""
+
+    def __init__(self, given: Assignment, hosts: set[str]) -> None:
+        self.cleaned: set[str] = set()
+        self._told: dict[str, int] = {}
+        self._gang = Gang(
+            links_of(given, hosts),
+            run_id=given.paths.run_id,
+            token=given.token,
+            attempt=given.attempt,
+            on_data=lambda _link, _frame: None,
+            on_host=lambda _link, _how: None,
+            offsets=lambda _host: {"logs": {}, "metrics": {}},
+        )
+
+    def turn(self) -> None:
+        """Open what is not open, tell who answers to clean up, note who has."""
+        self._gang.reopen()
+        self._gang.pump(TURN_S)
+        for link in self._gang.links:
+            if link.place is not None and self._told.get(link.name) != id(link.channel):
+                self._told[link.name] = id(link.channel)
+                self._gang.tell("clean", links=[link], run_paths=[])
+            if link.replies.get("cleaned", {"left": True})["left"] == []:
+                self.cleaned.add(link.name)
+
+    def close(self) -> None:
+        """End the channels."""
+        self._gang.close()

@@ -1,0 +1,152 @@
+"""Asking hosts what they have of ours, and taking away what no living guard owns."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from ddp_play.ansible.installed_collection import collection_root
+from ddp_play.bundle.paths import check_run_id, home, read_json
+from ddp_play.errors import UsageError
+from ddp_play.guard.protocol import run_key, split_run_key
+
+if TYPE_CHECKING:
+    from ddp_play.ansible.runner import Passwords, PlaybookRequest, PlaybookRunner
+
+
+@dataclass
+class Leftovers:
+    """What the hosts said, and what of it may go.
+
+    `me`: whose leftovers; empty means everybody's. `run`: only this run's, and even while it lives; with `token` only
+    that run of the name, and with an empty one only what an earlier version started, which had none.
+    """
+
+    runs: list[dict[str, Any]] = field(default_factory=list)
+    containers: list[dict[str, Any]] = field(default_factory=list)
+    problems: dict[str, str] = field(default_factory=dict)
+    me: str = ""
+    run: str = ""
+    token: str | None = None
+
+    @property
+    def living(self) -> set[str]:
+        """Keys of runs that a guard or a controller carries on somewhere: on other hosts too they are left alone."""
+        return {_key(row) for row in self.runs if row["guard_alive"] or row.get("attended")}
+
+    def why_not(self, row: dict[str, Any]) -> str:
+        """Why this run directory or container stays; empty when it may go."""
+        if self.run and row["run"] != self.run:
+            return "another run"
+        if self.token is not None and row.get("token", "") != self.token:
+            return "another run of that name"
+        if not self.run and _key(row) in self.living:
+            return "running"
+        if self.me and row.get("owner") not in ("", self.me):
+            return f"of {row['owner']}"
+        return ""
+
+    @property
+    def removable(self) -> list[dict[str, Any]]:
+        """Run directories that may go."""
+        return [row for row in self.runs if not self.why_not(row)]
+
+    @property
+    def removable_containers(self) -> list[dict[str, Any]]:
+        """Containers that may go."""
+        return [row for row in self.containers if not self.why_not(row)]
+
+    @property
+    def others(self) -> list[tuple[dict[str, Any], str]]:
+        """What is left alone, and why."""
+        rows = [(row, self.why_not(row)) for row in (*self.runs, *self.containers)]
+        return [(row, why) for row, why in rows if why and why != "another run"]
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of the runs that would be removed."""
+        return tuple(sorted({_key(row) for row in (*self.removable, *self.removable_containers)}))
+
+    @property
+    def empty(self) -> bool:
+        """Is there nothing to remove?"""
+        return not (self.removable or self.removable_containers)
+
+
+def _key(row: dict[str, Any]) -> str:
+    return run_key(row["run"], row.get("token", ""))
+
+
+def ask_hosts(
+    request: PlaybookRequest, passwords: Passwords, runner: PlaybookRunner, *, me: str = "", run: str = ""
+) -> Leftovers:
+    """One execution per host. `run`: a name or a key; of a run in this controller's state directory only that one.
+
+    UsageError where several runs have the name.
+    """
+    name, of_key = split_run_key(run)
+    token = of_key or None
+    if run and not token and (ours := read_json(home() / "runs" / check_run_id(name) / "run.json")):
+        token = str(ours.get("token") or "")
+    found = Leftovers(me=me, run=name, token=token)
+    for host, answer in _on_all(request, passwords, runner, "runs", {}).items():
+        if "problem" in answer:
+            found.problems[host] = answer["problem"]
+            continue
+        found.runs += [{**row, "inventory_host": host} for row in answer["runs"]]
+        found.containers += [{**row, "inventory_host": host} for row in answer["containers"]]
+    if run and len(found.keys) > 1:
+        raise UsageError(f"several runs are called {name}", hint=f"name one of them: --run {' or '.join(found.keys)}")
+    return found
+
+
+def remove_leftovers(
+    request: PlaybookRequest, passwords: Passwords, runner: PlaybookRunner, found: Leftovers
+) -> list[str]:
+    """Remove what was listed, by exact path and id; what is left, in words."""
+    orders: dict[str, Any] = {}
+    for kind, key, rows in (
+        ("paths", "path", found.removable),
+        ("containers", "id", found.removable_containers),
+    ):
+        for row in rows:
+            nothing: dict[str, Any] = {"paths": [], "containers": [], "living_too": bool(found.run)}
+            orders.setdefault(row["inventory_host"], nothing)[kind].append(row[key])
+    answers = _on_all(request, passwords, runner, "clean", orders)
+    return [
+        f"{host}: {text}"
+        for host, answer in answers.items()
+        for text in ([answer["problem"]] if "problem" in answer else answer["left"])
+    ]
+
+
+def _on_all(
+    request: PlaybookRequest, passwords: Passwords, runner: PlaybookRunner, verb: str, orders: dict[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """Run one verb of the program on every host of the inventory; answers by host."""
+    answers: dict[str, dict[str, Any]] = {}
+
+    def heard(event: dict[str, Any]) -> None:
+        data = event.get("event_data") or {}
+        result = (data.get("res") or {}).get("answer")
+        if event.get("event") == "runner_on_ok" and result is not None:
+            answers[data["host"]] = result
+        elif event.get("event") in ("runner_on_failed", "runner_on_unreachable"):
+            answers[data["host"]] = {"problem": str((data.get("res") or {}).get("msg", "failed"))}
+
+    with TemporaryDirectory(prefix="ddp-play-sweep-") as scratch:
+        orders_file = Path(scratch, "orders.json")
+        orders_file.write_text(json.dumps(orders), encoding="utf-8")
+        asking = dataclasses.replace(
+            request,
+            playbook=str(collection_root() / "playbooks" / "sweep.yml"),
+            environment={"DDP_PLAY_SWEEP_VERB": verb, "DDP_PLAY_SWEEP_ORDERS": str(orders_file)},
+        )
+        outcome = runner.run(asking, private_dir=Path(scratch, "ansible"), passwords=passwords, on_event=heard)
+    if not answers and (error := outcome.error("run ansible -m ping on the inventory")) is not None:
+        raise error
+    return answers

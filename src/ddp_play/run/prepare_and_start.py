@@ -1,0 +1,200 @@
+"""Before the start: port, source, containers and guards on every host, probes between them, then the start signal.
+
+Never half a gang: the signal goes out when all hosts are prepared, and what fails before it leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import socket
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ddp_play.bundle.paths import RunPaths, read_json, write_json, write_text
+from ddp_play.errors import Busy, DdpPlayError, SlotsTaken, UsageError
+from ddp_play.guard.protocol import run_key
+from ddp_play.run.host_spec import Launch, run_paths, shared_runs, slots_of
+from ddp_play.run.prestart_probes import probe_lock, probe_network
+
+if TYPE_CHECKING:
+    from ddp_play.bundle.journal import Journal
+    from ddp_play.bundle.writer import Bundle
+    from ddp_play.planning.plan_document import Plan
+    from ddp_play.run.channel import Route
+    from ddp_play.run.gang import Gang, Link
+    from ddp_play.run.host_spec import HostPlace
+    from ddp_play.run.source_snapshot import Snapshot
+
+PREPARE_S = 180.0
+PULL_S = 3600.0
+PORT_TRIES = 3
+SOURCE_CHUNK = 256 * 1024
+CLEAN_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What a supervisor is given: the plan, the ways to the hosts, and what must not be written anywhere."""
+
+    plan: Plan
+    routes: tuple[Route, ...]
+    paths: RunPaths
+    snapshot: Snapshot | None = None
+    secrets: dict[str, str] = field(default_factory=dict, repr=False)
+    registry: dict[str, str] = field(default_factory=dict, repr=False)
+    passwords: dict[str, str] = field(default_factory=dict, repr=False)
+    attempt: int = 1  # no two tries of a run have the same number
+    wait_s: float = 0.0  # how long to wait for slots that other runs have; 0: not at all
+    token: str = ""  # what tells this run from others of its name
+    num_ended: int = 0  # attempts that have run before this one
+
+    @property
+    def continues(self) -> bool:
+        """Has an earlier attempt run? Then what it left on the shared directory is wanted."""
+        return self.num_ended > 0
+
+    @property
+    def run_key(self) -> str:
+        """The run's name on hosts."""
+        return run_key(self.paths.run_id, self.token)
+
+
+class Starter:
+    """Brings one attempt to its start."""
+
+    def __init__(self, given: Assignment, gang: Gang, bundle: Bundle, journal: Journal) -> None:
+        self.given = given
+        self.plan = given.plan
+        self.paths = given.paths
+        self.gang = gang
+        self.bundle = bundle
+        self.journal = journal
+        self.port = 0  # leased on the head for this attempt
+        self.prepared = False  # has any host been told to prepare?
+        self.signalled = False  # has any host been told to start?
+
+    def claim(self) -> None:
+        """NameTaken, before any host is touched, where another run has this run's name."""
+        hosts = {host.name: host for host in self.plan.hosts}
+        self.gang.ask("claim", "claimed", deadline_s=30, fields=lambda link: {"shared": shared_runs(hosts[link.name])})
+
+    def prepare(self) -> None:
+        """Everything but the start on every host, with a port that is leased on the head."""
+        avoid: list[int] = []
+        for attempt in range(PORT_TRIES):
+            port = self._lease_port(avoid)
+            try:
+                self._prepare_with(port)
+            except SlotsTaken:
+                raise
+            except Busy:  # taken between lease and start
+                if attempt == PORT_TRIES - 1:
+                    raise
+                avoid.append(port)
+                self._clean(self.gang.links, shared_too=not self.given.continues)
+            else:
+                return
+
+    def ask_for_slots(self) -> None:
+        """SlotsTaken at once, before anything is sent, when other runs have the slots."""
+        hosts = {host.name: host for host in self.plan.hosts}
+        self.gang.ask("slots", "slots", deadline_s=30, fields=lambda link: slots_of(hosts[link.name]))
+
+    def _lease_port(self, avoid: list[int]) -> int:
+        head = self.gang.link(self.plan.head)
+        fields = {"range": list(self.plan.port_range), "avoid": avoid}
+        answer = self.gang.ask("lease_port", "leased", links=[head], deadline_s=30, fields=lambda _: fields)
+        return int(answer[head.name]["port"])
+
+    def _prepare_with(self, port: int) -> None:
+        launch = Launch(
+            plan=self.plan,
+            run_id=self.paths.run_id,
+            attempt=self.given.attempt,
+            port=port,
+            owner=f"{getpass.getuser()}",
+            created=time.time(),
+            snapshot=self.given.snapshot,
+            controller=socket.gethostname(),
+            token=self.given.token,
+            continues=self.given.continues,
+        )
+        self.prepared = True
+        self.port = port
+        hosts = {host.name: host for host in self.plan.hosts}
+        self._write_env_files(launch)
+        if self.given.snapshot is not None and not (self.plan.source_shared and self.given.continues):
+            for link in self.gang.links:
+                if hosts[link.name].sends_source:
+                    self._send_source(link, self.given.snapshot.archive)
+        self.gang.ask(
+            "prepare",
+            "prepared",
+            deadline_s=PULL_S if self.plan.runtime == "docker" and not self.plan.image_id else PREPARE_S,
+            fields=lambda link: {
+                "spec": launch.host_spec(hosts[link.name], _placed(link)),
+                "secrets": self.given.secrets,
+                "registry": self.given.registry,
+            },
+        )
+        self.bundle.update_run(head_port=port)
+        self.journal.emit("prepared", port=port, hosts=[link.name for link in self.gang.links])
+
+    def _send_source(self, link: Link, archive: bytes) -> None:
+        view = memoryview(archive)
+        for start in range(0, len(view), SOURCE_CHUNK):
+            self.gang.tell("source", links=[link], payload=bytes(view[start : start + SOURCE_CHUNK]))
+        self.gang.tell("source", links=[link])
+
+    def _write_env_files(self, launch: Launch) -> None:
+        for host in self.plan.hosts:
+            for row in launch.host_spec(host, _placed(self.gang.link(host.name)))["ranks"]:
+                write_text(self.paths.env(row["rank"]), row["env_file"])
+
+    def probe(self) -> None:
+        """What the ranks will need of each other, tried by the hosts before anything starts."""
+        probe_lock(self.gang, self.plan)
+        if self.plan.probe and self.plan.fabric != "local" and len(self.gang.links) > 1:
+            probe_network(self.gang, self.plan, self.port)
+
+    def go(self) -> None:
+        """The start signal, out over all channels at once."""
+        self.signalled = True
+        answers = self.gang.ask("go", "going", deadline_s=20, fields=lambda _: {"by": self.paths.run_id})
+        before = {name: answer.get("counters") or {} for name, answer in answers.items()}
+        # of a later attempt only the hosts that had no part in the first one
+        write_json(self.paths.counters, {**before, **read_json(self.paths.counters)})
+        self.bundle.last_data = time.monotonic()
+        self.bundle.update_run(started=time.time())
+        self.journal.emit("started", world_size=self.plan.world_size)
+
+    def abandon(self) -> dict[str, Link]:
+        """Clean up after an attempt that did not start; the hosts that did not confirm that nothing is left.
+
+        The shared directory stays where ranks may have written to it: an earlier attempt's, or some of this one's.
+        """
+        if not self.prepared:
+            self.gang.close()
+            return {}
+        reachable = [link for link in self.gang.links if link.place is not None]
+        with contextlib.suppress(DdpPlayError):
+            self._clean(reachable, shared_too=not (self.given.continues or self.signalled))
+        self.gang.close()
+        return {link.name: link for link in self.gang.links if link.replies.get("cleaned", {"left": True})["left"]}
+
+    def _clean(self, links: list[Link], *, shared_too: bool) -> None:
+        hosts = {host.name: host for host in self.plan.hosts}
+        first = links[0].name if links and shared_too else ""
+
+        def order(link: Link) -> dict[str, Any]:
+            return {"run_paths": run_paths(hosts[link.name], self.given.run_key) if link.name == first else []}
+
+        self.gang.ask("clean", "cleaned", links=links, deadline_s=CLEAN_S, fields=order)
+
+
+def _placed(link: Link) -> HostPlace:
+    if link.place is None:
+        raise UsageError(f"{link.name} was not opened")
+    return link.place

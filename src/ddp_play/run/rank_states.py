@@ -1,0 +1,49 @@
+"""What the hosts' last words say of every rank, on the controller's clock."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ddp_play.bundle.outcome import RankOutcome
+
+if TYPE_CHECKING:
+    from ddp_play.bundle.writer import Bundle
+    from ddp_play.planning.plan_document import Plan
+    from ddp_play.run.gang import Gang, Link
+
+
+def outcomes(plan: Plan, gang: Gang, bundle: Bundle) -> tuple[RankOutcome, ...]:
+    """Every rank of the plan, in order of rank, as its host told of it last."""
+    rows = []
+    for host in plan.hosts:
+        link = gang.link(host.name)
+        known = link.state.get("ranks") or {}
+        for rank in host.ranks:
+            rows.append(_outcome(link, rank.rank, known.get(str(rank.rank)) or {}, bundle.log_size(rank.rank)))
+    return tuple(rows)
+
+
+def _outcome(link: Link, rank: int, row: dict[str, Any], log_bytes: int) -> RankOutcome:
+    state = row.get("state", "created")
+    if (link.lost or link.ranks_lost) and state != "exited":
+        return RankOutcome(rank, link.name, "lost", detail=link.lost or link.ranks_lost, started=row.get("started"))
+    return RankOutcome(
+        rank=rank,
+        host=link.name,
+        state=state,
+        exit_code=row.get("exit_code"),
+        signal=row.get("signal"),
+        oom=bool(row.get("oom")),
+        stopped=bool(row.get("stopped")),
+        started=_on_our_clock(row.get("started"), link),
+        ended=_on_our_clock(row.get("ended"), link),
+        detail=row.get("detail", ""),
+        log_bytes=log_bytes,
+        log_complete=state == "exited" and not link.lost,
+        kernel=tuple(row.get("kernel") or ()),
+        kernel_problem=str(link.state.get("kernel_problem") or ""),
+    )
+
+
+def _on_our_clock(host_time: float | None, link: Link) -> float | None:
+    return None if host_time is None else round(host_time - link.clock_offset_s, 3)

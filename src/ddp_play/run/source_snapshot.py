@@ -1,0 +1,118 @@
+"""The snapshot of the job's source tree: what ran is always known."""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import io
+import os
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ddp_play.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ddp_play.planning.job import Job
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """An archive of the tree, its content hash, and its manifest {path: (size in bytes, mtime)}."""
+
+    archive: bytes
+    digest: str
+    manifest: dict[str, tuple[int, float]]
+
+    @property
+    def num_files(self) -> int:
+        """How many files it holds."""
+        return len(self.manifest)
+
+
+def read_snapshot(path: Path, digest: str) -> Snapshot:
+    """The snapshot whose archive was written to a file; OSError or tarfile.TarError when it cannot be read."""
+    archive = path.read_bytes()
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        manifest = {info.name: (info.size, float(info.mtime)) for info in tar}
+    return Snapshot(archive, digest, manifest)
+
+
+def take_snapshot(job: Job) -> Snapshot:
+    """Read the tree of `job.source`. UsageError when it is not there, empty, or larger than the cap."""
+    root = Path(job.source)
+    if not root.is_dir():
+        raise UsageError(f"ddp_job_source: {root} is not a directory", hint="give the directory that holds the script")
+    files = sorted(set(_files(root, job)))
+    if not files:
+        raise UsageError(
+            f"ddp_job_source: nothing to take from {root}", hint="check ddp_job_source_include and _exclude"
+        )
+    _check_cap(root, files, job.source_max_mib)
+    digest, manifest, buffer = hashlib.sha256(), {}, io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for path in files:
+            info, content = _entry(tar, path, root)
+            tar.addfile(info, io.BytesIO(content))
+            digest.update(os.fsencode(f"{info.name}\0{info.mode:o}\0{len(content)}\0{info.linkname}\0"))
+            digest.update(content)
+            manifest[info.name] = (len(content), float(info.mtime))
+    return Snapshot(buffer.getvalue(), digest.hexdigest(), manifest)
+
+
+def _entry(tar: tarfile.TarFile, path: Path, root: Path) -> tuple[tarfile.TarInfo, bytes]:
+    """Header and content: symbolic links stay links, a second hard link is a file of its own."""
+    try:
+        info = tar.gettarinfo(str(path), arcname=str(path.relative_to(root)))
+        content = b"" if info.issym() else path.read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"ddp_job_source: cannot read {path}: {error.strerror}", hint="or name it in ddp_job_source_exclude"
+        ) from None
+    if not info.issym():
+        info.type, info.linkname = tarfile.REGTYPE, ""
+    info.uid = info.gid = 0
+    info.uname = info.gname = ""
+    info.size = len(content)
+    return info, content
+
+
+def _files(root: Path, job: Job) -> Iterator[Path]:
+    starts = [root / name for name in job.source_include] or [root]
+    for start in starts:
+        if not start.exists():
+            raise UsageError(f"ddp_job_source_include: {start} does not exist")
+        if start.is_file():
+            yield start
+        for where, directories, names in os.walk(start):
+            directories[:] = [d for d in directories if not _excluded(Path(where, d), root, job.source_exclude)]
+            links = [d for d in directories if Path(where, d).is_symlink()]  # not followed, but kept as links
+            for name in (*names, *links):
+                path = Path(where, name)
+                if not _excluded(path, root, job.source_exclude) and (path.is_file() or path.is_symlink()):
+                    yield path
+
+
+def _excluded(path: Path, root: Path, patterns: tuple[str, ...]) -> bool:
+    relative = str(path.relative_to(root))
+    return any(fnmatch.fnmatch(path.name, pattern) or fnmatch.fnmatch(relative, pattern) for pattern in patterns)
+
+
+def _check_cap(root: Path, files: list[Path], cap_mib: int) -> None:
+    total = sum(path.lstat().st_size for path in files)
+    if total <= cap_mib * 1024 * 1024:
+        return
+    sizes: dict[str, int] = {}
+    for path in files:
+        top = path.relative_to(root).parts[0]
+        sizes[top] = sizes.get(top, 0) + path.lstat().st_size
+    largest = sorted(sizes.items(), key=lambda item: -item[1])[:3]
+    shown = ", ".join(f"{name} {size / 1048576:.0f} MiB" for name, size in largest)
+    raise UsageError(
+        f"ddp_job_source: {root} holds {total / 1048576:.0f} MiB, the cap is {cap_mib} MiB; largest: {shown}",
+        hint="name what is not code in ddp_job_source_exclude (data belongs on the shared directory), "
+        "or raise ddp_job_source_max_mib",
+    )

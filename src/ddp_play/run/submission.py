@@ -1,0 +1,83 @@
+"""Starting a run: its directory, then the background process that carries it out, whatever becomes of the terminal."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from ddp_play.bundle.outcome import RunStatus
+from ddp_play.bundle.paths import RunPaths, check_run_id, home, read_json, write_json
+from ddp_play.bundle.run_ids import new_run_id, new_token
+from ddp_play.errors import InternalError, UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ddp_play.ansible.runner import Passwords, PlaybookRequest
+
+BACKGROUND_START_S = 20.0
+
+
+def create_run(request: PlaybookRequest, *, name: str, output: Path | None, argv: list[str]) -> RunPaths:
+    """A new run directory with its run.json. UsageError when the name is taken or cannot be one."""
+    runs = home() / "runs"
+    run_id = check_run_id(name) if name else new_run_id(runs)
+    paths = RunPaths(runs / run_id)
+    if output is not None and output.exists() and any(output.iterdir()):
+        raise UsageError(f"--output {output} exists and is not empty", hint="give a new directory")
+    runs.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        paths.root.mkdir(mode=0o700)  # one of two that begin at once has the name
+    except FileExistsError:
+        hint = f"ddp-play results {run_id}, or choose another --name"
+        raise UsageError(f"run {run_id} exists already", hint=hint) from None
+    paths.create()
+    write_json(
+        paths.run,
+        {
+            "id": run_id,
+            "token": new_token(),
+            "status": str(RunStatus.STARTING),
+            "created": time.time(),
+            "owner": getpass.getuser(),
+            "controller": socket.gethostname(),
+            "argv": argv,
+            "request": request.to_json(),
+            "output": str(output.absolute()) if output is not None else "",
+        },
+    )
+    if output is not None:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        if output.is_dir():
+            output.rmdir()
+        output.symlink_to(paths.root)
+    return paths
+
+
+def start_background(paths: RunPaths, passwords: Passwords, *, take_over: bool = False) -> None:
+    """Start the process that owns the run on this controller; returns when it holds its lock."""
+    command = [sys.executable, "-m", "ddp_play.run.background_process", str(paths.root)]
+    if take_over:
+        command.append("--take-over")
+    with paths.supervisor_log.open("ab") as log:
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True, close_fds=True
+        )
+    if process.stdin is not None:
+        process.stdin.write(json.dumps(asdict(passwords)).encode())
+        process.stdin.close()
+    deadline = time.monotonic() + BACKGROUND_START_S
+    while time.monotonic() < deadline:
+        if read_json(paths.root / "background.json").get("pid") == process.pid:
+            process.returncode = 0  # it outlives us on purpose
+            return
+        if process.poll() is not None:
+            break
+        time.sleep(0.02)
+    raise InternalError("the background process of the run did not start", hint=f"see {paths.supervisor_log}")

@@ -1,0 +1,47 @@
+"""What the action plugin `supervise` calls: carry out the plan in a run directory."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ddp_play.ansible.plan_action import record_failure
+from ddp_play.ansible.plugin_variables import WAIT_ENV
+from ddp_play.bundle.paths import RunPaths, read_json, write_bytes, write_json
+from ddp_play.errors import DdpPlayError
+from ddp_play.planning.next_attempt import job_from_json
+from ddp_play.planning.plan_document import plan_from_json
+from ddp_play.run.attempts import Attempts
+from ddp_play.run.channel import Route
+from ddp_play.run.prepare_and_start import Assignment
+from ddp_play.run.source_snapshot import take_snapshot
+
+if TYPE_CHECKING:
+    from ddp_play.bundle.outcome import Outcome
+
+
+def supervise_run(
+    run_dir: str, *, secret_values: dict[str, str], registry: dict[str, str], passwords: dict[str, str]
+) -> Outcome:
+    """Carry out the plan in `run_dir`."""
+    paths = RunPaths(Path(run_dir))
+    plan = plan_from_json(read_json(paths.plan))
+    job = job_from_json(read_json(paths.root / "job.json"))
+    try:
+        snapshot = take_snapshot(job) if job.source else None
+        if snapshot is not None:
+            source = {"path": job.source, "sha256": snapshot.digest, "files": snapshot.num_files}
+            write_json(paths.run, {**read_json(paths.run), "source": source})
+            if job.restarts:
+                write_bytes(paths.source_archive, snapshot.archive)
+        routes = tuple(Route.from_json(row) for row in read_json(paths.channels)["routes"])
+        wait_s = float(os.environ.get(WAIT_ENV) or 0)
+        token = str(read_json(paths.run)["token"])
+        given = Assignment(
+            plan, routes, paths, snapshot, secret_values, registry, passwords, wait_s=wait_s, token=token
+        )
+        return Attempts(given).run()
+    except DdpPlayError as error:
+        record_failure(error, paths)
+        raise

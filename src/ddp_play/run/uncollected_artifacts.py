@@ -1,0 +1,151 @@
+"""No further attempt starts, and an earlier one left artifacts on the shared directory: collect them, then clean up.
+
+While attempts follow each other the shared working directory stays as it is. When the next attempt is refused or
+interrupted, this collects it through any host that still answers. What cannot be collected stays and is named.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import TYPE_CHECKING, Any
+
+from ddp_play.bundle.outcome import RunStatus
+from ddp_play.bundle.paths import write_json
+from ddp_play.errors import DdpPlayError, InternalError
+from ddp_play.planning.late_binding import RUN_ID, RUN_KEY, bind
+from ddp_play.run.collect_and_clean import CLEAN_S, COLLECT_S, SILENCE_S
+from ddp_play.run.gang import Gang, Link
+from ddp_play.run.host_spec import run_paths
+from ddp_play.run.supervisor import links_of
+
+if TYPE_CHECKING:
+    from ddp_play.bundle.journal import Journal
+    from ddp_play.bundle.writer import Bundle
+    from ddp_play.guard.protocol import Frame
+    from ddp_play.planning.plan_document import HostPlan
+    from ddp_play.run.prepare_and_start import Assignment
+    from ddp_play.run.stop_requests import Orders
+
+OPEN_S = 20.0
+TURN_S = 0.5
+
+
+class Rescue:
+    """Collects the shared working directory of a run of which no attempt is alive any more, or names it."""
+
+    def __init__(self, given: Assignment, bundle: Bundle, orders: Orders, journal: Journal) -> None:
+        """`given`: the attempt that did not start; its number is the highest of the run."""
+        self.given = given
+        self.bundle = bundle
+        self.hosts = {host.name: host for host in given.plan.hosts if host.shared_dir}
+        self.missing: list[dict[str, Any]] = []
+        self.left: dict[str, list[str]] = {}
+        self._orders = orders
+        self._journal = journal
+        order = orders.stop()
+        self._was_now = order is not None and order.now
+        self._deaf = False  # a file could not be kept: what still comes is dropped, for it would be torn
+        self._gang = Gang(
+            links_of(given, set(self.hosts)),
+            run_id=given.paths.run_id,
+            token=given.token,
+            attempt=given.attempt,
+            on_data=self._on_data,
+            on_host=lambda _link, _how: None,
+            offsets=lambda _host: {"logs": {}, "metrics": {}, "nccl": {}},
+            gives_up=lambda _kind: self._gives_up(),
+        )
+
+    def run(self, *, unsafe: tuple[str, ...] = ()) -> None:
+        """Fill `missing` and `left`. `unsafe`: hosts whose ranks may still write there, so nothing is removed."""
+        if not self.hosts:
+            return
+        try:
+            self.bundle.update_run(status=str(RunStatus.COLLECTING))
+            self._journal.emit("phase", phase=str(RunStatus.COLLECTING))
+            link = self._any_host()
+            why = "no host answers" if link is None else self._collect(self.hosts[link.name], link)
+            if link is not None and not why and unsafe:
+                why = f"ranks may still write there from {', '.join(unsafe)}"
+            if link is not None and not why:
+                self._remove(self.hosts[link.name], link)
+            elif why:
+                self._name(self.hosts[link.name if link is not None else next(iter(self.hosts))], why)
+        except (DdpPlayError, OSError, ValueError) as error:  # this disk is full, or a host sends nonsense
+            self._name(next(iter(self.hosts.values())), f"not collected: {error}")
+        finally:
+            with contextlib.suppress(OSError, ValueError):
+                self._gang.close()
+
+    def _on_data(self, link: Link, frame: Frame) -> None:
+        if frame[0]["t"] != "file" or self._deaf:
+            return
+        try:
+            self.bundle.file(link.name, *frame)
+        except (DdpPlayError, OSError, ValueError, KeyError) as error:
+            self._deaf = True
+            raise InternalError(f"a file from {link.name} cannot be kept: {error}") from error
+
+    def _gives_up(self) -> str:
+        """A second order, to stop now, ends the collecting too."""
+        order = self._orders.stop()
+        return "stopped now" if order is not None and order.now and not self._was_now else ""
+
+    def _any_host(self) -> Link | None:
+        """The first host that answers, the head before others; None when none does."""
+        until = time.monotonic() + OPEN_S
+        while time.monotonic() < until and not self._gives_up():
+            self._gang.reopen()
+            self._gang.pump(TURN_S)
+            open_ones = [link for link in self._gang.links if link.place is not None]
+            if open_ones:
+                return next((link for link in open_ones if link.name == self.given.plan.head), open_ones[0])
+        return None
+
+    def _collect(self, host: HostPlan, link: Link) -> str:
+        """Why not everything could be collected; empty when all of it is in the bundle."""
+        if not (self.given.plan.source_shared and host.source_dir):
+            return ""  # the working directory is elsewhere: the run keeps nothing of the ranks' here
+        plan, snapshot = self.given.plan, self.given.snapshot
+        # an earlier version's plan has the run's id there
+        path = bind(host.source_dir, {RUN_KEY: self.given.run_key, RUN_ID: self.given.paths.run_id})
+        manifest = snapshot.manifest if snapshot is not None else {}
+        order = {
+            "patterns": list(plan.artifacts),
+            "max_bytes": plan.artifacts_max_mib * 1024 * 1024,
+            "source": {"path": path, "manifest": manifest, "collect": True},
+        }
+        try:
+            answers = self._gang.ask(
+                "fetch", "fetched", links=[link], deadline_s=COLLECT_S, silence_s=SILENCE_S, fields=lambda _: order
+            )
+        except DdpPlayError as error:
+            self.missing.append({"host": host.name, "path": path, "why": error.message})
+            return f"not collected: {error.message}"
+        answer = answers[link.name]
+        self.missing += [{"host": host.name, **row} for row in answer["missing"]]
+        if answer["artifacts"]:
+            write_json(
+                self.given.paths.root / "artifacts.json", [{"host": host.name, **row} for row in answer["artifacts"]]
+            )
+        return "not all of it could be collected" if answer["missing"] else ""
+
+    def _remove(self, host: HostPlan, link: Link) -> None:
+        paths = run_paths(host, self.given.run_key)
+        try:
+            answers = self._gang.ask(
+                "clean", "cleaned", links=[link], deadline_s=CLEAN_S, fields=lambda _: {"run_paths": paths}
+            )
+        except DdpPlayError as error:
+            self._name(host, f"it was collected, but not removed: {error.message}")
+            return
+        if answers[link.name]["left"]:
+            self.left[host.name] = list(answers[link.name]["left"])
+
+    def _name(self, host: HostPlan, why: str) -> None:
+        rows = [f"{path}: {why}; copy what you need from it, then remove it" for path in self._paths(host)]
+        self.left[host.name] = rows
+
+    def _paths(self, host: HostPlan) -> list[str]:
+        return run_paths(host, self.given.run_key)

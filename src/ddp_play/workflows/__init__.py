@@ -1,1 +1,0 @@
-"""What the verbs do: each module is one verb's work, over planning and the two seams."""

@@ -1,0 +1,111 @@
+"""Finding a run by its id."""
+
+from __future__ import annotations
+
+import fcntl
+
+import pytest
+
+from ddp_play.bundle.paths import RunPaths, home, write_json
+from ddp_play.bundle.run_lookup import all_runs, find, held, load
+from ddp_play.errors import UsageError
+
+
+def make(name: str, *, created: float = 0.0, status: str = "succeeded") -> RunPaths:
+    paths = RunPaths(home() / "runs" / name)
+    paths.create()
+    write_json(paths.run, {"id": name, "created": created, "status": status})
+    return paths
+
+
+@pytest.fixture
+def three() -> None:
+    make("calm-otter-1", created=1.0)
+    make("calm-otter-12", created=3.0)
+    make("wise-yak-7", created=2.0)
+
+
+@pytest.mark.usefixtures("three")
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ("calm-otter-1", "calm-otter-1"),
+        ("calm-otter-12", "calm-otter-12"),
+        ("wise", "wise-yak-7"),
+        ("w", "wise-yak-7"),
+        ("-", "calm-otter-12"),
+    ],
+)
+def test_an_id_or_its_beginning(asked: str, found: str) -> None:
+    assert find(asked).paths.run_id == found
+
+
+@pytest.mark.usefixtures("three")
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ("calm", "calm is the beginning of calm-otter-12, calm-otter-1"),
+        ("none-such", "no run none-such under "),
+        ("../../etc", "cannot be a run name"),
+        ("../", "cannot be a run name"),
+        ("--help", "cannot be a run name"),
+        ("", "cannot be a run name"),
+        ("yak", "no run yak under"),
+    ],
+)
+def test_refusals(asked: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        find(asked)
+
+
+@pytest.mark.usefixtures("three")
+def test_an_unknown_id_gets_the_newest() -> None:
+    with pytest.raises(UsageError) as caught:
+        find("none-such")
+    assert caught.value.hint == "the newest are calm-otter-12, wise-yak-7, calm-otter-1"
+
+
+@pytest.mark.parametrize(("asked", "words"), [("-", "there are no runs yet"), ("some-run", "no run some-run")])
+def test_without_any_run(asked: str, words: str) -> None:
+    assert all_runs() == []
+    with pytest.raises(UsageError, match=words) as caught:
+        find(asked)
+    assert caught.value.hint
+
+
+def test_what_is_no_run_is_not_listed() -> None:
+    make("real")
+    (home() / "runs" / "stray").mkdir()
+    (home() / "runs" / "file").touch()
+    assert [run.paths.run_id for run in all_runs()] == ["real"]
+
+
+@pytest.mark.parametrize(
+    ("status", "locked", "over", "words"),
+    [
+        ("running", True, False, "running"),
+        ("running", False, False, "running (unattended)"),
+        ("succeeded", True, False, "succeeded"),
+        ("succeeded", False, True, "succeeded"),
+        ("stopped", False, True, "stopped"),
+    ],
+)
+def test_how_a_run_stands(status: str, locked: bool, over: bool, words: str) -> None:
+    """Over means the rest of the playbook too: somebody who holds a lock is still at it."""
+    paths = make("r1", status=status)
+    with (paths.root / "background.lock").open("a") as lock:
+        if locked:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        run = load(paths)
+        assert (run.attended, run.over, run.words) == (locked, over, words)
+
+
+def test_looking_at_a_lock_does_not_take_it() -> None:
+    paths = make("r1")
+    paths.lock.touch()
+    assert not held(paths.lock)
+    with paths.lock.open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        assert held(paths.lock)
+    assert not held(paths.lock)
+    assert not held(paths.root / "nowhere")

@@ -1,0 +1,113 @@
+"""Looking at ranks before they are ended, with real processes."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ddp_play.guard import hang_evidence, proc
+
+LOOP = """import faulthandler; faulthandler.enable()
+print('ready', flush=True)
+def busy():
+    while True: sum(range(99))
+busy()"""
+SERVE = (
+    "import socket; s = socket.create_server(('127.0.0.1', 0)); c = socket.create_connection(s.getsockname())\n"
+    "print('ready', flush=True)\nimport time; time.sleep(600)"
+)
+
+Start = Callable[[list[str]], "subprocess.Popen[bytes]"]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """A process that has said `ready`; its output is in tmp_path/log."""
+    made: list[subprocess.Popen[bytes]] = []
+
+    def begin(words: list[str]) -> subprocess.Popen[bytes]:
+        with (tmp_path / "log").open("wb") as log:
+            made.append(subprocess.Popen(words, stdout=log, stderr=log, start_new_session=True))
+        wait_for(lambda: b"ready" in (tmp_path / "log").read_bytes())
+        return made[-1]
+
+    yield begin
+    for child in made:
+        for pid in [*proc.descendants(child.pid), child.pid]:
+            hang_evidence.thaw([pid])
+            proc.signal_exactly(pid, proc.start_ticks(pid), signal.SIGKILL)
+        child.wait()
+
+
+def wait_for(condition: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def row(pid: int) -> dict[str, Any]:
+    return {"state": "running", "pid": pid, "ticks": proc.start_ticks(pid)}
+
+
+def test_a_busy_rank_is_described_and_frozen(start: Start) -> None:
+    child = start([sys.executable, "-c", LOOP])
+    seen, texts = hang_evidence.capture({"3": row(child.pid)})
+    assert seen["3"]["pid"] == child.pid
+    assert seen["3"]["state"] in "RS"
+    assert seen["3"]["cpu"] > 0
+    assert f"== process {child.pid}: " in texts["3"]
+    assert "State:" in texts["3"]
+    assert "thread " in texts["3"]
+    wait_for(lambda: hang_evidence.state_of(child.pid) == "T")
+
+
+def test_a_stopped_rank_is_seen_as_such(start: Start) -> None:
+    child = start([sys.executable, "-c", LOOP])
+    child.send_signal(signal.SIGSTOP)
+    wait_for(lambda: hang_evidence.state_of(child.pid) == "T")
+    seen, _ = hang_evidence.capture({"0": row(child.pid)})
+    assert (seen["0"]["state"], seen["0"]["cpu"]) == ("T", 0.0)
+
+
+def test_frozen_ranks_tell_their_stack_and_end(start: Start, tmp_path: Path) -> None:
+    child = start([sys.executable, "-c", LOOP])
+    hang_evidence.capture({"0": row(child.pid)})
+    assert hang_evidence.ask_for_stacks(child.pid, proc.start_ticks(child.pid)) is True
+    assert child.wait(20) == -signal.SIGABRT
+    assert b'File "<string>", line 4 in busy' in (tmp_path / "log").read_bytes()
+    assert hang_evidence.ask_for_stacks(child.pid, 1) is True  # gone: nothing to do
+
+
+def test_the_rank_below_its_wrappers_is_asked(start: Start, tmp_path: Path) -> None:
+    inner = tmp_path / "own.py"
+    inner.write_text(LOOP)
+    child = start(["sh", "-c", f"{sys.executable} {inner}; exit 7"])
+    main = hang_evidence.main_processes(child.pid)
+    assert main == proc.children(child.pid)
+    assert main != [child.pid]
+    assert hang_evidence.ask_for_stacks(child.pid, proc.start_ticks(child.pid)) is True
+    assert child.wait(20) == 7
+
+
+def test_its_connections_are_listed(start: Start) -> None:
+    child = start([sys.executable, "-c", SERVE])
+    rows = hang_evidence.sockets([child.pid])
+    assert len(rows) == 1
+    assert "127.0.0.1:" in rows[0]
+    assert "ESTABLISHED send queue 0 receive queue 0" in rows[0]
+
+
+def test_ranks_that_do_not_run_are_left_out() -> None:
+    ranks: dict[str, dict[str, Any]] = {
+        "0": {"state": "exited", "pid": 1, "ticks": 1},
+        "1": {"state": "running", "pid": None, "ticks": None},
+    }
+    assert hang_evidence.capture(ranks) == ({}, {})

@@ -1,0 +1,170 @@
+"""Ansible's events in, a table host x role out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ddp_play.provisioning.host_role_table import Cell, CellStatus, add_event, close_table, verdict_line
+from ddp_play.provisioning.remedies import remedy_of
+
+
+def event(
+    host: str = "h1", role: str = "docker_engine", kind: str = "ok", action: str = "ansible.builtin.command", **res: Any
+) -> dict[str, Any]:
+    data = {"host": host, "role": role, "task": "t", "task_action": action, "res": res}
+    return {"event": f"runner_on_{kind}", "event_data": data}
+
+
+def say(text: str, **where: str) -> dict[str, Any]:
+    return event(action="ansible.builtin.debug", msg=text, **where)
+
+
+def table(
+    *events: dict[str, Any],
+    plan: tuple[tuple[str, str], ...] = (("h1", "docker_engine"),),
+    stats: dict[str, dict[str, int]] | None = None,
+) -> tuple[Cell, ...]:
+    cells: dict[tuple[str, str], Cell] = {}
+    for row in events:
+        add_event(cells, row)
+    return close_table(cells, plan, stats or {})
+
+
+def only(*events: dict[str, Any], **options: Any) -> Cell:
+    cells = table(*events, **options)
+    assert len(cells) == 1
+    return cells[0]
+
+
+def test_no_change_is_ok() -> None:
+    cell = only(event(), event(kind="skipped"), event(action="ansible.builtin.include_tasks"))
+    assert (cell.status, cell.num_tasks, cell.num_changed) == (CellStatus.OK, 1, 0)
+
+
+def test_changes_are_counted() -> None:
+    cell = only(event(changed=True), event(), event(changed=True))
+    assert (cell.status, cell.num_tasks, cell.num_changed) == (CellStatus.CHANGED, 3, 2)
+
+
+@pytest.mark.parametrize("text", ["skipped: docker_engine: no systemd", "skipped: no systemd\n"])
+def test_a_role_that_ends_itself_is_skipped_with_the_reason(text: str) -> None:
+    cell = only(event(), say(text))
+    assert (cell.status, cell.reason) == (CellStatus.SKIPPED, "no systemd")
+
+
+def test_a_role_that_leaves_out_a_part_is_not_skipped() -> None:
+    cell = only(say("skipped: docker_engine: dcgm, no driver"), event(changed=True))
+    assert (cell.status, cell.reason) == (CellStatus.CHANGED, "dcgm, no driver")
+
+
+def test_roles_out_of_the_plan_only_show_when_they_fail() -> None:
+    assert only(event(), event(role="nccl")).role == "docker_engine"
+    assert [cell.role for cell in table(event(), event(role="nccl", kind="failed", msg="x"))] == [
+        "docker_engine",
+        "nccl",
+    ]
+
+
+def test_other_words_change_nothing() -> None:
+    assert only(event(), say("skipped: nccl: no GPU"), say("hello")).status is CellStatus.OK
+
+
+def test_what_a_removal_leaves() -> None:
+    assert only(event(), say("left on h1: /var/lib/docker")).left == "/var/lib/docker"
+
+
+def test_a_failure_has_message_and_remedy_and_handlers_do_not_hide_it() -> None:
+    failed = event(kind="failed", msg="Task failed: Module failed: Could not get lock", stderr="E: lock-frontend")
+    cell = only(event(changed=True), failed, event(changed=True), stats={"h1": {"failures": 1}})
+    assert cell.status is CellStatus.FAILED
+    assert cell.message == "Could not get lock\nE: lock-frontend"
+    assert "another package manager" in cell.remedy
+
+
+def test_the_message_of_a_loop_is_that_of_its_item() -> None:
+    results = [{"msg": "fine"}, {"failed": True, "msg": "no such user"}]
+    assert only(event(kind="failed", msg="One or more items failed", results=results)).message == "no such user"
+
+
+def test_a_rescued_failure_is_none() -> None:
+    cell = only(event(kind="failed", msg="x"), event(), stats={"h1": {"ok": 9}})
+    assert (cell.status, cell.message) == (CellStatus.OK, "")
+
+
+def test_an_ignored_failure_is_none() -> None:
+    row = event(kind="failed", msg="x")
+    row["event_data"]["ignore_errors"] = True
+    assert only(event(), row).status is CellStatus.OK
+
+
+def test_one_sick_host_among_others() -> None:
+    plan = (("h1", "base_os"), ("h2", "base_os"), ("h1", "nccl"), ("h2", "nccl"))
+    cells = table(
+        event("h1", "base_os", kind="unreachable", msg="Failed to connect: Connection timed out", unreachable=True),
+        event("h2", "base_os", changed=True),
+        event("h2", "nccl"),
+        plan=plan,
+    )
+    assert [cell.status for cell in cells] == ["unreachable", "changed", "not_run", "ok"]
+    assert cells[0].remedy == "is it up? ssh h1"
+    assert cells[2].reason == "base_os unreachable before it"
+    assert verdict_line(cells) == "2 hosts, changed=1; not done: h1 (base_os unreachable)"
+
+
+def test_the_remedy_has_the_hosts_address() -> None:
+    cells: dict[tuple[str, str], Cell] = {}
+    row = event(kind="unreachable", msg="timed out")
+    added = add_event(cells, row, {"h1": "10.0.0.1"})
+    assert added is not None
+    assert added.remedy == "is it up? ssh 10.0.0.1"
+
+
+def test_events_without_host_or_role_say_nothing() -> None:
+    cells: dict[tuple[str, str], Cell] = {}
+    assert add_event(cells, {"event": "verbose"}) is None
+    assert add_event(cells, event(role="")) is None
+    assert add_event(cells, event(kind="item_on_ok")) is None
+    assert cells == {}
+
+
+def test_the_time_of_a_role_is_that_of_its_tasks() -> None:
+    rows = [event(), event(changed=True), event(kind="failed", msg="x")]
+    for row, duration in zip(rows, (1.25, 2.5, None), strict=True):
+        row["event_data"]["duration"] = duration
+    assert only(*rows, stats={"h1": {"failures": 1}}).to_json()["duration_s"] == 3.8
+
+
+def test_json_leaves_empty_words_out() -> None:
+    assert only(event()).to_json() == {
+        "host": "h1", "role": "docker_engine", "status": "ok", "num_tasks": 1, "num_changed": 0, "duration_s": 0.0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("E: You don't have enough free space; No space left on device", "make room"),
+        ("The following signatures couldn't be verified: NO_PUBKEY 7EA0", "key"),
+        ("E: Unable to locate package nvidia-open-580", "apt-cache policy"),
+        ("h1 runs Debian 11. Known: Debian 12, Debian 13", "systems that it lists"),
+        ("h1 runs Ubuntu 20.04 with docker_engine_source=vendor. Known: Debian 12", "systems that it lists"),
+        ("Ubuntu-20.04 is not supported by rdma. Supported: Debian-12", "systems that it lists"),
+        ("Failed to update apt cache after 5 retries: ", "apt-get update on the host"),
+        ("mount.nfs: access denied by server while mounting s:/x", "exportfs -s"),
+        ("h1: servers whose name does not resolve there: nas; mounts from", "correct nfs_client_mounts"),
+        ("h1 gets no answer from nas port 2049.", "systemctl status nfs-server"),
+        ("its kernel has no NFS client (module nfsv4).", "its distribution's own kernel"),
+        ("Secure boot is on and the modules would be built here", "enrol DKMS's key"),
+        ("Driver branch 535 is refused: past its end of life", "nvidia_driver_branch"),
+        ("Driver 535 (distribution) is too old: torch 2.13.0 needs 580", "nvidia_driver_branch"),
+        ("nvidia-fabricmanager is 580.1, the driver is 580.2", "--tags nvidia_driver"),
+        ("The following signatures were invalid: EXPKEYSIG 7EA0", "key"),
+        ("dpkg was interrupted, you must manually run", "dpkg --configure"),
+        ("something else", ""),
+    ],
+)
+def test_remedies(text: str, words: str) -> None:
+    assert words in remedy_of(text)
+    assert bool(words) == bool(remedy_of(text))

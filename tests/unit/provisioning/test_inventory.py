@@ -1,0 +1,81 @@
+"""What Ansible says about an inventory, as groups, hosts and patterns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ddp_play.provisioning.inventory import Inventory, extra_variables, matching_hosts, parse_inventory, variable_files
+
+DOCUMENT = {
+    "_meta": {"hostvars": {"a": {"port": 1}}},
+    "all": {"children": ["ungrouped", "ranks", "spares", "storage"], "vars": {"port": 9, "user": "ops"}},
+    "ranks": {"hosts": ["a", "b"], "vars": {"user": "trainer"}},
+    "storage": {"children": ["nfs_server"]},
+    "nfs_server": {"hosts": ["s", "b"]},
+}
+INVENTORY = parse_inventory(DOCUMENT)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "hosts"),
+    [
+        ("ranks", ("a", "b")),
+        ("ranks:spares:nfs_server", ("a", "b", "s")),
+        ("ranks:!nfs_server", ("a",)),
+        ("ranks,&nfs_server", ("b",)),
+        ("all", ("a", "b", "s")),
+        ("!ranks", ("s",)),
+        ("r*", ("a", "b")),
+        ("s", ("s",)),
+        ("storage", ("s", "b")),
+        ("spares", ()),
+        ("nobody", ()),
+    ],
+)
+def test_patterns(pattern: str, hosts: tuple[str, ...]) -> None:
+    assert set(matching_hosts(pattern, INVENTORY)) == set(hosts)
+
+
+def test_groups_that_are_only_mentioned_are_empty() -> None:
+    assert INVENTORY.members("spares") == ()
+    assert INVENTORY.hosts == ("a", "b", "s")
+
+
+@pytest.mark.parametrize(
+    ("host", "name", "value"),
+    [("a", "port", 1), ("b", "port", 9), ("a", "user", "trainer"), ("s", "user", "ops"), ("s", "nothing", None)],
+)
+def test_the_nearest_value_wins(host: str, name: str, value: object) -> None:
+    assert INVENTORY.value(host, name) == value
+
+
+def test_files_of_variables_are_found_beside_a_file_and_in_a_directory(tmp_path: Path) -> None:
+    (tmp_path / "group_vars" / "all").mkdir(parents=True)
+    (tmp_path / "host_vars").mkdir()
+    for name in ("group_vars/all/main.yml", "host_vars/a.yml", "hosts.yml"):
+        (tmp_path / name).write_text("{}")
+    names = [str(path.relative_to(tmp_path)) for path in variable_files((str(tmp_path),))]
+    assert names == ["group_vars/all/main.yml", "host_vars/a.yml"]
+    assert variable_files((str(tmp_path / "hosts.yml"), "h1,h2,")) == variable_files((str(tmp_path),))
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        ("a=1 b='x y'", {"a": "1", "b": "x y"}),
+        ('{"a": [1]}', {"a": [1]}),
+        ("@vars.yml", {"a": True}),
+        ("@nowhere.yml", {}),
+        ("'unclosed", {}),
+        ("[1]", {}),
+    ],
+)
+def test_variables_of_the_command_line(tmp_path: Path, value: str, found: dict[str, object]) -> None:
+    (tmp_path / "vars.yml").write_text("a: true\n")
+    assert extra_variables(("--limit", "a=1", "--extra-vars", value), str(tmp_path)) == found
+
+
+def test_an_empty_inventory() -> None:
+    assert Inventory({}, {}).hosts == ()

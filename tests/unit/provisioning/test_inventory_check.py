@@ -1,0 +1,35 @@
+"""The checks together, with Ansible and the resolver handed in."""
+
+from __future__ import annotations
+
+from ddp_play.ansible.runner import Passwords, PlaybookRequest
+from ddp_play.provisioning.inventory import Group, Inventory
+from ddp_play.provisioning.inventory_check import check_inventory, resolve_name
+
+REQUEST = PlaybookRequest("/x.yml", ("/inv",), "/")
+
+
+def kinds(inventory: Inventory, request: PlaybookRequest = REQUEST) -> list[str]:
+    checked = check_inventory(
+        request, Passwords(), load=lambda _request, _passwords: inventory, resolve=lambda _name, _arguments: ()
+    )
+    assert checked.to_json()["exit_class"] == ("usage" if checked.findings else "done")
+    return [row.kind for row in checked.findings]
+
+
+def test_everything_wrong_is_listed_at_once() -> None:
+    hosts = {"a": {"ansible_host": "10.0.0.1"}, "b": {"ansible_host": "10.0.0.1"}, "c": {}}
+    groups = {"rank": Group("rank", ("a", "b", "c"), (), {"base_os_firewal": True, "base_os_packages": {}})}
+    assert set(kinds(Inventory(groups, hosts))) == {
+        "misspelt_group", "missing_group", "unknown_variable", "value", "same_address", "no_address",
+    }  # fmt: skip
+
+
+def test_a_limit_says_nothing_about_groups() -> None:
+    inventory = Inventory({"nfs_server": Group("nfs_server", ("a",))}, {"a": {"ansible_host": "10.0.0.1"}})
+    assert kinds(inventory) == ["missing_group"]
+    assert kinds(inventory, PlaybookRequest("/x.yml", ("/inv",), "/", options=("--limit", "a"))) == []
+
+
+def test_this_machine_resolves() -> None:
+    assert resolve_name("localhost", "")

@@ -1,0 +1,168 @@
+"""Findings about inventories, as data; the no-op case is an inventory with nothing to correct."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ddp_play.provisioning.inventory import Group, Inventory
+from ddp_play.provisioning.inventory_rules import check_addresses, check_groups, check_variables
+from ddp_play.provisioning.role_specs import problems_of
+
+SPECS: dict[str, dict[str, Any]] = {
+    "docker_engine": {
+        "docker_engine_source": {"type": "str", "choices": ["vendor", "distribution"]},
+        "docker_engine_hold": {"type": "bool"},
+    },
+    "nccl": {"nccl_conf": {"type": "dict"}},
+    "ddp_job": {"ddp_job_image": {"type": "str"}},
+}
+GROUPS = ("ranks", "spares", "nfs_server")
+
+
+def inventory(files: tuple[Path, ...] = (), **variables: Any) -> Inventory:
+    ranks = Group("ranks", ("h1", "h2"), (), variables)
+    return Inventory({"all": Group("all", (), ("ranks",)), "ranks": ranks}, {}, files)
+
+
+def messages(**variables: Any) -> list[str]:
+    return [str(row) for row in check_variables(inventory(**variables), SPECS)]
+
+
+def test_nothing_to_correct() -> None:
+    good = inventory(docker_engine_source="vendor", ddp_slots=2, cluster_subnets=["10.0.0.0/8"], ansible_user="x")
+    assert check_variables(good, SPECS) == ()
+    assert check_groups(good, GROUPS) == ()
+
+
+def test_an_unknown_name_with_the_nearest() -> None:
+    assert messages(docker_engine_sorce="vendor") == [
+        "group ranks: unknown variable docker_engine_sorce; did you mean docker_engine_source?"
+    ]
+
+
+def test_a_misspelt_prefix_and_a_ddp_variable() -> None:
+    assert "did you mean docker_engine_source?" in messages(docker_engin_source="vendor")[0]
+    assert "did you mean ddp_slots?" in messages(ddp_slot=2)[0]
+
+
+def test_a_name_that_resembles_nothing_says_where_the_list_is() -> None:
+    assert messages(nccl_zzzzzzzz=1) == [
+        "group ranks: unknown variable nccl_zzzzzzzz; ansible-doc -t role ddp.play.nccl lists what there is"
+    ]
+
+
+def test_a_value_of_a_host() -> None:
+    found = check_variables(
+        Inventory({"ranks": Group("ranks", ("h1",))}, {"h1": {"docker_engine_source": "vender"}}), SPECS
+    )
+    assert [(row.kind, row.where) for row in found] == [("value", "host h1")]
+    assert "one of vendor, distribution" in found[0].message
+
+
+def test_the_file_and_line_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "group_vars" / "ranks.yml"
+    path.parent.mkdir()
+    path.write_text("---\n# docker_engine_hold: yes\ndocker_engine_hold: perhaps\n")
+    found = check_variables(inventory((path,), docker_engine_hold="perhaps"), SPECS)
+    assert found[0].where == "group ranks (group_vars/ranks.yml:3)"
+
+
+# -- values --------------------------------------------------------------------------------------------
+
+MOUNTS = {
+    "type": "list",
+    "elements": "dict",
+    "options": {"server": {"type": "str", "required": True}, "options": {"type": "list", "elements": "str"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ({"type": "str"}, 580),
+        ({"type": "bool"}, "yes"),
+        ({"type": "int"}, "7"),
+        ({"type": "float"}, 1.5),
+        ({"type": "list", "elements": "str"}, "a,b"),
+        ({"type": "raw"}, [1]),
+        ({"type": "str", "choices": ["auto", "true", "false"]}, True),
+        ({"type": "dict"}, "{{ site }}"),
+        ({"type": "int"}, {"__ansible_vault": "..."}),
+        (MOUNTS, [{"server": "s1"}]),
+    ],
+)
+def test_values_that_fit(option: dict[str, Any], value: Any) -> None:
+    assert problems_of("x", option, value) == ()
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ({"type": "str"}, ["a"], "a text"),
+        ({"type": "bool"}, "perhaps", "true or false"),
+        ({"type": "int"}, True, "a whole number"),
+        ({"type": "int"}, 1.5, "a whole number"),
+        ({"type": "int"}, "many", "a whole number"),
+        ({"type": "float"}, "many", "a number"),
+        ({"type": "list"}, {"a": 1}, "a list"),
+        ({"type": "dict"}, ["a"], "a mapping"),
+        ({"type": "list", "elements": "int"}, [1, "b"], "x[1]"),
+        ({"type": "list", "choices": ["a"]}, ["a", "b"], "one of a"),
+        ({"type": "list"}, None, "write []"),
+        (MOUNTS, [{}], "x[0] lacks server"),
+        (MOUNTS, [{"server": "s", "sever": "s"}], "x[0] has no sever"),
+        (MOUNTS, [{"server": "s", "options": {"a": 1}}], "x[0].options"),
+    ],
+)
+def test_values_that_do_not(option: dict[str, Any], value: Any, words: str) -> None:
+    found = problems_of("x", option, value)
+    assert len(found) == 1
+    assert words in found[0]
+
+
+# -- groups and addresses ------------------------------------------------------------------------------
+
+
+def test_no_ranks_and_nearly_ranks() -> None:
+    found = check_groups(Inventory({"rank": Group("rank", ("h1",))}, {}), GROUPS)
+    assert [row.kind for row in found] == ["misspelt_group", "missing_group"]
+    assert found[0].hint == "did you mean ranks?"
+
+
+def test_a_group_of_the_sites_own_is_none_of_our_business() -> None:
+    groups = {"ranks": Group("ranks", ("h1",)), "rack1": Group("rack1", ("h1",)), "rank": Group("rank", ("h1",))}
+    assert check_groups(Inventory(groups, {}), GROUPS) == ()
+
+
+def test_a_file_that_belongs_to_no_group_or_host() -> None:
+    names = ("group_vars/rank.yml", "group_vars/ranks/x.yml", "host_vars/h1", "host_vars/h9.yml", "group_vars/x.md")
+    found = check_groups(inventory(tuple(Path("/site", name) for name in names)), GROUPS)
+    assert [row.where for row in found] == ["group_vars/rank.yml", "host_vars/h9.yml"]
+    assert found[0].hint == "did you mean ranks?"
+
+
+def addresses(**hosts: dict[str, Any]) -> list[str]:
+    names = {"node-a": ("10.0.0.1",), "alias-a": ("10.0.0.1",)}
+    found = check_addresses(
+        Inventory({"ranks": Group("ranks", tuple(hosts))}, hosts), lambda name, _: names.get(name, ())
+    )
+    return [str(row) for row in found]
+
+
+def test_addresses_of_their_own() -> None:
+    assert addresses(a={"ansible_host": "10.0.0.1"}, b={"ansible_host": "10.0.0.2"}) == []
+    assert addresses(a={"ansible_host": "::1", "ansible_port": 1}, b={"ansible_host": "::1", "ansible_port": 2}) == []
+    assert addresses(a={"ansible_connection": "local"}, b={"ansible_host": "{{ site }}"}) == []
+
+
+@pytest.mark.parametrize("other", ["10.0.0.1", "alias-a"])
+def test_two_hosts_with_one_address(other: str) -> None:
+    found = addresses(a={"ansible_host": "node-a"}, b={"ansible_host": other})
+    assert found == ["host b: has the address of a (10.0.0.1, port 22); correct ansible_host of one of them"]
+
+
+def test_a_name_that_resolves_to_nothing() -> None:
+    assert "host gone: the name gone resolves to nothing" in addresses(gone={})[0]

@@ -1,0 +1,35 @@
+"""The plan of a provisioning playbook, from the playbook's text and an inventory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ddp_play.provisioning.inventory import Group, Inventory
+from ddp_play.provisioning.phases import Phase, expected, known_groups, known_roles, plan_phases
+
+PLAYS: list[dict[str, Any]] = [
+    {"name": "Nothing without a limit", "hosts": "all", "tasks": [{"ansible.builtin.assert": {"that": True}}]},
+    {"name": "OS", "hosts": "ranks:nfs", "roles": [{"role": "ddp.play.base_os", "tags": ["base_os"]}]},
+    {
+        "name": "Engine",
+        "hosts": "ranks:!bare",
+        "tasks": [{"ansible.builtin.import_role": {"name": "ddp.play.docker_engine"}, "tags": ["docker_engine"]}],
+    },
+]
+INVENTORY = Inventory({"ranks": Group("ranks", ("h1", "h2")), "bare": Group("bare", ("h2",))}, {})
+
+
+def test_plays_become_phases() -> None:
+    phases = plan_phases(PLAYS, INVENTORY)
+    assert phases == (Phase("OS", ("h1", "h2"), ("base_os",)), Phase("Engine", ("h1",), ("docker_engine",)))
+    assert expected(phases) == (("h1", "base_os"), ("h2", "base_os"), ("h1", "docker_engine"))
+
+
+def test_tags_leave_the_others_out() -> None:
+    assert [phase.name for phase in plan_phases(PLAYS, INVENTORY, ("docker_engine",))] == ["Engine"]
+    assert plan_phases(PLAYS, INVENTORY, ("nothing",)) == ()
+
+
+def test_what_the_playbook_knows() -> None:
+    assert known_roles(PLAYS) == ("base_os", "docker_engine")
+    assert known_groups(PLAYS) == ("ranks", "nfs", "bare")

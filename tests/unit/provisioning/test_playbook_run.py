@@ -1,0 +1,169 @@
+"""Plan, run and table, against the fake of the one seam."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ddp_play.ansible.runner import Passwords, PlaybookOutcome, PlaybookRequest, PlaybookStatus, TaskFailure
+from ddp_play.errors import CheckFailed, DdpPlayError, HostNotReady, Interrupted, UsageError
+from ddp_play.provisioning.host_role_table import Cell
+from ddp_play.provisioning.inventory import Group, Inventory
+from ddp_play.provisioning.phases import Phase
+from ddp_play.provisioning.playbook_run import Planned, plan_playbook, run_playbook
+from ddp_play.testing import FakePlaybookRunner
+
+REQUEST = PlaybookRequest("/x.yml", ("/inv",), "/", tags=("base_os", "docker_engine"))
+INVENTORY = Inventory({"ranks": Group("ranks", ("h1", "h2"))}, {})
+
+
+@dataclass
+class Heard:
+    """Implements Watcher."""
+
+    phases: list[str] = field(default_factory=list)
+    tasks: list[str] = field(default_factory=list)
+    cells: list[tuple[str, str, str]] = field(default_factory=list)
+
+    def phase(self, phase: Phase) -> None:
+        self.phases.append(phase.name)
+
+    def task(self, name: str, host: str) -> None:
+        self.tasks.append(host)
+
+    def cell(self, cell: Cell) -> None:
+        self.cells.append((cell.host, cell.role, str(cell.status)))
+
+
+def play(name: str) -> dict[str, Any]:
+    return {"event": "playbook_on_play_start", "event_data": {"name": name}}
+
+
+def done(host: str, role: str, kind: str = "ok", **res: Any) -> dict[str, Any]:
+    data = {"host": host, "role": role, "task": "t", "task_action": "ansible.builtin.copy", "res": res}
+    return {"event": f"runner_on_{kind}", "event_data": data}
+
+
+def planned(inventory: Inventory = INVENTORY, request: PlaybookRequest = REQUEST, name: str = "provision") -> Planned:
+    return plan_playbook(request, name, Passwords(), load=lambda _request, _passwords: inventory)
+
+
+def outcome(status: PlaybookStatus, *failures: TaskFailure, **stats: dict[str, int]) -> PlaybookOutcome:
+    return PlaybookOutcome(status, 0 if status is PlaybookStatus.OK else 2, failures, "words", stats)
+
+
+GOOD = (
+    play("Operating system"),
+    done("h1", "base_os", changed=True),
+    done("h2", "base_os"),
+    play("Container engine"),
+    done("h1", "docker_engine"),
+    done("h2", "docker_engine"),
+)
+
+
+def test_the_plan_names_the_playbook_and_the_tagged_phases() -> None:
+    plan = planned()
+    assert plan.request.playbook.endswith("playbooks/provision.yml")
+    assert [phase.name for phase in plan.phases] == ["Operating system", "Container engine"]
+    assert plan.hosts == ("h1", "h2")
+
+
+@pytest.mark.parametrize("name", ["verify", "deprovision"])
+def test_the_other_playbooks_have_the_same_roles(name: str) -> None:
+    whole = PlaybookRequest("/x.yml", ("/inv",), "/")
+    roles = [{role for phase in planned(request=whole, name=each).phases for role in phase.roles} for each in
+             ("provision", name)]  # fmt: skip
+    assert roles[0] == roles[1]
+
+
+def test_an_unknown_tag() -> None:
+    with pytest.raises(UsageError, match="no role dokcer"):
+        planned(request=PlaybookRequest("/x.yml", ("/inv",), "/", tags=("dokcer",)))
+
+
+def test_an_inventory_that_does_not_fit_stops_before_anything_runs() -> None:
+    with pytest.raises(UsageError, match="did you mean docker_engine_source"):
+        planned(Inventory({"ranks": Group("ranks", ("h1",), (), {"docker_engine_sorce": "vendor"})}, {}))
+
+
+def test_a_slip_on_the_command_line_stops_it_too() -> None:
+    with pytest.raises(UsageError, match="--extra-vars: unknown variable docker_engine_sorce"):
+        planned(request=PlaybookRequest("/x.yml", ("/inv",), "/", ("--extra-vars", "docker_engine_sorce=vendor")))
+
+
+def test_no_host_in_any_phase() -> None:
+    with pytest.raises(UsageError, match="no host"):
+        planned(Inventory({"others": Group("others", ("h1",))}, {}))
+
+
+def test_a_good_run_leaves_its_report() -> None:
+    heard, runner = Heard(), FakePlaybookRunner(outcome(PlaybookStatus.OK), GOOD)
+    report = run_playbook(planned(), Passwords(), runner, heard)
+    assert report.error() is None
+    assert heard.phases == ["Operating system", "Container engine"]
+    assert heard.cells[:2] == [("h1", "base_os", "changed"), ("h2", "base_os", "ok")]
+    document = json.loads((report.directory / "report.json").read_text())
+    assert (document["exit_class"], document["num_changed"], document["num_tasks"]) == ("done", 1, 4)
+    assert report.directory.parent == Path(os.environ["DDP_PLAY_HOME"]) / "provision"
+    assert (report.directory / "events.jsonl").stat().st_mode & 0o077 == 0
+    assert "ServerAliveInterval" in runner.requests[0].environment["ANSIBLE_SSH_EXTRA_ARGS"]
+
+
+def test_the_users_own_ssh_arguments_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANSIBLE_SSH_EXTRA_ARGS", "-v")
+    runner = FakePlaybookRunner(outcome(PlaybookStatus.OK), GOOD)
+    run_playbook(planned(), Passwords(), runner, Heard())
+    assert runner.requests[0].environment == {}
+
+
+SICK = TaskFailure("h1", "t", "no route", unreachable=True)
+UNREACHABLE = done("h1", "base_os", "unreachable", msg="no route")
+FAILED = done("h2", "docker_engine", "failed", msg="No space left on device")
+
+
+@pytest.mark.parametrize(
+    ("events", "end", "expected"),
+    [
+        ((UNREACHABLE, *GOOD[2:]), outcome(PlaybookStatus.UNREACHABLE, SICK), HostNotReady),
+        ((*GOOD[:-1], FAILED), outcome(PlaybookStatus.FAILED, h2={"failures": 1}), CheckFailed),
+        ((UNREACHABLE, FAILED), outcome(PlaybookStatus.FAILED, SICK, h2={"failures": 1}), CheckFailed),
+        ((), outcome(PlaybookStatus.NOT_STARTED), UsageError),
+        ((), outcome(PlaybookStatus.CANCELED), Interrupted),
+        ((), outcome(PlaybookStatus.FAILED, TaskFailure("h1", "t", "bad", bad_arguments=True)), UsageError),
+    ],
+    ids=["unreachable", "failed", "both", "not started", "canceled", "bad arguments"],
+)
+def test_who_must_act(events: tuple[dict[str, Any], ...], end: PlaybookOutcome, expected: type[DdpPlayError]) -> None:
+    report = run_playbook(planned(), Passwords(), FakePlaybookRunner(end, events), Heard())
+    error = report.error()
+    assert type(error) is expected
+    assert report.to_json()["exit_class"] == expected.kind
+
+
+def test_a_sick_host_is_named_and_told_at_once() -> None:
+    heard = Heard()
+    end = outcome(PlaybookStatus.UNREACHABLE, SICK)
+    report = run_playbook(planned(), Passwords(), FakePlaybookRunner(end, (UNREACHABLE, *GOOD[2:])), heard)
+    assert heard.cells[0] == ("h1", "base_os", "unreachable")
+    assert "h1 (base_os unreachable)" in str(report.error())
+
+
+def test_a_role_is_told_when_its_host_comes_to_the_next_one() -> None:
+    heard = Heard()
+    events = (
+        play("GPUs and networks"),
+        done("h1", "rdma"),
+        done("h1", "nvidia_driver"),
+        done("h2", "rdma", changed=True),
+        done("h1", "nccl"),
+    )
+    request = PlaybookRequest("/x.yml", ("/inv",), "/")
+    run_playbook(planned(request=request), Passwords(), FakePlaybookRunner(outcome(PlaybookStatus.OK), events), heard)
+    assert heard.cells[:2] == [("h1", "rdma", "ok"), ("h1", "nvidia_driver", "ok")]
+    assert ("h2", "rdma", "changed") in heard.cells[2:]

@@ -1,0 +1,104 @@
+"""A gang of fake hosts under the real supervisor."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ddp_play.bundle.journal import read_events
+from ddp_play.bundle.paths import RunPaths, read_json, write_json
+from ddp_play.guard.protocol import encode
+from ddp_play.run.attempts import Attempts
+from ddp_play.run.channel import Route
+from ddp_play.run.prepare_and_start import Assignment
+from ddp_play.testing import RANK_ROW, FakeHost, FakeHosts
+from tests.unit.build import hosts, plan
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ddp_play.planning.plan_document import Plan
+
+OK: dict[str, Any] = {"state": "exited", "ended": 2.0, "exit_code": 0}
+
+
+@dataclass
+class Stage:
+    """Two hosts (or more), their plan, and a supervisor for them."""
+
+    plan: Plan
+    paths: RunPaths
+    far: FakeHosts
+
+    def supervisor(self, **more: Any) -> Attempts:
+        """Whoever sees this plan through."""
+        routes = tuple(Route(name, ("ssh", name), "channel") for name in self.far)
+        return Attempts(Assignment(self.plan, routes, self.paths, **more))
+
+    def ranks(self, host: str) -> list[int]:
+        """The ranks of a host."""
+        return [rank.rank for item in self.plan.hosts if item.name == host for rank in item.ranks]
+
+    def on_follow(self, host: str, *frames: bytes) -> None:
+        """What a host sends as soon as it is followed."""
+        self.far[host].answers["follow"] = list(frames)
+
+    def state(self, host: str, phase: str, *, reason: str = "", **row: Any) -> bytes:
+        """A state frame in which all ranks of the host are alike; what `beat` and `open` know is set too."""
+        rows = {str(rank): {**RANK_ROW, **row} for rank in self.ranks(host)}
+        state = {"phase": phase, "reason": reason, "guard_pid": 1, "guard_ticks": 1, "ranks": rows}
+        self.far[host].state = state
+        return encode("state", state=state)
+
+    def ends_on_stop(self, host: str, **row: Any) -> None:
+        """The host's ranks run until they are told to stop; then they end like this."""
+        self.on_follow(host, self.state(host, "running"))
+        ended = {"state": "exited", "ended": 3.0, "exit_code": 143, "signal": 15, "stopped": True, **row}
+
+        def stop(_header: Any, _payload: bytes) -> list[bytes]:
+            return [encode("stopping"), self.state(host, "ended", reason="told to", **ended)]
+
+        self.far[host].answers["stop"] = stop
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """run.json."""
+        return read_json(self.paths.run)
+
+    def events(self, kind: str) -> list[dict[str, Any]]:
+        """Events of one type."""
+        return [event for event in read_events(self.paths.events) if event["type"] == kind]
+
+
+Make = Callable[..., Stage]
+
+
+def done(stage: Stage, host: str, log: bytes = b"", **row: Any) -> None:
+    """A host whose ranks end as soon as they are followed."""
+    frames = [encode("log", log, rank=rank, at=0) for rank in stage.ranks(host) if log]
+    stage.on_follow(host, *frames, stage.state(host, "ended", **{**OK, **row}))
+    stage.far[host].state = {}
+
+
+@pytest.fixture
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Stage]:
+    """make(number of hosts, facts=their facts, **job values)"""
+
+    def build(count: int = 2, **values: Any) -> Stage:
+        facts = values.pop("facts", {})
+        everyone = hosts(count, **facts) if isinstance(facts, dict) else facts
+        made = plan(*everyone, **{"probe": False, **values})
+        paths = RunPaths(tmp_path / "calm-otter-1")
+        paths.create()
+        write_json(paths.run, {"id": "calm-otter-1", "status": "starting"})
+        far = FakeHosts(*(FakeHost(host.name) for host in everyone))
+        monkeypatch.setattr("ddp_play.run.gang.ProcessChannel", far)
+        # fake channels have nothing to wait on
+        monkeypatch.setattr("ddp_play.run.gang.wait_any", lambda _channels, _timeout_s: time.sleep(0.005))
+        return Stage(made, paths, far)
+
+    return build

@@ -1,0 +1,183 @@
+"""How a playbook's end and the job's end become one: run.json for every outcome of the playbook."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ddp_play.ansible.plugin_variables import FACTS_ENV, RUN_DIR_ENV
+from ddp_play.ansible.runner import Passwords, PlaybookOutcome, PlaybookRequest, PlaybookStatus, TaskFailure
+from ddp_play.bundle.journal import read_events
+from ddp_play.bundle.outcome import Outcome, RankOutcome, RunStatus, Verdict
+from ddp_play.bundle.paths import RunPaths, read_json, write_json
+from ddp_play.errors import HostNotReady, UsageError
+from ddp_play.run.background_process import carry_out
+from ddp_play.run.dry_run import facts_cache
+from ddp_play.testing import FakePlaybookRunner
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+REQUEST = PlaybookRequest("/play/train.yml", ("/inv",), "/play", options=("--limit", "h1"))
+FAILURE = TaskFailure("h1", "Send a mail", "no mail server", unreachable=False)
+GONE = TaskFailure("h1", "Ping", "no route to host", unreachable=True)
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> RunPaths:
+    paths = RunPaths(tmp_path / "calm-otter-1")
+    paths.create()
+    write_json(paths.run, {"id": "calm-otter-1", "status": "starting", "request": REQUEST.to_json()})
+    return paths
+
+
+def ended(status: PlaybookStatus, *failures: TaskFailure, rc: int = 0, tail: str = "") -> PlaybookOutcome:
+    return PlaybookOutcome(status, rc, failures, tail)
+
+
+def job(paths: RunPaths, status: RunStatus, code: int) -> Callable[[PlaybookRequest], None]:
+    """The role ran and wrote how its job ended."""
+    ranks = (RankOutcome(0, "h1", "exited", exit_code=code),)
+    kind = "done" if code == 0 else "rank_failed"
+
+    def work(_request: PlaybookRequest) -> None:
+        outcome = Outcome(status, Verdict(kind, "the job's own words", code), ranks)
+        write_json(paths.run, {**read_json(paths.run), **outcome.to_json(), "ended": 1.0})
+
+    return work
+
+
+def carried_out(paths: RunPaths, runner: FakePlaybookRunner) -> dict[str, Any]:
+    carry_out(paths, Passwords(become="hunter2"), runner)
+    return read_json(paths.run)
+
+
+OK, FAILED, NOT_STARTED = PlaybookStatus.OK, PlaybookStatus.FAILED, PlaybookStatus.NOT_STARTED
+USAGE, CHECK, NOT_READY = ("failed", 64, "usage"), ("failed", 1, "check_failed"), ("failed", 69, "host_not_ready")
+NO_JOB: list[tuple[str, PlaybookOutcome, tuple[str, int, str], str]] = [
+    ("nothing ran", ended(OK), USAGE, "the playbook ran no job"),
+    ("a task before it", ended(FAILED, FAILURE, rc=2), CHECK, "h1: Send a mail: no mail"),
+    ("no details", ended(FAILED, rc=2), CHECK, "the playbook failed (exit code 2)"),
+    ("no host answers", ended(PlaybookStatus.UNREACHABLE, GONE, rc=4), NOT_READY, "no route to host"),
+    ("bad playbook", ended(NOT_STARTED, rc=4, tail="ERROR! syntax"), USAGE, "ERROR! syntax"),
+    ("silent", ended(NOT_STARTED, rc=5), USAGE, "ansible-playbook ended with 5"),
+    ("interrupted", ended(PlaybookStatus.CANCELED, rc=254), ("stopped", 130, "interrupted"), "interrupted"),
+]
+
+
+@pytest.mark.parametrize(("outcome", "end", "words"), [case[1:] for case in NO_JOB], ids=[case[0] for case in NO_JOB])
+def test_without_a_job(paths: RunPaths, outcome: PlaybookOutcome, end: tuple[str, int, str], words: str) -> None:
+    document = carried_out(paths, FakePlaybookRunner(outcome))
+    assert (document["status"], document["exit_code"], document["exit_class"]) == end
+    assert words in document["verdict"]["message"]
+    assert document["ended"]
+    assert PlaybookRequest.from_json(document["request"]) == REQUEST
+    assert [event["status"] for event in read_events(paths.events) if event["type"] == "ended"] == [end[0]]
+
+
+WITH_JOB: list[tuple[str, tuple[RunStatus, int], PlaybookOutcome, tuple[str, int, str, str]]] = [
+    ("all well", (RunStatus.SUCCEEDED, 0), ended(PlaybookStatus.OK), ("succeeded", 0, "done", "the job's own words")),
+    (
+        "the job failed",
+        (RunStatus.FAILED, 7),
+        ended(PlaybookStatus.FAILED, FAILURE, rc=2),
+        ("failed", 7, "rank_failed", "the job's own words"),
+    ),
+    (
+        "the job failed and was rescued",
+        (RunStatus.FAILED, 7),
+        ended(PlaybookStatus.OK),
+        ("failed", 7, "rank_failed", "the job's own words"),
+    ),
+    (
+        "a task after it failed",
+        (RunStatus.SUCCEEDED, 0),
+        ended(PlaybookStatus.FAILED, FAILURE, rc=2),
+        ("failed", 1, "check_failed", "the job succeeded, but the playbook failed after it: h1: Send a mail"),
+    ),
+    (
+        "a host vanished after it",
+        (RunStatus.SUCCEEDED, 0),
+        ended(PlaybookStatus.UNREACHABLE, GONE, rc=4),
+        ("failed", 1, "check_failed", "failed after it"),
+    ),
+    (
+        "stopped",
+        (RunStatus.STOPPED, 130),
+        ended(PlaybookStatus.FAILED, FAILURE, rc=2),
+        ("stopped", 130, "rank_failed", "the job's own words"),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("job_end", "outcome", "expected"), [case[1:] for case in WITH_JOB], ids=[case[0] for case in WITH_JOB]
+)
+def test_with_a_job(
+    paths: RunPaths, job_end: tuple[RunStatus, int], outcome: PlaybookOutcome, expected: tuple[str, int, str, str]
+) -> None:
+    document = carried_out(paths, FakePlaybookRunner(outcome, work=job(paths, *job_end)))
+    status, code, kind, words = expected
+    assert (document["status"], document["exit_code"], document["exit_class"]) == (status, code, kind)
+    assert words in document["verdict"]["message"]
+    assert [rank["exit_code"] for rank in document["ranks"]] == [job_end[1]], "the ranks' own ends stay"
+
+
+@pytest.mark.parametrize(("error", "code"), [(UsageError("no playbook", hint="x"), 64), (HostNotReady("h1"), 69)])
+def test_a_runner_that_refuses(paths: RunPaths, error: Exception, code: int) -> None:
+    def refuse(_request: PlaybookRequest) -> None:
+        raise error
+
+    assert carried_out(paths, FakePlaybookRunner(work=refuse))["exit_code"] == code
+
+
+def test_the_playbook_is_told_where_its_run_lives(paths: RunPaths) -> None:
+    runner = FakePlaybookRunner()
+    carried_out(paths, runner)
+    (request,) = runner.requests
+    assert request.environment == {RUN_DIR_ENV: str(paths.root), FACTS_ENV: str(facts_cache(REQUEST))}
+    assert request.options == REQUEST.options
+    assert runner.private_dirs == [paths.ansible]
+
+
+def test_passwords_are_written_nowhere(paths: RunPaths) -> None:
+    runner = FakePlaybookRunner()
+    carried_out(paths, runner)
+    assert runner.passwords == [Passwords(become="hunter2")]
+    assert "hunter2" not in "".join(path.read_text() for path in paths.root.rglob("*") if path.is_file())
+
+
+def task(kind: str, *, action: str = "ansible.builtin.debug", role: str = "", **res: Any) -> dict[str, Any]:
+    data = {"task": "Say hello", "host": "h1", "task_action": action, "role": role, "res": res}
+    return {"event": kind, "event_data": data}
+
+
+@pytest.mark.parametrize(
+    ("event", "shown"),
+    [
+        (task("runner_on_ok"), ("Say hello", "ok")),
+        (task("runner_on_ok", changed=True), ("Say hello", "changed")),
+        (task("runner_on_failed", msg="no"), ("Say hello", "failed")),
+        (task("runner_on_unreachable", msg="no"), ("Say hello", "unreachable")),
+        (task("runner_on_skipped"), ("Say hello", "skipped")),
+        (task("runner_on_start"), None),
+        (task("runner_on_ok", action="ddp.play.discover"), None),
+        (task("runner_on_ok", action="ansible.builtin.validate_argument_spec", role="ddp_job"), None),
+        (task("runner_on_ok", action="ansible.builtin.validate_argument_spec", role="mine"), ("Say hello", "ok")),
+        ({"event": "verbose"}, None),
+        ({}, None),
+    ],
+)
+def test_the_users_tasks_are_events(paths: RunPaths, event: dict[str, Any], shown: tuple[str, str] | None) -> None:
+    carried_out(paths, FakePlaybookRunner(events=(event,)))
+    rows = [(row["name"], row["status"]) for row in read_events(paths.events) if row["type"] == "task"]
+    assert rows == ([shown] if shown else [])
+
+
+def test_a_play_is_an_event(paths: RunPaths) -> None:
+    carried_out(
+        paths, FakePlaybookRunner(events=({"event": "playbook_on_play_start", "event_data": {"name": "Train"}},))
+    )
+    assert [row["name"] for row in read_events(paths.events) if row["type"] == "play"] == ["Train"]

@@ -1,0 +1,103 @@
+"""Planning without running: which tasks may run, and a playbook that plans nothing is an error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ddp_play.ansible.plugin_variables import FACTS_ENV, RUN_DIR_ENV, USE_CACHED_ENV
+from ddp_play.ansible.runner import Passwords, PlaybookOutcome, PlaybookRequest, PlaybookStatus, TaskFailure
+from ddp_play.bundle.outcome import error_outcome
+from ddp_play.bundle.paths import RunPaths, home, write_json
+from ddp_play.errors import CheckFailed, DdpPlayError, HostNotReady, Interrupted, UsageError
+from ddp_play.run.dry_run import dry_run, facts_cache
+from ddp_play.testing import FakePlaybookRunner
+from tests.unit.build import hosts, plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+REQUEST = PlaybookRequest("/play/train.yml", ("/inv",), "/play", environment={"MINE": "1"})
+MADE = plan(*hosts(2))
+
+
+def plans(request: PlaybookRequest) -> None:
+    write_json(RunPaths(Path(request.environment[RUN_DIR_ENV])).plan, MADE.to_json())
+
+
+def refuses(error: DdpPlayError) -> Callable[[PlaybookRequest], None]:
+    def work(request: PlaybookRequest) -> None:
+        write_json(RunPaths(Path(request.environment[RUN_DIR_ENV])).run, error_outcome(error).to_json())
+
+    return work
+
+
+def test_the_plan_is_the_playbooks() -> None:
+    assert dry_run(REQUEST, Passwords(), FakePlaybookRunner(work=plans)) == MADE
+
+
+@pytest.mark.parametrize(("cached", "skipped"), [(False, ("always",)), (True, ("always", "ddp_job_discover"))])
+def test_only_planning_tasks_run(cached: bool, skipped: tuple[str, ...]) -> None:
+    """Tags alone would still run tasks tagged `always`."""
+    runner = FakePlaybookRunner(work=plans)
+    dry_run(REQUEST, Passwords(), runner, cached=cached)
+    (asked,) = runner.requests
+    assert (asked.tags, asked.skip_tags) == (("ddp_job_plan",), skipped)
+    assert asked.environment["MINE"] == "1"
+    assert asked.environment[FACTS_ENV] == str(facts_cache(REQUEST))
+    assert (USE_CACHED_ENV in asked.environment) is cached
+
+
+def test_nothing_stays() -> None:
+    runner = FakePlaybookRunner(work=plans)
+    dry_run(REQUEST, Passwords(), runner)
+    assert not Path(runner.requests[0].environment[RUN_DIR_ENV]).exists()
+    assert not (home() / "runs").exists()
+
+
+def test_a_playbook_that_plans_nothing() -> None:
+    with pytest.raises(UsageError, match="the playbook plans no job"):
+        dry_run(REQUEST, Passwords(), FakePlaybookRunner())
+
+
+@pytest.mark.parametrize("error", [UsageError("bad variable", hint="h"), HostNotReady("h1: no engine", hint="install")])
+def test_the_planners_own_words_come_first(error: DdpPlayError) -> None:
+    failed = PlaybookOutcome(PlaybookStatus.FAILED, 2, (TaskFailure("h1", "Plan", "wrapped", False),), "")
+    with pytest.raises(type(error)) as caught:
+        dry_run(REQUEST, Passwords(), FakePlaybookRunner(failed, work=refuses(error)))
+    assert (caught.value.message, caught.value.hint) == (error.message, error.hint)
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (PlaybookStatus.FAILED, CheckFailed),
+        (PlaybookStatus.UNREACHABLE, HostNotReady),
+        (PlaybookStatus.NOT_STARTED, UsageError),
+        (PlaybookStatus.CANCELED, Interrupted),
+    ],
+)
+def test_a_playbook_that_failed_before_planning(status: PlaybookStatus, error: type[DdpPlayError]) -> None:
+    with pytest.raises(error):
+        dry_run(REQUEST, Passwords(), FakePlaybookRunner(PlaybookOutcome(status, 2, (), "tail")))
+
+
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [
+        ({"cwd": "/elsewhere"}, True),
+        ({"playbook": "/other.yml"}, True),
+        ({"inventory": ("/inv2",)}, False),
+        ({"inventory": ("/inv", "/inv2")}, False),
+    ],
+)
+def test_facts_are_cached_by_inventory(other: dict[str, Any], same: bool) -> None:
+    given = PlaybookRequest(**{"playbook": "/play/train.yml", "inventory": ("/inv",), "cwd": "/play", **other})
+    assert (facts_cache(given) == facts_cache(REQUEST)) is same
+
+
+def test_without_an_inventory_the_directory_counts() -> None:
+    here, there = (PlaybookRequest("/p.yml", (), where) for where in ("/a", "/b"))
+    assert facts_cache(here) != facts_cache(there)

@@ -1,0 +1,142 @@
+"""The program for the hosts: the same bytes for the same sources, and a loader that really starts it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+import zipfile
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+
+from ddp_play.ansible import connection_problems, discover_action
+from ddp_play.errors import HostNotReady
+from ddp_play.guard.protocol import MAGIC, FrameReader, encode
+from ddp_play.planning.host_facts import facts_from_json
+from ddp_play.run import host_program
+
+
+def start(*arguments: str, python: str = sys.executable, feed: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        ["/bin/sh", "-c", host_program.shell_command(python, *arguments)],
+        input=host_program.preamble() + feed,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_same_sources_give_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = host_program.program()
+    host_program.program.cache_clear()
+    monkeypatch.setattr(time, "time", lambda: 2e9)
+    assert host_program.program() == first
+
+
+def test_it_holds_the_guard_and_nothing_else() -> None:
+    with zipfile.ZipFile(BytesIO(host_program.program())) as archive:
+        names = archive.namelist()
+        assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+    assert "__main__.py" in names
+    assert [name for name in names if not name.startswith("guard/")] == ["__main__.py"]
+    assert "guard/daemon.py" in names
+
+
+def test_the_header_has_the_length_that_the_loader_reads() -> None:
+    header, _, rest = host_program.preamble().partition(b"\n")
+    size, digest = header.split()
+    assert len(header) == 83
+    assert int(size) == len(rest)
+    assert len(digest) == 64
+
+
+@pytest.mark.parametrize("python", [sys.executable, ""])
+def test_it_starts_and_answers(python: str) -> None:
+    done = start("facts", json.dumps({"engine": False, "shared_dir": "/nowhere"}), python=python)
+    facts = discover_action.parse_facts(
+        done.stdout.decode(), done.stderr.decode(), asked=time.time() - 60, received=time.time(), inventory={"slots": 3}
+    )
+    known = facts_from_json("h1", facts)
+    assert (known.name, known.slots, known.cpus) == ("h1", 3, len(os.sched_getaffinity(0)))
+    assert known.shared is not None
+    assert known.shared.problem == "does not exist"
+    assert known.engine is None
+    assert "lo" in {link.name for link in known.interfaces}
+    assert known.rank_python_problem == ""
+
+
+def test_it_is_kept_by_its_hash_and_used_again() -> None:
+    place = Path(os.environ["DDP_PLAY_HOST_DIR"])
+    for _ in range(2):
+        assert start("runs").returncode == 0
+    (kept,) = place.glob("guard-*.pyz")
+    assert kept.read_bytes() == host_program.program()
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert list(place.glob("*.pyz.*")) == []
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o770])
+def test_nothing_is_run_from_where_others_may_write(mode: int) -> None:
+    place = Path(os.environ["DDP_PLAY_HOST_DIR"])
+    digest = hashlib.sha256(host_program.program()).hexdigest()
+    (place / f"guard-{digest[:16]}.pyz").write_text("print('a neighbour was here')")
+    place.chmod(mode)
+    done = start("runs")
+    assert done.returncode == 1
+    assert b"neighbour" not in done.stdout
+    words = f"ddp-play runs nothing from {place}: others may write there (owner: uid {os.geteuid()}, mode {mode:04o})"
+    with pytest.raises(HostNotReady, match=re.escape(words)):
+        discover_action.parse_answer(done.stdout.decode(), done.stderr.decode())
+
+
+def test_what_follows_the_program_stays_unread_for_it() -> None:
+    done = start("channel", feed=encode("nonsense") + encode("bye"))
+    reader = FrameReader(expect_magic=True)
+    frames = reader.feed(done.stdout)
+    assert done.stdout.startswith(MAGIC)
+    assert [(header["t"], header["message"]) for header, _ in frames] == [("refused", "unknown order nonsense")]
+
+
+def test_half_a_program_is_not_started() -> None:
+    half = host_program.preamble()[:2000]
+    done = subprocess.run(
+        ["/bin/sh", "-c", host_program.shell_command(sys.executable, "runs")],
+        input=half,
+        capture_output=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 71
+    assert list(Path(os.environ["DDP_PLAY_HOST_DIR"]).glob("*")) == []
+
+
+@pytest.mark.parametrize("word", ["it's", "a b", '{"a": "$HOME `x`"}', "größe", ""])
+def test_arguments_survive_the_shell(word: str, tmp_path: Path) -> None:
+    """The stand-in for Python prints its last argument."""
+    fake = tmp_path / "py thon"
+    fake.write_text('#!/bin/sh\nfor last; do :; done\nprintf %s "$last"\n')
+    fake.chmod(0o755)
+    command = host_program.shell_command(str(fake), "facts", word)
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, check=True)
+    assert done.stdout.decode() == word
+
+
+@pytest.mark.parametrize("shell", ["dash", "bash"])
+@pytest.mark.parametrize("python", ["/nowhere/python3.12", ""])
+def test_a_host_without_python_is_recognised(shell: str, python: str) -> None:
+    path = next((Path(d, shell) for d in ("/bin", "/usr/bin") if Path(d, shell).exists()), None)
+    if path is None:
+        pytest.skip(f"no {shell} here")
+    done = subprocess.run(
+        [path, "-c", host_program.shell_command(python, "runs")],
+        env={"PATH": "/nowhere"},
+        capture_output=True,
+        check=False,
+    )
+    assert connection_problems.problem_from_text("h1", done.stderr.decode(), "h1", reached=True)["kind"] == "python"

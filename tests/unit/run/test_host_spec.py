@@ -1,0 +1,142 @@
+"""Binding a plan to a run: what each host is told, and who owns what."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ddp_play.run.host_spec import HostPlace, Launch, mpich_shared_memory
+from ddp_play.run.source_snapshot import Snapshot
+from tests.unit.build import engine, host, hosts, plan, shared
+
+if TYPE_CHECKING:
+    from ddp_play.planning.plan_document import Plan
+
+PLACE = HostPlace("/state/x", "/shm/x", 1000)
+SNAPSHOT = Snapshot(b"tar", "d1gest", {"train.py": (10, 1.0)})
+
+
+def specs(made: Plan, *, snapshot: Snapshot | None = None, place: HostPlace = PLACE) -> list[dict[str, Any]]:
+    launch = Launch(made, run_id="calm-otter-1", attempt=2, port=29511, owner="me", created=1.5, snapshot=snapshot)
+    return [launch.host_spec(item, place) for item in made.hosts]
+
+
+def test_only_the_head_holds_the_ports_lease() -> None:
+    assert [spec["leases"] for spec in specs(plan(*hosts(3)))] == [["port-29511"], [], []]
+
+
+@pytest.mark.parametrize(
+    ("facts", "snapshot", "roles", "collects"),
+    [
+        (hosts(2, shared=shared()), SNAPSHOT, ["unpack", "wait"], [True, False]),
+        (hosts(2), SNAPSHOT, ["unpack", "unpack"], [True, True]),
+        (hosts(2), None, ["none", "none"], [False, False]),
+    ],
+)
+def test_who_unpacks_the_source(facts: Any, snapshot: Snapshot | None, roles: list[str], collects: list[bool]) -> None:
+    got = [spec["source"] for spec in specs(plan(*facts, source="/code" if snapshot else ""), snapshot=snapshot)]
+    assert [row["role"] for row in got] == roles
+    assert [row["collect"] for row in got] == collects
+    if snapshot:
+        assert {row["digest"] for row in got} == {"d1gest"}
+        assert got[0]["manifest"] == {"train.py": (10, 1.0)}
+
+
+RENDEZVOUS = "/shared/.ddp-play/calm-otter-1/rendezvous-2"
+
+
+@pytest.mark.parametrize(
+    ("facts", "values", "owned", "of_run"),
+    [
+        (hosts(2), {}, [[], []], [[], []]),
+        (hosts(2, shared=shared()), {}, [[], []], [["/shared/.ddp-play/calm-otter-1"]] * 2),
+        ((host(machine="m"),), {"init_method": "file"}, [["/tmp/ddp-play-rendezvous-calm-otter-1-2"]], [[]]),
+        (hosts(1, shared=shared()), {"init_method": "file"}, [[RENDEZVOUS]], [["/shared/.ddp-play/calm-otter-1"]]),
+    ],
+)
+def test_what_belongs_to_the_attempt_and_what_to_the_run(
+    facts: Any, values: dict[str, Any], owned: list[list[str]], of_run: list[list[str]]
+) -> None:
+    told = specs(plan(*facts, **values))
+    assert [spec["owned_paths"] for spec in told] == owned
+    assert [spec["run_paths"] for spec in told] == of_run
+    assert [spec["head"] for spec in told] == [True, False][: len(told)]
+
+
+def test_mpichs_shared_memory_has_the_name_that_mpich_gives_it() -> None:
+    """As seen in /dev/shm of a third host after a run of this name had been killed; MPICH 5.0."""
+    assert mpich_shared_memory("collectives-mpi-3fcd82", 2) == "/dev/shm/mpich_shm_6605f526_2"
+    told = specs(plan(*hosts(2), backend="mpi"))
+    assert [spec["owned_paths"] for spec in told] == [[mpich_shared_memory("calm-otter-1", node)] for node in (0, 1)]
+
+
+def test_directories_to_make() -> None:
+    made = plan(*hosts(1, shared=shared()), source="/code")
+    assert specs(made, snapshot=SNAPSHOT)[0]["make_dirs"] == [
+        {"path": "/shared/.ddp-play", "mode": 0o1777},
+        {"path": "/shared/.ddp-play/calm-otter-1", "mode": 0o711},
+        {"path": "/shared/.ddp-play/calm-otter-1/src", "mode": 0o700},
+    ]
+    assert specs(plan())[0]["make_dirs"] == []
+
+
+def test_nothing_stays_open() -> None:
+    made = plan(
+        *hosts(2, engine=engine(), shared=shared()),
+        image="i",
+        source="/code",
+        init_method="tcp",
+        command=["t", "{init_method}", "{run_id}", "{head_port}"],
+        secret_names=("S",),
+    )
+    for spec in specs(made, snapshot=SNAPSHOT):
+        text = json.dumps(spec)
+        assert not [
+            token for token in ("<run_id>", "<attempt>", "<head_port>", "<host_dir>", "<secrets_dir>") if token in text
+        ]
+    rank = specs(made, snapshot=SNAPSHOT)[0]["ranks"][0]
+    assert rank["argv"] == ["t", "tcp://10.0.0.2:29511", "calm-otter-1", "29511"]
+    assert rank["env"]["MASTER_PORT"] == "29511"
+    assert rank["env"]["S_FILE"] == "/run/secrets/S"
+    assert rank["container"] == "ddp-calm-otter-1-a2-r0"
+    assert rank["create"][:3] == ["create", "--name", "ddp-calm-otter-1-a2-r0"]
+
+
+@pytest.mark.parametrize("more", [{}, {"launcher": "torchrun"}])
+@pytest.mark.parametrize("image", ["", "i"])
+def test_a_secret_variable_is_named_to_the_host_and_recorded_without_a_value(image: str, more: dict[str, Any]) -> None:
+    made = plan(host(engine=engine()), image=image, env={"A": "<secret>"}, secret_env=("HF_TOKEN",), **more)
+    spec = specs(made)[0]
+    for unit in (spec["agent"] or spec["ranks"][0], spec["ranks"][0]):
+        assert unit["secret_env"] == ["HF_TOKEN"]
+        assert "HF_TOKEN" not in unit["env"]
+        assert unit["env"]["A"] == "<secret>"
+        assert "--env HF_TOKEN" not in " ".join(unit["create"])
+    record = spec["ranks"][0]["env_file"]
+    assert "# HF_TOKEN is a secret, which only the rank got (job: ddp_job_env, a secret)\n" in record
+    assert "HF_TOKEN=" not in record
+
+
+def test_a_users_value_that_looks_like_a_token_stays() -> None:
+    assert specs(plan(env={"A": "<run_id> <head_port>"}))[0]["ranks"][0]["env"]["A"] == "<run_id> <head_port>"
+
+
+def test_binding_leaves_a_value_without_tokens_alone() -> None:
+    made = plan(env={"A": "plain"})
+    bound = Launch(made, "r", 1, 1, "me", 0.0).env(made.hosts[0].ranks[0], PLACE)
+    assert [var for var in bound if var.name == "A"] == [var for var in made.hosts[0].ranks[0].env if var.name == "A"]
+
+
+@pytest.mark.parametrize(("uid", "user"), [(1000, None), (0, {"uid": 1000, "gid": 1000, "groups": [1000]})])
+def test_another_user_only_where_we_are_another(uid: int, user: dict[str, Any] | None) -> None:
+    spec = specs(plan(), place=HostPlace("/s", "/shm", uid))[0]
+    assert spec["user"] == spec["ranks"][0]["user"] == user
+
+
+def test_limits_are_the_jobs() -> None:
+    spec = specs(plan(grace="1m", failure_grace=3, max_duration="2h", lease="10m", signal="USR1"))[0]
+    expected = {"grace_s": 60, "failure_grace_s": 3, "max_duration_s": 7200, "lease_s": 600, "signal": "SIGUSR1"}
+    assert {name: spec["limits"][name] for name in expected} == expected
+    assert spec["limits"]["go_wait_s"] > 0

@@ -1,0 +1,87 @@
+"""Start again or end: the decision, as data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ddp_play.bundle.outcome import Outcome, RankOutcome, RunStatus, Verdict
+from ddp_play.run.restart_decision import End, Ended, Policy, Restart, next_step
+
+
+def ended(kind: str = "rank_failed", *, attempt: int = 1, gone: tuple[str, ...] = (), **row: Any) -> Ended:
+    """Rank 1 on h2 ended like this; rank 0 on h1 was taken down because of it."""
+    ranks = (
+        RankOutcome(0, "h1", "exited", exit_code=143, signal=15, stopped=True),
+        RankOutcome(1, "h2", **{"state": "exited", "exit_code": 1, **row}),
+    )
+    status = RunStatus.STOPPED if kind == "stopped" else RunStatus.FAILED
+    outcome = Outcome(status, Verdict(kind, "why", 1, rank=1, host="h2"), ranks)
+    return Ended(attempt, outcome, dict.fromkeys(gone, "silent for 30 s"))
+
+
+KILLED: dict[str, Any] = {"exit_code": 137, "signal": 9}
+ONCE = Policy(1)
+
+
+@pytest.mark.parametrize(
+    ("case", "policy", "reason"),
+    [
+        (ended(**KILLED), ONCE, "rank 1 on h2 was killed from outside"),
+        (ended(exit_code=None, detail="the container was removed from outside"), ONCE, "removed from outside"),
+        (ended("host_lost", state="lost", gone=("h2",)), ONCE, "host h2 was lost"),
+        (ended("lease"), ONCE, "no controller for longer than the lease"),
+        (ended(exit_code=75), Policy(1, (75, 76)), "exit code 75 (ddp_job_restart_exit_codes)"),
+        (ended(**KILLED, oom=True), Policy(1, (137,)), "exit code 137"),
+    ],
+)
+def test_failures_of_the_infrastructure_restart(case: Ended, policy: Policy, reason: str) -> None:
+    step = next_step(case, policy, ())
+    assert isinstance(step, Restart)
+    assert reason in step.reason
+
+
+@pytest.mark.parametrize(
+    ("case", "policy"),
+    [
+        (ended(**KILLED), Policy(0)),
+        (ended(exit_code=3), ONCE),
+        (ended(exit_code=75), ONCE),
+        (ended(**KILLED, oom=True), ONCE),
+        (ended(exit_code=139, signal=11), ONCE),
+        (ended("stopped"), ONCE),
+        (ended("max_duration"), ONCE),
+        (ended("idle"), ONCE),
+    ],
+)
+def test_what_the_job_did_itself_or_was_asked_for_ends_the_run(case: Ended, policy: Policy) -> None:
+    assert next_step(case, policy, ()) == End()
+
+
+def test_a_run_that_succeeded_ends() -> None:
+    outcome = Outcome(RunStatus.SUCCEEDED, Verdict("done", "all", 0))
+    assert next_step(Ended(1, outcome), ONCE, ()) == End()
+
+
+def test_the_same_fault_again_ends_when_the_restarts_are_used_up() -> None:
+    step = next_step(ended(**KILLED, attempt=2), ONCE, ("h2",))
+    assert step == End("attempt 2 of 2: ddp_job_restarts is 1")
+    assert isinstance(next_step(ended(**KILLED, attempt=2), Policy(2), ("h2",)), Restart)
+
+
+@pytest.mark.parametrize(
+    ("case", "faults", "gone", "suspects"),
+    [
+        (ended(**KILLED), (), [], []),  # once may be anybody
+        (ended(**KILLED), ("h1",), [], []),
+        (ended(**KILLED), ("h2",), [], ["h2"]),
+        (ended("host_lost", state="lost", gone=("h2",)), (), ["h2"], []),
+        (ended("host_lost", state="lost"), (), [], ["h2"]),  # its guard is gone, yet it answers
+        (ended("host_lost", state="lost", gone=("h1", "h2")), (), ["h1", "h2"], []),
+    ],
+)
+def test_who_is_retired(case: Ended, faults: tuple[str, ...], gone: list[str], suspects: list[str]) -> None:
+    step = next_step(case, ONCE, faults)
+    assert isinstance(step, Restart)
+    assert (sorted(step.gone), sorted(step.suspects)) == (gone, suspects)

@@ -1,0 +1,191 @@
+"""The snapshot of the source tree: what is in it, what is not, and the same digest for the same tree."""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ddp_play.errors import UsageError
+from ddp_play.run.source_snapshot import Snapshot, take_snapshot
+from tests.unit.build import job
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    root = tmp_path / "repo"
+    for name, text in {
+        "train.py": "print(1)\n",
+        "pkg/model.py": "x = 1\n",
+        "pkg/__pycache__/model.pyc": "junk",
+        "old.pyc": "junk",
+        ".git/HEAD": "ref",
+        "data/big.bin": "0" * 100,
+        "notes/größe λ.txt": "hej",
+    }.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text, encoding="utf-8")
+    return root
+
+
+def snap(root: Path, **values: Any) -> Snapshot:
+    return take_snapshot(job(source=str(root), **{f"source_{name}": value for name, value in values.items()}))
+
+
+def unpack(snapshot: Snapshot, where: Path) -> Path:
+    """As the host does it."""
+    with tarfile.open(fileobj=io.BytesIO(snapshot.archive)) as tar:
+        tar.extractall(where, filter="tar")
+    return where
+
+
+ALL = ["data/big.bin", "notes/größe λ.txt", "pkg/model.py", "train.py"]
+
+
+@pytest.mark.parametrize(
+    ("values", "files"),
+    [
+        ({}, ALL),
+        (
+            {"exclude": ["data"]},
+            ["notes/größe λ.txt", "old.pyc", "pkg/__pycache__/model.pyc", "pkg/model.py", "train.py", ".git/HEAD"],
+        ),
+        ({"exclude": [".git", "*.pyc", "pkg/*"]}, ["data/big.bin", "notes/größe λ.txt", "train.py"]),
+        ({"include": ["pkg"]}, ["pkg/model.py"]),
+        ({"include": ["train.py", "data"]}, ["data/big.bin", "train.py"]),
+        ({"include": ["pkg", "pkg/model.py"]}, ["pkg/model.py"]),
+    ],
+)
+def test_what_is_in_it(tree: Path, values: dict[str, Any], files: list[str]) -> None:
+    snapshot = snap(tree, **values)
+    assert sorted(snapshot.manifest) == sorted(files)
+    assert snapshot.num_files == len(files)
+
+
+def test_it_unpacks_to_the_same_files(tree: Path, tmp_path: Path) -> None:
+    (tree / "run.sh").write_text("#!/bin/sh\n")
+    (tree / "run.sh").chmod(0o755)
+    out = unpack(snap(tree), tmp_path / "out")
+    for name in ALL:
+        assert (out / name).read_bytes() == (tree / name).read_bytes()
+    assert os.access(out / "run.sh", os.X_OK)
+    assert not (out / ".git").exists()
+
+
+def test_the_same_tree_has_the_same_digest_wherever_and_whenever(tree: Path, tmp_path: Path) -> None:
+    first = snap(tree)
+    os.utime(tree / "train.py", (1, 1))
+    moved = tree.rename(tmp_path / "elsewhere")
+    assert snap(moved).digest == first.digest
+
+
+@pytest.mark.parametrize("change", ["content", "name", "mode", "new"])
+def test_any_change_changes_the_digest(tree: Path, change: str) -> None:
+    before = snap(tree).digest
+    path = tree / "train.py"
+    if change == "content":
+        path.write_text("print(2)\n")
+    elif change == "name":
+        path.rename(tree / "train2.py")
+    elif change == "mode":
+        path.chmod(0o755)
+    else:
+        (tree / "empty").touch()
+    assert snap(tree).digest != before
+
+
+def test_owners_stay_at_home(tree: Path) -> None:
+    if os.geteuid() == 0:
+        os.chown(tree / "train.py", 1234, 1234)
+    with tarfile.open(fileobj=io.BytesIO(snap(tree).archive)) as tar:
+        assert {(member.uid, member.gid, member.uname, member.gname) for member in tar} == {(0, 0, "", "")}
+
+
+def test_the_manifest_tells_artifacts_from_source(tree: Path) -> None:
+    size, mtime = snap(tree).manifest["train.py"]
+    assert size == 9
+    assert mtime == pytest.approx((tree / "train.py").stat().st_mtime)
+
+
+def test_symlinks_stay_symlinks(tree: Path, tmp_path: Path) -> None:
+    """Also those to directories and those that lead out of the tree: on the hosts they may lead to data."""
+    links = {
+        "link.py": "train.py",
+        "linked": "pkg",
+        "data/out": "/data/imagenet",
+        "gone": "nowhere",
+        "pkg/up": "../train.py",
+    }
+    for name, target in links.items():
+        (tree / name).symlink_to(target)
+    out = unpack(snap(tree), tmp_path / "out")
+    assert {name: str((out / name).readlink()) for name in links} == links
+    assert (out / "linked" / "model.py").read_text() == "x = 1\n"
+
+
+def test_a_symlink_loop_is_no_endless_walk(tree: Path) -> None:
+    (tree / "pkg" / "loop").symlink_to("..")
+    assert sorted(snap(tree).manifest) == sorted([*ALL, "pkg/loop"])
+
+
+def test_hard_links_are_two_files(tree: Path, tmp_path: Path) -> None:
+    (tree / "twin.py").hardlink_to(tree / "train.py")
+    snapshot = snap(tree)
+    assert snapshot.manifest["twin.py"][0] == snapshot.manifest["train.py"][0] == 9
+    assert (unpack(snapshot, tmp_path / "out") / "twin.py").read_text() == "print(1)\n"
+
+
+def test_file_names_may_be_any_bytes(tree: Path, tmp_path: Path) -> None:
+    name = os.fsdecode(b"caf\xe9")
+    (tree / name).write_bytes(b"x")
+    assert (unpack(snap(tree), tmp_path / "out") / name).read_bytes() == b"x"
+
+
+def test_sockets_and_pipes_are_left_out(tree: Path) -> None:
+    os.mkfifo(tree / "pipe")
+    assert sorted(snap(tree).manifest) == ALL
+
+
+def test_a_file_that_cannot_be_read_is_named(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> bytes:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(UsageError, match=r"ddp_job_source: cannot read .*big\.bin: Permission denied"):
+        snap(tree)
+
+
+def test_over_the_cap_says_what_is_large(tree: Path) -> None:
+    (tree / "data" / "big.bin").write_bytes(b"0" * (3 * 1048576))
+    (tree / "pkg" / "weights").write_bytes(b"0" * 1048576)
+    with pytest.raises(UsageError) as caught:
+        snap(tree, max_mib=2)
+    assert caught.value.message == (
+        f"ddp_job_source: {tree} holds 4 MiB, the cap is 2 MiB; largest: data 3 MiB, pkg 1 MiB, train.py 0 MiB"
+    )
+    assert "ddp_job_source_exclude" in caught.value.hint
+    assert "ddp_job_source_max_mib" in caught.value.hint
+    assert snap(tree, max_mib=2, exclude=["data", ".git"]).num_files
+
+
+def test_excluded_things_do_not_count(tree: Path) -> None:
+    (tree / ".git" / "pack").write_bytes(b"0" * (3 * 1048576))
+    assert snap(tree, max_mib=1).num_files == len(ALL)
+
+
+@pytest.mark.parametrize(
+    ("where", "values", "words"),
+    [
+        ("nowhere", {}, "nowhere is not a directory"),
+        ("repo/train.py", {}, "train.py is not a directory"),
+        ("repo", {"include": ["gone"]}, "gone does not exist"),
+        ("repo", {"exclude": ["*"]}, "nothing to take from"),
+    ],
+)
+def test_refusals(tree: Path, where: str, values: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        snap(tree.parent / where, **values)
