@@ -6,7 +6,7 @@ import fnmatch
 import hashlib
 import os
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from .protocol import MAX_PAYLOAD
 from .run_files import HostRun, read_json
@@ -26,9 +26,14 @@ def matches(relative: str, patterns: List[str]) -> bool:
     )
 
 
-def new_files(source: Path, manifest: Dict[str, List[float]]) -> Iterator[Tuple[str, Path, os.stat_result]]:
-    """Files in the working directory that the snapshot did not have, or had otherwise (size or mtime)."""
-    for where, directories, names in os.walk(str(source)):
+def new_files(
+    source: Path, manifest: Dict[str, List[float]], unreadable: Optional[Callable[[OSError], None]] = None
+) -> Iterator[Tuple[str, Path, os.stat_result]]:
+    """Files in the working directory that the snapshot did not have, or had otherwise (size or mtime).
+
+    `unreadable` hears of directories that cannot be listed.
+    """
+    for where, directories, names in os.walk(str(source), onerror=unreadable):
         directories[:] = sorted(d for d in directories if d != "__pycache__")
         for name in sorted(names):
             path = Path(where) / name
@@ -69,7 +74,13 @@ def _send_artifacts(
 ) -> List[Dict[str, Any]]:
     budget = int(order["max_bytes"])
     manifest: List[Dict[str, Any]] = []
-    for relative, path, stat in new_files(root, source.get("manifest") or {}):
+
+    def unreadable(error: OSError) -> None:
+        gone_since = isinstance(error, FileNotFoundError) and str(error.filename) != str(root)
+        if order["patterns"] and not gone_since:
+            missing.append({"path": str(error.filename), "why": error.strerror or str(error)})
+
+    for relative, path, stat in new_files(root, source.get("manifest") or {}, unreadable):
         if not matches(relative, list(order["patterns"])):
             continue
         if stat.st_size > budget:

@@ -16,9 +16,10 @@ from ddp_play.bundle.journal import Journal
 from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import read_json, write_json
 from ddp_play.bundle.writer import Bundle
-from ddp_play.errors import Busy, DdpPlayError, HostNotReady, Interrupted, NameTaken, SlotsTaken
+from ddp_play.errors import Busy, DdpPlayError, DiskFull, HostNotReady, Interrupted, NameTaken, SlotsTaken
 from ddp_play.planning.next_attempt import Fleet, job_from_json
 from ddp_play.run.fencing import fence, reclaim
+from ddp_play.run.host_spec import run_paths
 from ddp_play.run.restart_decision import End, Ended, Policy, Restart, next_step
 from ddp_play.run.stop_requests import Orders
 from ddp_play.run.supervisor import NotStarted, Supervisor
@@ -66,7 +67,11 @@ class Attempts:
     def _hold(self, begin: Callable[[Supervisor], Outcome]) -> Outcome:
         with lock(self.paths), self.orders.listening():
             while True:
-                outcome = self._attempt(begin)
+                try:
+                    outcome = self._attempt(begin)
+                except (OSError, ValueError, KeyError) as error:  # ours: of the hosts we know nothing then
+                    self._name_shared(error)
+                    raise
                 if outcome is not None:
                     self._last_call(outcome.left)
                     return outcome
@@ -84,18 +89,24 @@ class Attempts:
             self._try_again(supervisor.not_started, error)
             return None
         following = self._following()
-        if following is None:
+        if following is None or outcome.verdict.kind == DiskFull.kind:  # then everything waits on the hosts
             return outcome
         try:
             self._make_sure(supervisor, outcome, following)
         except DdpPlayError:  # stopped while it waited, or of some host we shall never know
-            self._give_up(unsafe=tuple(sorted(outcome.left)))
+            left = {host: rows for host, rows in outcome.left.items() if host not in supervisor.kept}
+            self._lost[self.given.attempt] = {host: "; ".join(rows) for host, rows in left.items()}
+            self._keep(supervisor.kept)
+            self._give_up(unsafe=tuple(sorted(outcome.left)), missing=outcome.missing)
             raise
-        for host, rows in supervisor.kept.items():
-            self._kept.setdefault(host, []).extend(rows)
+        self._keep(supervisor.kept)
         self.bundle.archive(self.given.attempt, outcome.to_json())
         self._begin_with(following)
         return None
+
+    def _keep(self, kept: dict[str, list[str]]) -> None:
+        for host, rows in kept.items():
+            self._kept.setdefault(host, []).extend(rows)
 
     def _following(self) -> Assignment | None:
         """What `follows` decided on."""
@@ -109,7 +120,7 @@ class Attempts:
                 raise error
             fence(self.given, tried.unfenced, self.orders, self.journal)
         except DdpPlayError:
-            if self.given.continues or tried.signalled:
+            if self.given.continues or tried.signalled or self.history:
                 self._give_up(unsafe=tuple(sorted(tried.unfenced)))
             raise
         self._begin_with(following)
@@ -121,12 +132,20 @@ class Attempts:
         self._wait_a_moment(error)
         return dataclasses.replace(self.given, attempt=self.given.attempt + tried.prepared)
 
-    def _give_up(self, *, unsafe: tuple[str, ...]) -> None:
+    def _give_up(self, *, unsafe: tuple[str, ...], missing: tuple[dict[str, Any], ...] = ()) -> None:
         """No further attempt: what earlier ones left is collected, or named where it is."""
         rescue = Rescue(self.given, self.bundle, self.orders, self.journal)
         rescue.run(unsafe=unsafe)
         self._last_call(rescue.left)
-        self.bundle.update_run(missing=rescue.missing, left_behind=rescue.left)
+        self.bundle.update_run(missing=[*missing, *rescue.missing], left_behind=rescue.left)
+
+    def _name_shared(self, error: Exception) -> None:
+        """Where earlier attempts have run, what they share is still there: people must be able to find it."""
+        host = next((host for host in self.given.plan.hosts if host.shared_dir), None)
+        if self.history and host is not None:
+            rows = [f"{path}: not collected, {error!r} here" for path in run_paths(host, self.given.run_key)]
+            with contextlib.suppress(OSError):
+                self.bundle.update_run(left_behind={host.name: rows})
 
     def _begin_with(self, given: Assignment) -> None:
         self.given = given

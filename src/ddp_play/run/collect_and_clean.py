@@ -70,12 +70,15 @@ def clean(
     """Remove everything of ours from the hosts, except what could not be collected.
 
     Returns by host what is left, and the working directories that stay for what is in them. `goes_on`: another attempt
-    follows, so what the run's attempts share stays too. Where the head is lost, another host removes that.
+    follows, so what the run's attempts share stays too. Where the head is lost, another host removes that, unless the
+    head was to collect artifacts from it.
     """
     incomplete = {row["host"] for row in missing if row["host"]}
     here = [plan.head, *(link.name for link in gang.links)]
-    in_charge = "" if goes_on else next((name for name in here if not gang.link(name).lost), "")
     hosts = {host.name: host for host in plan.hosts}
+    collects = bool(plan.source and plan.source_shared and plan.artifacts)
+    uncollected = run_paths(hosts[plan.head], gang.run_key) if collects and gang.link(plan.head).lost else []
+    in_charge = "" if goes_on or uncollected else next((name for name in here if not gang.link(name).lost), "")
 
     def order(link: Link) -> dict[str, Any]:
         paths = run_paths(hosts[link.name], gang.run_key) if link.name == in_charge else []
@@ -98,4 +101,6 @@ def clean(
         if link.lost or "cleaned" not in link.replies:
             why = link.lost or "it did not say that it cleaned up"
             left[link.name] = [f"unknown: {why}; ddp-play gc -i INVENTORY when it is back"]
+    for path in () if goes_on else uncollected:
+        left[plan.head].append(f"{path}: not collected, its host was lost; copy what you need from it, then remove it")
     return left, kept

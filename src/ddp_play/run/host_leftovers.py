@@ -23,7 +23,7 @@ class Leftovers:
     """What the hosts said, and what of it may go.
 
     `me`: whose leftovers; empty means everybody's. `run`: only this run's, and even while it lives; with `token` only
-    that run of the name.
+    that run of the name, and with an empty one only what an earlier version started, which had none.
     """
 
     runs: list[dict[str, Any]] = field(default_factory=list)
@@ -31,7 +31,7 @@ class Leftovers:
     problems: dict[str, str] = field(default_factory=dict)
     me: str = ""
     run: str = ""
-    token: str = ""
+    token: str | None = None
 
     @property
     def living(self) -> set[str]:
@@ -42,7 +42,7 @@ class Leftovers:
         """Why this run directory or container stays; empty when it may go."""
         if self.run and row["run"] != self.run:
             return "another run"
-        if self.token and row.get("token") != self.token:
+        if self.token is not None and row.get("token", "") != self.token:
             return "another run of that name"
         if not self.run and _key(row) in self.living:
             return "running"
@@ -88,9 +88,10 @@ def ask_hosts(
 
     UsageError where several runs have the name.
     """
-    name, token = split_run_key(run)
-    if run and not token:
-        token = str(read_json(home() / "runs" / check_run_id(name) / "run.json").get("token") or "")
+    name, of_key = split_run_key(run)
+    token = of_key or None
+    if run and not token and (ours := read_json(home() / "runs" / check_run_id(name) / "run.json")):
+        token = str(ours.get("token") or "")
     found = Leftovers(me=me, run=name, token=token)
     for host, answer in _on_all(request, passwords, runner, "runs", {}).items():
         if "problem" in answer:

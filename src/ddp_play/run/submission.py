@@ -29,10 +29,14 @@ def create_run(request: PlaybookRequest, *, name: str, output: Path | None, argv
     runs = home() / "runs"
     run_id = check_run_id(name) if name else new_run_id(runs)
     paths = RunPaths(runs / run_id)
-    if paths.root.exists():
-        raise UsageError(f"run {run_id} exists already", hint=f"ddp-play results {run_id}, or choose another --name")
     if output is not None and output.exists() and any(output.iterdir()):
         raise UsageError(f"--output {output} exists and is not empty", hint="give a new directory")
+    runs.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        paths.root.mkdir(mode=0o700)  # one of two that begin at once has the name
+    except FileExistsError:
+        hint = f"ddp-play results {run_id}, or choose another --name"
+        raise UsageError(f"run {run_id} exists already", hint=hint) from None
     paths.create()
     write_json(
         paths.run,

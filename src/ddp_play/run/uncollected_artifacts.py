@@ -6,13 +6,14 @@ interrupted, this collects it through any host that still answers. What cannot b
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import write_json
-from ddp_play.errors import DdpPlayError
-from ddp_play.planning.late_binding import RUN_KEY, bind
+from ddp_play.errors import DdpPlayError, InternalError
+from ddp_play.planning.late_binding import RUN_ID, RUN_KEY, bind
 from ddp_play.run.collect_and_clean import CLEAN_S, COLLECT_S, SILENCE_S
 from ddp_play.run.gang import Gang, Link
 from ddp_play.run.host_spec import run_paths
@@ -21,6 +22,7 @@ from ddp_play.run.supervisor import links_of
 if TYPE_CHECKING:
     from ddp_play.bundle.journal import Journal
     from ddp_play.bundle.writer import Bundle
+    from ddp_play.guard.protocol import Frame
     from ddp_play.planning.plan_document import HostPlan
     from ddp_play.run.prepare_and_start import Assignment
     from ddp_play.run.stop_requests import Orders
@@ -43,12 +45,13 @@ class Rescue:
         self._journal = journal
         order = orders.stop()
         self._was_now = order is not None and order.now
+        self._deaf = False  # a file could not be kept: what still comes is dropped, for it would be torn
         self._gang = Gang(
             links_of(given, set(self.hosts)),
             run_id=given.paths.run_id,
             token=given.token,
             attempt=given.attempt,
-            on_data=lambda link, frame: self.bundle.file(link.name, *frame) if frame[0]["t"] == "file" else None,
+            on_data=self._on_data,
             on_host=lambda _link, _how: None,
             offsets=lambda _host: {"logs": {}, "metrics": {}, "nccl": {}},
             gives_up=lambda _kind: self._gives_up(),
@@ -58,9 +61,9 @@ class Rescue:
         """Fill `missing` and `left`. `unsafe`: hosts whose ranks may still write there, so nothing is removed."""
         if not self.hosts:
             return
-        self.bundle.update_run(status=str(RunStatus.COLLECTING))
-        self._journal.emit("phase", phase=str(RunStatus.COLLECTING))
         try:
+            self.bundle.update_run(status=str(RunStatus.COLLECTING))
+            self._journal.emit("phase", phase=str(RunStatus.COLLECTING))
             link = self._any_host()
             why = "no host answers" if link is None else self._collect(self.hosts[link.name], link)
             if link is not None and not why and unsafe:
@@ -69,8 +72,20 @@ class Rescue:
                 self._remove(self.hosts[link.name], link)
             elif why:
                 self._name(self.hosts[link.name if link is not None else next(iter(self.hosts))], why)
+        except (DdpPlayError, OSError, ValueError) as error:  # this disk is full, or a host sends nonsense
+            self._name(next(iter(self.hosts.values())), f"not collected: {error}")
         finally:
-            self._gang.close()
+            with contextlib.suppress(OSError, ValueError):
+                self._gang.close()
+
+    def _on_data(self, link: Link, frame: Frame) -> None:
+        if frame[0]["t"] != "file" or self._deaf:
+            return
+        try:
+            self.bundle.file(link.name, *frame)
+        except (DdpPlayError, OSError, ValueError, KeyError) as error:
+            self._deaf = True
+            raise InternalError(f"a file from {link.name} cannot be kept: {error}") from error
 
     def _gives_up(self) -> str:
         """A second order, to stop now, ends the collecting too."""
@@ -93,7 +108,8 @@ class Rescue:
         if not (self.given.plan.source_shared and host.source_dir):
             return ""  # the working directory is elsewhere: the run keeps nothing of the ranks' here
         plan, snapshot = self.given.plan, self.given.snapshot
-        path = bind(host.source_dir, {RUN_KEY: self.given.run_key})
+        # an earlier version's plan has the run's id there
+        path = bind(host.source_dir, {RUN_KEY: self.given.run_key, RUN_ID: self.given.paths.run_id})
         manifest = snapshot.manifest if snapshot is not None else {}
         order = {
             "patterns": list(plan.artifacts),

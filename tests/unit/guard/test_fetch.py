@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from typing import TYPE_CHECKING, Any
@@ -132,3 +133,28 @@ def test_a_file_that_vanishes_is_named(place: HostRun, monkeypatch: pytest.Monke
         "missing": [{"path": str(place.src / "gone"), "why": "No such file or directory"}],
         "artifacts": [],
     }
+
+
+def test_a_directory_that_cannot_be_read_is_named(place: HostRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever removes what was collected must know: a stale handle, an I/O error, the ranks' own private directory."""
+    (place.src / "checkpoints").mkdir()
+    (place.src / "model.pt").write_bytes(b"weights")
+    real = os.scandir
+
+    def scandir(path: str) -> Any:
+        if str(path).endswith("checkpoints"):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    summary, got = run(place)
+    assert summary["missing"] == [{"path": str(place.src / "checkpoints"), "why": "Permission denied"}]
+    assert got == {"model.pt": b"weights"}
+    assert run(place, patterns=())[0]["missing"] == [], "nothing of it is wanted"
+
+
+def test_a_working_directory_that_is_not_there_is_named(place: HostRun) -> None:
+    """A shared directory that is not mounted any more is no empty one."""
+    place.src.rmdir()
+    summary, _ = run(place)
+    assert summary["missing"] == [{"path": str(place.src), "why": "No such file or directory"}]

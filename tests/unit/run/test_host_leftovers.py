@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ddp_play.ansible.runner import Passwords, PlaybookOutcome, PlaybookRequest, PlaybookStatus, TaskFailure
+from ddp_play.bundle.paths import write_json
 from ddp_play.errors import HostNotReady
 from ddp_play.run.host_leftovers import Leftovers, ask_hosts, remove_leftovers
 from ddp_play.testing import FakePlaybookRunner
@@ -94,9 +95,22 @@ MINE: dict[str, Any] = {**DEAD, "owner": "kim", "attended": False}
         ({**MINE, "token": "a"}, {}, {"me": "kim", "run": "old-1", "token": "a"}, ""),
         ({**MINE, "token": "a"}, {}, {"me": "kim", "run": "old-1", "token": "b"}, "another run of that name"),
         ({**MINE, "token": "a"}, {**MINE, "token": "b", "guard_alive": True}, {"me": "kim"}, ""),
+        (MINE, {}, {"me": "kim", "run": "old-1", "token": ""}, ""),
+        ({**MINE, "token": "a"}, {}, {"me": "kim", "run": "old-1", "token": ""}, "another run of that name"),
     ],
 )
 def test_what_may_go(row: dict[str, Any], elsewhere: dict[str, Any], asked: dict[str, Any], why: str) -> None:
     found = Leftovers(runs=[row, *([elsewhere] if elsewhere else [])], **asked)
     assert found.why_not(row) == why
     assert (row in found.removable) == (why == "")
+
+
+def test_a_run_of_an_earlier_version_is_not_taken_for_its_namesake(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ours has no token and is gone from the hosts; one of another controller lives there."""
+    monkeypatch.setenv("DDP_PLAY_HOME", str(tmp_path))
+    write_json(tmp_path / "runs" / "old-1" / "run.json", {"id": "old-1", "status": "failed"})
+    other = {**MINE, "token": "0123456789abcdef", "guard_alive": True}
+    runner = FakePlaybookRunner(events=(answers("h1", {"runs": [other], "containers": []}),))
+    assert ask_hosts(REQUEST, Passwords(), runner, me="kim", run="old-1").empty

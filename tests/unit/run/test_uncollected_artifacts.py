@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
+import errno
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ddp_play.bundle import writer
 from ddp_play.bundle.paths import write_json
-from ddp_play.errors import DdpPlayError, HostNotReady, Interrupted, NameTaken, SlotsTaken
+from ddp_play.errors import DdpPlayError, HostNotReady, Interrupted, NameTaken, SlotsTaken, UsageError
 from ddp_play.guard.protocol import Header, encode
+from ddp_play.planning.plan_document import plan_from_json
+from ddp_play.run.gang import Gang
+from ddp_play.run.uncollected_artifacts import Rescue
 from ddp_play.testing import refusal
 from tests.unit.run.conftest import OK, Make, Stage
 from tests.unit.run.test_attempts import KILLED, SHARED, attempts_opened, by_attempt, ends_when_told, staged
@@ -157,3 +164,140 @@ def test_a_name_that_is_taken_touches_nothing(staged: Make) -> None:
     assert caught.value.exit_code == 75
     for name in ("h1", "h2"):
         assert set(stage.far[name].kinds()) <= {"open", "claim", "bye"}
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        encode("file", b"x", file="artifact", path="../x", last=True),
+        encode("file", b"x", file="artifact", path="y/" + "x" * 300, last=True),
+        encode("file", b"x", file="of another version", rank=0, last=True),
+    ],
+    ids=["path", "name", "kind"],
+)
+def test_a_file_that_cannot_be_kept_stays_on_the_shared_directory(staged: Make, frame: bytes) -> None:
+    stage = killed_once(staged)
+    in_attempt(stage, "h1", "prepare", 2, refusal("prepare", "image x is not on this host"))
+    stage.far["h1"].answers["fetch"] = lambda header, payload: (
+        [frame, *CHECKPOINT] if header.get("source") else fetch(header, payload)
+    )
+    with pytest.raises(HostNotReady, match="image x"):
+        stage.supervisor().run()
+    assert stage.document["left_behind"]["h1"][0].startswith(f"{SHARED}: not collected")
+    assert stage.document["missing"][0]["path"] == f"{SHARED}/src"
+
+
+def test_a_full_disk_while_collecting_names_what_stays(staged: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = killed_once(staged)
+    in_attempt(stage, "h1", "prepare", 2, refusal("prepare", "image x is not on this host"))
+    real = writer._append
+
+    def append(path: Path, data: bytes) -> None:
+        if path.suffix == ".part":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(path, data)
+
+    monkeypatch.setattr(writer, "_append", append)
+    close = Gang.close
+
+    def one_more(gang: Gang) -> None:  # pieces of the file are still under way when the collecting is given up
+        if stage.far["h1"].kinds()[-1] == "fetch" and gang.attempt == 2:
+            stage.far["h1"].channels[-1].arrive(CHECKPOINT[0])
+            gang.pump(0.0)
+        close(gang)
+
+    monkeypatch.setattr(Gang, "close", one_more)
+    with pytest.raises(HostNotReady, match="image x"):
+        stage.supervisor().run()
+    assert "No space left" in stage.document["left_behind"]["h1"][0]
+    assert not list(stage.paths.artifacts.rglob("*.pt")), "no torn file has the name of a whole one"
+
+
+def test_a_run_of_an_earlier_version_is_collected_from_where_its_plan_says(staged: Make) -> None:
+    """Without a token, and with the run's id where there is a key now."""
+    stage = killed_once(staged)
+    in_attempt(stage, "h1", "prepare", 2, refusal("prepare", "image x is not on this host"))
+    attempts = stage.supervisor()
+    assert attempts.given.token == ""
+    plan = json.loads(json.dumps(stage.plan.to_json()).replace("<run_key>", "<run_id>"))
+    rescue = Rescue(
+        dataclasses.replace(attempts.given, plan=plan_from_json(plan)),
+        attempts.bundle,
+        attempts.orders,
+        attempts.journal,
+    )
+    rescue.run()
+    assert stage.far["h1"].order("fetch")["source"]["path"] == f"{SHARED}/src"
+
+
+def test_a_controller_that_died_between_two_attempts_left_something(staged: Make) -> None:
+    """Attempt 1 has its row and is gone from the hosts; what it left on the shared directory is found all the same."""
+    stage = killed_once(staged)
+    row = {"attempt": 1, "hosts": ["h1", "h2"], "fault": "h1", "retired": {}, "reason": "killed from outside"}
+    write_json(stage.paths.run, {"id": "calm-otter-1", "status": "waiting", "attempt": 1, "attempts": [row]})
+    with pytest.raises(UsageError, match="no host knows"):
+        stage.supervisor().take_over()
+    assert (stage.paths.artifacts / "h1" / "checkpoint-1.pt").read_bytes() == b"weights"
+    assert stage.document["left_behind"] == {}
+
+
+def test_no_attempt_follows_while_this_disk_is_full(staged: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the ranks left waits on the hosts: another attempt would begin with cleaning them."""
+    stage = killed_once(staged)
+    real = writer._append
+
+    def append(path: Path, data: bytes) -> None:
+        if path.suffix == ".part":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(path, data)
+
+    monkeypatch.setattr(writer, "_append", append)
+    monkeypatch.setattr("ddp_play.bundle.disk_space.DiskRoom.is_back", lambda _room: False)
+    piece = encode("file", b"{}", file="result.json", rank=0, last=True)
+    stage.far["h1"].answers["fetch"] = [piece, encode("fetched", missing=[], artifacts=[])]
+    outcome = stage.supervisor().run()
+    assert outcome.verdict.kind == "disk_full"
+    assert attempts_opened(stage, "h1") == [1]
+    assert "clean" not in stage.far["h1"].kinds()
+
+
+def test_a_stop_while_a_lost_host_is_waited_for_names_what_is_there(
+    staged: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = staged(2, 1, host_timeout=0.6, lease="1h", source="/code")
+    ends_when_told(stage, "h1")
+    by_attempt(stage, "h2", a1={"state": "running"})
+
+    def silence(_header: Header, _payload: bytes) -> list[bytes]:
+        stage.far["h2"].answers["open"] = []
+        return []
+
+    stage.far["h2"].answers["beat"] = silence
+    attempts = stage.supervisor()
+    make_sure = attempts._make_sure
+
+    def stopped(*arguments: Any) -> None:
+        write_json(stage.paths.control / "stop", {"reason": "enough"})
+        make_sure(*arguments)
+
+    monkeypatch.setattr(attempts, "_make_sure", stopped)
+    with pytest.raises(Interrupted, match="stopped while it waited"):
+        attempts.run()
+    assert stage.document["left_behind"]["h2"][0].startswith("unknown: silent for")
+    assert [row["host"] for row in stage.document["missing"]] == ["h2"]
+
+
+def test_an_error_of_our_own_between_two_attempts_names_what_is_there(
+    staged: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = killed_once(staged)
+    archive = writer.Bundle.archive
+
+    def fails(*arguments: Any) -> None:
+        archive(*arguments)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(writer.Bundle, "archive", fails)
+    with pytest.raises(OSError, match="No space left"):
+        stage.supervisor().run()
+    assert stage.document["left_behind"]["h1"][0].startswith(f"{SHARED}: not collected")
