@@ -317,7 +317,7 @@ class Supervisor:
     def _view(self) -> GangView:
         self._notice_traffic()
         ranks = outcomes(self.plan, self.gang, self.bundle)
-        failed = [row for row in ranks if row.state == "exited" and not row.ok and not row.stopped]
+        failed = [row for row in ranks if row.failed]
         if failed and self._failed_at is None:
             self._failed_at = time.monotonic()
         return GangView(
