@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from ddp_play.bundle.outcome import Outcome
     from ddp_play.bundle.paths import RunPaths
-    from ddp_play.run.prepare_and_start import Assignment
+    from ddp_play.run.assignment import Assignment
 
 # At the end of a run: how long hosts that were lost on the way get to answer once more.
 LAST_CALL_S = 5.0

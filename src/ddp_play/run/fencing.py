@@ -10,12 +10,12 @@ import time
 from typing import TYPE_CHECKING
 
 from ddp_play.errors import HostNotReady, Interrupted
+from ddp_play.run.assignment import links_of
 from ddp_play.run.gang import Gang
-from ddp_play.run.supervisor import links_of
 
 if TYPE_CHECKING:
     from ddp_play.bundle.journal import Journal
-    from ddp_play.run.prepare_and_start import Assignment
+    from ddp_play.run.assignment import Assignment
     from ddp_play.run.stop_requests import Orders
 
 TURN_S = 0.5

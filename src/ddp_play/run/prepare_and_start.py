@@ -9,56 +9,25 @@ import contextlib
 import getpass
 import socket
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.bundle.paths import RunPaths, read_json, write_json, write_text
+from ddp_play.bundle.paths import read_json, write_json, write_text
 from ddp_play.errors import Busy, DdpPlayError, SlotsTaken, UsageError
-from ddp_play.guard.protocol import run_key
 from ddp_play.run.host_spec import Launch, run_paths, shared_runs, slots_of
 from ddp_play.run.prestart_probes import probe_lock, probe_network
 
 if TYPE_CHECKING:
     from ddp_play.bundle.journal import Journal
     from ddp_play.bundle.writer import Bundle
-    from ddp_play.planning.plan_document import Plan
-    from ddp_play.run.channel import Route
+    from ddp_play.run.assignment import Assignment
     from ddp_play.run.gang import Gang, Link
     from ddp_play.run.host_spec import HostPlace
-    from ddp_play.run.source_snapshot import Snapshot
 
 PREPARE_S = 180.0
 PULL_S = 3600.0
 PORT_TRIES = 3
 SOURCE_CHUNK = 256 * 1024
 CLEAN_S = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """What a supervisor is given: the plan, the ways to the hosts, and what must not be written anywhere."""
-
-    plan: Plan
-    routes: tuple[Route, ...]
-    paths: RunPaths
-    snapshot: Snapshot | None = None
-    secrets: dict[str, str] = field(default_factory=dict, repr=False)
-    registry: dict[str, str] = field(default_factory=dict, repr=False)
-    passwords: dict[str, str] = field(default_factory=dict, repr=False)
-    attempt: int = 1  # no two tries of a run have the same number
-    wait_s: float = 0.0  # how long to wait for slots that other runs have; 0: not at all
-    token: str = ""  # what tells this run from others of its name
-    num_ended: int = 0  # attempts that have run before this one
-
-    @property
-    def continues(self) -> bool:
-        """Has an earlier attempt run? Then what it left on the shared directory is wanted."""
-        return self.num_ended > 0
-
-    @property
-    def run_key(self) -> str:
-        """The run's name on hosts."""
-        return run_key(self.paths.run_id, self.token)
 
 
 class Starter:

@@ -15,11 +15,12 @@ from ddp_play.bundle.outcome import Outcome, RankOutcome, RunStatus, Verdict
 from ddp_play.bundle.paths import write_text
 from ddp_play.bundle.writer import Bundle
 from ddp_play.errors import DdpPlayError, DiskFull, Interrupted, UsageError
+from ddp_play.run.assignment import links_of
 from ddp_play.run.collect_and_clean import clean, collect, drain, network_counters
-from ddp_play.run.gang import Gang, Link
+from ddp_play.run.gang import Gang
 from ddp_play.run.host_spec import PATIENCE_S, SETTLE_S
 from ddp_play.run.nccl_transport import TransportWatch
-from ddp_play.run.prepare_and_start import Assignment, Starter
+from ddp_play.run.prepare_and_start import Starter
 from ddp_play.run.rank_states import outcomes
 from ddp_play.run.restart_decision import Ended
 from ddp_play.run.stack_dumps import Whereabouts, cut_dump, whereabouts
@@ -28,6 +29,8 @@ from ddp_play.run.verdict import EXIT_STOPPED, blames_a_peer, judge
 
 if TYPE_CHECKING:
     from ddp_play.guard.protocol import Frame
+    from ddp_play.run.assignment import Assignment
+    from ddp_play.run.gang import Link
     from ddp_play.run.stop_requests import Orders
 
 OPEN_S = 60.0
@@ -398,13 +401,6 @@ class Supervisor:
         self.bundle.room.release()
         self.bundle.update_run(ended=time.time(), **outcome.to_json())
         self.journal.emit("ended", status=str(outcome.status), message=outcome.verdict.message)
-
-
-def links_of(given: Assignment, hosts: set[str]) -> list[Link]:
-    """A link to each of these hosts."""
-    return [
-        Link(route.host, route, given.passwords.get(route.host, "")) for route in given.routes if route.host in hosts
-    ]
 
 
 def _all_ended(link: Link) -> bool:

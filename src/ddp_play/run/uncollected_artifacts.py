@@ -13,16 +13,16 @@ from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import write_json
 from ddp_play.errors import DdpPlayError
 from ddp_play.planning.late_binding import RUN_KEY, bind
+from ddp_play.run.assignment import links_of
 from ddp_play.run.collect_and_clean import CLEAN_S, COLLECT_S, SILENCE_S
 from ddp_play.run.gang import Gang, Link
 from ddp_play.run.host_spec import run_paths
-from ddp_play.run.supervisor import links_of
 
 if TYPE_CHECKING:
     from ddp_play.bundle.journal import Journal
     from ddp_play.bundle.writer import Bundle
     from ddp_play.planning.plan_document import HostPlan
-    from ddp_play.run.prepare_and_start import Assignment
+    from ddp_play.run.assignment import Assignment
     from ddp_play.run.stop_requests import Orders
 
 OPEN_S = 20.0
