@@ -7,8 +7,8 @@ The same code runs under `ddp-play run`, under plain ansible-playbook (from the 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.journal import Journal
 from ddp_play.bundle.outcome import Outcome, RankOutcome, RunStatus, Verdict
@@ -47,34 +47,40 @@ AT_THE_END = ("drain", "fetch")
 FENCE_MARGIN_S = 5.0
 
 
-class Sequel(Protocol):
-    """Whoever decides what follows an attempt: `ddp_play.run.attempts.Attempts`."""
+@dataclass(frozen=True, slots=True)
+class NotStarted:
+    """An attempt that was refused or interrupted before its start, by this error.
 
-    def follows(self, ended: Ended) -> bool:
-        """Does another attempt follow this one?"""
+    `prepared`: some host was told to prepare, so its number is used up. `signalled`: some may have started its ranks.
+    `unfenced`: host -> the moment (monotonic) from which on no rank can be alive there; inf: never known.
+    """
+
+    error: DdpPlayError
+    prepared: bool = False
+    signalled: bool = False
+    unfenced: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class NotStarted:
-    """An attempt that was refused or interrupted before its start.
+class Collected:
+    """An ended attempt after its clean-up.
 
-    `prepared`: some host was told to prepare, so its number is used up. `signalled`: some may have started its ranks.
-    `unfenced`: as `Supervisor.unfenced` has it.
+    `kept`: host -> working directories that stay because not all was collected. `unfenced`: as in `NotStarted`; hosts
+    that said that nothing is left are not in it.
     """
 
-    prepared: bool
-    signalled: bool
+    outcome: Outcome
+    kept: dict[str, list[str]]
     unfenced: dict[str, float]
 
 
 class Supervisor:
     """One attempt of one run; `Attempts` makes and locks the run."""
 
-    def __init__(self, given: Assignment, orders: Orders, sequel: Sequel) -> None:
+    def __init__(self, given: Assignment, orders: Orders) -> None:
         self.plan = given.plan
         self.given = given
         self.orders = orders
-        self.sequel = sequel
         self.paths = given.paths
         self.bundle = Bundle(given.paths)
         self.journal = Journal(given.paths.events)
@@ -108,12 +114,10 @@ class Supervisor:
         self._reported: dict[int, str] = {}
         self._seen: dict[int, dict[str, Any]] = {}  # of ranks that hung
         self._traffic: dict[str, float] = {}
-        self.kept: dict[str, list[str]] = {}  # host -> working directories that stay because not all was collected
-        self.not_started: NotStarted | None = None
 
     # -- the whole way -------------------------------------------------------------------------------
-    def run(self) -> Outcome:
-        """From an unstarted plan to its outcome. Errors before the start leave nothing on the hosts."""
+    def run(self) -> Ended | NotStarted:
+        """From an unstarted plan to the end of its ranks. What fails before the start leaves nothing on the hosts."""
         self._phase(RunStatus.PREPARING)
         self.bundle.begin(self.plan)
         starter = Starter(self.given, self.gang, self.bundle, self.journal)
@@ -126,26 +130,26 @@ class Supervisor:
             starter.probe()
             self._check_orders(before_start=True)
             starter.go()
-        except DdpPlayError:
-            self._abandon(starter)
-            raise
-        return self._see_through()
+        except DdpPlayError as error:
+            return self._abandon(starter, error)
+        return self._watch_to_the_end()
 
-    def _abandon(self, starter: Starter) -> None:
+    def _abandon(self, starter: Starter, error: DdpPlayError) -> NotStarted:
         """Before the start: take back what was prepared; where a start signal may have arrived, wait for its end."""
         unconfirmed = starter.abandon()
         unfenced = {name: self._dead_after(link) for name, link in unconfirmed.items() if starter.signalled}
-        self.not_started = NotStarted(starter.prepared, starter.signalled, unfenced)
+        return NotStarted(error, starter.prepared, starter.signalled, unfenced)
 
-    def take_over(self) -> Outcome:
-        """From whatever the hosts say to the outcome: the controller of this run died."""
+    def take_over(self) -> Ended | NotStarted:
+        """From whatever the hosts say to the end of the ranks: the controller of this run died."""
         self.gang.open_all(deadline_s=OPEN_S)
-        if not any(link.state for link in self.gang.links):
-            self.not_started = NotStarted(prepared=False, signalled=False, unfenced={})  # nothing of it is anywhere
-            raise UsageError(f"no host knows run {self.paths.run_id}", hint="it has ended and was cleaned up")
-        return self._see_through()
+        if not any(link.state for link in self.gang.links):  # nothing of it is anywhere
+            return NotStarted(
+                UsageError(f"no host knows run {self.paths.run_id}", hint="it has ended and was cleaned up")
+            )
+        return self._watch_to_the_end()
 
-    def _see_through(self) -> Outcome:
+    def _watch_to_the_end(self) -> Ended:
         self._phase(RunStatus.RUNNING)
         for link in self.gang.links:
             self.gang.follow(link)
@@ -155,25 +159,32 @@ class Supervisor:
             undrained = drain(self.gang)
         network = network_counters(self.gang, self.plan, self.paths)
         self.bundle.update_run(network=network, nccl=self.transport.conclude())
-        outcome = self._judge()
-        if self.bundle.room.full:
-            return self._leave_on_hosts(outcome)
-        unreachable = {link.name: link.lost for link in self.gang.links if link.lost}
-        goes_on = self.sequel.follows(Ended(self.given.num_ended + 1, outcome, unreachable))
-        self._phase(RunStatus.COLLECTING)
-        # what all attempts share stays where it is until the last one
-        missing = undrained + collect(
-            self.gang, self.plan, self.paths, artifacts=not (goes_on and self.plan.source_shared)
+        return Ended(
+            self.given.num_ended + 1,
+            self._judge(),
+            unreachable={link.name: link.lost for link in self.gang.links if link.lost},
+            undrained=tuple(undrained),
+            disk_full=self.bundle.room.full,
         )
+
+    def collect_and_clean(self, ended: Ended, *, goes_on: bool) -> Collected:
+        """Bring the files of an ended attempt into the bundle and clean the hosts. `goes_on`: another attempt follows.
+
+        What all attempts share stays where it is until the last one.
+        """
+        self._phase(RunStatus.COLLECTING)
+        artifacts = not (goes_on and self.plan.source_shared)
+        missing = [*ended.undrained, *collect(self.gang, self.plan, self.paths, artifacts=artifacts)]
         if self.bundle.room.full:
-            return self._leave_on_hosts(outcome)
-        outcome = self._cut_short(outcome)
-        left, self.kept = clean(self.gang, self.plan, missing, self.journal, goes_on=goes_on)
+            outcome = self.leave_on_hosts(ended.outcome)
+            return Collected(outcome, {}, self._unfenced(outcome))
+        outcome = self._cut_short(ended.outcome)
+        left, kept = clean(self.gang, self.plan, missing, self.journal, goes_on=goes_on)
         self.gang.close()
         outcome = Outcome(outcome.status, outcome.verdict, outcome.ranks, tuple(missing), left)
         if not goes_on:
             self._finish(outcome)
-        return outcome
+        return Collected(outcome, kept, self._unfenced(outcome))
 
     def _gives_up(self, kind: str) -> str:
         """Before the start any order to stop ends the waiting, at the end only one to stop now that ended no rank."""
@@ -205,7 +216,7 @@ class Supervisor:
                 return True
         return False
 
-    def _leave_on_hosts(self, outcome: Outcome) -> Outcome:
+    def leave_on_hosts(self, outcome: Outcome) -> Outcome:
         """No room here: nothing is removed there, so that `attach` can bring it home later."""
         self.gang.close()
         why = f"no space left on {self.paths.root}"
@@ -245,16 +256,15 @@ class Supervisor:
             found[rank] = whereabouts(dump, seen)
         return found
 
-    def unfenced(self, outcome: Outcome) -> dict[str, float]:
-        """host -> the moment (monotonic) from which on no rank of this attempt can be alive there; inf: never known.
-
-        Hosts that said that nothing is left are not in it. A guard counts its lease from a time of its own clock that
-        we had heard of, so that time was before we last heard from the host.
-        """
+    def _unfenced(self, outcome: Outcome) -> dict[str, float]:
         return {link.name: self._dead_after(link) for link in self.gang.links if link.name in outcome.left}
 
     def _dead_after(self, link: Link) -> float:
-        """When the ranks of a silent host must have ended (monotonic); inf for one that says that some have not."""
+        """When the ranks of a silent host must have ended (monotonic); inf for one that says that some have not.
+
+        A guard counts its lease from a time of its own clock that we had heard of, so that time was before we last
+        heard from the host.
+        """
         if not link.lost and "cleaned" in link.replies:
             return float("inf")
         return float(link.heard + self.plan.timeouts["lease"] + self.plan.timeouts["grace"] + FENCE_MARGIN_S)
