@@ -86,7 +86,7 @@ class Attempts:
         step = self._decide(ended)
         self._record(ended.outcome, step)
         collected = supervisor.collect_and_clean(ended, goes_on=isinstance(step, Following))
-        if isinstance(step, End):
+        if isinstance(step, End) or collected.disk_full:
             return collected.outcome
         self._go_on(collected, step)
         return None

@@ -66,12 +66,13 @@ class Collected:
     """An ended attempt after its clean-up.
 
     `kept`: host -> working directories that stay because not all was collected. `unfenced`: as in `NotStarted`; hosts
-    that said that nothing is left are not in it.
+    that said that nothing is left are not in it. `disk_full`: the outcome is final, all of it is on the hosts.
     """
 
     outcome: Outcome
-    kept: dict[str, list[str]]
-    unfenced: dict[str, float]
+    kept: dict[str, list[str]] = field(default_factory=dict)
+    unfenced: dict[str, float] = field(default_factory=dict)
+    disk_full: bool = False
 
 
 class Supervisor:
@@ -176,8 +177,7 @@ class Supervisor:
         artifacts = not (goes_on and self.plan.source_shared)
         missing = [*ended.undrained, *collect(self.gang, self.plan, self.paths, artifacts=artifacts)]
         if self.bundle.room.full:
-            outcome = self.leave_on_hosts(ended.outcome)
-            return Collected(outcome, {}, self._unfenced(outcome))
+            return Collected(self.leave_on_hosts(ended.outcome), disk_full=True)
         outcome = self._cut_short(ended.outcome)
         left, kept = clean(self.gang, self.plan, missing, self.journal, goes_on=goes_on)
         self.gang.close()

@@ -56,8 +56,6 @@ def test_what_forbids_another_attempt_is_said() -> None:
     few = assign(LOST, given(), so_far(2, spares=[]), num_ended=1)
     assert isinstance(few, End)
     assert few.reason.startswith("too few hosts are left: ")
-    secret = dataclasses.replace(
-        so_far(), fleet=dataclasses.replace(so_far().fleet or fleet(3), secret_names=("TOKEN",))
-    )
+    secret = dataclasses.replace(so_far(), fleet=dataclasses.replace(fleet(3, spares=["h3"]), secret_names=("TOKEN",)))
     assert assign(LOST, given(), secret, num_ended=1) == End("whoever took this run over does not know its secrets")
     assert isinstance(assign(LOST, given(secrets={"TOKEN": "t"}), secret, num_ended=1), Following)
