@@ -9,6 +9,7 @@ import contextlib
 import getpass
 import socket
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.paths import read_json, write_json, write_text
@@ -17,6 +18,8 @@ from ddp_play.run.host_spec import Launch, run_paths, shared_runs, slots_of
 from ddp_play.run.prestart_probes import probe_lock, probe_network
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ddp_play.bundle.journal import Journal
     from ddp_play.bundle.writer import Bundle
     from ddp_play.run.assignment import Assignment
@@ -30,6 +33,14 @@ SOURCE_CHUNK = 256 * 1024
 CLEAN_S = 60.0
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What was settled when the hosts were prepared: the port leased on the head, the run's directory on every host."""
+
+    port: int
+    directories: Mapping[str, str]
+
+
 class Starter:
     """Brings one attempt to its start."""
 
@@ -40,7 +51,6 @@ class Starter:
         self.gang = gang
         self.bundle = bundle
         self.journal = journal
-        self.port = 0  # leased on the head for this attempt
         self.prepared = False  # has any host been told to prepare?
         self.signalled = False  # has any host been told to start?
 
@@ -49,22 +59,20 @@ class Starter:
         hosts = {host.name: host for host in self.plan.hosts}
         self.gang.ask("claim", "claimed", deadline_s=30, fields=lambda link: {"shared": shared_runs(hosts[link.name])})
 
-    def prepare(self) -> None:
+    def prepare(self) -> Prepared:
         """Everything but the start on every host, with a port that is leased on the head."""
         avoid: list[int] = []
-        for attempt in range(PORT_TRIES):
+        while True:
             port = self._lease_port(avoid)
             try:
-                self._prepare_with(port)
+                return self._prepare_with(port)
             except SlotsTaken:
                 raise
             except Busy:  # taken between lease and start
-                if attempt == PORT_TRIES - 1:
-                    raise
                 avoid.append(port)
+                if len(avoid) == PORT_TRIES:
+                    raise
                 self._clean(self.gang.links, shared_too=not self.given.continues)
-            else:
-                return
 
     def ask_for_slots(self) -> None:
         """SlotsTaken at once, before anything is sent, when other runs have the slots."""
@@ -77,8 +85,36 @@ class Starter:
         answer = self.gang.ask("lease_port", "leased", links=[head], deadline_s=30, fields=lambda _: fields)
         return int(answer[head.name]["port"])
 
-    def _prepare_with(self, port: int) -> None:
-        launch = Launch(
+    def _prepare_with(self, port: int) -> Prepared:
+        launch = self._launch(port)
+        self.prepared = True
+        hosts = {host.name: host for host in self.plan.hosts}
+        places = {link.name: _placed(link) for link in self.gang.links}
+        specs = {name: launch.host_spec(host, places[name]) for name, host in hosts.items()}
+        for spec in specs.values():
+            for row in spec["ranks"]:
+                write_text(self.paths.env(row["rank"]), row["env_file"])
+        if self.given.snapshot is not None and not (self.plan.source_shared and self.given.continues):
+            for link in self.gang.links:
+                if hosts[link.name].sends_source:
+                    self._send_source(link, self.given.snapshot.archive)
+        self.gang.ask(
+            "prepare",
+            "prepared",
+            deadline_s=PULL_S if self.plan.runtime == "docker" and not self.plan.image_id else PREPARE_S,
+            fields=lambda link: {
+                "spec": specs[link.name],
+                "secrets": self.given.secrets,
+                "registry": self.given.registry,
+            },
+        )
+        made = Prepared(port, {name: place.directory for name, place in places.items()})
+        self.bundle.update_run(head_port=port, directories=made.directories)
+        self.journal.emit("prepared", port=port, hosts=[link.name for link in self.gang.links])
+        return made
+
+    def _launch(self, port: int) -> Launch:
+        return Launch(
             plan=self.plan,
             run_id=self.paths.run_id,
             attempt=self.given.attempt,
@@ -90,26 +126,6 @@ class Starter:
             token=self.given.token,
             continues=self.given.continues,
         )
-        self.prepared = True
-        self.port = port
-        hosts = {host.name: host for host in self.plan.hosts}
-        self._write_env_files(launch)
-        if self.given.snapshot is not None and not (self.plan.source_shared and self.given.continues):
-            for link in self.gang.links:
-                if hosts[link.name].sends_source:
-                    self._send_source(link, self.given.snapshot.archive)
-        self.gang.ask(
-            "prepare",
-            "prepared",
-            deadline_s=PULL_S if self.plan.runtime == "docker" and not self.plan.image_id else PREPARE_S,
-            fields=lambda link: {
-                "spec": launch.host_spec(hosts[link.name], _placed(link)),
-                "secrets": self.given.secrets,
-                "registry": self.given.registry,
-            },
-        )
-        self.bundle.update_run(head_port=port)
-        self.journal.emit("prepared", port=port, hosts=[link.name for link in self.gang.links])
 
     def _send_source(self, link: Link, archive: bytes) -> None:
         view = memoryview(archive)
@@ -117,16 +133,11 @@ class Starter:
             self.gang.tell("source", links=[link], payload=bytes(view[start : start + SOURCE_CHUNK]))
         self.gang.tell("source", links=[link])
 
-    def _write_env_files(self, launch: Launch) -> None:
-        for host in self.plan.hosts:
-            for row in launch.host_spec(host, _placed(self.gang.link(host.name)))["ranks"]:
-                write_text(self.paths.env(row["rank"]), row["env_file"])
-
-    def probe(self) -> None:
+    def probe(self, made: Prepared) -> None:
         """What the ranks will need of each other, tried by the hosts before anything starts."""
         probe_lock(self.gang, self.plan)
         if self.plan.probe and self.plan.fabric != "local" and len(self.gang.links) > 1:
-            probe_network(self.gang, self.plan, self.port)
+            probe_network(self.gang, self.plan, made.port)
 
     def go(self) -> None:
         """The start signal, out over all channels at once."""

@@ -127,8 +127,7 @@ class Supervisor:
             starter.claim()
             if self.given.wait_s:
                 starter.ask_for_slots()
-            starter.prepare()
-            starter.probe()
+            starter.probe(starter.prepare())
             self._check_orders(before_start=True)
             starter.go()
         except DdpPlayError as error:

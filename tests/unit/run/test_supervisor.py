@@ -360,11 +360,12 @@ def test_one_host_is_not_probed(make: Make) -> None:
     assert "probe" not in stage.far["h1"].kinds()
 
 
-def test_env_files_are_in_the_bundle(make: Make) -> None:
+def test_env_files_and_the_hosts_directories_are_in_the_bundle(make: Make) -> None:
     stage = make(2, env={"A": "1"})
     for name in ("h1", "h2"):
         done(stage, name)
     stage.supervisor().run()
+    assert stage.document["directories"] == {"h1": "/state/h1", "h2": "/state/h2"}
     text = stage.paths.env(1).read_text()
     assert "\nA=1\n" in text
     assert "\nMASTER_PORT=29500\n" in text
