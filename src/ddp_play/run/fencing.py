@@ -15,10 +15,25 @@ from ddp_play.run.gang import Gang
 
 if TYPE_CHECKING:
     from ddp_play.bundle.journal import Journal
+    from ddp_play.planning.plan_document import Plan
     from ddp_play.run.assignment import Assignment
+    from ddp_play.run.gang import Link
     from ddp_play.run.stop_requests import Orders
 
 TURN_S = 0.5
+# A guard looks at its lease every twentieth of a second and kills again every second: this covers a busy host.
+FENCE_MARGIN_S = 5.0
+
+
+def dead_after(link: Link, plan: Plan) -> float:
+    """When the ranks of a silent host must have ended (monotonic); inf for one that says that some have not.
+
+    A guard counts its lease from a time of its own clock that we had heard of, so that time was before we last heard
+    from the host.
+    """
+    if not link.lost and "cleaned" in link.replies:
+        return float("inf")
+    return float(link.heard + plan.timeouts["lease"] + plan.timeouts["grace"] + FENCE_MARGIN_S)
 
 
 def fence(given: Assignment, unfenced: dict[str, float], orders: Orders, journal: Journal) -> set[str]:

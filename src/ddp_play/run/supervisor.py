@@ -11,21 +11,24 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.journal import Journal
-from ddp_play.bundle.outcome import Outcome, RankOutcome, RunStatus, Verdict
-from ddp_play.bundle.paths import write_text
+from ddp_play.bundle.outcome import Outcome, RunStatus, Verdict
 from ddp_play.bundle.writer import Bundle
 from ddp_play.errors import DdpPlayError, DiskFull, Interrupted, UsageError
 from ddp_play.run.assignment import links_of
 from ddp_play.run.collect_and_clean import clean, collect, drain, network_counters
+from ddp_play.run.fencing import dead_after
+from ddp_play.run.full_disk import FullDisk, left_on_hosts
 from ddp_play.run.gang import Gang
+from ddp_play.run.hang_capture import capture, locate
 from ddp_play.run.host_spec import PATIENCE_S, SETTLE_S
+from ddp_play.run.lost_hosts import declare_stuck, give_up_on_lost_hosts
 from ddp_play.run.nccl_transport import TransportWatch
+from ddp_play.run.observer import Observer
 from ddp_play.run.prepare_and_start import Starter
 from ddp_play.run.rank_states import outcomes
 from ddp_play.run.restart_decision import Ended
-from ddp_play.run.stack_dumps import Whereabouts, cut_dump, whereabouts
 from ddp_play.run.stop_decision import GangView, Limits, Stop, decide
-from ddp_play.run.verdict import EXIT_STOPPED, blames_a_peer, judge
+from ddp_play.run.verdict import EXIT_STOPPED, judge
 
 if TYPE_CHECKING:
     from ddp_play.guard.protocol import Frame
@@ -37,14 +40,9 @@ OPEN_S = 60.0
 TICK_S = 0.1
 # After a stop's grace is over the guards kill; this long later they must have said so.
 STOP_SLACK_S = 15.0
-CAPTURE_S = 4.0
-# The ranks have ended and the disk is full: how long somebody may take to make room.
-ROOM_S = 20.0
 NOT_STARTED = "stopped before it started"
 BEFORE_START = ("lease_port", "prepare", "listen", "probe")
 AT_THE_END = ("drain", "fetch")
-# A guard looks at its lease every twentieth of a second and kills again every second: this covers a busy host.
-FENCE_MARGIN_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,15 +104,14 @@ class Supervisor:
             start_timeout_s=timeouts["timeout"],
             signal=self.plan.signal,
         )
+        self.observer = Observer(self.plan, self.gang, self.bundle, self.journal)
+        self.disk = FullDisk(self.gang, self.bundle, self.journal)
         self.transport = TransportWatch(self.plan, self.paths, self.journal)
         self.stop: Stop | None = None
         self._wrong_fabric: Stop | None = None
         self._told_now = False
-        self._failed_at: float | None = None
         self._kill_by = float("inf")
-        self._reported: dict[int, str] = {}
         self._seen: dict[int, dict[str, Any]] = {}  # of ranks that hung
-        self._traffic: dict[str, float] = {}
 
     # -- the whole way -------------------------------------------------------------------------------
     def run(self) -> Ended | NotStarted:
@@ -137,7 +134,7 @@ class Supervisor:
     def _abandon(self, starter: Starter, error: DdpPlayError) -> NotStarted:
         """Before the start: take back what was prepared; where a start signal may have arrived, wait for its end."""
         unconfirmed = starter.abandon()
-        unfenced = {name: self._dead_after(link) for name, link in unconfirmed.items() if starter.signalled}
+        unfenced = {name: dead_after(link, self.plan) for name, link in unconfirmed.items() if starter.signalled}
         return NotStarted(error, starter.prepared, starter.signalled, unfenced)
 
     def take_over(self) -> Ended | NotStarted:
@@ -155,7 +152,7 @@ class Supervisor:
             self.gang.follow(link)
         self._watch()
         undrained = drain(self.gang)
-        if self._wait_for_room():
+        if self.disk.wait_for_room(self.orders):
             undrained = drain(self.gang)
         network = network_counters(self.gang, self.plan, self.paths)
         self.bundle.update_run(network=network, nccl=self.transport.conclude())
@@ -202,71 +199,20 @@ class Supervisor:
         verdict = Verdict("stopped", f"{outcome.verdict.message}; collecting was stopped: {order.reason}", EXIT_STOPPED)
         return Outcome(RunStatus.STOPPED, verdict, outcome.ranks)
 
-    def _wait_for_room(self) -> bool:
-        """Where the disk is full: was there room in time? Then everything is asked for again."""
-        if not self.bundle.room.full:
-            return False
-        self.journal.emit("warning", message=f"the ranks have ended; waiting {ROOM_S:.0f} s for room on the disk")
-        until = time.monotonic() + ROOM_S
-        while time.monotonic() < until and self.orders.stop() is None:
-            self.gang.pump(0.5)
-            self.gang.keep_alive()
-            if self._resume_when_there_is_room():
-                return True
-        return False
-
     def leave_on_hosts(self, outcome: Outcome) -> Outcome:
         """No room here: nothing is removed there, so that `attach` can bring it home later."""
         self.gang.close()
-        why = f"no space left on {self.paths.root}"
-        names = [link.name for link in self.gang.links]
-        verdict = Verdict(
-            DiskFull.kind,
-            f"{outcome.verdict.message}, but the disk of this machine is full: what the ranks left is on their hosts",
-            DiskFull.exit_code,
-            hint=f"free some space, then: ddp-play attach {self.paths.run_id}",
-        )
-        missing = tuple({"host": name, "path": "logs, results and artifacts", "why": why} for name in names)
-        left = {name: [f"everything of this run: {why}"] for name in names}
-        outcome = Outcome(RunStatus.FAILED, verdict, outcome.ranks, missing, left)
+        outcome = left_on_hosts(outcome, self.paths, [link.name for link in self.gang.links])
         self._finish(outcome)
         return outcome
-
-    def _resume_when_there_is_room(self) -> bool:
-        if not self.bundle.room.is_back():
-            return False
-        self.journal.emit("warning", message="there is room on the disk again: following on")
-        for link in self.gang.links:
-            self.gang.follow(link)
-        return True
 
     def _judge(self) -> Outcome:
         ranks = outcomes(self.plan, self.gang, self.bundle)
         tails = {row.rank: self.bundle.tail(row.rank) for row in ranks}
-        return judge(ranks, tails, self.stop, self._whereabouts(tails))
-
-    def _whereabouts(self, tails: dict[int, str]) -> dict[int, Whereabouts]:
-        """Where the ranks of a hung gang were, from their stacks and /proc; the stacks go into the bundle."""
-        found = {}
-        for rank, seen in self._seen.items():
-            dump = cut_dump(tails.get(rank, ""))
-            if dump:
-                write_text(self.paths.evidence(rank, "stack"), dump)
-            found[rank] = whereabouts(dump, seen)
-        return found
+        return judge(ranks, tails, self.stop, locate(self._seen, tails, self.paths))
 
     def _unfenced(self, outcome: Outcome) -> dict[str, float]:
-        return {link.name: self._dead_after(link) for link in self.gang.links if link.name in outcome.left}
-
-    def _dead_after(self, link: Link) -> float:
-        """When the ranks of a silent host must have ended (monotonic); inf for one that says that some have not.
-
-        A guard counts its lease from a time of its own clock that we had heard of, so that time was before we last
-        heard from the host.
-        """
-        if not link.lost and "cleaned" in link.replies:
-            return float("inf")
-        return float(link.heard + self.plan.timeouts["lease"] + self.plan.timeouts["grace"] + FENCE_MARGIN_S)
+        return {link.name: dead_after(link, self.plan) for link in self.gang.links if link.name in outcome.left}
 
     def _phase(self, status: RunStatus) -> None:
         self.bundle.update_run(status=str(status), attempt=self.given.attempt)
@@ -285,17 +231,16 @@ class Supervisor:
             if header["t"] == "nccl":
                 self._wrong_fabric = self.transport.heard(int(header["rank"])) or self._wrong_fabric
         except DiskFull as error:
-            self.gang.tell("pause")
-            self.journal.emit("warning", message=f"{error.message}; the run goes on, its logs wait on the hosts")
+            self.disk.pause(error)
 
     def _watch(self) -> None:
         while True:
             self.gang.pump(TICK_S)
             self.gang.keep_alive()
-            self._give_up_on_lost_hosts()
-            self._resume_when_there_is_room()
-            view = self._view()
-            self._report(view)
+            give_up_on_lost_hosts(self.gang, self.journal, host_timeout_s=self.limits.host_timeout_s)
+            self.disk.resume_when_there_is_room()
+            view = self.observer.look()
+            self.observer.report(view)
             if view.over:
                 self._note_guard_reason(view)
                 return
@@ -303,61 +248,11 @@ class Supervisor:
             decision = (decide(view, self.limits) or self._wrong_fabric) if self.stop is None else None
             if decision is not None:
                 if decision.kind == "idle":
-                    self._capture()
+                    self._seen = capture(self.gang, self.journal)
                 self._order_stop(decision)
             if time.monotonic() > self._kill_by:
-                self._declare_stuck(view)
-
-    def _capture(self) -> None:
-        """What every rank is doing, before any is ended: all stay frozen until the signal that ends them."""
-        self.journal.emit("evidence", message="asking every host what its ranks are doing")
-        try:
-            answers = self.gang.ask("capture", "captured", deadline_s=CAPTURE_S)
-        except DdpPlayError as error:
-            self.journal.emit("warning", message=f"no evidence from {error.message}")
-            answers = {link.name: link.replies.get("captured", {}) for link in self.gang.links}
-        self._seen = {int(rank): seen for row in answers.values() for rank, seen in row.get("ranks", {}).items()}
-
-    def _notice_traffic(self) -> None:
-        """Bytes that moved between ranks are progress, printed or not."""
-        for link in self.gang.links:
-            moved = float(link.state.get("traffic_at") or 0.0)
-            if moved > self._traffic.get(link.name, 0.0):
-                self._traffic[link.name] = moved
-                self.bundle.last_data = time.monotonic()
-
-    def _view(self) -> GangView:
-        self._notice_traffic()
-        ranks = outcomes(self.plan, self.gang, self.bundle)
-        failed = [row for row in ranks if row.failed]
-        if failed and self._failed_at is None:
-            self._failed_at = time.monotonic()
-        return GangView(
-            ranks=ranks,
-            silent_s={link.name: link.silent_s() for link in self.gang.links},
-            failed_for_s=time.monotonic() - self._failed_at if self._failed_at is not None else 0.0,
-            only_collateral=bool(failed) and all(self._blames(row) for row in failed),
-            quiet_s=time.monotonic() - self.bundle.last_data,
-            heard=self.bundle.heard,
-            guard_ends={
-                link.name: link.state.get("reason", "")
-                for link in self.gang.links
-                if link.state.get("phase") in ("stopping", "ended") and link.state.get("reason")
-            },
-        )
-
-    def _blames(self, row: RankOutcome) -> bool:
-        return blames_a_peer(row, {row.rank: self.bundle.tail(row.rank)})
-
-    def _report(self, view: GangView) -> None:
-        """An event for every change of a rank."""
-        for row in view.ranks:
-            if self._reported.get(row.rank) != row.state:
-                self._reported[row.rank] = row.state
-                how = row.words() if row.state in ("exited", "lost") else ""
-                self.journal.emit(
-                    "rank", rank=row.rank, host=row.host, state=row.state, ok=row.ok, stopped=row.stopped, how=how
-                )
+                declare_stuck(self.gang, self.journal, view)
+                self._kill_by = float("inf")
 
     def _check_orders(self, *, before_start: bool = False) -> None:
         """Orders of people: the mailbox that `stop` and Ctrl-C write to, and signals to this process."""
@@ -379,25 +274,6 @@ class Supervisor:
         self.bundle.update_run(status=str(RunStatus.STOPPING))
         self.gang.tell("stop", reason=stop.reason, signal=stop.signal, grace_s=stop.grace_s, now=stop.now)
 
-    def _give_up_on_lost_hosts(self) -> None:
-        self.gang.notice_stalls()
-        for link in self.gang.links:
-            if link.lost or link.ranks_lost or _all_ended(link):
-                continue
-            if link.silent_s() > self.limits.host_timeout_s:
-                link.lost = f"silent for {link.silent_s():.0f} s"
-            elif link.guard_gone:
-                link.ranks_lost = "its guard is gone: was the host rebooted, or the guard killed?"
-            if why := link.lost or link.ranks_lost:
-                self.journal.emit("host", host=link.name, state="lost", why=why)
-
-    def _declare_stuck(self, view: GangView) -> None:
-        for name in {row.host for row in view.ranks if row.state not in ("exited", "lost")}:
-            link = self.gang.link(name)
-            link.ranks_lost = "its ranks did not end when told to"
-            self.journal.emit("host", host=name, state="lost", why=link.ranks_lost)
-        self._kill_by = float("inf")
-
     def _note_guard_reason(self, view: GangView) -> None:
         """A guard that ended its ranks by itself says why; the gang's end has the same reason."""
         if self.stop is None:
@@ -410,8 +286,3 @@ class Supervisor:
         self.bundle.room.release()
         self.bundle.update_run(ended=time.time(), **outcome.to_json())
         self.journal.emit("ended", status=str(outcome.status), message=outcome.verdict.message)
-
-
-def _all_ended(link: Link) -> bool:
-    rows = (link.state.get("ranks") or {}).values()
-    return bool(rows) and all(row.get("state") == "exited" for row in rows)
