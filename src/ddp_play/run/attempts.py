@@ -1,6 +1,6 @@
-"""A run is one attempt after another: supervise, decide, make sure that the old one is dead, start the next.
+"""Restart loop of a run: one attempt, the decision what follows it, fencing, the next attempt.
 
-Why each of these steps is as it is: docs/decisions/0002-attempts.md.
+The reasons for these steps: docs/decisions/0002-attempts.md.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SLOTS_TURN_S = 5.0
 
 
 class Attempts:
-    """All attempts of one run, held by a lock so that two never supervise the same one."""
+    """All attempts of one run. It holds the run's lock, so that no second process supervises the same run."""
 
     def __init__(self, given: Assignment) -> None:
         self.given = given
@@ -54,15 +54,15 @@ class Attempts:
         self._began = time.monotonic()
         self._waits_for = ""
         self._refused: dict[str, str] = {}  # hosts that a restart could not use, with what they said
-        self._lost: dict[int, dict[str, str]] = {}  # attempt -> hosts of it that we could not clean, with the reason
-        self._kept: dict[str, list[str]] = {}  # host -> what earlier attempts left there because it was not collected
+        self._lost: dict[int, dict[str, str]] = {}  # attempt -> its hosts that could not be cleaned, with the reason
+        self._kept: dict[str, list[str]] = {}  # host -> files of earlier attempts that could not all be collected
 
     def run(self) -> Outcome:
         """From an unstarted plan to the run's outcome."""
         return self._hold(Supervisor.run)
 
     def take_over(self) -> Outcome:
-        """From whatever the hosts say to the run's outcome: its controller died."""
+        """From the state that the hosts report to the run's outcome: its controller died."""
         return self._hold(Supervisor.take_over)
 
     def _hold(self, begin: Callable[[Supervisor], Ended | NotStarted]) -> Outcome:
@@ -104,7 +104,10 @@ class Attempts:
         self._begin_with(following.given)
 
     def _another_try(self, tried: NotStarted) -> Assignment:
-        """Another try, on other hosts or when slots may be free; else the error, with everything collected or named."""
+        """Another try, on other hosts or when slots may be free.
+
+        Otherwise the error is raised, after earlier attempts' files were collected or listed in run.json.
+        """
         try:
             following = self._elsewhere(tried.error) or self._later(tried)
             if following is None:
@@ -117,14 +120,14 @@ class Attempts:
         return following
 
     def _later(self, tried: NotStarted) -> Assignment | None:
-        """The same again when slots may be free, after a moment; a number that hosts know of is not used twice."""
+        """The same hosts again after a pause: slots may be free then. A number that hosts know is not used twice."""
         if not self._may_wait(tried.error):
             return None
         self._wait_a_moment(tried.error)
         return dataclasses.replace(self.given, attempt=self.given.attempt + tried.prepared)
 
     def _give_up(self, *, unsafe: tuple[str, ...]) -> None:
-        """No further attempt: what earlier ones left is collected, or named where it is."""
+        """No further attempt: collect the files that earlier ones left on hosts, or list in run.json where they are."""
         rescue = Rescue(self.given, self.bundle, self.orders, self.journal)
         rescue.run(unsafe=unsafe)
         self._last_call(rescue.left)
@@ -138,7 +141,7 @@ class Attempts:
 
     # -- waiting for slots ---------------------------------------------------------------------------
     def _may_wait(self, error: DdpPlayError) -> bool:
-        """Were we asked to wait for slots, and is there time left?"""
+        """Was waiting for slots requested, and is there time left?"""
         requested = not self.given.continues and isinstance(error, SlotsTaken)
         return requested and time.monotonic() - self._began + SLOTS_TURN_S < self.given.wait_s
 
@@ -175,7 +178,7 @@ class Attempts:
         return step.given
 
     def _so_far(self) -> RunSoFar:
-        """What the bundle and the tries so far say of the run."""
+        """The run until now, from the bundle and from the hosts that refused a restart."""
         data = read_json(self.paths.fleet)
         fleet = Fleet.from_json(data, job_from_json(read_json(self.paths.root / "job.json"))) if data else None
         retired = {host: why for row in self.history for host, why in row["retired"].items()} | self._refused
@@ -208,7 +211,7 @@ class Attempts:
 
     # -- between two attempts ------------------------------------------------------------------------
     def _make_sure(self, collected: Collected, following: Following) -> None:
-        """Return when no rank of the ended attempt can be alive anywhere."""
+        """Wait until no rank of the ended attempt can be alive on any host."""
         hosts = [host.name for host in following.given.plan.hosts]
         before = {host.name for host in self.given.plan.hosts}
         self.journal.emit(
@@ -227,9 +230,9 @@ class Attempts:
             self._lost[self.given.attempt] = {host: collected.outcome.left[host][0] for host in still}
 
     def _last_call(self, left: dict[str, list[str]]) -> None:
-        """Hosts that were lost on the way may be back: one more try, then `left` names them for gc.
+        """Try once more to clean hosts that were lost during the run; `left` lists the others for gc.
 
-        It names what earlier attempts could not collect, too.
+        It also lists what earlier attempts could not collect.
         """
         self.paths.source_archive.unlink(missing_ok=True)
         for attempt, hosts in self._lost.items():

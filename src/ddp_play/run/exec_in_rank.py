@@ -1,4 +1,4 @@
-"""The command line that puts a person beside a running rank."""
+"""Command line that runs a person's command in the environment of a running rank."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Before a new attempt: no rank of the old one may be alive anywhere, or two would write one checkpoint.
+"""Fencing between attempts: no rank of the old one may be alive, or two would write one checkpoint.
 
-A host that answers is cleaned, and that it says so is proof. Of one that does not we know only that its guard ends its
-ranks when the lease is over, so that is waited for.
+A host that answers is cleaned and confirms it. The guard of a host that does not answer ends its ranks when its lease
+is over, so we wait for that moment.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def reclaim(given: Assignment, hosts: set[str], *, until: float) -> set[str]:
 
 
 class _Coming:
-    """Hosts that may come back: asked again and again, cleaned when they answer, never sent a heartbeat."""
+    """Hosts that may come back: opened again and again, cleaned when they answer, never sent a heartbeat."""
 
     def __init__(self, given: Assignment, hosts: set[str]) -> None:
         self.cleaned: set[str] = set()

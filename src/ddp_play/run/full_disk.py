@@ -1,4 +1,4 @@
-"""The controller's disk is full: logs wait on the hosts, and at the end everything stays there."""
+"""Full disk on the controller: logs wait on the hosts, and at the end all files stay there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the ranks of a hung gang were doing: asked of the hosts before any is ended, read from the stacks they print."""
+"""Evidence of a hang: what each rank was doing, from /proc and from the stacks that ranks print."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hosts whose ranks are beyond our knowledge: silent ones, those without a guard, those whose ranks do not end."""
+"""Lost hosts: silent ones, those without a guard, those whose ranks do not end after a stop."""
 
 from __future__ import annotations
 

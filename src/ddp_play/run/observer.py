@@ -1,4 +1,4 @@
-"""The gang as the controller sees it at one moment, and an event for every rank that changed."""
+"""View of the gang at one moment, and an event for every change of a rank's state."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Observer:
-    """Turns what hosts said into views; remembers since when a rank has failed and what was reported."""
+    """Makes views from the hosts' reports; remembers when the first rank failed and which states were reported."""
 
     def __init__(self, plan: Plan, gang: Gang, bundle: Bundle, journal: Journal) -> None:
         self._plan = plan

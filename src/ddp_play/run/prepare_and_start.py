@@ -1,6 +1,6 @@
-"""Before the start: port, source, containers and guards on every host, probes between them, then the start signal.
+"""Preparation of all hosts (port, source, containers, guards), network probes, then the start signal.
 
-Never half a gang: the signal goes out when all hosts are prepared, and what fails before it leaves nothing behind.
+The signal goes out only when all hosts are prepared. If preparation fails, all hosts are cleaned up.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""After an attempt: start the gang again, or end? Pure."""
+"""Restart decision after an attempt ended. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watching the gang: what is known of it now, and whether it must be stopped. Pure."""
+"""Stop decision while the gang runs, from a view of it and the time limits. Pure."""
 
 from __future__ import annotations
 

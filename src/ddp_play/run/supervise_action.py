@@ -1,4 +1,4 @@
-"""What the action plugin `supervise` calls: carry out the plan in a run directory."""
+"""Body of the action plugin `supervise`: carry out the plan in a run directory."""
 
 from __future__ import annotations
 

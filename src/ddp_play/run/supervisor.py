@@ -1,4 +1,4 @@
-"""Carrying out a plan: prepare everywhere, start together, watch, stop together, collect, clean up.
+"""Supervisor of one attempt: prepare and start all hosts, watch, stop, collect, clean up.
 
 The same code runs under `ddp-play run`, under plain ansible-playbook (from the role's action plugin) and in
 `ddp-play attach` after a controller died.
@@ -132,13 +132,13 @@ class Supervisor:
         return self._watch_to_the_end()
 
     def _abandon(self, starter: Starter, error: DdpPlayError) -> NotStarted:
-        """Before the start: take back what was prepared; where a start signal may have arrived, wait for its end."""
+        """Clean up what was prepared. Hosts that may have got the start signal and did not answer are unfenced."""
         unconfirmed = starter.abandon()
         unfenced = {name: dead_after(link, self.plan) for name, link in unconfirmed.items() if starter.signalled}
         return NotStarted(error, starter.prepared, starter.signalled, unfenced)
 
     def take_over(self) -> Ended | NotStarted:
-        """From whatever the hosts say to the end of the ranks: the controller of this run died."""
+        """From the state that the hosts report to the end of the ranks: the controller of this run died."""
         self.gang.open_all(deadline_s=OPEN_S)
         if not any(link.state for link in self.gang.links):  # nothing of it is anywhere
             return NotStarted(
@@ -192,7 +192,7 @@ class Supervisor:
         return f"collecting was stopped: {order.reason}"
 
     def _cut_short(self, outcome: Outcome) -> Outcome:
-        """Somebody stopped the collecting: that is not the success that the ranks had."""
+        """The outcome after `stop --now` during the collecting: stopped, although the ranks succeeded."""
         order = self.orders.stop()
         if order is None or not order.now or outcome.status is not RunStatus.SUCCEEDED:
             return outcome
@@ -200,7 +200,7 @@ class Supervisor:
         return Outcome(RunStatus.STOPPED, verdict, outcome.ranks)
 
     def leave_on_hosts(self, outcome: Outcome) -> Outcome:
-        """No room here: nothing is removed there, so that `attach` can bring it home later."""
+        """The disk is full here: nothing is removed from the hosts, so that `attach` can collect it later."""
         self.gang.close()
         outcome = left_on_hosts(outcome, self.paths, [link.name for link in self.gang.links])
         self._finish(outcome)
@@ -222,7 +222,7 @@ class Supervisor:
     def _on_data(self, link: Link, frame: Frame) -> None:
         header, payload = frame
         if self.bundle.room.full:
-            return  # it will be asked for again
+            return  # requested again when there is room
         try:
             if header["t"] == "file":
                 self.bundle.file(link.name, header, payload)
@@ -255,7 +255,7 @@ class Supervisor:
                 self._kill_by = float("inf")
 
     def _check_orders(self, *, before_start: bool = False) -> None:
-        """Orders of people: the mailbox that `stop` and Ctrl-C write to, and signals to this process."""
+        """Carry out stop requests: from `ddp-play stop`, Ctrl-C, or a signal to this process."""
         order = self.orders.stop()
         if order is None:
             return

@@ -1,4 +1,4 @@
-"""No further attempt starts, and an earlier one left artifacts on the shared directory: collect them, then clean up.
+"""Rescue of artifacts that an earlier attempt left on the shared directory when no further attempt starts.
 
 While attempts follow each other the shared working directory stays as it is. When the next attempt is refused or
 interrupted, this collects it through any host that still answers. What cannot be collected stays and is named.

@@ -1,4 +1,4 @@
-"""Why a run ended: the first failing rank apart from collateral. Pure."""
+"""Verdict on an attempt: the first failing rank, apart from ranks that failed because of a peer. Pure."""
 
 from __future__ import annotations
 
