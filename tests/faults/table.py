@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 from ddp_play.run.attempts import LAST_CALL_S
-from ddp_play.run.supervisor import ROOM_S
+from ddp_play.run.full_disk import ROOM_S
 from tests.faults import acts, hosts
 from tests.faults.rows import DONE, Expected, Row
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from ddp_play.errors import DdpPlayError, Interrupted
+from ddp_play.guard.failure_texts import rank_failed
 
 
 class RunStatus(StrEnum):
@@ -52,6 +53,11 @@ class RankOutcome:
     def ok(self) -> bool:
         """Did it end well, by itself?"""
         return self.state == "exited" and self.exit_code == 0
+
+    @property
+    def failed(self) -> bool:
+        """Did it end badly, and not because we ended it?"""
+        return rank_failed(self.state, self.exit_code, stopped=self.stopped)
 
     def words(self) -> str:
         """How it ended, for people: `exit code 3`, `signal 9 (SIGKILL), out of memory`."""

@@ -1,11 +1,11 @@
-"""Why a rank failed, by text alone: torch's messages about a lost peer, the kernel's about a lack of memory.
+"""Whether a rank failed, and why by text alone: torch's messages about a lost peer, the kernel's about lack of memory.
 
 torch's messages are as measured on 2.13 and read in 2.15. Host and controller judge by the same patterns."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, List
+from typing import TYPE_CHECKING, List, Optional
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,6 +21,11 @@ OOM_GROUP = re.compile(r"Task in (?P<group>\S+) killed as a result of limit of")
 OOM_KILLED = re.compile(r"\b[Oo]ut of memory: Kill(ed)? process (?P<pid>\d+)|\bKilled process (?P<pid2>\d+)")
 LAST_LINES = 20
 LAST_BYTES = 64 * 1024
+
+
+def rank_failed(state: str, exit_code: Optional[int], *, stopped: bool) -> bool:
+    """Did a rank end badly, and not because we ended it? An exit code that nobody can tell (None) is a bad one."""
+    return state == "exited" and exit_code != 0 and not stopped
 
 
 def is_collateral(tail: str) -> bool:

@@ -9,7 +9,7 @@ import subprocess
 import time
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
-from . import docker_socket, hang_evidence, kernel_log, proc, secretfiles
+from . import docker_socket, failure_texts, hang_evidence, kernel_log, proc, secretfiles
 
 if TYPE_CHECKING:
     from .run_files import HostRun
@@ -51,7 +51,7 @@ class Rank:
     @property
     def failed(self) -> bool:
         """Did it end badly, and not because we ended it?"""
-        return bool(self.row["state"] == "exited" and self.row["exit_code"] != 0 and not self.row["stopped"])
+        return failure_texts.rank_failed(self.row["state"], self.row["exit_code"], stopped=self.row["stopped"])
 
     def start(self) -> None:
         """Start it; a failure to start is an end with exit code 125 to 127."""

@@ -1,6 +1,6 @@
-"""A run is one attempt after another: supervise, decide, make sure that the old one is dead, start the next.
+"""Restart loop of a run: one attempt, the decision what follows it, fencing, the next attempt.
 
-Why each of these steps is as it is: docs/decisions/0002-attempts.md.
+The reasons for these steps: docs/decisions/0002-attempts.md.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from ddp_play.bundle.journal import Journal
 from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import read_json, write_json
 from ddp_play.bundle.writer import Bundle
-from ddp_play.errors import Busy, DdpPlayError, DiskFull, HostNotReady, Interrupted, NameTaken, SlotsTaken
+from ddp_play.errors import Busy, DdpPlayError, HostNotReady, Interrupted, NameTaken, SlotsTaken
 from ddp_play.planning.next_attempt import Fleet, job_from_json
 from ddp_play.run.fencing import fence, reclaim
 from ddp_play.run.host_spec import run_paths
-from ddp_play.run.restart_decision import End, Ended, Policy, Restart, next_step
+from ddp_play.run.restart_assignment import Following, RunSoFar, assign
+from ddp_play.run.restart_decision import End, Policy, Restart, next_step
 from ddp_play.run.stop_requests import Orders
 from ddp_play.run.supervisor import NotStarted, Supervisor
 from ddp_play.run.uncollected_artifacts import Rescue
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
 
     from ddp_play.bundle.outcome import Outcome
     from ddp_play.bundle.paths import RunPaths
-    from ddp_play.run.prepare_and_start import Assignment
+    from ddp_play.run.assignment import Assignment
+    from ddp_play.run.restart_decision import Ended
+    from ddp_play.run.supervisor import Collected
 
 # At the end of a run: how long hosts that were lost on the way get to answer once more.
 LAST_CALL_S = 5.0
@@ -39,7 +42,7 @@ SLOTS_TURN_S = 5.0
 
 
 class Attempts:
-    """All attempts of one run, held by a lock so that two never supervise the same one."""
+    """All attempts of one run. It holds the run's lock, so that no second process supervises the same run."""
 
     def __init__(self, given: Assignment) -> None:
         self.given = given
@@ -49,22 +52,21 @@ class Attempts:
         self.orders = Orders(given.paths)
         document = read_json(given.paths.run)
         self.history: list[dict[str, Any]] = list(document.get("attempts") or ())
-        self._next: Assignment | None = None
         self._began = time.monotonic()
         self._waits_for = ""
         self._refused: dict[str, str] = {}  # hosts that a restart could not use, with what they said
-        self._lost: dict[int, dict[str, str]] = {}  # attempt -> hosts of it that we could not clean, with the reason
-        self._kept: dict[str, list[str]] = {}  # host -> what earlier attempts left there because it was not collected
+        self._lost: dict[int, dict[str, str]] = {}  # attempt -> its hosts that could not be cleaned, with the reason
+        self._kept: dict[str, list[str]] = {}  # host -> files of earlier attempts that could not all be collected
 
     def run(self) -> Outcome:
         """From an unstarted plan to the run's outcome."""
         return self._hold(Supervisor.run)
 
     def take_over(self) -> Outcome:
-        """From whatever the hosts say to the run's outcome: its controller died."""
+        """From the state that the hosts report to the run's outcome: its controller died."""
         return self._hold(Supervisor.take_over)
 
-    def _hold(self, begin: Callable[[Supervisor], Outcome]) -> Outcome:
+    def _hold(self, begin: Callable[[Supervisor], Ended | NotStarted]) -> Outcome:
         with lock(self.paths), self.orders.listening():
             while True:
                 try:
@@ -77,63 +79,67 @@ class Attempts:
                     return outcome
                 begin = Supervisor.run
 
-    def _attempt(self, begin: Callable[[Supervisor], Outcome]) -> Outcome | None:
+    def _attempt(self, begin: Callable[[Supervisor], Ended | NotStarted]) -> Outcome | None:
         """One attempt; its outcome when it was the last."""
-        self._next = None
-        supervisor = Supervisor(self.given, self.orders, self)
-        try:
-            outcome = begin(supervisor)
-        except DdpPlayError as error:
-            if supervisor.not_started is None:
-                raise
-            self._try_again(supervisor.not_started, error)
+        supervisor = Supervisor(self.given, self.orders)
+        ended = begin(supervisor)
+        if isinstance(ended, NotStarted):
+            self._begin_with(self._another_try(ended))
             return None
-        following = self._following()
-        if following is None or outcome.verdict.kind == DiskFull.kind:  # then everything waits on the hosts
-            return outcome
-        try:
-            self._make_sure(supervisor, outcome, following)
-        except DdpPlayError:  # stopped while it waited, or of some host we shall never know
-            left = {host: rows for host, rows in outcome.left.items() if host not in supervisor.kept}
-            self._lost[self.given.attempt] = {host: "; ".join(rows) for host, rows in left.items()}
-            self._keep(supervisor.kept)
-            self._give_up(unsafe=tuple(sorted(outcome.left)), missing=outcome.missing)
-            raise
-        self._keep(supervisor.kept)
-        self.bundle.archive(self.given.attempt, outcome.to_json())
-        self._begin_with(following)
+        if ended.disk_full:
+            return supervisor.leave_on_hosts(ended.outcome)
+        step = self._decide(ended)
+        self._record(ended.outcome, step)
+        collected = supervisor.collect_and_clean(ended, goes_on=isinstance(step, Following))
+        if isinstance(step, End) or collected.disk_full:
+            return collected.outcome
+        self._go_on(collected, step)
         return None
 
     def _keep(self, kept: dict[str, list[str]]) -> None:
         for host, rows in kept.items():
             self._kept.setdefault(host, []).extend(rows)
 
-    def _following(self) -> Assignment | None:
-        """What `follows` decided on."""
-        return self._next
-
-    def _try_again(self, tried: NotStarted, error: DdpPlayError) -> None:
-        """Another try, on other hosts or when slots may be free; else the error, with everything collected or named."""
+    def _go_on(self, collected: Collected, following: Following) -> None:
+        """From an ended attempt to the one that follows it."""
         try:
-            following = self._elsewhere(error) or self._later(tried, error)
+            self._make_sure(collected, following)
+        except DdpPlayError:  # stopped while it waited, or of some host we shall never know
+            outcome, kept = collected.outcome, collected.kept
+            left = {host: rows for host, rows in outcome.left.items() if host not in kept}
+            self._lost[self.given.attempt] = {host: "; ".join(rows) for host, rows in left.items()}
+            self._keep(kept)
+            self._give_up(unsafe=tuple(sorted(outcome.left)), missing=outcome.missing)
+            raise
+        self._keep(collected.kept)
+        self.bundle.archive(self.given.attempt, collected.outcome.to_json())
+        self._begin_with(following.given)
+
+    def _another_try(self, tried: NotStarted) -> Assignment:
+        """Another try, on other hosts or when slots may be free.
+
+        Otherwise the error is raised, after earlier attempts' files were collected or listed in run.json.
+        """
+        try:
+            following = self._elsewhere(tried.error) or self._later(tried)
             if following is None:
-                raise error
+                raise tried.error
             fence(self.given, tried.unfenced, self.orders, self.journal)
         except DdpPlayError:
             if self.given.continues or tried.signalled or self.history:
                 self._give_up(unsafe=tuple(sorted(tried.unfenced)))
             raise
-        self._begin_with(following)
+        return following
 
-    def _later(self, tried: NotStarted, error: DdpPlayError) -> Assignment | None:
-        """The same again when slots may be free, after a moment; a number that hosts know of is not used twice."""
-        if not self._may_wait(error):
+    def _later(self, tried: NotStarted) -> Assignment | None:
+        """The same hosts again after a pause: slots may be free then. A number that hosts know is not used twice."""
+        if not self._may_wait(tried.error):
             return None
-        self._wait_a_moment(error)
+        self._wait_a_moment(tried.error)
         return dataclasses.replace(self.given, attempt=self.given.attempt + tried.prepared)
 
     def _give_up(self, *, unsafe: tuple[str, ...], missing: tuple[dict[str, Any], ...] = ()) -> None:
-        """No further attempt: what earlier ones left is collected, or named where it is."""
+        """No further attempt: collect the files that earlier ones left on hosts, or list in run.json where they are."""
         rescue = Rescue(self.given, self.bundle, self.orders, self.journal)
         rescue.run(unsafe=unsafe)
         self._last_call(rescue.left)
@@ -155,7 +161,7 @@ class Attempts:
 
     # -- waiting for slots ---------------------------------------------------------------------------
     def _may_wait(self, error: DdpPlayError) -> bool:
-        """Were we asked to wait for slots, and is there time left?"""
+        """Was waiting for slots requested, and is there time left?"""
         requested = not self.given.continues and isinstance(error, SlotsTaken)
         return requested and time.monotonic() - self._began + SLOTS_TURN_S < self.given.wait_s
 
@@ -171,17 +177,12 @@ class Attempts:
             time.sleep(0.1)
 
     # -- deciding ------------------------------------------------------------------------------------
-    def follows(self, ended: Ended) -> bool:
-        """Does another attempt follow? Then its plan is made. Either way the attempt gets its row in run.json."""
-        step = next_step(ended, self._policy(), tuple(row["fault"] for row in self.history if row.get("fault")))
-        if isinstance(step, Restart):
-            step = self._prepare_next(step, num_ended=self.given.num_ended + 1)
-        retired = step.gone if isinstance(step, Restart) else {}
-        if self.history or isinstance(step, Restart) or step.reason:
-            self._record(ended.outcome, step.reason, dict(retired))
-        if isinstance(step, End) and step.reason:
-            self.journal.emit("warning", message=f"no restart: {step.reason}")
-        return isinstance(step, Restart)
+    def _decide(self, ended: Ended) -> Following | End:
+        """What follows this attempt. Reads the bundle, changes nothing."""
+        job = read_json(self.paths.root / "job.json")
+        policy = Policy(int(job.get("restarts", 0)), tuple(job.get("restart_exit_codes") or ()))
+        step = next_step(ended, policy, tuple(row["fault"] for row in self.history if row.get("fault")))
+        return step if isinstance(step, End) else assign(step, self.given, self._so_far(), num_ended=ended.ordinal)
 
     def _elsewhere(self, error: DdpPlayError) -> Assignment | None:
         """Another try with other hosts, where this was to be a restart and some of its hosts refused."""
@@ -190,73 +191,68 @@ class Attempts:
             return None
         gone = dict.fromkeys(error.hosts, error.message.splitlines()[-1])
         self._refused |= gone
-        step = self._prepare_next(Restart("hosts refused", gone), num_ended=self.given.num_ended)
-        if not isinstance(step, Restart):
+        step = assign(Restart("hosts refused", gone), self.given, self._so_far(), num_ended=self.given.num_ended)
+        if isinstance(step, End):
             return None
         self.journal.emit("retired", hosts=gone)
-        return self._next
+        return step.given
 
-    def _policy(self) -> Policy:
-        job = read_json(self.paths.root / "job.json")
-        return Policy(int(job.get("restarts", 0)), tuple(job.get("restart_exit_codes") or ()))
-
-    def _prepare_next(self, step: Restart, *, num_ended: int) -> Restart | End:
-        """The next attempt's assignment; End with the reason where there can be none."""
+    def _so_far(self) -> RunSoFar:
+        """The run until now, from the bundle and from the hosts that refused a restart."""
         data = read_json(self.paths.fleet)
-        if not data:
-            return End("its facts.json is not in the bundle")
-        fleet = Fleet.from_json(data, job_from_json(read_json(self.paths.root / "job.json")))
-        if fleet.secrets - set(self.given.secrets):
-            return End("whoever took this run over does not know its secrets")
+        fleet = Fleet.from_json(data, job_from_json(read_json(self.paths.root / "job.json"))) if data else None
         retired = {host: why for row in self.history for host, why in row["retired"].items()} | self._refused
-        previous = self.history[0]["hosts"] if self.history else [host.name for host in self.given.plan.hosts]
-        try:
-            plan, gone = fleet.plan(gone={**retired, **step.gone}, suspects=step.suspects, wanted=len(previous))
-        except DdpPlayError as error:
-            return End(f"too few hosts are left: {error.message}")
-        self._next = dataclasses.replace(self.given, plan=plan, attempt=self.given.attempt + 1, num_ended=num_ended)
-        fresh = {host: why for host, why in gone.items() if host not in retired}
-        return Restart(step.reason, fresh, {})
+        first = self.history[0]["hosts"] if self.history else [host.name for host in self.given.plan.hosts]
+        return RunSoFar(fleet, retired, len(first))
 
-    def _record(self, outcome: Outcome, reason: str, retired: dict[str, str]) -> None:
-        document = read_json(self.paths.run)
+    # -- carrying it out -----------------------------------------------------------------------------
+    def _record(self, outcome: Outcome, step: Following | End) -> None:
+        """The attempt's row in run.json, where there is more than one attempt or could have been."""
+        if self.history or isinstance(step, Following) or step.reason:
+            retired = dict(step.retired) if isinstance(step, Following) else {}
+            self.history.append(self._row(outcome, step.reason, retired))
+            self.bundle.update_run(attempts=self.history)
+        if isinstance(step, End) and step.reason:
+            self.journal.emit("warning", message=f"no restart: {step.reason}")
+
+    def _row(self, outcome: Outcome, reason: str, retired: dict[str, str]) -> dict[str, Any]:
         verdict = outcome.verdict
-        self.history.append(
-            {
-                "attempt": self.given.attempt,
-                "hosts": [host.name for host in self.given.plan.hosts],
-                "started": document.get("started"),
-                "ended": time.time(),
-                "verdict": verdict.kind,
-                "message": verdict.message,
-                "fault": verdict.host or "",
-                "retired": retired,
-                "reason": reason,
-            }
-        )
-        self.bundle.update_run(attempts=self.history)
+        return {
+            "attempt": self.given.attempt,
+            "hosts": [host.name for host in self.given.plan.hosts],
+            "started": read_json(self.paths.run).get("started"),
+            "ended": time.time(),
+            "verdict": verdict.kind,
+            "message": verdict.message,
+            "fault": verdict.host or "",
+            "retired": retired,
+            "reason": reason,
+        }
 
     # -- between two attempts ------------------------------------------------------------------------
-    def _make_sure(self, supervisor: Supervisor, outcome: Outcome, following: Assignment) -> None:
-        """Return when no rank of the ended attempt can be alive anywhere."""
-        row = self.history[-1]
-        hosts = [host.name for host in following.plan.hosts]
-        new = [name for name in hosts if name not in row["hosts"]]
+    def _make_sure(self, collected: Collected, following: Following) -> None:
+        """Wait until no rank of the ended attempt can be alive on any host."""
+        hosts = [host.name for host in following.given.plan.hosts]
+        before = {host.name for host in self.given.plan.hosts}
         self.journal.emit(
-            "restart", attempt=following.attempt, reason=row["reason"], retired=row["retired"], new=new, hosts=hosts
+            "restart",
+            attempt=following.given.attempt,
+            reason=following.reason,
+            retired=dict(following.retired),
+            new=[name for name in hosts if name not in before],
+            hosts=hosts,
         )
-        unfenced = supervisor.unfenced(outcome)
-        if not unfenced:
+        if not collected.unfenced:
             return
         self.bundle.update_run(status=str(RunStatus.WAITING))
-        still = fence(self.given, unfenced, self.orders, self.journal)
+        still = fence(self.given, collected.unfenced, self.orders, self.journal)
         if still:
-            self._lost[self.given.attempt] = {host: outcome.left[host][0] for host in still}
+            self._lost[self.given.attempt] = {host: collected.outcome.left[host][0] for host in still}
 
     def _last_call(self, left: dict[str, list[str]]) -> None:
-        """Hosts that were lost on the way may be back: one more try, then `left` names them for gc.
+        """Try once more to clean hosts that were lost during the run; `left` lists the others for gc.
 
-        It names what earlier attempts could not collect, too.
+        It also lists what earlier attempts could not collect.
         """
         self.paths.source_archive.unlink(missing_ok=True)
         for attempt, hosts in self._lost.items():

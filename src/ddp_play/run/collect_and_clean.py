@@ -1,4 +1,4 @@
-"""After the end: every byte of the logs, results and artifacts home, then nothing of ours left on the hosts."""
+"""Collection of logs, results and artifacts after the end, then removal of all our files from the hosts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SILENCE_S = 60.0
 
 
 def drain(gang: Gang) -> list[dict[str, Any]]:
-    """Every byte that the ranks wrote is here before the verdict is; what is not is returned."""
+    """Read the ranks' logs to their ends, before the verdict; what could not be read is returned."""
     try:
         gang.ask("drain", "drained", deadline_s=COLLECT_S, silence_s=SILENCE_S)
     except DdpPlayError as error:
@@ -39,7 +39,7 @@ def network_counters(gang: Gang, plan: Plan, paths: RunPaths) -> dict[str, Any]:
 
 
 def collect(gang: Gang, plan: Plan, paths: RunPaths, *, artifacts: bool = True) -> list[dict[str, Any]]:
-    """Results and artifacts come home; what could not be fetched is returned, never silently absent."""
+    """Collect results and artifacts; what could not be fetched is returned."""
     missing: list[dict[str, Any]] = []
     patterns = list(plan.artifacts) if artifacts else []
     order = {"patterns": patterns, "max_bytes": plan.artifacts_max_mib * 1024 * 1024}

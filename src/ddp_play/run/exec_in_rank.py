@@ -1,4 +1,4 @@
-"""The command line that puts a person beside a running rank."""
+"""Command line that runs a person's command in the environment of a running rank."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from ddp_play.bundle.paths import read_json
 from ddp_play.errors import UsageError
 from ddp_play.guard.protocol import run_key
-from ddp_play.planning.late_binding import ATTEMPT, RUN_ID, RUN_KEY, bind
+from ddp_play.planning.late_binding import ATTEMPT, HOST_DIR, RUN_ID, RUN_KEY, bind
 from ddp_play.planning.plan_document import Plan, RankPlan, plan_from_json
 from ddp_play.run.channel import Route
-from ddp_play.run.host_spec import HostPlace
 
 if TYPE_CHECKING:
     from ddp_play.bundle.run_lookup import Run
@@ -37,17 +36,17 @@ def _on_host(run: Run, plan: Plan, rank: RankPlan, command: list[str]) -> str:
         return shlex.join(["docker", "exec", "-i", bind(rank.container, values), *command])
     env_file = run.paths.env(rank.rank)
     words = [line for line in env_file.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
-    workdir = next(host.workdir for host in plan.hosts if rank in host.ranks)
-    place = _place_from_env(words)
-    if place is not None:
-        workdir = workdir.replace("<host_dir>", place.directory)
-    return f"cd {shlex.quote(bind(workdir, values))} && exec env {shlex.join(words)} {shlex.join(command)}"
+    host = next(host for host in plan.hosts if rank in host.ranks)
+    directory = (run.document.get("directories") or {}).get(host.name) or _directory_of_an_earlier_version(words)
+    if directory:
+        values[HOST_DIR] = directory
+    return f"cd {shlex.quote(bind(host.workdir, values))} && exec env {shlex.join(words)} {shlex.join(command)}"
 
 
-def _place_from_env(words: list[str]) -> HostPlace | None:
-    """The run's directory on the host, read back from the paths that the rank was given."""
+def _directory_of_an_earlier_version(words: list[str]) -> str:
+    """The run's directory on the host where run.json does not have it: read back from a path the rank was given."""
     for word in words:
         name, _, value = word.partition("=")
         if name == "DDP_PLAY_RESULT":
-            return HostPlace(value.rsplit("/", 2)[0], "", 0)
-    return None
+            return value.rsplit("/", 2)[0]
+    return ""

@@ -1,7 +1,7 @@
-"""Before a new attempt: no rank of the old one may be alive anywhere, or two would write one checkpoint.
+"""Fencing between attempts: no rank of the old one may be alive, or two would write one checkpoint.
 
-A host that answers is cleaned, and that it says so is proof. Of one that does not we know only that its guard ends its
-ranks when the lease is over, so that is waited for.
+A host that answers is cleaned and confirms it. The guard of a host that does not answer ends its ranks when its lease
+is over, so we wait for that moment.
 """
 
 from __future__ import annotations
@@ -10,15 +10,30 @@ import time
 from typing import TYPE_CHECKING
 
 from ddp_play.errors import HostNotReady, Interrupted
+from ddp_play.run.assignment import links_of
 from ddp_play.run.gang import Gang
-from ddp_play.run.supervisor import links_of
 
 if TYPE_CHECKING:
     from ddp_play.bundle.journal import Journal
-    from ddp_play.run.prepare_and_start import Assignment
+    from ddp_play.planning.plan_document import Plan
+    from ddp_play.run.assignment import Assignment
+    from ddp_play.run.gang import Link
     from ddp_play.run.stop_requests import Orders
 
 TURN_S = 0.5
+# A guard looks at its lease every twentieth of a second and kills again every second: this covers a busy host.
+FENCE_MARGIN_S = 5.0
+
+
+def dead_after(link: Link, plan: Plan) -> float:
+    """When the ranks of a silent host must have ended (monotonic); inf for one that says that some have not.
+
+    A guard counts its lease from a time of its own clock that we had heard of, so that time was before we last heard
+    from the host.
+    """
+    if not link.lost and "cleaned" in link.replies:
+        return float("inf")
+    return float(link.heard + plan.timeouts["lease"] + plan.timeouts["grace"] + FENCE_MARGIN_S)
 
 
 def fence(given: Assignment, unfenced: dict[str, float], orders: Orders, journal: Journal) -> set[str]:
@@ -61,7 +76,7 @@ def reclaim(given: Assignment, hosts: set[str], *, until: float) -> set[str]:
 
 
 class _Coming:
-    """Hosts that may come back: asked again and again, cleaned when they answer, never sent a heartbeat."""
+    """Hosts that may come back: opened again and again, cleaned when they answer, never sent a heartbeat."""
 
     def __init__(self, given: Assignment, hosts: set[str]) -> None:
         self.cleaned: set[str] = set()

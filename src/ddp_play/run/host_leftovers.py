@@ -1,4 +1,4 @@
-"""Asking hosts what they have of ours, and taking away what no living guard owns."""
+"""Leftovers on hosts: list runs, directories and containers there, remove those without a living guard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The program that goes to the hosts: `ddp_play.guard` as one zip file, and the line of Python that starts it."""
+"""Zip file of `ddp_play.guard` that is sent to the hosts, and the line of Python that starts it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Binding a plan to a run: the id, the attempt, the leased port and each host's directory. Pure."""
+"""Host specs: the plan bound to a run id, an attempt, the leased port and each host's directory. Pure."""
 
 from __future__ import annotations
 

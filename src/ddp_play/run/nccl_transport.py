@@ -1,4 +1,4 @@
-"""Watching NCCL's notes while a run goes on: the transport once, and a word at once where InfiniBand lies idle."""
+"""NCCL's transport during a run, from its debug output: reported once, with a warning if InfiniBand is unused."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Before the start: port, source, containers and guards on every host, probes between them, then the start signal.
+"""Preparation of all hosts (port, source, containers, guards), network probes, then the start signal.
 
-Never half a gang: the signal goes out when all hosts are prepared, and what fails before it leaves nothing behind.
+The signal goes out only when all hosts are prepared. If preparation fails, all hosts are cleaned up.
 """
 
 from __future__ import annotations
@@ -9,23 +9,22 @@ import contextlib
 import getpass
 import socket
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.bundle.paths import RunPaths, read_json, write_json, write_text
+from ddp_play.bundle.paths import read_json, write_json, write_text
 from ddp_play.errors import Busy, DdpPlayError, SlotsTaken, UsageError
-from ddp_play.guard.protocol import run_key
 from ddp_play.run.host_spec import Launch, run_paths, shared_runs, slots_of
 from ddp_play.run.prestart_probes import probe_lock, probe_network
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ddp_play.bundle.journal import Journal
     from ddp_play.bundle.writer import Bundle
-    from ddp_play.planning.plan_document import Plan
-    from ddp_play.run.channel import Route
+    from ddp_play.run.assignment import Assignment
     from ddp_play.run.gang import Gang, Link
     from ddp_play.run.host_spec import HostPlace
-    from ddp_play.run.source_snapshot import Snapshot
 
 PREPARE_S = 180.0
 PULL_S = 3600.0
@@ -35,30 +34,11 @@ CLEAN_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Assignment:
-    """What a supervisor is given: the plan, the ways to the hosts, and what must not be written anywhere."""
+class Prepared:
+    """What was settled when the hosts were prepared: the port leased on the head, the run's directory on every host."""
 
-    plan: Plan
-    routes: tuple[Route, ...]
-    paths: RunPaths
-    snapshot: Snapshot | None = None
-    secrets: dict[str, str] = field(default_factory=dict, repr=False)
-    registry: dict[str, str] = field(default_factory=dict, repr=False)
-    passwords: dict[str, str] = field(default_factory=dict, repr=False)
-    attempt: int = 1  # no two tries of a run have the same number
-    wait_s: float = 0.0  # how long to wait for slots that other runs have; 0: not at all
-    token: str = ""  # what tells this run from others of its name
-    num_ended: int = 0  # attempts that have run before this one
-
-    @property
-    def continues(self) -> bool:
-        """Has an earlier attempt run? Then what it left on the shared directory is wanted."""
-        return self.num_ended > 0
-
-    @property
-    def run_key(self) -> str:
-        """The run's name on hosts."""
-        return run_key(self.paths.run_id, self.token)
+    port: int
+    directories: Mapping[str, str]
 
 
 class Starter:
@@ -71,7 +51,6 @@ class Starter:
         self.gang = gang
         self.bundle = bundle
         self.journal = journal
-        self.port = 0  # leased on the head for this attempt
         self.prepared = False  # has any host been told to prepare?
         self.signalled = False  # has any host been told to start?
 
@@ -80,22 +59,20 @@ class Starter:
         hosts = {host.name: host for host in self.plan.hosts}
         self.gang.ask("claim", "claimed", deadline_s=30, fields=lambda link: {"shared": shared_runs(hosts[link.name])})
 
-    def prepare(self) -> None:
+    def prepare(self) -> Prepared:
         """Everything but the start on every host, with a port that is leased on the head."""
         avoid: list[int] = []
-        for attempt in range(PORT_TRIES):
+        while True:
             port = self._lease_port(avoid)
             try:
-                self._prepare_with(port)
+                return self._prepare_with(port)
             except SlotsTaken:
                 raise
             except Busy:  # taken between lease and start
-                if attempt == PORT_TRIES - 1:
-                    raise
                 avoid.append(port)
+                if len(avoid) == PORT_TRIES:
+                    raise
                 self._clean(self.gang.links, shared_too=not self.given.continues)
-            else:
-                return
 
     def ask_for_slots(self) -> None:
         """SlotsTaken at once, before anything is sent, when other runs have the slots."""
@@ -108,8 +85,36 @@ class Starter:
         answer = self.gang.ask("lease_port", "leased", links=[head], deadline_s=30, fields=lambda _: fields)
         return int(answer[head.name]["port"])
 
-    def _prepare_with(self, port: int) -> None:
-        launch = Launch(
+    def _prepare_with(self, port: int) -> Prepared:
+        launch = self._launch(port)
+        self.prepared = True
+        hosts = {host.name: host for host in self.plan.hosts}
+        places = {link.name: _placed(link) for link in self.gang.links}
+        specs = {name: launch.host_spec(host, places[name]) for name, host in hosts.items()}
+        for spec in specs.values():
+            for row in spec["ranks"]:
+                write_text(self.paths.env(row["rank"]), row["env_file"])
+        if self.given.snapshot is not None and not (self.plan.source_shared and self.given.continues):
+            for link in self.gang.links:
+                if hosts[link.name].sends_source:
+                    self._send_source(link, self.given.snapshot.archive)
+        self.gang.ask(
+            "prepare",
+            "prepared",
+            deadline_s=PULL_S if self.plan.runtime == "docker" and not self.plan.image_id else PREPARE_S,
+            fields=lambda link: {
+                "spec": specs[link.name],
+                "secrets": self.given.secrets,
+                "registry": self.given.registry,
+            },
+        )
+        made = Prepared(port, {name: place.directory for name, place in places.items()})
+        self.bundle.update_run(head_port=port, directories=made.directories)
+        self.journal.emit("prepared", port=port, hosts=[link.name for link in self.gang.links])
+        return made
+
+    def _launch(self, port: int) -> Launch:
+        return Launch(
             plan=self.plan,
             run_id=self.paths.run_id,
             attempt=self.given.attempt,
@@ -121,26 +126,6 @@ class Starter:
             token=self.given.token,
             continues=self.given.continues,
         )
-        self.prepared = True
-        self.port = port
-        hosts = {host.name: host for host in self.plan.hosts}
-        self._write_env_files(launch)
-        if self.given.snapshot is not None and not (self.plan.source_shared and self.given.continues):
-            for link in self.gang.links:
-                if hosts[link.name].sends_source:
-                    self._send_source(link, self.given.snapshot.archive)
-        self.gang.ask(
-            "prepare",
-            "prepared",
-            deadline_s=PULL_S if self.plan.runtime == "docker" and not self.plan.image_id else PREPARE_S,
-            fields=lambda link: {
-                "spec": launch.host_spec(hosts[link.name], _placed(link)),
-                "secrets": self.given.secrets,
-                "registry": self.given.registry,
-            },
-        )
-        self.bundle.update_run(head_port=port)
-        self.journal.emit("prepared", port=port, hosts=[link.name for link in self.gang.links])
 
     def _send_source(self, link: Link, archive: bytes) -> None:
         view = memoryview(archive)
@@ -148,16 +133,11 @@ class Starter:
             self.gang.tell("source", links=[link], payload=bytes(view[start : start + SOURCE_CHUNK]))
         self.gang.tell("source", links=[link])
 
-    def _write_env_files(self, launch: Launch) -> None:
-        for host in self.plan.hosts:
-            for row in launch.host_spec(host, _placed(self.gang.link(host.name)))["ranks"]:
-                write_text(self.paths.env(row["rank"]), row["env_file"])
-
-    def probe(self) -> None:
+    def probe(self, made: Prepared) -> None:
         """What the ranks will need of each other, tried by the hosts before anything starts."""
         probe_lock(self.gang, self.plan)
         if self.plan.probe and self.plan.fabric != "local" and len(self.gang.links) > 1:
-            probe_network(self.gang, self.plan, self.port)
+            probe_network(self.gang, self.plan, made.port)
 
     def go(self) -> None:
         """The start signal, out over all channels at once."""

@@ -1,4 +1,4 @@
-"""Between prepare and go: do the hosts reach each other as the ranks will, and is what they share really shared?"""
+"""Network and lock probes between prepare and go: can the ranks reach each other, does the shared mount lock?"""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""After an attempt: start the gang again, or end? Pure."""
+"""Restart decision after an attempt ended. Pure."""
 
 from __future__ import annotations
 
 import signal
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.outcome import RunStatus
 
@@ -26,15 +26,18 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """An attempt as the decision sees it.
+    """How an attempt ended, before anything of it is collected.
 
     `ordinal`: 1 for the first attempt that ran, whatever its number. `unreachable`: hosts that no longer answer, and
-    why we think so.
+    why we think so. `undrained`: the ends of logs that could not be read. `disk_full`: no room here
+    to collect anything.
     """
 
     ordinal: int
     outcome: Outcome
     unreachable: Mapping[str, str] = field(default_factory=dict)
+    undrained: tuple[dict[str, Any], ...] = ()
+    disk_full: bool = False
 
 
 @dataclass(frozen=True, slots=True)

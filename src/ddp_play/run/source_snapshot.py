@@ -1,4 +1,4 @@
-"""The snapshot of the job's source tree: what ran is always known."""
+"""Snapshot of the job's source tree, with its digest and list of files."""
 
 from __future__ import annotations
 

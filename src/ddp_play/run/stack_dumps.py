@@ -1,4 +1,4 @@
-"""Reading what ranks said when they were asked where they are, and saying it in one sentence. Pure."""
+"""Stack dumps of hung ranks: parse them and summarise in one sentence where the ranks are. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watching the gang: what is known of it now, and whether it must be stopped. Pure."""
+"""Stop decision while the gang runs, from a view of it and the time limits. Pure."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Stop:
 
 def decide(view: GangView, limits: Limits) -> Stop | None:
     """Must the gang end? The first reason that holds; None while all is well."""
-    failed = [row for row in view.ranks if row.state == "exited" and not row.ok and not row.stopped]
+    failed = [row for row in view.ranks if row.failed]
     settle_s = max(limits.settle_s, limits.patience_s) if view.only_collateral else limits.settle_s
     if failed and view.failed_for_s >= settle_s:
         first = failed[0]

@@ -1,4 +1,4 @@
-"""Orders of people to a supervisor: the mailbox in the run's directory, and signals to its process."""
+"""Stop requests by people: files in the run's control directory, and signals to the supervising process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Starting a run: its directory, then the background process that carries it out, whatever becomes of the terminal."""
+"""Submission of a run: create its directory and start its background process."""
 
 from __future__ import annotations
 

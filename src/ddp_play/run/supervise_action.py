@@ -1,4 +1,4 @@
-"""What the action plugin `supervise` calls: carry out the plan in a run directory."""
+"""Body of the action plugin `supervise`: carry out the plan in a run directory."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ddp_play.bundle.paths import RunPaths, read_json, write_bytes, write_json
 from ddp_play.errors import DdpPlayError
 from ddp_play.planning.next_attempt import job_from_json
 from ddp_play.planning.plan_document import plan_from_json
+from ddp_play.run.assignment import Assignment
 from ddp_play.run.attempts import Attempts
 from ddp_play.run.channel import Route
-from ddp_play.run.prepare_and_start import Assignment
 from ddp_play.run.source_snapshot import take_snapshot
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Carrying out a plan: prepare everywhere, start together, watch, stop together, collect, clean up.
+"""Supervisor of one attempt: prepare and start all hosts, watch, stop, collect, clean up.
 
 The same code runs under `ddp-play run`, under plain ansible-playbook (from the role's action plugin) and in
 `ddp-play attach` after a controller died.
@@ -7,71 +7,79 @@ The same code runs under `ddp-play run`, under plain ansible-playbook (from the 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.journal import Journal
-from ddp_play.bundle.outcome import Outcome, RankOutcome, RunStatus, Verdict
-from ddp_play.bundle.paths import write_text
+from ddp_play.bundle.outcome import Outcome, RunStatus, Verdict
 from ddp_play.bundle.writer import Bundle
 from ddp_play.errors import DdpPlayError, DiskFull, Interrupted, UsageError
+from ddp_play.run.assignment import links_of
 from ddp_play.run.collect_and_clean import clean, collect, drain, network_counters
-from ddp_play.run.gang import Gang, Link
+from ddp_play.run.fencing import dead_after
+from ddp_play.run.full_disk import FullDisk, left_on_hosts
+from ddp_play.run.gang import Gang
+from ddp_play.run.hang_capture import capture, locate
 from ddp_play.run.host_spec import PATIENCE_S, SETTLE_S
+from ddp_play.run.lost_hosts import declare_stuck, give_up_on_lost_hosts
 from ddp_play.run.nccl_transport import TransportWatch
-from ddp_play.run.prepare_and_start import Assignment, Starter
+from ddp_play.run.observer import Observer
+from ddp_play.run.prepare_and_start import Starter
 from ddp_play.run.rank_states import outcomes
 from ddp_play.run.restart_decision import Ended
-from ddp_play.run.stack_dumps import Whereabouts, cut_dump, whereabouts
 from ddp_play.run.stop_decision import GangView, Limits, Stop, decide
-from ddp_play.run.verdict import EXIT_STOPPED, blames_a_peer, judge
+from ddp_play.run.verdict import EXIT_STOPPED, judge
 
 if TYPE_CHECKING:
     from ddp_play.guard.protocol import Frame
+    from ddp_play.run.assignment import Assignment
+    from ddp_play.run.gang import Link
     from ddp_play.run.stop_requests import Orders
 
 OPEN_S = 60.0
 TICK_S = 0.1
 # After a stop's grace is over the guards kill; this long later they must have said so.
 STOP_SLACK_S = 15.0
-CAPTURE_S = 4.0
-# The ranks have ended and the disk is full: how long somebody may take to make room.
-ROOM_S = 20.0
 NOT_STARTED = "stopped before it started"
 BEFORE_START = ("lease_port", "prepare", "listen", "probe")
 AT_THE_END = ("drain", "fetch")
-# A guard looks at its lease every twentieth of a second and kills again every second: this covers a busy host.
-FENCE_MARGIN_S = 5.0
-
-
-class Sequel(Protocol):
-    """Whoever decides what follows an attempt: `ddp_play.run.attempts.Attempts`."""
-
-    def follows(self, ended: Ended) -> bool:
-        """Does another attempt follow this one?"""
 
 
 @dataclass(frozen=True, slots=True)
 class NotStarted:
-    """An attempt that was refused or interrupted before its start.
+    """An attempt that was refused or interrupted before its start, by this error.
 
     `prepared`: some host was told to prepare, so its number is used up. `signalled`: some may have started its ranks.
-    `unfenced`: as `Supervisor.unfenced` has it.
+    `unfenced`: host -> the moment (monotonic) from which on no rank can be alive there; inf: never known.
     """
 
-    prepared: bool
-    signalled: bool
-    unfenced: dict[str, float]
+    error: DdpPlayError
+    prepared: bool = False
+    signalled: bool = False
+    unfenced: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """An ended attempt after its clean-up.
+
+    `kept`: host -> working directories that stay because not all was collected. `unfenced`: as in `NotStarted`; hosts
+    that said that nothing is left are not in it. `disk_full`: the outcome is final, all of it is on the hosts.
+    """
+
+    outcome: Outcome
+    kept: dict[str, list[str]] = field(default_factory=dict)
+    unfenced: dict[str, float] = field(default_factory=dict)
+    disk_full: bool = False
 
 
 class Supervisor:
     """One attempt of one run; `Attempts` makes and locks the run."""
 
-    def __init__(self, given: Assignment, orders: Orders, sequel: Sequel) -> None:
+    def __init__(self, given: Assignment, orders: Orders) -> None:
         self.plan = given.plan
         self.given = given
         self.orders = orders
-        self.sequel = sequel
         self.paths = given.paths
         self.bundle = Bundle(given.paths)
         self.journal = Journal(given.paths.events)
@@ -96,21 +104,18 @@ class Supervisor:
             start_timeout_s=timeouts["timeout"],
             signal=self.plan.signal,
         )
+        self.observer = Observer(self.plan, self.gang, self.bundle, self.journal)
+        self.disk = FullDisk(self.gang, self.bundle, self.journal)
         self.transport = TransportWatch(self.plan, self.paths, self.journal)
         self.stop: Stop | None = None
         self._wrong_fabric: Stop | None = None
         self._told_now = False
-        self._failed_at: float | None = None
         self._kill_by = float("inf")
-        self._reported: dict[int, str] = {}
         self._seen: dict[int, dict[str, Any]] = {}  # of ranks that hung
-        self._traffic: dict[str, float] = {}
-        self.kept: dict[str, list[str]] = {}  # host -> working directories that stay because not all was collected
-        self.not_started: NotStarted | None = None
 
     # -- the whole way -------------------------------------------------------------------------------
-    def run(self) -> Outcome:
-        """From an unstarted plan to its outcome. Errors before the start leave nothing on the hosts."""
+    def run(self) -> Ended | NotStarted:
+        """From an unstarted plan to the end of its ranks. What fails before the start leaves nothing on the hosts."""
         self._phase(RunStatus.PREPARING)
         self.bundle.begin(self.plan)
         starter = Starter(self.given, self.gang, self.bundle, self.journal)
@@ -119,58 +124,63 @@ class Supervisor:
             starter.claim()
             if self.given.wait_s:
                 starter.ask_for_slots()
-            starter.prepare()
-            starter.probe()
+            starter.probe(starter.prepare())
             self._check_orders(before_start=True)
             starter.go()
-        except DdpPlayError:
-            self._abandon(starter)
-            raise
-        return self._see_through()
+        except DdpPlayError as error:
+            return self._abandon(starter, error)
+        return self._watch_to_the_end()
 
-    def _abandon(self, starter: Starter) -> None:
-        """Before the start: take back what was prepared; where a start signal may have arrived, wait for its end."""
+    def _abandon(self, starter: Starter, error: DdpPlayError) -> NotStarted:
+        """Clean up what was prepared. Hosts that may have got the start signal and did not answer are unfenced."""
         unconfirmed = starter.abandon()
-        unfenced = {name: self._dead_after(link) for name, link in unconfirmed.items() if starter.signalled}
-        self.not_started = NotStarted(starter.prepared, starter.signalled, unfenced)
+        unfenced = {name: dead_after(link, self.plan) for name, link in unconfirmed.items() if starter.signalled}
+        return NotStarted(error, starter.prepared, starter.signalled, unfenced)
 
-    def take_over(self) -> Outcome:
-        """From whatever the hosts say to the outcome: the controller of this run died."""
+    def take_over(self) -> Ended | NotStarted:
+        """From the state that the hosts report to the end of the ranks: the controller of this run died."""
         self.gang.open_all(deadline_s=OPEN_S)
-        if not any(link.state for link in self.gang.links):
-            self.not_started = NotStarted(prepared=False, signalled=False, unfenced={})  # nothing of it is anywhere
-            raise UsageError(f"no host knows run {self.paths.run_id}", hint="it has ended and was cleaned up")
-        return self._see_through()
+        if not any(link.state for link in self.gang.links):  # nothing of it is anywhere
+            return NotStarted(
+                UsageError(f"no host knows run {self.paths.run_id}", hint="it has ended and was cleaned up")
+            )
+        return self._watch_to_the_end()
 
-    def _see_through(self) -> Outcome:
+    def _watch_to_the_end(self) -> Ended:
         self._phase(RunStatus.RUNNING)
         for link in self.gang.links:
             self.gang.follow(link)
         self._watch()
         undrained = drain(self.gang)
-        if self._wait_for_room():
+        if self.disk.wait_for_room(self.orders):
             undrained = drain(self.gang)
         network = network_counters(self.gang, self.plan, self.paths)
         self.bundle.update_run(network=network, nccl=self.transport.conclude())
-        outcome = self._judge()
-        if self.bundle.room.full:
-            return self._leave_on_hosts(outcome)
-        unreachable = {link.name: link.lost for link in self.gang.links if link.lost}
-        goes_on = self.sequel.follows(Ended(self.given.num_ended + 1, outcome, unreachable))
-        self._phase(RunStatus.COLLECTING)
-        # what all attempts share stays where it is until the last one
-        missing = undrained + collect(
-            self.gang, self.plan, self.paths, artifacts=not (goes_on and self.plan.source_shared)
+        return Ended(
+            self.given.num_ended + 1,
+            self._judge(),
+            unreachable={link.name: link.lost for link in self.gang.links if link.lost},
+            undrained=tuple(undrained),
+            disk_full=self.bundle.room.full,
         )
+
+    def collect_and_clean(self, ended: Ended, *, goes_on: bool) -> Collected:
+        """Bring the files of an ended attempt into the bundle and clean the hosts. `goes_on`: another attempt follows.
+
+        What all attempts share stays where it is until the last one.
+        """
+        self._phase(RunStatus.COLLECTING)
+        artifacts = not (goes_on and self.plan.source_shared)
+        missing = [*ended.undrained, *collect(self.gang, self.plan, self.paths, artifacts=artifacts)]
         if self.bundle.room.full:
-            return self._leave_on_hosts(outcome)
-        outcome = self._cut_short(outcome)
-        left, self.kept = clean(self.gang, self.plan, missing, self.journal, goes_on=goes_on)
+            return Collected(self.leave_on_hosts(ended.outcome), disk_full=True)
+        outcome = self._cut_short(ended.outcome)
+        left, kept = clean(self.gang, self.plan, missing, self.journal, goes_on=goes_on)
         self.gang.close()
         outcome = Outcome(outcome.status, outcome.verdict, outcome.ranks, tuple(missing), left)
         if not goes_on:
             self._finish(outcome)
-        return outcome
+        return Collected(outcome, kept, self._unfenced(outcome))
 
     def _gives_up(self, kind: str) -> str:
         """Before the start any order to stop ends the waiting, at the end only one to stop now that ended no rank."""
@@ -182,79 +192,27 @@ class Supervisor:
         return f"collecting was stopped: {order.reason}"
 
     def _cut_short(self, outcome: Outcome) -> Outcome:
-        """Somebody stopped the collecting: that is not the success that the ranks had."""
+        """The outcome after `stop --now` during the collecting: stopped, although the ranks succeeded."""
         order = self.orders.stop()
         if order is None or not order.now or outcome.status is not RunStatus.SUCCEEDED:
             return outcome
         verdict = Verdict("stopped", f"{outcome.verdict.message}; collecting was stopped: {order.reason}", EXIT_STOPPED)
         return Outcome(RunStatus.STOPPED, verdict, outcome.ranks)
 
-    def _wait_for_room(self) -> bool:
-        """Where the disk is full: was there room in time? Then everything is asked for again."""
-        if not self.bundle.room.full:
-            return False
-        self.journal.emit("warning", message=f"the ranks have ended; waiting {ROOM_S:.0f} s for room on the disk")
-        until = time.monotonic() + ROOM_S
-        while time.monotonic() < until and self.orders.stop() is None:
-            self.gang.pump(0.5)
-            self.gang.keep_alive()
-            if self._resume_when_there_is_room():
-                return True
-        return False
-
-    def _leave_on_hosts(self, outcome: Outcome) -> Outcome:
-        """No room here: nothing is removed there, so that `attach` can bring it home later."""
+    def leave_on_hosts(self, outcome: Outcome) -> Outcome:
+        """The disk is full here: nothing is removed from the hosts, so that `attach` can collect it later."""
         self.gang.close()
-        why = f"no space left on {self.paths.root}"
-        names = [link.name for link in self.gang.links]
-        verdict = Verdict(
-            DiskFull.kind,
-            f"{outcome.verdict.message}, but the disk of this machine is full: what the ranks left is on their hosts",
-            DiskFull.exit_code,
-            hint=f"free some space, then: ddp-play attach {self.paths.run_id}",
-        )
-        missing = tuple({"host": name, "path": "logs, results and artifacts", "why": why} for name in names)
-        left = {name: [f"everything of this run: {why}"] for name in names}
-        outcome = Outcome(RunStatus.FAILED, verdict, outcome.ranks, missing, left)
+        outcome = left_on_hosts(outcome, self.paths, [link.name for link in self.gang.links])
         self._finish(outcome)
         return outcome
-
-    def _resume_when_there_is_room(self) -> bool:
-        if not self.bundle.room.is_back():
-            return False
-        self.journal.emit("warning", message="there is room on the disk again: following on")
-        for link in self.gang.links:
-            self.gang.follow(link)
-        return True
 
     def _judge(self) -> Outcome:
         ranks = outcomes(self.plan, self.gang, self.bundle)
         tails = {row.rank: self.bundle.tail(row.rank) for row in ranks}
-        return judge(ranks, tails, self.stop, self._whereabouts(tails))
+        return judge(ranks, tails, self.stop, locate(self._seen, tails, self.paths))
 
-    def _whereabouts(self, tails: dict[int, str]) -> dict[int, Whereabouts]:
-        """Where the ranks of a hung gang were, from their stacks and /proc; the stacks go into the bundle."""
-        found = {}
-        for rank, seen in self._seen.items():
-            dump = cut_dump(tails.get(rank, ""))
-            if dump:
-                write_text(self.paths.evidence(rank, "stack"), dump)
-            found[rank] = whereabouts(dump, seen)
-        return found
-
-    def unfenced(self, outcome: Outcome) -> dict[str, float]:
-        """host -> the moment (monotonic) from which on no rank of this attempt can be alive there; inf: never known.
-
-        Hosts that said that nothing is left are not in it. A guard counts its lease from a time of its own clock that
-        we had heard of, so that time was before we last heard from the host.
-        """
-        return {link.name: self._dead_after(link) for link in self.gang.links if link.name in outcome.left}
-
-    def _dead_after(self, link: Link) -> float:
-        """When the ranks of a silent host must have ended (monotonic); inf for one that says that some have not."""
-        if not link.lost and "cleaned" in link.replies:
-            return float("inf")
-        return float(link.heard + self.plan.timeouts["lease"] + self.plan.timeouts["grace"] + FENCE_MARGIN_S)
+    def _unfenced(self, outcome: Outcome) -> dict[str, float]:
+        return {link.name: dead_after(link, self.plan) for link in self.gang.links if link.name in outcome.left}
 
     def _phase(self, status: RunStatus) -> None:
         self.bundle.update_run(status=str(status), attempt=self.given.attempt)
@@ -264,7 +222,7 @@ class Supervisor:
     def _on_data(self, link: Link, frame: Frame) -> None:
         header, payload = frame
         if self.bundle.room.full:
-            return  # it will be asked for again
+            return  # requested again when there is room
         try:
             if header["t"] == "file":
                 self.bundle.file(link.name, header, payload)
@@ -273,17 +231,16 @@ class Supervisor:
             if header["t"] == "nccl":
                 self._wrong_fabric = self.transport.heard(int(header["rank"])) or self._wrong_fabric
         except DiskFull as error:
-            self.gang.tell("pause")
-            self.journal.emit("warning", message=f"{error.message}; the run goes on, its logs wait on the hosts")
+            self.disk.pause(error)
 
     def _watch(self) -> None:
         while True:
             self.gang.pump(TICK_S)
             self.gang.keep_alive()
-            self._give_up_on_lost_hosts()
-            self._resume_when_there_is_room()
-            view = self._view()
-            self._report(view)
+            give_up_on_lost_hosts(self.gang, self.journal, host_timeout_s=self.limits.host_timeout_s)
+            self.disk.resume_when_there_is_room()
+            view = self.observer.look()
+            self.observer.report(view)
             if view.over:
                 self._note_guard_reason(view)
                 return
@@ -291,64 +248,14 @@ class Supervisor:
             decision = (decide(view, self.limits) or self._wrong_fabric) if self.stop is None else None
             if decision is not None:
                 if decision.kind == "idle":
-                    self._capture()
+                    self._seen = capture(self.gang, self.journal)
                 self._order_stop(decision)
             if time.monotonic() > self._kill_by:
-                self._declare_stuck(view)
-
-    def _capture(self) -> None:
-        """What every rank is doing, before any is ended: all stay frozen until the signal that ends them."""
-        self.journal.emit("evidence", message="asking every host what its ranks are doing")
-        try:
-            answers = self.gang.ask("capture", "captured", deadline_s=CAPTURE_S)
-        except DdpPlayError as error:
-            self.journal.emit("warning", message=f"no evidence from {error.message}")
-            answers = {link.name: link.replies.get("captured", {}) for link in self.gang.links}
-        self._seen = {int(rank): seen for row in answers.values() for rank, seen in row.get("ranks", {}).items()}
-
-    def _notice_traffic(self) -> None:
-        """Bytes that moved between ranks are progress, printed or not."""
-        for link in self.gang.links:
-            moved = float(link.state.get("traffic_at") or 0.0)
-            if moved > self._traffic.get(link.name, 0.0):
-                self._traffic[link.name] = moved
-                self.bundle.last_data = time.monotonic()
-
-    def _view(self) -> GangView:
-        self._notice_traffic()
-        ranks = outcomes(self.plan, self.gang, self.bundle)
-        failed = [row for row in ranks if row.state == "exited" and not row.ok and not row.stopped]
-        if failed and self._failed_at is None:
-            self._failed_at = time.monotonic()
-        return GangView(
-            ranks=ranks,
-            silent_s={link.name: link.silent_s() for link in self.gang.links},
-            failed_for_s=time.monotonic() - self._failed_at if self._failed_at is not None else 0.0,
-            only_collateral=bool(failed) and all(self._blames(row) for row in failed),
-            quiet_s=time.monotonic() - self.bundle.last_data,
-            heard=self.bundle.heard,
-            guard_ends={
-                link.name: link.state.get("reason", "")
-                for link in self.gang.links
-                if link.state.get("phase") in ("stopping", "ended") and link.state.get("reason")
-            },
-        )
-
-    def _blames(self, row: RankOutcome) -> bool:
-        return blames_a_peer(row, {row.rank: self.bundle.tail(row.rank)})
-
-    def _report(self, view: GangView) -> None:
-        """An event for every change of a rank."""
-        for row in view.ranks:
-            if self._reported.get(row.rank) != row.state:
-                self._reported[row.rank] = row.state
-                how = row.words() if row.state in ("exited", "lost") else ""
-                self.journal.emit(
-                    "rank", rank=row.rank, host=row.host, state=row.state, ok=row.ok, stopped=row.stopped, how=how
-                )
+                declare_stuck(self.gang, self.journal, view)
+                self._kill_by = float("inf")
 
     def _check_orders(self, *, before_start: bool = False) -> None:
-        """Orders of people: the mailbox that `stop` and Ctrl-C write to, and signals to this process."""
+        """Carry out stop requests: from `ddp-play stop`, Ctrl-C, or a signal to this process."""
         order = self.orders.stop()
         if order is None:
             return
@@ -367,25 +274,6 @@ class Supervisor:
         self.bundle.update_run(status=str(RunStatus.STOPPING))
         self.gang.tell("stop", reason=stop.reason, signal=stop.signal, grace_s=stop.grace_s, now=stop.now)
 
-    def _give_up_on_lost_hosts(self) -> None:
-        self.gang.notice_stalls()
-        for link in self.gang.links:
-            if link.lost or link.ranks_lost or _all_ended(link):
-                continue
-            if link.silent_s() > self.limits.host_timeout_s:
-                link.lost = f"silent for {link.silent_s():.0f} s"
-            elif link.guard_gone:
-                link.ranks_lost = "its guard is gone: was the host rebooted, or the guard killed?"
-            if why := link.lost or link.ranks_lost:
-                self.journal.emit("host", host=link.name, state="lost", why=why)
-
-    def _declare_stuck(self, view: GangView) -> None:
-        for name in {row.host for row in view.ranks if row.state not in ("exited", "lost")}:
-            link = self.gang.link(name)
-            link.ranks_lost = "its ranks did not end when told to"
-            self.journal.emit("host", host=name, state="lost", why=link.ranks_lost)
-        self._kill_by = float("inf")
-
     def _note_guard_reason(self, view: GangView) -> None:
         """A guard that ended its ranks by itself says why; the gang's end has the same reason."""
         if self.stop is None:
@@ -398,15 +286,3 @@ class Supervisor:
         self.bundle.room.release()
         self.bundle.update_run(ended=time.time(), **outcome.to_json())
         self.journal.emit("ended", status=str(outcome.status), message=outcome.verdict.message)
-
-
-def links_of(given: Assignment, hosts: set[str]) -> list[Link]:
-    """A link to each of these hosts."""
-    return [
-        Link(route.host, route, given.passwords.get(route.host, "")) for route in given.routes if route.host in hosts
-    ]
-
-
-def _all_ended(link: Link) -> bool:
-    rows = (link.state.get("ranks") or {}).values()
-    return bool(rows) and all(row.get("state") == "exited" for row in rows)

@@ -1,4 +1,4 @@
-"""No further attempt starts, and an earlier one left artifacts on the shared directory: collect them, then clean up.
+"""Rescue of artifacts that an earlier attempt left on the shared directory when no further attempt starts.
 
 While attempts follow each other the shared working directory stays as it is. When the next attempt is refused or
 interrupted, this collects it through any host that still answers. What cannot be collected stays and is named.
@@ -14,17 +14,17 @@ from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import write_json
 from ddp_play.errors import DdpPlayError, InternalError
 from ddp_play.planning.late_binding import RUN_ID, RUN_KEY, bind
+from ddp_play.run.assignment import links_of
 from ddp_play.run.collect_and_clean import CLEAN_S, COLLECT_S, SILENCE_S
 from ddp_play.run.gang import Gang, Link
 from ddp_play.run.host_spec import run_paths
-from ddp_play.run.supervisor import links_of
 
 if TYPE_CHECKING:
     from ddp_play.bundle.journal import Journal
     from ddp_play.bundle.writer import Bundle
     from ddp_play.guard.protocol import Frame
     from ddp_play.planning.plan_document import HostPlan
-    from ddp_play.run.prepare_and_start import Assignment
+    from ddp_play.run.assignment import Assignment
     from ddp_play.run.stop_requests import Orders
 
 OPEN_S = 20.0

@@ -1,4 +1,4 @@
-"""Why a run ended: the first failing rank apart from collateral. Pure."""
+"""Verdict on an attempt: the first failing rank, apart from ranks that failed because of a peer. Pure."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def judge(
         return Outcome(RunStatus.STOPPED, Verdict("stopped", stop.reason, EXIT_STOPPED), outcomes)
     if stop is not None and stop.kind in ("idle", "max_duration", "lease", "wrong_fabric"):
         return _ended_by_us(stop, outcomes, tails, found or {})
-    failed = [row for row in outcomes if not row.ok and not row.stopped and row.state == "exited"]
+    failed = [row for row in outcomes if row.failed]
     lost = [row for row in outcomes if row.state == "lost"]
     if lost and all(blames_a_peer(row, tails) for row in failed):
         return _lost(lost, outcomes)

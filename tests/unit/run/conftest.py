@@ -12,9 +12,9 @@ import pytest
 from ddp_play.bundle.journal import read_events
 from ddp_play.bundle.paths import RunPaths, read_json, write_json
 from ddp_play.guard.protocol import encode
+from ddp_play.run.assignment import Assignment
 from ddp_play.run.attempts import Attempts
 from ddp_play.run.channel import Route
-from ddp_play.run.prepare_and_start import Assignment
 from ddp_play.testing import RANK_ROW, FakeHost, FakeHosts
 from tests.unit.build import hosts, plan
 

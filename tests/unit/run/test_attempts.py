@@ -28,7 +28,7 @@ def staged(make: Make, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Stage]:
     monkeypatch.setattr("ddp_play.run.gang.BEAT_S", 0.1)
     monkeypatch.setattr("ddp_play.run.gang.RECONNECT_S", 0.2)
     monkeypatch.setattr("ddp_play.run.attempts.LAST_CALL_S", 0.3)
-    monkeypatch.setattr("ddp_play.run.supervisor.FENCE_MARGIN_S", 0.1)
+    monkeypatch.setattr("ddp_play.run.fencing.FENCE_MARGIN_S", 0.1)
 
     def build(count: int, spares: int = 0, **values: Any) -> Stage:
         names = [f"h{n}" for n in range(count + 1, count + spares + 1)]
@@ -127,7 +127,7 @@ def test_a_lost_host_is_retired_and_a_spare_stands_in(staged: Make) -> None:
 
 
 def test_nothing_starts_before_the_lost_hosts_lease_is_over(staged: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ddp_play.run.supervisor.FENCE_MARGIN_S", 0.5)
+    monkeypatch.setattr("ddp_play.run.fencing.FENCE_MARGIN_S", 0.5)
     stage = staged(2, 1, host_timeout=0.6, lease=1.0)
     heard: list[float] = []
     started: list[float] = []

@@ -33,7 +33,7 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
         return was and not room.full
 
     monkeypatch.setattr(DiskRoom, "is_back", is_back)
-    monkeypatch.setattr("ddp_play.run.supervisor.ROOM_S", 0.3)
+    monkeypatch.setattr("ddp_play.run.full_disk.ROOM_S", 0.3)
     return full
 
 

@@ -1,0 +1,40 @@
+"""Evidence of a hang: what each rank was doing, from /proc and from the stacks that ranks print."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ddp_play.bundle.paths import write_text
+from ddp_play.errors import DdpPlayError
+from ddp_play.run.stack_dumps import Whereabouts, cut_dump, whereabouts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ddp_play.bundle.journal import Journal
+    from ddp_play.bundle.paths import RunPaths
+    from ddp_play.run.gang import Gang
+
+CAPTURE_S = 4.0
+
+
+def capture(gang: Gang, journal: Journal) -> dict[int, dict[str, Any]]:
+    """What /proc has of every rank, before any is ended: all stay frozen until the signal that ends them."""
+    journal.emit("evidence", message="asking every host what its ranks are doing")
+    try:
+        answers = gang.ask("capture", "captured", deadline_s=CAPTURE_S)
+    except DdpPlayError as error:
+        journal.emit("warning", message=f"no evidence from {error.message}")
+        answers = {link.name: link.replies.get("captured", {}) for link in gang.links}
+    return {int(rank): seen for row in answers.values() for rank, seen in row.get("ranks", {}).items()}
+
+
+def locate(seen: Mapping[int, dict[str, Any]], tails: Mapping[int, str], paths: RunPaths) -> dict[int, Whereabouts]:
+    """Where the ranks of a hung gang were, from their stacks and /proc; the stacks go into the bundle."""
+    found = {}
+    for rank, row in seen.items():
+        dump = cut_dump(tails.get(rank, ""))
+        if dump:
+            write_text(paths.evidence(rank, "stack"), dump)
+        found[rank] = whereabouts(dump, row)
+    return found

@@ -1,0 +1,42 @@
+"""After the end: what could not be collected or removed is listed and stays."""
+
+from __future__ import annotations
+
+from ddp_play.guard.protocol import encode
+from ddp_play.testing import refusal
+from tests.unit.run.conftest import Make, done
+
+
+def test_what_could_not_be_fetched_is_listed_and_kept(make: Make) -> None:
+    stage = make(2)
+    for name in ("h1", "h2"):
+        done(stage, name)
+    row = {"path": "big.pt", "why": "larger than what is left"}
+    stage.far["h2"].answers["fetch"] = [
+        encode("file", b"w", file="artifact", path="small.pt", last=False),
+        encode("file", b"", file="artifact", path="small.pt", last=True),
+        encode("fetched", missing=[row], artifacts=[{"path": "small.pt", "size": 1, "sha256": "x"}]),
+    ]
+    outcome = stage.supervisor().run()
+    assert outcome.missing == ({"host": "h2", **row},)
+    assert stage.far["h2"].order("clean")["keep_src"] is True
+    assert stage.far["h1"].order("clean")["keep_src"] is False
+    assert (stage.paths.artifacts / "h2" / "small.pt").read_bytes() == b"w"
+
+
+def test_a_host_that_cannot_be_fetched_from_keeps_its_files(make: Make) -> None:
+    stage = make(2)
+    for name in ("h1", "h2"):
+        done(stage, name)
+    stage.far["h2"].answers["fetch"] = refusal("fetch", "Input/output error")
+    outcome = stage.supervisor().run()
+    assert outcome.missing == ({"host": "h2", "path": "results and artifacts", "why": "h2: Input/output error"},)
+    assert [stage.far[name].order("clean")["keep_src"] for name in ("h1", "h2")] == [False, True]
+
+
+def test_what_could_not_be_removed_is_told(make: Make) -> None:
+    stage = make(1, network="")
+    done(stage, "h1")
+    stage.far["h1"].answers["clean"] = [encode("cleaned", left=["container x: engine is down"])]
+    stage.supervisor().run()
+    assert stage.document["left_behind"] == {"h1": ["container x: engine is down"]}

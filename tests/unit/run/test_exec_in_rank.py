@@ -1,0 +1,60 @@
+"""The command line that puts a person next to a running rank, from what the bundle says."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ddp_play.bundle.paths import RunPaths, write_json, write_text
+from ddp_play.bundle.run_lookup import Run
+from ddp_play.errors import UsageError
+from ddp_play.planning.late_binding import HOST_DIR
+from ddp_play.run.channel import Route
+from ddp_play.run.exec_in_rank import command_beside
+from tests.unit.build import hosts, plan
+
+ENV = "# rank 1\nRANK=1\nDDP_PLAY_RESULT=/old/way/results/rank-1.json\n"
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> RunPaths:
+    """A run of two hosts with a rank each, whose working directory is below the run's directory on the host."""
+    paths = RunPaths(tmp_path / "calm-otter-1")
+    paths.create()
+    made = plan(*hosts(2))
+    below = tuple(dataclasses.replace(host, workdir=f"{HOST_DIR}/src") for host in made.hosts)
+    write_json(paths.plan, dataclasses.replace(made, hosts=below).to_json())
+    routes = [Route(name, ("ssh", "-p", "22", name), "channel").to_json() for name in ("h1", "h2")]
+    write_json(paths.channels, {"routes": routes})
+    write_text(paths.env(1), ENV)
+    return paths
+
+
+def run(paths: RunPaths, **fields: Any) -> Run:
+    return Run(paths, {"status": "running", **fields}, attended=True)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "workdir"),
+    [
+        ({"directories": {"h1": "/state/h1", "h2": "/state/h2"}}, "/state/h2/src"),
+        ({}, "/old/way/src"),  # a run of an earlier version
+    ],
+)
+def test_a_process_rank_is_joined_in_its_working_directory(
+    paths: RunPaths, recorded: dict[str, Any], workdir: str
+) -> None:
+    words = command_beside(run(paths, **recorded), 1, ["py-spy", "dump"])
+    env = "RANK=1 DDP_PLAY_RESULT=/old/way/results/rank-1.json"
+    assert words == ["ssh", "-t", "-p", "22", "h2", f"cd {workdir} && exec env {env} py-spy dump"]
+
+
+def test_a_rank_that_is_not_there_is_refused(paths: RunPaths) -> None:
+    with pytest.raises(UsageError, match="has ranks 0 to 1, not 2"):
+        command_beside(run(paths), 2, ["true"])
+    over = Run(paths, {"status": "succeeded"}, attended=False)
+    with pytest.raises(UsageError, match="is over: succeeded"):
+        command_beside(over, 0, ["true"])

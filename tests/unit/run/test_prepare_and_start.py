@@ -1,0 +1,103 @@
+"""From a plan to the start signal over fake hosts: refusals, the port, secrets, the source, env files."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from ddp_play.bundle.outcome import RunStatus
+from ddp_play.errors import Busy, HostNotReady
+from ddp_play.guard.protocol import encode
+from ddp_play.run.source_snapshot import Snapshot
+from ddp_play.testing import refusal
+from tests.unit.run.conftest import Make, done
+
+
+def test_nobody_starts_before_all_are_prepared(make: Make) -> None:
+    stage = make(3)
+    stage.far["h3"].answers["prepare"] = refusal("prepare", "image is not on this host", hint="load it")
+    with pytest.raises(HostNotReady, match="h3: image is not on this host") as caught:
+        stage.supervisor().run()
+    assert caught.value.hint == "load it"
+    for host in stage.far.values():
+        assert "go" not in host.kinds()
+        assert host.kinds()[-2:] == ["clean", "bye"]
+
+
+def test_all_refusals_are_told_together(make: Make) -> None:
+    stage = make(3)
+    for name in ("h1", "h3"):
+        stage.far[name].answers["prepare"] = refusal("prepare", f"{name} is full")
+    with pytest.raises(HostNotReady) as caught:
+        stage.supervisor().run()
+    assert caught.value.message == "h1: h1 is full\nh3: h3 is full"
+
+
+def test_a_port_that_was_taken_is_leased_again(make: Make) -> None:
+    stage = make(2)
+    for name in ("h1", "h2"):
+        done(stage, name)
+    ports = iter([29500, 29501])
+    stage.far["h1"].answers["lease_port"] = lambda *_: [encode("leased", port=next(ports))]
+    answers = iter([refusal("prepare", "lease taken: port-29500", error="busy"), [encode("prepared", guard_pid=1)]])
+    stage.far["h1"].answers["prepare"] = lambda *_: next(answers)
+    assert stage.supervisor().run().status is RunStatus.SUCCEEDED
+    assert stage.far["h1"].order("lease_port")["avoid"] == [29500]
+    assert stage.document["head_port"] == 29501
+    assert stage.far["h2"].kinds().count("clean") == 2, "the other host started afresh too"
+
+
+def test_a_port_range_that_stays_taken_is_busy(make: Make) -> None:
+    stage = make(1, network="")
+    stage.far["h1"].answers["prepare"] = refusal("prepare", "lease taken", error="busy")
+    with pytest.raises(Busy, match="h1: lease taken"):
+        stage.supervisor().run()
+    assert stage.far["h1"].kinds().count("prepare") == 3
+
+
+def test_no_free_port(make: Make) -> None:
+    stage = make(2)
+    stage.far["h1"].answers["lease_port"] = refusal(
+        "lease_port", "no free port between 29500 and 29999", error="busy", hint="widen ddp_job_port_range"
+    )
+    with pytest.raises(Busy, match="h1: no free port between 29500 and 29999"):
+        stage.supervisor().run()
+
+
+def test_secrets_go_to_the_hosts_and_nowhere_else(make: Make) -> None:
+    stage = make(2)
+    for name in ("h1", "h2"):
+        done(stage, name)
+    given = {"secrets": {"TOKEN": "hunter2"}, "registry": {"password": "hunter3"}, "passwords": {"h1": "hunter4"}}
+    stage.supervisor(**given).run()
+    assert stage.far["h1"].order("prepare")["secrets"] == {"TOKEN": "hunter2"}
+    assert stage.far["h1"].order("prepare")["registry"] == {"password": "hunter3"}
+    assert stage.far.passwords == {"h1": "hunter4", "h2": ""}
+    written = b"".join(path.read_bytes() for path in stage.paths.root.rglob("*") if path.is_file())
+    for secret in (b"hunter", base64.b64encode(b"hunter2")[:6]):
+        assert secret not in written
+
+
+def test_the_source_goes_to_whoever_unpacks_it(make: Make) -> None:
+    stage = make(2, source="/code")
+    for name in ("h1", "h2"):
+        done(stage, name)
+    archive = bytes(range(256)) * 2000
+    stage.supervisor(snapshot=Snapshot(archive, "d1", {})).run()
+    for host in stage.far.values():
+        pieces = [payload for header, payload in host.orders if header["t"] == "source"]
+        assert b"".join(pieces) == archive
+        assert pieces[-1] == b"", "the end is announced"
+
+
+def test_env_files_and_the_hosts_directories_are_in_the_bundle(make: Make) -> None:
+    stage = make(2, env={"A": "1"})
+    for name in ("h1", "h2"):
+        done(stage, name)
+    stage.supervisor().run()
+    assert stage.document["directories"] == {"h1": "/state/h1", "h2": "/state/h2"}
+    text = stage.paths.env(1).read_text()
+    assert "\nA=1\n" in text
+    assert "\nMASTER_PORT=29500\n" in text
+    assert stage.paths.env(1).stat().st_mode & 0o777 == 0o600
