@@ -239,6 +239,13 @@ def parse_job(values: dict[str, Any]) -> Job:
         ) from None
 
 
+def job_from_json(data: dict[str, Any]) -> Job:
+    """The job written to job.json: the range of hosts and of ports are pairs there."""
+    job = Job.model_validate({name: value for name, value in data.items() if name != "hosts"})
+    low, high = data.get("hosts") or (0, 0)
+    return job.model_copy(update={"hosts": (int(low), int(high))})
+
+
 def _explain(item: Any) -> str:
     """One pydantic error in the user's words: variable, value, reason."""
     where = ".".join(str(part) for part in item["loc"][:2] if not str(part).startswith(("literal", "function")))

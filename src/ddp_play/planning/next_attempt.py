@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from ddp_play.errors import HostNotReady
 from ddp_play.planning.assembly import make_plan
 from ddp_play.planning.host_facts import Problem, facts_from_json
-from ddp_play.planning.job import Job
 from ddp_play.planning.rank_context import Asked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ddp_play.planning.job import Job
     from ddp_play.planning.plan_document import Plan
 
 CALLERS = "caller's environment"
@@ -71,13 +71,6 @@ class Fleet:
         problems += [Problem(name, "retired", f"retired: {why}") for name, why in gone.items() if name in self.facts]
         asked = Asked(dict(self.caller_env), self.secret_names, self.secret_env)
         return make_plan(self.job, facts, tuple(problems), asked, wanted=wanted)
-
-
-def job_from_json(data: dict[str, Any]) -> Job:
-    """The job written to job.json: the range of hosts and of ports are pairs there."""
-    job = Job.model_validate({name: value for name, value in data.items() if name != "hosts"})
-    low, high = data.get("hosts") or (0, 0)
-    return job.model_copy(update={"hosts": (int(low), int(high))})
 
 
 def callers_values(plan: Plan) -> dict[str, str]:

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from ddp_play.errors import UsageError
 from ddp_play.planning.host_ranks import fill_placeholders
-from ddp_play.planning.job import PLACEHOLDERS, Job, check_names, parse_job, parse_seconds, variable_names
+from ddp_play.planning.job import (
+    PLACEHOLDERS,
+    Job,
+    check_names,
+    job_from_json,
+    parse_job,
+    parse_seconds,
+    variable_names,
+)
+from tests.unit.build import job
 
 GOOD: dict[str, Any] = {"command": ["python", "train.py"]}
 
@@ -225,3 +235,8 @@ def test_a_command_without_placeholders_is_unchanged() -> None:
         "{}",
         "{ rank }",
     )
+
+
+def test_the_job_comes_back_whole() -> None:
+    made = job(restarts=2, restart_exit_codes=[75], hosts="2..4", spares=["h4"], port_range="30000-30010")
+    assert job_from_json(json.loads(made.model_dump_json())) == made
