@@ -17,55 +17,50 @@ if TYPE_CHECKING:
     from ddp_play.planning.job import Job
 
 
-def plan_host(
-    setting: Setting,
-    host: HostFacts,
-    *,
-    node: int,
-    first_rank: int,
-    count: int,
-    shared: dict[str, str],
-    slots: tuple[str, ...],
-) -> HostPlan:
-    """One host's part of the plan: its ranks from `first_rank` on.
-
-    `shared` maps hosts to their shared directory; `slots` are the leases that this host's ranks choose from.
-    """
-    job = setting.job
-    source_dir = f"{shared[host.name]}/.ddp-play/{RUN_KEY}/src" if shared else f"{HOST_DIR}/src"
-    uid, gid = _rank_user(job, host)
-    endpoint = setting.endpoint(host)
-    places = [
-        Place(
-            host=host,
-            node=node,
-            rank=first_rank + local,
-            local_rank=local,
-            local_world_size=count,
-            user=(uid, gid),
-            workdir=_workdir(setting, host, source_dir),
-            source_dir=source_dir if job.source else "",
-            shared_dir=shared.get(host.name, ""),
-        )
-        for local in range(count)
-    ]
+def plan_host(setting: Setting, node: int) -> HostPlan:
+    """The part of the host with the number `node`."""
+    job, host = setting.job, setting.hosts[node]
+    endpoint, places = setting.endpoint(host), _places(setting, node)
+    first = places[0]
     return HostPlan(
         name=host.name,
         interface=endpoint.interface,
         address=endpoint.address,
-        user=(uid, gid),
+        user=first.user,
         user_name=job.user or host.user.login_name,
-        workdir=places[0].workdir,
-        source_dir=places[0].source_dir,
+        workdir=first.workdir,
+        source_dir=first.source_dir,
         gpus=tuple(gpu.index for gpu in host.gpus) if job.gpus == "auto" else (),
         ranks=tuple(_plan_rank(setting, place) for place in places),
-        shared_dir=shared.get(host.name, ""),
-        sends_source=bool(job.source) and (not shared or node == 0),
+        shared_dir=first.shared_dir,
+        sends_source=bool(job.source) and (not first.shared_dir or node == 0),
         speed_mbps=next((link.speed_mbps for link in host.interfaces if link.name == endpoint.interface), None),
         rdma_ports=tuple(f"{port.device}:{port.port}" for port in host.rdma if port.active),
-        slots=slots,
-        agent=_plan_agent(setting, places[0]) if setting.torchrun else None,
+        slots=setting.slots[host.name],
+        agent=_plan_agent(setting, first) if setting.torchrun else None,
     )
+
+
+def _places(setting: Setting, node: int) -> list[Place]:
+    """Where each rank of a host stands."""
+    job, host = setting.job, setting.hosts[node]
+    shared_dir, ranks = setting.shared_dirs.get(host.name, ""), setting.ranks[host.name]
+    source_dir = f"{shared_dir}/.ddp-play/{RUN_KEY}/src" if shared_dir else f"{HOST_DIR}/src"
+    user, workdir = _rank_user(job, host), _workdir(setting, host, source_dir)
+    return [
+        Place(
+            host=host,
+            node=node,
+            rank=rank,
+            local_rank=local_rank,
+            local_world_size=len(ranks),
+            user=user,
+            workdir=workdir,
+            source_dir=source_dir if job.source else "",
+            shared_dir=shared_dir,
+        )
+        for local_rank, rank in enumerate(ranks)
+    ]
 
 
 def _rank_user(job: Job, host: HostFacts) -> tuple[int, int]:

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ddp_play.planning.backend import BackendChoice
     from ddp_play.planning.fabric import Endpoint, FabricChoice
     from ddp_play.planning.host_facts import HostFacts
     from ddp_play.planning.job import Job
@@ -26,22 +29,37 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What all hosts of a plan share."""
+    """What was decided for all ranks of a plan, once: the plan and each rank's part of it are made from this."""
 
     job: Job
-    runtime: str
+    hosts: tuple[HostFacts, ...]
     fabric: FabricChoice
-    backend: str
-    world_size: int
-    head_addr: str
+    backend_choice: BackendChoice
+    ranks: Mapping[str, range]  # by host
+    slots: Mapping[str, tuple[str, ...]]  # by host: the leases that its ranks choose from
+    shared_dirs: Mapping[str, str]  # by host; empty where there is no shared directory
     rendezvous: Rendezvous
     asked: Asked
-    num_hosts: int = 1
+
+    @property
+    def backend(self) -> str:
+        """The backend of torch.distributed."""
+        return self.backend_choice.backend
+
+    @property
+    def world_size(self) -> int:
+        """Ranks of all hosts."""
+        return self.ranks[self.hosts[-1].name].stop
+
+    @property
+    def head_addr(self) -> str:
+        """Address of the first host on the fabric."""
+        return self.endpoint(self.hosts[0]).address
 
     @property
     def docker(self) -> bool:
         """Do ranks run in containers?"""
-        return self.runtime == "docker"
+        return self.job.chosen_runtime == "docker"
 
     @property
     def torchrun(self) -> bool:

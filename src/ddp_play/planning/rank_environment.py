@@ -40,25 +40,21 @@ def rank_dir(setting: Setting, place: Place) -> str:
 
 
 def rank_env(setting: Setting, place: Place) -> tuple[EnvVar, ...]:
-    """All variables of a rank, sorted by name; the job's own `env` wins over ours, and says so.
+    """All variables of a rank, sorted by name; the job's own `env` wins over ours, and says so."""
+    job, own_dir = setting.job, rank_dir(setting, place)
+    merged = {var.name: var for var in _own_env(setting, place, own_dir)}
+    for name, value in job.env.items():
+        merged[name] = _job_var(name, value, merged.get(name), setting.asked.caller_env)
+    for name in setting.asked.secret_env:
+        source = f"job: ddp_job_env, a secret{_instead(merged.get(name))}"
+        merged[name] = EnvVar(name, MASKED, source, late=True)
+    return tuple(merged[name] for name in sorted(merged))
 
-    Values follow torch's own names (env:// initialisation); source: docs/source/distributed.md of pytorch/pytorch.
-    """
-    job, host = setting.job, place.host
-    own_dir = rank_dir(setting, place)
-    secrets_dir = CONTAINER_SECRETS if setting.docker else SECRETS_DIR
-    threads = max(1, int(job.cpus or host.cpus / place.local_world_size))
-    ours = [
-        EnvVar("RANK", str(place.rank), "plan: rank"),
-        EnvVar("LOCAL_RANK", str(place.local_rank), "plan: place on its host"),
-        EnvVar("WORLD_SIZE", str(setting.world_size), "plan: ranks of all hosts"),
-        EnvVar("LOCAL_WORLD_SIZE", str(place.local_world_size), "plan: ranks of this host"),
-        EnvVar("GROUP_RANK", str(place.node), "plan: number of the host"),
-        EnvVar("MASTER_ADDR", setting.head_addr, "plan: the head's address on the fabric"),
-        EnvVar("MASTER_PORT", HEAD_PORT, "launch: port leased on the head", late=True),
-        EnvVar(
-            "OMP_NUM_THREADS", str(threads), "job: ddp_job_cpus" if job.cpus else "plan: CPUs of the host / its ranks"
-        ),
+
+def _own_env(setting: Setting, place: Place, own_dir: str) -> list[EnvVar]:
+    """What every rank gets, whatever the job's `env` holds."""
+    found = [
+        *_torch_env(setting, place),
         EnvVar("PYTHONUNBUFFERED", "1", "default: lines appear when printed"),
         EnvVar("PYTHONFAULTHANDLER", "1", "default: a stuck rank can be asked for its stack"),
         EnvVar("DDP_PLAY_RUN_ID", RUN_ID, "launch", late=True),
@@ -69,23 +65,34 @@ def rank_env(setting: Setting, place: Place) -> tuple[EnvVar, ...]:
         EnvVar("DDP_PLAY_RESULT", f"{own_dir}/result.json", "plan: collected at the end", late=True),
         EnvVar("TORCHELASTIC_ERROR_FILE", f"{own_dir}/error.json", "plan: names the first failure", late=True),
         *_meeting_env(setting, place),
-        *_fabric_env(setting, host),
+        *_fabric_env(setting, place.host),
         *_nccl_env(setting, own_dir),
-        *_process_env(host, own_dir, docker=setting.docker),
+        *_process_env(place.host, own_dir, docker=setting.docker),
     ]
-    if job.timeout:
-        ours.append(EnvVar("DDP_PLAY_TIMEOUT", f"{job.timeout:g}", "job: ddp_job_timeout, in seconds"))
-    ours += [
+    if setting.job.timeout:
+        found.append(EnvVar("DDP_PLAY_TIMEOUT", f"{setting.job.timeout:g}", "job: ddp_job_timeout, in seconds"))
+    secrets_dir = CONTAINER_SECRETS if setting.docker else SECRETS_DIR
+    found += [
         EnvVar(f"{name}_FILE", f"{secrets_dir}/{name}", "job: secret, as a file in memory", late=True)
         for name in setting.asked.secret_names
     ]
-    merged = {var.name: var for var in ours}
-    for name, value in job.env.items():
-        merged[name] = _job_var(name, value, merged.get(name), setting.asked.caller_env)
-    for name in setting.asked.secret_env:
-        source = f"job: ddp_job_env, a secret{_instead(merged.get(name))}"
-        merged[name] = EnvVar(name, MASKED, source, late=True)
-    return tuple(merged[name] for name in sorted(merged))
+    return found
+
+
+def _torch_env(setting: Setting, place: Place) -> list[EnvVar]:
+    """torch's own names (env:// initialisation); source: docs/source/distributed.md of pytorch/pytorch."""
+    cpus = setting.job.cpus
+    threads = max(1, int(cpus or place.host.cpus / place.local_world_size))
+    return [
+        EnvVar("RANK", str(place.rank), "plan: rank"),
+        EnvVar("LOCAL_RANK", str(place.local_rank), "plan: place on its host"),
+        EnvVar("WORLD_SIZE", str(setting.world_size), "plan: ranks of all hosts"),
+        EnvVar("LOCAL_WORLD_SIZE", str(place.local_world_size), "plan: ranks of this host"),
+        EnvVar("GROUP_RANK", str(place.node), "plan: number of the host"),
+        EnvVar("MASTER_ADDR", setting.head_addr, "plan: the head's address on the fabric"),
+        EnvVar("MASTER_PORT", HEAD_PORT, "launch: port leased on the head", late=True),
+        EnvVar("OMP_NUM_THREADS", str(threads), "job: ddp_job_cpus" if cpus else "plan: CPUs of the host / its ranks"),
+    ]
 
 
 def _meeting_env(setting: Setting, place: Place) -> list[EnvVar]:

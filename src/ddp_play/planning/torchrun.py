@@ -71,7 +71,7 @@ def agent_env(setting: Setting, place: Place, env: tuple[EnvVar, ...]) -> tuple[
 
 def agent_argv(setting: Setting, place: Place, command: tuple[str, ...], env: tuple[EnvVar, ...]) -> tuple[str, ...]:
     """The torchrun command of a host; `place` and `env` are its first rank's."""
-    words = [_python(command), "-m", "torch.distributed.run", "--nnodes", str(setting.num_hosts)]
+    words = [_python(command), "-m", "torch.distributed.run", "--nnodes", str(len(setting.hosts))]
     words += ["--nproc-per-node", str(place.local_world_size), "--max-restarts", "0"]
     address = f"[{setting.head_addr}]" if ":" in setting.head_addr else setting.head_addr
     if setting.job.rdzv == "c10d":  # nobody recognises an IP address as its own: say who hosts, and who one is
