@@ -11,7 +11,7 @@ from ddp_play.planning.fabric import choose_fabric
 from ddp_play.planning.host_ranks import plan_host
 from ddp_play.planning.host_selection import choose_hosts, slot_names
 from ddp_play.planning.plan_document import Plan
-from ddp_play.planning.rank_context import Setting
+from ddp_play.planning.rank_context import RankContext
 from ddp_play.planning.rendezvous import choose_rendezvous, needs_shared_file
 from ddp_play.planning.torchrun import check_torchrun
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from ddp_play.planning.backend import BackendChoice
     from ddp_play.planning.host_facts import HostFacts, Problem
     from ddp_play.planning.job import Job
-    from ddp_play.planning.rank_context import Asked
+    from ddp_play.planning.rank_context import Caller
 
 # Every time of the job that the plan carries, in seconds; the lease has a rule of its own.
 TIMEOUTS = ("timeout", "host_timeout", "grace", "failure_grace", "max_duration", "warn_before", "idle_timeout")
 
 
 def make_plan(
-    job: Job, facts: tuple[HostFacts, ...], problems: tuple[Problem, ...], asked: Asked, *, wanted: int = 0
+    job: Job, facts: tuple[HostFacts, ...], problems: tuple[Problem, ...], caller: Caller, *, wanted: int = 0
 ) -> Plan:
     """Bind the job to hosts. Raises UsageError or HostNotReady with the host, the reason and what to do.
 
@@ -36,13 +36,13 @@ def make_plan(
     for host in hosts:
         _check_runtime(job, host)
     check_torch(hosts)
-    setting = _decide(job, hosts, asked)
-    if setting.torchrun:
+    context = _decide(job, hosts, caller)
+    if context.torchrun:
         check_torchrun(job)
-    return _document(setting, left_out)
+    return _document(context, left_out)
 
 
-def _decide(job: Job, hosts: tuple[HostFacts, ...], asked: Asked) -> Setting:
+def _decide(job: Job, hosts: tuple[HostFacts, ...], caller: Caller) -> RankContext:
     """Every decision that all ranks share, in the order in which one needs another."""
     fabric = choose_fabric(hosts, fabric=job.fabric, network=job.network)
     backend = _choose_backend(job, hosts, fabric.fabric)
@@ -50,7 +50,7 @@ def _decide(job: Job, hosts: tuple[HostFacts, ...], asked: Asked) -> Setting:
     ranks = _number_ranks(job, hosts, backend.backend)
     shared = _shared_dirs(job, hosts)
     head = hosts[0].name
-    return Setting(
+    return RankContext(
         job=job,
         hosts=hosts,
         fabric=fabric,
@@ -64,22 +64,22 @@ def _decide(job: Job, hosts: tuple[HostFacts, ...], asked: Asked) -> Setting:
             head_addr=fabric.endpoints[head].address,
             shared_dir=shared.get(head, ""),
         ),
-        asked=asked,
+        caller=caller,
     )
 
 
-def _document(setting: Setting, left_out: tuple[tuple[str, str], ...]) -> Plan:
+def _document(context: RankContext, left_out: tuple[tuple[str, str], ...]) -> Plan:
     """The plan: what was decided, and every host's part of it."""
-    job, fabric, rendezvous = setting.job, setting.fabric, setting.rendezvous
-    hosts = tuple(plan_host(setting, node) for node in range(len(setting.hosts)))
+    job, fabric, rendezvous = context.job, context.fabric, context.rendezvous
+    hosts = tuple(plan_host(context, node) for node in range(len(context.hosts)))
     return Plan(
         job=job.name,
         runtime=job.chosen_runtime,
-        image=job.image if setting.docker else "",
-        image_id=_image_id(job, setting.hosts) if setting.docker else "",
+        image=job.image if context.docker else "",
+        image_id=_image_id(job, context.hosts) if context.docker else "",
         image_pull=job.image_pull,
-        backend=setting.backend,
-        backend_reason=setting.backend_choice.reason,
+        backend=context.backend,
+        backend_reason=context.backend_choice.reason,
         fabric=fabric.fabric,
         fabric_reason=fabric.reason,
         network=fabric.network,
@@ -90,12 +90,12 @@ def _document(setting: Setting, left_out: tuple[tuple[str, str], ...]) -> Plan:
         store_url=rendezvous.store_url,
         script=rendezvous.script,
         head=hosts[0].name,
-        head_addr=setting.head_addr,
+        head_addr=context.head_addr,
         port_range=job.port_range,
-        world_size=setting.world_size,
+        world_size=context.world_size,
         hosts=hosts,
         source=job.source,
-        source_shared=bool(setting.shared_dirs),
+        source_shared=bool(context.shared_dirs),
         timeouts={**{name: float(getattr(job, name)) for name in TIMEOUTS}, "lease": job.chosen_lease},
         signal=f"SIG{job.signal}",
         warn_signal=f"SIG{job.warn_signal}",
@@ -103,7 +103,7 @@ def _document(setting: Setting, left_out: tuple[tuple[str, str], ...]) -> Plan:
         artifacts_max_mib=job.artifacts_max_mib,
         probe=job.probe,
         left_out=left_out,
-        warnings=(*_warnings(setting), *differences(setting.hosts, fabric)),
+        warnings=(*_warnings(context), *differences(context.hosts, fabric)),
     )
 
 
@@ -210,10 +210,10 @@ def _shared_dirs(job: Job, hosts: tuple[HostFacts, ...]) -> dict[str, str]:
     return found
 
 
-def _warnings(setting: Setting) -> tuple[str, ...]:
-    job, hosts = setting.job, setting.hosts
+def _warnings(context: RankContext) -> tuple[str, ...]:
+    job, hosts = context.job, context.hosts
     found = []
-    if job.restarts and not setting.shared_dirs:
+    if job.restarts and not context.shared_dirs:
         found.append(
             "ddp_job_restarts without ddp_shared_dir: each attempt has an empty working directory, so training starts "
             "from scratch unless its checkpoints go to a mount that all hosts have (ddp_job_mounts)"

@@ -55,7 +55,7 @@ def differences(hosts: tuple[HostFacts, ...], fabric: FabricChoice) -> list[str]
     with_torch = [host.name for host in hosts if host.rank_torch]
     without = [host.name for host in hosts if not host.rank_torch]
     if with_torch and without:
-        found.append(f"the ranks' Python has torch on {_few(with_torch)} and not on {_few(without)}")
+        found.append(f"the ranks' Python has torch on {_first_names(with_torch)} and not on {_first_names(without)}")
     rates = {host.name: f"{max(port.rate_gbps for port in host.infiniband_ports):g} Gb/s" for host in hosts
              if host.infiniband_ports}  # fmt: skip
     if fabric.fabric == "ib" and len(set(rates.values())) > 1:
@@ -80,8 +80,8 @@ def one_line(rows: Mapping[str, str]) -> str:
     by_value: dict[str, list[str]] = {}
     for name, value in rows.items():
         by_value.setdefault(value, []).append(name)
-    return "; ".join(f"{value} on {_few(names)}" for value, names in sorted(by_value.items()))
+    return "; ".join(f"{value} on {_first_names(names)}" for value, names in sorted(by_value.items()))
 
 
-def _few(names: list[str]) -> str:
+def _first_names(names: list[str]) -> str:
     return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")

@@ -46,7 +46,7 @@ def parse_seconds(value: Any) -> Any:
     return value
 
 
-def _words(value: Any) -> Any:
+def _split_command(value: Any) -> Any:
     """A command may be a list or, for the classic one-liner, a text split like a shell does."""
     if isinstance(value, str):
         return shlex.split(value)
@@ -87,7 +87,7 @@ def _ranks_per_host(value: Any) -> Any:
     return value
 
 
-def _texts(value: Any) -> Any:
+def _env_texts(value: Any) -> Any:
     """Environment values: numbers and booleans as a person would type them; None stays (a bare key)."""
     if not isinstance(value, dict):
         return value
@@ -136,7 +136,7 @@ class Job(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    command: Annotated[tuple[str, ...], BeforeValidator(_words)]
+    command: Annotated[tuple[str, ...], BeforeValidator(_split_command)]
     name: str = Field("", pattern=r"^[A-Za-z0-9._ -]{0,48}$")
     runtime: Literal["auto", "docker", "process"] = "auto"
     image: str = ""
@@ -158,7 +158,7 @@ class Job(BaseModel):
     network: str = ""
     probe: bool = True
     port_range: Annotated[tuple[int, int], BeforeValidator(_port_range)] = (29500, 29999)
-    env: Annotated[dict[str, str | None], BeforeValidator(_texts)] = {}
+    env: Annotated[dict[str, str | None], BeforeValidator(_env_texts)] = {}
     mounts: Annotated[tuple[Mount, ...], BeforeValidator(_mounts)] = ()
     user: str = Field("", pattern=r"^(\d+:\d+)?$")
     groups: tuple[str, ...] = ()

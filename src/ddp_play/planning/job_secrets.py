@@ -79,8 +79,8 @@ def separate(env: Any, given: Any, known: Known, caller_env: Mapping[str, str]) 
     rest, moved = {}, {}
     for name, value in env.items():
         text = caller_env.get(str(name)) if value is None else env_text(value)
-        told = names_a_secret(str(name)) or known.equals(text) or any(map(known.holds, _items(value)))
-        if told and text not in (None, ""):
+        is_secret = names_a_secret(str(name)) or known.equals(text) or any(map(known.holds, _items(value)))
+        if is_secret and text not in (None, ""):
             moved[str(name)] = _checked(str(name), text, secrets)
         else:
             rest[name] = value

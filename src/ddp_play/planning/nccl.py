@@ -91,7 +91,7 @@ def parse_transport(texts: Iterable[str]) -> Transport | None:
         for kind, listed in _DEVICES.findall(text):
             if kind in ("IB", "Socket"):
                 devices += _DEVICE.findall(listed)
-        channels.update(_tidy(way) for way in _CHANNEL.findall(text))
+        channels.update(_without_device_number(way) for way in _CHANNEL.findall(text))
         num_complete += bool(_COMPLETE.search(text))
     if not (version or networks or devices or channels):
         return None
@@ -101,7 +101,7 @@ def parse_transport(texts: Iterable[str]) -> Transport | None:
     return Transport(version, network, tuple(dict.fromkeys(devices)), dict(channels), complete)
 
 
-def _tidy(way: str) -> str:
+def _without_device_number(way: str) -> str:
     """NET/IB/4/GDRDMA -> NET/IB/GDRDMA: the number is only the device's."""
     return "/".join(part for part in way.split("/") if not part.isdigit())
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ddp_play.errors import HostNotReady
 from ddp_play.planning.assembly import make_plan
 from ddp_play.planning.host_facts import Problem, facts_from_json
-from ddp_play.planning.rank_context import Asked
+from ddp_play.planning.rank_context import Caller
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,8 +69,8 @@ class Fleet:
         facts = tuple(facts_from_json(name, row) for name, row in self.facts.items() if name not in gone)
         problems = [Problem(**row) for row in self.problems]
         problems += [Problem(name, "retired", f"retired: {why}") for name, why in gone.items() if name in self.facts]
-        asked = Asked(dict(self.caller_env), self.secret_names, self.secret_env)
-        return make_plan(self.job, facts, tuple(problems), asked, wanted=wanted)
+        caller = Caller(dict(self.caller_env), self.secret_names, self.secret_env)
+        return make_plan(self.job, facts, tuple(problems), caller, wanted=wanted)
 
 
 def callers_values(plan: Plan) -> dict[str, str]:

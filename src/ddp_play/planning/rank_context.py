@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Caller:
     """What the caller brings besides the job: its environment for bare keys, and names of secrets.
 
     `secret_names` are told to the ranks as files, `secret_env` as variables.
@@ -28,7 +28,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class RankContext:
     """What was decided for all ranks of a plan, once: the plan and each rank's part of it are made from this."""
 
     job: Job
@@ -39,7 +39,7 @@ class Setting:
     slots: Mapping[str, tuple[str, ...]]  # by host: the leases that its ranks choose from
     shared_dirs: Mapping[str, str]  # by host; empty where there is no shared directory
     rendezvous: Rendezvous
-    asked: Asked
+    caller: Caller
 
     @property
     def backend(self) -> str:

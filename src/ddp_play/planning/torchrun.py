@@ -20,7 +20,7 @@ from ddp_play.planning.rank_environment import EnvVar, rank_dir
 
 if TYPE_CHECKING:
     from ddp_play.planning.job import Job
-    from ddp_play.planning.rank_context import Place, Setting
+    from ddp_play.planning.rank_context import Place, RankContext
 
 # Set by torchrun in every rank; source: torch/distributed/elastic/agent/server/local_elastic_agent.py.
 BY_TORCHRUN = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT")
@@ -54,40 +54,42 @@ def worker_env(env: tuple[EnvVar, ...]) -> tuple[EnvVar, ...]:
     return tuple(dataclasses.replace(var, source="torchrun") if var.name in BY_TORCHRUN else var for var in env)
 
 
-def agent_env(setting: Setting, place: Place, env: tuple[EnvVar, ...]) -> tuple[EnvVar, ...]:
+def agent_env(context: RankContext, place: Place, env: tuple[EnvVar, ...]) -> tuple[EnvVar, ...]:
     """What torchrun itself is given: what all ranks of the host share, and how it treats signals.
 
     As PET_ variables, not options: a torch too old for one of them ignores it.
     """
-    own = rank_dir(setting, place)
+    own = rank_dir(context, place)
     shared = [var for var in env if var.name not in BY_TORCHRUN and not _inside(var.value, own)]
     source = "plan: torchrun"
     shared += [
         EnvVar("PET_SIGNALS_TO_HANDLE", SIGNALS, source),
-        EnvVar("PET_SHUTDOWN_TIMEOUT", str(max(1, math.ceil(setting.job.grace))), "job: ddp_job_grace"),
+        EnvVar("PET_SHUTDOWN_TIMEOUT", str(max(1, math.ceil(context.job.grace))), "job: ddp_job_grace"),
     ]
     return tuple(sorted(shared, key=lambda var: var.name))
 
 
-def agent_argv(setting: Setting, place: Place, command: tuple[str, ...], env: tuple[EnvVar, ...]) -> tuple[str, ...]:
+def agent_argv(
+    context: RankContext, place: Place, command: tuple[str, ...], env: tuple[EnvVar, ...]
+) -> tuple[str, ...]:
     """The torchrun command of a host; `place` and `env` are its first rank's."""
-    words = [_python(command), "-m", "torch.distributed.run", "--nnodes", str(len(setting.hosts))]
-    words += ["--nproc-per-node", str(place.local_world_size), "--max-restarts", "0"]
-    address = f"[{setting.head_addr}]" if ":" in setting.head_addr else setting.head_addr
-    if setting.job.rdzv == "c10d":  # nobody recognises an IP address as its own: say who hosts, and who one is
-        words += ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"{address}:{HEAD_PORT}", "--rdzv-id", RUN_KEY]
-        words += ["--rdzv-conf", f"is_host={1 if place.node == 0 else 0}"]
-        words += ["--local-addr", setting.endpoint(place.host).address]
+    args = [_python(command), "-m", "torch.distributed.run", "--nnodes", str(len(context.hosts))]
+    args += ["--nproc-per-node", str(place.local_world_size), "--max-restarts", "0"]
+    address = f"[{context.head_addr}]" if ":" in context.head_addr else context.head_addr
+    if context.job.rdzv == "c10d":  # nobody recognises an IP address as its own: say who hosts, and who one is
+        args += ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"{address}:{HEAD_PORT}", "--rdzv-id", RUN_KEY]
+        args += ["--rdzv-conf", f"is_host={1 if place.node == 0 else 0}"]
+        args += ["--local-addr", context.endpoint(place.host).address]
     else:
-        words += ["--rdzv-backend", "static", "--node-rank", str(place.node)]
-        words += ["--master-addr", address, "--master-port", HEAD_PORT]
-    started = ("sh", "-c", _wrapper(setting, place, env), "rank", *command)
+        args += ["--rdzv-backend", "static", "--node-rank", str(place.node)]
+        args += ["--master-addr", address, "--master-port", HEAD_PORT]
+    started = ("sh", "-c", _wrapper(context, place, env), "rank", *command)
     # torchrun fills in ${local_rank} and takes $$ for $ (string.Template): what is meant has to go in doubled
-    return (*words, "--no-python", *(word.replace("$", "$$") for word in started))
+    return (*args, "--no-python", *(word.replace("$", "$$") for word in started))
 
 
-def _wrapper(setting: Setting, place: Place, env: tuple[EnvVar, ...]) -> str:
-    own = rank_dir(setting, place)
+def _wrapper(context: RankContext, place: Place, env: tuple[EnvVar, ...]) -> str:
+    own = rank_dir(context, place)
     exports = [
         f'export {var.name}="$d"{shlex.quote(var.value[len(own) :]) if var.value != own else ""}'
         for var in env
@@ -97,7 +99,7 @@ def _wrapper(setting: Setting, place: Place, env: tuple[EnvVar, ...]) -> str:
         first=place.rank,
         rank_dirs=_quoted(posixpath.dirname(own)),
         exports="\n".join(exports),
-        logs=_quoted(CONTAINER_LOG_DIR if setting.docker else f"{HOST_DIR}/logs"),
+        logs=_quoted(CONTAINER_LOG_DIR if context.docker else f"{HOST_DIR}/logs"),
     )
 
 

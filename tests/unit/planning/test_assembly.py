@@ -13,7 +13,7 @@ from ddp_play.errors import DdpPlayError, HostNotReady, UsageError
 from ddp_play.planning.assembly import make_plan
 from ddp_play.planning.host_facts import HostFacts, Problem
 from ddp_play.planning.plan_document import Plan, command_line, plan_from_json
-from ddp_play.planning.rank_context import Asked
+from ddp_play.planning.rank_context import Caller
 from tests.unit.build import engine, env, gpus, host, hosts, ib_host, job, plan, shared, user
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -131,7 +131,7 @@ def test_too_few_hosts_in_the_play() -> None:
 
 def test_no_hosts_at_all() -> None:
     with pytest.raises(UsageError, match="the play has no hosts"):
-        make_plan(job(), (), (), Asked({}))
+        make_plan(job(), (), (), Caller({}))
 
 
 # -- shared directory ----------------------------------------------------------------------------------
