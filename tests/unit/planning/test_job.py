@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 from ddp_play.errors import UsageError
-from ddp_play.planning.host_ranks import fill_placeholders
 from ddp_play.planning.job import (
-    PLACEHOLDERS,
     Job,
     check_names,
     job_from_json,
@@ -213,28 +211,6 @@ def test_every_unknown_name_is_told() -> None:
         "unknown variable ddp_a",
         "unknown variable ddp_b",
     ]
-
-
-def test_placeholders_leave_every_other_brace() -> None:
-    command = ("python", "-c", '{"a": {rank}, "b": {}}', "{nothing}", "{{rank}}", "{rank}{rank}")
-    assert fill_placeholders(command, {"rank": "3"}) == (
-        "python",
-        "-c",
-        '{"a": 3, "b": {}}',
-        "{nothing}",
-        "{3}",
-        "33",
-    )
-
-
-def test_a_command_without_placeholders_is_unchanged() -> None:
-    values = dict.fromkeys(PLACEHOLDERS, "x")
-    assert fill_placeholders(("python", "train.py", "{}", "{ rank }"), values) == (
-        "python",
-        "train.py",
-        "{}",
-        "{ rank }",
-    )
 
 
 def test_the_job_comes_back_whole() -> None:
