@@ -1,4 +1,4 @@
-"""Making the plan: a job and facts in, a plan out, or the reason why not. Pure."""
+"""Plan of a job, made from the job and host facts; an error with the reason where there can be none. Pure."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from ddp_play.planning.job import Job
     from ddp_play.planning.rank_context import Caller
 
-# Every time of the job that the plan carries, in seconds; the lease has a rule of its own.
+# Times of the job in the plan, in seconds. The lease is not here because it has its own rule (Job.chosen_lease).
 TIMEOUTS = ("timeout", "host_timeout", "grace", "failure_grace", "max_duration", "warn_before", "idle_timeout")
 
 
 def make_plan(
     job: Job, facts: tuple[HostFacts, ...], problems: tuple[Problem, ...], caller: Caller, *, wanted: int = 0
 ) -> Plan:
-    """Bind the job to hosts. Raises UsageError or HostNotReady with the host, the reason and what to do.
+    """Bind the job to hosts. Raises UsageError or HostNotReady with the host, the reason and the remedy.
 
-    Spares fill up to what the job needs at least, or to `wanted` hosts: those that an earlier attempt had.
+    Spares are used up to the minimum number of hosts of the job, or up to `wanted`: the number of an earlier attempt.
     """
     hosts, left_out = choose_hosts(job, facts, problems, wanted)
     for host in hosts:
@@ -43,7 +43,7 @@ def make_plan(
 
 
 def _decide(job: Job, hosts: tuple[HostFacts, ...], caller: Caller) -> RankContext:
-    """Every decision that all ranks share, in the order in which one needs another."""
+    """Make every decision that all ranks share; each step uses results of earlier ones."""
     fabric = choose_fabric(hosts, fabric=job.fabric, network=job.network)
     backend = _choose_backend(job, hosts, fabric.fabric)
     check_infiniband(job, hosts, backend=backend.backend, fabric=fabric.fabric)
@@ -69,7 +69,7 @@ def _decide(job: Job, hosts: tuple[HostFacts, ...], caller: Caller) -> RankConte
 
 
 def _document(context: RankContext, left_out: tuple[tuple[str, str], ...]) -> Plan:
-    """The plan: what was decided, and every host's part of it."""
+    """The plan document: the shared decisions and the part of each host."""
     job, fabric, rendezvous = context.job, context.fabric, context.rendezvous
     hosts = tuple(plan_host(context, node) for node in range(len(context.hosts)))
     return Plan(
@@ -131,7 +131,7 @@ def _check_runtime(job: Job, host: HostFacts) -> None:
 
 
 def _image_id(job: Job, hosts: tuple[HostFacts, ...]) -> str:
-    """The id all hosts agree on; empty where some still have to pull. Different images are refused."""
+    """Image id, the same on all hosts; empty while a host still has to pull. HostNotReady if the ids differ."""
     ids = {host.name: host.engine.image.id for host in hosts if host.engine and host.engine.image}
     if len(set(ids.values())) > 1:
         rows = "\n".join(f"  {name}: {image_id[:19]}" for name, image_id in sorted(ids.items()))
@@ -158,7 +158,7 @@ def _gpu_count(job: Job, host: HostFacts) -> int:
 
 
 def _number_ranks(job: Job, hosts: tuple[HostFacts, ...], backend: str) -> dict[str, range]:
-    """host -> its ranks, numbered host by host."""
+    """Ranks by host, numbered host by host."""
     found, first = {}, 0
     for host in hosts:
         found[host.name] = range(first, first + _rank_count(job, host, backend))
@@ -184,7 +184,7 @@ def _rank_count(job: Job, host: HostFacts, backend: str) -> int:
 
 
 def _shared_dirs(job: Job, hosts: tuple[HostFacts, ...]) -> dict[str, str]:
-    """host -> its shared directory, when every host has one; where it is set it must work."""
+    """Shared directory by host: set for all hosts or for none, and usable wherever it is set."""
     found = {}
     for host in hosts:
         if host.shared is None:

@@ -1,4 +1,4 @@
-"""Which torch.distributed backend: the rule of thumb of the torch documentation, over facts."""
+"""Choice of the torch.distributed backend, by the rule of thumb of the torch documentation."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def choose_backend(
 ) -> BackendChoice:
     """`requested` is auto or a backend; `gpus_per_host` counts usable GPUs by host name.
 
-    `bare_ib`: all hosts have InfiniBand, and no address on it (IPoIB) that gloo could use; `has_mpi`: the ranks'
-    Python is known to have MPI on all hosts.
+    `bare_ib`: all hosts have InfiniBand, without an address on it (IPoIB) that gloo could use. `has_mpi`: the Python
+    of the ranks has MPI on all hosts.
 
     Source of the rule: the backend table of docs/source/distributed.md of pytorch/pytorch.
     """

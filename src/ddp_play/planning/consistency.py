@@ -1,4 +1,4 @@
-"""What must be the same on all hosts of a job, and what should be. Pure."""
+"""Differences between the hosts of a job: errors where they break training, warnings otherwise. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROWS_SHOWN = 20
 
 
 def check_torch(hosts: tuple[HostFacts, ...]) -> None:
-    """Ranks of different torch versions hang or give wrong numbers; hosts without any are not judged here."""
+    """HostNotReady if torch versions differ: ranks would hang or compute wrong numbers. Hosts without torch pass."""
     found = {host.name: host.rank_torch for host in hosts if host.rank_torch}
     if len(set(found.values())) > 1:
         raise HostNotReady(
@@ -27,7 +27,7 @@ def check_torch(hosts: tuple[HostFacts, ...]) -> None:
 
 
 def check_infiniband(job: Job, hosts: tuple[HostFacts, ...], *, backend: str, fabric: str) -> None:
-    """NCCL pairs the ports of hosts: unequal numbers of them are refused, unless the job names them itself."""
+    """HostNotReady if numbers of InfiniBand ports differ (NCCL pairs them), unless the job sets NCCL_IB_HCA."""
     if "nccl" not in backend or fabric != "ib" or "NCCL_IB_HCA" in job.env:
         return
     ports = {host.name: [f"{port.device}:{port.port}" for port in host.infiniband_ports] for host in hosts}
@@ -47,7 +47,7 @@ def check_infiniband(job: Job, hosts: tuple[HostFacts, ...], *, backend: str, fa
 
 
 def differences(hosts: tuple[HostFacts, ...], fabric: FabricChoice) -> list[str]:
-    """Warnings: what differs and need not be fatal."""
+    """Warnings about differences that do not prevent training."""
     found = []
     mtus = {host.name: str(_mtu(host, fabric)) for host in hosts}
     if len(set(mtus.values())) > 1:
@@ -69,7 +69,7 @@ def _mtu(host: HostFacts, fabric: FabricChoice) -> int:
 
 
 def table(rows: Mapping[str, str]) -> str:
-    """A line per host, for a message."""
+    """One line per host, for a message; at most ROWS_SHOWN of them."""
     lines = [f"  {name}: {value}" for name, value in sorted(rows.items())]
     more = [f"  and {len(lines) - ROWS_SHOWN} more"] if len(lines) > ROWS_SHOWN else []
     return "\n".join(lines[:ROWS_SHOWN] + more)

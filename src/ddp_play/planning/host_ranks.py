@@ -1,4 +1,4 @@
-"""One host's part of a plan: its ranks, their commands, environments and containers, or its torchrun. Pure."""
+"""Part of one host in a plan: its ranks with commands, environments and containers, or its torchrun. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def plan_host(context: RankContext, node: int) -> HostPlan:
-    """The part of the host with the number `node`."""
+    """Plan the part of host number `node`."""
     job, host = context.job, context.hosts[node]
     endpoint, places = context.endpoint(host), _places(context, node)
     first = places[0]
@@ -42,7 +42,7 @@ def plan_host(context: RankContext, node: int) -> HostPlan:
 
 
 def _places(context: RankContext, node: int) -> list[Place]:
-    """Where each rank of a host stands."""
+    """Place of each rank of a host."""
     job, host = context.job, context.hosts[node]
     shared_dir, ranks = context.shared_dirs.get(host.name, ""), context.ranks[host.name]
     source_dir = f"{shared_dir}/.ddp-play/{RUN_KEY}/src" if shared_dir else f"{HOST_DIR}/src"
@@ -64,7 +64,7 @@ def _places(context: RankContext, node: int) -> list[Place]:
 
 
 def _rank_user(job: Job, host: HostFacts) -> tuple[int, int]:
-    """Who the ranks run as: whoever connected, unless the job says otherwise and we may act for others."""
+    """uid and gid of the ranks: the user of the connection, or ddp_job_user where we may start processes for others."""
     if not job.user:
         return host.user.login_uid, host.user.login_gid
     uid, gid = (int(part) for part in job.user.split(":"))
@@ -95,7 +95,7 @@ def _plan_rank(context: RankContext, place: Place) -> RankPlan:
 
 
 def _plan_agent(context: RankContext, first: Place) -> AgentPlan:
-    """The torchrun of a host, from its first rank's place."""
+    """The torchrun of a host; `first` is the place of its first rank."""
     rank_vars = rank_env(context, first)
     argv, env = agent_argv(context, first, _command(context, first), rank_vars), agent_env(context, first, rank_vars)
     if not context.docker:
@@ -123,10 +123,10 @@ def _command(context: RankContext, place: Place) -> tuple[str, ...]:
 
 
 def fill_placeholders(command: tuple[str, ...], values: dict[str, str]) -> tuple[str, ...]:
-    """Replace `{rank}` and its like; every other brace stays as it is, so JSON arguments need no quoting."""
+    """Replace placeholders such as `{rank}`. All other braces stay, so that JSON arguments need no quoting."""
     filled = []
     for word in command:
         for name, value in values.items():
-            word = word.replace("{" + name + "}", value)  # noqa: PLW2901 - folding over the names
+            word = word.replace("{" + name + "}", value)  # noqa: PLW2901 - each step replaces one name
         filled.append(word)
     return tuple(filled)

@@ -1,4 +1,4 @@
-"""Which of the play's hosts a job uses, and what it holds on them: spares only in place of others. Pure."""
+"""Selection of hosts for a job (spares only in place of others), and the slot leases on them. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def choose_hosts(
 ) -> tuple[tuple[HostFacts, ...], tuple[tuple[str, str], ...]]:
     """The hosts to use, in inventory order with spares last, and those left out with the reason.
 
-    `wanted`: how many an earlier attempt had; 0 for a first one.
+    `wanted`: number of hosts of an earlier attempt; 0 for the first attempt.
     """
     low, high = job.hosts
     regular = [host for host in facts if host.name not in job.spares]
@@ -53,10 +53,10 @@ def _too_few(problems: tuple[Problem, ...], num_usable: int, needed: int) -> Hos
 
 
 def slot_names(job: Job, hosts: tuple[HostFacts, ...], counts: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
-    """host -> the leases that its ranks choose from. `counts`: ranks by host.
+    """Slot leases by host; each rank takes one of them. `counts`: ranks by host.
 
-    A GPU has one of its own, because LOCAL_RANK says which one a rank uses; other slots are alike. Names of the
-    inventory that are one machine share its slots.
+    Each GPU has its own lease, because LOCAL_RANK determines the GPU of a rank; slots without GPU are
+    interchangeable. Inventory hosts that are the same machine share its slots.
     """
     found: dict[str, tuple[str, ...]] = {}
     size: dict[str, int] = {}

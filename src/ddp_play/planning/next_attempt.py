@@ -1,4 +1,4 @@
-"""What plans of a run are made from, kept so that another attempt can have its own: job, facts, who has dropped out."""
+"""Plan of the next attempt, from the job and host facts of the start of the run, without lost hosts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CALLERS = "caller's environment"
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """The job and what discovery said of every host of the play. `facts` and `problems` are as discovery wrote them."""
+    """The job and the result of discovery for all hosts of the play: `facts` and `problems` in their JSON form."""
 
     job: Job
     facts: Mapping[str, dict[str, Any]]
@@ -31,7 +31,7 @@ class Fleet:
     secret_env: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """For facts.json; the job has a file of its own."""
+        """Content of facts.json; the job is in job.json."""
         return {
             "facts": dict(self.facts),
             "problems": list(self.problems),
@@ -42,19 +42,19 @@ class Fleet:
 
     @classmethod
     def from_json(cls, data: dict[str, Any], job: Job) -> Fleet:
-        """From facts.json."""
+        """Fleet from the content of facts.json."""
         names, env = tuple(data["secret_names"]), tuple(data.get("secret_env", ()))
         return cls(job, data["facts"], tuple(data["problems"]), names, data["caller_env"], env)
 
     @property
     def secrets(self) -> frozenset[str]:
-        """The names of all secrets that another attempt needs."""
+        """Names of all secrets that the next attempt needs."""
         return frozenset((*self.secret_names, *self.secret_env))
 
     def plan(self, *, gone: Mapping[str, str], suspects: Mapping[str, str], wanted: int) -> tuple[Plan, dict[str, str]]:
-        """A plan without the hosts that are gone, and the hosts that it leaves for good, with reasons.
+        """A plan without the lost hosts (`gone`), and all hosts that are retired from the run, with reasons.
 
-        Suspects go too where `wanted` hosts are there without them. HostNotReady when too few are left.
+        Suspects are retired too if `wanted` hosts remain without them. HostNotReady if too few hosts remain.
         """
         if suspects:
             try:
@@ -62,7 +62,7 @@ class Fleet:
                 if len(made.hosts) >= wanted:
                     return made, {**suspects, **gone}
             except HostNotReady:
-                pass  # nobody can take their place: they get another chance
+                pass  # no host can replace the suspects: keep them
         return self._plan(gone, wanted), dict(gone)
 
     def _plan(self, gone: Mapping[str, str], wanted: int) -> Plan:
@@ -74,6 +74,6 @@ class Fleet:
 
 
 def callers_values(plan: Plan) -> dict[str, str]:
-    """The values of bare keys that the plan took from its caller, so that another plan has the same."""
+    """Values of bare keys that the plan took from the environment of its caller, for the next plan."""
     env = [var for row in plan.hosts[0].ranks[:1] for var in row.env]
     return {var.name: var.value for var in env if var.source.startswith(CALLERS)}

@@ -1,4 +1,4 @@
-"""The exact `docker create` of a rank container."""
+"""Arguments of `docker create` for a rank container."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from ddp_play.planning.rank_context import Place, RankContext
 
 LOG_MOUNT = "/ddp-play/log"
-# The rank's output goes to a file the guard owns: byte-exact, and complete across a restart of the engine.
-# No core files unless the rank raises its limit: they are as large as its memory, and would come home with the rest.
+# The output of the rank goes to a file of the guard: byte-exact, and complete across a restart of the engine.
+# No core files unless the rank raises the limit: they are as large as its memory and would be collected.
 REDIRECT = f'ulimit -S -c 0; exec "$@" >>{LOG_MOUNT} 2>&1'
-# Secrets reach the rank's environment inside its container: the engine would store them on disk and show them to
-# whoever inspects it. The dot keeps the newlines at the end, which the shell cuts off what a command prints.
+# Secrets enter the environment inside the container: the engine would store them on disk and show them in
+# `docker inspect`. The dot preserves trailing newlines, which the shell removes in a command substitution.
 EXPORT = (
     'for _name in {names}; do _value=$(cat "{directory}/$_name" && echo .) || exit 126; '
     'export "$_name=${{_value%.}}"; done; unset _name _value; '
@@ -28,21 +28,21 @@ NOFILE = 1048576
 
 
 def container_name(rank: int) -> str:
-    """Unique on a host, and telling: `docker ps` shows what it belongs to."""
+    """Container name of a rank: unique on its host, with run and attempt for `docker ps`."""
     return f"ddp-{RUN_KEY}-a{ATTEMPT}-r{rank}"
 
 
 def agent_name(node: int) -> str:
-    """The container that holds a host's torchrun."""
+    """Container name of the torchrun of a host."""
     return f"ddp-{RUN_KEY}-a{ATTEMPT}-n{node}"
 
 
 def create_argv(
     context: RankContext, place: Place, *, env_names: tuple[str, ...], argv: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Arguments of `docker` for one rank, or for the torchrun of a host whose first rank stands at `place`.
+    """Arguments of `docker` for one rank, or for the torchrun of a host whose first rank is at `place`.
 
-    Values of variables travel in docker's own environment.
+    They hold only names of variables; docker reads the values from its own environment.
     """
     job, host = context.job, place.host
     nofile = NOFILE if host.nofile_hard < 0 else min(NOFILE, host.nofile_hard)
@@ -73,13 +73,13 @@ def create_argv(
 
 
 def _script(context: RankContext) -> str:
-    """What the container's shell does before it becomes the rank."""
+    """Shell script of the container; it ends by replacing itself with the rank (exec)."""
     names = " ".join(context.caller.secret_env)
     return (EXPORT.format(names=names, directory=CONTAINER_SECRETS) if names else "") + REDIRECT
 
 
 def _ranks(context: RankContext, place: Place) -> range:
-    """The ranks in the container."""
+    """Ranks in the container."""
     return range(place.rank, place.rank + (place.local_world_size if context.torchrun else 1))
 
 
@@ -90,7 +90,7 @@ def _resources(job: Job, *, num_ranks: int) -> list[str]:
     if job.memory:
         memory = re.sub(r"\d+", lambda match: str(int(match[0]) * num_ranks), job.memory)
         args += ["--memory", memory, "--memory-swap", memory]
-    if job.shm_size:  # with --ipc host the host's /dev/shm counts; a size means a private one
+    if job.shm_size:  # with --ipc host the size of the host's /dev/shm applies; an own size needs a private one
         args[:0] = ["--ipc", "private", "--shm-size", job.shm_size]
     return args
 

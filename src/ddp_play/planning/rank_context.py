@@ -1,4 +1,4 @@
-"""What all ranks of a plan share, and where one rank stands: the two inputs of its environment and container."""
+"""Decisions shared by all ranks of a plan, and place of one rank: input of its environment and container."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """What the caller brings besides the job: its environment for bare keys, and names of secrets.
+    """Input of the caller besides the job: its environment, for bare keys, and the names of secrets.
 
-    `secret_names` are told to the ranks as files, `secret_env` as variables.
+    Ranks get the secrets of `secret_names` as files and those of `secret_env` as variables.
     """
 
     caller_env: dict[str, str]
@@ -29,14 +29,14 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class RankContext:
-    """What was decided for all ranks of a plan, once: the plan and each rank's part of it are made from this."""
+    """Decisions that all ranks share, made once. The plan and the parts of hosts and ranks are made from them."""
 
     job: Job
     hosts: tuple[HostFacts, ...]
     fabric: FabricChoice
     backend_choice: BackendChoice
     ranks: Mapping[str, range]  # by host
-    slots: Mapping[str, tuple[str, ...]]  # by host: the leases that its ranks choose from
+    slots: Mapping[str, tuple[str, ...]]  # by host: slot leases; each rank takes one
     shared_dirs: Mapping[str, str]  # by host; empty where there is no shared directory
     rendezvous: Rendezvous
     caller: Caller
@@ -48,12 +48,12 @@ class RankContext:
 
     @property
     def world_size(self) -> int:
-        """Ranks of all hosts."""
+        """Number of ranks on all hosts."""
         return self.ranks[self.hosts[-1].name].stop
 
     @property
     def head_addr(self) -> str:
-        """Address of the first host on the fabric."""
+        """Address of the head on the fabric; the head is the first host."""
         return self.endpoint(self.hosts[0]).address
 
     @property
@@ -63,21 +63,21 @@ class RankContext:
 
     @property
     def torchrun(self) -> bool:
-        """Does a torchrun on each host start the ranks?"""
+        """Does torchrun start the ranks of each host?"""
         return self.job.launcher == "torchrun"
 
     def endpoint(self, host: HostFacts) -> Endpoint:
-        """Where the host meets the others."""
+        """Endpoint of the host on the fabric."""
         return self.fabric.endpoints[host.name]
 
     def uses_rdma(self, host: HostFacts) -> bool:
-        """Will this host's ranks open RDMA devices?"""
+        """Do the ranks of this host use RDMA devices?"""
         return bool(host.rdma) and (self.fabric.fabric == "ib" or "nccl" in self.backend)
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One rank's place: its host, its numbers, and the directories of that host."""
+    """Place of one rank: its host, its numbers, and the directories on the host."""
 
     host: HostFacts
     node: int

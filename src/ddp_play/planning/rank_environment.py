@@ -1,4 +1,4 @@
-"""The environment of one rank, each value with its source."""
+"""Environment of one rank, each value with its source."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONTAINER_SECRETS = "/run/secrets"
 
 @dataclass(frozen=True, slots=True)
 class EnvVar:
-    """One variable: where its value comes from, and whether the plan left tokens in it."""
+    """One variable. `source` says where the value comes from; a `late` value holds placeholders."""
 
     name: str
     value: str
@@ -28,19 +28,19 @@ class EnvVar:
 
     @property
     def is_secret(self) -> bool:
-        """Does only the rank get the value?"""
+        """Is the value a secret, which only the rank gets?"""
         return self.late and self.value == MASKED
 
 
 def rank_dir(context: RankContext, place: Place) -> str:
-    """Where a rank may write for us, as it sees the path; a container that holds several ranks sees several."""
+    """Directory for metrics, result and error of a rank, as the rank sees the path."""
     if not context.docker:
         return f"{HOST_DIR}/rank-{place.rank}"
     return f"{CONTAINER_RANK_DIR}-{place.rank}" if context.torchrun else CONTAINER_RANK_DIR
 
 
 def rank_env(context: RankContext, place: Place) -> tuple[EnvVar, ...]:
-    """All variables of a rank, sorted by name; the job's own `env` wins over ours, and says so."""
+    """All variables of a rank, sorted by name. `ddp_job_env` overrides the others, and `source` records it."""
     job, own_dir = context.job, rank_dir(context, place)
     merged = {var.name: var for var in _own_env(context, place, own_dir)}
     for name, value in job.env.items():
@@ -52,7 +52,7 @@ def rank_env(context: RankContext, place: Place) -> tuple[EnvVar, ...]:
 
 
 def _own_env(context: RankContext, place: Place, own_dir: str) -> list[EnvVar]:
-    """What every rank gets, whatever the job's `env` holds."""
+    """Variables that ddp-play sets, before `ddp_job_env` overrides some."""
     found = [
         *_torch_env(context, place),
         EnvVar("PYTHONUNBUFFERED", "1", "default: lines appear when printed"),
@@ -80,7 +80,7 @@ def _own_env(context: RankContext, place: Place, own_dir: str) -> list[EnvVar]:
 
 
 def _torch_env(context: RankContext, place: Place) -> list[EnvVar]:
-    """torch's own names (env:// initialisation); source: docs/source/distributed.md of pytorch/pytorch."""
+    """Variables that torch reads (env:// initialization); source: docs/source/distributed.md of pytorch/pytorch."""
     cpus = context.job.cpus
     threads = max(1, int(cpus or place.host.cpus / place.local_world_size))
     return [
@@ -96,7 +96,7 @@ def _torch_env(context: RankContext, place: Place) -> list[EnvVar]:
 
 
 def _rendezvous_env(context: RankContext, place: Place) -> list[EnvVar]:
-    """What some ways to meet need beside torch's own names."""
+    """Variables of an explicit store and of MPI, which torch itself does not read."""
     found = []
     if context.rendezvous.store_url:
         source = "plan: where the script finds or builds the store"
@@ -111,7 +111,7 @@ def _rendezvous_env(context: RankContext, place: Place) -> list[EnvVar]:
 
 
 def _fabric_env(context: RankContext, host: HostFacts) -> list[EnvVar]:
-    """gloo binds to what the host name resolves to unless told, so it is always told."""
+    """Interfaces of gloo, TensorPipe, MPI and NCCL. Without them gloo uses the address of the host name."""
     endpoint, fabric = context.endpoint(host), context.fabric.fabric
     source = f"fabric: {fabric}"
     nics = ",".join(endpoint.interfaces or (endpoint.interface,))
@@ -119,7 +119,7 @@ def _fabric_env(context: RankContext, host: HostFacts) -> list[EnvVar]:
         EnvVar("GLOO_SOCKET_IFNAME", nics, source),
         EnvVar("TP_SOCKET_IFNAME", endpoint.interface, source),
     ]
-    if context.backend == "mpi":  # libfabric's and UCX's names for the same: MPICH is built on either
+    if context.backend == "mpi":  # names of libfabric and UCX for it: MPICH is built on one of them
         ports = [f"{port.device}:{port.port}" for port in host.infiniband_ports] if fabric == "ib" else []
         found += [EnvVar("FI_TCP_IFACE", endpoint.interface, source)]
         found += [EnvVar("UCX_NET_DEVICES", ",".join((*ports, *nics.split(","))), source)]
@@ -138,7 +138,7 @@ def _fabric_env(context: RankContext, host: HostFacts) -> list[EnvVar]:
 
 
 def _nccl_env(context: RankContext, own_dir: str) -> list[EnvVar]:
-    """Fail fast, and say which transport was chosen; whoever sets NCCL_DEBUG wants to see it in the log."""
+    """Variables to fail fast and to log the transport. A job that sets NCCL_DEBUG keeps its own NCCL log."""
     if "nccl" not in context.backend:
         return []
     rows = nccl.environment(own_dir, context.job.timeout)

@@ -1,4 +1,4 @@
-"""How ranks find each other: the URL, where an explicit store is, and what a script has to write. Pure."""
+"""Rendezvous of the ranks: init method URL, explicit store, and lines for the training script. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MPI_SCRIPT = (
 
 @dataclass(frozen=True, slots=True)
 class Rendezvous:
-    """Where ranks meet. `init_url` is torch's init_method, or the word `store` where the script builds its own."""
+    """Rendezvous of a plan. `init_url` is torch's init_method, or `store` if the script builds the store itself."""
 
     init_url: str
     reason: str
@@ -38,7 +38,7 @@ class Rendezvous:
 
 
 def choose_rendezvous(job: Job, *, backend: str, head_addr: str, shared_dir: str) -> Rendezvous:
-    """`head_addr` is the head's address on the fabric, `shared_dir` the head's path of it (empty without one)."""
+    """`head_addr`: address of the head on the fabric; `shared_dir`: shared directory on the head, or empty."""
     tcp = f"tcp://{f'[{head_addr}]' if ':' in head_addr else head_addr}:{HEAD_PORT}"
     if backend == "mpi":
         _check_mpi(job, head_addr)
@@ -62,7 +62,7 @@ def choose_rendezvous(job: Job, *, backend: str, head_addr: str, shared_dir: str
 
 
 def _fresh_file(shared_dir: str) -> str:
-    """Fresh per attempt: a stale one kills or hangs the next gang."""
+    """File name of its own for every attempt: with a stale file the next gang fails or hangs."""
     if shared_dir:
         return f"file://{shared_dir}/.ddp-play/{RUN_KEY}/rendezvous-{ATTEMPT}"
     return f"file:///tmp/ddp-play-rendezvous-{RUN_KEY}-{ATTEMPT}"
@@ -82,5 +82,5 @@ def _check_mpi(job: Job, head_addr: str) -> None:
 
 
 def needs_shared_file(job: Job) -> bool:
-    """Do ranks of several machines meet in a file?"""
+    """Does the rendezvous use a file, which ranks on several machines must share?"""
     return job.backend != "mpi" and (job.init_method == "file" or (job.init_method == "store" and job.store == "file"))
