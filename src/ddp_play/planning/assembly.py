@@ -116,16 +116,18 @@ def _check_runtime(job: Job, host: HostFacts) -> None:
         return
     engine = host.engine
     if engine is None or engine.problem:
-        problem = engine.problem if engine else "the engine was not asked"
+        problem = engine.problem if engine else "the container engine was not queried"
         hint = "ddp-play provision installs it; or set ddp_job_runtime to process"
         if engine and engine.permission:
             hint = f"add {host.user.name} to the docker group on {host.name} and log in again, or use become (-b)"
         raise HostNotReady(f"{host.name}: {problem}", hint=hint)
     if not engine.cli:
-        raise HostNotReady(f"{host.name}: the engine answers but there is no docker command", hint="install docker-cli")
+        raise HostNotReady(
+            f"{host.name}: the engine responds, but the docker command is missing", hint="install docker-cli"
+        )
     if job.image_pull == "never" and engine.image is None:
         raise HostNotReady(
-            f"{host.name}: image {job.image} is not there and ddp_job_image_pull is never",
+            f"{host.name}: image {job.image} is missing and ddp_job_image_pull is never",
             hint="ddp-play image load -i INVENTORY",
         )
 

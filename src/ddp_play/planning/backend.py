@@ -40,7 +40,7 @@ def choose_backend(
         return BackendChoice("gloo", f"not all hosts have GPUs (none on {', '.join(without)}) -> gloo")
     if bare_ib and fabric == "ethernet":
         if has_mpi:
-            return BackendChoice("mpi", "CPU + InfiniBand without IPoIB, and MPI is there -> mpi")
+            return BackendChoice("mpi", "CPU + InfiniBand without IPoIB, and MPI is installed -> mpi")
         return BackendChoice(
             "gloo", "CPU + InfiniBand without IPoIB -> gloo over ethernet (mpi can use InfiniBand: ddp_job_backend)"
         )

@@ -42,7 +42,7 @@ def check_infiniband(job: Job, hosts: tuple[HostFacts, ...], *, backend: str, fa
     if counts == {0} and job.fabric == "ib":
         raise HostNotReady(
             "ddp_job_fabric is ib and no host has an active InfiniBand port: NCCL would use sockets",
-            hint="look at ibstat on the hosts; ddp_job_fabric auto takes what works",
+            hint="check ibstat on the hosts, or set ddp_job_fabric to auto",
         )
 
 

@@ -82,8 +82,8 @@ def _endpoints(hosts: tuple[HostFacts, ...], chosen: dict[str, tuple[Interface, 
     if len({len(names) for names in nics.values()}) > 1 and any(len(names) > 1 for names in nics.values()):
         rows = [f"  {name}: {', '.join(names) or chosen[name][0].name}" for name, names in nics.items()]
         raise HostNotReady(
-            "the hosts do not have the same number of cards (ddp_interface):\n" + "\n".join(rows[:20]),
-            hint="gloo and NCCL pair the cards of hosts: name as many on each, or one",
+            "the hosts do not have the same number of NICs (ddp_interface):\n" + "\n".join(rows[:20]),
+            hint="gloo and NCCL pair the NICs of hosts: name the same number of NICs on each host",
         )
     found = {}
     for name, (link, address) in chosen.items():

@@ -70,7 +70,7 @@ def _rank_user(job: Job, host: HostFacts) -> tuple[int, int]:
     uid, gid = (int(part) for part in job.user.split(":"))
     if host.user.uid not in (0, uid):
         raise UsageError(
-            f"{host.name}: ddp_job_user is {job.user}, and {host.user.name} may not start ranks for others",
+            f"{host.name}: ddp_job_user is {job.user}, and {host.user.name} may not start ranks for other users",
             hint="use become (-b), connect as that user, or unset ddp_job_user",
         )
     return uid, gid

@@ -25,18 +25,18 @@ def choose_hosts(
     spares = [host for host in facts if host.name in job.spares]
     total = len(regular) + sum(row.host not in job.spares for row in problems)
     if not total:
-        raise UsageError("the play has no hosts", hint="does the inventory have them in the play's group? --limit?")
+        raise UsageError("the play has no hosts", hint="check the group of the play in the inventory, and --limit")
     needed = low or total
     if problems and len(facts) < needed:
         raise _too_few(problems, len(facts), needed)
     if len(facts) < needed:
-        raise UsageError(f"ddp_job_hosts asks for {needed} hosts, the play has {total}")
+        raise UsageError(f"ddp_job_hosts requires {needed} hosts, the play has {total}")
     used = regular[: high or None]
     used += spares[: max(0, max(needed, wanted) - len(used))]
     chosen = {host.name for host in used}
     left_out = [(row.host, row.message) for row in problems]
     left_out += [
-        (host.name, "stands by as a spare" if host.name in job.spares else "more hosts than ddp_job_hosts asks for")
+        (host.name, "unused spare" if host.name in job.spares else "more hosts than ddp_job_hosts allows")
         for host in facts
         if host.name not in chosen
     ]
@@ -47,7 +47,7 @@ def _too_few(problems: tuple[Problem, ...], num_usable: int, needed: int) -> Hos
     lines = [f"{row.host}: {row.message}" + (f"\n  -> {row.hint}" if row.hint else "") for row in problems]
     return HostNotReady(
         "\n".join(lines),
-        hint=f"{num_usable} of {num_usable + len(problems)} hosts answer and ddp_job_hosts asks for {needed}; "
+        hint=f"{num_usable} of {num_usable + len(problems)} hosts are usable and ddp_job_hosts requires {needed}; "
         "leave the others out with --limit, set ddp_job_hosts to a range such as 1.., or add hosts to the group spares",
     )
 

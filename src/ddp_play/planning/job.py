@@ -193,7 +193,7 @@ class Job(BaseModel):
             raise ValueError(f"ddp_job_port_range {first}-{last} is not within 1024-65535")
         for name in self.env:
             if not ENV_NAME.fullmatch(name):
-                raise ValueError(f"ddp_job_env has {name!r}, which is no name of an environment variable")
+                raise ValueError(f"ddp_job_env has {name!r}, which is not a valid name of an environment variable")
         if self.warn_before and not self.warn_before < self.max_duration:
             raise ValueError("ddp_job_warn_before is the time before ddp_job_max_duration and must be shorter than it")
         self._check_nul()

@@ -62,7 +62,7 @@ def check_secrets(value: Any) -> dict[str, str]:
         raise UsageError("ddp_job_secrets is not a mapping of names to values")
     for name, secret in value.items():
         if not ENV_NAME.fullmatch(str(name)):
-            raise UsageError(f"ddp_job_secrets has {name!r}, which is no name of an environment variable")
+            raise UsageError(f"ddp_job_secrets has {name!r}, which is not a valid name of an environment variable")
         if not isinstance(secret, str) or not secret:
             raise UsageError(f"ddp_job_secrets: {name} has no value")
     return {str(name): str(secret) for name, secret in value.items()}
@@ -90,15 +90,15 @@ def separate(env: Any, given: Any, known: Known, caller_env: Mapping[str, str]) 
 def _checked(name: str, text: Any, secrets: Mapping[str, str]) -> str:
     """Value as the rank receives it. UsageError never contains it."""
     if not ENV_NAME.fullmatch(name):
-        raise UsageError(f"ddp_job_env has {name!r}, which is no name of an environment variable")
+        raise UsageError(f"ddp_job_env has {name!r}, which is not a valid name of an environment variable")
     if not isinstance(text, str):
-        raise UsageError(f"ddp_job_env: the value of {name} is no text")
+        raise UsageError(f"ddp_job_env: the value of {name} is not a string")
     if "\0" in text:
         raise UsageError(f"ddp_job_env: {name} holds a NUL byte, which no variable can hold")
     if secrets.get(name, text) != text:
         raise UsageError(
             f"{name} is in ddp_job_env and in ddp_job_secrets, with two values",
-            hint="leave it out of one of them: the ranks get NAME from the one, NAME_FILE from the other",
+            hint="remove it from one of them: ddp_job_env sets NAME, ddp_job_secrets sets NAME_FILE",
         )
     return str(text)
 

@@ -55,7 +55,7 @@ def environment(rank_dir: str, timeout_s: float) -> list[tuple[str, str, str]]:
     """
     dump = f"{rank_dir}/flight-recorder-"
     seconds = str(int(timeout_s))
-    recorder = "default: what each rank did last, for evidence"
+    recorder = "default: last operations of each rank, for evidence"
     rows = [
         ("TORCH_NCCL_ASYNC_ERROR_HANDLING", "3", "default: end the process on an error, after the recorder's dump"),
         ("TORCH_NCCL_DUMP_ON_TIMEOUT", "1", recorder),
@@ -72,7 +72,7 @@ def environment(rank_dir: str, timeout_s: float) -> list[tuple[str, str, str]]:
 
 def notes_environment(rank_dir: str) -> list[tuple[str, str, str]]:
     """(name, value, source) of variables that make NCCL log its choice of transport to a separate file."""
-    source = "default: the transport is read from it; set NCCL_DEBUG in ddp_job_env to have it your way"
+    source = "default: the transport is read from it; NCCL_DEBUG in ddp_job_env overrides it"
     return [
         ("NCCL_DEBUG", "INFO", source),
         ("NCCL_DEBUG_SUBSYS", "INIT,NET", source),

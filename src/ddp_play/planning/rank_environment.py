@@ -55,13 +55,13 @@ def _own_env(context: RankContext, place: Place, own_dir: str) -> list[EnvVar]:
     """Variables that ddp-play sets, before `ddp_job_env` overrides some."""
     found = [
         *_torch_env(context, place),
-        EnvVar("PYTHONUNBUFFERED", "1", "default: lines appear when printed"),
-        EnvVar("PYTHONFAULTHANDLER", "1", "default: a stuck rank can be asked for its stack"),
+        EnvVar("PYTHONUNBUFFERED", "1", "default: output is not buffered"),
+        EnvVar("PYTHONFAULTHANDLER", "1", "default: a stuck rank can print its stack"),
         EnvVar("DDP_PLAY_RUN_ID", RUN_ID, "launch", late=True),
         EnvVar("DDP_PLAY_ATTEMPT", ATTEMPT, "launch", late=True),
         EnvVar("DDP_PLAY_BACKEND", context.backend, "plan: backend"),
         EnvVar("DDP_PLAY_INIT_METHOD", context.rendezvous.init_url, "plan: init method", late=True),
-        EnvVar("DDP_PLAY_METRICS", f"{own_dir}/metrics.jsonl", "plan: followed live", late=True),
+        EnvVar("DDP_PLAY_METRICS", f"{own_dir}/metrics.jsonl", "plan: read during the run", late=True),
         EnvVar("DDP_PLAY_RESULT", f"{own_dir}/result.json", "plan: collected at the end", late=True),
         EnvVar("TORCHELASTIC_ERROR_FILE", f"{own_dir}/error.json", "plan: names the first failure", late=True),
         *_rendezvous_env(context, place),
@@ -85,7 +85,7 @@ def _torch_env(context: RankContext, place: Place) -> list[EnvVar]:
     threads = max(1, int(cpus or place.host.cpus / place.local_world_size))
     return [
         EnvVar("RANK", str(place.rank), "plan: rank"),
-        EnvVar("LOCAL_RANK", str(place.local_rank), "plan: place on its host"),
+        EnvVar("LOCAL_RANK", str(place.local_rank), "plan: number on its host"),
         EnvVar("WORLD_SIZE", str(context.world_size), "plan: ranks of all hosts"),
         EnvVar("LOCAL_WORLD_SIZE", str(place.local_world_size), "plan: ranks of this host"),
         EnvVar("GROUP_RANK", str(place.node), "plan: number of the host"),
@@ -99,7 +99,7 @@ def _rendezvous_env(context: RankContext, place: Place) -> list[EnvVar]:
     """Variables of an explicit store and of MPI, which torch itself does not read."""
     found = []
     if context.rendezvous.store_url:
-        source = "plan: where the script finds or builds the store"
+        source = "plan: URL of the store"
         found.append(EnvVar("DDP_PLAY_STORE", context.rendezvous.store_url, source, late=True))
     if context.backend == "mpi":
         source = "plan: the process manager on the head, MPICH's PMI-1"
@@ -129,7 +129,7 @@ def _fabric_env(context: RankContext, host: HostFacts) -> list[EnvVar]:
     if "nccl" in context.backend:
         found.append(EnvVar("NCCL_SOCKET_IFNAME", f"={nics}", source + ", exact match"))
         if context.job.fabric == "ib":
-            found.append(EnvVar("NCCL_NET", "IB", "job: ddp_job_fabric is ib, so no silent way back to sockets"))
+            found.append(EnvVar("NCCL_NET", "IB", "job: ddp_job_fabric is ib, so no silent fallback to sockets"))
         if fabric == "ib":
             ports = [f"{port.device}:{port.port}" for port in host.infiniband_ports]
             if ports:

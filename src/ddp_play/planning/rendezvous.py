@@ -22,7 +22,7 @@ FILE_STORE_SCRIPT = (
     "dist.init_process_group(backend, store=store, rank=rank, world_size=world_size)",
 )
 MPI_SCRIPT = (
-    "import mpi_backend  # trainer/mpi_backend of ddp-play, copied beside the script; it registers `mpi4py`",
+    "import mpi_backend  # trainer/mpi_backend of ddp-play, copied next to the script; it registers `mpi4py`",
     "dist.init_process_group(mpi_backend.NAME, **mpi_backend.world())  # NAME is `mpi` where torch was built with MPI",
 )
 
@@ -55,7 +55,7 @@ def choose_rendezvous(job: Job, *, backend: str, head_addr: str, shared_dir: str
         )
     if job.launcher == "torchrun":
         raise UsageError(
-            "ddp_job_init_method is store with a TCPStore, and torchrun keeps a store of its own at the head's port",
+            "ddp_job_init_method is store with a TCPStore, and torchrun hosts its own store on the port of the head",
             hint="set ddp_job_store to file, or ddp_job_init_method to env (ranks then share torchrun's store)",
         )
     return Rendezvous("store", "TCPStore, hosted by rank 0", tcp, TCP_STORE_SCRIPT)
@@ -76,7 +76,7 @@ def _check_mpi(job: Job, head_addr: str) -> None:
         )
     if ":" in head_addr:
         raise UsageError(
-            f"ddp_job_backend is mpi and the head's address is {head_addr}: MPI ranks meet over IPv4 only",
+            f"ddp_job_backend is mpi and the head's address is {head_addr}: MPI ranks connect over IPv4 only",
             hint="set ddp_job_network to an IPv4 network of the hosts, or use gloo",
         )
 

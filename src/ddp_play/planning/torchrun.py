@@ -44,7 +44,7 @@ def check_torchrun(job: Job) -> None:
     used = [name for name in ("rank", "local_rank") if "{" + name + "}" in text]
     if used:
         raise UsageError(
-            f"ddp_job_command holds {{{used[0]}}}, and under torchrun all ranks have one command",
+            f"ddp_job_command holds {{{used[0]}}}, and under torchrun all ranks have the same command",
             hint="read RANK and LOCAL_RANK from the environment in the script, or set ddp_job_launcher to ranks",
         )
 

@@ -132,7 +132,7 @@ IMAGE: dict[str, Any] = {"image": "team/train:2"}
 @pytest.mark.parametrize(
     ("fields", "values", "words", "hint"),
     [
-        ({}, {}, "h1: the engine was not asked", "ddp_job_runtime to process"),
+        ({}, {}, "h1: the container engine was not queried", "ddp_job_runtime to process"),
         (
             {"engine": engine(problem="no Docker engine answers")},
             {},
@@ -145,11 +145,11 @@ IMAGE: dict[str, Any] = {"image": "team/train:2"}
             "h1: no permission on /var/run/docker.sock",
             "add ops to the docker group on h1",
         ),
-        ({"engine": engine(cli=False)}, {}, "h1: the engine answers but there is no docker command", "docker-cli"),
+        ({"engine": engine(cli=False)}, {}, "h1: the engine responds, but the docker command is missing", "docker-cli"),
         (
             {"engine": engine(image=None)},
             {"image_pull": "never"},
-            "h1: image team/train:2 is not there and ddp_job_image_pull is never",
+            "h1: image team/train:2 is missing and ddp_job_image_pull is never",
             "image load",
         ),
     ],

@@ -241,7 +241,7 @@ def test_unequal_numbers_of_cards_are_refused_with_a_table() -> None:
     with pytest.raises(HostNotReady) as caught:
         choose_fabric(facts)
     assert caught.value.message.splitlines() == [
-        "the hosts do not have the same number of cards (ddp_interface):",
+        "the hosts do not have the same number of NICs (ddp_interface):",
         "  h1: ib0, ib1",
         "  h2: ib0",
     ]

@@ -35,7 +35,7 @@ def test_ranks_run_as_whoever_connected_even_under_become() -> None:
     assert (made.hosts[0].user, made.hosts[0].user_name) == ((1000, 1000), "ops")
     asked = plan(host(user=become), user="5:6")
     assert (asked.hosts[0].user, asked.hosts[0].user_name) == ((5, 6), "5:6")
-    with pytest.raises(UsageError, match="may not start ranks for others"):
+    with pytest.raises(UsageError, match="may not start ranks for other users"):
         plan(host(), user="5:6")
 
 

@@ -49,11 +49,11 @@ def test_problem_hosts_end_the_plan_when_too_few_remain() -> None:
         "h8: Permission denied (publickey)",
         "  -> which key does it want?",
     ]
-    assert caught.value.hint.startswith("2 of 4 hosts answer and ddp_job_hosts asks for 4; ")
+    assert caught.value.hint.startswith("2 of 4 hosts are usable and ddp_job_hosts requires 4; ")
 
 
 def test_too_few_hosts_in_the_play() -> None:
-    with pytest.raises(UsageError, match="ddp_job_hosts asks for 4 hosts, the play has 2"):
+    with pytest.raises(UsageError, match="ddp_job_hosts requires 4 hosts, the play has 2"):
         plan(*hosts(2), hosts=4)
 
 
@@ -65,11 +65,11 @@ def test_no_hosts_at_all() -> None:
 @pytest.mark.parametrize(
     ("wanted", "spares", "missing", "used", "left_out"),
     [
-        ("all", ["h4"], (), ["h1", "h2", "h3"], {"h4": "stands by as a spare"}),
+        ("all", ["h4"], (), ["h1", "h2", "h3"], {"h4": "unused spare"}),
         (4, ["h4"], (), ["h1", "h2", "h3", "h4"], {}),
-        ("2..", ["h1"], (), ["h2", "h3", "h4"], {"h1": "stands by as a spare"}),
+        ("2..", ["h1"], (), ["h2", "h3", "h4"], {"h1": "unused spare"}),
         ("all", ["h4"], (SECOND,), ["h1", "h2", "h3", "h4"], {"h9": "no route to host"}),
-        ("3..", ["h4"], (SECOND,), ["h1", "h2", "h3"], {"h9": "no route to host", "h4": "stands by as a spare"}),
+        ("3..", ["h4"], (SECOND,), ["h1", "h2", "h3"], {"h9": "no route to host", "h4": "unused spare"}),
         ("all", ["h9"], (SECOND,), ["h1", "h2", "h3", "h4"], {"h9": "no route to host"}),
     ],
 )

@@ -56,7 +56,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("name with a slash", {"name": "a/b"}, "ddp_job_name"),
     ("backend that does not exist", {"backend": "goo"}, "ddp_job_backend"),
     ("init method that does not exist", {"init_method": "smoke"}, "ddp_job_init_method"),
-    ("variable name with a dash", {"env": {"A-B": "c"}}, "ddp_job_env has 'A-B', which is no name"),
+    ("variable name with a dash", {"env": {"A-B": "c"}}, "ddp_job_env has 'A-B', which is not a valid name"),
     ("variable name with =", {"env": {"A=B": "c"}}, "ddp_job_env has 'A=B'"),
     ("empty variable name", {"env": {"": "c"}}, "ddp_job_env has ''"),
     ("a list as a variable's value", {"env": {"A": [1]}}, "ddp_job_env.A: input should be a valid string (it is [1])"),
