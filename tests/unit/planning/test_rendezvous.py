@@ -1,4 +1,4 @@
-"""Where ranks meet: method x store x launcher x backend, and what is refused."""
+"""Rendezvous: method x store x launcher x backend, and what is refused."""
 
 from __future__ import annotations
 
