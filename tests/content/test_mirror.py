@@ -39,6 +39,7 @@ PACKAGES = (
             "mpi_backend/work": MPI,
         },
     ),
+    Package("src/ddp_play/planning", ("tests/unit/planning",), {}),
 )
 
 

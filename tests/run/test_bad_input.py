@@ -25,7 +25,7 @@ CASES = [
     ("negative ranks", {**GOOD, "ranks_per_host": -2}, 64, "from 1 up, not -2"),
     ("text for ranks", {**GOOD, "ranks_per_host": "many"}, 64, "'many'"),
     ("source that is not there", {**GOOD, "source": "nowhere"}, 64, "nowhere is not a directory"),
-    ("more hosts than there are", {**GOOD, "hosts": 4}, 64, "asks for 4 hosts, the play has 1"),
+    ("more hosts than there are", {**GOOD, "hosts": 4}, 64, "requires 4 hosts, the play has 1"),
     ("nccl without GPUs", {**GOOD, "backend": "nccl"}, 64, "needs a GPU on every host; none usable on localhost"),
     ("unknown backend", {**GOOD, "backend": "goo"}, 64, "ddp_job_backend"),
     ("unknown init method", {**GOOD, "init_method": "smoke"}, 64, "ddp_job_init_method"),

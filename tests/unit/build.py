@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ddp_play.planning.assembly import make_plan
 from ddp_play.planning.host_facts import Engine, Gpu, HostFacts, Image, Interface, RdmaPort, SharedDir, User
 from ddp_play.planning.job import Job, parse_job
-from ddp_play.planning.rank_context import Asked
+from ddp_play.planning.rank_context import Caller
 
 if TYPE_CHECKING:
     from ddp_play.planning.plan_document import Plan
@@ -106,7 +106,7 @@ def plan(
     **values: Any,
 ) -> Plan:
     """The plan of a job over these hosts."""
-    return make_plan(job(**values), facts or (host(),), problems, Asked(caller_env or {}, secret_names, secret_env))
+    return make_plan(job(**values), facts or (host(),), problems, Caller(caller_env or {}, secret_names, secret_env))
 
 
 def env(made: Plan, rank: int = 0) -> dict[str, str]:

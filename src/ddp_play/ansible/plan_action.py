@@ -19,7 +19,7 @@ from ddp_play.planning.assembly import make_plan
 from ddp_play.planning.host_facts import HostFacts, Problem, facts_from_json
 from ddp_play.planning.job import Job, check_names, parse_job
 from ddp_play.planning.next_attempt import Fleet, callers_values
-from ddp_play.planning.rank_context import Asked
+from ddp_play.planning.rank_context import Caller
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,8 +44,8 @@ def plan_job(
     check_names(variable_names)
     job = _with_absolute_source(parse_job({k: v for k, v in values.items() if v is not None}), playbook_dir)
     facts, problems = _split(discovered)
-    asked = Asked(dict(os.environ), tuple(sorted(secrets.file_names)), secrets.env_names)
-    plan = make_plan(job, facts, problems, asked)
+    caller = Caller(dict(os.environ), tuple(sorted(secrets.file_names)), secrets.env_names)
+    plan = make_plan(job, facts, problems, caller)
     paths = _run_paths()
     paths.create()
     write_json(paths.plan, plan.to_json(), indent=None if plan.world_size > 64 else 2)
@@ -56,9 +56,9 @@ def plan_job(
             job,
             {name: row["facts"] for name, row in discovered.items() if row.get("facts")},
             tuple(dataclasses.asdict(row) for row in problems),
-            asked.secret_names,
+            caller.secret_names,
             callers_values(plan),
-            asked.secret_env,
+            caller.secret_env,
         )
         write_json(paths.fleet, fleet.to_json(), indent=None)
     routes = [row["route"] for name, row in discovered.items() if name in used]

@@ -1,1 +1,1 @@
-"""From a job and the facts of hosts to a plan. Pure: the same input gives the same plan; nothing is read or written."""
+"""Plans of jobs, made from job and host facts. Pure: the same input gives the same plan; no file is read or written."""

@@ -1,4 +1,4 @@
-"""Making the plan: a job and facts in, a plan out, or the reason why not. Pure."""
+"""Plan of a job, made from the job and host facts; an error with the reason where there can be none. Pure."""
 
 from __future__ import annotations
 
@@ -11,108 +11,99 @@ from ddp_play.planning.fabric import choose_fabric
 from ddp_play.planning.host_ranks import plan_host
 from ddp_play.planning.host_selection import choose_hosts, slot_names
 from ddp_play.planning.plan_document import Plan
-from ddp_play.planning.rank_context import Asked, Setting
+from ddp_play.planning.rank_context import RankContext
 from ddp_play.planning.rendezvous import choose_rendezvous, needs_shared_file
 from ddp_play.planning.torchrun import check_torchrun
 
 if TYPE_CHECKING:
+    from ddp_play.planning.backend import BackendChoice
     from ddp_play.planning.host_facts import HostFacts, Problem
     from ddp_play.planning.job import Job
+    from ddp_play.planning.rank_context import Caller
 
-# Every time of the job that the plan carries, in seconds; the lease has a rule of its own.
+# Times of the job in the plan, in seconds. The lease is not here because it has its own rule (Job.chosen_lease).
 TIMEOUTS = ("timeout", "host_timeout", "grace", "failure_grace", "max_duration", "warn_before", "idle_timeout")
 
 
 def make_plan(
-    job: Job, facts: tuple[HostFacts, ...], problems: tuple[Problem, ...], asked: Asked, *, wanted: int = 0
+    job: Job, facts: tuple[HostFacts, ...], problems: tuple[Problem, ...], caller: Caller, *, wanted: int = 0
 ) -> Plan:
-    """Bind the job to hosts. Raises UsageError or HostNotReady with the host, the reason and what to do.
+    """Bind the job to hosts. Raises UsageError or HostNotReady with the host, the reason and the remedy.
 
-    Spares fill up to what the job needs at least, or to `wanted` hosts: those that an earlier attempt had.
+    Spares are used up to the minimum number of hosts of the job, or up to `wanted`: the number of an earlier attempt.
     """
     hosts, left_out = choose_hosts(job, facts, problems, wanted)
-    runtime = job.chosen_runtime
     for host in hosts:
         _check_runtime(job, host)
     check_torch(hosts)
-    fabric = choose_fabric(hosts, fabric=job.fabric, network=job.network)
-    usable_gpus = {host.name: _gpu_count(job, host) for host in hosts}
-    backend = choose_backend(
-        job.backend,
-        gpus_per_host=usable_gpus,
-        fabric=fabric.fabric,
-        bare_ib=job.fabric != "ethernet" and not job.network and all(host.infiniband_ports for host in hosts),
-        has_mpi=runtime == "process" and job.launcher == "ranks" and all(host.rank_mpi for host in hosts),
-    )
-    check_infiniband(job, hosts, backend=backend.backend, fabric=fabric.fabric)
-    counts = {host.name: _rank_count(job, host, backend.backend) for host in hosts}
-    slots = slot_names(job, hosts, counts)
-    head = fabric.endpoints[hosts[0].name]
-    shared = _shared_dirs(job, hosts)
-    setting = Setting(
-        job=job,
-        runtime=runtime,
-        fabric=fabric,
-        backend=backend.backend,
-        world_size=sum(counts.values()),
-        head_addr=head.address,
-        rendezvous=choose_rendezvous(
-            job, backend=backend.backend, head_addr=head.address, shared_dir=shared.get(hosts[0].name, "")
-        ),
-        asked=asked,
-        num_hosts=len(hosts),
-    )
-    if setting.torchrun:
+    context = _decide(job, hosts, caller)
+    if context.torchrun:
         check_torchrun(job)
-    host_plans, first = [], 0
-    for node, host in enumerate(hosts):
-        host_plans.append(
-            plan_host(
-                setting,
-                host,
-                node=node,
-                first_rank=first,
-                count=counts[host.name],
-                shared=shared,
-                slots=slots[host.name],
-            )
-        )
-        first += counts[host.name]
+    return _document(context, left_out)
+
+
+def _decide(job: Job, hosts: tuple[HostFacts, ...], caller: Caller) -> RankContext:
+    """Make every decision that all ranks share; each step uses results of earlier ones."""
+    fabric = choose_fabric(hosts, fabric=job.fabric, network=job.network)
+    backend = _choose_backend(job, hosts, fabric.fabric)
+    check_infiniband(job, hosts, backend=backend.backend, fabric=fabric.fabric)
+    ranks = _number_ranks(job, hosts, backend.backend)
+    shared = _shared_dirs(job, hosts)
+    head = hosts[0].name
+    return RankContext(
+        job=job,
+        hosts=hosts,
+        fabric=fabric,
+        backend_choice=backend,
+        ranks=ranks,
+        slots=slot_names(job, hosts, {name: len(numbers) for name, numbers in ranks.items()}),
+        shared_dirs=shared,
+        rendezvous=choose_rendezvous(
+            job,
+            backend=backend.backend,
+            head_addr=fabric.endpoints[head].address,
+            shared_dir=shared.get(head, ""),
+        ),
+        caller=caller,
+    )
+
+
+def _document(context: RankContext, left_out: tuple[tuple[str, str], ...]) -> Plan:
+    """The plan document: the shared decisions and the part of each host."""
+    job, fabric, rendezvous = context.job, context.fabric, context.rendezvous
+    hosts = tuple(plan_host(context, node) for node in range(len(context.hosts)))
     return Plan(
         job=job.name,
-        runtime=runtime,
-        image=job.image if runtime == "docker" else "",
-        image_id=_image_id(job, hosts) if runtime == "docker" else "",
+        runtime=job.chosen_runtime,
+        image=job.image if context.docker else "",
+        image_id=_image_id(job, context.hosts) if context.docker else "",
         image_pull=job.image_pull,
-        backend=backend.backend,
-        backend_reason=backend.reason,
+        backend=context.backend,
+        backend_reason=context.backend_choice.reason,
         fabric=fabric.fabric,
         fabric_reason=fabric.reason,
         network=fabric.network,
         init_method=job.init_method,
-        init_url=setting.rendezvous.init_url,
+        init_url=rendezvous.init_url,
         launcher=job.launcher,
-        init_reason=setting.rendezvous.reason,
-        store_url=setting.rendezvous.store_url,
-        script=setting.rendezvous.script,
+        init_reason=rendezvous.reason,
+        store_url=rendezvous.store_url,
+        script=rendezvous.script,
         head=hosts[0].name,
-        head_addr=head.address,
+        head_addr=context.head_addr,
         port_range=job.port_range,
-        world_size=setting.world_size,
-        hosts=tuple(host_plans),
+        world_size=context.world_size,
+        hosts=hosts,
         source=job.source,
-        source_shared=bool(shared),
-        timeouts={
-            **{name: float(getattr(job, name)) for name in TIMEOUTS},
-            "lease": job.chosen_lease,
-        },
+        source_shared=bool(context.shared_dirs),
+        timeouts={**{name: float(getattr(job, name)) for name in TIMEOUTS}, "lease": job.chosen_lease},
         signal=f"SIG{job.signal}",
         warn_signal=f"SIG{job.warn_signal}",
         artifacts=job.artifacts,
         artifacts_max_mib=job.artifacts_max_mib,
         probe=job.probe,
         left_out=left_out,
-        warnings=(*_warnings(job, hosts, shared), *differences(hosts, fabric)),
+        warnings=(*_warnings(context), *differences(context.hosts, fabric)),
     )
 
 
@@ -125,22 +116,24 @@ def _check_runtime(job: Job, host: HostFacts) -> None:
         return
     engine = host.engine
     if engine is None or engine.problem:
-        problem = engine.problem if engine else "the engine was not asked"
+        problem = engine.problem if engine else "the container engine was not queried"
         hint = "ddp-play provision installs it; or set ddp_job_runtime to process"
         if engine and engine.permission:
             hint = f"add {host.user.name} to the docker group on {host.name} and log in again, or use become (-b)"
         raise HostNotReady(f"{host.name}: {problem}", hint=hint)
     if not engine.cli:
-        raise HostNotReady(f"{host.name}: the engine answers but there is no docker command", hint="install docker-cli")
+        raise HostNotReady(
+            f"{host.name}: the engine responds, but the docker command is missing", hint="install docker-cli"
+        )
     if job.image_pull == "never" and engine.image is None:
         raise HostNotReady(
-            f"{host.name}: image {job.image} is not there and ddp_job_image_pull is never",
+            f"{host.name}: image {job.image} is missing and ddp_job_image_pull is never",
             hint="ddp-play image load -i INVENTORY",
         )
 
 
 def _image_id(job: Job, hosts: tuple[HostFacts, ...]) -> str:
-    """The id all hosts agree on; empty where some still have to pull. Different images are refused."""
+    """Image id, the same on all hosts; empty while a host still has to pull. HostNotReady if the ids differ."""
     ids = {host.name: host.engine.image.id for host in hosts if host.engine and host.engine.image}
     if len(set(ids.values())) > 1:
         rows = "\n".join(f"  {name}: {image_id[:19]}" for name, image_id in sorted(ids.items()))
@@ -151,8 +144,28 @@ def _image_id(job: Job, hosts: tuple[HostFacts, ...]) -> str:
     return next(iter(ids.values())) if len(ids) == len(hosts) else ""
 
 
+def _choose_backend(job: Job, hosts: tuple[HostFacts, ...], fabric: str) -> BackendChoice:
+    ranks_are_processes = job.chosen_runtime == "process" and job.launcher == "ranks"
+    return choose_backend(
+        job.backend,
+        gpus_per_host={host.name: _gpu_count(job, host) for host in hosts},
+        fabric=fabric,
+        bare_ib=job.fabric != "ethernet" and not job.network and all(host.infiniband_ports for host in hosts),
+        has_mpi=ranks_are_processes and all(host.rank_mpi for host in hosts),
+    )
+
+
 def _gpu_count(job: Job, host: HostFacts) -> int:
     return 0 if job.gpus == "none" else len(host.gpus)
+
+
+def _number_ranks(job: Job, hosts: tuple[HostFacts, ...], backend: str) -> dict[str, range]:
+    """Ranks by host, numbered host by host."""
+    found, first = {}, 0
+    for host in hosts:
+        found[host.name] = range(first, first + _rank_count(job, host, backend))
+        first = found[host.name].stop
+    return found
 
 
 def _rank_count(job: Job, host: HostFacts, backend: str) -> int:
@@ -173,7 +186,7 @@ def _rank_count(job: Job, host: HostFacts, backend: str) -> int:
 
 
 def _shared_dirs(job: Job, hosts: tuple[HostFacts, ...]) -> dict[str, str]:
-    """host -> its shared directory, when every host has one; where it is set it must work."""
+    """Shared directory by host: set for all hosts or for none, and usable wherever it is set."""
     found = {}
     for host in hosts:
         if host.shared is None:
@@ -199,9 +212,10 @@ def _shared_dirs(job: Job, hosts: tuple[HostFacts, ...]) -> dict[str, str]:
     return found
 
 
-def _warnings(job: Job, hosts: tuple[HostFacts, ...], shared: dict[str, str]) -> tuple[str, ...]:
+def _warnings(context: RankContext) -> tuple[str, ...]:
+    job, hosts = context.job, context.hosts
     found = []
-    if job.restarts and not shared:
+    if job.restarts and not context.shared_dirs:
         found.append(
             "ddp_job_restarts without ddp_shared_dir: each attempt has an empty working directory, so training starts "
             "from scratch unless its checkpoints go to a mount that all hosts have (ddp_job_mounts)"

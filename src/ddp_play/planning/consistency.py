@@ -1,4 +1,4 @@
-"""What must be the same on all hosts of a job, and what should be. Pure."""
+"""Differences between the hosts of a job: errors where they break training, warnings otherwise. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROWS_SHOWN = 20
 
 
 def check_torch(hosts: tuple[HostFacts, ...]) -> None:
-    """Ranks of different torch versions hang or give wrong numbers; hosts without any are not judged here."""
+    """HostNotReady if torch versions differ: ranks would hang or compute wrong numbers. Hosts without torch pass."""
     found = {host.name: host.rank_torch for host in hosts if host.rank_torch}
     if len(set(found.values())) > 1:
         raise HostNotReady(
@@ -27,7 +27,7 @@ def check_torch(hosts: tuple[HostFacts, ...]) -> None:
 
 
 def check_infiniband(job: Job, hosts: tuple[HostFacts, ...], *, backend: str, fabric: str) -> None:
-    """NCCL pairs the ports of hosts: unequal numbers of them are refused, unless the job names them itself."""
+    """HostNotReady if numbers of InfiniBand ports differ (NCCL pairs them), unless the job sets NCCL_IB_HCA."""
     if "nccl" not in backend or fabric != "ib" or "NCCL_IB_HCA" in job.env:
         return
     ports = {host.name: [f"{port.device}:{port.port}" for port in host.infiniband_ports] for host in hosts}
@@ -42,12 +42,12 @@ def check_infiniband(job: Job, hosts: tuple[HostFacts, ...], *, backend: str, fa
     if counts == {0} and job.fabric == "ib":
         raise HostNotReady(
             "ddp_job_fabric is ib and no host has an active InfiniBand port: NCCL would use sockets",
-            hint="look at ibstat on the hosts; ddp_job_fabric auto takes what works",
+            hint="check ibstat on the hosts, or set ddp_job_fabric to auto",
         )
 
 
 def differences(hosts: tuple[HostFacts, ...], fabric: FabricChoice) -> list[str]:
-    """Warnings: what differs and need not be fatal."""
+    """Warnings about differences that do not prevent training."""
     found = []
     mtus = {host.name: str(_mtu(host, fabric)) for host in hosts}
     if len(set(mtus.values())) > 1:
@@ -55,7 +55,7 @@ def differences(hosts: tuple[HostFacts, ...], fabric: FabricChoice) -> list[str]
     with_torch = [host.name for host in hosts if host.rank_torch]
     without = [host.name for host in hosts if not host.rank_torch]
     if with_torch and without:
-        found.append(f"the ranks' Python has torch on {_few(with_torch)} and not on {_few(without)}")
+        found.append(f"the ranks' Python has torch on {_first_names(with_torch)} and not on {_first_names(without)}")
     rates = {host.name: f"{max(port.rate_gbps for port in host.infiniband_ports):g} Gb/s" for host in hosts
              if host.infiniband_ports}  # fmt: skip
     if fabric.fabric == "ib" and len(set(rates.values())) > 1:
@@ -69,7 +69,7 @@ def _mtu(host: HostFacts, fabric: FabricChoice) -> int:
 
 
 def table(rows: Mapping[str, str]) -> str:
-    """A line per host, for a message."""
+    """One line per host, for a message; at most ROWS_SHOWN of them."""
     lines = [f"  {name}: {value}" for name, value in sorted(rows.items())]
     more = [f"  and {len(lines) - ROWS_SHOWN} more"] if len(lines) > ROWS_SHOWN else []
     return "\n".join(lines[:ROWS_SHOWN] + more)
@@ -80,8 +80,8 @@ def one_line(rows: Mapping[str, str]) -> str:
     by_value: dict[str, list[str]] = {}
     for name, value in rows.items():
         by_value.setdefault(value, []).append(name)
-    return "; ".join(f"{value} on {_few(names)}" for value, names in sorted(by_value.items()))
+    return "; ".join(f"{value} on {_first_names(names)}" for value, names in sorted(by_value.items()))
 
 
-def _few(names: list[str]) -> str:
+def _first_names(names: list[str]) -> str:
     return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")

@@ -1,4 +1,4 @@
-"""Which network the ranks use: one subnet that all hosts share, and each host's own interface on it."""
+"""Choice of the network of the ranks: a subnet common to all hosts, and the interface of each host on it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ddp_play.errors import HostNotReady, UsageError
 if TYPE_CHECKING:
     from ddp_play.planning.host_facts import HostFacts, Interface
 
-# Names of interfaces that containers and virtual machines make; a bridge to nowhere else.
+# Name prefixes of virtual interfaces (containers, virtual machines, tunnels), which do not reach other hosts.
 LOCAL_ONLY = (
     "docker",
     "br-",
@@ -30,16 +30,16 @@ LOCAL_ONLY = (
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where one host meets the others."""
+    """Interface and address at which a host is reachable for the ranks of other hosts."""
 
     interface: str
     address: str
-    interfaces: tuple[str, ...] = ()  # all cards, where ddp_interface names several
+    interfaces: tuple[str, ...] = ()  # all NICs, where ddp_interface names several
 
 
 @dataclass(frozen=True, slots=True)
 class FabricChoice:
-    """The fabric, why, and each host's endpoint."""
+    """The fabric, the reason for it, and the endpoint of each host."""
 
     fabric: str  # ib | ethernet | local
     reason: str
@@ -54,16 +54,16 @@ def choose_fabric(hosts: tuple[HostFacts, ...], *, fabric: str = "auto", network
     """
     if len({host.machine for host in hosts}) == 1:
         return _one_machine(hosts)
-    wanted = _wanted_network(network)
+    wanted = _requested_network(network)
     candidates = {host.name: _candidates(host, fabric, wanted) for host in hosts}
     for host in hosts:
         if not candidates[host.name]:
             raise HostNotReady(_nothing_usable(host, fabric, network), hint=_hint(host))
     shared = set.intersection(*(set(rows) for rows in candidates.values()))
-    common = {subnet for subnet in shared if not _twins(hosts, candidates, subnet)}
+    common = {subnet for subnet in shared if not _has_duplicate_address(hosts, candidates, subnet)}
     if not common:
         raise HostNotReady(_no_common(hosts, candidates, shared), hint="set ddp_job_network or ddp_interface per host")
-    # in a fixed order, IPv4 first: among equals the same one is taken in every process
+    # Sorted, IPv4 first: sets have no fixed order, and equal input must give an equal plan.
     in_order = sorted(common, key=lambda subnet: (":" in subnet, subnet))
     best = max(in_order, key=lambda subnet: _rank([candidates[host.name][subnet][0] for host in hosts]))
     chosen = {host.name: candidates[host.name][best] for host in hosts}
@@ -77,17 +77,17 @@ def choose_fabric(hosts: tuple[HostFacts, ...], *, fabric: str = "auto", network
 
 
 def _endpoints(hosts: tuple[HostFacts, ...], chosen: dict[str, tuple[Interface, str]]) -> dict[str, Endpoint]:
-    """Each host's endpoint; where ddp_interface names several cards, every host must have as many."""
-    cards = {host.name: named_interfaces(host) if host.interface else () for host in hosts}
-    if len({len(names) for names in cards.values()}) > 1 and any(len(names) > 1 for names in cards.values()):
-        rows = [f"  {name}: {', '.join(names) or chosen[name][0].name}" for name, names in cards.items()]
+    """Endpoint by host. Where ddp_interface names several NICs, all hosts must have the same number."""
+    nics = {host.name: named_interfaces(host) if host.interface else () for host in hosts}
+    if len({len(names) for names in nics.values()}) > 1 and any(len(names) > 1 for names in nics.values()):
+        rows = [f"  {name}: {', '.join(names) or chosen[name][0].name}" for name, names in nics.items()]
         raise HostNotReady(
-            "the hosts do not have the same number of cards (ddp_interface):\n" + "\n".join(rows[:20]),
-            hint="gloo and NCCL pair the cards of hosts: name as many on each, or one",
+            "the hosts do not have the same number of NICs (ddp_interface):\n" + "\n".join(rows[:20]),
+            hint="gloo and NCCL pair the NICs of hosts: name the same number of NICs on each host",
         )
     found = {}
     for name, (link, address) in chosen.items():
-        first = (link.name, *(card for card in cards[name] if card != link.name))
+        first = (link.name, *(nic for nic in nics[name] if nic != link.name))
         found[name] = Endpoint(link.name, address, first if len(first) > 1 else ())
     return found
 
@@ -95,16 +95,16 @@ def _endpoints(hosts: tuple[HostFacts, ...], chosen: dict[str, tuple[Interface, 
 def named_interfaces(host: HostFacts) -> tuple[str, ...]:
     """The interfaces that ddp_interface names: a name, names with commas, or a prefix (`ib`) of several."""
     existing = [link.name for link in host.interfaces]
-    words = [word.strip() for word in (host.interface or "").split(",") if word.strip()]
-    if len(words) == 1 and words[0] not in existing:
+    listed = [name.strip() for name in (host.interface or "").split(",") if name.strip()]
+    if len(listed) == 1 and listed[0] not in existing:
         return tuple(
-            link.name for link in host.interfaces if link.name.startswith(words[0]) and link.up and link.addresses
+            link.name for link in host.interfaces if link.name.startswith(listed[0]) and link.up and link.addresses
         )
-    return tuple(words) if all(word in existing for word in words) else ()
+    return tuple(listed) if all(name in existing for name in listed) else ()
 
 
 def _one_machine(hosts: tuple[HostFacts, ...]) -> FabricChoice:
-    """All ranks on one machine meet on its loopback: nothing else can be more local or more certain."""
+    """Loopback, which always works, for hosts that are one machine; ddp_interface overrides it."""
     endpoints = {}
     for host in hosts:
         name = next(iter(named_interfaces(host)), host.interface) or "lo"
@@ -116,7 +116,7 @@ def _one_machine(hosts: tuple[HostFacts, ...]) -> FabricChoice:
     return FabricChoice("local", "all ranks are on one machine", "127.0.0.0/8", endpoints)
 
 
-def _wanted_network(network: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+def _requested_network(network: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
     if not network:
         return None
     try:
@@ -128,7 +128,7 @@ def _wanted_network(network: str) -> ipaddress.IPv4Network | ipaddress.IPv6Netwo
 def _candidates(
     host: HostFacts, fabric: str, wanted: ipaddress.IPv4Network | ipaddress.IPv6Network | None
 ) -> dict[str, tuple[Interface, str]]:
-    """Subnet -> (interface, address) for every interface that may be used on this host."""
+    """Usable interfaces of a host: subnet -> (interface, address)."""
     found: dict[str, tuple[Interface, str]] = {}
     named = named_interfaces(host) if host.interface else None
     for link in host.interfaces:
@@ -144,8 +144,10 @@ def _candidates(
     return found
 
 
-def _twins(hosts: tuple[HostFacts, ...], candidates: dict[str, dict[str, tuple[Interface, str]]], subnet: str) -> bool:
-    """Do two machines have one address there? Then each is behind a translation of its own."""
+def _has_duplicate_address(
+    hosts: tuple[HostFacts, ...], candidates: dict[str, dict[str, tuple[Interface, str]]], subnet: str
+) -> bool:
+    """Do two machines have the same address in the subnet? Then each is behind its own NAT and cannot be reached."""
     machine_of: dict[str, str] = {}
     return any(machine_of.setdefault(candidates[host.name][subnet][1], host.machine) != host.machine for host in hosts)
 

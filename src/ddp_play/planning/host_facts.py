@@ -1,4 +1,4 @@
-"""What is known of a host: the answer of the program on it, as a type."""
+"""Host facts: what the program on a host reports about it, as types."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class RdmaPort:
 
     @property
     def active(self) -> bool:
-        """Can it carry traffic?"""
+        """Is the port in the state ACTIVE, in which it carries traffic?"""
         return self.state == "ACTIVE"
 
 
@@ -77,7 +77,7 @@ class Engine:
 
 @dataclass(frozen=True, slots=True)
 class SharedDir:
-    """The directory that should be the same on all hosts."""
+    """Shared directory as one host sees it."""
 
     path: str
     exists: bool
@@ -88,7 +88,7 @@ class SharedDir:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who we are on the host; `login_*` is who connected, before any become."""
+    """User on the host; `login_*` is the user of the connection, before become."""
 
     name: str
     home: str
@@ -102,7 +102,7 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
-    """One host of the inventory, as discovered, with the host variables that concern us."""
+    """Facts of one host of the inventory, with the host variables that ddp-play uses."""
 
     name: str
     hostname: str
@@ -129,18 +129,18 @@ class HostFacts:
     slots: int | None = None
     interface: str | None = None
     runs: tuple[dict[str, Any], ...] = ()
-    rank_torch: str = ""  # version of torch that rank_python has; only asked where ranks are processes
-    rank_mpi: str = ""  # the same of mpi4py
+    rank_torch: str = ""  # version of torch in rank_python; queried only if ranks are processes
+    rank_mpi: str = ""  # version of mpi4py, likewise
 
     @property
     def infiniband_ports(self) -> tuple[RdmaPort, ...]:
-        """Active ports; not the RoCE ports of a storage network beside them: link_layer tells them apart."""
+        """Active InfiniBand ports. RoCE ports, for example of a storage network, have the link layer Ethernet."""
         return tuple(port for port in self.rdma if port.active and port.link_layer != "Ethernet")
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why there are no facts of a host."""
+    """Reason why a host has no facts."""
 
     host: str
     kind: str  # unreachable | host_key | credentials | become | python | other
@@ -149,7 +149,7 @@ class Problem:
 
 
 def facts_from_json(name: str, data: dict[str, Any]) -> HostFacts:
-    """HostFacts from the program's answer plus `inventory` (host variables) and `asked` (epoch seconds)."""
+    """HostFacts from the answer of the program plus `inventory` (host variables) and `clock_offset_s`."""
     inventory = data.get("inventory") or {}
     user = data["user"]
     shared = data.get("shared")

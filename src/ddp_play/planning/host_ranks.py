@@ -1,4 +1,4 @@
-"""One host's part of a plan: its ranks, their commands, environments and containers, or its torchrun. Pure."""
+"""Part of one host in a plan: its ranks with commands, environments and containers, or its torchrun. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ddp_play.errors import UsageError
 from ddp_play.planning.late_binding import HEAD_PORT, HOST_DIR, RUN_ID, RUN_KEY
 from ddp_play.planning.plan_document import AgentPlan, HostPlan, RankPlan
 from ddp_play.planning.rank_container import agent_name, container_name, create_argv
-from ddp_play.planning.rank_context import Place, Setting
+from ddp_play.planning.rank_context import Place, RankContext
 from ddp_play.planning.rank_environment import rank_env
 from ddp_play.planning.torchrun import agent_argv, agent_env, worker_env
 
@@ -17,121 +17,116 @@ if TYPE_CHECKING:
     from ddp_play.planning.job import Job
 
 
-def plan_host(
-    setting: Setting,
-    host: HostFacts,
-    *,
-    node: int,
-    first_rank: int,
-    count: int,
-    shared: dict[str, str],
-    slots: tuple[str, ...],
-) -> HostPlan:
-    """One host's part of the plan: its ranks from `first_rank` on.
-
-    `shared` maps hosts to their shared directory; `slots` are the leases that this host's ranks choose from.
-    """
-    job = setting.job
-    source_dir = f"{shared[host.name]}/.ddp-play/{RUN_KEY}/src" if shared else f"{HOST_DIR}/src"
-    uid, gid = _rank_user(job, host)
-    endpoint = setting.endpoint(host)
-    places = [
-        Place(
-            host=host,
-            node=node,
-            rank=first_rank + local,
-            local_rank=local,
-            local_world_size=count,
-            user=(uid, gid),
-            workdir=_workdir(setting, host, source_dir),
-            source_dir=source_dir if job.source else "",
-            shared_dir=shared.get(host.name, ""),
-        )
-        for local in range(count)
-    ]
+def plan_host(context: RankContext, node: int) -> HostPlan:
+    """Plan the part of host number `node`."""
+    job, host = context.job, context.hosts[node]
+    endpoint, places = context.endpoint(host), _places(context, node)
+    first = places[0]
     return HostPlan(
         name=host.name,
         interface=endpoint.interface,
         address=endpoint.address,
-        user=(uid, gid),
+        user=first.user,
         user_name=job.user or host.user.login_name,
-        workdir=places[0].workdir,
-        source_dir=places[0].source_dir,
+        workdir=first.workdir,
+        source_dir=first.source_dir,
         gpus=tuple(gpu.index for gpu in host.gpus) if job.gpus == "auto" else (),
-        ranks=tuple(_plan_rank(setting, place) for place in places),
-        shared_dir=shared.get(host.name, ""),
-        sends_source=bool(job.source) and (not shared or node == 0),
+        ranks=tuple(_plan_rank(context, place) for place in places),
+        shared_dir=first.shared_dir,
+        sends_source=bool(job.source) and (not first.shared_dir or node == 0),
         speed_mbps=next((link.speed_mbps for link in host.interfaces if link.name == endpoint.interface), None),
         rdma_ports=tuple(f"{port.device}:{port.port}" for port in host.rdma if port.active),
-        slots=slots,
-        agent=_plan_agent(setting, places[0]) if setting.torchrun else None,
+        slots=context.slots[host.name],
+        agent=_plan_agent(context, first) if context.torchrun else None,
     )
 
 
+def _places(context: RankContext, node: int) -> list[Place]:
+    """Place of each rank of a host."""
+    job, host = context.job, context.hosts[node]
+    shared_dir, ranks = context.shared_dirs.get(host.name, ""), context.ranks[host.name]
+    source_dir = f"{shared_dir}/.ddp-play/{RUN_KEY}/src" if shared_dir else f"{HOST_DIR}/src"
+    user, workdir = _rank_user(job, host), _workdir(context, host, source_dir)
+    return [
+        Place(
+            host=host,
+            node=node,
+            rank=rank,
+            local_rank=local_rank,
+            local_world_size=len(ranks),
+            user=user,
+            workdir=workdir,
+            source_dir=source_dir if job.source else "",
+            shared_dir=shared_dir,
+        )
+        for local_rank, rank in enumerate(ranks)
+    ]
+
+
 def _rank_user(job: Job, host: HostFacts) -> tuple[int, int]:
-    """Who the ranks run as: whoever connected, unless the job says otherwise and we may act for others."""
+    """uid and gid of the ranks: the user of the connection, or ddp_job_user where we may start processes for others."""
     if not job.user:
         return host.user.login_uid, host.user.login_gid
     uid, gid = (int(part) for part in job.user.split(":"))
     if host.user.uid not in (0, uid):
         raise UsageError(
-            f"{host.name}: ddp_job_user is {job.user}, and {host.user.name} may not start ranks for others",
+            f"{host.name}: ddp_job_user is {job.user}, and {host.user.name} may not start ranks for other users",
             hint="use become (-b), connect as that user, or unset ddp_job_user",
         )
     return uid, gid
 
 
-def _workdir(setting: Setting, host: HostFacts, source_dir: str) -> str:
-    if setting.job.workdir:
-        return setting.job.workdir
-    if setting.job.source:
-        return "/workspace" if setting.docker else source_dir
-    return "/" if setting.docker else host.user.home
+def _workdir(context: RankContext, host: HostFacts, source_dir: str) -> str:
+    if context.job.workdir:
+        return context.job.workdir
+    if context.job.source:
+        return "/workspace" if context.docker else source_dir
+    return "/" if context.docker else host.user.home
 
 
-def _plan_rank(setting: Setting, place: Place) -> RankPlan:
-    argv, env = _command(setting, place), rank_env(setting, place)
-    if setting.torchrun:
+def _plan_rank(context: RankContext, place: Place) -> RankPlan:
+    argv, env = _command(context, place), rank_env(context, place)
+    if context.torchrun:
         return RankPlan(place.rank, place.local_rank, argv, worker_env(env))
-    if not setting.docker:
+    if not context.docker:
         return RankPlan(place.rank, place.local_rank, argv, env)
-    create = create_argv(setting, place, env_names=tuple(var.name for var in env), argv=argv)
+    create = create_argv(context, place, env_names=tuple(var.name for var in env), argv=argv)
     return RankPlan(place.rank, place.local_rank, argv, env, container_name(place.rank), create)
 
 
-def _plan_agent(setting: Setting, first: Place) -> AgentPlan:
-    """The torchrun of a host, from its first rank's place."""
-    rank_vars = rank_env(setting, first)
-    argv, env = agent_argv(setting, first, _command(setting, first), rank_vars), agent_env(setting, first, rank_vars)
-    if not setting.docker:
+def _plan_agent(context: RankContext, first: Place) -> AgentPlan:
+    """The torchrun of a host; `first` is the place of its first rank."""
+    rank_vars = rank_env(context, first)
+    argv, env = agent_argv(context, first, _command(context, first), rank_vars), agent_env(context, first, rank_vars)
+    if not context.docker:
         return AgentPlan(argv, env)
-    create = create_argv(setting, first, env_names=tuple(var.name for var in env), argv=argv)
+    create = create_argv(context, first, env_names=tuple(var.name for var in env), argv=argv)
     return AgentPlan(argv, env, agent_name(first.node), create)
 
 
-def _command(setting: Setting, place: Place) -> tuple[str, ...]:
+def _command(context: RankContext, place: Place) -> tuple[str, ...]:
     return fill_placeholders(
-        setting.job.command,
+        context.job.command,
         {
             "rank": str(place.rank),
             "local_rank": str(place.local_rank),
-            "world_size": str(setting.world_size),
+            "world_size": str(context.world_size),
             "local_world_size": str(place.local_world_size),
-            "init_method": setting.rendezvous.init_url,
-            "backend": setting.backend,
-            "head_addr": setting.head_addr,
+            "init_method": context.rendezvous.init_url,
+            "backend": context.backend,
+            "head_addr": context.head_addr,
             "head_port": HEAD_PORT,
             "run_id": RUN_ID,
-            "python": "python" if setting.docker else place.host.rank_python,
+            "python": "python" if context.docker else place.host.rank_python,
         },
     )
 
 
 def fill_placeholders(command: tuple[str, ...], values: dict[str, str]) -> tuple[str, ...]:
-    """Replace `{rank}` and its like; every other brace stays as it is, so JSON arguments need no quoting."""
+    """Replace placeholders such as `{rank}`. All other braces stay, so that JSON arguments need no quoting."""
     filled = []
     for word in command:
         for name, value in values.items():
-            word = word.replace("{" + name + "}", value)  # noqa: PLW2901 - folding over the names
+            word = word.replace("{" + name + "}", value)  # noqa: PLW2901 - each step replaces one name
         filled.append(word)
     return tuple(filled)

@@ -1,4 +1,4 @@
-"""Which of the play's hosts a job uses, and what it holds on them: spares only in place of others. Pure."""
+"""Selection of hosts for a job (spares only in place of others), and the slot leases on them. Pure."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ def choose_hosts(
 ) -> tuple[tuple[HostFacts, ...], tuple[tuple[str, str], ...]]:
     """The hosts to use, in inventory order with spares last, and those left out with the reason.
 
-    `wanted`: how many an earlier attempt had; 0 for a first one.
+    `wanted`: number of hosts of an earlier attempt; 0 for the first attempt.
     """
     low, high = job.hosts
     regular = [host for host in facts if host.name not in job.spares]
     spares = [host for host in facts if host.name in job.spares]
     total = len(regular) + sum(row.host not in job.spares for row in problems)
     if not total:
-        raise UsageError("the play has no hosts", hint="does the inventory have them in the play's group? --limit?")
+        raise UsageError("the play has no hosts", hint="check the group of the play in the inventory, and --limit")
     needed = low or total
     if problems and len(facts) < needed:
         raise _too_few(problems, len(facts), needed)
     if len(facts) < needed:
-        raise UsageError(f"ddp_job_hosts asks for {needed} hosts, the play has {total}")
+        raise UsageError(f"ddp_job_hosts requires {needed} hosts, the play has {total}")
     used = regular[: high or None]
     used += spares[: max(0, max(needed, wanted) - len(used))]
     chosen = {host.name for host in used}
     left_out = [(row.host, row.message) for row in problems]
     left_out += [
-        (host.name, "stands by as a spare" if host.name in job.spares else "more hosts than ddp_job_hosts asks for")
+        (host.name, "unused spare" if host.name in job.spares else "more hosts than ddp_job_hosts allows")
         for host in facts
         if host.name not in chosen
     ]
@@ -47,16 +47,16 @@ def _too_few(problems: tuple[Problem, ...], num_usable: int, needed: int) -> Hos
     lines = [f"{row.host}: {row.message}" + (f"\n  -> {row.hint}" if row.hint else "") for row in problems]
     return HostNotReady(
         "\n".join(lines),
-        hint=f"{num_usable} of {num_usable + len(problems)} hosts answer and ddp_job_hosts asks for {needed}; "
+        hint=f"{num_usable} of {num_usable + len(problems)} hosts are usable and ddp_job_hosts requires {needed}; "
         "leave the others out with --limit, set ddp_job_hosts to a range such as 1.., or add hosts to the group spares",
     )
 
 
 def slot_names(job: Job, hosts: tuple[HostFacts, ...], counts: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
-    """host -> the leases that its ranks choose from. `counts`: ranks by host.
+    """Slot leases by host; each rank takes one of them. `counts`: ranks by host.
 
-    A GPU has one of its own, because LOCAL_RANK says which one a rank uses; other slots are alike. Names of the
-    inventory that are one machine share its slots.
+    Each GPU has its own lease, because LOCAL_RANK determines the GPU of a rank; slots without GPU are
+    interchangeable. Inventory hosts that are the same machine share its slots.
     """
     found: dict[str, tuple[str, ...]] = {}
     size: dict[str, int] = {}

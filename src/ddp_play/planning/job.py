@@ -1,4 +1,4 @@
-"""What train.yml asks for: the role's `ddp_job_*` variables, checked and typed."""
+"""Job: the `ddp_job_*` variables of the role, validated and typed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PLACEHOLDERS = (
     "python",
 )
 ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-# Lease of a job that restarts and names none; docs/decisions/0002-attempts.md tells why this long.
+# Default lease of a job with restarts; docs/decisions/0002-attempts.md explains the value.
 RESTART_LEASE_S = 60.0
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -46,8 +46,8 @@ def parse_seconds(value: Any) -> Any:
     return value
 
 
-def _words(value: Any) -> Any:
-    """A command may be a list or, for the classic one-liner, a text split like a shell does."""
+def _split_command(value: Any) -> Any:
+    """A command is a list, or a string that is split like in a shell."""
     if isinstance(value, str):
         return shlex.split(value)
     if isinstance(value, list):
@@ -68,7 +68,7 @@ def _port_range(value: Any) -> Any:
 
 
 def _host_range(value: Any) -> Any:
-    """`all`, 4, "2..4" -> (minimum, maximum); 0 as a minimum means all of them, as a maximum no limit."""
+    """`all`, 4, "2..4" -> (minimum, maximum); 0 means all hosts as the minimum, no limit as the maximum."""
     if value in ("all", None, ""):
         return (0, 0)
     match = re.fullmatch(r"\s*(\d+)\s*(?:\.\.\s*(\d*))?\s*", str(value))
@@ -87,15 +87,15 @@ def _ranks_per_host(value: Any) -> Any:
     return value
 
 
-def _texts(value: Any) -> Any:
-    """Environment values: numbers and booleans as a person would type them; None stays (a bare key)."""
+def _env_texts(value: Any) -> Any:
+    """Environment values as strings; None (a bare key) stays None."""
     if not isinstance(value, dict):
         return value
     return {str(k): env_text(v) for k, v in value.items()}
 
 
 def env_text(value: Any) -> Any:
-    """A number or truth value of YAML as a person would type it; everything else as it is."""
+    """Number as a string, boolean as 1 or 0; other values are returned unchanged."""
     if isinstance(value, bool):
         return "1" if value else "0"
     return str(value) if isinstance(value, int | float) else value
@@ -132,11 +132,11 @@ class Mount(BaseModel):
 
 
 class Job(BaseModel):
-    """One job. Defaults here are the role's defaults; a test holds the two together."""
+    """One job. The defaults equal those of the role; a test compares them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    command: Annotated[tuple[str, ...], BeforeValidator(_words)]
+    command: Annotated[tuple[str, ...], BeforeValidator(_split_command)]
     name: str = Field("", pattern=r"^[A-Za-z0-9._ -]{0,48}$")
     runtime: Literal["auto", "docker", "process"] = "auto"
     image: str = ""
@@ -158,7 +158,7 @@ class Job(BaseModel):
     network: str = ""
     probe: bool = True
     port_range: Annotated[tuple[int, int], BeforeValidator(_port_range)] = (29500, 29999)
-    env: Annotated[dict[str, str | None], BeforeValidator(_texts)] = {}
+    env: Annotated[dict[str, str | None], BeforeValidator(_env_texts)] = {}
     mounts: Annotated[tuple[Mount, ...], BeforeValidator(_mounts)] = ()
     user: str = Field("", pattern=r"^(\d+:\d+)?$")
     groups: tuple[str, ...] = ()
@@ -193,14 +193,14 @@ class Job(BaseModel):
             raise ValueError(f"ddp_job_port_range {first}-{last} is not within 1024-65535")
         for name in self.env:
             if not ENV_NAME.fullmatch(name):
-                raise ValueError(f"ddp_job_env has {name!r}, which is no name of an environment variable")
+                raise ValueError(f"ddp_job_env has {name!r}, which is not a valid name of an environment variable")
         if self.warn_before and not self.warn_before < self.max_duration:
             raise ValueError("ddp_job_warn_before is the time before ddp_job_max_duration and must be shorter than it")
         self._check_nul()
         return self
 
     def _check_nul(self) -> None:
-        """The kernel ends texts at a NUL byte: such a value could not arrive."""
+        """Refuse NUL bytes: the kernel ends arguments and variables at them."""
         if any("\0" in word for word in self.command):
             raise ValueError("ddp_job_command holds a NUL byte, which no argument can hold")
         for name, value in self.env.items():
@@ -209,7 +209,7 @@ class Job(BaseModel):
 
     @property
     def chosen_lease(self) -> float:
-        """Seconds; a job that restarts always has one: without it nobody could say when a lost host's ranks end."""
+        """Seconds. A job with restarts always has a lease: it limits how long ranks of a lost host can run."""
         return self.lease or (RESTART_LEASE_S if self.restarts else 0.0)
 
     @property
@@ -220,12 +220,12 @@ class Job(BaseModel):
         return "docker" if self.image else "process"
 
 
-# Variables that are not part of the job because they must never be printed: read apart from it.
+# Variables that are read separately and are not part of the job, because they must never be printed.
 SECRET_VARIABLES = ("secrets", "registry_password")
 
 
 def variable_names() -> tuple[str, ...]:
-    """Every `ddp_job_*` variable there is, without the prefix."""
+    """All `ddp_job_*` variables, without the prefix."""
     return (*Job.model_fields, *SECRET_VARIABLES)
 
 
@@ -239,8 +239,15 @@ def parse_job(values: dict[str, Any]) -> Job:
         ) from None
 
 
+def job_from_json(data: dict[str, Any]) -> Job:
+    """Job from job.json, where the ranges of hosts and ports are pairs."""
+    job = Job.model_validate({name: value for name, value in data.items() if name != "hosts"})
+    low, high = data.get("hosts") or (0, 0)
+    return job.model_copy(update={"hosts": (int(low), int(high))})
+
+
 def _explain(item: Any) -> str:
-    """One pydantic error in the user's words: variable, value, reason."""
+    """One pydantic error as a line for the user: variable, reason, value."""
     where = ".".join(str(part) for part in item["loc"][:2] if not str(part).startswith(("literal", "function")))
     reason = str(item["msg"]).removeprefix("Value error, ")
     if item["type"] == "missing":
@@ -253,7 +260,7 @@ def _explain(item: Any) -> str:
 
 
 def check_names(names: Iterable[str]) -> None:
-    """UsageError for every `ddp_*` variable that we do not know, with the nearest that we do."""
+    """UsageError for unknown `ddp_*` variables, each with the nearest known name."""
     known = {PREFIX + name for name in variable_names()} | set(HOST_VARIABLES)
     unknown = sorted(name for name in names if name not in known)
     if not unknown:

@@ -1,4 +1,4 @@
-"""Secret values among a job's variables: told from the others, moved to `ddp_job_secrets`, refused elsewhere. Pure."""
+"""Secret values in the variables of a job: recognized, moved to `ddp_job_secrets`, refused elsewhere. Pure."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from ddp_play.planning.job import ENV_NAME, PREFIX, env_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-# TOKENIZERS_PARALLELISM is none.
+# TOKENIZERS_PARALLELISM is not a secret.
 SECRET_NAME = re.compile(r"TOKEN(?!IZER)|SECRET|PASSWORD|PASSWD|CREDENTIAL|_KEY\Z", re.IGNORECASE)
-# Shorter texts are part of others by chance.
+# Shorter secrets occur in other values by chance, so only whole values are compared with them.
 PART_LENGTH = 8
-# Where a secret may be: the action plugins see to it that it gets no further.
+# Variables that may hold a secret; the action plugins keep it out of plan and bundle.
 ALLOWED = ("env", "secrets", "registry_username", "registry_password")
 HINT = "give it to the ranks by ddp_job_secrets or ddp_job_env: a file in memory or a variable that only they see"
 
 
 def names_a_secret(name: str) -> bool:
-    """Does a variable of this name hold a secret?"""
+    """Does the name suggest that the variable holds a secret?"""
     return bool(SECRET_NAME.search(name))
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """How a secret value is told: what Ansible decrypted, and texts that are secret wherever they appear."""
+    """How secret values are recognized: values that Ansible decrypted, and strings known to be secret."""
 
     is_vaulted: Callable[[object], bool] = lambda _: False
     texts: frozenset[str] = field(default=frozenset(), repr=False)
 
     def equals(self, text: object) -> bool:
-        """Is it one of the texts, however short?"""
+        """Is the value one of the known strings, of any length?"""
         return isinstance(text, str) and text in self.texts
 
     def holds(self, value: object) -> bool:
-        """Is this one, or is one a part of it?"""
+        """Is the value a secret, or does it contain one?"""
         if self.is_vaulted(value):
             return True
         return isinstance(value, str) and any(len(text) >= PART_LENGTH and text in value for text in self.texts)
@@ -46,30 +46,30 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class JobSecrets:
-    """A job's environment without its secrets, and these."""
+    """Environment of a job without its secrets, and the secrets."""
 
     env: Any
     values: dict[str, str] = field(default_factory=dict, repr=False)
-    file_names: tuple[str, ...] = ()  # of ddp_job_secrets: NAME_FILE tells the path
-    env_names: tuple[str, ...] = ()  # of ddp_job_env: NAME has the value
+    file_names: tuple[str, ...] = ()  # of ddp_job_secrets: NAME_FILE holds the path
+    env_names: tuple[str, ...] = ()  # of ddp_job_env: NAME holds the value
 
 
 def check_secrets(value: Any) -> dict[str, str]:
-    """ddp_job_secrets: names to texts. The message never holds a value."""
+    """Names and values of ddp_job_secrets. UsageError never contains a value."""
     if not value:
         return {}
     if not isinstance(value, dict):
         raise UsageError("ddp_job_secrets is not a mapping of names to values")
     for name, secret in value.items():
         if not ENV_NAME.fullmatch(str(name)):
-            raise UsageError(f"ddp_job_secrets has {name!r}, which is no name of an environment variable")
+            raise UsageError(f"ddp_job_secrets has {name!r}, which is not a valid name of an environment variable")
         if not isinstance(secret, str) or not secret:
             raise UsageError(f"ddp_job_secrets: {name} has no value")
     return {str(name): str(secret) for name, secret in value.items()}
 
 
 def separate(env: Any, given: Any, known: Known, caller_env: Mapping[str, str]) -> JobSecrets:
-    """Add what is secret of `ddp_job_env` to `ddp_job_secrets`."""
+    """Move secret values from `ddp_job_env` to the secrets."""
     secrets = check_secrets(given)
     if env in (None, ""):
         return JobSecrets(env, secrets, tuple(secrets))
@@ -79,8 +79,8 @@ def separate(env: Any, given: Any, known: Known, caller_env: Mapping[str, str]) 
     rest, moved = {}, {}
     for name, value in env.items():
         text = caller_env.get(str(name)) if value is None else env_text(value)
-        told = names_a_secret(str(name)) or known.equals(text) or any(map(known.holds, _items(value)))
-        if told and text not in (None, ""):
+        is_secret = names_a_secret(str(name)) or known.equals(text) or any(map(known.holds, _items(value)))
+        if is_secret and text not in (None, ""):
             moved[str(name)] = _checked(str(name), text, secrets)
         else:
             rest[name] = value
@@ -88,25 +88,25 @@ def separate(env: Any, given: Any, known: Known, caller_env: Mapping[str, str]) 
 
 
 def _checked(name: str, text: Any, secrets: Mapping[str, str]) -> str:
-    """The value as it will arrive. No message ever holds it."""
+    """Value as the rank receives it. UsageError never contains it."""
     if not ENV_NAME.fullmatch(name):
-        raise UsageError(f"ddp_job_env has {name!r}, which is no name of an environment variable")
+        raise UsageError(f"ddp_job_env has {name!r}, which is not a valid name of an environment variable")
     if not isinstance(text, str):
-        raise UsageError(f"ddp_job_env: the value of {name} is no text")
+        raise UsageError(f"ddp_job_env: the value of {name} is not a string")
     if "\0" in text:
         raise UsageError(f"ddp_job_env: {name} holds a NUL byte, which no variable can hold")
     if secrets.get(name, text) != text:
         raise UsageError(
             f"{name} is in ddp_job_env and in ddp_job_secrets, with two values",
-            hint="leave it out of one of them: the ranks get NAME from the one, NAME_FILE from the other",
+            hint="remove it from one of them: ddp_job_env sets NAME, ddp_job_secrets sets NAME_FILE",
         )
     return str(text)
 
 
 def refuse_elsewhere(values: Mapping[str, Any], known: Known, secrets: JobSecrets) -> None:
-    """UsageError for a secret text in a variable that plan, bundle or a command line would show.
+    """UsageError for a secret in a variable that appears in the plan, the bundle or a command line.
 
-    Not for values whose name alone says that they are secret: of `SPLIT_KEY: validation` a command may well speak.
+    Not for values that only their name marks as secret: a command may contain the value of `SPLIT_KEY: validation`.
     """
     known = Known(known.is_vaulted, known.texts | {secrets.values[name] for name in secrets.file_names})
     for name, value in values.items():
@@ -119,7 +119,7 @@ def refuse_elsewhere(values: Mapping[str, Any], known: Known, secrets: JobSecret
 
 
 def _items(value: object) -> Iterator[object]:
-    """The texts and numbers in a value, at any depth."""
+    """Strings and numbers in a value, at any depth."""
     if isinstance(value, dict):
         for item in value.values():
             yield from _items(item)

@@ -1,21 +1,21 @@
-"""What a plan leaves open until launch: the run's id, the attempt, the leased port, the directory on the host."""
+"""Placeholders for values that are known only at launch: run id, attempt, leased port, directory on the host."""
 
 from __future__ import annotations
 
 RUN_ID = "<run_id>"
-RUN_KEY = "<run_key>"  # the id and the token: what hosts know the run by
+RUN_KEY = "<run_key>"  # run id and token: name of the run on its hosts
 OWNER = "<owner>"
 ATTEMPT = "<attempt>"
 HEAD_PORT = "<head_port>"
 HOST_DIR = "<host_dir>"
 RANK_DIR = "<host_dir>/rank-"
 SECRETS_DIR = "<secrets_dir>"
-MASKED = "<secret>"  # for a secret value: the host has it in memory, and nothing on the controller binds it
-AGENT_LOG = "torchrun.log"  # beside the ranks' logs: what a host's torchrun itself printed
+MASKED = "<secret>"  # stands for a secret value: only the host has it, in memory; the controller never binds it
+AGENT_LOG = "torchrun.log"  # in the directory of the rank logs: output of a host's torchrun itself
 
 
 def bind(text: str, values: dict[str, str]) -> str:
-    """Replace every token by its value; only ever applied to text that the plan itself wrote."""
+    """Replace every placeholder by its value. Only for text that the plan itself wrote."""
     for token, value in values.items():
         text = text.replace(token, value)
     return text

@@ -1,4 +1,4 @@
-"""NCCL: what its ranks are told besides the fabric, and what its own notes say about the transports it chose. Pure."""
+"""NCCL: environment of its ranks except for the fabric, and the transport that its log reports. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 NOTES = "nccl.log"
-# Shapes of the lines: init.cc, bootstrap.cc and transport/{p2p,shm,net,net_ib,net_socket}.cc of NVIDIA/nccl.
+# Format of the log lines: init.cc, bootstrap.cc and transport/{p2p,shm,net,net_ib,net_socket}.cc of NVIDIA/nccl.
 _VERSION = re.compile(r"NCCL version (\d[\w.+]*)")
 _NETWORK = re.compile(r"NCCL INFO Using network (.+?)\s*$", re.MULTILINE)
 _DEVICES = re.compile(r"NCCL INFO NET/(\S+) ?: Using (.+?)(?:; OOB .*)?$", re.MULTILINE)
@@ -22,7 +22,7 @@ _COMPLETE = re.compile(r"NCCL INFO .*Init COMPLETE")
 
 @dataclass(frozen=True, slots=True)
 class Transport:
-    """How the ranks are connected; `channels` counts connections by way: P2P/CUMEM, SHM/direct, NET/IB."""
+    """How the ranks are connected; `channels` counts connections by transport: P2P/CUMEM, SHM/direct, NET/IB."""
 
     version: str
     network: str  # IB, Socket or a plugin's name; empty while NCCL has not chosen
@@ -32,7 +32,7 @@ class Transport:
 
     @property
     def gpu_direct(self) -> bool:
-        """Do network cards read GPU memory themselves?"""
+        """Do NICs access GPU memory directly (GPUDirect RDMA)?"""
         return any(way.endswith("/GDRDMA") for way in self.channels)
 
     def words(self) -> str:
@@ -48,14 +48,14 @@ class Transport:
 
 
 def environment(rank_dir: str, timeout_s: float) -> list[tuple[str, str, str]]:
-    """(name, value, source) of what makes NCCL fail fast and tell what it does.
+    """(name, value, source) of variables that make NCCL fail fast and record its operations.
 
     The flight recorder's variables were renamed in torch 2.15, so both spellings are set. Sources:
     torch_nccl_environment_variables of the torch documentation, user-guide/docs/env.rst of NVIDIA/nccl.
     """
     dump = f"{rank_dir}/flight-recorder-"
     seconds = str(int(timeout_s))
-    recorder = "default: what each rank did last, for evidence"
+    recorder = "default: last operations of each rank, for evidence"
     rows = [
         ("TORCH_NCCL_ASYNC_ERROR_HANDLING", "3", "default: end the process on an error, after the recorder's dump"),
         ("TORCH_NCCL_DUMP_ON_TIMEOUT", "1", recorder),
@@ -71,8 +71,8 @@ def environment(rank_dir: str, timeout_s: float) -> list[tuple[str, str, str]]:
 
 
 def notes_environment(rank_dir: str) -> list[tuple[str, str, str]]:
-    """(name, value, source) of NCCL's own log: its choice of transport, in a file of its own."""
-    source = "default: the transport is read from it; set NCCL_DEBUG in ddp_job_env to have it your way"
+    """(name, value, source) of variables that make NCCL log its choice of transport to a separate file."""
+    source = "default: the transport is read from it; NCCL_DEBUG in ddp_job_env overrides it"
     return [
         ("NCCL_DEBUG", "INFO", source),
         ("NCCL_DEBUG_SUBSYS", "INIT,NET", source),
@@ -81,7 +81,7 @@ def notes_environment(rank_dir: str) -> list[tuple[str, str, str]]:
 
 
 def parse_transport(texts: Iterable[str]) -> Transport | None:
-    """What the notes of one or more ranks say together; None where there is nothing of NCCL in them."""
+    """Transport from the NCCL logs of one or more ranks together; None where they hold no line of NCCL."""
     version, networks, devices, channels, num_complete, num_texts = "", [], [], Counter[str](), 0, 0
     for text in texts:
         num_texts += 1
@@ -91,18 +91,18 @@ def parse_transport(texts: Iterable[str]) -> Transport | None:
         for kind, listed in _DEVICES.findall(text):
             if kind in ("IB", "Socket"):
                 devices += _DEVICE.findall(listed)
-        channels.update(_tidy(way) for way in _CHANNEL.findall(text))
+        channels.update(_without_device_number(way) for way in _CHANNEL.findall(text))
         num_complete += bool(_COMPLETE.search(text))
     if not (version or networks or devices or channels):
         return None
-    # one rank on sockets is enough to be as slow as sockets
+    # one rank on sockets makes the whole collective as slow as sockets
     network = "Socket" if "Socket" in networks else (networks[0] if networks else "")
     complete = num_texts > 0 and num_complete == num_texts
     return Transport(version, network, tuple(dict.fromkeys(devices)), dict(channels), complete)
 
 
-def _tidy(way: str) -> str:
-    """NET/IB/4/GDRDMA -> NET/IB/GDRDMA: the number is only the device's."""
+def _without_device_number(way: str) -> str:
+    """NET/IB/4/GDRDMA -> NET/IB/GDRDMA: the number is that of the device."""
     return "/".join(part for part in way.split("/") if not part.isdigit())
 
 

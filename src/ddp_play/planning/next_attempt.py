@@ -1,4 +1,4 @@
-"""What plans of a run are made from, kept so that another attempt can have its own: job, facts, who has dropped out."""
+"""Plan of the next attempt, from the job and host facts of the start of the run, without lost hosts."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from ddp_play.errors import HostNotReady
 from ddp_play.planning.assembly import make_plan
 from ddp_play.planning.host_facts import Problem, facts_from_json
-from ddp_play.planning.job import Job
-from ddp_play.planning.rank_context import Asked
+from ddp_play.planning.rank_context import Caller
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ddp_play.planning.job import Job
     from ddp_play.planning.plan_document import Plan
 
 CALLERS = "caller's environment"
@@ -21,7 +21,7 @@ CALLERS = "caller's environment"
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """The job and what discovery said of every host of the play. `facts` and `problems` are as discovery wrote them."""
+    """The job and the result of discovery for all hosts of the play: `facts` and `problems` in their JSON form."""
 
     job: Job
     facts: Mapping[str, dict[str, Any]]
@@ -31,7 +31,7 @@ class Fleet:
     secret_env: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """For facts.json; the job has a file of its own."""
+        """Content of facts.json; the job is in job.json."""
         return {
             "facts": dict(self.facts),
             "problems": list(self.problems),
@@ -42,19 +42,19 @@ class Fleet:
 
     @classmethod
     def from_json(cls, data: dict[str, Any], job: Job) -> Fleet:
-        """From facts.json."""
+        """Fleet from the content of facts.json."""
         names, env = tuple(data["secret_names"]), tuple(data.get("secret_env", ()))
         return cls(job, data["facts"], tuple(data["problems"]), names, data["caller_env"], env)
 
     @property
     def secrets(self) -> frozenset[str]:
-        """The names of all secrets that another attempt needs."""
+        """Names of all secrets that the next attempt needs."""
         return frozenset((*self.secret_names, *self.secret_env))
 
     def plan(self, *, gone: Mapping[str, str], suspects: Mapping[str, str], wanted: int) -> tuple[Plan, dict[str, str]]:
-        """A plan without the hosts that are gone, and the hosts that it leaves for good, with reasons.
+        """A plan without the lost hosts (`gone`), and all hosts that are retired from the run, with reasons.
 
-        Suspects go too where `wanted` hosts are there without them. HostNotReady when too few are left.
+        Suspects are retired too if `wanted` hosts remain without them. HostNotReady if too few hosts remain.
         """
         if suspects:
             try:
@@ -62,25 +62,18 @@ class Fleet:
                 if len(made.hosts) >= wanted:
                     return made, {**suspects, **gone}
             except HostNotReady:
-                pass  # nobody can take their place: they get another chance
+                pass  # no host can replace the suspects: keep them
         return self._plan(gone, wanted), dict(gone)
 
     def _plan(self, gone: Mapping[str, str], wanted: int) -> Plan:
         facts = tuple(facts_from_json(name, row) for name, row in self.facts.items() if name not in gone)
         problems = [Problem(**row) for row in self.problems]
         problems += [Problem(name, "retired", f"retired: {why}") for name, why in gone.items() if name in self.facts]
-        asked = Asked(dict(self.caller_env), self.secret_names, self.secret_env)
-        return make_plan(self.job, facts, tuple(problems), asked, wanted=wanted)
-
-
-def job_from_json(data: dict[str, Any]) -> Job:
-    """The job written to job.json: the range of hosts and of ports are pairs there."""
-    job = Job.model_validate({name: value for name, value in data.items() if name != "hosts"})
-    low, high = data.get("hosts") or (0, 0)
-    return job.model_copy(update={"hosts": (int(low), int(high))})
+        caller = Caller(dict(self.caller_env), self.secret_names, self.secret_env)
+        return make_plan(self.job, facts, tuple(problems), caller, wanted=wanted)
 
 
 def callers_values(plan: Plan) -> dict[str, str]:
-    """The values of bare keys that the plan took from its caller, so that another plan has the same."""
+    """Values of bare keys that the plan took from the environment of its caller, for the next plan."""
     env = [var for row in plan.hosts[0].ranks[:1] for var in row.env]
     return {var.name: var.value for var in env if var.source.startswith(CALLERS)}

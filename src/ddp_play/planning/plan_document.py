@@ -1,4 +1,4 @@
-"""The plan: a job bound to hosts. Pure: the same job and facts give the same plan, which `run` executes as it is."""
+"""The plan: a job bound to hosts, and its JSON form. `run` executes it unchanged. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class RankPlan:
 
 @dataclass(frozen=True, slots=True)
 class AgentPlan:
-    """A host's torchrun, where one starts the ranks: its command, environment and container."""
+    """The torchrun of a host, where torchrun starts the ranks: command, environment and container."""
 
     argv: tuple[str, ...]
     env: tuple[EnvVar, ...]
@@ -38,7 +38,7 @@ class AgentPlan:
 
 @dataclass(frozen=True, slots=True)
 class HostPlan:
-    """One host's part: its endpoint on the fabric, who the ranks run as, where they work, its ranks."""
+    """Part of one host: endpoint on the fabric, user, directories and ranks."""
 
     name: str
     interface: str
@@ -51,15 +51,15 @@ class HostPlan:
     ranks: tuple[RankPlan, ...]
     shared_dir: str = ""
     sends_source: bool = True
-    speed_mbps: int | None = None  # of the interface; None where its driver does not say
+    speed_mbps: int | None = None  # of the interface; None if its driver does not report it
     rdma_ports: tuple[str, ...] = ()  # active ones
-    slots: tuple[str, ...] = ()  # the leases of which each rank needs one
+    slots: tuple[str, ...] = ()  # slot leases; each rank takes one
     agent: AgentPlan | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything that will happen, before it happens."""
+    """Everything that is known of a run before it starts."""
 
     job: str
     runtime: str
@@ -89,16 +89,16 @@ class Plan:
     launcher: str = "ranks"
     init_reason: str = ""
     store_url: str = ""
-    script: tuple[str, ...] = ()  # what a rank's script has to write to meet the others, where it is not the usual
+    script: tuple[str, ...] = ()  # lines for the training script, where the rendezvous needs more than the usual call
     left_out: tuple[tuple[str, str], ...] = ()
     warnings: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The stable, printable form. Spelt out: `dataclasses.asdict` copies deeply, 2 s at 10,000 ranks."""
+        """Content of plan.json. Not `dataclasses.asdict`: it copies deeply, 2 s at 10,000 ranks."""
         return {**_fields(self), "hosts": [_host_to_json(host) for host in self.hosts]}
 
     def host_of(self, rank: int) -> str:
-        """The host a rank runs on."""
+        """Name of the host of a rank."""
         return next(host.name for host in self.hosts for row in host.ranks if row.rank == rank)
 
 
@@ -117,7 +117,7 @@ def _unit_to_json(unit: RankPlan | AgentPlan) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def many_objects() -> Iterator[None]:
-    """A quarter of a million small objects and no garbage: the collector would take half of the time."""
+    """Switch the garbage collector off: it takes half of the time to load a plan of 10,000 ranks."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -128,7 +128,7 @@ def many_objects() -> Iterator[None]:
 
 
 def plan_from_json(data: dict[str, Any]) -> Plan:
-    """The plan written by `to_json`."""
+    """Plan from the content of plan.json."""
     with many_objects():
         return _plan_from_json(data)
 
@@ -164,7 +164,7 @@ def _unit_from_json(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def command_line(unit: RankPlan | AgentPlan) -> str:
-    """What a person would type on the host for this rank (or torchrun): `docker run ...`, or the command itself."""
+    """Shell command that starts the rank (or torchrun) on its host: `docker run ...`, or the command of the job."""
     if unit.create:
         return shlex.join(("docker", "run", *unit.create[1:]))
     return shlex.join(unit.argv)

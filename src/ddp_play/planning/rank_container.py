@@ -1,4 +1,4 @@
-"""The exact `docker create` of a rank container."""
+"""Arguments of `docker create` for a rank container."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ddp_play.planning.torchrun import CONTAINER_LOG_DIR
 if TYPE_CHECKING:
     from ddp_play.planning.host_facts import HostFacts
     from ddp_play.planning.job import Job
-    from ddp_play.planning.rank_context import Place, Setting
+    from ddp_play.planning.rank_context import Place, RankContext
 
 LOG_MOUNT = "/ddp-play/log"
-# The rank's output goes to a file the guard owns: byte-exact, and complete across a restart of the engine.
-# No core files unless the rank raises its limit: they are as large as its memory, and would come home with the rest.
+# The output of the rank goes to a file of the guard: byte-exact, and complete across a restart of the engine.
+# No core files unless the rank raises the limit: they are as large as its memory and would be collected.
 REDIRECT = f'ulimit -S -c 0; exec "$@" >>{LOG_MOUNT} 2>&1'
-# Secrets reach the rank's environment inside its container: the engine would store them on disk and show them to
-# whoever inspects it. The dot keeps the newlines at the end, which the shell cuts off what a command prints.
+# Secrets enter the environment inside the container: the engine would store them on disk and show them in
+# `docker inspect`. The dot preserves trailing newlines, which the shell removes in a command substitution.
 EXPORT = (
     'for _name in {names}; do _value=$(cat "{directory}/$_name" && echo .) || exit 126; '
     'export "$_name=${{_value%.}}"; done; unset _name _value; '
@@ -28,109 +28,109 @@ NOFILE = 1048576
 
 
 def container_name(rank: int) -> str:
-    """Unique on a host, and telling: `docker ps` shows what it belongs to."""
+    """Container name of a rank: unique on its host, with run and attempt for `docker ps`."""
     return f"ddp-{RUN_KEY}-a{ATTEMPT}-r{rank}"
 
 
 def agent_name(node: int) -> str:
-    """The container that holds a host's torchrun."""
+    """Container name of the torchrun of a host."""
     return f"ddp-{RUN_KEY}-a{ATTEMPT}-n{node}"
 
 
 def create_argv(
-    setting: Setting, place: Place, *, env_names: tuple[str, ...], argv: tuple[str, ...]
+    context: RankContext, place: Place, *, env_names: tuple[str, ...], argv: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Arguments of `docker` for one rank, or for the torchrun of a host whose first rank stands at `place`.
+    """Arguments of `docker` for one rank, or for the torchrun of a host whose first rank is at `place`.
 
-    Values of variables travel in docker's own environment.
+    They hold only names of variables; docker reads the values from its own environment.
     """
-    job, host = setting.job, place.host
+    job, host = context.job, place.host
     nofile = NOFILE if host.nofile_hard < 0 else min(NOFILE, host.nofile_hard)
-    name = agent_name(place.node) if setting.torchrun else container_name(place.rank)
-    words = ["create", "--name", name]
+    name = agent_name(place.node) if context.torchrun else container_name(place.rank)
+    args = ["create", "--name", name]
     for key, value in (
         ("run", RUN_ID),
         ("key", RUN_KEY),
         ("attempt", ATTEMPT),
-        ("rank", ",".join(map(str, _ranks(setting, place)))),
+        ("rank", ",".join(map(str, _ranks(context, place)))),
         ("host", host.name),
         ("owner", OWNER),
     ):
-        words += ["--label", f"ddp-play.{key}={value}"]
-    words += ["--network", "host", "--ipc", "host", "--init", "--log-driver", "local"]
-    words += ["--user", f"{place.user[0]}:{place.user[1]}"]
+        args += ["--label", f"ddp-play.{key}={value}"]
+    args += ["--network", "host", "--ipc", "host", "--init", "--log-driver", "local"]
+    args += ["--user", f"{place.user[0]}:{place.user[1]}"]
     for group in job.groups:
-        words += ["--group-add", group]
-    words += ["--ulimit", f"nofile={nofile}:{nofile}"]
-    words += _resources(job, num_ranks=len(_ranks(setting, place)))
-    words += _devices(job, host, uses_rdma=setting.uses_rdma(host))
-    words += _mounts(setting, place)
+        args += ["--group-add", group]
+    args += ["--ulimit", f"nofile={nofile}:{nofile}"]
+    args += _resources(job, num_ranks=len(_ranks(context, place)))
+    args += _devices(job, host, uses_rdma=context.uses_rdma(host))
+    args += _mounts(context, place)
     for env_name in env_names:
-        if env_name not in setting.asked.secret_env:
-            words += ["--env", env_name]
-    words += ["--workdir", place.workdir, job.image, "sh", "-c", _script(setting), "rank", *argv]
-    return tuple(words)
+        if env_name not in context.caller.secret_env:
+            args += ["--env", env_name]
+    args += ["--workdir", place.workdir, job.image, "sh", "-c", _script(context), "rank", *argv]
+    return tuple(args)
 
 
-def _script(setting: Setting) -> str:
-    """What the container's shell does before it becomes the rank."""
-    names = " ".join(setting.asked.secret_env)
+def _script(context: RankContext) -> str:
+    """Shell script of the container; it ends by replacing itself with the rank (exec)."""
+    names = " ".join(context.caller.secret_env)
     return (EXPORT.format(names=names, directory=CONTAINER_SECRETS) if names else "") + REDIRECT
 
 
-def _ranks(setting: Setting, place: Place) -> range:
-    """The ranks in the container."""
-    return range(place.rank, place.rank + (place.local_world_size if setting.torchrun else 1))
+def _ranks(context: RankContext, place: Place) -> range:
+    """Ranks in the container."""
+    return range(place.rank, place.rank + (place.local_world_size if context.torchrun else 1))
 
 
 def _resources(job: Job, *, num_ranks: int) -> list[str]:
-    words = []
+    args = []
     if job.cpus:
-        words += ["--cpus", f"{job.cpus * num_ranks:g}"]
+        args += ["--cpus", f"{job.cpus * num_ranks:g}"]
     if job.memory:
         memory = re.sub(r"\d+", lambda match: str(int(match[0]) * num_ranks), job.memory)
-        words += ["--memory", memory, "--memory-swap", memory]
-    if job.shm_size:  # with --ipc host the host's /dev/shm counts; a size means a private one
-        words[:0] = ["--ipc", "private", "--shm-size", job.shm_size]
-    return words
+        args += ["--memory", memory, "--memory-swap", memory]
+    if job.shm_size:  # with --ipc host the size of the host's /dev/shm applies; an own size needs a private one
+        args[:0] = ["--ipc", "private", "--shm-size", job.shm_size]
+    return args
 
 
 def _devices(job: Job, host: HostFacts, *, uses_rdma: bool) -> list[str]:
-    words = []
+    args = []
     if host.gpus and job.gpus == "auto":
-        words += ["--gpus", "all"]
+        args += ["--gpus", "all"]
     if uses_rdma:
-        words += ["--device", "/dev/infiniband", "--cap-add", "IPC_LOCK"]
+        args += ["--device", "/dev/infiniband", "--cap-add", "IPC_LOCK"]
     if uses_rdma or (host.gpus and job.gpus == "auto"):
-        words += ["--ulimit", "memlock=-1:-1"]
-    return words
+        args += ["--ulimit", "memlock=-1:-1"]
+    return args
 
 
-def _own_mounts(setting: Setting, place: Place) -> list[tuple[str, str, bool]]:
-    if not setting.torchrun:
+def _own_mounts(context: RankContext, place: Place) -> list[tuple[str, str, bool]]:
+    if not context.torchrun:
         return [
             (f"{HOST_DIR}/logs/rank-{place.rank}.log", LOG_MOUNT, False),
             (f"{HOST_DIR}/rank-{place.rank}", CONTAINER_RANK_DIR, False),
         ]
     binds = [(f"{HOST_DIR}/logs/{AGENT_LOG}", LOG_MOUNT, False)]
-    for rank in _ranks(setting, place):
+    for rank in _ranks(context, place):
         binds.append((f"{HOST_DIR}/logs/rank-{rank}.log", f"{CONTAINER_LOG_DIR}/rank-{rank}.log", False))
         binds.append((f"{HOST_DIR}/rank-{rank}", f"{CONTAINER_RANK_DIR}-{rank}", False))
     return binds
 
 
-def _mounts(setting: Setting, place: Place) -> list[str]:
-    binds = _own_mounts(setting, place)
+def _mounts(context: RankContext, place: Place) -> list[str]:
+    binds = _own_mounts(context, place)
     if place.source_dir:
         binds.append((place.source_dir, place.workdir, False))
     if place.shared_dir:
         binds.append((place.shared_dir, place.shared_dir, False))
-    if setting.asked.secret_names or setting.asked.secret_env:
+    if context.caller.secret_names or context.caller.secret_env:
         binds.append((SECRETS_DIR, CONTAINER_SECRETS, True))
     if place.host.nccl_conf:
         binds.append(("/etc/nccl.conf", "/etc/nccl.conf", True))
-    binds += [(mount.source, mount.target, mount.read_only) for mount in setting.job.mounts]
-    words = []
+    binds += [(mount.source, mount.target, mount.read_only) for mount in context.job.mounts]
+    args = []
     for source, target, read_only in binds:
-        words += ["--mount", f"type=bind,source={source},target={target}" + (",readonly" if read_only else "")]
-    return words
+        args += ["--mount", f"type=bind,source={source},target={target}" + (",readonly" if read_only else "")]
+    return args

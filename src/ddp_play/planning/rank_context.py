@@ -1,4 +1,4 @@
-"""What all ranks of a plan share, and where one rank stands: the two inputs of its environment and container."""
+"""Decisions shared by all ranks of a plan, and place of one rank: input of its environment and container."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ddp_play.planning.backend import BackendChoice
     from ddp_play.planning.fabric import Endpoint, FabricChoice
     from ddp_play.planning.host_facts import HostFacts
     from ddp_play.planning.job import Job
@@ -13,10 +16,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What the caller brings besides the job: its environment for bare keys, and names of secrets.
+class Caller:
+    """Input of the caller besides the job: its environment, for bare keys, and the names of secrets.
 
-    `secret_names` are told to the ranks as files, `secret_env` as variables.
+    Ranks get the secrets of `secret_names` as files and those of `secret_env` as variables.
     """
 
     caller_env: dict[str, str]
@@ -25,41 +28,56 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """What all hosts of a plan share."""
+class RankContext:
+    """Decisions that all ranks share, made once. The plan and the parts of hosts and ranks are made from them."""
 
     job: Job
-    runtime: str
+    hosts: tuple[HostFacts, ...]
     fabric: FabricChoice
-    backend: str
-    world_size: int
-    head_addr: str
+    backend_choice: BackendChoice
+    ranks: Mapping[str, range]  # by host
+    slots: Mapping[str, tuple[str, ...]]  # by host: slot leases; each rank takes one
+    shared_dirs: Mapping[str, str]  # by host; empty where there is no shared directory
     rendezvous: Rendezvous
-    asked: Asked
-    num_hosts: int = 1
+    caller: Caller
+
+    @property
+    def backend(self) -> str:
+        """The backend of torch.distributed."""
+        return self.backend_choice.backend
+
+    @property
+    def world_size(self) -> int:
+        """Number of ranks on all hosts."""
+        return self.ranks[self.hosts[-1].name].stop
+
+    @property
+    def head_addr(self) -> str:
+        """Address of the head on the fabric; the head is the first host."""
+        return self.endpoint(self.hosts[0]).address
 
     @property
     def docker(self) -> bool:
         """Do ranks run in containers?"""
-        return self.runtime == "docker"
+        return self.job.chosen_runtime == "docker"
 
     @property
     def torchrun(self) -> bool:
-        """Does a torchrun on each host start the ranks?"""
+        """Does torchrun start the ranks of each host?"""
         return self.job.launcher == "torchrun"
 
     def endpoint(self, host: HostFacts) -> Endpoint:
-        """Where the host meets the others."""
+        """Endpoint of the host on the fabric."""
         return self.fabric.endpoints[host.name]
 
     def uses_rdma(self, host: HostFacts) -> bool:
-        """Will this host's ranks open RDMA devices?"""
+        """Do the ranks of this host use RDMA devices?"""
         return bool(host.rdma) and (self.fabric.fabric == "ib" or "nccl" in self.backend)
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One rank's place: its host, its numbers, and the directories of that host."""
+    """Place of one rank: its host, its numbers, and the directories on the host."""
 
     host: HostFacts
     node: int

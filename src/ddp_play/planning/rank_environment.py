@@ -1,4 +1,4 @@
-"""The environment of one rank, each value with its source."""
+"""Environment of one rank, each value with its source."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ddp_play.planning.late_binding import ATTEMPT, HEAD_PORT, HOST_DIR, MASKED,
 
 if TYPE_CHECKING:
     from ddp_play.planning.host_facts import HostFacts
-    from ddp_play.planning.rank_context import Place, Setting
+    from ddp_play.planning.rank_context import Place, RankContext
 
 CONTAINER_RANK_DIR = "/ddp-play/rank"
 CONTAINER_SECRETS = "/run/secrets"
@@ -19,7 +19,7 @@ CONTAINER_SECRETS = "/run/secrets"
 
 @dataclass(frozen=True, slots=True)
 class EnvVar:
-    """One variable: where its value comes from, and whether the plan left tokens in it."""
+    """One variable. `source` says where the value comes from; a `late` value holds placeholders."""
 
     name: str
     value: str
@@ -28,101 +28,108 @@ class EnvVar:
 
     @property
     def is_secret(self) -> bool:
-        """Does only the rank get the value?"""
+        """Is the value a secret, which only the rank gets?"""
         return self.late and self.value == MASKED
 
 
-def rank_dir(setting: Setting, place: Place) -> str:
-    """Where a rank may write for us, as it sees the path; a container that holds several ranks sees several."""
-    if not setting.docker:
+def rank_dir(context: RankContext, place: Place) -> str:
+    """Directory for metrics, result and error of a rank, as the rank sees the path."""
+    if not context.docker:
         return f"{HOST_DIR}/rank-{place.rank}"
-    return f"{CONTAINER_RANK_DIR}-{place.rank}" if setting.torchrun else CONTAINER_RANK_DIR
+    return f"{CONTAINER_RANK_DIR}-{place.rank}" if context.torchrun else CONTAINER_RANK_DIR
 
 
-def rank_env(setting: Setting, place: Place) -> tuple[EnvVar, ...]:
-    """All variables of a rank, sorted by name; the job's own `env` wins over ours, and says so.
-
-    Values follow torch's own names (env:// initialisation); source: docs/source/distributed.md of pytorch/pytorch.
-    """
-    job, host = setting.job, place.host
-    own_dir = rank_dir(setting, place)
-    secrets_dir = CONTAINER_SECRETS if setting.docker else SECRETS_DIR
-    threads = max(1, int(job.cpus or host.cpus / place.local_world_size))
-    ours = [
-        EnvVar("RANK", str(place.rank), "plan: rank"),
-        EnvVar("LOCAL_RANK", str(place.local_rank), "plan: place on its host"),
-        EnvVar("WORLD_SIZE", str(setting.world_size), "plan: ranks of all hosts"),
-        EnvVar("LOCAL_WORLD_SIZE", str(place.local_world_size), "plan: ranks of this host"),
-        EnvVar("GROUP_RANK", str(place.node), "plan: number of the host"),
-        EnvVar("MASTER_ADDR", setting.head_addr, "plan: the head's address on the fabric"),
-        EnvVar("MASTER_PORT", HEAD_PORT, "launch: port leased on the head", late=True),
-        EnvVar(
-            "OMP_NUM_THREADS", str(threads), "job: ddp_job_cpus" if job.cpus else "plan: CPUs of the host / its ranks"
-        ),
-        EnvVar("PYTHONUNBUFFERED", "1", "default: lines appear when printed"),
-        EnvVar("PYTHONFAULTHANDLER", "1", "default: a stuck rank can be asked for its stack"),
-        EnvVar("DDP_PLAY_RUN_ID", RUN_ID, "launch", late=True),
-        EnvVar("DDP_PLAY_ATTEMPT", ATTEMPT, "launch", late=True),
-        EnvVar("DDP_PLAY_BACKEND", setting.backend, "plan: backend"),
-        EnvVar("DDP_PLAY_INIT_METHOD", setting.rendezvous.init_url, "plan: init method", late=True),
-        EnvVar("DDP_PLAY_METRICS", f"{own_dir}/metrics.jsonl", "plan: followed live", late=True),
-        EnvVar("DDP_PLAY_RESULT", f"{own_dir}/result.json", "plan: collected at the end", late=True),
-        EnvVar("TORCHELASTIC_ERROR_FILE", f"{own_dir}/error.json", "plan: names the first failure", late=True),
-        *_meeting_env(setting, place),
-        *_fabric_env(setting, host),
-        *_nccl_env(setting, own_dir),
-        *_process_env(host, own_dir, docker=setting.docker),
-    ]
-    if job.timeout:
-        ours.append(EnvVar("DDP_PLAY_TIMEOUT", f"{job.timeout:g}", "job: ddp_job_timeout, in seconds"))
-    ours += [
-        EnvVar(f"{name}_FILE", f"{secrets_dir}/{name}", "job: secret, as a file in memory", late=True)
-        for name in setting.asked.secret_names
-    ]
-    merged = {var.name: var for var in ours}
+def rank_env(context: RankContext, place: Place) -> tuple[EnvVar, ...]:
+    """All variables of a rank, sorted by name. `ddp_job_env` overrides the others, and `source` records it."""
+    job, own_dir = context.job, rank_dir(context, place)
+    merged = {var.name: var for var in _own_env(context, place, own_dir)}
     for name, value in job.env.items():
-        merged[name] = _job_var(name, value, merged.get(name), setting.asked.caller_env)
-    for name in setting.asked.secret_env:
-        source = f"job: ddp_job_env, a secret{_instead(merged.get(name))}"
+        merged[name] = _job_var(name, value, merged.get(name), context.caller.caller_env)
+    for name in context.caller.secret_env:
+        source = f"job: ddp_job_env, a secret{_replaced(merged.get(name))}"
         merged[name] = EnvVar(name, MASKED, source, late=True)
     return tuple(merged[name] for name in sorted(merged))
 
 
-def _meeting_env(setting: Setting, place: Place) -> list[EnvVar]:
-    """What some ways to meet need beside torch's own names."""
+def _own_env(context: RankContext, place: Place, own_dir: str) -> list[EnvVar]:
+    """Variables that ddp-play sets, before `ddp_job_env` overrides some."""
+    found = [
+        *_torch_env(context, place),
+        EnvVar("PYTHONUNBUFFERED", "1", "default: output is not buffered"),
+        EnvVar("PYTHONFAULTHANDLER", "1", "default: a stuck rank can print its stack"),
+        EnvVar("DDP_PLAY_RUN_ID", RUN_ID, "launch", late=True),
+        EnvVar("DDP_PLAY_ATTEMPT", ATTEMPT, "launch", late=True),
+        EnvVar("DDP_PLAY_BACKEND", context.backend, "plan: backend"),
+        EnvVar("DDP_PLAY_INIT_METHOD", context.rendezvous.init_url, "plan: init method", late=True),
+        EnvVar("DDP_PLAY_METRICS", f"{own_dir}/metrics.jsonl", "plan: read during the run", late=True),
+        EnvVar("DDP_PLAY_RESULT", f"{own_dir}/result.json", "plan: collected at the end", late=True),
+        EnvVar("TORCHELASTIC_ERROR_FILE", f"{own_dir}/error.json", "plan: names the first failure", late=True),
+        *_rendezvous_env(context, place),
+        *_fabric_env(context, place.host),
+        *_nccl_env(context, own_dir),
+        *_host_env(place.host, own_dir, docker=context.docker),
+    ]
+    if context.job.timeout:
+        found.append(EnvVar("DDP_PLAY_TIMEOUT", f"{context.job.timeout:g}", "job: ddp_job_timeout, in seconds"))
+    secrets_dir = CONTAINER_SECRETS if context.docker else SECRETS_DIR
+    found += [
+        EnvVar(f"{name}_FILE", f"{secrets_dir}/{name}", "job: secret, as a file in memory", late=True)
+        for name in context.caller.secret_names
+    ]
+    return found
+
+
+def _torch_env(context: RankContext, place: Place) -> list[EnvVar]:
+    """Variables that torch reads (env:// initialization); source: docs/source/distributed.md of pytorch/pytorch."""
+    cpus = context.job.cpus
+    threads = max(1, int(cpus or place.host.cpus / place.local_world_size))
+    return [
+        EnvVar("RANK", str(place.rank), "plan: rank"),
+        EnvVar("LOCAL_RANK", str(place.local_rank), "plan: number on its host"),
+        EnvVar("WORLD_SIZE", str(context.world_size), "plan: ranks of all hosts"),
+        EnvVar("LOCAL_WORLD_SIZE", str(place.local_world_size), "plan: ranks of this host"),
+        EnvVar("GROUP_RANK", str(place.node), "plan: number of the host"),
+        EnvVar("MASTER_ADDR", context.head_addr, "plan: the head's address on the fabric"),
+        EnvVar("MASTER_PORT", HEAD_PORT, "launch: port leased on the head", late=True),
+        EnvVar("OMP_NUM_THREADS", str(threads), "job: ddp_job_cpus" if cpus else "plan: CPUs of the host / its ranks"),
+    ]
+
+
+def _rendezvous_env(context: RankContext, place: Place) -> list[EnvVar]:
+    """Variables of an explicit store and of MPI, which torch itself does not read."""
     found = []
-    if setting.rendezvous.store_url:
-        source = "plan: where the script finds or builds the store"
-        found.append(EnvVar("DDP_PLAY_STORE", setting.rendezvous.store_url, source, late=True))
-    if setting.backend == "mpi":
+    if context.rendezvous.store_url:
+        source = "plan: URL of the store"
+        found.append(EnvVar("DDP_PLAY_STORE", context.rendezvous.store_url, source, late=True))
+    if context.backend == "mpi":
         source = "plan: the process manager on the head, MPICH's PMI-1"
         found += [
-            EnvVar("PMI_PORT", f"{setting.head_addr}:{HEAD_PORT}", source, late=True),
+            EnvVar("PMI_PORT", f"{context.head_addr}:{HEAD_PORT}", source, late=True),
             EnvVar("PMI_ID", str(place.rank), "plan: rank"),
         ]
     return found
 
 
-def _fabric_env(setting: Setting, host: HostFacts) -> list[EnvVar]:
-    """gloo binds to what the host name resolves to unless told, so it is always told."""
-    endpoint, fabric = setting.endpoint(host), setting.fabric.fabric
+def _fabric_env(context: RankContext, host: HostFacts) -> list[EnvVar]:
+    """Interfaces of gloo, TensorPipe, MPI and NCCL. Without them gloo uses the address of the host name."""
+    endpoint, fabric = context.endpoint(host), context.fabric.fabric
     source = f"fabric: {fabric}"
-    cards = ",".join(endpoint.interfaces or (endpoint.interface,))
+    nics = ",".join(endpoint.interfaces or (endpoint.interface,))
     found = [
-        EnvVar("GLOO_SOCKET_IFNAME", cards, source),
+        EnvVar("GLOO_SOCKET_IFNAME", nics, source),
         EnvVar("TP_SOCKET_IFNAME", endpoint.interface, source),
     ]
-    if setting.backend == "mpi":  # libfabric's and UCX's names for the same: MPICH is built on either
+    if context.backend == "mpi":  # names of libfabric and UCX for it: MPICH is built on one of them
         ports = [f"{port.device}:{port.port}" for port in host.infiniband_ports] if fabric == "ib" else []
         found += [EnvVar("FI_TCP_IFACE", endpoint.interface, source)]
-        found += [EnvVar("UCX_NET_DEVICES", ",".join((*ports, *cards.split(","))), source)]
-        if setting.docker:  # process_vm_readv from one container into another: "Operation not permitted"
+        found += [EnvVar("UCX_NET_DEVICES", ",".join((*ports, *nics.split(","))), source)]
+        if context.docker:  # process_vm_readv from one container into another: "Operation not permitted"
             source = "plan: ranks of one host may not read each other's memory from their containers"
             found += [EnvVar("MPIR_CVAR_CH4_CMA_ENABLE", "0", source), EnvVar("UCX_TLS", "^sm", source)]
-    if "nccl" in setting.backend:
-        found.append(EnvVar("NCCL_SOCKET_IFNAME", f"={cards}", source + ", exact match"))
-        if setting.job.fabric == "ib":
-            found.append(EnvVar("NCCL_NET", "IB", "job: ddp_job_fabric is ib, so no silent way back to sockets"))
+    if "nccl" in context.backend:
+        found.append(EnvVar("NCCL_SOCKET_IFNAME", f"={nics}", source + ", exact match"))
+        if context.job.fabric == "ib":
+            found.append(EnvVar("NCCL_NET", "IB", "job: ddp_job_fabric is ib, so no silent fallback to sockets"))
         if fabric == "ib":
             ports = [f"{port.device}:{port.port}" for port in host.infiniband_ports]
             if ports:
@@ -130,17 +137,17 @@ def _fabric_env(setting: Setting, host: HostFacts) -> list[EnvVar]:
     return found
 
 
-def _nccl_env(setting: Setting, own_dir: str) -> list[EnvVar]:
-    """Fail fast, and say which transport was chosen; whoever sets NCCL_DEBUG wants to see it in the log."""
-    if "nccl" not in setting.backend:
+def _nccl_env(context: RankContext, own_dir: str) -> list[EnvVar]:
+    """Variables to fail fast and to log the transport. A job that sets NCCL_DEBUG keeps its own NCCL log."""
+    if "nccl" not in context.backend:
         return []
-    rows = nccl.environment(own_dir, setting.job.timeout)
-    if "NCCL_DEBUG" not in setting.job.env:
+    rows = nccl.environment(own_dir, context.job.timeout)
+    if "NCCL_DEBUG" not in context.job.env:
         rows += nccl.notes_environment(own_dir)
     return [EnvVar(name, value, source, late=HOST_DIR in value) for name, value, source in rows]
 
 
-def _process_env(host: HostFacts, own_dir: str, *, docker: bool) -> list[EnvVar]:
+def _host_env(host: HostFacts, own_dir: str, *, docker: bool) -> list[EnvVar]:
     if docker:
         return [EnvVar("HOME", own_dir, "plan: the rank's user may have no home in the image")]
     bin_dir = host.rank_python.rpartition("/")[0]
@@ -152,12 +159,12 @@ def _process_env(host: HostFacts, own_dir: str, *, docker: bool) -> list[EnvVar]
     ]
 
 
-def _instead(ours: EnvVar | None) -> str:
+def _replaced(ours: EnvVar | None) -> str:
     return f", instead of {ours.value}" if ours is not None and not ours.late else ""
 
 
 def _job_var(name: str, value: str | None, ours: EnvVar | None, caller_env: dict[str, str]) -> EnvVar:
-    over = _instead(ours)
+    over = _replaced(ours)
     if value is not None:
         return EnvVar(name, value, f"job: ddp_job_env{over}")
     if name not in caller_env:

@@ -1,4 +1,4 @@
-"""How ranks find each other: the URL, where an explicit store is, and what a script has to write. Pure."""
+"""Rendezvous of the ranks: init method URL, explicit store, and lines for the training script. Pure."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ FILE_STORE_SCRIPT = (
     "dist.init_process_group(backend, store=store, rank=rank, world_size=world_size)",
 )
 MPI_SCRIPT = (
-    "import mpi_backend  # trainer/mpi_backend of ddp-play, copied beside the script; it registers `mpi4py`",
+    "import mpi_backend  # trainer/mpi_backend of ddp-play, copied next to the script; it registers `mpi4py`",
     "dist.init_process_group(mpi_backend.NAME, **mpi_backend.world())  # NAME is `mpi` where torch was built with MPI",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Rendezvous:
-    """Where ranks meet. `init_url` is torch's init_method, or the word `store` where the script builds its own."""
+    """Rendezvous of a plan. `init_url` is torch's init_method, or `store` if the script builds the store itself."""
 
     init_url: str
     reason: str
@@ -38,7 +38,7 @@ class Rendezvous:
 
 
 def choose_rendezvous(job: Job, *, backend: str, head_addr: str, shared_dir: str) -> Rendezvous:
-    """`head_addr` is the head's address on the fabric, `shared_dir` the head's path of it (empty without one)."""
+    """`head_addr`: address of the head on the fabric; `shared_dir`: shared directory on the head, or empty."""
     tcp = f"tcp://{f'[{head_addr}]' if ':' in head_addr else head_addr}:{HEAD_PORT}"
     if backend == "mpi":
         _check_mpi(job, head_addr)
@@ -55,14 +55,14 @@ def choose_rendezvous(job: Job, *, backend: str, head_addr: str, shared_dir: str
         )
     if job.launcher == "torchrun":
         raise UsageError(
-            "ddp_job_init_method is store with a TCPStore, and torchrun keeps a store of its own at the head's port",
+            "ddp_job_init_method is store with a TCPStore, and torchrun hosts its own store on the port of the head",
             hint="set ddp_job_store to file, or ddp_job_init_method to env (ranks then share torchrun's store)",
         )
     return Rendezvous("store", "TCPStore, hosted by rank 0", tcp, TCP_STORE_SCRIPT)
 
 
 def _fresh_file(shared_dir: str) -> str:
-    """Fresh per attempt: a stale one kills or hangs the next gang."""
+    """File name of its own for every attempt: with a stale file the next gang fails or hangs."""
     if shared_dir:
         return f"file://{shared_dir}/.ddp-play/{RUN_KEY}/rendezvous-{ATTEMPT}"
     return f"file:///tmp/ddp-play-rendezvous-{RUN_KEY}-{ATTEMPT}"
@@ -76,11 +76,11 @@ def _check_mpi(job: Job, head_addr: str) -> None:
         )
     if ":" in head_addr:
         raise UsageError(
-            f"ddp_job_backend is mpi and the head's address is {head_addr}: MPI ranks meet over IPv4 only",
+            f"ddp_job_backend is mpi and the head's address is {head_addr}: MPI ranks connect over IPv4 only",
             hint="set ddp_job_network to an IPv4 network of the hosts, or use gloo",
         )
 
 
 def needs_shared_file(job: Job) -> bool:
-    """Do ranks of several machines meet in a file?"""
+    """Does the rendezvous use a file, which ranks on several machines must share?"""
     return job.backend != "mpi" and (job.init_method == "file" or (job.init_method == "store" and job.store == "file"))

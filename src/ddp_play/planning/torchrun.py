@@ -1,8 +1,8 @@
-"""One torchrun a host instead of one process a rank: its command, and the wrapper that keeps ranks apart. Pure.
+"""One torchrun per host instead of one process per rank: its command, and the wrapper around each rank. Pure.
 
-torchrun numbers the ranks and starts them; the gang is still ended by us, because torchrun does not stop other hosts.
-The wrapper writes each rank's output to the rank's own log and leaves its exit code, so that a verdict needs nothing
-of what torchrun prints.
+torchrun numbers and starts the ranks. ddp-play still stops the gang, because torchrun does not stop other hosts. The
+wrapper writes the output and the exit code of each rank to separate files, so that the verdict does not depend on the
+output of torchrun.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from ddp_play.planning.rank_environment import EnvVar, rank_dir
 
 if TYPE_CHECKING:
     from ddp_play.planning.job import Job
-    from ddp_play.planning.rank_context import Place, Setting
+    from ddp_play.planning.rank_context import Place, RankContext
 
 # Set by torchrun in every rank; source: torch/distributed/elastic/agent/server/local_elastic_agent.py.
 BY_TORCHRUN = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT")
 SIGNALS = "SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1,SIGUSR2"
 CONTAINER_LOG_DIR = "/ddp-play/logs"
-# A trapped signal waits in the shell until the rank has ended; the rank itself gets it too (same process group).
-# The subshell keeps what the shell says about a killed command ("Terminated") out of the rank's log.
+# The shell handles a trapped signal after the rank has ended; the rank gets it too (same process group).
+# The subshell keeps the message of the shell about a killed command ("Terminated") out of the log of the rank.
 WRAPPER = """trap : TERM INT HUP QUIT USR1 USR2
 n=$(({first} + LOCAL_RANK)); d={rank_dirs}/rank-$n
 {exports}
@@ -39,55 +39,59 @@ exit $code"""
 
 
 def check_torchrun(job: Job) -> None:
-    """UsageError where the job asks for what torchrun decides itself."""
+    """UsageError if the command holds placeholders whose values torchrun decides."""
     text = " ".join(job.command)
     used = [name for name in ("rank", "local_rank") if "{" + name + "}" in text]
     if used:
         raise UsageError(
-            f"ddp_job_command holds {{{used[0]}}}, and under torchrun all ranks have one command",
+            f"ddp_job_command holds {{{used[0]}}}, and under torchrun all ranks have the same command",
             hint="read RANK and LOCAL_RANK from the environment in the script, or set ddp_job_launcher to ranks",
         )
 
 
 def worker_env(env: tuple[EnvVar, ...]) -> tuple[EnvVar, ...]:
-    """A rank's planned environment with the true source of what torchrun sets."""
+    """Environment of a rank, with torchrun as the source of the variables that it sets."""
     return tuple(dataclasses.replace(var, source="torchrun") if var.name in BY_TORCHRUN else var for var in env)
 
 
-def agent_env(setting: Setting, place: Place, env: tuple[EnvVar, ...]) -> tuple[EnvVar, ...]:
-    """What torchrun itself is given: what all ranks of the host share, and how it treats signals.
+def agent_env(context: RankContext, place: Place, env: tuple[EnvVar, ...]) -> tuple[EnvVar, ...]:
+    """Environment of torchrun: variables common to the ranks of the host, and its signal handling.
 
-    As PET_ variables, not options: a torch too old for one of them ignores it.
+    PET_ variables instead of options: an older torch ignores those that it does not know.
     """
-    own = rank_dir(setting, place)
+    own = rank_dir(context, place)
     shared = [var for var in env if var.name not in BY_TORCHRUN and not _inside(var.value, own)]
     source = "plan: torchrun"
     shared += [
         EnvVar("PET_SIGNALS_TO_HANDLE", SIGNALS, source),
-        EnvVar("PET_SHUTDOWN_TIMEOUT", str(max(1, math.ceil(setting.job.grace))), "job: ddp_job_grace"),
+        EnvVar("PET_SHUTDOWN_TIMEOUT", str(max(1, math.ceil(context.job.grace))), "job: ddp_job_grace"),
     ]
     return tuple(sorted(shared, key=lambda var: var.name))
 
 
-def agent_argv(setting: Setting, place: Place, command: tuple[str, ...], env: tuple[EnvVar, ...]) -> tuple[str, ...]:
-    """The torchrun command of a host; `place` and `env` are its first rank's."""
-    words = [_python(command), "-m", "torch.distributed.run", "--nnodes", str(setting.num_hosts)]
-    words += ["--nproc-per-node", str(place.local_world_size), "--max-restarts", "0"]
-    address = f"[{setting.head_addr}]" if ":" in setting.head_addr else setting.head_addr
-    if setting.job.rdzv == "c10d":  # nobody recognises an IP address as its own: say who hosts, and who one is
-        words += ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"{address}:{HEAD_PORT}", "--rdzv-id", RUN_KEY]
-        words += ["--rdzv-conf", f"is_host={1 if place.node == 0 else 0}"]
-        words += ["--local-addr", setting.endpoint(place.host).address]
+def agent_argv(
+    context: RankContext, place: Place, command: tuple[str, ...], env: tuple[EnvVar, ...]
+) -> tuple[str, ...]:
+    """Command of torchrun on a host; `place` and `env` are those of its first rank."""
+    args = [_python(command), "-m", "torch.distributed.run", "--nnodes", str(len(context.hosts))]
+    args += ["--nproc-per-node", str(place.local_world_size), "--max-restarts", "0"]
+    address = f"[{context.head_addr}]" if ":" in context.head_addr else context.head_addr
+    if (
+        context.job.rdzv == "c10d"
+    ):  # torchrun does not recognize its own IP address: name the host of the store and the local address
+        args += ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"{address}:{HEAD_PORT}", "--rdzv-id", RUN_KEY]
+        args += ["--rdzv-conf", f"is_host={1 if place.node == 0 else 0}"]
+        args += ["--local-addr", context.endpoint(place.host).address]
     else:
-        words += ["--rdzv-backend", "static", "--node-rank", str(place.node)]
-        words += ["--master-addr", address, "--master-port", HEAD_PORT]
-    started = ("sh", "-c", _wrapper(setting, place, env), "rank", *command)
-    # torchrun fills in ${local_rank} and takes $$ for $ (string.Template): what is meant has to go in doubled
-    return (*words, "--no-python", *(word.replace("$", "$$") for word in started))
+        args += ["--rdzv-backend", "static", "--node-rank", str(place.node)]
+        args += ["--master-addr", address, "--master-port", HEAD_PORT]
+    started = ("sh", "-c", _wrapper(context, place, env), "rank", *command)
+    # torchrun passes arguments through string.Template, which replaces ${local_rank} and turns $$ into $
+    return (*args, "--no-python", *(word.replace("$", "$$") for word in started))
 
 
-def _wrapper(setting: Setting, place: Place, env: tuple[EnvVar, ...]) -> str:
-    own = rank_dir(setting, place)
+def _wrapper(context: RankContext, place: Place, env: tuple[EnvVar, ...]) -> str:
+    own = rank_dir(context, place)
     exports = [
         f'export {var.name}="$d"{shlex.quote(var.value[len(own) :]) if var.value != own else ""}'
         for var in env
@@ -97,12 +101,12 @@ def _wrapper(setting: Setting, place: Place, env: tuple[EnvVar, ...]) -> str:
         first=place.rank,
         rank_dirs=_quoted(posixpath.dirname(own)),
         exports="\n".join(exports),
-        logs=_quoted(CONTAINER_LOG_DIR if setting.docker else f"{HOST_DIR}/logs"),
+        logs=_quoted(CONTAINER_LOG_DIR if context.docker else f"{HOST_DIR}/logs"),
     )
 
 
 def _quoted(path: str) -> str:
-    """In double quotes: the directory on the host is not known yet and may hold blanks."""
+    """Path in double quotes: the directory on the host is bound later and may contain blanks."""
     return f'"{path}"'
 
 
@@ -111,5 +115,5 @@ def _inside(value: str, directory: str) -> bool:
 
 
 def _python(command: tuple[str, ...]) -> str:
-    """The interpreter of the job's own command has the torch that is meant."""
+    """Interpreter of the command of the job: it has the torch to use."""
     return command[0] if re.fullmatch(r"(.*/)?python[0-9.]*", command[0]) else "python3"

@@ -17,7 +17,8 @@ from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import read_json, write_json
 from ddp_play.bundle.writer import Bundle
 from ddp_play.errors import Busy, DdpPlayError, HostNotReady, Interrupted, NameTaken, SlotsTaken
-from ddp_play.planning.next_attempt import Fleet, job_from_json
+from ddp_play.planning.job import job_from_json
+from ddp_play.planning.next_attempt import Fleet
 from ddp_play.run.fencing import fence, reclaim
 from ddp_play.run.host_spec import run_paths
 from ddp_play.run.restart_assignment import Following, RunSoFar, assign

@@ -10,7 +10,7 @@ from ddp_play.ansible.plan_action import record_failure
 from ddp_play.ansible.plugin_variables import WAIT_ENV
 from ddp_play.bundle.paths import RunPaths, read_json, write_bytes, write_json
 from ddp_play.errors import DdpPlayError
-from ddp_play.planning.next_attempt import job_from_json
+from ddp_play.planning.job import job_from_json
 from ddp_play.planning.plan_document import plan_from_json
 from ddp_play.run.assignment import Assignment
 from ddp_play.run.attempts import Attempts

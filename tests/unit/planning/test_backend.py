@@ -31,7 +31,7 @@ def test_auto(gpus: dict[str, int], fabric: str, backend: str, reason: str) -> N
 @pytest.mark.parametrize(
     ("gpus", "fabric", "has_mpi", "backend", "reason"),
     [
-        (NONE, "ethernet", True, "mpi", "CPU + InfiniBand without IPoIB, and MPI is there -> mpi"),
+        (NONE, "ethernet", True, "mpi", "CPU + InfiniBand without IPoIB, and MPI is installed -> mpi"),
         (NONE, "ethernet", False, "gloo", "CPU + InfiniBand without IPoIB -> gloo over ethernet (mpi can use"),
         (NONE, "ib", True, "gloo", "CPU + InfiniBand -> gloo over IPoIB"),
         (NONE, "local", True, "gloo", "CPU + one machine -> gloo"),

@@ -1,4 +1,4 @@
-"""What hosts must have in common: torch, InfiniBand ports; and what is only said: MTU, rates."""
+"""What hosts must have in common: torch, InfiniBand ports; and what is only a warning: MTU, rates."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_unequal_numbers_of_infiniband_ports_are_refused_with_a_table() -> None:
     assert env(plan(*facts, env={"NCCL_IB_HCA": "=mlx5_0:1"}))["NCCL_IB_HCA"] == "=mlx5_0:1"
 
 
-def test_infiniband_asked_for_may_not_become_sockets() -> None:
+def test_infiniband_requested_may_not_become_sockets() -> None:
     facts = tuple(ib_host(f"g{n}", n, rdma=()) for n in (1, 2))
     with pytest.raises(HostNotReady, match="no host has an active InfiniBand port"):
         plan(*facts, fabric="ib")
@@ -75,7 +75,7 @@ def test_the_rule_for_infiniband_without_address() -> None:
     assert plan(*ready, launcher="torchrun").backend == "gloo"
 
 
-def test_different_mtus_and_rates_are_said() -> None:
+def test_different_mtus_and_rates_are_warned_of() -> None:
     facts = tuple(
         host(f"h{n}", interfaces=(LOOPBACK, ethernet(f"10.0.0.{n}/24", mtu=mtu))) for n, mtu in ((1, 9000), (2, 1500))
     )
@@ -85,7 +85,7 @@ def test_different_mtus_and_rates_are_said() -> None:
     assert made.warnings == ("the InfiniBand rate differs between hosts: 100 Gb/s on g2; 400 Gb/s on g1",)
 
 
-def test_several_cards_reach_gloo_and_nccl() -> None:
+def test_several_nics_reach_gloo_and_nccl() -> None:
     facts = tuple(
         ib_host(
             f"g{n}",
@@ -104,7 +104,7 @@ def test_several_cards_reach_gloo_and_nccl() -> None:
 
 @pytest.mark.parametrize("launcher", ["ranks", "torchrun"])
 @pytest.mark.parametrize("values", [{}, {"init_method": "tcp"}, {"init_method": "file"}])
-def test_nccl_goes_with_every_way_to_meet(launcher: str, values: dict[str, Any]) -> None:
+def test_nccl_goes_with_every_rendezvous(launcher: str, values: dict[str, Any]) -> None:
     """Plan and environment only: no test machine has a GPU."""
     made = plan(*(ib_host(f"g{n}", n, shared=shared()) for n in (1, 2)), launcher=launcher, **values)
     got = env(made, 8)

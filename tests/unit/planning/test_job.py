@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from ddp_play.errors import UsageError
-from ddp_play.planning.host_ranks import fill_placeholders
-from ddp_play.planning.job import PLACEHOLDERS, Job, check_names, parse_job, parse_seconds, variable_names
+from ddp_play.planning.job import (
+    Job,
+    check_names,
+    job_from_json,
+    parse_job,
+    parse_seconds,
+    variable_names,
+)
+from tests.unit.build import job
 
 GOOD: dict[str, Any] = {"command": ["python", "train.py"]}
 
@@ -48,7 +56,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("name with a slash", {"name": "a/b"}, "ddp_job_name"),
     ("backend that does not exist", {"backend": "goo"}, "ddp_job_backend"),
     ("init method that does not exist", {"init_method": "smoke"}, "ddp_job_init_method"),
-    ("variable name with a dash", {"env": {"A-B": "c"}}, "ddp_job_env has 'A-B', which is no name"),
+    ("variable name with a dash", {"env": {"A-B": "c"}}, "ddp_job_env has 'A-B', which is not a valid name"),
     ("variable name with =", {"env": {"A=B": "c"}}, "ddp_job_env has 'A=B'"),
     ("empty variable name", {"env": {"": "c"}}, "ddp_job_env has ''"),
     ("a list as a variable's value", {"env": {"A": [1]}}, "ddp_job_env.A: input should be a valid string (it is [1])"),
@@ -205,23 +213,6 @@ def test_every_unknown_name_is_told() -> None:
     ]
 
 
-def test_placeholders_leave_every_other_brace() -> None:
-    command = ("python", "-c", '{"a": {rank}, "b": {}}', "{nothing}", "{{rank}}", "{rank}{rank}")
-    assert fill_placeholders(command, {"rank": "3"}) == (
-        "python",
-        "-c",
-        '{"a": 3, "b": {}}',
-        "{nothing}",
-        "{3}",
-        "33",
-    )
-
-
-def test_a_command_without_placeholders_is_unchanged() -> None:
-    values = dict.fromkeys(PLACEHOLDERS, "x")
-    assert fill_placeholders(("python", "train.py", "{}", "{ rank }"), values) == (
-        "python",
-        "train.py",
-        "{}",
-        "{ rank }",
-    )
+def test_the_job_comes_back_whole() -> None:
+    made = job(restarts=2, restart_exit_codes=[75], hosts="2..4", spares=["h4"], port_range="30000-30010")
+    assert job_from_json(json.loads(made.model_dump_json())) == made

@@ -77,9 +77,9 @@ def test_an_environment_that_is_not_there(env: Any) -> None:
     [
         (f"A={VALUE}", "ddp_job_env is not a mapping"),
         ([VALUE], "ddp_job_env is not a mapping"),
-        ({"A KEY": Vaulted(VALUE)}, "'A KEY', which is no name"),
-        ({"A_KEY": [VALUE]}, "the value of A_KEY is no text"),
-        ({"A": {"b": Vaulted(VALUE)}}, "the value of A is no text"),
+        ({"A KEY": Vaulted(VALUE)}, "'A KEY', which is not a valid name"),
+        ({"A_KEY": [VALUE]}, "the value of A_KEY is not a string"),
+        ({"A": {"b": Vaulted(VALUE)}}, "the value of A is not a string"),
         ({"A_KEY": f"{VALUE}\0"}, "A_KEY holds a NUL byte"),
         ({"GIVEN": VALUE}, "GIVEN is in ddp_job_env and in ddp_job_secrets, with two values"),
     ],

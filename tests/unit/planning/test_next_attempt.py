@@ -10,7 +10,8 @@ import pytest
 
 from ddp_play.errors import HostNotReady
 from ddp_play.planning.host_facts import HostFacts
-from ddp_play.planning.next_attempt import Fleet, callers_values, job_from_json
+from ddp_play.planning.job import job_from_json
+from ddp_play.planning.next_attempt import Fleet, callers_values
 from tests.unit.build import env, hosts, job, plan
 
 WHY = {"h2": "silent for 30 s"}
@@ -86,8 +87,3 @@ def test_bare_keys_keep_the_values_of_the_first_caller() -> None:
     assert callers_values(first) == {"TOKEN": "t"}
     made, _ = fleet(3, env={"TOKEN": None}).plan(gone={}, suspects={}, wanted=3)
     assert env(made)["TOKEN"] == "t"
-
-
-def test_the_job_comes_back_whole() -> None:
-    made = job(restarts=2, restart_exit_codes=[75], hosts="2..4", spares=["h4"], port_range="30000-30010")
-    assert job_from_json(json.loads(made.model_dump_json())) == made

@@ -1,4 +1,4 @@
-"""`docker create` of a rank: what is always there, what only with the hardware, what only when asked."""
+"""`docker create` of a rank: what is always there, what only with the hardware, what only when requested."""
 
 from __future__ import annotations
 

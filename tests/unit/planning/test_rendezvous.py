@@ -1,4 +1,4 @@
-"""Where ranks meet: method x store x launcher x backend, and what is refused."""
+"""Rendezvous: method x store x launcher x backend, and what is refused."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_mpi_takes_the_fabrics_interface_and_no_short_cut_between_containers() -
     [
         ({"backend": "mpi", "launcher": "torchrun"}, "10.0.0.1", "both would assign the ranks"),
         ({"backend": "mpi"}, "2001:db8::1", "over IPv4 only"),
-        ({"init_method": "store", "launcher": "torchrun"}, "10.0.0.1", "torchrun keeps a store of its own"),
+        ({"init_method": "store", "launcher": "torchrun"}, "10.0.0.1", "torchrun hosts its own store"),
     ],
 )
 def test_what_does_not_go_together(values: dict[str, Any], address: str, words: str) -> None:

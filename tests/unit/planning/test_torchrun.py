@@ -94,7 +94,7 @@ def test_one_container_holds_a_hosts_ranks_and_their_share() -> None:
 
 @pytest.mark.parametrize("name", ["rank", "local_rank"])
 def test_a_command_for_one_rank_only_is_refused(name: str) -> None:
-    with pytest.raises(UsageError, match="all ranks have one command") as caught:
+    with pytest.raises(UsageError, match="all ranks have the same command") as caught:
         plan(launcher="torchrun", command=["t", "--rank={" + name + "}"])
     assert "ddp_job_launcher to ranks" in caught.value.hint
 

@@ -1,0 +1,93 @@
+"""Which hosts a job uses, which it leaves out and why, and the leases of its ranks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ddp_play.errors import HostNotReady, UsageError
+from ddp_play.planning.assembly import make_plan
+from ddp_play.planning.host_facts import Problem
+from ddp_play.planning.rank_context import Caller
+from tests.unit.build import gpus, host, hosts, job, plan
+
+SECOND = Problem("h9", "unreachable", "no route to host", "is it up? ssh h9")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "used", "left_out"),
+    [
+        ("all", ["h1", "h2", "h3", "h4"], []),
+        (4, ["h1", "h2", "h3", "h4"], []),
+        (2, ["h1", "h2"], ["h3", "h4"]),
+        ("2..3", ["h1", "h2", "h3"], ["h4"]),
+        ("2..9", ["h1", "h2", "h3", "h4"], []),
+        ("1..", ["h1", "h2", "h3", "h4"], []),
+    ],
+)
+def test_minimum_and_maximum(wanted: Any, used: list[str], left_out: list[str]) -> None:
+    made = plan(*hosts(4), hosts=wanted)
+    assert [item.name for item in made.hosts] == used
+    assert [name for name, _ in made.left_out] == left_out
+
+
+@pytest.mark.parametrize(("wanted", "left_out"), [("2..", ["h9"]), ("2..2", ["h9", "h3"]), (3, ["h9"])])
+def test_problem_hosts_are_left_out_when_enough_remain(wanted: Any, left_out: list[str]) -> None:
+    made = plan(*hosts(3), problems=(SECOND,), hosts=wanted)
+    assert [name for name, _ in made.left_out] == left_out
+    assert dict(made.left_out)["h9"] == "no route to host"
+
+
+def test_problem_hosts_end_the_plan_when_too_few_remain() -> None:
+    other = Problem("h8", "credentials", "Permission denied (publickey)", "which key does it want?")
+    with pytest.raises(HostNotReady) as caught:
+        plan(*hosts(2), problems=(SECOND, other))
+    assert caught.value.message.splitlines() == [
+        "h9: no route to host",
+        "  -> is it up? ssh h9",
+        "h8: Permission denied (publickey)",
+        "  -> which key does it want?",
+    ]
+    assert caught.value.hint.startswith("2 of 4 hosts are usable and ddp_job_hosts requires 4; ")
+
+
+def test_too_few_hosts_in_the_play() -> None:
+    with pytest.raises(UsageError, match="ddp_job_hosts requires 4 hosts, the play has 2"):
+        plan(*hosts(2), hosts=4)
+
+
+def test_no_hosts_at_all() -> None:
+    with pytest.raises(UsageError, match="the play has no hosts"):
+        make_plan(job(), (), (), Caller({}))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "spares", "missing", "used", "left_out"),
+    [
+        ("all", ["h4"], (), ["h1", "h2", "h3"], {"h4": "unused spare"}),
+        (4, ["h4"], (), ["h1", "h2", "h3", "h4"], {}),
+        ("2..", ["h1"], (), ["h2", "h3", "h4"], {"h1": "unused spare"}),
+        ("all", ["h4"], (SECOND,), ["h1", "h2", "h3", "h4"], {"h9": "no route to host"}),
+        ("3..", ["h4"], (SECOND,), ["h1", "h2", "h3"], {"h9": "no route to host", "h4": "unused spare"}),
+        ("all", ["h9"], (SECOND,), ["h1", "h2", "h3", "h4"], {"h9": "no route to host"}),
+    ],
+)
+def test_spares_stand_in_only_where_too_few_others_are(
+    wanted: Any, spares: list[str], missing: Any, used: list[str], left_out: dict[str, str]
+) -> None:
+    made = plan(*hosts(4), hosts=wanted, spares=spares, problems=missing)
+    assert [host.name for host in made.hosts] == used
+    assert dict(made.left_out) == left_out
+
+
+def test_slots_are_the_hosts_and_a_gpu_is_its_own() -> None:
+    """One machine under two names has the slots of both; LOCAL_RANK says which GPU a rank uses."""
+    alike = plan(*hosts(2, slots=2))
+    assert [host.slots for host in alike.hosts] == [("slot-0", "slot-1")] * 2
+    one = plan(host("a", machine="m", slots=2), host("b", machine="m", slots=1))
+    assert [host.slots for host in one.hosts] == [("slot-0", "slot-1", "slot-2")] * 2
+    some = plan(host("g", gpus=gpus(8)), ranks_per_host=2)
+    assert some.hosts[0].slots == ("gpu-GPU-0", "gpu-GPU-1")
+    assert plan(host("g", gpus=gpus(8)), gpus="none").hosts[0].slots == ("slot-0",)
+    assert plan(host(), ranks_per_host=4).hosts[0].slots == ("slot-0",), "who asks for more than there is has all of it"
