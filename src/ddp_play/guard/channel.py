@@ -9,11 +9,13 @@ import os
 import select
 import time
 from pathlib import Path
-from typing import IO, Any, Dict, List, Optional, Tuple
+from typing import IO, Any, List, Optional
 
 from . import hang_evidence, interfaces, leases, leftovers, namesakes, prepare, probe, proc, sharedlock
 from .fetch import fetch
-from .protocol import MAGIC, MAX_PAYLOAD, FrameReader, Header, encode, run_key, split_run_key, write_all
+from .following import Following
+from .protocol import MAGIC, FrameReader, Header, encode, run_key, split_run_key, write_all
+from .refusal import Refused
 from .run_files import FROZEN, HostRun, read_json
 
 # How often logs are looked at: while lines come, and when none has come for a while.
@@ -21,26 +23,6 @@ POLL_S, QUIET_POLL_S = 0.05, 0.25
 QUIET_AFTER_S = 2.0
 # A controller that lives is heard every second.
 DEAF_S = 30.0
-CHUNKS_PER_TURN = 16
-
-
-class Followed:
-    """A file sent piece by piece as it grows."""
-
-    def __init__(self, path: Path, offset: int) -> None:
-        self.path = path
-        self.offset = offset
-
-    def next_chunk(self) -> bytes:
-        """What has been appended since, at most one payload."""
-        try:
-            if self.path.stat().st_size <= self.offset:
-                return b""
-            with open(str(self.path), "rb") as handle:
-                handle.seek(self.offset)
-                return handle.read(MAX_PAYLOAD)
-        except OSError:
-            return b""
 
 
 class Channel:
@@ -49,17 +31,13 @@ class Channel:
     def __init__(self) -> None:
         self.reader = FrameReader()
         self.place: Optional[HostRun] = None
-        self.followed: Dict[Tuple[str, int], Followed] = {}
-        self.state: Optional[Dict[str, Any]] = None
-        self.state_stamp: Any = None
+        self.following = Following(self.send)
         self.lease: Optional[leases.PortLease] = None
         self.listeners: List[probe.Listener] = []
         self.held: Optional[sharedlock.Held] = None
         self.archive: Optional[IO[bytes]] = None
-        self.drain: Optional[int] = None
         self.attending: Optional[IO[Any]] = None
         self.open = True
-        self.moved = time.monotonic()  # when something new was last followed
 
     def send(self, kind: str, payload: bytes = b"", **fields: Any) -> None:
         """One frame to the controller."""
@@ -70,8 +48,8 @@ class Channel:
         write_all(1, MAGIC)
         heard = time.monotonic()
         while self.open:
-            busy = self._follow()
-            quiet = time.monotonic() - self.moved > QUIET_AFTER_S
+            busy = self.following.turn()
+            quiet = time.monotonic() - self.following.moved > QUIET_AFTER_S
             ready, _, _ = select.select([0], [], [], 0.0 if busy else QUIET_POLL_S if quiet else POLL_S)
             if ready:
                 heard = time.monotonic()  # after an order that took long, its heartbeats are all there
@@ -87,17 +65,17 @@ class Channel:
         handler = getattr(self, "on_" + str(header["t"]), self._unknown)
         try:
             handler(header, payload)
-        except prepare.Refused as refused:
+        except Refused as refused:
             self.send("refused", order=header["t"], message=str(refused), error=refused.kind, hint=refused.hint)
         except OSError as error:
             self.send("refused", order=header["t"], message=str(error), error="host_not_ready", hint="")
 
     def _unknown(self, header: Header, _payload: bytes) -> None:
-        raise prepare.Refused("unknown order %s" % header["t"], kind="internal")
+        raise Refused("unknown order %s" % header["t"], kind="internal")
 
     def _the_place(self) -> HostRun:
         if self.place is None:
-            raise prepare.Refused("no run was opened on this channel", kind="internal")
+            raise Refused("no run was opened on this channel", kind="internal")
         return self.place
 
     def _attend(self, place: HostRun) -> None:
@@ -130,7 +108,7 @@ class Channel:
         why = namesakes.problem(run_id, token, list(header.get("shared", ())))
         if why:
             hint = "choose another --name; ddp-play ps -i INVENTORY lists what runs, ddp-play gc what was left behind"
-            raise prepare.Refused(why, kind="name_taken", hint=hint)
+            raise Refused(why, kind="name_taken", hint=hint)
         self.send("claimed")
 
     def on_beat(self, header: Header, _payload: bytes) -> None:
@@ -152,9 +130,7 @@ class Channel:
         first, last = header["range"]
         self.lease = leases.lease_port(int(first), int(last), list(header.get("avoid", [])))
         if self.lease is None:
-            raise prepare.Refused(
-                leases.ports_problem(int(first), int(last)), kind="busy", hint="widen ddp_job_port_range"
-            )
+            raise Refused(leases.ports_problem(int(first), int(last)), kind="busy", hint="widen ddp_job_port_range")
         self.send("leased", port=self.lease.port)
 
     def on_slots(self, header: Header, _payload: bytes) -> None:
@@ -189,7 +165,7 @@ class Channel:
         try:
             self.listeners = [probe.Listener(header["address"], port) for port in {0, int(header.get("also", 0))}]
         except OSError as error:
-            raise prepare.Refused("cannot listen on %s: %s" % (header["address"], error.strerror)) from error
+            raise Refused("cannot listen on %s: %s" % (header["address"], error.strerror)) from error
         self.send("listening", port=next(item.port for item in self.listeners if item.port != header.get("also")))
 
     def on_hold_lock(self, header: Header, _payload: bytes) -> None:
@@ -197,7 +173,7 @@ class Channel:
         try:
             self.held = sharedlock.Held(Path(header["path"]), header["word"])
         except OSError as error:
-            raise prepare.Refused("cannot lock %s: %s" % (header["path"], error.strerror)) from error
+            raise Refused("cannot lock %s: %s" % (header["path"], error.strerror)) from error
         self.send("lock_held")
 
     def on_see_lock(self, header: Header, _payload: bytes) -> None:
@@ -228,18 +204,11 @@ class Channel:
 
     def on_follow(self, header: Header, _payload: bytes) -> None:
         """Send logs, metrics and NCCL's notes from these offsets on, and the state whenever it changes."""
-        place = self._the_place()
-        for rank, offset in header["logs"].items():
-            self.followed[("log", int(rank))] = Followed(place.log(int(rank)), int(offset))
-        for kind, name in (("metrics", "metrics.jsonl"), ("nccl", "nccl.log")):
-            for rank, offset in header[kind].items():
-                self.followed[(kind, int(rank))] = Followed(place.rank_dir(int(rank)) / name, int(offset))
-        self.state_stamp = None
-        self.state = {}
+        self.following.begin(self._the_place(), header)
 
     def on_pause(self, _header: Header, _payload: bytes) -> None:
         """Send no logs and metrics until the next `follow`: the controller has no room for them."""
-        self.followed.clear()
+        self.following.pause()
 
     def on_stop(self, header: Header, _payload: bytes) -> None:
         """Stop gracefully, or at once."""
@@ -262,7 +231,7 @@ class Channel:
 
     def on_drain(self, header: Header, _payload: bytes) -> None:
         """Answer when everything followed has been sent, with what every network has carried."""
-        self.drain = int(header.get("id", 0))
+        self.following.drain(int(header.get("id", 0)))
 
     def on_fetch(self, header: Header, _payload: bytes) -> None:
         """Bring results and artifacts home."""
@@ -270,8 +239,7 @@ class Channel:
 
     def on_clean(self, header: Header, _payload: bytes) -> None:
         """Take everything of this attempt off this host."""
-        self.followed.clear()
-        self.state = None
+        self.following.end()
         place, keep_src = self._the_place(), bool(header.get("keep_src"))
         left = leftovers.clean(place, keep_src=keep_src, run_paths=header.get("run_paths"))
         if self.attending is not None:
@@ -282,44 +250,6 @@ class Channel:
     def on_bye(self, _header: Header, _payload: bytes) -> None:
         """The controller needs us no more."""
         self.open = False
-
-    # -- following -----------------------------------------------------------------------------------
-    def _follow(self) -> bool:
-        """Send what is new; True when there may be more at once. The state goes last: its bytes are already sent."""
-        fresh = self._fresh_state()
-        busy = False
-        for (kind, rank), followed in self.followed.items():
-            for _ in range(CHUNKS_PER_TURN):
-                chunk = followed.next_chunk()
-                if not chunk:
-                    break
-                self.moved = time.monotonic()
-                self.send(kind, chunk, rank=rank, at=followed.offset)
-                followed.offset += len(chunk)
-            else:
-                busy = True
-        if fresh is not None and not busy:
-            self.state = fresh
-            self.send("state", state=fresh)
-        elif fresh is not None:
-            self.state_stamp = None  # look again once the logs have been sent
-        if self.drain is not None and not busy:
-            self.send("drained", id=self.drain, counters=interfaces.counters())
-            self.drain = None
-        return busy
-
-    def _fresh_state(self) -> Optional[Dict[str, Any]]:
-        if self.place is None or self.state is None:
-            return None
-        try:
-            stat = self.place.state.stat()
-        except OSError:
-            return None
-        stamp = (stat.st_ino, stat.st_mtime_ns)
-        if stamp == self.state_stamp:
-            return None
-        self.state_stamp = stamp
-        return read_json(self.place.state)
 
 
 def main(_arguments: List[str]) -> None:

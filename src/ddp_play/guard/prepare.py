@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import os
 import shutil
 import subprocess
@@ -13,23 +11,11 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
-from . import docker_socket, leases, leftovers, mpicheck, secretfiles
+from . import leases, leftovers, mpicheck, rank_containers, secretfiles
+from .refusal import Refused
 from .run_files import HostRun, atomic_write, read_json, write_json
 
-SQUASHED_BIND = (
-    "the engine's root may not go there; an NFS server with root_squash takes it for nobody: chmod o+x the directories "
-    "on the way"
-)
 GUARD_START_S = 60.0  # on a host that is busy with other things
-
-
-class Refused(Exception):  # noqa: N818 - reads as what happened
-    """This host cannot take part; `kind` is the controller's error kind."""
-
-    def __init__(self, message: str, kind: str = "host_not_ready", hint: str = "") -> None:
-        super().__init__(message)
-        self.kind = kind
-        self.hint = hint
 
 
 def prepare(place: HostRun, spec: Dict[str, Any], secrets: Dict[str, str], registry: Dict[str, str]) -> Dict[str, Any]:
@@ -41,8 +27,8 @@ def prepare(place: HostRun, spec: Dict[str, Any], secrets: Dict[str, str], regis
         _write_secrets(place, spec, secrets)
         write_json(place.spec, spec)
         if spec["runtime"] == "docker":
-            _image(place, spec, registry)
-            _create_containers(spec)
+            rank_containers.provide_image(place, spec, registry)
+            rank_containers.create(spec)
         _check_meeting(spec)
         return _start_guard(place)
     except Refused:
@@ -174,71 +160,7 @@ def _wait_for(marker: Path, wait_s: float) -> None:
 def _write_secrets(place: HostRun, spec: Dict[str, Any], secrets: Dict[str, str]) -> None:
     if secrets:
         files = {name: value.encode("utf-8", "surrogateescape") for name, value in secrets.items()}
-        _in_memory(place.secrets, files, spec.get("user"))
-
-
-def _in_memory(directory: Path, files: Dict[str, bytes], user: Optional[Dict[str, Any]] = None) -> None:
-    try:
-        secretfiles.write(directory, files, user)
-    except secretfiles.UnsafePlace as error:
-        raise Refused(str(error), hint=error.hint) from error
-
-
-# -- containers --------------------------------------------------------------------------------------
-
-
-def _docker(arguments: List[str], env: Dict[str, str], timeout_s: float) -> "subprocess.CompletedProcess[bytes]":
-    program = shutil.which("docker")  # by our own PATH: `env` may hold the container's
-    if program is None:
-        raise Refused("no docker command on this host", hint="ddp-play provision installs it")
-    try:
-        return subprocess.run([program, *arguments], env=env, capture_output=True, timeout=timeout_s, check=False)
-    except subprocess.TimeoutExpired as error:
-        raise Refused("docker %s did not end within %.0f s" % (arguments[0], timeout_s)) from error
-
-
-def _image(place: HostRun, spec: Dict[str, Any], registry: Dict[str, str]) -> None:
-    """Pull by the job's policy; the id must be the one that all hosts agree on."""
-    reference, policy = spec["image"], spec["pull"]
-    try:
-        document = docker_socket.image(reference)
-    except docker_socket.EngineError as error:
-        raise Refused(str(error)) from error
-    if policy == "always" or (policy == "missing" and document is None):
-        _pull(place, reference, registry, spec["pull_timeout_s"])
-        document = docker_socket.image(reference)
-    if document is None:
-        raise Refused("image %s is not on this host" % reference, hint="ddp-play image load -i INVENTORY")
-
-
-def _pull(place: HostRun, reference: str, registry: Dict[str, str], timeout_s: float) -> None:
-    env = dict(os.environ)
-    config: Optional[Path] = None
-    if registry:
-        token = base64.b64encode(("%s:%s" % (registry["username"], registry["password"])).encode()).decode()
-        config = secretfiles.docker_config(place.secrets)
-        document = {"auths": {registry["server"]: {"auth": token}}}
-        _in_memory(config, {"config.json": json.dumps(document).encode()})
-        env["DOCKER_CONFIG"] = str(config)
-    try:
-        done = _docker(["pull", "--quiet", reference], env, timeout_s)
-    finally:
-        if config is not None:
-            shutil.rmtree(str(config), ignore_errors=True)
-    if done.returncode:
-        words = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise Refused("cannot pull %s: %s" % (reference, words[-1] if words else "docker pull failed"))
-
-
-def _create_containers(spec: Dict[str, Any]) -> None:
-    for unit in [spec["agent"]] if spec.get("agent") else spec["ranks"]:
-        env = dict(os.environ)
-        env.update(unit["env"])  # `docker create --env NAME` takes the value from here: newlines arrive exactly
-        done = _docker(unit["create"], env, 120.0)
-        if done.returncode:
-            words = done.stderr.decode("utf-8", "replace").strip()
-            hint = SQUASHED_BIND if "stat " in words and "permission denied" in words else ""
-            raise Refused("cannot create the container of rank %d: %s" % (unit["rank"], words), hint=hint)
+        secretfiles.write(place.secrets, files, spec.get("user"))
 
 
 def _check_meeting(spec: Dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ import shutil
 import stat
 from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional
 
+from .refusal import Refused
 from .run_files import secrets_base, user_name
 
 if TYPE_CHECKING:
@@ -20,12 +21,8 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 TRIES = 5
 
 
-class UnsafePlace(Exception):  # noqa: N818 - reads as what was found
+class UnsafePlace(Refused):
     """Another user can read or change what we would write there; `hint` says what to do."""
-
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.hint = hint
 
 
 def write(directory: Path, files: Dict[str, bytes], user: Optional[Dict[str, Any]] = None) -> None:
@@ -123,7 +120,7 @@ def _check_parent(parent: Path) -> None:
         raise UnsafePlace(
             "secrets cannot be written below %s: all users may rename what is there (mode %04o)"
             % (parent, stat.S_IMODE(mode)),
-            "chmod 1777 %s" % parent,
+            hint="chmod 1777 %s" % parent,
         )
 
 
@@ -133,5 +130,5 @@ def _refusal(path: Path, found: os.stat_result) -> UnsafePlace:
         "secrets cannot be written to %s: it is %s of %s with mode %04o, where a directory of %s that nobody else may "
         "write to has to be"
         % (path, kind, user_name(found.st_uid), stat.S_IMODE(found.st_mode), user_name(os.geteuid())),
-        "somebody put it there: look who, then remove it as its owner or as root (rm -r %s)" % path,
+        hint="somebody put it there: look who, then remove it as its owner or as root (rm -r %s)" % path,
     )

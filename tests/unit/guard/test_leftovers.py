@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ddp_play.guard import leftovers, prepare, proc
-from ddp_play.guard.prepare import Refused
+from ddp_play.guard.refusal import Refused
 from ddp_play.guard.run_files import HostRun, read_json, write_json
 
 

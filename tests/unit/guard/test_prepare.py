@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ddp_play.guard import prepare
-from ddp_play.guard.prepare import Refused
+from ddp_play.guard.refusal import Refused
 from ddp_play.guard.run_files import HostRun
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def test_root_that_is_nobody_is_told_what_helps(
 
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(prepare, "_make_dir", squashed)
-    with pytest.raises(prepare.Refused, match="Permission denied") as refused:
+    with pytest.raises(Refused, match="Permission denied") as refused:
         prepare.prepare(place, spec(make_dirs=[{"path": shared, "mode": 0o700}]), {}, {})
     assert "log in as the directory's owner" in refused.value.hint
 
@@ -134,47 +134,6 @@ def test_secrets_are_files_for_the_owner(place: HostRun) -> None:
 def test_without_secrets_there_is_no_directory(place: HostRun) -> None:
     prepare._write_secrets(place, spec(), {})
     assert not place.secrets.exists()
-
-
-@pytest.fixture
-def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A `docker` that writes its arguments and the variable V into a file; fails when V is `fail`."""
-    bin_dir = tmp_path / "bin"
-    bin_dir.mkdir()
-    program = bin_dir / "docker"
-    said = tmp_path / "said"
-    program.write_text(
-        f'#!/bin/sh\nprintf "%s|" "$@" "$V" >> {said}\n'
-        '[ "$V" != fail ] || { echo "Error: no such image" >&2; exit 1; }\n'
-    )
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{bin_dir}:{os.environ['PATH']}")
-    return said
-
-
-def rank(**env: str) -> dict[str, Any]:
-    return spec(ranks=[{"rank": 0, "create": ["create", "--env", "V", "image"], "env": env}])
-
-
-def test_values_travel_in_dockers_environment(docker: Path) -> None:
-    prepare._create_containers(rank(V="two\nlines"))
-    assert docker.read_text() == "create|--env|V|image|two\nlines|"
-
-
-def test_a_path_for_the_container_does_not_hide_docker(docker: Path) -> None:
-    prepare._create_containers(rank(V="x", PATH="/opt/conda/bin"))
-    assert docker.exists()
-
-
-def test_the_engines_words_are_kept(docker: Path) -> None:
-    with pytest.raises(Refused, match="cannot create the container of rank 0: Error: no such image"):
-        prepare._create_containers(rank(V="fail"))
-
-
-def test_no_docker_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(Refused, match="no docker command on this host"):
-        prepare._create_containers(rank(V="x"))
 
 
 def test_a_rendezvous_file_that_exists_already_is_refused(tmp_path: Path) -> None:

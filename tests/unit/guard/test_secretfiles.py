@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ddp_play.guard import leftovers, prepare, ranks, run_files, secretfiles
+from ddp_play.guard import leftovers, prepare, rank_containers, ranks, run_files, secretfiles
+from ddp_play.guard.refusal import Refused
 from ddp_play.guard.run_files import HostRun, user_name
 
 if TYPE_CHECKING:
@@ -87,14 +88,14 @@ def test_what_a_neighbour_put_there_is_refused_and_gets_nothing(
     base: Path, place: HostRun, put: Callable[[Path], None], words: str
 ) -> None:
     put(base)
-    with pytest.raises(prepare.Refused) as caught:
+    with pytest.raises(Refused) as caught:
         write(place)
     assert words in str(caught.value)
     assert str(base if "rename" not in words else base.parent) in str(caught.value)
     assert caught.value.hint
     assert list(base.parent.rglob("TOKEN*")) == []
-    with pytest.raises(prepare.Refused):
-        prepare._pull(place, "image", {"server": "r", "username": "u", "password": "p"}, 5.0)
+    with pytest.raises(Refused):
+        rank_containers._pull(place, "image", {"server": "r", "username": "u", "password": "p"}, 5.0)
     assert list(base.parent.rglob("config.json*")) == []
 
 

@@ -1,0 +1,78 @@
+"""Images and containers of the ranks, before the start signal: pulled and created by the docker command."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, Any, Dict, List, Optional
+
+from . import docker_socket, secretfiles
+from .refusal import Refused
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .run_files import HostRun
+
+SQUASHED_BIND = (
+    "the engine's root may not go there; an NFS server with root_squash takes it for nobody: chmod o+x the directories "
+    "on the way"
+)
+
+
+def _docker(arguments: List[str], env: Dict[str, str], timeout_s: float) -> "subprocess.CompletedProcess[bytes]":
+    program = shutil.which("docker")  # by our own PATH: `env` may hold the container's
+    if program is None:
+        raise Refused("no docker command on this host", hint="ddp-play provision installs it")
+    try:
+        return subprocess.run([program, *arguments], env=env, capture_output=True, timeout=timeout_s, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise Refused("docker %s did not end within %.0f s" % (arguments[0], timeout_s)) from error
+
+
+def provide_image(place: HostRun, spec: Dict[str, Any], registry: Dict[str, str]) -> None:
+    """Pull by the job's policy; the id must be the one that all hosts agree on."""
+    reference, policy = spec["image"], spec["pull"]
+    try:
+        document = docker_socket.image(reference)
+    except docker_socket.EngineError as error:
+        raise Refused(str(error)) from error
+    if policy == "always" or (policy == "missing" and document is None):
+        _pull(place, reference, registry, spec["pull_timeout_s"])
+        document = docker_socket.image(reference)
+    if document is None:
+        raise Refused("image %s is not on this host" % reference, hint="ddp-play image load -i INVENTORY")
+
+
+def _pull(place: HostRun, reference: str, registry: Dict[str, str], timeout_s: float) -> None:
+    env = dict(os.environ)
+    config: Optional[Path] = None
+    if registry:
+        token = base64.b64encode(("%s:%s" % (registry["username"], registry["password"])).encode()).decode()
+        config = secretfiles.docker_config(place.secrets)
+        document = {"auths": {registry["server"]: {"auth": token}}}
+        secretfiles.write(config, {"config.json": json.dumps(document).encode()})
+        env["DOCKER_CONFIG"] = str(config)
+    try:
+        done = _docker(["pull", "--quiet", reference], env, timeout_s)
+    finally:
+        if config is not None:
+            shutil.rmtree(str(config), ignore_errors=True)
+    if done.returncode:
+        words = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise Refused("cannot pull %s: %s" % (reference, words[-1] if words else "docker pull failed"))
+
+
+def create(spec: Dict[str, Any]) -> None:
+    """The containers of this host's ranks, not started. Raises Refused with the engine's words."""
+    for unit in [spec["agent"]] if spec.get("agent") else spec["ranks"]:
+        env = dict(os.environ)
+        env.update(unit["env"])  # `docker create --env NAME` takes the value from here: newlines arrive exactly
+        done = _docker(unit["create"], env, 120.0)
+        if done.returncode:
+            words = done.stderr.decode("utf-8", "replace").strip()
+            hint = SQUASHED_BIND if "stat " in words and "permission denied" in words else ""
+            raise Refused("cannot create the container of rank %d: %s" % (unit["rank"], words), hint=hint)

@@ -1,0 +1,55 @@
+"""Rank containers are created by docker with the very words of the plan."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ddp_play.guard import rank_containers
+from ddp_play.guard.refusal import Refused
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A `docker` that writes its arguments and the variable V into a file; fails when V is `fail`."""
+    bin_dir = tmp_path / "bin"
+    bin_dir.mkdir()
+    program = bin_dir / "docker"
+    said = tmp_path / "said"
+    program.write_text(
+        f'#!/bin/sh\nprintf "%s|" "$@" "$V" >> {said}\n'
+        '[ "$V" != fail ] || { echo "Error: no such image" >&2; exit 1; }\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{bin_dir}:{os.environ['PATH']}")
+    return said
+
+
+def rank(**env: str) -> dict[str, Any]:
+    return {"ranks": [{"rank": 0, "create": ["create", "--env", "V", "image"], "env": env}]}
+
+
+def test_values_travel_in_dockers_environment(docker: Path) -> None:
+    rank_containers.create(rank(V="two\nlines"))
+    assert docker.read_text() == "create|--env|V|image|two\nlines|"
+
+
+def test_a_path_for_the_container_does_not_hide_docker(docker: Path) -> None:
+    rank_containers.create(rank(V="x", PATH="/opt/conda/bin"))
+    assert docker.exists()
+
+
+def test_the_engines_words_are_kept(docker: Path) -> None:
+    with pytest.raises(Refused, match="cannot create the container of rank 0: Error: no such image"):
+        rank_containers.create(rank(V="fail"))
+
+
+def test_no_docker_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(Refused, match="no docker command on this host"):
+        rank_containers.create(rank(V="x"))
