@@ -38,11 +38,11 @@ def provide_image(place: HostRun, spec: Dict[str, Any], registry: Dict[str, str]
     reference, policy = spec["image"], spec["pull"]
     try:
         document = docker_socket.image(reference)
+        if policy == "always" or (policy == "missing" and document is None):
+            _pull(place, reference, registry, spec["pull_timeout_s"])
+            document = docker_socket.image(reference)
     except docker_socket.EngineError as error:
         raise Refused(str(error)) from error
-    if policy == "always" or (policy == "missing" and document is None):
-        _pull(place, reference, registry, spec["pull_timeout_s"])
-        document = docker_socket.image(reference)
     if document is None:
         raise Refused("image %s is not on this host" % reference, hint="ddp-play image load -i INVENTORY")
 

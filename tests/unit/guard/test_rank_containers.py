@@ -8,10 +8,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ddp_play.guard import rank_containers
+from ddp_play.guard.docker_socket import EngineError
 from ddp_play.guard.refusal import Refused
+from ddp_play.guard.run_files import HostRun
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.unit.guard.conftest import Engine
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> HostRun:
+    return HostRun(tmp_path / "runs" / "night" / "1.h1")
 
 
 @pytest.fixture
@@ -53,3 +62,41 @@ def test_no_docker_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(Refused, match="no docker command on this host"):
         rank_containers.create(rank(V="x"))
+
+
+def wanted(**more: Any) -> dict[str, Any]:
+    return {"image": "train:1", "pull": "missing", "pull_timeout_s": 10.0, **more}
+
+
+def test_an_image_that_is_here_is_not_pulled(engine: Engine, docker: Path, place: HostRun) -> None:
+    engine.has("GET /images/train:1/json", {"Id": "sha256:1"})
+    rank_containers.provide_image(place, wanted(), {})
+    assert not docker.exists()
+
+
+def test_an_image_that_is_missing_is_pulled_by_the_policy(engine: Engine, docker: Path, place: HostRun) -> None:
+    with pytest.raises(Refused, match="image train:1 is not on this host"):
+        rank_containers.provide_image(place, wanted(pull="never"), {})
+    assert not docker.exists()
+    with pytest.raises(Refused, match="image train:1 is not on this host"):
+        rank_containers.provide_image(place, wanted(), {})  # this docker pulls nothing
+    assert docker.read_text() == "pull|--quiet|train:1||"
+
+
+def test_an_engine_that_falls_silent_is_a_refusal(
+    engine: Engine, docker: Path, place: HostRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the pull, and between the pull and the look at its result."""
+    answers = iter([None])
+
+    def image(_: str) -> None:
+        for answer in answers:
+            return answer
+        raise EngineError("no Docker engine answers")
+
+    monkeypatch.setattr("ddp_play.guard.docker_socket.image", image)
+    with pytest.raises(Refused, match="no Docker engine answers"):
+        rank_containers.provide_image(place, wanted(), {})
+    assert docker.read_text() == "pull|--quiet|train:1||"
+    with pytest.raises(Refused, match="no Docker engine answers"):
+        rank_containers.provide_image(place, wanted(), {})
