@@ -22,7 +22,7 @@ from .run_files import FROZEN, HostRun, read_json
 POLL_S, QUIET_POLL_S = 0.05, 0.25
 QUIET_AFTER_S = 2.0
 # A controller that lives is heard every second.
-DEAF_S = 30.0
+CONTROLLER_SILENCE_S = 30.0
 
 
 class Channel:
@@ -58,7 +58,7 @@ class Channel:
                     return
                 for header, payload in self.reader.feed(data):
                     self._obey(header, payload)
-            elif time.monotonic() - heard > DEAF_S:
+            elif time.monotonic() - heard > CONTROLLER_SILENCE_S:
                 return  # its controller or the network is gone: the line would stay half open for ever
 
     def _obey(self, header: Header, payload: bytes) -> None:

@@ -132,7 +132,7 @@ class Guard:
             self._obey()
             self._enforce()
             self._escalate()
-            self._thaw_forgotten()
+            self._thaw_abandoned()
             self.write_state()
             time.sleep(WATCH_S)
 
@@ -147,11 +147,11 @@ class Guard:
         if self.agent is not None:
             self.agent.poll()
         if died := [rank for rank in lived if rank.failed]:
-            self._ask_the_kernel(died)
+            self._read_kernel_log(died)
         if self._failed_at is None and any(rank.failed for rank in self.ranks):
             self._failed_at = time.monotonic()
 
-    def _ask_the_kernel(self, died: List[Rank]) -> None:
+    def _read_kernel_log(self, died: List[Rank]) -> None:
         lines, addresses = self.kernel_log.lines(), gpus.pci_addresses()
         for rank in died:
             kernel_log.explain(rank.witness, lines, rank.row, addresses)
@@ -227,7 +227,7 @@ class Guard:
         if not any(unit.spec.get("container") for unit in self.units):
             proc.kill_descendants(os.getpid())
 
-    def _thaw_forgotten(self) -> None:
+    def _thaw_abandoned(self) -> None:
         """Ranks were frozen to be looked at, and then nobody ended them: their controller is gone. They go on."""
         if self.phase != "running" or self.place.ordered(FROZEN) is None:
             self._frozen_at = None

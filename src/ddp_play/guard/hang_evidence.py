@@ -168,7 +168,7 @@ def thaw(pids: List[int]) -> None:
             os.kill(pid, signal.SIGCONT)
 
 
-def ask_for_stacks(root: int, ticks: Optional[int]) -> bool:
+def request_stacks(root: int, ticks: Optional[int]) -> bool:
     """SIGABRT: with PYTHONFAULTHANDLER set, Python prints the stack of every thread and ends. False: not ours to do.
 
     The signal waits while the process is frozen and comes first when it is thawed. No core file: it could be as large

@@ -62,20 +62,22 @@ class KernelLog:
 
     def _from_dmesg(self) -> Optional[List[str]]:
         """Where there is no device (containers) root may ask the kernel; None where it does not answer."""
-        rows = [DMESG_LINE.match(line) for line in _said_by("dmesg", "--raw")]
+        rows = [DMESG_LINE.match(line) for line in _output_lines("dmesg", "--raw")]
         if not any(rows):
             return None
         return [row["text"] for row in rows if row and float(row["at"]) > self._since_boot_s - CLOCKS_APART_S]
 
     def _from_journal(self) -> List[str]:
-        found = _said_by("journalctl", "--dmesg", "--output=cat", "--quiet", "--no-pager", "--since=@%d" % self._since)
+        found = _output_lines(
+            "journalctl", "--dmesg", "--output=cat", "--quiet", "--no-pager", "--since=@%d" % self._since
+        )
         if found:
             return found
         self.problem = "the kernel log cannot be read by this user (root can, and members of systemd-journal)"
         return []
 
 
-def _said_by(name: str, *words: str) -> List[str]:
+def _output_lines(name: str, *words: str) -> List[str]:
     """The lines a program prints; none where it is missing or fails."""
     program = shutil.which(name)
     if program:
@@ -86,7 +88,7 @@ def _said_by(name: str, *words: str) -> List[str]:
     return []
 
 
-def pids_are_the_kernels() -> bool:
+def in_first_pid_namespace() -> bool:
     """Are the pids seen here those of the kernel log?"""
     try:
         return os.stat("/proc/self/ns/pid").st_ino == FIRST_PID_NAMESPACE
@@ -94,7 +96,7 @@ def pids_are_the_kernels() -> bool:
         return False
 
 
-def said_of(lines: List[str], *, pids: List[int], group: str, gpus: List[str]) -> List[str]:
+def lines_about(lines: List[str], *, pids: List[int], group: str, gpus: List[str]) -> List[str]:
     """The lines about these processes, this control group or, for Xid lines without a pid, these GPUs (PCI addresses).
 
     `pids` is empty where pids are not the kernel's; `group` is empty where it could be another host's.
@@ -156,9 +158,9 @@ def memory_group(pid: int) -> Tuple[str, str]:
     return "", ""
 
 
-def is_telling(group: str) -> bool:
+def is_unique(group: str) -> bool:
     """Can no other host have a group of this name? One with an id in it, or everything in the first name space."""
-    return pids_are_the_kernels() or bool(re.search(r"[0-9a-f]{64}|ddp-play-", group))
+    return in_first_pid_namespace() or bool(re.search(r"[0-9a-f]{64}|ddp-play-", group))
 
 
 def oom_kills(directory: str) -> int:
@@ -198,8 +200,8 @@ class Witness:
 
     def said(self, lines: List[str], gpus: List[str]) -> List[str]:
         """The kernel's lines about it."""
-        pids = [self.pid] if pids_are_the_kernels() else []
-        return said_of(lines, pids=pids, group=self.group if is_telling(self.group) else "", gpus=gpus)
+        pids = [self.pid] if in_first_pid_namespace() else []
+        return lines_about(lines, pids=pids, group=self.group if is_unique(self.group) else "", gpus=gpus)
 
 
 def explain(witness: Optional[Witness], lines: List[str], row: Dict[str, object], gpus: List[str]) -> None:

@@ -32,7 +32,7 @@ def find(run_id: str, token: str, shared: List[str]) -> List[Namesake]:
     return [*_living(run_id, token), *_here(run_id, token), *_on_shared(run_id, token, shared)]
 
 
-def in_words(found: Namesake, run_id: str, now: float) -> str:
+def describe_namesake(found: Namesake, run_id: str, now: float) -> str:
     """`run night of kim, started 2 h ago from login2, is running here`."""
     whose = "run %s of %s" % (run_id, found.owner)
     started = ", started %s ago" % _age(now - found.since) if found.since else ""
@@ -107,4 +107,4 @@ def _age(seconds: float) -> str:
 def problem(run_id: str, token: str, shared: List[str]) -> str:
     """Why this run may not have its name here; empty when it may. A living namesake is named first."""
     found = find(run_id, token, shared)
-    return in_words(found[0], run_id, time.time()) if found else ""
+    return describe_namesake(found[0], run_id, time.time()) if found else ""

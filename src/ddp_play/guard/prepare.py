@@ -22,24 +22,24 @@ def prepare(place: HostRun, spec: Dict[str, Any], secrets: Dict[str, str], regis
     """Make this host ready for `go`; on any failure nothing stays behind. Returns the guard's state."""
     try:
         check_slots(spec.get("slots") or {})
-        _lay_out(place, spec)
+        _create_layout(place, spec)
         _unpack_source(place, spec)
         _write_secrets(place, spec, secrets)
         write_json(place.spec, spec)
         if spec["runtime"] == "docker":
             rank_containers.provide_image(place, spec, registry)
             rank_containers.create(spec)
-        _check_meeting(spec)
+        _check_rendezvous(spec)
         return _start_guard(place)
     except Refused:
         leftovers.clean(place)
         raise
     except (OSError, tarfile.TarError) as error:
         leftovers.clean(place)
-        raise Refused("cannot prepare: %s" % error, hint=_squashed(error, spec)) from error
+        raise Refused("cannot prepare: %s" % error, hint=_squash_hint(error, spec)) from error
 
 
-def _squashed(error: Exception, spec: Dict[str, Any]) -> str:
+def _squash_hint(error: Exception, spec: Dict[str, Any]) -> str:
     """What helps root on a shared directory whose server takes root for nobody."""
     path = str(getattr(error, "filename", None) or "")
     ours = any(path.startswith(row["path"]) for row in spec.get("make_dirs", []))
@@ -55,12 +55,12 @@ def check_slots(wanted: Dict[str, Any]) -> None:
         raise Refused(why, kind="slots", hint="ddp-play run --wait waits for them; ddp-play ps -i lists who runs there")
 
 
-def _lay_out(place: HostRun, spec: Dict[str, Any]) -> None:
+def _create_layout(place: HostRun, spec: Dict[str, Any]) -> None:
     user = spec.get("user")
     os.umask(0o077)
     for directory in (place.root, place.control, place.logs, place.env):
         directory.mkdir(parents=True, exist_ok=True)
-    _lay_out_ranks(place, spec)
+    _create_rank_files(place, spec)
     for row in spec.get("make_dirs", []):
         _make_dir(Path(row["path"]), int(row["mode"]), user)
     if spec.get("head"):
@@ -78,7 +78,7 @@ def _lay_out(place: HostRun, spec: Dict[str, Any]) -> None:
         place.logs.chmod(0o711)
 
 
-def _lay_out_ranks(place: HostRun, spec: Dict[str, Any]) -> None:
+def _create_rank_files(place: HostRun, spec: Dict[str, Any]) -> None:
     user = spec.get("user")
     for rank in spec["ranks"]:
         number = int(rank["rank"])
@@ -96,11 +96,11 @@ def _make_dir(path: Path, mode: int, user: Optional[Dict[str, Any]]) -> None:
     if path.is_dir():
         return  # perhaps another user's: all may use it, only its owner may change it
     path.mkdir(parents=True, exist_ok=True)
-    path.chmod(mode | 0o055 if _are_strangers(user) else mode)
+    path.chmod(mode | 0o055 if _is_another_user(user) else mode)
     _give(path, user)
 
 
-def _are_strangers(user: Optional[Dict[str, Any]]) -> bool:
+def _is_another_user(user: Optional[Dict[str, Any]]) -> bool:
     """Do the ranks run as somebody to whom we cannot give files?"""
     return user is not None and os.geteuid() not in (0, user["uid"])
 
@@ -163,7 +163,7 @@ def _write_secrets(place: HostRun, spec: Dict[str, Any], secrets: Dict[str, str]
         secretfiles.write(place.secrets, files, spec.get("user"))
 
 
-def _check_meeting(spec: Dict[str, Any]) -> None:
+def _check_rendezvous(spec: Dict[str, Any]) -> None:
     """What ranks would stumble over only after the start."""
     path = spec.get("rendezvous_file")
     if path and os.path.lexists(path):

@@ -52,7 +52,7 @@ def _echo(peer: socket.socket) -> None:
             peer.sendall(data)
 
 
-def _converse(peer: socket.socket, timeout_s: float) -> str:
+def _exchange(peer: socket.socket, timeout_s: float) -> str:
     """A few bytes there and back, then more than any packet holds: the problem, or nothing."""
     token = os.urandom(8)
     peer.settimeout(timeout_s)
@@ -85,7 +85,7 @@ def connect(
     def one(address: str, port: int) -> None:
         try:
             with socket.create_connection((address, port), timeout=timeout_s, source_address=(source, 0)) as peer:
-                problem = "" if port in connect_only else _converse(peer, timeout_s)
+                problem = "" if port in connect_only else _exchange(peer, timeout_s)
         except OSError as error:
             problem = error.strerror or str(error)
         if problem:

@@ -66,7 +66,7 @@ def signal_exactly(pid: int, ticks: Optional[int], signum: int, *, group: bool =
     return True
 
 
-def _families() -> Dict[int, List[int]]:
+def _children_by_parent() -> Dict[int, List[int]]:
     """Parent -> its living children, of every process there is."""
     found: Dict[int, List[int]] = {}
     for name in os.listdir("/proc"):
@@ -79,12 +79,12 @@ def _families() -> Dict[int, List[int]]:
 
 def children(parent: int) -> List[int]:
     """The living children of a process."""
-    return _families().get(parent, [])
+    return _children_by_parent().get(parent, [])
 
 
 def descendants(*roots: int) -> List[int]:
     """All living processes below `roots`, parents before children."""
-    families = _families()
+    families = _children_by_parent()
     found: List[int] = []
     queue = list(roots)
     while queue:
@@ -115,7 +115,7 @@ def no_core_files() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
 
 
-def known_inside_as(pid: int, root: Optional[int]) -> Optional[int]:
+def pid_outside_namespace(pid: int, root: Optional[int]) -> Optional[int]:
     """This host's pid of the process below `root` that its own pid namespace calls `pid`; None when there is none."""
     for found in descendants(root) if root else ():
         with contextlib.suppress(OSError), open("/proc/%d/status" % found, encoding="utf-8") as status:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from .run_files import HostRun
 
-SQUASHED_BIND = (
+SQUASH_HINT = (
     "the engine's root may not go there; an NFS server with root_squash takes it for nobody: chmod o+x the directories "
     "on the way"
 )
@@ -74,5 +74,5 @@ def create(spec: Dict[str, Any]) -> None:
         done = _docker(unit["create"], env, 120.0)
         if done.returncode:
             words = done.stderr.decode("utf-8", "replace").strip()
-            hint = SQUASHED_BIND if "stat " in words and "permission denied" in words else ""
+            hint = SQUASH_HINT if "stat " in words and "permission denied" in words else ""
             raise Refused("cannot create the container of rank %d: %s" % (unit["rank"], words), hint=hint)

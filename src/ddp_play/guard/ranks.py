@@ -67,7 +67,7 @@ class Rank:
             return
         self.signalled = True
         pid, ticks = self.row["pid"], self.row["ticks"]
-        if signum == signal.SIGABRT and pid and hang_evidence.ask_for_stacks(pid, ticks):
+        if signum == signal.SIGABRT and pid and hang_evidence.request_stacks(pid, ticks):
             return
         self.deliver(signum)
         if signum != signal.SIGKILL:
@@ -81,7 +81,7 @@ class Rank:
         """A signal to its first process alone that is no end: what it does then is its own doing."""
         self.deliver(signum)
 
-    def _running_as(self, pid: int) -> None:
+    def _mark_running(self, pid: int) -> None:
         self.row.update(state="running", pid=pid, ticks=proc.start_ticks(pid), started=time.time())
         self.witness = kernel_log.Witness(pid)
 
@@ -136,7 +136,7 @@ class ProcessRank(Rank):
             self.ended(code, detail="cannot start: %s" % error)
             return
         child.returncode = 0  # reaped by the guard, not by Popen
-        self._running_as(child.pid)
+        self._mark_running(child.pid)
 
     def _secrets(self) -> Dict[str, str]:
         """Variables whose values are on no disk of this host."""
@@ -175,7 +175,7 @@ class ContainerRank(Rank):
             return
         state = self._inspect()
         if state and state.get("Pid"):
-            self._running_as(int(state["Pid"]))
+            self._mark_running(int(state["Pid"]))
         else:  # it ended before we could look
             self.row.update(state="running", started=time.time())
             self.poll()
@@ -189,12 +189,12 @@ class ContainerRank(Rank):
         try:
             document = docker_socket.inspect(self.spec["container"])
         except docker_socket.EngineError as error:
-            self._without_engine(error)
+            self._on_engine_error(error)
             return
-        self._from_engine(document.get("State") or {})
+        self._take_engine_state(document.get("State") or {})
 
-    def _from_engine(self, state: Dict[str, Any]) -> None:
-        if state.get("Running") and self._patient():
+    def _take_engine_state(self, state: Dict[str, Any]) -> None:
+        if state.get("Running") and self._may_wait():
             return  # the engine has not noticed yet
         code = int(state.get("ExitCode", 0))
         self.row["oom"] = bool(state.get("OOMKilled"))
@@ -204,13 +204,13 @@ class ContainerRank(Rank):
         # 128+N is how the container's init reports a signal
         self.ended(code, signum=code - 128 if 128 < code <= 192 else None, detail=state.get("Error") or "")
 
-    def _without_engine(self, error: docker_socket.EngineError) -> None:
+    def _on_engine_error(self, error: docker_socket.EngineError) -> None:
         if error.status == 404:
             self.ended(None, detail="the container was removed from outside")
-        elif not self._patient():
+        elif not self._may_wait():
             self.ended(None, detail="its process is gone and the engine cannot tell its exit code: %s" % error)
 
-    def _patient(self) -> bool:
+    def _may_wait(self) -> bool:
         return time.monotonic() - (self._gone_since or 0.0) < ENGINE_PATIENCE_S
 
     def _inspect(self) -> Optional[Dict[str, Any]]:

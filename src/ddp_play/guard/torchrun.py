@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 TAIL_BYTES = 2000
 # A host may hide what runs in containers: then a rank goes without its pid.
-LOOKS_FOR_PID = 20
+PID_ATTEMPTS = 20
 
 
 class Agent:
@@ -52,7 +52,7 @@ class Worker(Rank):
         self.directory = place.rank_dir(self.number)
         self.row["container"] = agent.spec.get("container")
         self.inside = 0  # its pid as its wrapper knows it
-        self.looks_left = LOOKS_FOR_PID if self.row["container"] else 0
+        self.pid_attempts_left = PID_ATTEMPTS if self.row["container"] else 0
 
     def start(self) -> None:
         """torchrun does."""
@@ -73,17 +73,17 @@ class Worker(Rank):
     def notice_start(self) -> None:
         """Has the rank been started? A container counts its processes by itself, so its pid has to be found there."""
         path = self.directory / ".started"
-        if self.row["state"] == "running" and not self.row["pid"] and self.looks_left and self.agent.row["pid"]:
-            self.looks_left -= 1
-            self._known_as(proc.known_inside_as(self.inside, self.agent.row["pid"]))
+        if self.row["state"] == "running" and not self.row["pid"] and self.pid_attempts_left and self.agent.row["pid"]:
+            self.pid_attempts_left -= 1
+            self._set_pid(proc.pid_outside_namespace(self.inside, self.agent.row["pid"]))
         if self.row["state"] != "created" or not path.exists():
             return
         text = _read(path)
         self.inside = int(text) if text.isdigit() else 0
-        self._known_as(None if self.row["container"] else self.inside)
+        self._set_pid(None if self.row["container"] else self.inside)
         self.row.update(state="running", started=path.stat().st_mtime)
 
-    def _known_as(self, pid: Optional[int]) -> None:
+    def _set_pid(self, pid: Optional[int]) -> None:
         if pid:
             self.row.update(pid=pid, ticks=proc.start_ticks(pid))
             self.witness = kernel_log.Witness(pid)

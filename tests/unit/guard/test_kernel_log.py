@@ -25,7 +25,7 @@ NOISE = "neighbour: arp_cache: neighbor table overflow!"
 
 
 def said(lines: list[str], pids: list[int], group: str, gpus: list[str] | None = None) -> list[str]:
-    return kernel_log.said_of(lines, pids=pids, group=group, gpus=gpus or [])
+    return kernel_log.lines_about(lines, pids=pids, group=group, gpus=gpus or [])
 
 
 def kill(group: str, pid: int) -> list[str]:

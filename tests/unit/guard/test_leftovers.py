@@ -27,7 +27,7 @@ def laid_out(tmp_path: Path, shared: Path, attempt: int, *, head: bool = True) -
     none = {"role": "none", "path": "", "collect": False}
     spec: dict[str, Any] = {"ranks": [], "source": none, "user": None, "attempt": attempt, "head": head}
     spec["run_paths"] = [str(shared)]
-    prepare._lay_out(place, spec)
+    prepare._create_layout(place, spec)
     write_json(place.spec, spec)
     return place
 

@@ -28,7 +28,7 @@ def spec(**more: Any) -> dict[str, Any]:
 
 
 def test_the_layout_is_the_owners_alone(place: HostRun) -> None:
-    prepare._lay_out(place, spec())
+    prepare._create_layout(place, spec())
     assert (place.env / "rank-0.env").read_text() == "A=1\n"
     assert (place.env / "rank-0.env").stat().st_mode & 0o777 == 0o600
     assert place.log(0).read_bytes() == b""
@@ -37,16 +37,16 @@ def test_the_layout_is_the_owners_alone(place: HostRun) -> None:
 
 
 def test_an_env_file_may_hold_any_bytes(place: HostRun) -> None:
-    prepare._lay_out(place, spec(ranks=[{"rank": 0, "env_file": "A=" + os.fsdecode(b"\xe9")}]))
+    prepare._create_layout(place, spec(ranks=[{"rank": 0, "env_file": "A=" + os.fsdecode(b"\xe9")}]))
     assert (place.env / "rank-0.env").read_bytes() == b"A=\xe9"
 
 
 def test_directories_are_made_once(place: HostRun, tmp_path: Path) -> None:
     rows = [{"path": str(tmp_path / "shared" / ".ddp-play"), "mode": 0o1777}]
-    prepare._lay_out(place, spec(make_dirs=rows))
+    prepare._create_layout(place, spec(make_dirs=rows))
     assert (tmp_path / "shared" / ".ddp-play").stat().st_mode & 0o7777 == 0o1777
     (tmp_path / "shared" / ".ddp-play").chmod(0o700)
-    prepare._lay_out(place, spec(make_dirs=rows))
+    prepare._create_layout(place, spec(make_dirs=rows))
     assert (tmp_path / "shared" / ".ddp-play").stat().st_mode & 0o7777 == 0o700, "another user's: left as it is"
 
 
@@ -138,20 +138,20 @@ def test_without_secrets_there_is_no_directory(place: HostRun) -> None:
 
 def test_a_rendezvous_file_that_exists_already_is_refused(tmp_path: Path) -> None:
     stale = tmp_path / "rendezvous-1"
-    prepare._check_meeting(spec(rendezvous_file=str(stale)))
+    prepare._check_rendezvous(spec(rendezvous_file=str(stale)))
     stale.write_bytes(b"")
     with pytest.raises(Refused, match="exists already: a gang that died left it") as caught:
-        prepare._check_meeting(spec(rendezvous_file=str(stale)))
+        prepare._check_rendezvous(spec(rendezvous_file=str(stale)))
     assert "remove it" in caught.value.hint
     stale.unlink()
     stale.symlink_to(tmp_path / "nowhere")
     with pytest.raises(Refused):
-        prepare._check_meeting(spec(rendezvous_file=str(stale)))
+        prepare._check_rendezvous(spec(rendezvous_file=str(stale)))
 
 
 def test_ranks_without_mpi_are_refused(tmp_path: Path) -> None:
     rank = {"rank": 0, "argv": [str(tmp_path / "python3")], "env": {}}
     with pytest.raises(Refused, match=r"no MPI for the ranks: .*No such file") as caught:
-        prepare._check_meeting(spec(check_mpi=True, ranks=[rank]))
+        prepare._check_rendezvous(spec(check_mpi=True, ranks=[rank]))
     assert "pip install mpi4py mpich" in caught.value.hint
-    prepare._check_meeting(spec(check_mpi=False, ranks=[rank]))
+    prepare._check_rendezvous(spec(check_mpi=False, ranks=[rank]))
