@@ -1,4 +1,4 @@
-"""What a channel sends of a running attempt: logs, metrics and NCCL's notes by offset, and the guard's state."""
+"""What a channel sends of a running attempt: logs, metrics and NCCL's debug output by offset, and the guard's state."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Followed:
         self.offset = offset
 
     def next_chunk(self) -> bytes:
-        """What has been appended since, at most one payload."""
+        """Bytes appended since `offset`, at most MAX_PAYLOAD; empty if there are none or the file cannot be read."""
         try:
             if self.path.stat().st_size <= self.offset:
                 return b""
@@ -45,10 +45,10 @@ class Following:
         self._place: Optional[HostRun] = None
         self._stamp: Any = None
         self._drain: Optional[int] = None
-        self.moved = time.monotonic()  # when something new was last followed
+        self.moved = time.monotonic()  # time.monotonic() of the last chunk sent
 
     def begin(self, place: HostRun, header: Header) -> None:
-        """From these offsets on, by rank: `logs`, `metrics` and `nccl` of the order."""
+        """Start at these offsets by rank: `logs`, `metrics` and `nccl` of the order."""
         for rank, offset in header["logs"].items():
             self._files[("log", int(rank))] = Followed(place.log(int(rank)), int(offset))
         for kind, name in (("metrics", "metrics.jsonl"), ("nccl", "nccl.log")):
@@ -58,7 +58,7 @@ class Following:
         self._place = place
 
     def pause(self) -> None:
-        """Send no files until `begin`; the state still goes."""
+        """Send no files until `begin`; the state is still sent."""
         self._files.clear()
 
     def end(self) -> None:
@@ -67,11 +67,11 @@ class Following:
         self._place = None
 
     def drain(self, order: int) -> None:
-        """Answer the order of this number once all that is there has been sent."""
+        """Send `drained` with this order number once all present bytes have been sent."""
         self._drain = order
 
     def turn(self) -> bool:
-        """Send what is new; True when there may be more at once. The state goes last: its bytes are already sent."""
+        """Send what is new; True if more is waiting. The state is sent after the output that preceded it."""
         fresh = self._fresh_state()
         busy = self._send_files()
         if fresh is not None and not busy:

@@ -1,4 +1,4 @@
-"""Everything that must exist on this host before the start signal: files, source, secrets, containers, guard."""
+"""Preparation of an attempt on this host: files, source, secrets, containers, guard."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from . import leases, leftovers, mpicheck, rank_containers, secretfiles
 from .refusal import Refused
 from .run_files import HostRun, atomic_write, read_json, write_json
 
-GUARD_START_S = 60.0  # on a host that is busy with other things
+GUARD_START_S = 60.0  # enough on a busy host
 
 
 def prepare(place: HostRun, spec: Dict[str, Any], secrets: Dict[str, str], registry: Dict[str, str]) -> Dict[str, Any]:
-    """Make this host ready for `go`; on any failure nothing stays behind. Returns the guard's state."""
+    """Prepare this host for `go` and return the guard's state. Raises Refused, after removing everything again."""
     try:
         check_slots(spec.get("slots") or {})
         _create_layout(place, spec)
@@ -40,7 +40,7 @@ def prepare(place: HostRun, spec: Dict[str, Any], secrets: Dict[str, str], regis
 
 
 def _squash_hint(error: Exception, spec: Dict[str, Any]) -> str:
-    """What helps root on a shared directory whose server takes root for nobody."""
+    """Hint for root on a shared directory with root_squash; empty for other errors."""
     path = str(getattr(error, "filename", None) or "")
     ours = any(path.startswith(row["path"]) for row in spec.get("make_dirs", []))
     if os.geteuid() == 0 and isinstance(error, PermissionError) and ours:
@@ -49,7 +49,7 @@ def _squash_hint(error: Exception, spec: Dict[str, Any]) -> str:
 
 
 def check_slots(wanted: Dict[str, Any]) -> None:
-    """Refused, naming who has them, where the run's slots are taken; the guard takes them for good."""
+    """Raise Refused with the holders if the run's slots are not free. Takes no lease: the guard does."""
     why = leases.slots_problem(wanted.get("names", []), wanted.get("need", 0), leases.slot_scope())
     if why:
         raise Refused(why, kind="slots", hint="ddp-play run --wait waits for them; ddp-play ps -i lists who runs there")
@@ -67,7 +67,7 @@ def _create_layout(place: HostRun, spec: Dict[str, Any]) -> None:
         for path in spec.get("run_paths", []):
             atomic_write(Path(path) / leftovers.ATTEMPT_MARK, b"%d" % spec["attempt"])
     if user and user["uid"] != os.geteuid():
-        # the ranks' user passes through, and sees only what is theirs
+        # the user of the ranks may enter, and read only the files of the ranks
         for directory in (
             place.root,
             place.root.parent,
@@ -94,14 +94,14 @@ def _create_rank_files(place: HostRun, spec: Dict[str, Any]) -> None:
 
 def _make_dir(path: Path, mode: int, user: Optional[Dict[str, Any]]) -> None:
     if path.is_dir():
-        return  # perhaps another user's: all may use it, only its owner may change it
+        return  # it may belong to another user: everybody may use it, only its owner may change it
     path.mkdir(parents=True, exist_ok=True)
     path.chmod(mode | 0o055 if _is_another_user(user) else mode)
     _give(path, user)
 
 
 def _is_another_user(user: Optional[Dict[str, Any]]) -> bool:
-    """Do the ranks run as somebody to whom we cannot give files?"""
+    """Whether the ranks run as another user and this process cannot change the owner of files."""
     return user is not None and os.geteuid() not in (0, user["uid"])
 
 
@@ -111,7 +111,7 @@ def _give(path: Path, user: Optional[Dict[str, Any]]) -> None:
 
 
 def _unpack_source(place: HostRun, spec: Dict[str, Any]) -> None:
-    """The snapshot of the job's source, where this host is the one to unpack it; elsewhere wait for it."""
+    """Unpack the snapshot of the source, or wait until another host has unpacked it."""
     source = spec["source"]
     archive = place.root / "src.tar"
     if source["role"] == "none":
@@ -121,7 +121,7 @@ def _unpack_source(place: HostRun, spec: Dict[str, Any]) -> None:
     if source["role"] == "wait":
         _wait_for(marker, float(source["wait_s"]))
         return
-    if marker.exists():  # an earlier attempt's: what it left in its working directory is what we go on from
+    if marker.exists():  # by an earlier attempt, whose working directory this one continues
         return
     if not archive.exists():
         raise Refused("the source of the run is not at %s any more" % target, hint="start a new run")
@@ -138,8 +138,8 @@ def _unpack_source(place: HostRun, spec: Dict[str, Any]) -> None:
 def _extract(archive: Path, target: Path) -> None:
     with tarfile.open(str(archive)) as tar:
         if hasattr(tarfile, "data_filter"):
-            tar.extractall(str(target), filter="tar")  # the archive is our own: its links may lead out of it
-        else:  # Python 3.9 of EL9 before the back-port; the archive is our own
+            tar.extractall(str(target), filter="tar")  # a trusted archive: its links may point outside
+        else:  # Python 3.9 of EL9 before the back-port of filters
             tar.extractall(str(target))
     archive.unlink()
 
@@ -153,7 +153,7 @@ def _wait_for(marker: Path, wait_s: float) -> None:
                 hint="is the shared directory the same file system on all hosts?",
             )
         if marker.parent.is_dir():
-            os.listdir(str(marker.parent))  # makes an NFS client look again
+            os.listdir(str(marker.parent))  # makes an NFS client refresh its cache
         time.sleep(0.05)
 
 
@@ -164,7 +164,7 @@ def _write_secrets(place: HostRun, spec: Dict[str, Any], secrets: Dict[str, str]
 
 
 def _check_rendezvous(spec: Dict[str, Any]) -> None:
-    """What ranks would stumble over only after the start."""
+    """Check what would otherwise fail only after the start: the rendezvous file and MPI."""
     path = spec.get("rendezvous_file")
     if path and os.path.lexists(path):
         raise Refused(
@@ -208,7 +208,7 @@ def _start_guard(place: HostRun) -> Dict[str, Any]:
 
 
 def _start_unit(unit: str, command: List[str], place: HostRun) -> None:
-    """A transient unit: its own cgroup, not ended by any logout, gone when the guard is."""
+    """Start the guard as a transient systemd unit: own cgroup, not ended by a logout, removed when the guard ends."""
     properties = [
         "--property=KillMode=mixed",
         "--property=StandardOutput=append:%s" % place.guard_log,

@@ -1,4 +1,4 @@
-"""Images and containers of the ranks, before the start signal: pulled and created by the docker command."""
+"""Images and containers of the ranks: pulled and created with the docker command, not started."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SQUASH_HINT = (
 
 
 def _docker(arguments: List[str], env: Dict[str, str], timeout_s: float) -> "subprocess.CompletedProcess[bytes]":
-    program = shutil.which("docker")  # by our own PATH: `env` may hold the container's
+    program = shutil.which("docker")  # with the PATH of this process: `env` may contain that of the container
     if program is None:
         raise Refused("no docker command on this host", hint="ddp-play provision installs it")
     try:
@@ -34,7 +34,7 @@ def _docker(arguments: List[str], env: Dict[str, str], timeout_s: float) -> "sub
 
 
 def provide_image(place: HostRun, spec: Dict[str, Any], registry: Dict[str, str]) -> None:
-    """Pull by the job's policy; the id must be the one that all hosts agree on."""
+    """Pull the image by the job's policy (`always`, `missing`, `never`). Raises Refused."""
     reference, policy = spec["image"], spec["pull"]
     try:
         document = docker_socket.image(reference)
@@ -67,7 +67,7 @@ def _pull(place: HostRun, reference: str, registry: Dict[str, str], timeout_s: f
 
 
 def create(spec: Dict[str, Any]) -> None:
-    """The containers of this host's ranks, not started. Raises Refused with the engine's words."""
+    """Create the containers of this host's ranks. Raises Refused with the message of docker."""
     for unit in [spec["agent"]] if spec.get("agent") else spec["ranks"]:
         env = dict(os.environ)
         env.update(unit["env"])  # `docker create --env NAME` takes the value from here: newlines arrive exactly

@@ -55,7 +55,7 @@ def kill(group: str, pid: int) -> list[str]:
         (["Out of memory: Killed process 47111 (python3)"], [4711], "", []),
     ],
 )
-def test_said_of(lines: list[str], pids: list[int], group: str, expected: list[str]) -> None:
+def test_lines_about(lines: list[str], pids: list[int], group: str, expected: list[str]) -> None:
     assert said(lines, pids, group) == expected
 
 
