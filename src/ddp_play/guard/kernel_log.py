@@ -211,6 +211,6 @@ def explain(witness: Optional[Witness], lines: List[str], row: Dict[str, object]
     said = witness.said(lines, gpus)
     counted = witness.killed_for_memory()
     if counted and not is_oom(said):
-        said.append("the kernel killed a process of control group %s for memory" % witness.group)
+        said.append("OOM kill in control group %s (the kernel log has no line about it)" % witness.group)
     row["kernel"] = said
     row["oom"] = bool(row["oom"]) or ((counted or is_oom(said)) and row["signal"] == 9)

@@ -126,7 +126,11 @@ def _stop_ranks(state: Dict[str, Any]) -> List[str]:
     deadline = time.monotonic() + KILL_S
     while time.monotonic() < deadline and any(proc.alive(pid, ticks) for _, pid, ticks in killed):
         time.sleep(0.02)
-    return ["rank %s (pid %d) does not end" % (rank, pid) for rank, pid, ticks in killed if proc.alive(pid, ticks)]
+    return [
+        "rank %s: process %d did not end after SIGKILL" % (rank, pid)
+        for rank, pid, ticks in killed
+        if proc.alive(pid, ticks)
+    ]
 
 
 def clean(
@@ -212,4 +216,4 @@ def _remove_tree(path: Path) -> List[str]:
         except OSError as error:
             return ["%s: %s" % (path, error.strerror or error)]
         return []
-    return ["%s: others write there" % path]
+    return ["%s: other processes keep writing there" % path]

@@ -29,7 +29,9 @@ def _clean(order: str) -> None:
     for path in wanted.get("paths", []):
         place = HostRun(Path(path))
         if (leftovers.look(place)[1] or place.attended()) and not wanted.get("living_too"):
-            left.append("%s: it has come to life since it was listed" % path)
+            left.append(
+                "%s: a guard or a channel became active after it was listed (ddp-play ps -i INVENTORY shows it)" % path
+            )
         else:
             spec = read_json(place.spec) or {}  # requested by a user: the head also removes what its attempts share
             left += leftovers.clean(place, run_paths=spec.get("run_paths", []) if spec.get("head") else [])

@@ -44,7 +44,7 @@ def _squash_hint(error: Exception, spec: Dict[str, Any]) -> str:
     path = str(getattr(error, "filename", None) or "")
     ours = any(path.startswith(row["path"]) for row in spec.get("make_dirs", []))
     if os.geteuid() == 0 and isinstance(error, PermissionError) and ours:
-        return "root is nobody to an NFS server with root_squash: log in as the directory's owner (ansible_user)"
+        return "an NFS server with root_squash maps root to nobody: log in as the directory's owner (ansible_user)"
     return ""
 
 
@@ -124,7 +124,7 @@ def _unpack_source(place: HostRun, spec: Dict[str, Any]) -> None:
     if marker.exists():  # by an earlier attempt, whose working directory this one continues
         return
     if not archive.exists():
-        raise Refused("the source of the run is not at %s any more" % target, hint="start a new run")
+        raise Refused("the source of the run is no longer at %s" % target, hint="start a new run")
     target.mkdir(parents=True, exist_ok=True)
     _extract(archive, target)
     user = spec.get("user")
@@ -150,7 +150,7 @@ def _wait_for(marker: Path, wait_s: float) -> None:
         if time.monotonic() > deadline:
             raise Refused(
                 "the staged source did not appear at %s within %.0f s" % (marker.parent, wait_s),
-                hint="is the shared directory the same file system on all hosts?",
+                hint="findmnt on each host shows whether the shared directory is the same file system",
             )
         if marker.parent.is_dir():
             os.listdir(str(marker.parent))  # makes an NFS client refresh its cache
@@ -168,9 +168,9 @@ def _check_rendezvous(spec: Dict[str, Any]) -> None:
     path = spec.get("rendezvous_file")
     if path and os.path.lexists(path):
         raise Refused(
-            "the file %s, where the ranks were to meet, exists already: a gang that died left it, and ranks that "
-            "find it try to reach the dead" % path,
-            hint="remove it, or choose another run name",
+            "the rendezvous file %s exists already: an earlier gang left it, and ranks that read it would connect to "
+            "processes that have ended" % path,
+            hint="remove it, or choose another run name (--name)",
         )
     if spec.get("check_mpi"):
         problem = mpicheck.problem(spec)

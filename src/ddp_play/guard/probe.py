@@ -58,7 +58,7 @@ def _exchange(peer: socket.socket, timeout_s: float) -> str:
     peer.settimeout(timeout_s)
     peer.sendall(token)
     if peer.recv(64) != token:
-        return "something else answers there"
+        return "another program answers on this port"
     try:
         peer.sendall(bytes(LARGE))
         left = LARGE

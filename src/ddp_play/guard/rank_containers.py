@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from .run_files import HostRun
 
 SQUASH_HINT = (
-    "the engine's root may not go there; an NFS server with root_squash takes it for nobody: chmod o+x the directories "
-    "on the way"
+    "the engine runs as root, which an NFS server with root_squash maps to nobody: chmod o+x every directory above "
+    "the path"
 )
 
 

@@ -115,8 +115,8 @@ class ProcessRank(Rank):
         try:
             env = {**spec["env"], **self._secrets()}
         except OSError as error:
-            self.say("cannot read its secret: %s" % error)
-            self.ended(126, detail="cannot read its secret: %s" % error)
+            self.say("cannot read a secret of this rank: %s" % error)
+            self.ended(126, detail="cannot read a secret of this rank: %s" % error)
             return
         try:
             with open(str(self.log), "ab", buffering=0) as log:
@@ -200,7 +200,7 @@ class ContainerRank(Rank):
         self.row["oom"] = bool(state.get("OOMKilled"))
         tail = docker_socket.logs_tail(self.spec["container"]).decode("utf-8", "replace").strip()
         if tail:
-            self.say("the container itself printed:\n%s" % tail)
+            self.say("output of the container outside the rank's log:\n%s" % tail)
         # 128+N is how the container's init reports a signal
         self.ended(code, signum=code - 128 if 128 < code <= 192 else None, detail=state.get("Error") or "")
 

@@ -118,7 +118,7 @@ def _check_parent(parent: Path) -> None:
     mode = os.stat(str(parent)).st_mode
     if mode & _OTHERS_WRITE and not mode & stat.S_ISVTX:
         raise UnsafePlace(
-            "secrets cannot be written below %s: all users may rename what is there (mode %04o)"
+            "secrets cannot be written below %s: every user may rename files there (mode %04o)"
             % (parent, stat.S_IMODE(mode)),
             hint="chmod 1777 %s" % parent,
         )
@@ -127,8 +127,8 @@ def _check_parent(parent: Path) -> None:
 def _refusal(path: Path, found: os.stat_result) -> UnsafePlace:
     kind = {stat.S_IFLNK: "a symbolic link", stat.S_IFDIR: "a directory"}.get(stat.S_IFMT(found.st_mode), "a file")
     return UnsafePlace(
-        "secrets cannot be written to %s: it is %s of %s with mode %04o, where a directory of %s that nobody else may "
-        "write to has to be"
+        "secrets cannot be written to %s: it is %s of %s with mode %04o; it must be a directory of %s that no other "
+        "user may write to"
         % (path, kind, user_name(found.st_uid), stat.S_IMODE(found.st_mode), user_name(os.geteuid())),
-        hint="somebody put it there: look who, then remove it as its owner or as root (rm -r %s)" % path,
+        hint="ls -ld %s shows the owner; remove it as that user or as root" % path,
     )

@@ -41,13 +41,13 @@ def problem(path: Path, word: str) -> str:
     deadline = time.monotonic() + PATIENCE_S
     while not path.exists():
         if time.monotonic() > deadline:
-            return "it does not see the file %s of another host: not the same file system" % path
+            return "it does not see the file %s of another host: not the same file system on both (see findmnt)" % path
         if path.parent.is_dir():
             os.listdir(str(path.parent))
         time.sleep(0.1)
     with open(str(path), "r+") as handle:
         if handle.read() != word:
-            return "%s holds something else here: not the same file system" % path
+            return "%s has other content here: not the same file system on both hosts (see findmnt)" % path
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -101,7 +101,7 @@ def test_a_witness_of_a_rank_that_was_killed(tmp_path: Path, monkeypatch: pytest
     counter.write_text("oom_kill 5\n")
     kernel_log.explain(witness, [NOISE], row, [])
     assert row["oom"] is True
-    assert "for memory" in row["kernel"][0]
+    assert "OOM kill in control group" in row["kernel"][0]
     worker: dict[str, Any] = {"oom": False, "signal": None}  # a child of it was killed, and it gave up
     kernel_log.explain(witness, kill(MINE, 7), worker, [])
     assert worker["oom"] is False

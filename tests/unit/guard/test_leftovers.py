@@ -98,7 +98,7 @@ def test_a_later_attempt_goes_on_in_the_working_directory(tmp_path: Path, shared
     prepare._unpack_source(place, {"source": source})
     assert (shared / "src" / "train.py").read_text() == "print('mine')"
     (shared / ".complete-d1").unlink()
-    with pytest.raises(Refused, match=r"is not at .* any more"):
+    with pytest.raises(Refused, match=r"is no longer at "):
         prepare._unpack_source(place, {"source": source})
 
 

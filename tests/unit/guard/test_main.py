@@ -48,7 +48,7 @@ def test_runs_are_listed_and_cleaned(tmp_path: Path, place: HostRun) -> None:
 def test_a_run_at_which_a_channel_works_is_not_cleaned(tmp_path: Path, place: HostRun) -> None:
     with place.attend():
         left = answer(tmp_path, "clean", json.dumps({"paths": [str(place.root)]}))["left"]
-        assert left == [f"{place.root}: it has come to life since it was listed"]
+        assert left[0].startswith(f"{place.root}: a guard or a channel became active after it was listed")
         assert place.spec.exists()
         assert answer(tmp_path, "clean", json.dumps({"paths": [str(place.root)], "living_too": True})) == {"left": []}
     assert not place.root.exists()

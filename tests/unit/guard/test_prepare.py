@@ -140,7 +140,7 @@ def test_a_rendezvous_file_that_exists_already_is_refused(tmp_path: Path) -> Non
     stale = tmp_path / "rendezvous-1"
     prepare._check_rendezvous(spec(rendezvous_file=str(stale)))
     stale.write_bytes(b"")
-    with pytest.raises(Refused, match="exists already: a gang that died left it") as caught:
+    with pytest.raises(Refused, match="exists already: an earlier gang left it") as caught:
         prepare._check_rendezvous(spec(rendezvous_file=str(stale)))
     assert "remove it" in caught.value.hint
     stale.unlink()

@@ -48,7 +48,7 @@ def test_nobody_there() -> None:
 
 def test_something_else_answers() -> None:
     with server(lambda peer: peer.sendall(b"SSH-2.0-x\r\n" + peer.recv(64))) as port:
-        assert connect([(HERE, port)], HERE, 5)[0]["problem"] == "something else answers there"
+        assert connect([(HERE, port)], HERE, 5)[0]["problem"] == "another program answers on this port"
 
 
 def test_where_a_listener_need_not_echo_a_connection_is_enough() -> None:

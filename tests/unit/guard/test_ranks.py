@@ -102,7 +102,7 @@ def test_a_rank_without_its_secret_does_not_start(place: HostRun) -> None:
     rank = process(place, "/bin/sh", "-c", "true", secret_env=["TOKEN"])
     rank.start()
     assert (rank.row["state"], rank.row["exit_code"], rank.row["pid"]) == ("exited", 126, None)
-    assert "cannot read its secret" in place.log(0).read_text()
+    assert "cannot read a secret of this rank" in place.log(0).read_text()
 
 
 # -- containers ---
@@ -153,7 +153,7 @@ def test_the_end_of_a_container_is_the_engines(
     container.poll()
     row = container.row
     assert (row["state"], row["exit_code"], row["signal"], row["oom"]) == ("exited", code, signum, code == 137)
-    assert "the container itself printed:\nexec" in container.log.read_text()
+    assert "output of the container outside the rank's log:\nexec" in container.log.read_text()
 
 
 def test_a_container_that_somebody_removed(

@@ -17,7 +17,7 @@ def test_a_lock_held_elsewhere_is_seen(tmp_path: Path) -> None:
     path = tmp_path / "rendezvous-1.lock"
     held = sharedlock.Held(path, "word")
     assert sharedlock.problem(path, "word") == ""
-    assert "holds something else here" in sharedlock.problem(path, "other")
+    assert "has other content here" in sharedlock.problem(path, "other")
     held.close()
     assert not path.exists()
 
