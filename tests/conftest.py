@@ -53,6 +53,15 @@ def guards(
         yield
 
 
+@pytest.fixture(autouse=True)
+def _umask() -> Iterator[None]:
+    """What a test or the code under test sets is gone with the test: preparing a host sets it for its process."""
+    before = os.umask(0o022)
+    os.umask(before)
+    yield
+    os.umask(before)
+
+
 def _own_places(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
     """HOME, the controller's state and the host's state are directories of this test."""
     for name in [name for name in os.environ if name.startswith(("DDP_PLAY_", "ANSIBLE_", "XDG_", "DOCKER_"))]:

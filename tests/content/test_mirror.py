@@ -21,6 +21,7 @@ class Package:
 
 
 MPI = ("tests/dist/test_mpi_backend.py", "importing it starts MPI, so the test starts processes of its own")
+ENGINE = "needs a Docker engine: `lab up`, `status` and `down` run there"
 TRAINING = "needs a process group and a whole run"
 PACKAGES = (
     Package(
@@ -40,6 +41,31 @@ PACKAGES = (
         },
     ),
     Package("src/ddp_play/planning", ("tests/unit/planning",), {}),
+    Package(
+        "src/ddp_play/guard",
+        ("tests/unit/guard",),
+        {"refusal": ("tests/unit/guard/test_channel.py", "one class without behavior; the test reads its fields")},
+    ),
+    Package(
+        "src/ddp_play/images",
+        ("tests/unit/images",),
+        {
+            "archive": ("tests/lab/test_lab.py", "needs two Docker engines: `image load` runs there"),
+            "build": ("tests/lab/conftest.py", "needs a Docker engine: the image of these tests is built there"),
+        },
+    ),
+    Package(
+        "src/ddp_play/lab",
+        ("tests/unit/lab",),
+        {
+            "base_image": ("tests/lab/test_lab.py", ENGINE),
+            "host_containers": ("tests/lab/test_lab.py", ENGINE),
+            "lifecycle": ("tests/lab/test_lab.py", ENGINE),
+            "networks": ("tests/lab/test_lab.py", ENGINE),
+            "progress": ("tests/lab/test_lab.py", "one protocol and its silent implementation"),
+            "status": ("tests/lab/test_lab.py", ENGINE),
+        },
+    ),
 )
 
 
@@ -56,12 +82,13 @@ def modules(package: Package) -> set[str]:
 
 
 def named_tests(package: Package) -> dict[str, str]:
-    """Test file by the module it is named after; `__main__` has test_main.py."""
+    """Test file by the module it is named after; the `__main__` of a package that has one has test_main.py."""
     found = {}
+    is_program = (ROOT / package.root / "__main__.py").is_file()
     for directory in package.tests:
         for path in sorted((ROOT / directory).rglob("test_*.py")):
             name = path.relative_to(ROOT / directory).with_suffix("").as_posix().replace("test_", "", 1)
-            found["__main__" if name == "main" else name] = path.relative_to(ROOT).as_posix()
+            found["__main__" if name == "main" and is_program else name] = path.relative_to(ROOT).as_posix()
     return found
 
 

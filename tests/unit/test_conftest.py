@@ -63,3 +63,14 @@ def test_a_missing_playbook_is_told_before_anything_starts(tmp_path: Path) -> No
     request = PlaybookRequest(str(tmp_path / "p.yml"), (), str(tmp_path))
     with pytest.raises(UsageError, match=r"no playbook .*p\.yml"):
         AnsibleRunner().run(request, private_dir=tmp_path / "a", passwords=Passwords(), on_event=lambda _: None)
+
+
+UMASKS: list[int] = []
+
+
+@pytest.mark.parametrize("turn", ["sets", "finds"])
+def test_a_test_leaves_no_umask_behind(turn: str) -> None:
+    before = os.umask(0)
+    os.umask(before ^ 0o070)
+    UMASKS.append(before)
+    assert before == UMASKS[0]

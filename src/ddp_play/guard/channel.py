@@ -1,6 +1,7 @@
-"""The far end of the controller's SSH channel: obeys orders, follows the guard's files. Owns no rank.
+"""Host side of the controller's channel: executes orders and sends the guard's files. Owns no rank.
 
-When the channel breaks it simply ends; the guard stays, and the next channel takes up where the files are.
+When the connection breaks this process ends. The guard goes on, and the next channel continues from the offsets that
+the controller has.
 """
 
 from __future__ import annotations
@@ -9,95 +10,75 @@ import os
 import select
 import time
 from pathlib import Path
-from typing import IO, Any, Dict, List, Optional, Tuple
+from typing import IO, Any, List, Optional
 
 from . import hang_evidence, interfaces, leases, leftovers, namesakes, prepare, probe, proc, sharedlock
 from .fetch import fetch
-from .protocol import MAGIC, MAX_PAYLOAD, FrameReader, Header, encode, run_key, split_run_key, write_all
+from .following import Following
+from .protocol import MAGIC, FrameReader, Header, encode, run_key, split_run_key, write_all
+from .refusal import Refused
 from .run_files import FROZEN, HostRun, read_json
 
-# How often logs are looked at: while lines come, and when none has come for a while.
+# Interval between looks at the logs: while output arrives, and after QUIET_AFTER_S without any.
 POLL_S, QUIET_POLL_S = 0.05, 0.25
 QUIET_AFTER_S = 2.0
-# A controller that lives is heard every second.
-DEAF_S = 30.0
-CHUNKS_PER_TURN = 16
-
-
-class Followed:
-    """A file sent piece by piece as it grows."""
-
-    def __init__(self, path: Path, offset: int) -> None:
-        self.path = path
-        self.offset = offset
-
-    def next_chunk(self) -> bytes:
-        """What has been appended since, at most one payload."""
-        try:
-            if self.path.stat().st_size <= self.offset:
-                return b""
-            with open(str(self.path), "rb") as handle:
-                handle.seek(self.offset)
-                return handle.read(MAX_PAYLOAD)
-        except OSError:
-            return b""
+# A live controller sends a heartbeat every second.
+CONTROLLER_SILENCE_S = 30.0
 
 
 class Channel:
-    """One conversation about one attempt on this host."""
+    """One connection of the controller, about one attempt on this host."""
 
     def __init__(self) -> None:
         self.reader = FrameReader()
         self.place: Optional[HostRun] = None
-        self.followed: Dict[Tuple[str, int], Followed] = {}
-        self.state: Optional[Dict[str, Any]] = None
-        self.state_stamp: Any = None
+        self.following = Following(self.send)
         self.lease: Optional[leases.PortLease] = None
         self.listeners: List[probe.Listener] = []
         self.held: Optional[sharedlock.Held] = None
         self.archive: Optional[IO[bytes]] = None
-        self.drain: Optional[int] = None
         self.attending: Optional[IO[Any]] = None
         self.open = True
-        self.moved = time.monotonic()  # when something new was last followed
 
     def send(self, kind: str, payload: bytes = b"", **fields: Any) -> None:
-        """One frame to the controller."""
+        """Send one frame to the controller. Raises OSError when the connection is broken."""
         write_all(1, encode(kind, payload, **fields))
 
     def run(self) -> None:
-        """Until the controller says bye or goes away."""
+        """Execute orders until the controller sends `bye`, closes the connection or is silent for too long."""
         write_all(1, MAGIC)
         heard = time.monotonic()
         while self.open:
-            busy = self._follow()
-            quiet = time.monotonic() - self.moved > QUIET_AFTER_S
+            busy = self.following.turn()
+            quiet = time.monotonic() - self.following.moved > QUIET_AFTER_S
             ready, _, _ = select.select([0], [], [], 0.0 if busy else QUIET_POLL_S if quiet else POLL_S)
             if ready:
-                heard = time.monotonic()  # after an order that took long, its heartbeats are all there
+                heard = (
+                    time.monotonic()
+                )  # after an order that took long, the heartbeats of that time are still to be read
                 data = os.read(0, 1 << 20)
                 if not data:
                     return
                 for header, payload in self.reader.feed(data):
                     self._obey(header, payload)
-            elif time.monotonic() - heard > DEAF_S:
-                return  # its controller or the network is gone: the line would stay half open for ever
+            elif time.monotonic() - heard > CONTROLLER_SILENCE_S:
+                return  # the controller or the network is lost, and the connection would stay half open
 
     def _obey(self, header: Header, payload: bytes) -> None:
         handler = getattr(self, "on_" + str(header["t"]), self._unknown)
         try:
             handler(header, payload)
-        except prepare.Refused as refused:
+        except Refused as refused:
             self.send("refused", order=header["t"], message=str(refused), error=refused.kind, hint=refused.hint)
         except OSError as error:
             self.send("refused", order=header["t"], message=str(error), error="host_not_ready", hint="")
 
     def _unknown(self, header: Header, _payload: bytes) -> None:
-        raise prepare.Refused("unknown order %s" % header["t"], kind="internal")
+        raise Refused("unknown order %s" % header["t"], kind="internal")
 
     def _the_place(self) -> HostRun:
         if self.place is None:
-            raise prepare.Refused("no run was opened on this channel", kind="internal")
+            raise Refused("no run was opened on this channel", kind="internal")
         return self.place
 
     def _attend(self, place: HostRun) -> None:
@@ -106,7 +87,7 @@ class Channel:
 
     # -- orders --------------------------------------------------------------------------------------
     def on_open(self, header: Header, _payload: bytes) -> None:
-        """Which attempt this is about; answers where it lives and what is known of it."""
+        """Select the attempt; answer its directories on this host and its state."""
         self.place = HostRun.at(
             run_key(header["run"], header.get("token") or ""), int(header["attempt"]), header["host"]
         )
@@ -125,16 +106,16 @@ class Channel:
         )
 
     def on_claim(self, header: Header, _payload: bytes) -> None:
-        """May this run have its name here? Refused, before anything is touched, while another run has it."""
+        """Refuse, before anything is changed, if another run of the same name has files or a guard here."""
         run_id, token = split_run_key(self._the_place().run_key)
         why = namesakes.problem(run_id, token, list(header.get("shared", ())))
         if why:
             hint = "choose another --name; ddp-play ps -i INVENTORY lists what runs, ddp-play gc what was left behind"
-            raise prepare.Refused(why, kind="name_taken", hint=hint)
+            raise Refused(why, kind="name_taken", hint=hint)
         self.send("claimed")
 
     def on_beat(self, header: Header, _payload: bytes) -> None:
-        """The controller is alive; so are we. `seen`: the newest `uptime` of ours that it had when it wrote this."""
+        """Renew the lease and answer. `seen`: newest `uptime` of this host that the controller knew."""
         place, seen = self._the_place(), header.get("seen")
         if seen is not None and place.root.is_dir():
             place.renew_lease(float(seen))
@@ -148,22 +129,20 @@ class Channel:
         )
 
     def on_lease_port(self, header: Header, _payload: bytes) -> None:
-        """A rendezvous port for this attempt."""
+        """Lease a rendezvous port for this attempt."""
         first, last = header["range"]
         self.lease = leases.lease_port(int(first), int(last), list(header.get("avoid", [])))
         if self.lease is None:
-            raise prepare.Refused(
-                leases.ports_problem(int(first), int(last)), kind="busy", hint="widen ddp_job_port_range"
-            )
+            raise Refused(leases.ports_problem(int(first), int(last)), kind="busy", hint="widen ddp_job_port_range")
         self.send("leased", port=self.lease.port)
 
     def on_slots(self, header: Header, _payload: bytes) -> None:
-        """Are the slots free that a run needs? Nothing is taken yet."""
+        """Check that the slots of a run are free, without taking them."""
         prepare.check_slots(header)
         self.send("slots")
 
     def on_source(self, _header: Header, payload: bytes) -> None:
-        """A piece of the source archive; an empty piece ends it."""
+        """Append a piece to the source archive; an empty piece ends it."""
         place = self._the_place()
         if self.archive is None:
             self._attend(place)
@@ -175,7 +154,7 @@ class Channel:
             self.archive = None
 
     def on_prepare(self, header: Header, _payload: bytes) -> None:
-        """Everything but the start."""
+        """Prepare the attempt: everything but the start of the ranks."""
         if self.lease is not None:  # the guard takes it over
             self.lease.handle.close()
             self.lease = None
@@ -185,40 +164,40 @@ class Channel:
         self.send("prepared", guard_pid=state["guard_pid"])
 
     def on_listen(self, header: Header, _payload: bytes) -> None:
-        """Answer probes on the fabric's address."""
+        """Listen for probes on the address of the fabric, on a free port and on the port `also`."""
         try:
             self.listeners = [probe.Listener(header["address"], port) for port in {0, int(header.get("also", 0))}]
         except OSError as error:
-            raise prepare.Refused("cannot listen on %s: %s" % (header["address"], error.strerror)) from error
+            raise Refused("cannot listen on %s: %s" % (header["address"], error.strerror)) from error
         self.send("listening", port=next(item.port for item in self.listeners if item.port != header.get("also")))
 
     def on_hold_lock(self, header: Header, _payload: bytes) -> None:
-        """Lock a file on the shared directory, for the others to see."""
+        """Lock a file in the shared directory; other hosts check that they see the lock."""
         try:
             self.held = sharedlock.Held(Path(header["path"]), header["word"])
         except OSError as error:
-            raise prepare.Refused("cannot lock %s: %s" % (header["path"], error.strerror)) from error
+            raise Refused("cannot lock %s: %s" % (header["path"], error.strerror)) from error
         self.send("lock_held")
 
     def on_see_lock(self, header: Header, _payload: bytes) -> None:
-        """Look at a file that another host holds locked."""
+        """Check a file that another host holds locked."""
         self.send("lock_seen", problem=sharedlock.problem(Path(header["path"]), header["word"]))
 
     def on_drop_lock(self, _header: Header, _payload: bytes) -> None:
-        """The others have looked."""
+        """Release the lock: the other hosts have checked it."""
         if self.held is not None:
             self.held.close()
             self.held = None
         self.send("lock_dropped")
 
     def on_probe(self, header: Header, _payload: bytes) -> None:
-        """Try the peers."""
+        """Connect to the listeners of the peers; answer those that failed."""
         targets = [(str(address), int(port)) for address, port in header["targets"]]
         only = [int(port) for port in header.get("connect_only", ())]
         self.send("probed", failed=probe.connect(targets, header["source"], float(header["timeout_s"]), only))
 
     def on_go(self, header: Header, _payload: bytes) -> None:
-        """Start; answers what every network had carried before it."""
+        """Start the ranks; answer the traffic counters from before the start."""
         before = interfaces.counters()
         for listener in self.listeners:
             listener.close()
@@ -227,22 +206,15 @@ class Channel:
         self.send("going", counters=before)
 
     def on_follow(self, header: Header, _payload: bytes) -> None:
-        """Send logs, metrics and NCCL's notes from these offsets on, and the state whenever it changes."""
-        place = self._the_place()
-        for rank, offset in header["logs"].items():
-            self.followed[("log", int(rank))] = Followed(place.log(int(rank)), int(offset))
-        for kind, name in (("metrics", "metrics.jsonl"), ("nccl", "nccl.log")):
-            for rank, offset in header[kind].items():
-                self.followed[(kind, int(rank))] = Followed(place.rank_dir(int(rank)) / name, int(offset))
-        self.state_stamp = None
-        self.state = {}
+        """Send logs, metrics and NCCL's debug output from these offsets on, and the state whenever it changes."""
+        self.following.begin(self._the_place(), header)
 
     def on_pause(self, _header: Header, _payload: bytes) -> None:
-        """Send no logs and metrics until the next `follow`: the controller has no room for them."""
-        self.followed.clear()
+        """Send no logs and metrics until the next `follow`: the disk of the controller is full."""
+        self.following.pause()
 
     def on_stop(self, header: Header, _payload: bytes) -> None:
-        """Stop gracefully, or at once."""
+        """Leave the order to stop, with a grace period or (`now`) without."""
         order = {
             "reason": header["reason"],
             "signal": header.get("signal"),
@@ -252,7 +224,7 @@ class Channel:
         self.send("stopping")
 
     def on_capture(self, _header: Header, _payload: bytes) -> None:
-        """Before a hung gang is ended: what every rank here is doing, and freeze it."""
+        """Collect evidence of every rank of this host and freeze it, before a hung gang is ended."""
         place = self._the_place()
         place.order(FROZEN)
         seen, texts = hang_evidence.capture((read_json(place.state) or {}).get("ranks") or {})
@@ -261,17 +233,16 @@ class Channel:
         self.send("captured", ranks=seen)
 
     def on_drain(self, header: Header, _payload: bytes) -> None:
-        """Answer when everything followed has been sent, with what every network has carried."""
-        self.drain = int(header.get("id", 0))
+        """Answer once all followed files have been sent, with the traffic counters."""
+        self.following.drain(int(header.get("id", 0)))
 
     def on_fetch(self, header: Header, _payload: bytes) -> None:
-        """Bring results and artifacts home."""
+        """Send results and artifacts."""
         self.send("fetched", **fetch(self._the_place(), header, self.send))
 
     def on_clean(self, header: Header, _payload: bytes) -> None:
-        """Take everything of this attempt off this host."""
-        self.followed.clear()
-        self.state = None
+        """Remove all files, containers and processes of this attempt from this host."""
+        self.following.end()
         place, keep_src = self._the_place(), bool(header.get("keep_src"))
         left = leftovers.clean(place, keep_src=keep_src, run_paths=header.get("run_paths"))
         if self.attending is not None:
@@ -280,48 +251,10 @@ class Channel:
         self.send("cleaned", left=left, kept=leftovers.kept(place) if keep_src else [])
 
     def on_bye(self, _header: Header, _payload: bytes) -> None:
-        """The controller needs us no more."""
+        """End this process: the controller is done."""
         self.open = False
-
-    # -- following -----------------------------------------------------------------------------------
-    def _follow(self) -> bool:
-        """Send what is new; True when there may be more at once. The state goes last: its bytes are already sent."""
-        fresh = self._fresh_state()
-        busy = False
-        for (kind, rank), followed in self.followed.items():
-            for _ in range(CHUNKS_PER_TURN):
-                chunk = followed.next_chunk()
-                if not chunk:
-                    break
-                self.moved = time.monotonic()
-                self.send(kind, chunk, rank=rank, at=followed.offset)
-                followed.offset += len(chunk)
-            else:
-                busy = True
-        if fresh is not None and not busy:
-            self.state = fresh
-            self.send("state", state=fresh)
-        elif fresh is not None:
-            self.state_stamp = None  # look again once the logs have been sent
-        if self.drain is not None and not busy:
-            self.send("drained", id=self.drain, counters=interfaces.counters())
-            self.drain = None
-        return busy
-
-    def _fresh_state(self) -> Optional[Dict[str, Any]]:
-        if self.place is None or self.state is None:
-            return None
-        try:
-            stat = self.place.state.stat()
-        except OSError:
-            return None
-        stamp = (stat.st_ino, stat.st_mtime_ns)
-        if stamp == self.state_stamp:
-            return None
-        self.state_stamp = stamp
-        return read_json(self.place.state)
 
 
 def main(_arguments: List[str]) -> None:
-    """Entry point of the channel's far end."""
+    """Entry point of the verb `channel`."""
     Channel().run()

@@ -1,4 +1,4 @@
-"""The guard: owns the ranks of one run on one host, needs no controller to do so, and is gone when they are."""
+"""The guard: owns the ranks of one run on one host, also without a controller, and ends with them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .socket_activity import Traffic
 from .torchrun import make_all
 
 TICK_S = 0.05
-# While ranks run: a rank's core is the rank's, and twenty looks a second took a hundredth of one.
+# Interval while ranks run: at 0.05 s the guard took 1 % of a core from the ranks.
 WATCH_S = 0.2
 NO_START = "no start signal came"
 
@@ -32,7 +32,7 @@ class Guard:
         self.place = place
         self.spec = spec
         self.limits: Dict[str, Any] = spec["limits"]
-        # what the controller hears of, and what is started and signalled: the same, unless a torchrun starts the ranks
+        # ranks are reported, units are started and signalled: the same objects, unless torchrun starts the ranks
         self.ranks, self.units, self.agent = make_all(spec, place)
         self.phase = "prepared"
         self.reason = ""
@@ -51,7 +51,7 @@ class Guard:
 
     # -- state ---------------------------------------------------------------------------------------
     def write_state(self) -> None:
-        """Publish the state when it has changed."""
+        """Write state.json if the state has changed."""
         value = {
             "phase": self.phase,
             "reason": self.reason,
@@ -67,10 +67,10 @@ class Guard:
             self._written = _copy(value)
 
     def controller_gone_s(self) -> float:
-        """Seconds since a controller certainly knew of us.
+        """Seconds since the controller last had news of this host.
 
-        Not since a heartbeat came: one that lay in a queue while the network was cut proves nothing about now. Each
-        carries the newest time of this host that the controller had heard, and that counts.
+        The arrival of a heartbeat does not count, because one may have waited in a queue while the network was cut.
+        Each heartbeat carries the newest time of this host that the controller knew, and that time counts.
         """
         with contextlib.suppress(OSError):
             stamp = self.place.lease.stat().st_mtime_ns
@@ -81,7 +81,7 @@ class Guard:
 
     # -- life ----------------------------------------------------------------------------------------
     def run(self) -> None:
-        """Wait for `go`, start, watch, end."""
+        """Wait for `go`, start the ranks, watch them until all have ended, and end."""
         signal.signal(signal.SIGTERM, self._on_term)
         signal.signal(signal.SIGINT, self._on_term)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -94,7 +94,7 @@ class Guard:
         else:
             self._never_started()
         self._end()
-        if self.reason == NO_START:  # nobody will come to clean up what never ran
+        if self.reason == NO_START:  # no controller will clean up a run that never started
             leftovers.clean(self.place, by_guard=True)
 
     def _on_term(self, _signum: int, _frame: Any) -> None:
@@ -113,7 +113,7 @@ class Guard:
             time.sleep(TICK_S)
 
     def _never_started(self) -> None:
-        """An end all the same: whoever takes this run over waits for it."""
+        """Record an end for every rank, because a supervisor that takes over waits for it."""
         for rank in self.ranks:
             rank.signalled = True
             rank.ended(None, detail=self.reason)
@@ -132,7 +132,7 @@ class Guard:
             self._obey()
             self._enforce()
             self._escalate()
-            self._thaw_forgotten()
+            self._thaw_abandoned()
             self.write_state()
             time.sleep(WATCH_S)
 
@@ -147,11 +147,11 @@ class Guard:
         if self.agent is not None:
             self.agent.poll()
         if died := [rank for rank in lived if rank.failed]:
-            self._ask_the_kernel(died)
+            self._read_kernel_log(died)
         if self._failed_at is None and any(rank.failed for rank in self.ranks):
             self._failed_at = time.monotonic()
 
-    def _ask_the_kernel(self, died: List[Rank]) -> None:
+    def _read_kernel_log(self, died: List[Rank]) -> None:
         lines, addresses = self.kernel_log.lines(), gpus.pci_addresses()
         for rank in died:
             kernel_log.explain(rank.witness, lines, rank.row, addresses)
@@ -175,11 +175,11 @@ class Guard:
             self.stop("the guard was asked to end", signum=signal.SIGTERM, grace_s=self.limits["failure_grace_s"])
 
     def _enforce(self) -> None:
-        """Ends that need no controller: a failed peer on this host, the time limit, the lease."""
+        """Stop without a controller: after a failure on this host, at the time limit, or when the lease expires."""
         if self.phase != "running":
             return
         limits, age = self.limits, time.monotonic() - self._started_at
-        # A peer can exit before the rank that caused it: let the cause surface before we signal anybody.
+        # A peer can exit before the rank that caused its failure: wait for the cause before signalling any rank.
         if self._failed_at is not None and time.monotonic() - self._failed_at >= self._settle_s():
             self.stop("a rank on this host failed", signum=signal.SIGTERM, grace_s=limits["failure_grace_s"])
         elif self._is_time_to_warn(age):
@@ -191,7 +191,7 @@ class Guard:
             self.stop("no controller for longer than the lease", signum=signal.SIGTERM, grace_s=limits["grace_s"])
 
     def _settle_s(self) -> float:
-        """Longer, while all that died say that somebody else did: the one they mean is about to speak."""
+        """Seconds to wait for the cause; longer while every failed rank reports a lost peer."""
         died = [rank for rank in self.ranks if rank.failed]
         blame = all(failure_texts.blames_a_peer(self.place.log(rank.number)) for rank in died)
         return float(self.limits["patience_s" if blame else "settle_s"])
@@ -201,14 +201,14 @@ class Guard:
         return bool(before and end and not self._warned and age > end - before)
 
     def _warn(self) -> None:
-        """The end is near: a rank that listens can save what it has."""
+        """Send the warning signal before the time limit, so that ranks can save a checkpoint."""
         self._warned = True
         for rank in self.ranks:
             if rank.running:
                 rank.warn(getattr(signal, self.limits["warn_signal"], signal.SIGUSR1))
 
     def stop(self, reason: str, *, signum: int, grace_s: float) -> None:
-        """Signal every running rank; after `grace_s` they are killed. A later stop may only be harder."""
+        """Signal every running rank and kill it after `grace_s`. A later stop can only shorten the grace period."""
         kill_at = time.monotonic() + grace_s
         if self.phase == "running":
             self.phase, self.reason = "stopping", reason
@@ -221,14 +221,14 @@ class Guard:
     def _escalate(self) -> None:
         if self._kill_at is None or time.monotonic() < self._kill_at:
             return
-        self._kill_at = time.monotonic() + 1.0  # again, should the engine have been deaf
+        self._kill_at = time.monotonic() + 1.0  # again, in case the engine did not answer
         for unit in self.units:
             unit.send(signal.SIGKILL)
         if not any(unit.spec.get("container") for unit in self.units):
             proc.kill_descendants(os.getpid())
 
-    def _thaw_forgotten(self) -> None:
-        """Ranks were frozen to be looked at, and then nobody ended them: their controller is gone. They go on."""
+    def _thaw_abandoned(self) -> None:
+        """Continue ranks that were frozen for evidence and not ended since: their controller is lost."""
         if self.phase != "running" or self.place.ordered(FROZEN) is None:
             self._frozen_at = None
         elif self._frozen_at is None:
@@ -241,7 +241,7 @@ class Guard:
             self.place.take_back(FROZEN)
 
     def _end(self) -> None:
-        """Nothing a rank forked outlives the run: TERM, a moment, KILL."""
+        """End all processes that ranks forked: SIGTERM, one second, SIGKILL."""
         if proc.kill_descendants(os.getpid(), signal.SIGTERM):
             deadline = time.monotonic() + 1.0
             while time.monotonic() < deadline and proc.descendants(os.getpid()):
@@ -257,7 +257,7 @@ def _copy(value: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def main(root: str) -> None:
-    """Entry point of the guard process; one guard per place, held by a lock."""
+    """Entry point of the verb `guard`; a lock allows one guard per attempt directory."""
     place = HostRun(Path(root))
     with open(str(place.root / "guard.lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -285,12 +285,12 @@ def main(root: str) -> None:
 
 
 def _taken(name: str, lease: Optional[leases.Lease]) -> str:
-    """A lease that is of no use, with its holder where that is not us."""
+    """Name of an unusable lease, and its holder if that is another process."""
     return name if lease is not None else "%s by %s" % (name, leases.holder(name) or "another run")
 
 
 def _take_slots(spec: Dict[str, Any]) -> Optional[List[leases.Lease]]:
-    """The slots of this run's ranks, held as long as this process lives; None when others have them."""
+    """Lease the slots of the ranks for the life of this process; None if other runs hold them."""
     wanted = spec.get("slots") or {"need": 0, "names": []}
     held = leases.hold_slots(wanted["names"], wanted["need"], leases.slot_scope())
     return held if len(held) == wanted["need"] else None

@@ -17,7 +17,7 @@ SOCKET = "/var/run/docker.sock"
 
 
 class EngineError(Exception):
-    """The engine said no (`status` is its HTTP status) or could not be asked (`status` 0)."""
+    """The engine refused (`status`: HTTP status), was not reached (0) or denied permission on its socket (-1)."""
 
     def __init__(self, message: str, status: int = 0) -> None:
         super().__init__(message)
@@ -41,7 +41,7 @@ def _socket_path() -> str:
 
 
 def call(method: str, path: str, *, timeout_s: float = 30.0) -> Any:
-    """One request; the decoded answer (None when empty). Raises EngineError."""
+    """Send one request; return the decoded answer (None if empty). Raises EngineError."""
     connection = _UnixConnection(_socket_path(), timeout_s)
     try:
         connection.request(method, path)
@@ -68,13 +68,13 @@ def _decode(status: int, body: bytes) -> Any:
 
 
 def version() -> Dict[str, Any]:
-    """The engine's version document."""
+    """Version document of the engine. Raises EngineError."""
     answer = call("GET", "/version", timeout_s=10)
     return dict(answer or {})
 
 
 def image(reference: str) -> Optional[Dict[str, Any]]:
-    """The local image's document, None when it is not here."""
+    """Document of a local image; None if the host does not have it. Raises EngineError."""
     try:
         return dict(call("GET", "/images/%s/json" % quote(reference, safe="/:@.-_"), timeout_s=10))
     except EngineError as error:
@@ -84,18 +84,18 @@ def image(reference: str) -> Optional[Dict[str, Any]]:
 
 
 def containers(label: str) -> List[Dict[str, Any]]:
-    """All containers, running or not, that carry the label (`key` or `key=value`)."""
+    """All containers, running or not, with the label (`key` or `key=value`). Raises EngineError."""
     filters = quote(json.dumps({"label": [label]}))
     return list(call("GET", "/containers/json?all=1&filters=" + filters) or [])
 
 
 def inspect(container: str) -> Dict[str, Any]:
-    """One container's document."""
+    """Document of one container. Raises EngineError, with status 404 if it does not exist."""
     return dict(call("GET", "/containers/%s/json" % quote(container, safe=""), timeout_s=10))
 
 
 def start(container: str) -> Tuple[int, str]:
-    """Start it; (0, "") or the exit code the CLI would show (125 to 127) and the engine's words."""
+    """Start a container: (0, ""), or the exit code that `docker start` has (125 to 127) and the engine's message."""
     try:
         call("POST", "/containers/%s/start" % quote(container, safe=""), timeout_s=120)
     except EngineError as error:
@@ -109,7 +109,7 @@ def start(container: str) -> Tuple[int, str]:
 
 
 def kill(container: str, signal_name: str) -> None:
-    """Signal the container's first process; a container that is not running is no error."""
+    """Signal the first process of a container; one that is not running is no error. Raises EngineError."""
     try:
         call("POST", "/containers/%s/kill?signal=%s" % (quote(container, safe=""), quote(signal_name)))
     except EngineError as error:
@@ -118,7 +118,7 @@ def kill(container: str, signal_name: str) -> None:
 
 
 def remove(container: str) -> None:
-    """Remove it whether it runs or not, with its anonymous volumes."""
+    """Remove a container, running or not, with its anonymous volumes. Raises EngineError."""
     try:
         call("DELETE", "/containers/%s?force=1&v=1" % quote(container, safe=""), timeout_s=60)
     except EngineError as error:
@@ -127,7 +127,7 @@ def remove(container: str) -> None:
 
 
 def logs_tail(container: str, lines: int = 50) -> bytes:
-    """What the container itself printed outside the rank's log (an entry point's banner, a failed exec)."""
+    """Last lines that a container printed outside the rank's log (banner of an entry point, failed exec); or empty."""
     connection = _UnixConnection(_socket_path(), 10)
     path = "/containers/%s/logs?stdout=1&stderr=1&tail=%d" % (quote(container, safe=""), lines)
     try:

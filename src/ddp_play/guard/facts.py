@@ -1,4 +1,4 @@
-"""What this host is, in one answer: the HostFacts of the controller, gathered in one execution."""
+"""Host facts, collected in one execution: what the controller reads as HostFacts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .run_files import base_dir
 
 
 def collect(wanted: Dict[str, Any]) -> Dict[str, Any]:
-    """All facts; `wanted` names what to look at: image, shared_dir, python, source_dirs."""
+    """All facts as a JSON object; `wanted` selects what is examined: engine, image, shared_dir, python."""
     gpu_rows, gpu_problem = gpus.gpus()
     return {
         "hostname": socket.gethostname(),
@@ -52,7 +52,7 @@ def collect(wanted: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def _machine() -> str:
-    """Same text for two inventory names of one machine: boot id plus network namespace."""
+    """Boot id and network namespace: equal for two inventory names of the same machine."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     try:
         return boot + "/" + os.readlink("/proc/self/ns/net")
@@ -87,7 +87,7 @@ def _user() -> Dict[str, Any]:
         "uid": uid,
         "gid": os.getegid(),
         "groups": groups,
-        # Under become the ranks still run as whoever connected, so that files belong to a person.
+        # With become, ranks still run as the user who logged in, so that files belong to that user.
         "login_uid": int(sudo_uid) if sudo_uid and sudo_uid.isdigit() else uid,
         "login_gid": int(os.environ.get("SUDO_GID") or os.getegid()),
         "login_name": os.environ.get("SUDO_USER") or name,
@@ -132,7 +132,7 @@ def _engine(reference: Optional[str]) -> Dict[str, Any]:
 
 
 def _shared(path: Optional[str]) -> Optional[Dict[str, Any]]:
-    """Is the shared directory there, and can this user write to it? Tried by writing, not by mode bits."""
+    """Whether the shared directory exists and this user can write to it, tried by writing a file."""
     if not path:
         return None
     facts: Dict[str, Any] = {"path": path, "exists": os.path.isdir(path), "writable": False, "problem": ""}
@@ -163,7 +163,7 @@ def _fstype(path: str) -> str:
 
 
 PYTHON_VERSION = "import platform; print(platform.python_version())"
-# by their metadata: importing torch takes seconds
+# from package metadata, because importing torch takes seconds
 PACKAGE_VERSIONS = """
 import importlib.metadata
 for name in ("torch", "mpi4py"):
@@ -175,7 +175,7 @@ for name in ("torch", "mpi4py"):
 
 
 def _rank_python(path: Optional[str], *, packages: bool) -> Dict[str, Any]:
-    """The Python that runs ranks as processes: the given one, else the first python3 on PATH; and what it has."""
+    """Python for ranks without containers (`path`, else the first python3 on PATH), with its package versions."""
     found = path or shutil.which("python3") or sys.executable
     facts = {"path": found, "version": "", "problem": "", "torch": "", "mpi4py": ""}
     code = ["-c", PYTHON_VERSION + PACKAGE_VERSIONS] if packages else ["-S", "-c", PYTHON_VERSION]

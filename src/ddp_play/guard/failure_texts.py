@@ -1,6 +1,8 @@
-"""Whether a rank failed, and why by text alone: torch's messages about a lost peer, the kernel's about lack of memory.
+"""Whether a rank failed, and patterns of messages that explain it: torch's about a lost peer, the kernel's about OOM kills.
 
-torch's messages are as measured on 2.13 and read in 2.15. Host and controller judge by the same patterns."""
+torch's messages are those measured with 2.13 and read in the source of 2.15. Guard and controller use the same
+patterns.
+"""
 
 from __future__ import annotations
 
@@ -29,17 +31,17 @@ def rank_failed(state: str, exit_code: Optional[int], *, stopped: bool) -> bool:
 
 
 def is_collateral(tail: str) -> bool:
-    """Are a rank's last words torch's complaint about a lost peer?"""
+    """Whether the last lines of a rank's log are torch's message about a lost peer."""
     return bool(COLLATERAL.search("\n".join(tail.splitlines()[-LAST_LINES:])))
 
 
 def is_oom(lines: List[str]) -> bool:
-    """Do these lines of the kernel's log tell of an OOM kill?"""
+    """Whether these lines of the kernel log report an OOM kill."""
     return any(OOM_EVENT.search(line) or OOM_GROUP.search(line) or OOM_KILLED.search(line) for line in lines)
 
 
 def blames_a_peer(log: Path) -> bool:
-    """Does the end of this log?"""
+    """Whether the end of this log is torch's message about a lost peer; False if it cannot be read."""
     try:
         with open(str(log), "rb") as handle:
             handle.seek(0, 2)

@@ -1,4 +1,4 @@
-"""Bringing files home: what ranks wrote for us, and the artifacts that appeared in the working directory."""
+"""Files to collect: what ranks wrote for ddp-play, and artifacts in the working directory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RANK_FILES = ("metrics.jsonl", "result.json", "error.json")
 
 
 def matches(relative: str, patterns: List[str]) -> bool:
-    """Does a path relative to the working directory match any glob? `**` crosses directories."""
+    """Whether a path relative to the working directory matches a glob; `**` crosses directories."""
     return any(
         pattern in ("**", "**/*")
         or fnmatch.fnmatch(relative, pattern)
@@ -29,9 +29,9 @@ def matches(relative: str, patterns: List[str]) -> bool:
 def new_files(
     source: Path, manifest: Dict[str, List[float]], unreadable: Optional[Callable[[OSError], None]] = None
 ) -> Iterator[Tuple[str, Path, os.stat_result]]:
-    """Files in the working directory that the snapshot did not have, or had otherwise (size or mtime).
+    """Files in the working directory that are not in the snapshot, or differ from it in size or mtime.
 
-    `unreadable` hears of directories that cannot be listed.
+    `unreadable` is called for each directory that cannot be listed.
     """
     for where, directories, names in os.walk(str(source), onerror=unreadable):
         directories[:] = sorted(d for d in directories if d != "__pycache__")
@@ -47,9 +47,9 @@ def new_files(
 
 
 def fetch(place: HostRun, order: Dict[str, Any], send: Send) -> Dict[str, Any]:
-    """Stream everything requested; the summary names what was not sent and why.
+    """Send all requested files; return the manifest of artifacts, and which files were not sent and why.
 
-    `order["source"]` is the working directory of an attempt whose own files are no longer here.
+    `order["source"]` is the working directory of an attempt whose own files are already removed.
     """
     spec = read_json(place.spec) or {}
     missing: List[Dict[str, str]] = []

@@ -1,4 +1,4 @@
-"""This host's NVIDIA GPUs: found in sysfs (no driver needed), described by nvidia-smi where it works."""
+"""NVIDIA GPUs of this host: found in sysfs (no driver needed), described by nvidia-smi if it works."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _smi(arguments: List[str]) -> str:
 
 
 def parse_gpus(text: str) -> List[Dict[str, Any]]:
-    """Rows of `nvidia-smi --query-gpu=... --format=csv,noheader,nounits`."""
+    """GPUs from the output of `nvidia-smi --query-gpu=... --format=csv,noheader,nounits`; memory in MiB."""
     rows = []
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.split(",")]
@@ -54,7 +54,7 @@ def parse_gpus(text: str) -> List[Dict[str, Any]]:
 
 
 def parse_users(text: str) -> Dict[str, List[str]]:
-    """GPU uuid -> `pid name` of compute processes, from --query-compute-apps."""
+    """GPU uuid -> `pid name` of its compute processes, from `nvidia-smi --query-compute-apps`."""
     users: Dict[str, List[str]] = {}
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.split(",")]
@@ -64,7 +64,7 @@ def parse_users(text: str) -> Dict[str, List[str]]:
 
 
 def gpus() -> Tuple[List[Dict[str, Any]], str]:
-    """(GPUs as nvidia-smi lists them, problem): a problem when sysfs has GPUs that nvidia-smi does not show."""
+    """(GPUs as nvidia-smi lists them, problem); problem: sysfs has GPUs that nvidia-smi does not list, else empty."""
     present = pci_addresses()
     if not shutil.which("nvidia-smi"):
         return [], ("%d NVIDIA GPU(s) but no nvidia-smi: is the driver installed?" % len(present)) if present else ""

@@ -1,4 +1,4 @@
-"""What a hung rank is doing, as /proc has it: taken from every rank before anything is killed."""
+"""Evidence of a hang from /proc, collected from every rank before any of them is ended."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ def _read(path: str, limit: int = 65536) -> str:
 
 
 def tree(root: int) -> List[int]:
-    """A rank's processes, the first one first."""
+    """Pids of a rank's processes, parents before children, at most MAX_PROCESSES."""
     return [root, *proc.descendants(root)][:MAX_PROCESSES]
 
 
 def is_python(pid: int) -> bool:
-    """Is it a Python process? By its executable, for a wrapper's name may be anything."""
+    """Whether the executable of this process is Python; the name of a wrapper would not tell."""
     with contextlib.suppress(OSError):
         return bool(PYTHON.match(os.path.basename(os.readlink("/proc/%d/exe" % pid))))
     return False
 
 
 def main_processes(root: int) -> List[int]:
-    """The Python processes that are the rank itself: below shells, inits and launchers, above their own children."""
+    """Pids of the Python processes that are the rank: below shells, inits and launchers, above their own children."""
     if is_python(root) and not LAUNCHER.search(_read("/proc/%d/cmdline" % root).encode()):
         return [root]
     found: List[int] = []
@@ -51,19 +51,19 @@ def main_processes(root: int) -> List[int]:
 
 
 def cpu_s(pid: int) -> float:
-    """Seconds of CPU the process has used."""
+    """CPU time of the process in seconds; 0 when it has ended."""
     fields = proc.stat_fields(pid)
     return (int(fields[11]) + int(fields[12])) / TICKS if fields else 0.0
 
 
 def state_of(pid: int) -> str:
-    """R, S, D, T ... as /proc has it; X when it is gone."""
+    """State letter of /proc/PID/stat (R, S, D, T, ...); X when the process has ended."""
     fields = proc.stat_fields(pid)
     return fields[0] if fields else "X"
 
 
 def survey(roots: Dict[int, int]) -> Dict[int, Dict[str, Any]]:
-    """rank -> its main process, state and share of a CPU, over a short moment. `roots` maps ranks to first pids."""
+    """rank -> pid, state, CPUs used and wait channel of its main process, over SAMPLE_S. `roots`: rank -> first pid."""
     mains = {rank: (main_processes(root) or [root])[0] for rank, root in roots.items()}
     before = {rank: cpu_s(pid) for rank, pid in mains.items()}
     began = time.monotonic()
@@ -81,7 +81,7 @@ def survey(roots: Dict[int, int]) -> Dict[int, Dict[str, Any]]:
 
 
 def describe(root: int, seen: Dict[str, Any]) -> str:
-    """Everything /proc tells of a rank's processes, for people."""
+    """Text about a rank's processes, threads and sockets; `seen` is the rank's row of `survey`."""
     parts = ["main process %(pid)d: state %(state)s, %(cpu).2f CPUs, waits in %(wchan)s" % seen]
     for pid in tree(root):
         parts.append(_describe_process(pid))
@@ -107,7 +107,7 @@ def _describe_process(pid: int) -> str:
 
 
 def socket_inodes(pids: List[int]) -> Dict[int, int]:
-    """inode -> pid of every socket these processes hold open, as far as we may look."""
+    """inode -> pid of every socket that these processes have open, where this user may read it."""
     found = {}
     for pid in pids:
         directory = "/proc/%d/fd" % pid
@@ -121,7 +121,7 @@ def socket_inodes(pids: List[int]) -> Dict[int, int]:
 
 
 def sockets(pids: List[int]) -> List[str]:
-    """TCP connections of these processes: who with whom, in which state, what waits in the queues."""
+    """One line per TCP connection of these processes: addresses, state, bytes in the queues."""
     inodes = socket_inodes(pids)
     rows = []
     for family in ("tcp", "tcp6"):
@@ -155,24 +155,24 @@ def _endpoint(text: str) -> str:
 
 
 def freeze(pids: List[int]) -> None:
-    """Stop these processes where they are, so that none dies of another's end before it has told its own."""
+    """Send SIGSTOP, so that no process ends because of another before its own stack is printed."""
     for pid in pids:
         with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGSTOP)
 
 
 def thaw(pids: List[int]) -> None:
-    """Let them go on."""
+    """Send SIGCONT."""
     for pid in pids:
         with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGCONT)
 
 
-def ask_for_stacks(root: int, ticks: Optional[int]) -> bool:
-    """SIGABRT: with PYTHONFAULTHANDLER set, Python prints the stack of every thread and ends. False: not ours to do.
+def request_stacks(root: int, ticks: Optional[int]) -> bool:
+    """Send SIGABRT: with PYTHONFAULTHANDLER, Python prints the stack of every thread and ends. False: not permitted.
 
-    The signal waits while the process is frozen and comes first when it is thawed. No core file: it could be as large
-    as the memory of the rank.
+    The signal is pending while the process is frozen, and is delivered when it is thawed. Core files are disabled: one
+    could be as large as the memory of the rank.
     """
     if not proc.alive(root, ticks):
         return True
@@ -195,7 +195,7 @@ def _abort(pid: int) -> bool:
 
 
 def capture(ranks: Dict[str, Dict[str, Any]]) -> Tuple[Dict[str, Dict[str, Any]], Dict[str, str]]:
-    """(what was seen, the text for people) by rank, of every rank in the guard's state that runs; then all freeze."""
+    """Freeze every running rank of the guard's state; return (rows of `survey`, texts of `describe`) by rank."""
     roots = {
         int(rank): int(row["pid"])
         for rank, row in ranks.items()

@@ -1,4 +1,4 @@
-"""This host's interfaces, RDMA ports and what its own name resolves to, from sysfs and `ip -json`."""
+"""Network interfaces and RDMA ports of this host, from sysfs and `ip -json`, and what its name resolves to."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def parse_shaping(text: str) -> Dict[str, int]:
 
 
 def _shaping() -> Dict[str, int]:
-    """A shaped interface is as slow as its shaper, whatever its driver says."""
+    """Interface -> Mb/s of its traffic shaper, which limits it below the speed of its driver."""
     try:
         done = subprocess.run(["tc", "-json", "qdisc", "show"], capture_output=True, timeout=10, check=True)
         return parse_shaping(done.stdout.decode())
@@ -60,7 +60,7 @@ def _shaping() -> Dict[str, int]:
 
 
 def default_route_interface() -> Optional[str]:
-    """The interface of the IPv4 default route, the last resort when several networks look alike."""
+    """Interface of the IPv4 default route, or None; used when several networks are equally suitable."""
     for line in _read(Path("/proc/net/route")).splitlines()[1:]:
         fields = line.split()
         if len(fields) > 7 and fields[1] == "00000000" and fields[7] == "00000000":
@@ -69,7 +69,7 @@ def default_route_interface() -> Optional[str]:
 
 
 def interfaces() -> List[Dict[str, Any]]:
-    """Every interface: name, link, addresses, speed in Mb/s (None where the driver does not say), MTU."""
+    """Every interface: name, link, addresses, speed in Mb/s (None if the driver does not report it), MTU."""
     addresses, shaped = _addresses(), _shaping()
     default = default_route_interface()
     found = []
@@ -116,9 +116,9 @@ def rdma_ports() -> List[Dict[str, Any]]:
 
 
 def counters() -> Dict[str, Dict[str, int]]:
-    """Bytes received and sent so far: per interface, and per RDMA port (whose counters count 4-byte words).
+    """Bytes received (`rx`) and sent (`tx`) per interface and per RDMA port, whose counters have 4-byte units.
 
-    The ends of container networks are left out: what passes them passes another interface too.
+    veth interfaces of containers are left out: their traffic passes another interface as well.
     """
     found: Dict[str, Dict[str, int]] = {}
     for name in sorted(os.listdir(str(NET))) if NET.is_dir() else []:
@@ -135,7 +135,7 @@ def counters() -> Dict[str, Dict[str, int]]:
 
 
 def name_resolves_to() -> List[str]:
-    """What this host's own name resolves to here: gloo binds to it unless it is told an interface."""
+    """Addresses that the host name resolves to; gloo binds to them unless GLOO_SOCKET_IFNAME is set."""
     try:
         answers = socket.getaddrinfo(socket.gethostname(), None, type=socket.SOCK_STREAM)
     except OSError:

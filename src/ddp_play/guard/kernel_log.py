@@ -1,7 +1,7 @@
-"""What this host's kernel says of a rank's end: OOM kills and GPU errors, matched to the rank exactly.
+"""Lines of the kernel log about a rank's end: OOM kills and GPU errors (Xid), matched to the rank.
 
-Hosts that are containers share one kernel log: a line counts for a rank by its control group, or by its pid where
-pids are the kernel's own, and never by its time alone.
+Hosts that are containers share one kernel log. A line is matched to a rank by control group, or by pid in the first
+pid namespace, never by its time alone.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from typing import Dict, List, Optional, Tuple
 from .failure_texts import OOM_EVENT, OOM_GROUP, OOM_KILLED, is_oom
 
 KMSG = "/dev/kmsg"
-# The inode of the first pid name space (PROC_PID_INIT_INO in the kernel): pids there are the kernel's own.
+# Inode of the first pid namespace (PROC_PID_INIT_INO in the kernel); the kernel log uses its pids.
 FIRST_PID_NAMESPACE = 0xEFFFFFFC
 MAX_LINES = 6
 DMESG_LINE = re.compile(r"<\d+>\[ *(?P<at>\d+\.\d+)\] (?P<text>.*)")
-# The kernel stamps its messages by a clock of its own that is only nearly this one.
+# The clock of kernel messages differs slightly from CLOCK_MONOTONIC.
 CLOCKS_APART_S = 2.0
 
 XID = re.compile(r"NVRM: Xid \(PCI:(?P<pci>[0-9a-fA-F:]+)[^)]*\): (?P<code>\d+)(, pid='?(?P<pid>\d+))?")
 
 
 class KernelLog:
-    """The lines since it was opened. `problem` says why there are none where it cannot be read."""
+    """Kernel messages since this object was created. `problem` says why they cannot be read, else empty."""
 
     def __init__(self) -> None:
         self.problem = ""
@@ -41,7 +41,7 @@ class KernelLog:
             self._fd = None
 
     def lines(self) -> List[str]:
-        """Messages that came since the last call (from a program: since the beginning)."""
+        """Messages since the last call; from dmesg or journalctl, all since the creation of this object."""
         if self._fd is not None:
             return self._from_kmsg(self._fd)
         found = self._from_dmesg()
@@ -53,7 +53,7 @@ class KernelLog:
             try:
                 record = os.read(fd, 8192)
             except BrokenPipeError:
-                continue  # older records were overwritten: go on with the oldest there is
+                continue  # older records were overwritten: continue with the oldest one left
             except OSError:  # EAGAIN: that was the last one
                 return found
             if not record:
@@ -61,22 +61,24 @@ class KernelLog:
             found.append(record.split(b"\n", 1)[0].partition(b";")[2].decode("utf-8", "replace"))
 
     def _from_dmesg(self) -> Optional[List[str]]:
-        """Where there is no device (containers) root may ask the kernel; None where it does not answer."""
-        rows = [DMESG_LINE.match(line) for line in _said_by("dmesg", "--raw")]
+        """Read with dmesg, which works for root in containers without /dev/kmsg; None if it fails."""
+        rows = [DMESG_LINE.match(line) for line in _output_lines("dmesg", "--raw")]
         if not any(rows):
             return None
         return [row["text"] for row in rows if row and float(row["at"]) > self._since_boot_s - CLOCKS_APART_S]
 
     def _from_journal(self) -> List[str]:
-        found = _said_by("journalctl", "--dmesg", "--output=cat", "--quiet", "--no-pager", "--since=@%d" % self._since)
+        found = _output_lines(
+            "journalctl", "--dmesg", "--output=cat", "--quiet", "--no-pager", "--since=@%d" % self._since
+        )
         if found:
             return found
         self.problem = "the kernel log cannot be read by this user (root can, and members of systemd-journal)"
         return []
 
 
-def _said_by(name: str, *words: str) -> List[str]:
-    """The lines a program prints; none where it is missing or fails."""
+def _output_lines(name: str, *words: str) -> List[str]:
+    """Lines that a program prints; none if it is missing or fails."""
     program = shutil.which(name)
     if program:
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
@@ -86,25 +88,25 @@ def _said_by(name: str, *words: str) -> List[str]:
     return []
 
 
-def pids_are_the_kernels() -> bool:
-    """Are the pids seen here those of the kernel log?"""
+def in_first_pid_namespace() -> bool:
+    """Whether pids of this process are the pids of the kernel log."""
     try:
         return os.stat("/proc/self/ns/pid").st_ino == FIRST_PID_NAMESPACE
     except OSError:
         return False
 
 
-def said_of(lines: List[str], *, pids: List[int], group: str, gpus: List[str]) -> List[str]:
-    """The lines about these processes, this control group or, for Xid lines without a pid, these GPUs (PCI addresses).
+def lines_about(lines: List[str], *, pids: List[int], group: str, gpus: List[str]) -> List[str]:
+    """The last lines about these processes, this control group or, for Xid lines without a pid, these PCI addresses.
 
-    `pids` is empty where pids are not the kernel's; `group` is empty where it could be another host's.
+    `pids` must be empty outside the first pid namespace, `group` if another host could have one of this name.
     """
     found, killed = [], set(pids)
     for line in lines:
         if _is_our_kill(line, killed, group):
             found.append(line)
             event = OOM_EVENT.search(line)
-            killed |= {int(event["pid"])} if event else set()  # the next line names it by its pid alone
+            killed |= {int(event["pid"])} if event else set()  # the next line has only the pid
         elif _kills(line, killed) or _is_xid(line, pids, gpus):
             found.append(line)
     return found[-MAX_LINES:]
@@ -119,7 +121,7 @@ def _is_our_kill(line: str, pids: "set[int]", group: str) -> bool:
 
 
 def _is_group(said: str, group: str) -> bool:
-    """The kernel names a group from its own root, a container from its own: ours is the end of it."""
+    """Whether it is the same group: the kernel writes the path from its root, a container sees only the end of it."""
     return len(group) > 1 and (said == group or said.endswith(group) or (group + "/") in said)
 
 
@@ -141,7 +143,7 @@ def _is_xid(line: str, pids: List[int], gpus: List[str]) -> bool:
 
 
 def memory_group(pid: int) -> Tuple[str, str]:
-    """(path of the process's memory control group as it is seen here, its directory); empty when unknown."""
+    """(path of a process's memory control group as seen on this host, its directory); empty if unknown."""
     try:
         with open("/proc/%d/cgroup" % pid) as handle:
             rows = [line.rstrip("\n").split(":", 2) for line in handle]
@@ -156,13 +158,13 @@ def memory_group(pid: int) -> Tuple[str, str]:
     return "", ""
 
 
-def is_telling(group: str) -> bool:
-    """Can no other host have a group of this name? One with an id in it, or everything in the first name space."""
-    return pids_are_the_kernels() or bool(re.search(r"[0-9a-f]{64}|ddp-play-", group))
+def is_unique(group: str) -> bool:
+    """Whether no other host has a group of this name: it contains an id, or pids are of the first namespace."""
+    return in_first_pid_namespace() or bool(re.search(r"[0-9a-f]{64}|ddp-play-", group))
 
 
 def oom_kills(directory: str) -> int:
-    """How many processes of this control group the kernel has killed for memory; 0 where it does not say."""
+    """Number of OOM kills in this control group; 0 if the kernel does not report it."""
     for name in ("memory.events", "memory.oom_control"):
         try:
             with open(os.path.join(directory, name)) as handle:
@@ -174,7 +176,7 @@ def oom_kills(directory: str) -> int:
 
 
 class Witness:
-    """What is remembered of one rank while it lives, so that its end can be explained."""
+    """What is recorded of a rank while it runs, to explain its end."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -183,7 +185,7 @@ class Witness:
         self._looked = time.monotonic()
 
     def look(self) -> None:
-        """Once a second: a process may be moved to another group."""
+        """Check at most once a second whether the process was moved to another group."""
         if time.monotonic() - self._looked < 1.0:
             return
         self._looked = time.monotonic()
@@ -193,22 +195,22 @@ class Witness:
             self._kills = oom_kills(directory)
 
     def killed_for_memory(self) -> bool:
-        """Has the kernel killed a process of its group since?"""
+        """Whether there was an OOM kill in its control group since the rank started."""
         return oom_kills(self._directory) > self._kills
 
     def said(self, lines: List[str], gpus: List[str]) -> List[str]:
-        """The kernel's lines about it."""
-        pids = [self.pid] if pids_are_the_kernels() else []
-        return said_of(lines, pids=pids, group=self.group if is_telling(self.group) else "", gpus=gpus)
+        """The lines about this rank."""
+        pids = [self.pid] if in_first_pid_namespace() else []
+        return lines_about(lines, pids=pids, group=self.group if is_unique(self.group) else "", gpus=gpus)
 
 
 def explain(witness: Optional[Witness], lines: List[str], row: Dict[str, object], gpus: List[str]) -> None:
-    """Write into a rank's row what the kernel knows of its end: the lines, and whether it died of memory."""
+    """Set `kernel` (lines) and `oom` in a rank's row."""
     if witness is None:
         return
     said = witness.said(lines, gpus)
     counted = witness.killed_for_memory()
     if counted and not is_oom(said):
-        said.append("the kernel killed a process of control group %s for memory" % witness.group)
+        said.append("OOM kill in control group %s (the kernel log has no line about it)" % witness.group)
     row["kernel"] = said
     row["oom"] = bool(row["oom"]) or ((counted or is_oom(said)) and row["signal"] == 9)

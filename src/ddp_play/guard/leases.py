@@ -1,7 +1,7 @@
-"""Leases on what two runs must not share on one host (ports, slots): abstract sockets, gone with their holder.
+"""Port and slot leases of one host: abstract Unix sockets, which disappear with the process that holds them.
 
-A name without a file: nothing to follow, to own or to leave behind, and no user can keep another one out of a
-directory (docs/decisions/0004-leases-without-files.md). Whoever listens at a name has the lease.
+An abstract name has no file, so there are no links, no owners and no leftovers, and no user can lock others out of a
+directory (docs/decisions/0004-leases-without-files.md). The process that listens on a name holds the lease.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from typing import Any, Dict, List, Optional, Set
 from .run_files import HostRun, read_json, user_name
 from .running_guards import guards
 
-# The first part of every name. Abstract names belong to a network namespace, as ports do.
+# First part of every name. Abstract names are per network namespace, as ports are.
 SCOPE = "ddp-play"
 
-# How a guard says that it could not have its slots.
+# Reason in the state of a guard that did not get its slots.
 SLOTS_TAKEN = "slots taken"
 SILENT = "a process that does not answer (see: ss -xap | grep %s)"
 HOLDERS_SHOWN = 5
-# Between two calls: whoever calls all the time must not cost the guard more than this allows.
+# Pause between two accepted connections, which limits the CPU time that a busy client can cost the guard.
 ANSWER_S = 0.01
 
 
 def slot_scope() -> str:
-    """Where slots are leased: with the ports, unless this stands for a host of its own (DDP_PLAY_HOST_DIR)."""
+    """Scope of slot names: that of the ports, or one per DDP_PLAY_HOST_DIR, which stands for a host."""
     override = os.environ.get("DDP_PLAY_HOST_DIR")
     if not override:
         return SCOPE
@@ -44,14 +44,14 @@ def _address(name: str, scope: str) -> str:
 
 
 class Lease:
-    """A name that is ours until closed."""
+    """A name that this process holds until `close`."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._answering: Optional[threading.Thread] = None
 
     def answer(self) -> "Lease":
-        """Take the calls of those who ask who we are: their queue is short, and a guard holds for days."""
+        """Accept connections of `holder` in a thread: the queue is short, and a guard may hold a lease for days."""
         self._answering = threading.Thread(target=self._answer, daemon=True)
         self._answering.start()
         return self
@@ -63,9 +63,9 @@ class Lease:
                 time.sleep(ANSWER_S)
 
     def close(self) -> None:
-        """Give it back."""
+        """Release the lease."""
         with contextlib.suppress(OSError):
-            self._sock.shutdown(socket.SHUT_RDWR)  # wakes the thread: the name is taken as long as it waits
+            self._sock.shutdown(socket.SHUT_RDWR)  # wakes the thread, which would keep the name
         if self._answering is not None:
             self._answering.join()
         self._sock.close()
@@ -78,7 +78,7 @@ class Lease:
 
 
 def hold(name: str, scope: str = "") -> Optional[Lease]:
-    """Take the lease `name`. None when somebody else has it."""
+    """Take the lease `name`; None if another process holds it. Raises OSError."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         sock.bind(_address(name, scope))
@@ -92,7 +92,7 @@ def hold(name: str, scope: str = "") -> Optional[Lease]:
 
 
 def hold_slots(names: List[str], need: int, scope: str) -> List[Lease]:
-    """Take `need` of the slots, any of them; none is held when fewer are free."""
+    """Take any `need` of the slots; an empty list, and no lease, if fewer are free."""
     held: List[Lease] = []
     for name in names:
         if len(held) < need:
@@ -106,7 +106,7 @@ def hold_slots(names: List[str], need: int, scope: str) -> List[Lease]:
 
 
 def slots_problem(names: List[str], need: int, scope: str) -> str:
-    """Why `need` of the slots cannot be had now, and who has them; empty when they can. Takes none."""
+    """Why `need` slots are not free, with the holders; empty if they are. Takes no lease."""
     holders = [who for who in (holder(name, scope) for name in names) if who]
     free = len(names) - len(holders)
     if free >= need:
@@ -121,14 +121,14 @@ def _listed(holders: List[str]) -> str:
 
 
 def holder(name: str, scope: str = "") -> str:
-    """`run calm-otter-1 of kim`: who has this lease, as the kernel says; empty when it is free."""
+    """Holder of a lease according to the kernel: `run calm-otter-1 of kim`; empty if it is free."""
     address = _address(name, scope)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
-        sock.setblocking(False)  # the queue of a holder that does not answer may be full
+        sock.setblocking(False)  # the queue of the holder may be full
         try:
             sock.connect(address)
             pid, uid, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-        except OSError:  # nobody listens; or somebody has the name and does not listen, or has no room for us
+        except OSError:  # no listener, or a process that has the name without listening, or a full queue
             return SILENT % SCOPE if "@" + address[1:] in _bound() else ""
     place = guards().get(pid)
     if place is not None:
@@ -137,7 +137,7 @@ def holder(name: str, scope: str = "") -> str:
 
 
 def _bound() -> Set[str]:
-    """Every name of this network namespace; an abstract one begins with @."""
+    """All Unix socket names of this network namespace; abstract ones begin with @."""
     try:
         lines = Path("/proc/net/unix").read_text(errors="replace").splitlines()
     except OSError:
@@ -146,9 +146,9 @@ def _bound() -> Set[str]:
 
 
 def owner(place: HostRun, uid: int) -> str:
-    """Who started the run: by its spec where we may read it, else the user of its guard here.
+    """Owner of a run: from its spec if that is readable, else the user of its guard.
 
-    A command line says what its process likes: only a spec of the same user counts.
+    A process can choose its command line, so the spec must belong to the same user.
     """
     told: Dict[str, Any] = {}
     with contextlib.suppress(OSError):
@@ -157,7 +157,7 @@ def owner(place: HostRun, uid: int) -> str:
 
 
 def port_free(port: int) -> bool:
-    """Can this port be bound on all addresses, both families?"""
+    """Whether this port can be bound on all IPv4 and IPv6 addresses."""
     for family, address in ((socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")):
         try:
             with socket.socket(family, socket.SOCK_STREAM) as sock:
@@ -174,12 +174,12 @@ def port_free(port: int) -> bool:
 
 
 def takes_effect(name: str) -> bool:
-    """Is what the lease stands for still there to be used? A port may be taken by who knows nothing of leases."""
+    """Whether the leased resource is usable: another program may use the port without a lease."""
     return not name.startswith("port-") or port_free(int(name[len("port-") :]))
 
 
 def lease_port(first: int, last: int, avoid: List[int]) -> Optional["PortLease"]:
-    """The first port of the range that is neither leased nor in use; None when there is none."""
+    """Lease the first port from `first` to `last` that is neither leased nor in use; None if there is none."""
     for port in range(first, last + 1):
         if port in avoid:
             continue
@@ -193,14 +193,14 @@ def lease_port(first: int, last: int, avoid: List[int]) -> Optional["PortLease"]
 
 
 def ports_problem(first: int, last: int) -> str:
-    """Why no port of the range can be had, and who leases them."""
+    """Message that no port of the range is free, with the holders of the leases."""
     holders = [who for who in (holder("port-%d" % port) for port in range(first, last + 1)) if who]
     leased = "; %d leased by %s" % (len(holders), _listed(holders)) if holders else ""
     return "no free port between %d and %d%s" % (first, last, leased)
 
 
 class PortLease:
-    """A leased port; the guard takes the lease over before the channel lets go of it."""
+    """A leased port. The channel releases it just before the guard takes the lease."""
 
     def __init__(self, port: int, handle: Lease) -> None:
         self.port = port

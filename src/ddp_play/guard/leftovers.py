@@ -1,4 +1,4 @@
-"""What earlier runs left on this host, and taking it away by exact id."""
+"""Runs and containers on this host, and their removal by exact id."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from .running_guards import guards
 
 RUN_LABEL = "ddp-play.run"
 KEY_LABEL = "ddp-play.key"
-# In a run's shared directory: the number of the attempt that prepared it last.
+# File in a run's shared directory with the number of the attempt that prepared it last.
 ATTEMPT_MARK = ".attempt"
 KILL_S = 5.0
 
 
 def guard_alive(state: Dict[str, Any]) -> bool:
-    """Does the guard that wrote this state still run?"""
+    """Whether the guard that wrote this state is running."""
     pid, ticks = state.get("guard_pid"), state.get("guard_ticks")
     return bool(pid and ticks) and same_boot(state) and proc.alive(int(pid or 0), ticks)
 
 
 def look(place: HostRun) -> Tuple[Dict[str, Any], bool]:
-    """(state, does its guard live). A guard that ended between the two looks has written its last state."""
+    """(state, whether its guard runs); read again when the guard has ended, for its last state."""
     state = read_json(place.state) or {}
     alive = guard_alive(state)
     return (state, True) if alive else (read_json(place.state) or {}, False)
 
 
 def same_boot(state: Dict[str, Any]) -> bool:
-    """Was the state written since this host started? If not, its pids may be anybody's."""
+    """Whether the state was written since this host booted; otherwise its pids may belong to other processes."""
     return bool(state.get("boot")) and state.get("boot") == proc.boot_id()
 
 
 def runs() -> List[Dict[str, Any]]:
-    """One row per run directory on this host."""
+    """One row per attempt directory on this host."""
     found = []
     root = base_dir() / "runs"
     for run_dir in sorted(root.iterdir()) if root.is_dir() else []:
@@ -74,7 +74,7 @@ def runs() -> List[Dict[str, Any]]:
 
 
 def orphan_containers() -> List[Dict[str, Any]]:
-    """Containers with our label that no living guard owns, whoever's guard it is."""
+    """Containers with the label of ddp-play that no running guard of any user owns."""
     living = {(place.run_key, place.root.name.partition(".")[2]) for place in guards().values()}
     try:
         listed = docker_socket.containers(RUN_LABEL)
@@ -102,7 +102,7 @@ def orphan_containers() -> List[Dict[str, Any]]:
 
 
 def stop_guard(state: Dict[str, Any], grace_s: float = 5.0) -> None:
-    """End a guard by its exact id: it stops its ranks on TERM; after `grace_s` it is killed."""
+    """Send SIGTERM to a guard, which then stops its ranks, and SIGKILL after `grace_s`."""
     pid, ticks = int(state.get("guard_pid") or 0), state.get("guard_ticks")
     if not ticks or not same_boot(state) or not proc.signal_exactly(pid, ticks, signal.SIGTERM):
         return
@@ -113,30 +113,33 @@ def stop_guard(state: Dict[str, Any], grace_s: float = 5.0) -> None:
 
 
 def _stop_ranks(state: Dict[str, Any]) -> List[str]:
-    """Kill rank processes that outlived their guard; those that do not end are returned, in words."""
+    """Kill rank processes that outlived their guard; return a message per process that did not end."""
     if not same_boot(state):
         return []
     killed = []
     for rank, row in (state.get("ranks") or {}).items():
         pid, ticks = row.get("pid"), row.get("ticks")
         if row.get("container") or not pid or not ticks:
-            continue  # a pid without its start time may be anybody's
+            continue  # a pid without a start time may belong to another process
         if proc.signal_exactly(int(pid), ticks, signal.SIGKILL, group=True):
             killed.append((rank, int(pid), ticks))
     deadline = time.monotonic() + KILL_S
     while time.monotonic() < deadline and any(proc.alive(pid, ticks) for _, pid, ticks in killed):
         time.sleep(0.02)
-    return ["rank %s (pid %d) does not end" % (rank, pid) for rank, pid, ticks in killed if proc.alive(pid, ticks)]
+    return [
+        "rank %s: process %d did not end after SIGKILL" % (rank, pid)
+        for rank, pid, ticks in killed
+        if proc.alive(pid, ticks)
+    ]
 
 
 def clean(
     place: HostRun, *, keep_src: bool = False, run_paths: Optional[List[str]] = None, by_guard: bool = False
 ) -> List[str]:
-    """Take everything of one attempt off this host; what could not be removed is returned, in words.
+    """Remove all of one attempt from this host; return a message per thing that could not be removed.
 
-    `keep_src`: its working directory stays. `run_paths`: of what all attempts share, these go; unless told, the head
-    takes all of it, but never what earlier attempts may have left there. `by_guard`: the guard itself asks, before any
-    rank has started.
+    `keep_src`: keep the working directory. `run_paths`: which directories shared by all attempts to remove; None: all
+    of them on the head of a first attempt, else none. `by_guard`: the caller is the guard, before any rank started.
     """
     left: List[str] = []
     state = read_json(place.state) or {}
@@ -158,12 +161,12 @@ def clean(
     else:
         left += _remove_tree(place.root)
     with contextlib.suppress(OSError):
-        place.root.parent.rmdir()  # with the last that needed it
+        place.root.parent.rmdir()  # if this was the last attempt in it
     return left
 
 
 def newest_attempt(run_path: Path) -> int:
-    """Which attempt prepared a directory that all attempts of a run share; 0 when nothing says so."""
+    """Number of the last attempt that prepared a shared directory of a run; 0 if unknown."""
     try:
         return int((run_path / ATTEMPT_MARK).read_text())
     except (OSError, ValueError):
@@ -171,7 +174,7 @@ def newest_attempt(run_path: Path) -> int:
 
 
 def _remove_run_paths(place: HostRun, run_paths: List[str], *, keep: bool) -> List[str]:
-    """The run's shared directory, unless a later attempt works in it: a host that was lost comes back to that."""
+    """Remove shared directories of the run, unless a later attempt uses them (a lost host came back)."""
     left: List[str] = []
     for path in map(Path, () if keep else run_paths):
         if newest_attempt(path) <= place.attempt:
@@ -180,7 +183,7 @@ def _remove_run_paths(place: HostRun, run_paths: List[str], *, keep: bool) -> Li
 
 
 def kept(place: HostRun) -> List[str]:
-    """The working directories that are still here after `clean` was told to keep them."""
+    """Working directories that exist after `clean(keep_src=True)`."""
     spec = read_json(place.spec) or {}
     return [path for path in (str(place.src), *spec.get("run_paths", ())) if os.path.isdir(path)]
 
@@ -209,8 +212,8 @@ def _remove_tree(path: Path) -> List[str]:
             elif path.exists() or path.is_symlink():
                 os.unlink(str(path))
         except FileNotFoundError:
-            continue  # somebody else removes the same
+            continue  # another process removes the same path
         except OSError as error:
             return ["%s: %s" % (path, error.strerror or error)]
         return []
-    return ["%s: others write there" % path]
+    return ["%s: other processes keep writing there" % path]

@@ -13,7 +13,7 @@ from .run_files import HostRun, read_json
 
 
 def _answer(value: object) -> None:
-    """One marked line of JSON: whatever else a login shell prints is ignored."""
+    """Print one line of JSON between markers, so that the controller can ignore what a login shell prints."""
     sys.stdout.write(BEGIN + json.dumps(value) + END + "\n")
     sys.stdout.flush()
 
@@ -29,9 +29,11 @@ def _clean(order: str) -> None:
     for path in wanted.get("paths", []):
         place = HostRun(Path(path))
         if (leftovers.look(place)[1] or place.attended()) and not wanted.get("living_too"):
-            left.append("%s: it has come to life since it was listed" % path)
+            left.append(
+                "%s: a guard or a channel became active after it was listed (ddp-play ps -i INVENTORY shows it)" % path
+            )
         else:
-            spec = read_json(place.spec) or {}  # people asked for this one: what its attempts share goes with its head
+            spec = read_json(place.spec) or {}  # requested by a user: the head also removes what its attempts share
             left += leftovers.clean(place, run_paths=spec.get("run_paths", []) if spec.get("head") else [])
     for container in wanted.get("containers", []):
         left += leftovers._remove_container(container)
@@ -39,8 +41,8 @@ def _clean(order: str) -> None:
 
 
 def main() -> None:
-    """Dispatch on the first argument."""
-    # tc and others live where an ordinary user's PATH does not look
+    """Run the verb that the first argument names; SystemExit for an unknown one."""
+    # tc and others are in directories that are not in an ordinary user's PATH
     os.environ["PATH"] = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
     verb, rest = sys.argv[1], sys.argv[2:]
     if verb == "facts":

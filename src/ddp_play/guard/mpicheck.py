@@ -1,4 +1,4 @@
-"""Can the ranks of this host use MPI? Asked where they will run, before any of them is started."""
+"""Check that ranks can load MPI, in the environment in which they will run, before any of them starts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import subprocess
 from typing import Any, Dict, List
 
 TIMEOUT_S = 60.0
-# Without initialising MPI: that would look for the process manager.
+# Does not initialize MPI, which would connect to the process manager.
 CODE = """
 try:
     import mpi4py
@@ -23,7 +23,7 @@ except Exception as error:
 
 
 def command(spec: Dict[str, Any]) -> List[str]:
-    """What to run: Python alone, or in a container like that of the host's first rank."""
+    """Command of the check: the rank's Python, or python3 in a container like that of the host's first rank."""
     unit = spec["ranks"][0]
     first = unit["argv"][0]
     python = first if re.match(r"(.*/)?python[0-9.]*$", first) else "python3"
@@ -35,7 +35,7 @@ def command(spec: Dict[str, Any]) -> List[str]:
 
 
 def problem(spec: Dict[str, Any]) -> str:
-    """Why the ranks have no MPI; empty when they have."""
+    """Why the ranks cannot load MPI; empty if they can. Takes up to TIMEOUT_S."""
     env = dict(os.environ) if spec["runtime"] == "docker" else {}
     env.update(spec["ranks"][0]["env"])
     try:

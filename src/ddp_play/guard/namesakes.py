@@ -1,7 +1,7 @@
-"""Other runs of the same name on this host: a name is for people, and one run at a time has it.
+"""Other runs with the same run id on this host; only one run at a time may have an id.
 
-Nothing of a namesake is ever touched. Its files carry another token than ours; this only finds them, so that whoever
-comes second is refused before anything of it is on the host.
+Files of a namesake have another token and are never changed. They are only found, so that the second run is refused
+before it writes anything on the host.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .running_guards import guards
 
 
 class Namesake(NamedTuple):
-    """What there is of another run with our name. `since` in epoch seconds; `place` as people would look it up."""
+    """Another run with the same id. `since` in epoch seconds; `place`: its guard's pid or its directory."""
 
     alive: bool
     owner: str
@@ -28,11 +28,11 @@ class Namesake(NamedTuple):
 
 
 def find(run_id: str, token: str, shared: List[str]) -> List[Namesake]:
-    """Every run `run_id` with another token: living guards of any user, directories here and in `shared`."""
+    """Every run `run_id` with another token: guards of any user, directories on this host and in `shared`."""
     return [*_living(run_id, token), *_here(run_id, token), *_on_shared(run_id, token, shared)]
 
 
-def in_words(found: Namesake, run_id: str, now: float) -> str:
+def describe_namesake(found: Namesake, run_id: str, now: float) -> str:
     """`run night of kim, started 2 h ago from login2, is running here`."""
     whose = "run %s of %s" % (run_id, found.owner)
     started = ", started %s ago" % _age(now - found.since) if found.since else ""
@@ -46,7 +46,7 @@ def in_words(found: Namesake, run_id: str, now: float) -> str:
 
 
 def _living(run_id: str, token: str) -> Iterator[Namesake]:
-    stands_for_a_host = os.environ.get("DDP_PLAY_HOST_DIR")  # then guards elsewhere are on another host
+    stands_for_a_host = os.environ.get("DDP_PLAY_HOST_DIR")  # then guards of other directories count as on other hosts
     for pid, place in guards().items():
         if _is_namesake(place.run_key, run_id, token) and (not stands_for_a_host or base_dir() in place.root.parents):
             spec, process = read_json(place.spec) or {}, Path("/proc/%d" % pid)
@@ -105,6 +105,6 @@ def _age(seconds: float) -> str:
 
 
 def problem(run_id: str, token: str, shared: List[str]) -> str:
-    """Why this run may not have its name here; empty when it may. A living namesake is named first."""
+    """Why this run id is taken on this host, a running namesake first; empty if it is free."""
     found = find(run_id, token, shared)
-    return in_words(found[0], run_id, time.time()) if found else ""
+    return describe_namesake(found[0], run_id, time.time()) if found else ""

@@ -1,8 +1,8 @@
-"""The process manager that MPI ranks ask who they are: PMI-1, MPICH's wire protocol, for one gang of a known size.
+"""Process manager for MPI ranks: a PMI-1 server (MPICH's wire protocol) for one gang of known size.
 
 MPICH's client (and Intel MPI's, which is derived from it) connects to $PMI_PORT, names itself with $PMI_ID, and then
-exchanges lines of `key=value` words; values of keys are what ranks tell each other about their addresses. With this
-beside the ranks, `mpiexec`, its proxies and its SSH between hosts are not needed: ranks start as all others do.
+exchanges lines of `key=value` words; ranks publish their addresses as values of keys. With this server `mpiexec`,
+its proxies and SSH between hosts are not needed: ranks start as for the other backends.
 Source of the protocol: src/pmi/src/pmi_v1.c and pmi_wire.c of pmodels/mpich (4.x and 5.x).
 """
 
@@ -19,7 +19,7 @@ MAXES = "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024 rc=0"
 
 
 def parse(line: str) -> Dict[str, str]:
-    """`cmd=put key=a value=b c` -> its words; a value runs to the end of the line and may hold blanks."""
+    """Words of a line like `cmd=put key=a value=b c`; `value` extends to the end of the line, with blanks."""
     found: Dict[str, str] = {}
     rest = line.strip()
     while rest:
@@ -34,7 +34,7 @@ def parse(line: str) -> Dict[str, str]:
 
 
 class Board:
-    """What a gang of `size` ranks told each other, and who waits at the barrier. Pure: words in, lines out."""
+    """Keys that a gang of `size` ranks published, and clients that wait at the barrier. Does no input or output."""
 
     def __init__(self, size: int, name: str) -> None:
         self.size = size
@@ -44,7 +44,7 @@ class Board:
         self.aborted: Optional[int] = None  # the exit code of MPI_Abort
 
     def answer(self, client: int, words: Dict[str, str]) -> Dict[int, str]:
-        """Lines to send, by client; clients are numbered by whoever owns the sockets."""
+        """Lines to send by client; `client` is any number that the caller assigned to a connection."""
         command = words.get("cmd", "")
         if command == "put":
             self.values[words.get("key", "")] = words.get("value", "")
@@ -85,7 +85,7 @@ class Board:
 
 
 class Server:
-    """A Board behind a listening socket, served by a thread of its own until closed."""
+    """Listening socket for a Board, served by a thread until `close`. Raises OSError if the port is in use."""
 
     def __init__(self, address: str, port: int, board: Board) -> None:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -119,7 +119,7 @@ class Server:
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
             peer, _ = self._sock.accept()
-            peer.settimeout(10)  # answers are short lines: only a dead peer does not take them
+            peer.settimeout(10)  # answers are short lines, which only a dead peer does not accept
             self._buffers[peer.fileno()] = b""
             self._clients[peer.fileno()] = peer
             self._selector.register(peer, selectors.EVENT_READ)
@@ -147,7 +147,7 @@ class Server:
         peer.close()
 
     def close(self) -> None:
-        """No more answers."""
+        """Close the socket and all connections."""
         self._open = False
         self._thread.join()
         for peer in (self._sock, *self._clients.values()):
@@ -156,7 +156,7 @@ class Server:
 
 
 def for_ranks(spec: Optional[Dict[str, Any]], name: str) -> Optional[Server]:
-    """The process manager that a host's spec asks for, listening; None where it asks for none. Raises OSError."""
+    """Start the server that a host's spec requests; None if it requests none. Raises OSError."""
     if not spec:
         return None
     return Server(str(spec["address"]), int(spec["port"]), Board(int(spec["size"]), name))

@@ -1,9 +1,7 @@
-"""Everything that must exist on this host before the start signal: files, source, secrets, containers, guard."""
+"""Preparation of an attempt on this host: files, source, secrets, containers, guard."""
 
 from __future__ import annotations
 
-import base64
-import json
 import os
 import shutil
 import subprocess
@@ -13,75 +11,63 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
-from . import docker_socket, leases, leftovers, mpicheck, secretfiles
+from . import leases, leftovers, mpicheck, rank_containers, secretfiles
+from .refusal import Refused
 from .run_files import HostRun, atomic_write, read_json, write_json
 
-SQUASHED_BIND = (
-    "the engine's root may not go there; an NFS server with root_squash takes it for nobody: chmod o+x the directories "
-    "on the way"
-)
-GUARD_START_S = 60.0  # on a host that is busy with other things
-
-
-class Refused(Exception):  # noqa: N818 - reads as what happened
-    """This host cannot take part; `kind` is the controller's error kind."""
-
-    def __init__(self, message: str, kind: str = "host_not_ready", hint: str = "") -> None:
-        super().__init__(message)
-        self.kind = kind
-        self.hint = hint
+GUARD_START_S = 60.0  # enough on a busy host
 
 
 def prepare(place: HostRun, spec: Dict[str, Any], secrets: Dict[str, str], registry: Dict[str, str]) -> Dict[str, Any]:
-    """Make this host ready for `go`; on any failure nothing stays behind. Returns the guard's state."""
+    """Prepare this host for `go` and return the guard's state. Raises Refused, after removing everything again."""
     try:
         check_slots(spec.get("slots") or {})
-        _lay_out(place, spec)
+        _create_layout(place, spec)
         _unpack_source(place, spec)
         _write_secrets(place, spec, secrets)
         write_json(place.spec, spec)
         if spec["runtime"] == "docker":
-            _image(place, spec, registry)
-            _create_containers(spec)
-        _check_meeting(spec)
+            rank_containers.provide_image(place, spec, registry)
+            rank_containers.create(spec)
+        _check_rendezvous(spec)
         return _start_guard(place)
     except Refused:
         leftovers.clean(place)
         raise
     except (OSError, tarfile.TarError) as error:
         leftovers.clean(place)
-        raise Refused("cannot prepare: %s" % error, hint=_squashed(error, spec)) from error
+        raise Refused("cannot prepare: %s" % error, hint=_squash_hint(error, spec)) from error
 
 
-def _squashed(error: Exception, spec: Dict[str, Any]) -> str:
-    """What helps root on a shared directory whose server takes root for nobody."""
+def _squash_hint(error: Exception, spec: Dict[str, Any]) -> str:
+    """Hint for root on a shared directory with root_squash; empty for other errors."""
     path = str(getattr(error, "filename", None) or "")
     ours = any(path.startswith(row["path"]) for row in spec.get("make_dirs", []))
     if os.geteuid() == 0 and isinstance(error, PermissionError) and ours:
-        return "root is nobody to an NFS server with root_squash: log in as the directory's owner (ansible_user)"
+        return "an NFS server with root_squash maps root to nobody: log in as the directory's owner (ansible_user)"
     return ""
 
 
 def check_slots(wanted: Dict[str, Any]) -> None:
-    """Refused, naming who has them, where the run's slots are taken; the guard takes them for good."""
+    """Raise Refused with the holders if the run's slots are not free. Takes no lease: the guard does."""
     why = leases.slots_problem(wanted.get("names", []), wanted.get("need", 0), leases.slot_scope())
     if why:
         raise Refused(why, kind="slots", hint="ddp-play run --wait waits for them; ddp-play ps -i lists who runs there")
 
 
-def _lay_out(place: HostRun, spec: Dict[str, Any]) -> None:
+def _create_layout(place: HostRun, spec: Dict[str, Any]) -> None:
     user = spec.get("user")
     os.umask(0o077)
     for directory in (place.root, place.control, place.logs, place.env):
         directory.mkdir(parents=True, exist_ok=True)
-    _lay_out_ranks(place, spec)
+    _create_rank_files(place, spec)
     for row in spec.get("make_dirs", []):
         _make_dir(Path(row["path"]), int(row["mode"]), user)
     if spec.get("head"):
         for path in spec.get("run_paths", []):
             atomic_write(Path(path) / leftovers.ATTEMPT_MARK, b"%d" % spec["attempt"])
     if user and user["uid"] != os.geteuid():
-        # the ranks' user passes through, and sees only what is theirs
+        # the user of the ranks may enter, and read only the files of the ranks
         for directory in (
             place.root,
             place.root.parent,
@@ -92,7 +78,7 @@ def _lay_out(place: HostRun, spec: Dict[str, Any]) -> None:
         place.logs.chmod(0o711)
 
 
-def _lay_out_ranks(place: HostRun, spec: Dict[str, Any]) -> None:
+def _create_rank_files(place: HostRun, spec: Dict[str, Any]) -> None:
     user = spec.get("user")
     for rank in spec["ranks"]:
         number = int(rank["rank"])
@@ -108,14 +94,14 @@ def _lay_out_ranks(place: HostRun, spec: Dict[str, Any]) -> None:
 
 def _make_dir(path: Path, mode: int, user: Optional[Dict[str, Any]]) -> None:
     if path.is_dir():
-        return  # perhaps another user's: all may use it, only its owner may change it
+        return  # it may belong to another user: everybody may use it, only its owner may change it
     path.mkdir(parents=True, exist_ok=True)
-    path.chmod(mode | 0o055 if _are_strangers(user) else mode)
+    path.chmod(mode | 0o055 if _is_another_user(user) else mode)
     _give(path, user)
 
 
-def _are_strangers(user: Optional[Dict[str, Any]]) -> bool:
-    """Do the ranks run as somebody to whom we cannot give files?"""
+def _is_another_user(user: Optional[Dict[str, Any]]) -> bool:
+    """Whether the ranks run as another user and this process cannot change the owner of files."""
     return user is not None and os.geteuid() not in (0, user["uid"])
 
 
@@ -125,7 +111,7 @@ def _give(path: Path, user: Optional[Dict[str, Any]]) -> None:
 
 
 def _unpack_source(place: HostRun, spec: Dict[str, Any]) -> None:
-    """The snapshot of the job's source, where this host is the one to unpack it; elsewhere wait for it."""
+    """Unpack the snapshot of the source, or wait until another host has unpacked it."""
     source = spec["source"]
     archive = place.root / "src.tar"
     if source["role"] == "none":
@@ -135,10 +121,10 @@ def _unpack_source(place: HostRun, spec: Dict[str, Any]) -> None:
     if source["role"] == "wait":
         _wait_for(marker, float(source["wait_s"]))
         return
-    if marker.exists():  # an earlier attempt's: what it left in its working directory is what we go on from
+    if marker.exists():  # by an earlier attempt, whose working directory this one continues
         return
     if not archive.exists():
-        raise Refused("the source of the run is not at %s any more" % target, hint="start a new run")
+        raise Refused("the source of the run is no longer at %s" % target, hint="start a new run")
     target.mkdir(parents=True, exist_ok=True)
     _extract(archive, target)
     user = spec.get("user")
@@ -152,8 +138,8 @@ def _unpack_source(place: HostRun, spec: Dict[str, Any]) -> None:
 def _extract(archive: Path, target: Path) -> None:
     with tarfile.open(str(archive)) as tar:
         if hasattr(tarfile, "data_filter"):
-            tar.extractall(str(target), filter="tar")  # the archive is our own: its links may lead out of it
-        else:  # Python 3.9 of EL9 before the back-port; the archive is our own
+            tar.extractall(str(target), filter="tar")  # a trusted archive: its links may point outside
+        else:  # Python 3.9 of EL9 before the back-port of filters
             tar.extractall(str(target))
     archive.unlink()
 
@@ -164,91 +150,27 @@ def _wait_for(marker: Path, wait_s: float) -> None:
         if time.monotonic() > deadline:
             raise Refused(
                 "the staged source did not appear at %s within %.0f s" % (marker.parent, wait_s),
-                hint="is the shared directory the same file system on all hosts?",
+                hint="findmnt on each host shows whether the shared directory is the same file system",
             )
         if marker.parent.is_dir():
-            os.listdir(str(marker.parent))  # makes an NFS client look again
+            os.listdir(str(marker.parent))  # makes an NFS client refresh its cache
         time.sleep(0.05)
 
 
 def _write_secrets(place: HostRun, spec: Dict[str, Any], secrets: Dict[str, str]) -> None:
     if secrets:
         files = {name: value.encode("utf-8", "surrogateescape") for name, value in secrets.items()}
-        _in_memory(place.secrets, files, spec.get("user"))
+        secretfiles.write(place.secrets, files, spec.get("user"))
 
 
-def _in_memory(directory: Path, files: Dict[str, bytes], user: Optional[Dict[str, Any]] = None) -> None:
-    try:
-        secretfiles.write(directory, files, user)
-    except secretfiles.UnsafePlace as error:
-        raise Refused(str(error), hint=error.hint) from error
-
-
-# -- containers --------------------------------------------------------------------------------------
-
-
-def _docker(arguments: List[str], env: Dict[str, str], timeout_s: float) -> "subprocess.CompletedProcess[bytes]":
-    program = shutil.which("docker")  # by our own PATH: `env` may hold the container's
-    if program is None:
-        raise Refused("no docker command on this host", hint="ddp-play provision installs it")
-    try:
-        return subprocess.run([program, *arguments], env=env, capture_output=True, timeout=timeout_s, check=False)
-    except subprocess.TimeoutExpired as error:
-        raise Refused("docker %s did not end within %.0f s" % (arguments[0], timeout_s)) from error
-
-
-def _image(place: HostRun, spec: Dict[str, Any], registry: Dict[str, str]) -> None:
-    """Pull by the job's policy; the id must be the one that all hosts agree on."""
-    reference, policy = spec["image"], spec["pull"]
-    try:
-        document = docker_socket.image(reference)
-    except docker_socket.EngineError as error:
-        raise Refused(str(error)) from error
-    if policy == "always" or (policy == "missing" and document is None):
-        _pull(place, reference, registry, spec["pull_timeout_s"])
-        document = docker_socket.image(reference)
-    if document is None:
-        raise Refused("image %s is not on this host" % reference, hint="ddp-play image load -i INVENTORY")
-
-
-def _pull(place: HostRun, reference: str, registry: Dict[str, str], timeout_s: float) -> None:
-    env = dict(os.environ)
-    config: Optional[Path] = None
-    if registry:
-        token = base64.b64encode(("%s:%s" % (registry["username"], registry["password"])).encode()).decode()
-        config = secretfiles.docker_config(place.secrets)
-        document = {"auths": {registry["server"]: {"auth": token}}}
-        _in_memory(config, {"config.json": json.dumps(document).encode()})
-        env["DOCKER_CONFIG"] = str(config)
-    try:
-        done = _docker(["pull", "--quiet", reference], env, timeout_s)
-    finally:
-        if config is not None:
-            shutil.rmtree(str(config), ignore_errors=True)
-    if done.returncode:
-        words = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise Refused("cannot pull %s: %s" % (reference, words[-1] if words else "docker pull failed"))
-
-
-def _create_containers(spec: Dict[str, Any]) -> None:
-    for unit in [spec["agent"]] if spec.get("agent") else spec["ranks"]:
-        env = dict(os.environ)
-        env.update(unit["env"])  # `docker create --env NAME` takes the value from here: newlines arrive exactly
-        done = _docker(unit["create"], env, 120.0)
-        if done.returncode:
-            words = done.stderr.decode("utf-8", "replace").strip()
-            hint = SQUASHED_BIND if "stat " in words and "permission denied" in words else ""
-            raise Refused("cannot create the container of rank %d: %s" % (unit["rank"], words), hint=hint)
-
-
-def _check_meeting(spec: Dict[str, Any]) -> None:
-    """What ranks would stumble over only after the start."""
+def _check_rendezvous(spec: Dict[str, Any]) -> None:
+    """Check what would otherwise fail only after the start: the rendezvous file and MPI."""
     path = spec.get("rendezvous_file")
     if path and os.path.lexists(path):
         raise Refused(
-            "the file %s, where the ranks were to meet, exists already: a gang that died left it, and ranks that "
-            "find it try to reach the dead" % path,
-            hint="remove it, or choose another run name",
+            "the rendezvous file %s exists already: an earlier gang left it, and ranks that read it would connect to "
+            "processes that have ended" % path,
+            hint="remove it, or choose another run name (--name)",
         )
     if spec.get("check_mpi"):
         problem = mpicheck.problem(spec)
@@ -286,7 +208,7 @@ def _start_guard(place: HostRun) -> Dict[str, Any]:
 
 
 def _start_unit(unit: str, command: List[str], place: HostRun) -> None:
-    """A transient unit: its own cgroup, not ended by any logout, gone when the guard is."""
+    """Start the guard as a transient systemd unit: own cgroup, not ended by a logout, removed when the guard ends."""
     properties = [
         "--property=KillMode=mixed",
         "--property=StandardOutput=append:%s" % place.guard_log,

@@ -1,4 +1,4 @@
-"""Can the hosts really reach each other on the chosen addresses? Tried with sockets, before any rank starts."""
+"""Test connections between the hosts of a run on the chosen addresses, before any rank starts."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import threading
 from typing import Any, Dict, List, Sequence, Tuple
 
 PATIENCE_S = 5.0
-LARGE = 48 * 1024  # several packets even with jumbo frames, and no more than sockets buffer on both sides
+LARGE = 48 * 1024  # several packets even with jumbo frames, and less than the socket buffers of both sides
 
 
 class Listener:
-    """Answers probes on one address until closed; the port is the kernel's choice, so firewalls show."""
+    """Answers probes on one address until closed; port 0 lets the kernel choose, as it does for ranks."""
 
     def __init__(self, address: str, port: int = 0) -> None:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -31,11 +31,11 @@ class Listener:
                 peer, _ = self._sock.accept()
             except OSError:
                 return
-            # one thread each: a peer whose packets vanish must not keep the others waiting
+            # one thread each: a peer whose packets are lost must not delay the others
             threading.Thread(target=_echo, args=(peer,), daemon=True).start()
 
     def close(self) -> None:
-        """Stop answering; the port is free when this returns, because ranks may want the very same."""
+        """Stop answering; the port is free when this returns, because ranks may use the same one."""
         with contextlib.suppress(OSError):
             self._sock.shutdown(socket.SHUT_RDWR)  # a thread in accept() would keep a closed socket listening
         self._thread.join(2 * PATIENCE_S)
@@ -52,13 +52,13 @@ def _echo(peer: socket.socket) -> None:
             peer.sendall(data)
 
 
-def _converse(peer: socket.socket, timeout_s: float) -> str:
-    """A few bytes there and back, then more than any packet holds: the problem, or nothing."""
+def _exchange(peer: socket.socket, timeout_s: float) -> str:
+    """Exchange a few bytes, then more than one packet holds; return the problem, or empty."""
     token = os.urandom(8)
     peer.settimeout(timeout_s)
     peer.sendall(token)
     if peer.recv(64) != token:
-        return "something else answers there"
+        return "another program answers on this port"
     try:
         peer.sendall(bytes(LARGE))
         left = LARGE
@@ -75,9 +75,9 @@ def _converse(peer: socket.socket, timeout_s: float) -> str:
 def connect(
     targets: List[Tuple[str, int]], source: str, timeout_s: float, connect_only: Sequence[int] = ()
 ) -> List[Dict[str, Any]]:
-    """Connect to each target from `source` and expect an echo; one row per target that failed.
+    """Connect to each (address, port) from `source` and expect an echo; return one row per target that failed.
 
-    On the ports of `connect_only` something that does not echo may listen: a connection is enough.
+    For the ports in `connect_only`, where the listener may not echo, a connection is enough.
     """
     results: List[Dict[str, Any]] = []
     lock = threading.Lock()
@@ -85,7 +85,7 @@ def connect(
     def one(address: str, port: int) -> None:
         try:
             with socket.create_connection((address, port), timeout=timeout_s, source_address=(source, 0)) as peer:
-                problem = "" if port in connect_only else _converse(peer, timeout_s)
+                problem = "" if port in connect_only else _exchange(peer, timeout_s)
         except OSError as error:
             problem = error.strerror or str(error)
         if problem:

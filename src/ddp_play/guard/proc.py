@@ -1,4 +1,4 @@
-"""Processes by exact identity: a pid alone may be somebody else's by now, pid plus start time may not."""
+"""Processes identified by pid and start time, because the kernel reuses pids."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 def become_subreaper() -> None:
-    """Orphans of our descendants become our children, so that nothing a rank forked escapes (Linux 3.4+)."""
+    """Make orphans of descendants children of this process, so that it can end all that a rank forked."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def boot_id() -> str:
-    """This boot of this kernel: start times of processes mean nothing across it."""
+    """Id of this boot, or empty; start times of processes are only comparable within one boot."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as handle:
             return handle.read().strip()
@@ -39,13 +39,13 @@ def stat_fields(pid: int) -> Optional[List[str]]:
 
 
 def start_ticks(pid: int) -> Optional[int]:
-    """When the process started, in clock ticks since boot; None when there is none."""
+    """Start time of a process in clock ticks since boot; None if there is no such process."""
     fields = stat_fields(pid)
     return int(fields[19]) if fields else None
 
 
 def alive(pid: int, ticks: Optional[int]) -> bool:
-    """Is exactly this process still running (a zombie is not)?"""
+    """Whether this process is running (a zombie is not); `ticks` None: any start time."""
     fields = stat_fields(pid)
     if not fields or fields[0] in ("Z", "X"):
         return False
@@ -53,7 +53,7 @@ def alive(pid: int, ticks: Optional[int]) -> bool:
 
 
 def signal_exactly(pid: int, ticks: Optional[int], signum: int, *, group: bool = False) -> bool:
-    """Signal this very process (or its group); False when it is gone."""
+    """Signal this process or its group; False if it has ended. Raises PermissionError."""
     if pid <= 1 or not alive(pid, ticks):
         return False
     try:
@@ -66,8 +66,8 @@ def signal_exactly(pid: int, ticks: Optional[int], signum: int, *, group: bool =
     return True
 
 
-def _families() -> Dict[int, List[int]]:
-    """Parent -> its living children, of every process there is."""
+def _children_by_parent() -> Dict[int, List[int]]:
+    """Parent pid -> pids of its living children, for all processes."""
     found: Dict[int, List[int]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -78,13 +78,13 @@ def _families() -> Dict[int, List[int]]:
 
 
 def children(parent: int) -> List[int]:
-    """The living children of a process."""
-    return _families().get(parent, [])
+    """Pids of the living children of a process."""
+    return _children_by_parent().get(parent, [])
 
 
 def descendants(*roots: int) -> List[int]:
-    """All living processes below `roots`, parents before children."""
-    families = _families()
+    """Pids of all living processes below `roots`, parents before children."""
+    families = _children_by_parent()
     found: List[int] = []
     queue = list(roots)
     while queue:
@@ -95,7 +95,7 @@ def descendants(*roots: int) -> List[int]:
 
 
 def kill_descendants(root: int, signum: int = signal.SIGKILL) -> int:
-    """Signal everything below `root`; how many were signalled."""
+    """Signal all processes below `root`; return the number of signalled ones."""
     count = 0
     for pid in descendants(root):
         with contextlib.suppress(OSError):
@@ -105,18 +105,18 @@ def kill_descendants(root: int, signum: int = signal.SIGKILL) -> int:
 
 
 def uptime_s() -> float:
-    """Seconds since this host started, sleep included; nobody can set it, and all processes here agree on it."""
+    """Seconds since this host booted, including suspend; the same clock for all processes of the host."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def no_core_files() -> None:
-    """For this process and those it starts, until one of them raises its limit again."""
+    """Disable core files for this process and its children; a child may raise the limit again."""
     _, hard = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
 
 
-def known_inside_as(pid: int, root: Optional[int]) -> Optional[int]:
-    """This host's pid of the process below `root` that its own pid namespace calls `pid`; None when there is none."""
+def pid_outside_namespace(pid: int, root: Optional[int]) -> Optional[int]:
+    """Pid on this host of the process below `root` that has `pid` in its own pid namespace; None if there is none."""
     for found in descendants(root) if root else ():
         with contextlib.suppress(OSError), open("/proc/%d/status" % found, encoding="utf-8") as status:
             names = next((line.split()[1:] for line in status if line.startswith("NSpid:")), [])

@@ -10,13 +10,13 @@ import os
 import re
 from typing import Any, Dict, List, Optional, Tuple
 
-# First thing the far end says; whatever a login shell printed before it is noise.
+# First bytes from the host; what a login shell printed before them is ignored.
 MAGIC = b"DDP-PLAY-CHANNEL 1\n"
 MAX_PAYLOAD = 256 * 1024
-# Around the answer of a verb that is no conversation, for the same reason.
+# Around the answer of a verb that answers once, for the same reason.
 BEGIN, END = "<ddp-play-answer>", "</ddp-play-answer>"
 
-# 64 random bits in hexadecimal: what tells two runs of one name apart.
+# 64 random bits in hexadecimal, which distinguish two runs with the same name.
 TOKEN = re.compile(r"(?P<run>.+)\.(?P<token>[0-9a-f]{16})\Z")
 
 Header = Dict[str, Any]
@@ -24,18 +24,18 @@ Frame = Tuple[Header, bytes]
 
 
 def run_key(run_id: str, token: str) -> str:
-    """The name of a run on hosts: directories, containers and units carry it. `night.0123456789abcdef`."""
+    """Name of a run on hosts, used in directories, containers and units: `night.0123456789abcdef`."""
     return "%s.%s" % (run_id, token) if token else run_id
 
 
 def split_run_key(key: str) -> Tuple[str, str]:
-    """(run id, token); the token is empty where an earlier version wrote the key."""
+    """(run id, token) of a run key; the token is empty if an earlier version wrote the key."""
     found = TOKEN.match(key)
     return (found.group("run"), found.group("token")) if found else (key, "")
 
 
 def encode(kind: str, payload: bytes = b"", **fields: Any) -> bytes:
-    """One frame: `kind` and `fields` as a JSON line, `payload` as it is."""
+    """Return one frame: `kind` and `fields` as a JSON line, then `payload` unchanged."""
     header: Header = {"t": kind, **fields}
     if payload:
         header["n"] = len(payload)
@@ -43,7 +43,7 @@ def encode(kind: str, payload: bytes = b"", **fields: Any) -> bytes:
 
 
 def write_all(fd: int, data: bytes) -> None:
-    """Blocking write of everything."""
+    """Write all of `data` to a blocking descriptor. Raises OSError."""
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
@@ -59,11 +59,11 @@ class FrameReader:
 
     @property
     def started(self) -> bool:
-        """Has the far end said its magic line?"""
+        """Whether the magic line has been received."""
         return not self._noise
 
     def feed(self, data: bytes) -> List[Frame]:
-        """All frames completed by `data`, in order."""
+        """Return all frames that `data` completes, in order. Raises ValueError for a header that is not JSON."""
         self._buffer += data
         if self._noise and not self._skip_noise():
             return []

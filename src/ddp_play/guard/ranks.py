@@ -1,4 +1,4 @@
-"""The two kinds of rank a guard can own: a plain process and a container. Same five verbs for both."""
+"""Ranks of a guard, as a plain process or as a container, with the same interface."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from . import docker_socket, failure_texts, hang_evidence, kernel_log, proc, sec
 if TYPE_CHECKING:
     from .run_files import HostRun
 
-# After the container's process is gone, how long to ask a dead engine for its exit code: its peers wait for the end.
+# After a container's process has ended: how long to ask an engine that does not answer for the exit code.
 ENGINE_PATIENCE_S = 3.0
 
 
 class Rank:
-    """One rank and what is known of it; `row` is what the controller sees."""
+    """One rank; `row` is its part of the guard's state, as the controller reads it."""
 
     def __init__(self, spec: Dict[str, Any], place: HostRun) -> None:
         self.spec = spec
@@ -45,48 +45,48 @@ class Rank:
 
     @property
     def running(self) -> bool:
-        """Has it been started and not ended?"""
+        """Whether it has been started and has not ended."""
         return bool(self.row["state"] == "running")
 
     @property
     def failed(self) -> bool:
-        """Did it end badly, and not because we ended it?"""
+        """Whether it ended with an error and was not stopped by the guard."""
         return failure_texts.rank_failed(self.row["state"], self.row["exit_code"], stopped=self.row["stopped"])
 
     def start(self) -> None:
-        """Start it; a failure to start is an end with exit code 125 to 127."""
+        """Start the rank; a failure to start is recorded as exit code 125 to 127."""
         raise NotImplementedError
 
     def poll(self) -> None:
-        """Notice its end."""
+        """Record the end of the rank if it has ended."""
         raise NotImplementedError
 
     def send(self, signum: int) -> None:
-        """Ask it to end, by exact identity: what it does from now on is our doing."""
+        """Signal the rank to end; its end then counts as stopped by the guard."""
         if not self.running:
             return
         self.signalled = True
         pid, ticks = self.row["pid"], self.row["ticks"]
-        if signum == signal.SIGABRT and pid and hang_evidence.ask_for_stacks(pid, ticks):
+        if signum == signal.SIGABRT and pid and hang_evidence.request_stacks(pid, ticks):
             return
         self.deliver(signum)
         if signum != signal.SIGKILL:
-            self.deliver(signal.SIGCONT)  # a frozen process hears nothing
+            self.deliver(signal.SIGCONT)  # a frozen process handles no signal
 
     def deliver(self, signum: int) -> None:
-        """Hand it a signal."""
+        """Send a signal to the rank's process."""
         raise NotImplementedError
 
     def warn(self, signum: int) -> None:
-        """A signal to its first process alone that is no end: what it does then is its own doing."""
+        """Send a signal to its first process only; if the rank ends, that counts as its own end."""
         self.deliver(signum)
 
-    def _running_as(self, pid: int) -> None:
+    def _mark_running(self, pid: int) -> None:
         self.row.update(state="running", pid=pid, ticks=proc.start_ticks(pid), started=time.time())
         self.witness = kernel_log.Witness(pid)
 
     def ended(self, exit_code: Optional[int], *, signum: Optional[int] = None, detail: str = "") -> None:
-        """Record the end. `exit_code` None means nobody can tell."""
+        """Record the end; `exit_code` None: unknown."""
         self.row.update(
             state="exited",
             ended=time.time(),
@@ -99,7 +99,7 @@ class Rank:
             self.row["started"] = self.row["ended"]
 
     def say(self, text: str) -> None:
-        """A line of ours in the rank's log, for what happened before the rank could speak."""
+        """Append a line of ddp-play to the rank's log, for failures before the rank could print."""
         with open(str(self.log), "ab") as log:
             log.write(("ddp-play: %s\n" % text).encode())
 
@@ -115,8 +115,8 @@ class ProcessRank(Rank):
         try:
             env = {**spec["env"], **self._secrets()}
         except OSError as error:
-            self.say("cannot read its secret: %s" % error)
-            self.ended(126, detail="cannot read its secret: %s" % error)
+            self.say("cannot read a secret of this rank: %s" % error)
+            self.ended(126, detail="cannot read a secret of this rank: %s" % error)
             return
         try:
             with open(str(self.log), "ab", buffering=0) as log:
@@ -136,17 +136,17 @@ class ProcessRank(Rank):
             self.ended(code, detail="cannot start: %s" % error)
             return
         child.returncode = 0  # reaped by the guard, not by Popen
-        self._running_as(child.pid)
+        self._mark_running(child.pid)
 
     def _secrets(self) -> Dict[str, str]:
-        """Variables whose values are on no disk of this host."""
+        """Environment variables whose values are kept in memory only. Raises OSError."""
         return {name: secretfiles.read(self.place.secrets, name) for name in self.spec.get("secret_env", ())}
 
     def poll(self) -> None:
-        """Ends arrive through `reaped`: the guard waits for any child."""
+        """Nothing to do: the guard waits for any child and calls `reaped`."""
 
     def reaped(self, status: int) -> None:
-        """The guard collected this rank's wait status."""
+        """Record the end from a wait status."""
         if os.WIFSIGNALED(status):
             signum = os.WTERMSIG(status)
             self.ended(128 + signum, signum=signum)
@@ -161,7 +161,7 @@ class ProcessRank(Rank):
 
 
 class ContainerRank(Rank):
-    """A rank as a container; watched through its first process, so that a stopped engine changes nothing."""
+    """A rank as a container, watched by its first process, so that it survives a restart of the engine."""
 
     def __init__(self, spec: Dict[str, Any], place: HostRun) -> None:
         super().__init__(spec, place)
@@ -175,8 +175,8 @@ class ContainerRank(Rank):
             return
         state = self._inspect()
         if state and state.get("Pid"):
-            self._running_as(int(state["Pid"]))
-        else:  # it ended before we could look
+            self._mark_running(int(state["Pid"]))
+        else:  # it ended before `inspect`
             self.row.update(state="running", started=time.time())
             self.poll()
 
@@ -189,28 +189,28 @@ class ContainerRank(Rank):
         try:
             document = docker_socket.inspect(self.spec["container"])
         except docker_socket.EngineError as error:
-            self._without_engine(error)
+            self._on_engine_error(error)
             return
-        self._from_engine(document.get("State") or {})
+        self._take_engine_state(document.get("State") or {})
 
-    def _from_engine(self, state: Dict[str, Any]) -> None:
-        if state.get("Running") and self._patient():
-            return  # the engine has not noticed yet
+    def _take_engine_state(self, state: Dict[str, Any]) -> None:
+        if state.get("Running") and self._may_wait():
+            return  # the engine has not recorded the end yet
         code = int(state.get("ExitCode", 0))
         self.row["oom"] = bool(state.get("OOMKilled"))
         tail = docker_socket.logs_tail(self.spec["container"]).decode("utf-8", "replace").strip()
         if tail:
-            self.say("the container itself printed:\n%s" % tail)
+            self.say("output of the container outside the rank's log:\n%s" % tail)
         # 128+N is how the container's init reports a signal
         self.ended(code, signum=code - 128 if 128 < code <= 192 else None, detail=state.get("Error") or "")
 
-    def _without_engine(self, error: docker_socket.EngineError) -> None:
+    def _on_engine_error(self, error: docker_socket.EngineError) -> None:
         if error.status == 404:
             self.ended(None, detail="the container was removed from outside")
-        elif not self._patient():
+        elif not self._may_wait():
             self.ended(None, detail="its process is gone and the engine cannot tell its exit code: %s" % error)
 
-    def _patient(self) -> bool:
+    def _may_wait(self) -> bool:
         return time.monotonic() - (self._gone_since or 0.0) < ENGINE_PATIENCE_S
 
     def _inspect(self) -> Optional[Dict[str, Any]]:
@@ -225,18 +225,18 @@ class ContainerRank(Rank):
             if pid and proc.signal_exactly(pid, ticks, signum):
                 return
         except PermissionError:
-            pass  # another user's container: only the engine may signal it
+            pass  # a process of another user: only the engine may signal it
         with contextlib.suppress(docker_socket.EngineError):
             docker_socket.kill(self.spec["container"], signal.Signals(signum).name)
 
 
 def make(spec: Dict[str, Any], place: HostRun) -> Rank:
-    """The rank for its part of the host's spec."""
+    """Rank object for one entry of the host's spec."""
     return ContainerRank(spec, place) if spec.get("container") else ProcessRank(spec, place)
 
 
 def reap(ranks: List[Rank]) -> None:
-    """Collect every ended child, ranks and what they forked alike."""
+    """Collect the wait status of every ended child: ranks and processes that they forked."""
     by_pid = {rank.row["pid"]: rank for rank in ranks if rank.running}
     while True:
         try:

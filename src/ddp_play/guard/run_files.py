@@ -1,4 +1,4 @@
-"""Where a run lives on a host, and writing there so that a crash at any moment leaves readable files."""
+"""Files of a run on a host, written so that a crash at any moment leaves readable files."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import IO, Any, Dict, Optional
 
 from .protocol import split_run_key
 
-# An order's name: the ranks are frozen, to be looked at and then ended.
+# Name of an order: the ranks are frozen, to collect evidence and then to end them.
 FROZEN = "frozen"
 
 
 def base_dir() -> Path:
-    """Root of everything ddp-play keeps on this host: survives a reboot, so that gc can find it."""
+    """Directory of ddp-play on this host; it survives a reboot, so that `gc` finds leftovers."""
     override = os.environ.get("DDP_PLAY_HOST_DIR")
     if override:
         return Path(override)
@@ -29,12 +29,12 @@ def base_dir() -> Path:
 
 
 def secrets_base() -> Path:
-    """A directory in memory for secrets; per user, because several users share /dev/shm. `secretfiles` makes it."""
+    """Directory of this user for secrets, in memory (/dev/shm); `secretfiles` creates it."""
     return Path("/dev/shm") / ("ddp-play-%d" % os.geteuid())
 
 
 def user_name(uid: int) -> str:
-    """The user's name, or the number where this host has no name for it."""
+    """Name of a user, or `user NUMBER` if this host has no name for it."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -42,12 +42,12 @@ def user_name(uid: int) -> str:
 
 
 def atomic_write(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Write beside the target, then rename over it."""
+    """Write a temporary file in the same directory and rename it to `path`. Raises OSError."""
     fd, name = tempfile.mkstemp(prefix="." + path.name, dir=str(path.parent))
     try:
         with os.fdopen(fd, "wb") as handle:
             handle.write(data)
-            os.fchmod(handle.fileno(), mode)  # not by its name: others may be able to exchange that
+            os.fchmod(handle.fileno(), mode)  # not by name, which another user may be able to replace
         os.replace(name, str(path))
     except BaseException:
         if os.path.exists(name):
@@ -56,12 +56,12 @@ def atomic_write(path: Path, data: bytes, mode: int = 0o600) -> None:
 
 
 def write_json(path: Path, value: Any, mode: int = 0o600) -> None:
-    """`value` as one JSON document, atomically."""
+    """Write `value` as JSON with `atomic_write`."""
     atomic_write(path, json.dumps(value, ensure_ascii=True).encode(), mode)
 
 
 def read_json(path: Path) -> Optional[Dict[str, Any]]:
-    """The document, or None where there is none (yet) or it is torn."""
+    """Read a JSON object; None if the file is missing or is not one."""
     try:
         value = json.loads(path.read_bytes())
     except (OSError, ValueError):
@@ -70,7 +70,7 @@ def read_json(path: Path) -> Optional[Dict[str, Any]]:
 
 
 class HostRun:
-    """Every file of one attempt of one run on one host."""
+    """Paths of one attempt of one run on one host."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -85,63 +85,63 @@ class HostRun:
 
     @classmethod
     def at(cls, run_key: str, attempt: int, host: str) -> "HostRun":
-        """The place of an attempt; the host's inventory name is part of it: two names may be one machine."""
+        """Directory of an attempt; contains the inventory name of the host, because two names may be one machine."""
         return cls(base_dir() / "runs" / run_key / ("%d.%s" % (attempt, host)))
 
     @property
     def run_key(self) -> str:
-        """The run's name on hosts, which no other run has (`protocol.run_key`)."""
+        """Run id and token, unique among all runs (`protocol.run_key`)."""
         return self.root.parent.name
 
     @property
     def run_id(self) -> str:
-        """The run's name for people; runs of other controllers may have it too."""
+        """Run id; runs of other controllers may have the same."""
         return split_run_key(self.run_key)[0]
 
     @property
     def attempt(self) -> int:
-        """Its number, from the name of its directory."""
+        """Number of the attempt, from the name of its directory; 0 if it has none."""
         number = self.root.name.partition(".")[0]
         return int(number) if number.isdigit() else 0
 
     @property
     def secrets(self) -> Path:
-        """Secrets of this attempt, in memory."""
+        """Directory of this attempt's secrets, in memory."""
         return secrets_base() / (self.run_key + "." + self.root.name)
 
     def rank_dir(self, rank: int) -> Path:
-        """What a rank may write for us: metrics, result, error file."""
+        """Directory in which a rank writes metrics, result and error file."""
         return self.root / ("rank-%d" % rank)
 
     def log(self, rank: int) -> Path:
-        """Everything the rank printed, byte for byte."""
+        """Log with everything that the rank printed, unchanged."""
         return self.logs / ("rank-%d.log" % rank)
 
     @property
     def agent_log(self) -> Path:
-        """What the host's torchrun itself printed, where one starts the ranks."""
+        """Output of the host's torchrun, if the job uses it."""
         return self.logs / "torchrun.log"
 
     def renew_lease(self, seen_s: float) -> None:
-        """A controller had heard of this host when its clock (`proc.uptime_s`) was `seen_s`."""
+        """Record that the controller knew the host time `seen_s` (`proc.uptime_s`)."""
         atomic_write(self.lease, b"%.3f" % seen_s)
 
     def lease_seen_s(self) -> float:
-        """The newest such time, 0 before the first."""
+        """Newest time of `renew_lease`, in seconds; 0 before the first."""
         try:
             return float(self.lease.read_bytes() or 0)
         except (OSError, ValueError):
             return 0.0
 
     def attend(self) -> IO[Any]:
-        """Show that a controller's channel is at work here, for as long as the returned file is open."""
+        """Mark that a channel uses this directory, as long as the returned file is open."""
         self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
         handle = open(str(self.root / "channel.lock"), "a")  # noqa: SIM115 - held open on purpose
         fcntl.flock(handle, fcntl.LOCK_SH)
         return handle
 
     def attended(self) -> bool:
-        """Is one at work here? It prepares the attempt, or brings home what it left."""
+        """Whether a channel uses this directory, to prepare the attempt or to collect its files."""
         try:
             with open(str(self.root / "channel.lock")) as handle:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -152,14 +152,14 @@ class HostRun:
         return False
 
     def order(self, name: str, value: Optional[Dict[str, Any]] = None) -> None:
-        """Leave an order (`go`, `stop`, `stop-now`) for the guard."""
+        """Write an order (`go`, `stop`, `stop-now`, `frozen`) for the guard."""
         write_json(self.control / name, value or {})
 
     def ordered(self, name: str) -> Optional[Dict[str, Any]]:
-        """The order left under this name, if any."""
+        """Content of the order of this name; None if there is none."""
         return read_json(self.control / name)
 
     def take_back(self, name: str) -> None:
-        """An order that no longer holds."""
+        """Remove an order."""
         with contextlib.suppress(OSError):
             (self.control / name).unlink()

@@ -1,4 +1,4 @@
-"""The guards that live on this host, whoever started them: their command lines say which runs they own."""
+"""Running guards of all users on this host, found by their command lines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .run_files import HostRun
 
 
 def guards() -> Dict[int, HostRun]:
-    """pid -> the attempt that this guard owns."""
+    """Pid of each guard -> the attempt that it owns."""
     found = {}
     for name in os.listdir("/proc"):
         if not name.isdigit():

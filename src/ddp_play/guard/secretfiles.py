@@ -1,4 +1,4 @@
-"""Secrets on this host: files in memory, below a directory that nobody but us can shape."""
+"""Secrets on this host: files in memory, in a directory that no other user can change."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import shutil
 import stat
 from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional
 
+from .refusal import Refused
 from .run_files import secrets_base, user_name
 
 if TYPE_CHECKING:
@@ -16,22 +17,18 @@ if TYPE_CHECKING:
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
-# Another run of ours may take the empty base away while we enter it.
+# Another run of this user may remove the empty base at the same time.
 TRIES = 5
 
 
-class UnsafePlace(Exception):  # noqa: N818 - reads as what was found
-    """Another user can read or change what we would write there; `hint` says what to do."""
-
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.hint = hint
+class UnsafePlace(Refused):
+    """Another user could read or replace the secrets; `hint` says what to do."""
 
 
 def write(directory: Path, files: Dict[str, bytes], user: Optional[Dict[str, Any]] = None) -> None:
-    """A fresh directory below the base with these files, for `user` where root writes for somebody else.
+    """Write these files to a new directory below the base. Raises UnsafePlace and OSError.
 
-    The directory stays root's then: the user reads it through its group and cannot put anything there.
+    If root writes for `user`, the directory still belongs to root: the user can read it through its group, not write.
     """
     for attempt in range(TRIES):
         try:
@@ -45,20 +42,20 @@ def write(directory: Path, files: Dict[str, bytes], user: Optional[Dict[str, Any
 
 
 def read(directory: Path, name: str) -> str:
-    """One of them, as a value of an environment."""
+    """Value of one secret, for an environment variable. Raises OSError."""
     return os.fsdecode((directory / name).read_bytes())
 
 
 def docker_config(directory: Path) -> Path:
-    """Where docker finds the registry's password while it pulls for this attempt."""
+    """Directory of the docker configuration with the registry's password, for the pull of this attempt."""
     return directory.with_name(directory.name + ".docker")
 
 
 def remove(directory: Path) -> str:
-    """Take what an attempt had there away, and the base with the last of them; why that failed, or empty."""
+    """Remove the secrets of an attempt, and the base if it is then empty; return why that failed, or empty."""
     base = secrets_base()
     if not os.path.lexists(str(base)) or not _is_ours(os.lstat(str(base))):
-        return ""  # nothing of ours is there, and what is may lead anywhere
+        return ""  # not a directory of this user, and a link could point anywhere
     for path in (directory, docker_config(directory)):
         try:
             shutil.rmtree(str(path))
@@ -77,7 +74,7 @@ def _is_ours(found: os.stat_result) -> bool:
 
 def _write(base: int, directory: Path, files: Dict[str, bytes], user: Optional[Dict[str, Any]]) -> None:
     with contextlib.suppress(FileNotFoundError):
-        shutil.rmtree(str(directory))  # an earlier try's
+        shutil.rmtree(str(directory))  # of an earlier attempt to write
     os.mkdir(directory.name, 0o700, dir_fd=base)
     inside = os.open(directory.name, _DIRECTORY, dir_fd=base)
     try:
@@ -96,7 +93,7 @@ def _write(base: int, directory: Path, files: Dict[str, bytes], user: Optional[D
 
 @contextlib.contextmanager
 def _base() -> Iterator[int]:
-    """The base, open, made by us and by nobody else. /dev/shm is everybody's, and a name there is easily guessed."""
+    """Open the base and check that it belongs to this user: every user can create names in /dev/shm."""
     path = secrets_base()
     _check_parent(path.parent)
     with contextlib.suppress(FileExistsError):
@@ -105,33 +102,33 @@ def _base() -> Iterator[int]:
         base = os.open(str(path), _DIRECTORY)
     except FileNotFoundError:
         raise
-    except OSError as error:  # a link, a file, or a directory that is closed to us
+    except OSError as error:  # a link, a file, or a directory without permission
         raise _refusal(path, os.lstat(str(path))) from error
     try:
         if not _is_ours(os.fstat(base)):
             raise _refusal(path, os.fstat(base))
-        os.fchmod(base, 0o711)  # whatever our umask: the ranks' user passes through
+        os.fchmod(base, 0o711)  # whatever the umask: the user of the ranks must be able to enter
         yield base
     finally:
         os.close(base)
 
 
 def _check_parent(parent: Path) -> None:
-    """Where others may write, only the sticky bit keeps them from putting another directory in place of ours."""
+    """Check the sticky bit: without it, users who may write to `parent` could replace the base."""
     mode = os.stat(str(parent)).st_mode
     if mode & _OTHERS_WRITE and not mode & stat.S_ISVTX:
         raise UnsafePlace(
-            "secrets cannot be written below %s: all users may rename what is there (mode %04o)"
+            "secrets cannot be written below %s: every user may rename files there (mode %04o)"
             % (parent, stat.S_IMODE(mode)),
-            "chmod 1777 %s" % parent,
+            hint="chmod 1777 %s" % parent,
         )
 
 
 def _refusal(path: Path, found: os.stat_result) -> UnsafePlace:
     kind = {stat.S_IFLNK: "a symbolic link", stat.S_IFDIR: "a directory"}.get(stat.S_IFMT(found.st_mode), "a file")
     return UnsafePlace(
-        "secrets cannot be written to %s: it is %s of %s with mode %04o, where a directory of %s that nobody else may "
-        "write to has to be"
+        "secrets cannot be written to %s: it is %s of %s with mode %04o; it must be a directory of %s that no other "
+        "user may write to"
         % (path, kind, user_name(found.st_uid), stat.S_IMODE(found.st_mode), user_name(os.geteuid())),
-        "somebody put it there: look who, then remove it as its owner or as root (rm -r %s)" % path,
+        hint="ls -ld %s shows the owner; remove it as that user or as root" % path,
     )

@@ -1,4 +1,4 @@
-"""Is the shared directory one file system with working locks? torch's FileStore takes flock(2) on its file."""
+"""Check that the shared directory is one file system with working locks: torch's FileStore uses flock(2)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import IO, TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
-# An NFS client may know a directory's listing of seconds ago.
+# An NFS client may have a cached listing of the directory.
 PATIENCE_S = 5.0
 
 
 class Held:
-    """A locked file with a word in it, until closed."""
+    """A locked file with `word` in it, until `close`. Raises OSError."""
 
     def __init__(self, path: Path, word: str) -> None:
         self.path = path
@@ -30,24 +30,24 @@ class Held:
             raise
 
     def close(self) -> None:
-        """Let go, and leave nothing."""
+        """Release the lock and remove the file."""
         self._handle.close()
         if self.path.exists():
             os.unlink(str(self.path))
 
 
 def problem(path: Path, word: str) -> str:
-    """What is wrong with a file that another host holds locked, as seen from here; empty when all is well."""
+    """What is wrong with a file that another host holds locked, seen from this host; empty if nothing."""
     deadline = time.monotonic() + PATIENCE_S
     while not path.exists():
         if time.monotonic() > deadline:
-            return "it does not see the file %s of another host: not the same file system" % path
+            return "it does not see the file %s of another host: not the same file system on both (see findmnt)" % path
         if path.parent.is_dir():
             os.listdir(str(path.parent))
         time.sleep(0.1)
     with open(str(path), "r+") as handle:
         if handle.read() != word:
-            return "%s holds something else here: not the same file system" % path
+            return "%s has other content here: not the same file system on both hosts (see findmnt)" % path
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

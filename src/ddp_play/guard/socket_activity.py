@@ -1,4 +1,4 @@
-"""Do the ranks' sockets still move bytes? Asked of the kernel (sock_diag), for /proc counts no bytes."""
+"""Traffic of the ranks' sockets, from the kernel's sock_diag, because /proc does not count bytes."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ MESSAGE = 72  # sizeof(struct inet_diag_msg); its inode is the last field
 BYTES_AT = 120
 INFINIBAND = Path("/sys/class/infiniband")
 
-# Less than this in a second is a heartbeat of a store or a logger, not a training step.
+# Less than this per second is a heartbeat of a store or a logger, not a training step.
 QUIET_BYTES = 4096
 EVERY_S = 1.0
 
 
 def tcp_bytes() -> Optional[Dict[int, int]]:
-    """inode -> bytes sent and received of every TCP socket in this network; None where the kernel does not tell."""
+    """inode -> bytes sent and received of every TCP socket of this network namespace; None if not available."""
     counts: Dict[int, int] = {}
     try:
         for family in (socket.AF_INET, socket.AF_INET6):
@@ -74,7 +74,7 @@ def _one(message: bytes, counts: Dict[int, int]) -> None:
 
 
 def rdma_bytes() -> int:
-    """Bytes over all RDMA ports of this host; data counters count words of four bytes."""
+    """Bytes sent and received on all RDMA ports of this host; their counters have 4-byte units."""
     total = 0
     for counter in INFINIBAND.glob("*/ports/*/counters/port_*_data") if INFINIBAND.is_dir() else []:
         with contextlib.suppress(OSError, ValueError):
@@ -83,16 +83,16 @@ def rdma_bytes() -> int:
 
 
 class Traffic:
-    """Notices whether the ranks of this host still talk."""
+    """Detects whether the ranks of this host communicate."""
 
     def __init__(self) -> None:
-        self.moved_at = 0.0  # epoch seconds of the last look that saw bytes move
+        self.moved_at = 0.0  # epoch seconds of the last look that found traffic
         self._bytes: Dict[int, int] = {}
         self._rdma = rdma_bytes()
         self._looked = 0.0
 
     def look(self, roots: List[int]) -> None:
-        """Once a second: how much have the sockets of these processes and all below them moved since?"""
+        """Update `moved_at`, at most once a second, from the sockets of these processes and their descendants."""
         if time.monotonic() - self._looked < EVERY_S:
             return
         self._looked = time.monotonic()

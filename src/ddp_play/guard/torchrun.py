@@ -1,4 +1,4 @@
-"""Ranks that a torchrun starts: the guard owns the torchrun and learns of the ranks from the files they leave.
+"""Ranks under torchrun: the guard owns torchrun and reads the states of the ranks from files.
 
 The wrapper around each rank (the plan writes it) leaves `.started` with its pid and `.exited` with the exit code.
 """
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from .run_files import HostRun
 
 TAIL_BYTES = 2000
-# A host may hide what runs in containers: then a rank goes without its pid.
-LOOKS_FOR_PID = 20
+# A host may hide processes of containers: after so many attempts a rank stays without a pid.
+PID_ATTEMPTS = 20
 
 
 class Agent:
-    """A host's torchrun and the ranks it starts."""
+    """The torchrun of a host and the ranks that it starts."""
 
     def __init__(self, spec: Dict[str, Any], place: HostRun) -> None:
         self.unit = make(spec["agent"], place)
@@ -32,7 +32,7 @@ class Agent:
         self.workers = [Worker(rank, place, self.unit) for rank in spec["ranks"]]
 
     def poll(self) -> None:
-        """Take over what the ranks left since, the first end first: it is the cause."""
+        """Read new files of the ranks; ends are recorded in the order in which they happened."""
         for worker in self.workers:
             worker.notice_start()
         ended = [(worker.exit_time(), worker) for worker in self.workers if worker.row["state"] == "running"]
@@ -51,52 +51,52 @@ class Worker(Rank):
         self.agent = agent
         self.directory = place.rank_dir(self.number)
         self.row["container"] = agent.spec.get("container")
-        self.inside = 0  # its pid as its wrapper knows it
-        self.looks_left = LOOKS_FOR_PID if self.row["container"] else 0
+        self.inside = 0  # its pid in the pid namespace of its wrapper
+        self.pid_attempts_left = PID_ATTEMPTS if self.row["container"] else 0
 
     def start(self) -> None:
-        """torchrun does."""
+        """Nothing to do: torchrun starts the rank."""
 
     def poll(self) -> None:
-        """The agent looks for all of its ranks, in the order of their ends."""
+        """Nothing to do: the agent polls all of its ranks."""
 
     def send(self, signum: int) -> None:
-        """torchrun passes signals on."""
+        """Nothing to do: torchrun forwards signals."""
 
     def deliver(self, signum: int) -> None:
-        """To the rank's first process, below its wrapper: torchrun would end by a signal it does not know."""
+        """Signal the rank's first process below its wrapper: torchrun would end on a signal that it does not handle."""
         if self.running and self.row["pid"] and proc.alive(self.row["pid"], self.row["ticks"]):
             for first in proc.descendants(self.row["pid"])[:1]:
                 with contextlib.suppress(PermissionError):  # a container of another user's
                     proc.signal_exactly(first, proc.start_ticks(first), signum)
 
     def notice_start(self) -> None:
-        """Has the rank been started? A container counts its processes by itself, so its pid has to be found there."""
+        """Record the start; the pid of a rank in a container is looked up through its pid namespace."""
         path = self.directory / ".started"
-        if self.row["state"] == "running" and not self.row["pid"] and self.looks_left and self.agent.row["pid"]:
-            self.looks_left -= 1
-            self._known_as(proc.known_inside_as(self.inside, self.agent.row["pid"]))
+        if self.row["state"] == "running" and not self.row["pid"] and self.pid_attempts_left and self.agent.row["pid"]:
+            self.pid_attempts_left -= 1
+            self._set_pid(proc.pid_outside_namespace(self.inside, self.agent.row["pid"]))
         if self.row["state"] != "created" or not path.exists():
             return
         text = _read(path)
         self.inside = int(text) if text.isdigit() else 0
-        self._known_as(None if self.row["container"] else self.inside)
+        self._set_pid(None if self.row["container"] else self.inside)
         self.row.update(state="running", started=path.stat().st_mtime)
 
-    def _known_as(self, pid: Optional[int]) -> None:
+    def _set_pid(self, pid: Optional[int]) -> None:
         if pid:
             self.row.update(pid=pid, ticks=proc.start_ticks(pid))
             self.witness = kernel_log.Witness(pid)
 
     def exit_time(self) -> Optional[float]:
-        """When it left its exit code, in epoch seconds; None before that."""
+        """When the exit code was written, in epoch seconds; None before that."""
         try:
             return (self.directory / ".exited").stat().st_mtime
         except OSError:
             return None
 
     def take_exit(self, when: float, *, after_failure: bool) -> None:
-        """Record its end. torchrun ends the other ranks of its host when one has failed: these were stopped."""
+        """Record the end; ranks that torchrun ended after another one failed count as stopped."""
         text = _read(self.directory / ".exited")
         code = int(text) if text.isdigit() else None
         signum = code - 128 if code is not None and 128 < code <= 192 else None
@@ -105,7 +105,7 @@ class Worker(Rank):
         self.row["ended"] = when
 
     def agent_ended(self) -> None:
-        """torchrun is gone: whatever it has not told is known no better than from its own end."""
+        """Record the end of a rank of which only the end of torchrun is known."""
         row = self.agent.row
         if self.row["state"] == "exited":
             self.row["oom"] = self.row["oom"] or (row["oom"] and self.row["exit_code"] == 137 and not self.signalled)
@@ -118,7 +118,7 @@ class Worker(Rank):
 
 
 def _read(path: Path, num_bytes: int = 64) -> str:
-    """The end of a file as text; empty where there is none."""
+    """Last `num_bytes` of a file as text; empty if it cannot be read."""
     try:
         with open(str(path), "rb") as handle:
             handle.seek(max(0, os.fstat(handle.fileno()).st_size - num_bytes))

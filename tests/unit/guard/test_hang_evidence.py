@@ -80,10 +80,10 @@ def test_a_stopped_rank_is_seen_as_such(start: Start) -> None:
 def test_frozen_ranks_tell_their_stack_and_end(start: Start, tmp_path: Path) -> None:
     child = start([sys.executable, "-c", LOOP])
     hang_evidence.capture({"0": row(child.pid)})
-    assert hang_evidence.ask_for_stacks(child.pid, proc.start_ticks(child.pid)) is True
+    assert hang_evidence.request_stacks(child.pid, proc.start_ticks(child.pid)) is True
     assert child.wait(20) == -signal.SIGABRT
     assert b'File "<string>", line 4 in busy' in (tmp_path / "log").read_bytes()
-    assert hang_evidence.ask_for_stacks(child.pid, 1) is True  # gone: nothing to do
+    assert hang_evidence.request_stacks(child.pid, 1) is True  # gone: nothing to do
 
 
 def test_the_rank_below_its_wrappers_is_asked(start: Start, tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_the_rank_below_its_wrappers_is_asked(start: Start, tmp_path: Path) -> N
     main = hang_evidence.main_processes(child.pid)
     assert main == proc.children(child.pid)
     assert main != [child.pid]
-    assert hang_evidence.ask_for_stacks(child.pid, proc.start_ticks(child.pid)) is True
+    assert hang_evidence.request_stacks(child.pid, proc.start_ticks(child.pid)) is True
     assert child.wait(20) == 7
 
 

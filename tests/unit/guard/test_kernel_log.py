@@ -25,7 +25,7 @@ NOISE = "neighbour: arp_cache: neighbor table overflow!"
 
 
 def said(lines: list[str], pids: list[int], group: str, gpus: list[str] | None = None) -> list[str]:
-    return kernel_log.said_of(lines, pids=pids, group=group, gpus=gpus or [])
+    return kernel_log.lines_about(lines, pids=pids, group=group, gpus=gpus or [])
 
 
 def kill(group: str, pid: int) -> list[str]:
@@ -55,7 +55,7 @@ def kill(group: str, pid: int) -> list[str]:
         (["Out of memory: Killed process 47111 (python3)"], [4711], "", []),
     ],
 )
-def test_said_of(lines: list[str], pids: list[int], group: str, expected: list[str]) -> None:
+def test_lines_about(lines: list[str], pids: list[int], group: str, expected: list[str]) -> None:
     assert said(lines, pids, group) == expected
 
 
@@ -101,7 +101,7 @@ def test_a_witness_of_a_rank_that_was_killed(tmp_path: Path, monkeypatch: pytest
     counter.write_text("oom_kill 5\n")
     kernel_log.explain(witness, [NOISE], row, [])
     assert row["oom"] is True
-    assert "for memory" in row["kernel"][0]
+    assert "OOM kill in control group" in row["kernel"][0]
     worker: dict[str, Any] = {"oom": False, "signal": None}  # a child of it was killed, and it gave up
     kernel_log.explain(witness, kill(MINE, 7), worker, [])
     assert worker["oom"] is False

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ddp_play.guard import leftovers, prepare, proc
-from ddp_play.guard.prepare import Refused
+from ddp_play.guard.refusal import Refused
 from ddp_play.guard.run_files import HostRun, read_json, write_json
 
 
@@ -27,7 +27,7 @@ def laid_out(tmp_path: Path, shared: Path, attempt: int, *, head: bool = True) -
     none = {"role": "none", "path": "", "collect": False}
     spec: dict[str, Any] = {"ranks": [], "source": none, "user": None, "attempt": attempt, "head": head}
     spec["run_paths"] = [str(shared)]
-    prepare._lay_out(place, spec)
+    prepare._create_layout(place, spec)
     write_json(place.spec, spec)
     return place
 
@@ -98,7 +98,7 @@ def test_a_later_attempt_goes_on_in_the_working_directory(tmp_path: Path, shared
     prepare._unpack_source(place, {"source": source})
     assert (shared / "src" / "train.py").read_text() == "print('mine')"
     (shared / ".complete-d1").unlink()
-    with pytest.raises(Refused, match=r"is not at .* any more"):
+    with pytest.raises(Refused, match=r"is no longer at "):
         prepare._unpack_source(place, {"source": source})
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ddp_play.guard import prepare
-from ddp_play.guard.prepare import Refused
+from ddp_play.guard.refusal import Refused
 from ddp_play.guard.run_files import HostRun
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def spec(**more: Any) -> dict[str, Any]:
 
 
 def test_the_layout_is_the_owners_alone(place: HostRun) -> None:
-    prepare._lay_out(place, spec())
+    prepare._create_layout(place, spec())
     assert (place.env / "rank-0.env").read_text() == "A=1\n"
     assert (place.env / "rank-0.env").stat().st_mode & 0o777 == 0o600
     assert place.log(0).read_bytes() == b""
@@ -37,16 +37,16 @@ def test_the_layout_is_the_owners_alone(place: HostRun) -> None:
 
 
 def test_an_env_file_may_hold_any_bytes(place: HostRun) -> None:
-    prepare._lay_out(place, spec(ranks=[{"rank": 0, "env_file": "A=" + os.fsdecode(b"\xe9")}]))
+    prepare._create_layout(place, spec(ranks=[{"rank": 0, "env_file": "A=" + os.fsdecode(b"\xe9")}]))
     assert (place.env / "rank-0.env").read_bytes() == b"A=\xe9"
 
 
 def test_directories_are_made_once(place: HostRun, tmp_path: Path) -> None:
     rows = [{"path": str(tmp_path / "shared" / ".ddp-play"), "mode": 0o1777}]
-    prepare._lay_out(place, spec(make_dirs=rows))
+    prepare._create_layout(place, spec(make_dirs=rows))
     assert (tmp_path / "shared" / ".ddp-play").stat().st_mode & 0o7777 == 0o1777
     (tmp_path / "shared" / ".ddp-play").chmod(0o700)
-    prepare._lay_out(place, spec(make_dirs=rows))
+    prepare._create_layout(place, spec(make_dirs=rows))
     assert (tmp_path / "shared" / ".ddp-play").stat().st_mode & 0o7777 == 0o700, "another user's: left as it is"
 
 
@@ -75,7 +75,7 @@ def test_root_that_is_nobody_is_told_what_helps(
 
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(prepare, "_make_dir", squashed)
-    with pytest.raises(prepare.Refused, match="Permission denied") as refused:
+    with pytest.raises(Refused, match="Permission denied") as refused:
         prepare.prepare(place, spec(make_dirs=[{"path": shared, "mode": 0o700}]), {}, {})
     assert "log in as the directory's owner" in refused.value.hint
 
@@ -136,63 +136,22 @@ def test_without_secrets_there_is_no_directory(place: HostRun) -> None:
     assert not place.secrets.exists()
 
 
-@pytest.fixture
-def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A `docker` that writes its arguments and the variable V into a file; fails when V is `fail`."""
-    bin_dir = tmp_path / "bin"
-    bin_dir.mkdir()
-    program = bin_dir / "docker"
-    said = tmp_path / "said"
-    program.write_text(
-        f'#!/bin/sh\nprintf "%s|" "$@" "$V" >> {said}\n'
-        '[ "$V" != fail ] || { echo "Error: no such image" >&2; exit 1; }\n'
-    )
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{bin_dir}:{os.environ['PATH']}")
-    return said
-
-
-def rank(**env: str) -> dict[str, Any]:
-    return spec(ranks=[{"rank": 0, "create": ["create", "--env", "V", "image"], "env": env}])
-
-
-def test_values_travel_in_dockers_environment(docker: Path) -> None:
-    prepare._create_containers(rank(V="two\nlines"))
-    assert docker.read_text() == "create|--env|V|image|two\nlines|"
-
-
-def test_a_path_for_the_container_does_not_hide_docker(docker: Path) -> None:
-    prepare._create_containers(rank(V="x", PATH="/opt/conda/bin"))
-    assert docker.exists()
-
-
-def test_the_engines_words_are_kept(docker: Path) -> None:
-    with pytest.raises(Refused, match="cannot create the container of rank 0: Error: no such image"):
-        prepare._create_containers(rank(V="fail"))
-
-
-def test_no_docker_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(Refused, match="no docker command on this host"):
-        prepare._create_containers(rank(V="x"))
-
-
 def test_a_rendezvous_file_that_exists_already_is_refused(tmp_path: Path) -> None:
     stale = tmp_path / "rendezvous-1"
-    prepare._check_meeting(spec(rendezvous_file=str(stale)))
+    prepare._check_rendezvous(spec(rendezvous_file=str(stale)))
     stale.write_bytes(b"")
-    with pytest.raises(Refused, match="exists already: a gang that died left it") as caught:
-        prepare._check_meeting(spec(rendezvous_file=str(stale)))
+    with pytest.raises(Refused, match="exists already: an earlier gang left it") as caught:
+        prepare._check_rendezvous(spec(rendezvous_file=str(stale)))
     assert "remove it" in caught.value.hint
     stale.unlink()
     stale.symlink_to(tmp_path / "nowhere")
     with pytest.raises(Refused):
-        prepare._check_meeting(spec(rendezvous_file=str(stale)))
+        prepare._check_rendezvous(spec(rendezvous_file=str(stale)))
 
 
 def test_ranks_without_mpi_are_refused(tmp_path: Path) -> None:
     rank = {"rank": 0, "argv": [str(tmp_path / "python3")], "env": {}}
     with pytest.raises(Refused, match=r"no MPI for the ranks: .*No such file") as caught:
-        prepare._check_meeting(spec(check_mpi=True, ranks=[rank]))
+        prepare._check_rendezvous(spec(check_mpi=True, ranks=[rank]))
     assert "pip install mpi4py mpich" in caught.value.hint
-    prepare._check_meeting(spec(check_mpi=False, ranks=[rank]))
+    prepare._check_rendezvous(spec(check_mpi=False, ranks=[rank]))

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ddp_play.guard import leftovers, prepare, ranks, run_files, secretfiles
+from ddp_play.guard import leftovers, prepare, rank_containers, ranks, run_files, secretfiles
+from ddp_play.guard.refusal import Refused
 from ddp_play.guard.run_files import HostRun, user_name
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ PUT_THERE: list[tuple[Callable[[Path], None], str]] = [
     (a_file, "is a file of"),
     (a_directory_for_all, "with mode 0777"),
     (a_directory_for_the_group, "with mode 0770"),
-    (a_parent_where_names_are_anybodys, "all users may rename what is there (mode 0777)"),
+    (a_parent_where_names_are_anybodys, "every user may rename files there (mode 0777)"),
     *([(anothers, f"is a directory of {user_name(NOBODY)} with mode 0755")] if os.geteuid() == 0 else []),
 ]
 
@@ -87,14 +88,14 @@ def test_what_a_neighbour_put_there_is_refused_and_gets_nothing(
     base: Path, place: HostRun, put: Callable[[Path], None], words: str
 ) -> None:
     put(base)
-    with pytest.raises(prepare.Refused) as caught:
+    with pytest.raises(Refused) as caught:
         write(place)
     assert words in str(caught.value)
     assert str(base if "rename" not in words else base.parent) in str(caught.value)
     assert caught.value.hint
     assert list(base.parent.rglob("TOKEN*")) == []
-    with pytest.raises(prepare.Refused):
-        prepare._pull(place, "image", {"server": "r", "username": "u", "password": "p"}, 5.0)
+    with pytest.raises(Refused):
+        rank_containers._pull(place, "image", {"server": "r", "username": "u", "password": "p"}, 5.0)
     assert list(base.parent.rglob("config.json*")) == []
 
 
@@ -142,7 +143,7 @@ def test_a_process_gets_its_secrets_from_memory(base: Path, place: HostRun) -> N
 def test_a_process_whose_secret_is_gone_does_not_start(base: Path, place: HostRun) -> None:
     rank = rank_of(place, "TOKEN")
     assert (rank.row["state"], rank.row["exit_code"]) == ("exited", 126)
-    assert "cannot read its secret" in place.log(0).read_text()
+    assert "cannot read a secret of this rank" in place.log(0).read_text()
 
 
 def test_the_base_stays_while_another_run_has_secrets(base: Path, place: HostRun) -> None:

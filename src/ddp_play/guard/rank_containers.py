@@ -1,0 +1,78 @@
+"""Images and containers of the ranks: pulled and created with the docker command, not started."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, Any, Dict, List, Optional
+
+from . import docker_socket, secretfiles
+from .refusal import Refused
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .run_files import HostRun
+
+SQUASH_HINT = (
+    "the engine runs as root, which an NFS server with root_squash maps to nobody: chmod o+x every directory above "
+    "the path"
+)
+
+
+def _docker(arguments: List[str], env: Dict[str, str], timeout_s: float) -> "subprocess.CompletedProcess[bytes]":
+    program = shutil.which("docker")  # with the PATH of this process: `env` may contain that of the container
+    if program is None:
+        raise Refused("no docker command on this host", hint="ddp-play provision installs it")
+    try:
+        return subprocess.run([program, *arguments], env=env, capture_output=True, timeout=timeout_s, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise Refused("docker %s did not end within %.0f s" % (arguments[0], timeout_s)) from error
+
+
+def provide_image(place: HostRun, spec: Dict[str, Any], registry: Dict[str, str]) -> None:
+    """Pull the image by the job's policy (`always`, `missing`, `never`). Raises Refused."""
+    reference, policy = spec["image"], spec["pull"]
+    try:
+        document = docker_socket.image(reference)
+        if policy == "always" or (policy == "missing" and document is None):
+            _pull(place, reference, registry, spec["pull_timeout_s"])
+            document = docker_socket.image(reference)
+    except docker_socket.EngineError as error:
+        raise Refused(str(error)) from error
+    if document is None:
+        raise Refused("image %s is not on this host" % reference, hint="ddp-play image load -i INVENTORY")
+
+
+def _pull(place: HostRun, reference: str, registry: Dict[str, str], timeout_s: float) -> None:
+    env = dict(os.environ)
+    config: Optional[Path] = None
+    if registry:
+        token = base64.b64encode(("%s:%s" % (registry["username"], registry["password"])).encode()).decode()
+        config = secretfiles.docker_config(place.secrets)
+        document = {"auths": {registry["server"]: {"auth": token}}}
+        secretfiles.write(config, {"config.json": json.dumps(document).encode()})
+        env["DOCKER_CONFIG"] = str(config)
+    try:
+        done = _docker(["pull", "--quiet", reference], env, timeout_s)
+    finally:
+        if config is not None:
+            shutil.rmtree(str(config), ignore_errors=True)
+    if done.returncode:
+        words = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise Refused("cannot pull %s: %s" % (reference, words[-1] if words else "docker pull failed"))
+
+
+def create(spec: Dict[str, Any]) -> None:
+    """Create the containers of this host's ranks. Raises Refused with the message of docker."""
+    for unit in [spec["agent"]] if spec.get("agent") else spec["ranks"]:
+        env = dict(os.environ)
+        env.update(unit["env"])  # `docker create --env NAME` takes the value from here: newlines arrive exactly
+        done = _docker(unit["create"], env, 120.0)
+        if done.returncode:
+            words = done.stderr.decode("utf-8", "replace").strip()
+            hint = SQUASH_HINT if "stat " in words and "permission denied" in words else ""
+            raise Refused("cannot create the container of rank %d: %s" % (unit["rank"], words), hint=hint)

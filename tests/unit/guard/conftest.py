@@ -1,0 +1,73 @@
+"""A Docker engine for tests of the program on the hosts: HTTP over a Unix socket, as the real one speaks it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from socketserver import ThreadingMixIn, UnixStreamServer
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Engine(ThreadingMixIn, UnixStreamServer):
+    """Answers what `answers` holds for `METHOD PATH`, else 404; `asked` keeps every request."""
+
+    daemon_threads = True
+
+    def __init__(self, path: Path) -> None:
+        self.answers: dict[str, tuple[int, bytes]] = {}
+        self.asked: list[str] = []
+        super().__init__(str(path), _Handler)
+
+    def has(self, request: str, value: Any, status: int = 200) -> None:
+        """Answer this request with `value` as JSON, or as it is where it is bytes."""
+        self.answers[request] = (status, value if isinstance(value, bytes) else json.dumps(value).encode())
+
+    def container(self, name: str, **state: Any) -> None:
+        """A container in this state that prints nothing by itself."""
+        self.has(f"GET /containers/{name}/json", {"State": state})
+        self.has(f"GET /containers/{name}/logs?stdout=1&stderr=1&tail=50", b"")
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Engine
+
+    def _answer(self) -> None:
+        request = f"{self.command} {self.path}"
+        self.server.asked.append(request)
+        status, body = self.server.answers.get(request, (404, b'{"message": "No such thing"}'))
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if body:
+            self.wfile.write(body)
+
+    do_GET = do_POST = do_DELETE = _answer  # noqa: N815 - http.server dictates the names
+
+    def log_message(self, *_: object) -> None:
+        """Nothing on standard error."""
+
+    def address_string(self) -> str:
+        """A caller on a Unix socket has no address."""
+        return ""
+
+
+@pytest.fixture
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
+    """The engine that DOCKER_HOST names during this test."""
+    path = tmp_path / "engine.sock"
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
+    with Engine(path) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()

@@ -1,0 +1,73 @@
+"""The program as it runs on a host: the zip file, started by Python, with a state directory of the test's own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+from ddp_play.guard.protocol import FrameReader, encode
+from ddp_play.run import host_program
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def start(root: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    """`<program> ARGUMENTS...` with pipes; its files go below `root`."""
+    program = root / "guard-test.pyz"
+    if not program.exists():
+        program.write_bytes(host_program.program())
+    argv = [sys.executable, "-I", "-S", str(program), *arguments]
+    env = {**os.environ, "DDP_PLAY_HOST_DIR": str(root)}
+    return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
+
+
+class Line:
+    """The controller's end of a channel: orders out, frames in."""
+
+    def __init__(self, root: Path) -> None:
+        self.process = start(root, "channel")
+        self._reader = FrameReader(expect_magic=True)
+        self._frames: list[tuple[dict[str, Any], bytes]] = []
+
+    def __enter__(self) -> Line:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.hang_up()
+
+    def order(self, kind: str, payload: bytes = b"", **fields: Any) -> None:
+        """Send one order."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(encode(kind, payload, **fields))
+        self.process.stdin.flush()
+
+    def frame(self) -> tuple[dict[str, Any], bytes]:
+        """The next frame that comes."""
+        assert self.process.stdout is not None
+        while not self._frames:
+            data = os.read(self.process.stdout.fileno(), 1 << 16)
+            assert data, self.process.communicate()[1].decode()
+            self._frames += self._reader.feed(data)
+        return self._frames.pop(0)
+
+    def ask(self, kind: str, payload: bytes = b"", **fields: Any) -> dict[str, Any]:
+        """Send an order and take the next frame as its answer."""
+        self.order(kind, payload, **fields)
+        return self.frame()[0]
+
+    def until(self, kind: str) -> list[tuple[dict[str, Any], bytes]]:
+        """All frames up to one of this kind, which is the last of them."""
+        frames = [self.frame()]
+        while frames[-1][0]["t"] != kind:
+            frames.append(self.frame())
+        return frames
+
+    def hang_up(self) -> int:
+        """Close the line; the exit status of the far end."""
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if pipe is not None and not pipe.closed:
+                pipe.close()
+        return self.process.wait(20)

@@ -1,0 +1,102 @@
+"""Rank containers are created by docker with the very words of the plan."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ddp_play.guard import rank_containers
+from ddp_play.guard.docker_socket import EngineError
+from ddp_play.guard.refusal import Refused
+from ddp_play.guard.run_files import HostRun
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.unit.guard.conftest import Engine
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> HostRun:
+    return HostRun(tmp_path / "runs" / "night" / "1.h1")
+
+
+@pytest.fixture
+def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A `docker` that writes its arguments and the variable V into a file; fails when V is `fail`."""
+    bin_dir = tmp_path / "bin"
+    bin_dir.mkdir()
+    program = bin_dir / "docker"
+    said = tmp_path / "said"
+    program.write_text(
+        f'#!/bin/sh\nprintf "%s|" "$@" "$V" >> {said}\n'
+        '[ "$V" != fail ] || { echo "Error: no such image" >&2; exit 1; }\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{bin_dir}:{os.environ['PATH']}")
+    return said
+
+
+def rank(**env: str) -> dict[str, Any]:
+    return {"ranks": [{"rank": 0, "create": ["create", "--env", "V", "image"], "env": env}]}
+
+
+def test_values_travel_in_dockers_environment(docker: Path) -> None:
+    rank_containers.create(rank(V="two\nlines"))
+    assert docker.read_text() == "create|--env|V|image|two\nlines|"
+
+
+def test_a_path_for_the_container_does_not_hide_docker(docker: Path) -> None:
+    rank_containers.create(rank(V="x", PATH="/opt/conda/bin"))
+    assert docker.exists()
+
+
+def test_the_engines_words_are_kept(docker: Path) -> None:
+    with pytest.raises(Refused, match="cannot create the container of rank 0: Error: no such image"):
+        rank_containers.create(rank(V="fail"))
+
+
+def test_no_docker_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(Refused, match="no docker command on this host"):
+        rank_containers.create(rank(V="x"))
+
+
+def wanted(**more: Any) -> dict[str, Any]:
+    return {"image": "train:1", "pull": "missing", "pull_timeout_s": 10.0, **more}
+
+
+def test_an_image_that_is_here_is_not_pulled(engine: Engine, docker: Path, place: HostRun) -> None:
+    engine.has("GET /images/train:1/json", {"Id": "sha256:1"})
+    rank_containers.provide_image(place, wanted(), {})
+    assert not docker.exists()
+
+
+def test_an_image_that_is_missing_is_pulled_by_the_policy(engine: Engine, docker: Path, place: HostRun) -> None:
+    with pytest.raises(Refused, match="image train:1 is not on this host"):
+        rank_containers.provide_image(place, wanted(pull="never"), {})
+    assert not docker.exists()
+    with pytest.raises(Refused, match="image train:1 is not on this host"):
+        rank_containers.provide_image(place, wanted(), {})  # this docker pulls nothing
+    assert docker.read_text() == "pull|--quiet|train:1||"
+
+
+def test_an_engine_that_falls_silent_is_a_refusal(
+    engine: Engine, docker: Path, place: HostRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the pull, and between the pull and the look at its result."""
+    answers = iter([None])
+
+    def image(_: str) -> None:
+        for answer in answers:
+            return answer
+        raise EngineError("no Docker engine answers")
+
+    monkeypatch.setattr("ddp_play.guard.docker_socket.image", image)
+    with pytest.raises(Refused, match="no Docker engine answers"):
+        rank_containers.provide_image(place, wanted(), {})
+    assert docker.read_text() == "pull|--quiet|train:1||"
+    with pytest.raises(Refused, match="no Docker engine answers"):
+        rank_containers.provide_image(place, wanted(), {})

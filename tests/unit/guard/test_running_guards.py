@@ -1,0 +1,41 @@
+"""Guards are found by the command lines of real processes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ddp_play.guard.running_guards import guards
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    ("program", "verb", "found"),
+    [("guard-1.pyz", "guard", True), ("guard-1.pyz", "channel", False), ("a.py", "guard", False)],
+)
+def test_a_guard_is_a_process_with_its_command_line(tmp_path: Path, program: str, verb: str, found: bool) -> None:
+    (tmp_path / program).write_text("import time\nprint(flush=True)\ntime.sleep(60)\n")
+    root = tmp_path / "runs" / "night.0123456789abcdef" / "2.h1"
+    argv = [sys.executable, str(tmp_path / program), verb, str(root)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        place = guards().get(process.pid)
+        process.kill()
+    assert (place is not None) is found
+    if place is not None:
+        assert (place.root, place.run_id, place.attempt) == (root, "night", 2)
+
+
+def test_a_guard_that_ended_is_not_found() -> None:
+    with subprocess.Popen([sys.executable, "-c", "", "x.pyz", "guard", "/r"]) as process:
+        process.wait()
+    deadline = time.monotonic() + 10
+    while process.pid in guards():
+        assert time.monotonic() < deadline
