@@ -7,15 +7,16 @@ import io
 import json
 import tarfile
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from ansible_collections.ddp.play.plugins.modules import image_archive
 
+Mode = Literal["w", "w:gz"]
 CONFIG = json.dumps({"rootfs": {"diff_ids": ["sha256:aa", "sha256:bb"]}, "created": "2024-05-01T00:00:00Z"}).encode()
 
 
-def archive(path: Path, files: dict[str, bytes], *directories: str, mode: str = "w") -> str:
+def archive(path: Path, files: dict[str, bytes], *directories: str, mode: Mode = "w") -> str:
     with tarfile.open(path, mode) as made:
         for name in directories:
             entry = tarfile.TarInfo(name)
@@ -33,7 +34,7 @@ def manifest(**more: Any) -> bytes:
 
 
 @pytest.mark.parametrize("mode", ["w", "w:gz"])
-def test_an_image_is_its_configuration_and_its_layers(tmp_path: Path, mode: str) -> None:
+def test_an_image_is_its_configuration_and_its_layers(tmp_path: Path, mode: Mode) -> None:
     files = {"manifest.json": manifest(RepoTags=["train:1"]), "config.json": CONFIG}
     assert image_archive.read(archive(tmp_path / "image.tar", files, mode=mode)) == {
         "id": "sha256:" + hashlib.sha256(CONFIG).hexdigest(),
