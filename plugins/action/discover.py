@@ -30,6 +30,7 @@ class ActionModule(ActionBase):
     _supports_async = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Ask the host for its facts. Adds `variables`: the names of the ddp_* variables that Ansible sees for it."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         variables = task_vars or {}
         host = variables["inventory_hostname"]

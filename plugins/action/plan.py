@@ -27,6 +27,7 @@ class ActionModule(ActionBase):
     _supports_check_mode = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Write the plan into the run's directory. A job that cannot run fails with the error's message and hint."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         variables = task_vars or {}
         installed_collection.check_same_build(Path(__file__))

@@ -31,6 +31,7 @@ class ActionModule(ActionBase):
     _supports_check_mode = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return when the run has ended. Failed unless it succeeded; `exit_code` is that of the verdict."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         variables = task_vars or {}
         installed_collection.check_same_build(Path(__file__))

@@ -23,6 +23,7 @@ class ActionModule(ActionBase):
     TRANSFERS_FILES = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return the program's answer: the runs that the host knows (`runs`), or what could not be removed (`left`)."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         variables = task_vars or {}
         verb = os.environ.get("DDP_PLAY_SWEEP_VERB", "runs")

@@ -24,6 +24,7 @@ def run(argv: List[str], timeout_s: int = 60) -> Tuple[int, str, str]:
 
 
 def read(path: Path) -> str:
+    """Text of a file without spaces around it; empty where it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
@@ -31,6 +32,7 @@ def read(path: Path) -> str:
 
 
 def read_bytes(path: Path) -> Optional[bytes]:
+    """Content of a file; None where it cannot be read."""
     try:
         return path.read_bytes()
     except OSError:
@@ -38,6 +40,7 @@ def read_bytes(path: Path) -> Optional[bytes]:
 
 
 def existing(patterns: List[str]) -> List[str]:
+    """Paths that match any of the glob patterns, sorted."""
     return sorted(path for pattern in patterns for path in glob.glob(pattern))  # noqa: PTH207 - absolute patterns
 
 

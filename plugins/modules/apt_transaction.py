@@ -79,6 +79,7 @@ def update_commands(source: Optional[str]) -> List[List[str]]:
 
 
 def install_command(install: List[str], remove: List[str], *extra: str, allow_downgrade: bool = False) -> List[str]:
+    """The command line that installs and removes in one transaction; apt removes a name that ends in `-`."""
     options = OPTIONS + (["--allow-downgrades"] if allow_downgrade else [])
     return ["apt-get", "install", *options, *extra, *install, *[name + "-" for name in remove]]
 
@@ -105,6 +106,7 @@ def run(module: AnsibleModule, argv: List[str], deadline: float) -> Tuple[int, s
 
 
 def fail(module: AnsibleModule, step: str, text: str, warnings: str = "") -> None:
+    """End the module with apt's complaints and the step, before anything was removed."""
     more = "\n".join(part for part in (complaints(text), warnings) if part)
     module.fail_json(msg="apt-get failed in step %s, nothing was removed: %s" % (step, more), step=step)
 
@@ -121,6 +123,7 @@ def update(module: AnsibleModule, deadline: float) -> str:
 
 
 def main() -> None:
+    """Update, simulate, download, install: the first step that fails ends the module, which names it."""
     module = AnsibleModule(
         argument_spec={
             "install": {"type": "list", "elements": "str", "default": []},

@@ -104,6 +104,7 @@ def read_text(path: str) -> Optional[str]:
 
 
 def validate(module: AnsibleModule, want: Want) -> None:
+    """End the module where the program refuses the new text. In check mode the program may be missing."""
     if not want["validate"] or (module.check_mode and not module.get_bin_path(want["validate"][0])):
         return
     # beside the file it will be: AppArmor and SELinux let a daemon read there, and not in /tmp
@@ -124,6 +125,7 @@ def validate(module: AnsibleModule, want: Want) -> None:
 
 
 def owner_ids(module: AnsibleModule, want: Want) -> Ids:  # type: ignore[return]  # fail_json ends the program
+    """uid and gid of the wanted owner and group; ends the module where the host does not know one."""
     try:
         return pwd.getpwnam(want["owner"]).pw_uid, grp.getgrnam(want["group"]).gr_gid
     except KeyError as error:
@@ -131,17 +133,20 @@ def owner_ids(module: AnsibleModule, want: Want) -> Ids:  # type: ignore[return]
 
 
 def attributes_differ(path: str, want: Want, ids: Ids) -> bool:
+    """Are mode, owner or group other than wanted?"""
     info = Path(path).stat()
     mode = int(want["mode"] or DEFAULT_MODES[want["state"]], 8)
     return stat.S_IMODE(info.st_mode) != mode or (info.st_uid, info.st_gid) != ids
 
 
 def set_attributes(path: str, want: Want, ids: Ids) -> None:
+    """Give a path the wanted mode, owner and group."""
     os.chown(path, *ids)
     Path(path).chmod(int(want["mode"] or DEFAULT_MODES[want["state"]], 8))
 
 
 def ensure_absent(want: Want, check_mode: bool) -> bool:
+    """Remove a file, link or empty directory; True where that was, or would be, done."""
     path = Path(want["path"])
     if not os.path.lexists(str(path)):
         return False
@@ -155,6 +160,7 @@ def ensure_absent(want: Want, check_mode: bool) -> bool:
 
 
 def ensure_directory(want: Want, ids: Ids, check_mode: bool) -> bool:
+    """Create a directory with its parents or set its attributes; True where that was, or would be, done."""
     path = want["path"]
     if Path(path).is_dir() and not attributes_differ(path, want, ids):
         return False
@@ -165,6 +171,7 @@ def ensure_directory(want: Want, ids: Ids, check_mode: bool) -> bool:
 
 
 def ensure_text(module: AnsibleModule, want: Want, ids: Ids) -> bool:
+    """Write the text to a temporary file and move it into place; True where that was, or would be, done."""
     path = want["path"]
     if read_text(path) == want["content"] and not attributes_differ(path, want, ids):
         return False
@@ -239,6 +246,7 @@ def ensure(module: AnsibleModule, want: Want) -> Optional[Dict[str, str]]:
 
 
 def main() -> None:
+    """Validate all new texts, then bring each file to its state in the order of the list."""
     options = {
         "path": {"type": "path", "required": True},
         "content": {"type": "str", "default": ""},

@@ -116,6 +116,7 @@ UNIT_PROPERTIES = {
 
 
 def file_type(mode: int) -> str:
+    """Type of a file by its st_mode: link, directory, file or other."""
     for name, test in (("link", stat.S_ISLNK), ("directory", stat.S_ISDIR), ("file", stat.S_ISREG)):
         if test(mode):
             return name
@@ -123,6 +124,7 @@ def file_type(mode: int) -> str:
 
 
 def read_file(path: str, with_content: bool) -> Dict[str, Any]:
+    """Type, attributes and, on request, at most 64 KiB of text of a path; links are not followed for the type."""
     try:
         info = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -143,6 +145,7 @@ def read_file(path: str, with_content: bool) -> Dict[str, Any]:
 
 
 def run(argv: Sequence[object], timeout_s: int) -> Dict[str, Any]:
+    """rc, stdout and stderr of a command in the C locale; rc 127 where it cannot start, 124 after `timeout_s`."""
     env = dict(os.environ, LC_ALL="C", LANGUAGE="C")
     env["PATH"] = env.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
     try:
@@ -192,6 +195,7 @@ def started(microseconds: str) -> float:
 
 
 def read_packages(names: List[str], timeout_s: int) -> Dict[str, str]:
+    """Installed version of each name by dpkg or rpm; empty where it is not installed."""
     found = dict.fromkeys(names, "")
     if not names:
         return found
@@ -207,6 +211,7 @@ def read_packages(names: List[str], timeout_s: int) -> Dict[str, str]:
 
 
 def main() -> None:
+    """Answer all questions of the parameters. A file, unit or program that is missing is an answer too."""
     module = AnsibleModule(
         argument_spec={
             "files": {"type": "list", "elements": "path", "default": []},

@@ -63,6 +63,7 @@ def member(archive: tarfile.TarFile, name: str) -> bytes:
 
 
 def read(path: str) -> Dict[str, Any]:
+    """Id, layers, creation time and tags of the first image; OSError, TarError, KeyError or ValueError."""
     with tarfile.open(path) as archive:
         manifest = json.loads(member(archive, "manifest.json"))[0]
         config = member(archive, manifest["Config"])
@@ -76,6 +77,7 @@ def read(path: str) -> Dict[str, Any]:
 
 
 def main() -> None:
+    """Return what identifies the image, or fail with the archive's path and what is wrong with it."""
     module = AnsibleModule(argument_spec={"path": {"type": "path", "required": True}}, supports_check_mode=True)
     path = module.params["path"]
     try:
