@@ -12,7 +12,7 @@ from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 
 try:
-    from ddp_play.ansible import connection_problems, discover_action, installed_collection
+    from ddp_play.ansible import discover_action, host_problems, installed_collection
     from ddp_play.errors import DdpPlayError
     from ddp_play.run.host_program import preamble, shell_command
 except ImportError as error:
@@ -50,12 +50,12 @@ class ActionModule(ActionBase):
                 done["stdout"], done["stderr"], asked=asked, received=time.time(), inventory=inventory
             )
         except AnsibleConnectionFailure as error:
-            problem = connection_problems.problem_from_text(host, str(error), self._address(host))
+            problem = host_problems.problem_from_text(host, str(error), self._address(host))
             return {**result, "changed": False, "problem": problem, "variables": names}
         except (AnsibleError, DdpPlayError) as error:
             text = getattr(error, "message", None) or str(error)
             hint = getattr(error, "hint", "")
-            problem = connection_problems.problem_from_text(host, text, self._address(host), reached=True, hint=hint)
+            problem = host_problems.problem_from_text(host, text, self._address(host), reached=True, hint=hint)
             return {**result, "changed": False, "problem": problem, "variables": names}
         return {**result, "changed": False, "facts": facts, "route": self._route(host, python), "variables": names}
 

@@ -8,8 +8,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.ansible.connection_problems import problem_from_text
-from ddp_play.provisioning.remedies import remedy_of
+from ddp_play.ansible.host_problems import problem_from_text, remedy_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -107,9 +106,7 @@ def _failed(cell: Cell, data: dict[str, Any], kind: str, address: str) -> Cell:
         return replace(
             cell, status=CellStatus.UNREACHABLE, task=task, message=problem["message"], remedy=problem["hint"]
         )
-    problem = problem_from_text(cell.host, text, address, reached=True)
-    # The host answered: what it says of unknown names or closed ports is about other machines.
-    remedy = remedy_of(text, cell.role) or (problem["hint"] if problem["kind"] != "unreachable" else "")
+    remedy = remedy_of(text, cell.role, host=cell.host, address=address)
     return replace(cell, status=CellStatus.FAILED, task=task, message=text, remedy=remedy)
 
 
