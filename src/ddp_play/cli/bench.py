@@ -1,4 +1,4 @@
-"""`ddp-play bench`: bandwidth of collectives over sizes, beside plain TCP between the same hosts."""
+"""`ddp-play bench`: bandwidth of collectives over sizes, compared with plain TCP between the same hosts."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _table(sweep: dict[str, Any]) -> Table:
 
 
 def _pictures(finished: list[Finished], found: dict[str, Reach | None]) -> dict[str, bytes]:
-    """busbw over size, a line per way and collective; plain TCP and the link as dashed levels."""
+    """busbw over size, a line per backend, device and collective; plain TCP and the link as dashed levels."""
     from ddp_play.measuring.bandwidth_chart import Line, as_png, as_svg, chart  # noqa: PLC0415 - a second that no other verb needs
 
     lines, levels = [], []
@@ -144,7 +144,7 @@ def _pictures(finished: list[Finished], found: dict[str, Reach | None]) -> dict[
 
 
 def _require(found: dict[str, Reach | None], at_least: float) -> None:
-    """--at-least as a check: what was not measured does not pass it."""
+    """Check --at-least: CheckFailed below that share of plain TCP, or where it was not measured."""
     if not at_least:
         return
     bad = []

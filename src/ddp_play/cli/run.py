@@ -76,7 +76,7 @@ def _tell_or_watch(paths: RunPaths, playbook: str, *, detach: bool, ranks: str, 
 
 
 def stop_on_term() -> None:
-    """A CI system that cancels the job means the run, not the view: SIGTERM is as good as Ctrl-C."""
+    """Handle SIGTERM like Ctrl-C: a CI system that cancels the job wants to stop the run."""
     signal.signal(signal.SIGTERM, _as_ctrl_c)
 
 
@@ -139,7 +139,7 @@ def _wants_stop(paths: RunPaths) -> bool:
 
 
 def order_stop(paths: RunPaths, *, now: bool, reason: str) -> None:
-    """Leave the order where the run's supervisor looks for it."""
+    """Write the stop request to the run's control directory, where its supervisor reads it."""
     if load(paths).over:
         raise Interrupted(f"run {paths.run_id} is over")
     write_json(paths.control / ("stop-now" if now else "stop"), {"reason": reason})

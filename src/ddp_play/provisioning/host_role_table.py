@@ -1,4 +1,4 @@
-"""What provisioning did: Ansible's events in, a table host x role out. Pure."""
+"""Table of results, host x role, from Ansible's events. Pure."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _done(cell: Cell, data: dict[str, Any]) -> Cell:
 
 
 def _told(cell: Cell, text: str) -> Cell:
-    """Words of a role about itself."""
+    """A message of a role about itself: skipped, or left after removal."""
     skipped, left = SKIPPED.fullmatch(text.strip()), LEFT.fullmatch(text.strip())
     if skipped and skipped[1] in (None, cell.role) and not cell.status.bad:
         return replace(cell, status=CellStatus.SKIPPED, reason=skipped[2].strip())
@@ -111,7 +111,7 @@ def _failed(cell: Cell, data: dict[str, Any], kind: str, address: str) -> Cell:
 
 
 def _words_of(result: dict[str, Any]) -> str:
-    """The most telling words of a failed result; those of a loop are in its items."""
+    """The message of a failed result; that of a loop is in its items."""
     items = [row for row in result.get("results") or () if isinstance(row, dict)]
     for item in items:
         if item.get("failed") or item.get("unreachable"):
