@@ -6,16 +6,20 @@ import json
 import os
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 
 try:
-    from ddp_play.ansible import connection_problems, discover_action, installed_collection
+    from ddp_play.ansible import discover_action, host_problems, installed_collection
     from ddp_play.errors import DdpPlayError
     from ddp_play.run.host_program import preamble, shell_command
 except ImportError as error:
     raise AnsibleError(f"the Python package ddp-play is not installed where Ansible runs ({error})") from error
+
+if TYPE_CHECKING:
+    from ansible.plugins.connection import ConnectionBase
 
 
 class ActionModule(ActionBase):
@@ -25,8 +29,9 @@ class ActionModule(ActionBase):
     _supports_check_mode = True
     _supports_async = False
 
-    def run(self, tmp=None, task_vars=None):
-        result = super().run(tmp, task_vars)
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Ask the host for its facts. Adds `variables`: the names of the ddp_* variables that Ansible sees for it."""
+        result: dict[str, Any] = super().run(tmp, task_vars)
         variables = task_vars or {}
         host = variables["inventory_hostname"]
         installed_collection.check_same_build(Path(__file__))
@@ -45,30 +50,31 @@ class ActionModule(ActionBase):
                 done["stdout"], done["stderr"], asked=asked, received=time.time(), inventory=inventory
             )
         except AnsibleConnectionFailure as error:
-            problem = connection_problems.problem_from_text(host, str(error), self._address(host))
+            problem = host_problems.problem_from_text(host, str(error), self._address(host))
             return {**result, "changed": False, "problem": problem, "variables": names}
         except (AnsibleError, DdpPlayError) as error:
             text = getattr(error, "message", None) or str(error)
             hint = getattr(error, "hint", "")
-            problem = connection_problems.problem_from_text(host, text, self._address(host), reached=True, hint=hint)
+            problem = host_problems.problem_from_text(host, text, self._address(host), reached=True, hint=hint)
             return {**result, "changed": False, "problem": problem, "variables": names}
         return {**result, "changed": False, "facts": facts, "route": self._route(host, python), "variables": names}
 
-    def _python(self, variables):
+    def _python(self, variables: dict[str, Any]) -> str:
         """The inventory's interpreter when it names one; else the host's first python3."""
         given = self._templar.template(variables.get("ansible_python_interpreter", ""))
         return "" if not given or str(given).startswith("auto") else str(given)
 
-    def _in_host_dir(self, command):
+    def _in_host_dir(self, command: str) -> str:
         """Tests keep the hosts' state in a place of their own."""
         override = os.environ.get("DDP_PLAY_HOST_DIR")
         local = self._connection.transport == "local"
         return f"export DDP_PLAY_HOST_DIR='{override}'; {command}" if override and local else command
 
-    def _address(self, host):
-        return getattr(self._play_context, "remote_addr", None) or host
+    def _address(self, host: str) -> str:
+        address: str | None = getattr(self._play_context, "remote_addr", None)
+        return address or host
 
-    def _route(self, host, python):
+    def _route(self, host: str, python: str) -> dict[str, Any]:
         """What supervision needs to open its own channel; no secret is in it."""
         connection = self._connection
         command = self._in_host_dir(shell_command(python, "channel"))
@@ -86,7 +92,7 @@ class ActionModule(ActionBase):
             "become_success": success,
         }
 
-    def _argv(self, connection):
+    def _argv(self, connection: ConnectionBase) -> list[str]:
         """The connection's own command line, up to where the remote command goes."""
         if connection.transport == "local":
             return ["/bin/sh", "-c"]
@@ -102,7 +108,7 @@ class ActionModule(ActionBase):
         return words
 
 
-def _integer(value):
+def _integer(value: Any) -> int | None:
     """A slot count as a number; anything else is left for the plan to refuse."""
     if value in (None, ""):
         return None

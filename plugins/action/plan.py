@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
@@ -12,7 +13,7 @@ try:
     from ddp_play.ansible import discover_action, installed_collection, plan_action
     from ddp_play.errors import DdpPlayError
     from ddp_play.planning.job import PREFIX, Job
-    from ddp_play.planning.job_secrets import Known, refuse_elsewhere, separate
+    from ddp_play.planning.job_secrets import JobSecrets, Known, refuse_elsewhere, separate
 except ImportError as error:
     raise AnsibleError(f"the Python package ddp-play is not installed where Ansible runs ({error})") from error
 
@@ -25,8 +26,9 @@ class ActionModule(ActionBase):
     TRANSFERS_FILES = False
     _supports_check_mode = True
 
-    def run(self, tmp=None, task_vars=None):
-        result = super().run(tmp, task_vars)
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Write the plan into the run's directory. A job that cannot run fails with the error's message and hint."""
+        result: dict[str, Any] = super().run(tmp, task_vars)
         variables = task_vars or {}
         installed_collection.check_same_build(Path(__file__))
         values = {
@@ -53,7 +55,7 @@ class ActionModule(ActionBase):
             return {**result, "failed": True, "msg": str(error)}
         return {**result, "changed": False, **planned}
 
-    def _secrets(self, values, variables):
+    def _secrets(self, values: dict[str, Any], variables: dict[str, Any]) -> JobSecrets:
         """What is secret among the job's values; refused where it would be seen."""
         known = Known(is_vaulted, decrypted_texts(variables))
         given = self._templar.template(variables.get(PREFIX + "secrets"))
@@ -62,7 +64,7 @@ class ActionModule(ActionBase):
         values.pop("registry_username", None)  # only the supervisor needs it
         return secrets
 
-    def _discovered(self, variables):
+    def _discovered(self, variables: dict[str, Any]) -> tuple[dict[str, dict[str, Any]], tuple[str, ...]]:
         """host -> what discovery said, in the play's order; and every ddp_* variable seen on any host."""
         register = self._task.args["discovered"]
         hosts, hostvars = list(variables["ansible_play_hosts_all"]), variables["hostvars"]
@@ -73,6 +75,6 @@ class ActionModule(ActionBase):
         return rows, tuple(sorted({name for row in rows.values() for name in row.get("variables") or ()}))
 
     @staticmethod
-    def _with_bare_keys(env):
+    def _with_bare_keys(env: dict[str, Any] | None) -> dict[str, Any]:
         """In YAML a key without a value is null, and so it stays: the caller's environment supplies it."""
         return {} if env is None else env

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
@@ -29,8 +30,9 @@ class ActionModule(ActionBase):
     TRANSFERS_FILES = False
     _supports_check_mode = True
 
-    def run(self, tmp=None, task_vars=None):
-        result = super().run(tmp, task_vars)
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return when the run has ended. Failed unless it succeeded; `exit_code` is that of the verdict."""
+        result: dict[str, Any] = super().run(tmp, task_vars)
         variables = task_vars or {}
         installed_collection.check_same_build(Path(__file__))
         if self._task.check_mode:
@@ -58,11 +60,11 @@ class ActionModule(ActionBase):
             "log_tail": list(verdict.tail) if outcome.status is RunStatus.FAILED else [],
         }
 
-    def _secrets(self, variables):
+    def _secrets(self, variables: dict[str, Any]) -> dict[str, str]:
         env, given = (self._templar.template(variables.get(PREFIX + name)) for name in ("env", "secrets"))
         return separate(env, given, Known(is_vaulted, decrypted_texts(variables)), os.environ).values
 
-    def _registry(self, variables):
+    def _registry(self, variables: dict[str, Any]) -> dict[str, str]:
         username = self._templar.template(variables.get(PREFIX + "registry_username")) or ""
         password = self._templar.template(variables.get(PREFIX + "registry_password")) or ""
         if not (username and password):
@@ -70,7 +72,7 @@ class ActionModule(ActionBase):
         image = str(self._templar.template(variables.get(PREFIX + "image")))
         return {"server": credentials.registry_of(image), "username": username, "password": password}
 
-    def _passwords(self, variables):
+    def _passwords(self, variables: dict[str, Any]) -> dict[str, str]:
         """Become passwords by host, for the channels; they go from memory to the prompt and nowhere else."""
         found = {}
         default = getattr(self._play_context, "become_pass", None)

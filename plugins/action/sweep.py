@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
@@ -21,8 +22,9 @@ class ActionModule(ActionBase):
 
     TRANSFERS_FILES = False
 
-    def run(self, tmp=None, task_vars=None):
-        result = super().run(tmp, task_vars)
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return the program's answer: the runs that the host knows (`runs`), or what could not be removed (`left`)."""
+        result: dict[str, Any] = super().run(tmp, task_vars)
         variables = task_vars or {}
         verb = os.environ.get("DDP_PLAY_SWEEP_VERB", "runs")
         arguments = []

@@ -25,6 +25,7 @@ def upstream_version(text: str) -> str:
 
 
 def version_key(text: str) -> Tuple[int, ...]:
+    """29.1.3 as (29, 1, 3), to compare versions. ValueError where a part is not a number."""
     return tuple(int(part) for part in text.split("."))
 
 
@@ -71,6 +72,7 @@ def decide(state: Mapping[str, Any], wanted: Mapping[str, Any]) -> Dict[str, Any
 
 
 def named(engine: Mapping[str, str]) -> str:
+    """Package and version of an engine, for messages."""
     return "%s %s" % (engine["package"] or "an engine that no package brought,", engine["version"])
 
 
@@ -242,6 +244,7 @@ class FilterModule:
     """Registers the filters as ddp.play.docker_engine_*."""
 
     def filters(self) -> Dict[str, Optional[Callable[..., Any]]]:
+        """The filters by name; Ansible adds the collection's name."""
         return {
             "docker_engine_decision": _strict(decide),
             "docker_engine_daemon": _strict(merged_daemon),

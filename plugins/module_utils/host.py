@@ -5,9 +5,11 @@ from __future__ import annotations
 import glob
 import subprocess
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple, cast
 
 from ansible_collections.ddp.play.plugins.module_utils import nvidia
+
+Packages = Dict[str, Dict[str, Any]]  # by name: version, and held (is it on hold?)
 
 
 def run(argv: List[str], timeout_s: int = 60) -> Tuple[int, str, str]:
@@ -22,6 +24,7 @@ def run(argv: List[str], timeout_s: int = 60) -> Tuple[int, str, str]:
 
 
 def read(path: Path) -> str:
+    """Text of a file without spaces around it; empty where it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
@@ -29,6 +32,7 @@ def read(path: Path) -> str:
 
 
 def read_bytes(path: Path) -> Optional[bytes]:
+    """Content of a file; None where it cannot be read."""
     try:
         return path.read_bytes()
     except OSError:
@@ -36,20 +40,21 @@ def read_bytes(path: Path) -> Optional[bytes]:
 
 
 def existing(patterns: List[str]) -> List[str]:
+    """Paths that match any of the glob patterns, sorted."""
     return sorted(path for pattern in patterns for path in glob.glob(pattern))  # noqa: PTH207 - absolute patterns
 
 
-def packages(patterns: List[str], exclude: List[str]) -> Dict[str, Dict[str, Any]]:
+def packages(patterns: List[str], exclude: List[str]) -> Packages:
     """Installed packages by name, with version and hold."""
     if not patterns:
         return {}
     fields = "${binary:Package}\t${Version}\t${db:Status-Abbrev}\n"
     rc, out, _ = run(["dpkg-query", "-W", "-f", fields, *patterns])
     if rc != 127:  # rc 1: a pattern matched nothing
-        return nvidia.without(nvidia.parse_dpkg(out), exclude)
+        return cast("Packages", nvidia.without(nvidia.parse_dpkg(out), exclude))
     _, out, _ = run(["rpm", "-qa", "--qf", "%{NAME}\t%{EPOCHNUM}:%{VERSION}-%{RELEASE}\n", *patterns])
     locks = read(Path("/etc/dnf/plugins/versionlock.list"))
-    return nvidia.without(nvidia.parse_rpm(out, locks), exclude)
+    return cast("Packages", nvidia.without(nvidia.parse_rpm(out, locks), exclude))
 
 
 def unit_states(units: List[str]) -> Dict[str, Dict[str, str]]:

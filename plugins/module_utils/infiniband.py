@@ -37,6 +37,7 @@ def acs_control(config: Optional[bytes]) -> Optional[int]:
 
 
 def port_problems(name: str, number: str, port: Dict[str, Any], min_rate_gbps: float) -> List[str]:
+    """Why a port (as parse_port returns it) cannot carry traffic at `min_rate_gbps` (10^9 bit/s), a sentence each."""
     where = f"{name} port {number}"
     if port["state"] != "ACTIVE":
         hint = " (no subnet manager answers)" if port["state"] == "INIT" else ""

@@ -100,6 +100,7 @@ def parse_rpm(text: str, versionlock: str) -> Dict[str, Dict[str, Any]]:
 
 
 def without(packages: Dict[str, Any], patterns: List[str]) -> Dict[str, Any]:
+    """The packages whose name matches none of the glob patterns."""
     return {n: p for n, p in packages.items() if not any(fnmatch(n, pattern) for pattern in patterns)}
 
 

@@ -65,6 +65,7 @@ def shortened(names: List[str]) -> str:
 
 
 def counted(number: int, noun: str) -> str:
+    """A number with its noun: 1 container, 2 containers."""
     return "%d %s%s" % (number, noun, "" if number == 1 else "s")
 
 

@@ -17,6 +17,8 @@ FIRST_NVSWITCH = 0x1AC0  # the nForce chipsets used the same class with ids belo
 
 
 class Device(NamedTuple):
+    """One PCI device: slot as sysfs names it (0000:3b:00.0), ids of vendor and device, class, NUMA node."""
+
     slot: str
     vendor: int
     device: int
@@ -25,6 +27,8 @@ class Device(NamedTuple):
 
 
 class Generation(NamedTuple):
+    """A range of device ids, both ends included, and the kernel module flavour that its GPUs take."""
+
     name: str
     first: int
     last: int
@@ -53,6 +57,7 @@ GENERATIONS = (
 
 
 def generation(device_id: int) -> Generation:
+    """The generation that a device id belongs to. StopIteration for ids of more than 16 bits."""
     return next(g for g in GENERATIONS if g.first <= device_id <= g.last)
 
 
@@ -73,6 +78,7 @@ def _number(path: Path, base: int) -> Optional[int]:
 
 
 def devices(sysfs: Path) -> List[Device]:
+    """All PCI devices below a sysfs, by slot; those with unreadable ids are left out."""
     found = []
     for folder in sorted((sysfs / "bus/pci/devices").glob("*")):
         vendor = _number(folder / "vendor", 16)
@@ -86,21 +92,25 @@ def devices(sysfs: Path) -> List[Device]:
 
 
 def is_gpu(device: Device) -> bool:
+    """An NVIDIA display controller?"""
     return device.vendor == NVIDIA and device.pci_class >> 16 == DISPLAY
 
 
 def is_nvswitch(device: Device) -> bool:
+    """An NVSwitch, by vendor, class and device id?"""
     bridge = device.pci_class >> 8 == OTHER_BRIDGE
     return device.vendor == NVIDIA and bridge and device.device >= FIRST_NVSWITCH
 
 
 def is_hca(device: Device) -> bool:
+    """A host channel adapter: the InfiniBand class, or any network device of Mellanox (ConnectX on ethernet)?"""
     if device.pci_class >> 8 == INFINIBAND:
         return True
     return device.vendor == MELLANOX and device.pci_class >> 16 == NETWORK
 
 
 def describe_gpu(device: Device) -> Dict[str, Any]:
+    """Slot, device id, generation and NUMA node (-1 where there is none) of a GPU, for the facts."""
     return {
         "slot": device.slot,
         "device_id": f"0x{device.device:04x}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import time
+from typing import List, Optional, Tuple
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -68,7 +69,7 @@ OPTIONS = [
 RETRY_S = 2.0
 
 
-def update_commands(source):
+def update_commands(source: Optional[str]) -> List[List[str]]:
     """The repository that has to answer first, alone; then all lists, of which any may fail."""
     plain = ["apt-get", "update", "--quiet"]
     if not source:
@@ -77,23 +78,24 @@ def update_commands(source):
     return [[*plain, *alone, "--option=APT::Get::List-Cleanup=0", "--error-on=any"], plain]
 
 
-def install_command(install, remove, *extra, allow_downgrade=False):
+def install_command(install: List[str], remove: List[str], *extra: str, allow_downgrade: bool = False) -> List[str]:
+    """The command line that installs and removes in one transaction; apt removes a name that ends in `-`."""
     options = OPTIONS + (["--allow-downgrades"] if allow_downgrade else [])
     return ["apt-get", "install", *options, *extra, *install, *[name + "-" for name in remove]]
 
 
-def removals(simulated):
+def removals(simulated: str) -> List[str]:
     """Names that a simulation would remove."""
     return re.findall(r"(?m)^(?:Remv|Purg) ([^\s:]+)", simulated)
 
 
-def complaints(text):
+def complaints(text: str) -> str:
     """The lines of apt that say what is wrong; all of it where it marks none."""
     lines = [line for line in text.splitlines() if re.match(r"(?:E|W|Err):?", line)]
     return "\n".join(dict.fromkeys(lines)) or text.strip()
 
 
-def run(module, argv, deadline):
+def run(module: AnsibleModule, argv: List[str], deadline: float) -> Tuple[int, str, str]:
     """Run to the end, again while another package manager holds the lock and time is left."""
     environment = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C", "LANGUAGE": "C"}
     while True:
@@ -103,12 +105,13 @@ def run(module, argv, deadline):
         time.sleep(RETRY_S)
 
 
-def fail(module, step, text, warnings=""):
+def fail(module: AnsibleModule, step: str, text: str, warnings: str = "") -> None:
+    """End the module with apt's complaints and the step, before anything was removed."""
     more = "\n".join(part for part in (complaints(text), warnings) if part)
     module.fail_json(msg="apt-get failed in step %s, nothing was removed: %s" % (step, more), step=step)
 
 
-def update(module, deadline):
+def update(module: AnsibleModule, deadline: float) -> str:
     """Fails where the named repository does not answer; returns the complaints about the others."""
     warnings = ""
     for argv in update_commands(module.params["source"]):
@@ -119,7 +122,8 @@ def update(module, deadline):
     return warnings
 
 
-def main():
+def main() -> None:
+    """Update, simulate, download, install: the first step that fails ends the module, which names it."""
     module = AnsibleModule(
         argument_spec={
             "install": {"type": "list", "elements": "str", "default": []},

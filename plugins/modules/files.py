@@ -10,6 +10,7 @@ import shutil
 import stat
 import tempfile
 from pathlib import Path
+from typing import Any, Dict, Optional, Tuple
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -90,17 +91,20 @@ changed_paths:
 """
 
 
+Want = Dict[str, Any]  # one item of option `files`, as Ansible checked it
+Ids = Tuple[int, int]  # uid and gid
 DEFAULT_MODES = {"present": "0644", "directory": "0755"}
 
 
-def read_text(path):
+def read_text(path: str) -> Optional[str]:
     """The text of a regular file; None where there is none."""
     if not Path(path).is_file() or Path(path).is_symlink():
         return None
     return Path(path).read_bytes().decode("utf-8", "replace")
 
 
-def validate(module, want):
+def validate(module: AnsibleModule, want: Want) -> None:
+    """End the module where the program refuses the new text. In check mode the program may be missing."""
     if not want["validate"] or (module.check_mode and not module.get_bin_path(want["validate"][0])):
         return
     # beside the file it will be: AppArmor and SELinux let a daemon read there, and not in /tmp
@@ -120,25 +124,29 @@ def validate(module, want):
         )
 
 
-def owner_ids(module, want):
+def owner_ids(module: AnsibleModule, want: Want) -> Ids:  # type: ignore[return]  # fail_json ends the program
+    """uid and gid of the wanted owner and group; ends the module where the host does not know one."""
     try:
         return pwd.getpwnam(want["owner"] or "root").pw_uid, grp.getgrnam(want["group"] or "root").gr_gid
     except KeyError as error:
         module.fail_json(msg="%s: %s" % (want["path"], error), changed_paths=[])
 
 
-def attributes_differ(path, want, ids):
+def attributes_differ(path: str, want: Want, ids: Ids) -> bool:
+    """Are mode, owner or group other than wanted?"""
     info = Path(path).stat()
     mode = int(want["mode"] or DEFAULT_MODES[want["state"]], 8)
     return stat.S_IMODE(info.st_mode) != mode or (info.st_uid, info.st_gid) != ids
 
 
-def set_attributes(path, want, ids):
+def set_attributes(path: str, want: Want, ids: Ids) -> None:
+    """Give a path the wanted mode, owner and group."""
     os.chown(path, *ids)
     Path(path).chmod(int(want["mode"] or DEFAULT_MODES[want["state"]], 8))
 
 
-def ensure_absent(want, check_mode):
+def ensure_absent(want: Want, check_mode: bool) -> bool:
+    """Remove a file, link or empty directory; True where that was, or would be, done."""
     path = Path(want["path"])
     if not os.path.lexists(str(path)):
         return False
@@ -151,8 +159,8 @@ def ensure_absent(want, check_mode):
     return True
 
 
-def kept_attributes(want, ids):
-    """What an existing directory is to have: its own mode, owner and group where none is given."""
+def kept_attributes(want: Want, ids: Ids) -> Tuple[Want, Ids]:
+    """Attributes for an existing directory: its own mode, owner and group where none is given."""
     info = Path(want["path"]).stat()
     mode = want["mode"] or "%04o" % stat.S_IMODE(info.st_mode)
     owner = ids[0] if want["owner"] else info.st_uid
@@ -160,7 +168,8 @@ def kept_attributes(want, ids):
     return dict(want, mode=mode), (owner, group)
 
 
-def ensure_directory(want, ids, check_mode):
+def ensure_directory(want: Want, ids: Ids, check_mode: bool) -> bool:
+    """Create a directory with its parents or set its attributes; True where that was, or would be, done."""
     path = want["path"]
     if Path(path).is_dir():
         want, ids = kept_attributes(want, ids)
@@ -172,7 +181,8 @@ def ensure_directory(want, ids, check_mode):
     return True
 
 
-def ensure_text(module, want, ids):
+def ensure_text(module: AnsibleModule, want: Want, ids: Ids) -> bool:
+    """Write the text to a temporary file and move it into place; True where that was, or would be, done."""
     path = want["path"]
     if read_text(path) == want["content"] and not attributes_differ(path, want, ids):
         return False
@@ -196,7 +206,7 @@ def ensure_text(module, want, ids):
     return True
 
 
-def ensure_restored(want, check_mode):
+def ensure_restored(want: Want, check_mode: bool) -> bool:
     """Move the original back with its owner and mode; remove the file where nothing was there before it."""
     original = want["original"]
     if not original or not os.path.lexists(original):
@@ -206,7 +216,7 @@ def ensure_restored(want, check_mode):
     return True
 
 
-def keep_original(want, check_mode):
+def keep_original(want: Want, check_mode: bool) -> bool:
     """Copy what stands there now to where it is kept; True where that was, or would be, done."""
     original = want["original"]
     if not original or os.path.lexists(original) or not os.path.lexists(want["path"]):
@@ -220,10 +230,11 @@ def keep_original(want, check_mode):
     return True
 
 
-def ensure(module, want):
+def ensure(module: AnsibleModule, want: Want) -> Optional[Dict[str, str]]:
     """Bring one file to its state; the difference where it changed, else None."""
     before = read_text(want["path"])
-    ids = owner_ids(module, want) if want["state"] in DEFAULT_MODES else None
+    ids: Any = owner_ids(module, want) if want["state"] in DEFAULT_MODES else None
+    after: Optional[str]
     kept = want["state"] in ("present", "absent") and keep_original(want, module.check_mode)
     if want["state"] == "absent":
         changed, after = ensure_absent(want, module.check_mode), ""
@@ -245,7 +256,8 @@ def ensure(module, want):
     }
 
 
-def main():
+def main() -> None:
+    """Validate all new texts, then bring each file to its state in the order of the list."""
     options = {
         "path": {"type": "path", "required": True},
         "content": {"type": "str", "default": ""},

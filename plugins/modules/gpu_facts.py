@@ -123,6 +123,7 @@ print(count.value)
 
 
 def disk_module(kernel: str) -> Dict[str, str]:
+    """Version, flavour and path of the driver's module on disk for a kernel, by modinfo; empty where there is none."""
     for name in MODULE_NAMES:
         rc, out, _ = run(["modinfo", "-k", kernel, name])
         if rc == 0:
@@ -136,6 +137,7 @@ def disk_module(kernel: str) -> Dict[str, str]:
 
 
 def loaded_module(sysfs: Path, procfs: Path) -> Dict[str, str]:
+    """Version and flavour of the module that the kernel has loaded, from sysfs and procfs; empty where none is."""
     version = read(sysfs / "module/nvidia/version")
     nvrm = nvidia.parse_nvrm(read(procfs / "driver/nvidia/version") + " ")
     return {"version": version or nvrm["version"], "flavour": nvrm["flavour"]}
@@ -156,6 +158,7 @@ def gpu_users(procfs: Path) -> List[Dict[str, Any]]:
 
 
 def smi() -> Dict[str, Any]:
+    """What `nvidia-smi -q -x` says within 120 s; `error` has the reason where it says nothing usable."""
     rc, out, err = run(["nvidia-smi", "-q", "-x"], timeout_s=120)
     if rc != 0:
         return {"error": f"rc {rc}: {(err or out).strip()[:300]}", "driver_version": "", "gpus": []}
@@ -166,6 +169,7 @@ def smi() -> Dict[str, Any]:
 
 
 def cuda_context() -> Dict[str, Any]:
+    """Number of devices on which CUDA starts, in a process of its own with 120 s; `error` has CUDA's call and code."""
     rc, out, err = run([sys.executable, "-c", CUDA_PROBE], timeout_s=120)
     if rc != 0:
         return {"devices": 0, "error": (err.strip().splitlines() or [f"rc {rc}"])[-1]}
@@ -173,6 +177,7 @@ def cuda_context() -> Dict[str, Any]:
 
 
 def running_kernel(sysfs: Path, kernel: str) -> Dict[str, Any]:
+    """Release of the running kernel, and whether its headers are there, nouveau is loaded, this is a container."""
     return {
         "running": kernel,
         "headers": Path(f"/lib/modules/{kernel}/build/Makefile").exists(),
@@ -182,6 +187,7 @@ def running_kernel(sysfs: Path, kernel: str) -> Dict[str, Any]:
 
 
 def gather(params: Dict[str, Any]) -> Dict[str, Any]:
+    """All facts that the module's parameters request, as `ddp_gpu` returns them."""
     sysfs, procfs = Path(params["sysfs"]), Path(params["procfs"])
     _, kernel, _ = run(["uname", "-r"])
     host = running_kernel(sysfs, kernel.strip())
@@ -217,6 +223,7 @@ def gather(params: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def main() -> None:
+    """Return the facts. A driver or GPU that does not answer is a fact, not a failure of the module."""
     module = AnsibleModule(
         argument_spec={
             "sysfs": {"type": "path", "default": "/sys"},

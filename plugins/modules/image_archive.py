@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tarfile
+from typing import Any, Dict
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -53,10 +54,19 @@ tags:
 """
 
 
-def read(path):
+def member(archive: tarfile.TarFile, name: str) -> bytes:
+    """The content of a file in the archive. KeyError where there is none, also where the name is a directory's."""
+    stream = archive.extractfile(name)
+    if stream is None:
+        raise KeyError("%s is no file" % name)
+    return stream.read()
+
+
+def read(path: str) -> Dict[str, Any]:
+    """Id, layers, creation time and tags of the first image; OSError, TarError, KeyError or ValueError."""
     with tarfile.open(path) as archive:
-        manifest = json.load(archive.extractfile("manifest.json"))[0]
-        config = archive.extractfile(manifest["Config"]).read()
+        manifest = json.loads(member(archive, "manifest.json"))[0]
+        config = member(archive, manifest["Config"])
     image = json.loads(config)
     return {
         "id": "sha256:" + hashlib.sha256(config).hexdigest(),
@@ -66,7 +76,8 @@ def read(path):
     }
 
 
-def main():
+def main() -> None:
+    """Return what identifies the image, or fail with the archive's path and what is wrong with it."""
     module = AnsibleModule(argument_spec={"path": {"type": "path", "required": True}}, supports_check_mode=True)
     path = module.params["path"]
     try:

@@ -50,10 +50,12 @@ from ansible_collections.ddp.play.plugins.module_utils.nvidia import parse_dpkg,
 
 
 def to_change(installed: Dict[str, Dict[str, Any]], hold: bool) -> List[str]:
+    """Names of the installed packages whose hold is other than wanted, sorted."""
     return sorted(name for name, package in installed.items() if package["held"] != hold)
 
 
 def main() -> None:
+    """Change the selections of all matching packages in one call of dpkg; in check mode only list them."""
     module = AnsibleModule(
         argument_spec={
             "patterns": {"type": "list", "elements": "str", "required": True},

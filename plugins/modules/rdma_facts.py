@@ -62,6 +62,7 @@ PORT_FILES = ("state", "phys_state", "link_layer", "rate", "lid")
 
 
 def devices(sysfs: Path) -> List[Dict[str, Any]]:
+    """RDMA devices in sysfs: name, firmware, and by number the ports as infiniband.parse_port returns them."""
     found = []
     for folder in sorted((sysfs / "class/infiniband").glob("*")):
         ports = {
@@ -73,6 +74,7 @@ def devices(sysfs: Path) -> List[Dict[str, Any]]:
 
 
 def acs_bridges(sysfs: Path) -> List[str]:
+    """Slots of PCI bridges that validate sources (ACS): they send GPUDirect traffic through the root complex."""
     found = []
     for folder in sorted((sysfs / "bus/pci/devices").glob("*")):
         control = infiniband.acs_control(read_bytes(folder / "config"))
@@ -82,12 +84,14 @@ def acs_bridges(sysfs: Path) -> List[str]:
 
 
 def addresses() -> Dict[str, List[str]]:
+    """Addresses with prefix length by interface, from `ip -json address`; empty where ip fails."""
     rc, out, _ = run(["ip", "-json", "address"])
     links = json.loads(out) if rc == 0 and out else []
     return {link["ifname"]: [f"{a['local']}/{a['prefixlen']}" for a in link.get("addr_info", [])] for link in links}
 
 
 def gather(params: Dict[str, Any]) -> Dict[str, Any]:
+    """All facts that the module's parameters request, as `ddp_rdma` returns them."""
     sysfs = Path(params["sysfs"])
     on_bus = pci.devices(sysfs)
     facts: Dict[str, Any] = {
@@ -105,6 +109,7 @@ def gather(params: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def main() -> None:
+    """Return the facts. A device or port that is down is a fact, not a failure of the module."""
     module = AnsibleModule(
         argument_spec={
             "sysfs": {"type": "path", "default": "/sys"},

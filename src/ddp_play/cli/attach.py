@@ -1,4 +1,4 @@
-"""`ddp-play attach`: watch a run that goes on behind, or take it over when its controller died."""
+"""`ddp-play attach`: watch a detached run, or take over its supervision when its controller died."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ddp-play bench`: bandwidth of collectives over sizes, beside plain TCP between the same hosts."""
+"""`ddp-play bench`: bandwidth of collectives over sizes, compared with plain TCP between the same hosts."""
 
 from __future__ import annotations
 
@@ -51,26 +51,33 @@ def bench(
       ddp-play bench -i inventory -e ddp_job_network=10.10.0.0/24 --at-least 0.95
     """
     with error_boundary():
-        words = ["--min-bytes", min_bytes, "--max-bytes", max_bytes]
-        words += ["--seconds-per-size", f"{seconds:g}", "--limit", f"{patience:g}"]
-        words += [word for one in op or ("all_reduce",) for word in ("--op", one)]
-        command = ("{python}", "-m", "trainer", "allreduce", *words)
-        finished = run_series.run_everywhere(
-            "bench", inventory, ansible, command, backends=tuple(backend or ()), name=name
-        )
-        plans = {str(one.way): plan_from_json(read_json(one.paths.plan)) for one in finished if one.result}
-        found = {str(one.way): reach(one.result, plans[str(one.way)]) for one in finished if one.result}
-        document = {
-            "runs": [_one_as_json(one, found) for one in finished],
-            "units": {"algbw_gb_s": "10^9 bytes/s: size / median", "busbw_gb_s": "algbw x bus_factor"},
-        }
-        run_series.keep(finished, "bench", document, _pictures(finished, found))
-        if as_json:
-            console.as_json(document)
-        else:
-            _show(finished, plans, found)
-        _require(found, at_least)
+        sizes = ("--min-bytes", min_bytes, "--max-bytes", max_bytes)
+        times = ("--seconds-per-size", f"{seconds:g}", "--limit", f"{patience:g}")
+        command = ("{python}", "-m", "trainer", "allreduce", *sizes, *times, *_operations(op))
+        backends = tuple(backend or ())
+        finished = run_series.run_everywhere("bench", inventory, ansible, command, backends=backends, name=name)
+        _require(_keep_and_show(finished, as_json=as_json), at_least)
         raise typer.Exit(run_series.exit_code(finished))
+
+
+def _operations(names: list[str] | None) -> tuple[str, ...]:
+    return tuple(word for name in names or ("all_reduce",) for word in ("--op", name))
+
+
+def _keep_and_show(finished: list[Finished], *, as_json: bool) -> dict[str, Reach | None]:
+    """Write table and plots into the bundles and print them; what each backend and device reached of plain TCP."""
+    plans = {str(one.way): plan_from_json(read_json(one.paths.plan)) for one in finished if one.result}
+    found = {str(one.way): reach(one.result, plans[str(one.way)]) for one in finished if one.result}
+    document = {
+        "runs": [_one_as_json(one, found) for one in finished],
+        "units": {"algbw_gb_s": "10^9 bytes/s: size / median", "busbw_gb_s": "algbw x bus_factor"},
+    }
+    run_series.keep(finished, "bench", document, _pictures(finished, found))
+    if as_json:
+        console.as_json(document)
+    else:
+        _show(finished, plans, found)
+    return found
 
 
 def _one_as_json(one: Finished, found: dict[str, Reach | None]) -> dict[str, Any]:
@@ -118,7 +125,7 @@ def _table(sweep: dict[str, Any]) -> Table:
 
 
 def _pictures(finished: list[Finished], found: dict[str, Reach | None]) -> dict[str, bytes]:
-    """busbw over size, a line per way and collective; plain TCP and the link as dashed levels."""
+    """busbw over size, a line per backend, device and collective; plain TCP and the link as dashed levels."""
     from ddp_play.measuring.bandwidth_chart import Line, as_png, as_svg, chart  # noqa: PLC0415 - a second that no other verb needs
 
     lines, levels = [], []
@@ -137,7 +144,7 @@ def _pictures(finished: list[Finished], found: dict[str, Reach | None]) -> dict[
 
 
 def _require(found: dict[str, Reach | None], at_least: float) -> None:
-    """--at-least as a check: what was not measured does not pass it."""
+    """Check --at-least: CheckFailed below that share of plain TCP, or where it was not measured."""
     if not at_least:
         return
     bad = []

@@ -1,4 +1,4 @@
-"""`ddp-play collectives`: which collectives work on these hosts, beside what torch documents."""
+"""`ddp-play collectives`: which collectives work on these hosts, compared with torch's documentation."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def collectives(
 
 
 def _rich(table: dict[str, dict[str, Cell]], finished: list[Finished]) -> Table:
-    """Two columns for each way: what happened here, and what torch's table says."""
+    """Two columns for each backend and device: the result here, and the entry of torch's table."""
     shown = Table(box=None, pad_edge=False, header_style="bold")
     shown.add_column("collective")
     ways = [str(one.way) for one in finished if one.result]
@@ -78,7 +78,7 @@ def _rich(table: dict[str, dict[str, Cell]], finished: list[Finished]) -> Table:
 
 
 def _details(table: dict[str, dict[str, Cell]]) -> list[str]:
-    """What torch said where it did not work."""
+    """torch's message for every collective that did not work."""
     return [
         f"{way}, {name}: {cell.status}: {cell.detail}"
         for name, cells in table.items()

@@ -1,4 +1,4 @@
-"""The only printer: what goes to stdout is the answer, what goes to stderr is about the way there."""
+"""Output of all verbs, the only printer: answers go to stdout, progress and errors to stderr."""
 
 from __future__ import annotations
 

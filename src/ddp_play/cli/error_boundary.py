@@ -1,4 +1,4 @@
-"""The one place where an error becomes a message and an exit code."""
+"""Error boundary of all verbs: errors become messages and exit codes here only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ddp-play exec`: a command beside a running rank, in its container or its directory."""
+"""`ddp-play exec`: run a command in a rank's container, or on its host in its directory."""
 
 from __future__ import annotations
 

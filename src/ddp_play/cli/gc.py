@@ -1,4 +1,4 @@
-"""`ddp-play gc`: what a dead controller or a rebooted host left behind; lists first, removes with --yes."""
+"""`ddp-play gc`: leftovers of runs on hosts, after a controller died or a host rebooted; `--yes` removes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ddp-play image`: the image ranks run in."""
+"""`ddp-play image`: build the image of the ranks, load it onto hosts, list what they have."""
 
 from __future__ import annotations
 

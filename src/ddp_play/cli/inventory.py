@@ -1,4 +1,4 @@
-"""`ddp-play inventory check`: what is wrong with an inventory, before anything is touched."""
+"""`ddp-play inventory check`: validate an inventory without a connection to its hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The live view of a run: a follower of its bundle. It owns nothing; when it dies the run goes on."""
+"""Live view of a run, which follows its bundle. It owns nothing: when it ends, the run goes on."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def _until_over(view: View) -> Run:
 
 
 def show_end(run: Run) -> int:
-    """The last words about a run, and the exit code that it means."""
+    """Print the summary of a run that has ended; returns its exit code."""
     lines = summary(run.paths, run.document)
     good = run.document.get("exit_code") == 0
     console.err.print(escape(lines[0]), style="bold green" if good else "bold red")

@@ -1,4 +1,4 @@
-"""`ddp-play logs`: what ranks printed, from the bundle, complete."""
+"""`ddp-play logs`: complete output of the ranks, from the bundle."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _of_attempt(run: Run, attempt: int) -> RunPaths:
 
 
 def _chosen(paths: RunPaths, ranks: list[int] | None, hosts: list[str] | None) -> dict[int, str]:
-    """rank -> host of every rank asked for."""
+    """rank -> host of every selected rank."""
     plan = read_json(paths.plan)
     if not plan:
         raise UsageError(f"run {paths.run_id} has no plan, so it has no ranks", hint=f"ddp-play results {paths.run_id}")
@@ -92,7 +92,7 @@ def _matcher(grep: str) -> Callable[[str], bool]:
 
 
 def _offset_since(paths: RunPaths, rank: int, since: str) -> int:
-    """Where in the log the wanted time begins, from the record of when which part arrived (to a second)."""
+    """Offset in the log at which `since` begins, by the recorded times of arrival (to a second)."""
     if not since:
         return 0
     try:

@@ -1,4 +1,4 @@
-"""Options that several verbs share, and Ansible's own, passed through as they came."""
+"""Options that several verbs share, and Ansible's common options, declared once and passed through unchanged."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RunId = Annotated[str, typer.Argument(help="A run's id, or the beginning of it; 
 
 @dataclass(frozen=True, slots=True)
 class Ansible:
-    """Ansible's own options of a verb, as they came; `with_ansible` lets a verb take them."""
+    """Ansible's common options; `with_ansible` adds them to a verb."""
 
     limit: Annotated[str, typer.Option("-l", "--limit", help="Only these hosts.", rich_help_panel=ANSIBLE)] = ""
     extra_vars: Annotated[
@@ -77,7 +77,7 @@ class Ansible:
         )
 
     def passwords(self) -> Passwords:
-        """Prompt for what was asked for."""
+        """Prompt for the passwords that the options request."""
         return ask_passwords(connection=self.ask_pass, become=self.ask_become_pass, vault=self.ask_vault_pass)
 
     def _words(self) -> tuple[str, ...]:
@@ -161,7 +161,7 @@ def _has_ansible_cfg() -> bool:
 
 
 def ask_passwords(*, connection: bool, become: bool, vault: bool = False) -> Passwords:
-    """Prompt for what was asked for; on no terminal the first line of standard input would be a secret in a log."""
+    """Prompt for the requested passwords. Without a terminal getpass reads the first line of standard input."""
     return Passwords(
         connection=getpass.getpass("SSH password: ") if connection else "",
         become=getpass.getpass("BECOME password: ") if become else "",

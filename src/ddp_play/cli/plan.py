@@ -1,4 +1,4 @@
-"""`ddp-play plan`: what a run would do, and why, without doing it."""
+"""`ddp-play plan`: print the plan of a run with its reasons, without starting it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ddp-play provision`, `verify` and `deprovision`: hosts become nodes, prove it, and are given back."""
+"""`ddp-play provision`, `verify` and `deprovision`: configure hosts for ranks, check them, undo it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a provisioning playbook looks: its plan before, a line per host and role while it runs, the table after it."""
+"""Output of provisioning: the plan before, a line per host and role while it runs, the table after it."""
 
 from __future__ import annotations
 

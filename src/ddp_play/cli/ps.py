@@ -1,4 +1,4 @@
-"""`ddp-play ps`: the runs this controller knows, and with an inventory those that the hosts know."""
+"""`ddp-play ps`: list the runs of this controller, and with an inventory those on its hosts."""
 
 from __future__ import annotations
 

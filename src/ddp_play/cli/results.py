@@ -1,4 +1,4 @@
-"""`ddp-play results`: how a run ended and what it brought home."""
+"""`ddp-play results`: verdict, results and artifacts of a run."""
 
 from __future__ import annotations
 

@@ -54,8 +54,7 @@ def run(
       ddp-play run train.yml -i inventory --wait    queue behind the runs that have the slots
     """
     with error_boundary():
-        request = ansible.request(playbook, inventory)
-        passwords = ansible.passwords()
+        request, passwords = ansible.request(playbook, inventory), ansible.passwords()
         if dry:
             show_plan(dry_run(request, passwords, AnsibleRunner()), as_json=as_json)
             return
@@ -63,16 +62,21 @@ def run(
             request.environment[WAIT_ENV] = _seconds_to_wait(wait_at_most)
         paths = create_run(request, name=name, output=output, argv=sys.argv)
         start_background(paths, passwords)
-        if detach:
-            _say_detached(paths, as_json=as_json)
-            return
-        console.note(f"run {paths.run_id}: {request.playbook}")
-        stop_on_term()
-        raise typer.Exit(watch(paths, ranks=ranks, as_json=as_json))
+        _tell_or_watch(paths, request.playbook, detach=detach, ranks=ranks, as_json=as_json)
+
+
+def _tell_or_watch(paths: RunPaths, playbook: str, *, detach: bool, ranks: str, as_json: bool) -> None:
+    """Detached: print the run's id and return. Otherwise watch it to its end and exit with its code."""
+    if detach:
+        _say_detached(paths, as_json=as_json)
+        return
+    console.note(f"run {paths.run_id}: {playbook}")
+    stop_on_term()
+    raise typer.Exit(watch(paths, ranks=ranks, as_json=as_json))
 
 
 def stop_on_term() -> None:
-    """A CI system that cancels the job means the run, not the view: SIGTERM is as good as Ctrl-C."""
+    """Handle SIGTERM like Ctrl-C: a CI system that cancels the job wants to stop the run."""
     signal.signal(signal.SIGTERM, _as_ctrl_c)
 
 
@@ -135,7 +139,7 @@ def _wants_stop(paths: RunPaths) -> bool:
 
 
 def order_stop(paths: RunPaths, *, now: bool, reason: str) -> None:
-    """Leave the order where the run's supervisor looks for it."""
+    """Write the stop request to the run's control directory, where its supervisor reads it."""
     if load(paths).over:
         raise Interrupted(f"run {paths.run_id} is over")
     write_json(paths.control / ("stop-now" if now else "stop"), {"reason": reason})

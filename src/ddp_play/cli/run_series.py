@@ -1,4 +1,4 @@
-"""What `collectives` and `bench` share: their options, and one run after another with its live view."""
+"""A series of runs, one per backend and device, for `collectives` and `bench`; and their shared options."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def run_everywhere(
 
 
 def keep(finished: list[Finished], name: str, document: Any, files: dict[str, bytes]) -> None:
-    """The whole answer into every bundle of the set: each one is complete by itself."""
+    """Write the document and files of the whole series into every bundle of it."""
     for one in finished:
         write_json(one.paths.root / f"{name}.json", document)
         for file, content in files.items():
@@ -69,7 +69,7 @@ def exit_code(finished: list[Finished]) -> int:
 
 
 def say_failures(finished: list[Finished]) -> None:
-    """Ways that brought no result, with the run's own reason."""
+    """Print the backends and devices without a result, with the reason of the run."""
     for one in finished:
         if one.absent:
             console.line(f"{one.way}: not available here: {one.message}")
@@ -78,6 +78,6 @@ def say_failures(finished: list[Finished]) -> None:
 
 
 def bundle_line(finished: list[Finished], files: str) -> str:
-    """Where it is all kept."""
+    """A line with the bundles that have the files."""
     roots = [one.paths.root for one in finished]
     return f"{files} in {', '.join(str(Path(root)) for root in roots)}"

@@ -1,4 +1,4 @@
-"""Whether a rank failed, and patterns of messages that explain it: torch's about a lost peer, the kernel's about OOM kills.
+"""Whether a rank failed, and the messages that explain it: torch's about a lost peer, the kernel's about OOM kills.
 
 torch's messages are those measured with 2.13 and read in the source of 2.15. Guard and controller use the same
 patterns.

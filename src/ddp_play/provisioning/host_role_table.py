@@ -1,4 +1,4 @@
-"""What provisioning did: Ansible's events in, a table host x role out. Pure."""
+"""Table of results, host x role, from Ansible's events. Pure."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.ansible.connection_problems import problem_from_text
-from ddp_play.provisioning.remedies import remedy_of
+from ddp_play.ansible.host_problems import problem_from_text, remedy_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -93,7 +92,7 @@ def _done(cell: Cell, data: dict[str, Any]) -> Cell:
 
 
 def _told(cell: Cell, text: str) -> Cell:
-    """Words of a role about itself."""
+    """A message of a role about itself: skipped, or left after removal."""
     skipped, left = SKIPPED.fullmatch(text.strip()), LEFT.fullmatch(text.strip())
     if skipped and skipped[1] in (None, cell.role) and not cell.status.bad:
         return replace(cell, status=CellStatus.SKIPPED, reason=skipped[2].strip())
@@ -112,14 +111,12 @@ def _failed(cell: Cell, data: dict[str, Any], kind: str, address: str) -> Cell:
         return replace(
             cell, status=CellStatus.UNREACHABLE, task=task, message=problem["message"], remedy=problem["hint"]
         )
-    problem = problem_from_text(cell.host, text, address, reached=True)
-    # The host answered: what it says of unknown names or closed ports is about other machines.
-    remedy = remedy_of(text, cell.role) or (problem["hint"] if problem["kind"] != "unreachable" else "")
+    remedy = remedy_of(text, cell.role, host=cell.host, address=address)
     return replace(cell, status=CellStatus.FAILED, task=task, message=text, remedy=remedy)
 
 
 def _words_of(result: dict[str, Any]) -> str:
-    """The most telling words of a failed result; those of a loop are in its items."""
+    """The message of a failed result; that of a loop is in its items."""
     items = [row for row in result.get("results") or () if isinstance(row, dict)]
     for item in items:
         if item.get("failed") or item.get("unreachable"):

@@ -1,4 +1,4 @@
-"""All checks of an inventory, with what they need from outside: Ansible's reading of it, and name resolution."""
+"""Check of an inventory, with its inputs: the inventory as Ansible reads it, and name resolution."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def check_inventory(
     load: InventoryLoader = load_inventory,
     resolve: Callable[[str, str], tuple[str, ...]] = resolve_name,
 ) -> Checked:
-    """Everything that can be said without asking a host."""
+    """All findings that need no connection to a host."""
     inventory = load(request, passwords)
     path = collection_root() / "playbooks" / "provision.yml"
     groups = known_groups(yaml.safe_load(path.read_text(encoding="utf-8")))

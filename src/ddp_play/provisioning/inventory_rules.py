@@ -1,4 +1,4 @@
-"""What is wrong with an inventory, judged against the roles' specs before any host is touched. Pure."""
+"""Rules that an inventory must follow: names and values of the roles' specs, groups, addresses. Pure."""
 
 from __future__ import annotations
 

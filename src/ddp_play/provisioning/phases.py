@@ -1,4 +1,4 @@
-"""The plan of a provisioning playbook: which roles on which hosts, phase by phase. Pure; nothing is asked of a host."""
+"""The plan of a provisioning playbook: which roles on which hosts, phase by phase. Pure."""
 
 from __future__ import annotations
 

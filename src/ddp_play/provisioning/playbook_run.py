@@ -1,4 +1,4 @@
-"""Running a provisioning playbook: plan, check, run, and the table of what became of it."""
+"""Run of a provisioning playbook: plan, check of the inventory, execution, and table of results."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ KEEPALIVE = {"ANSIBLE_SSH_EXTRA_ARGS": "-o ServerAliveInterval=15 -o ServerAlive
 
 
 class Watcher(Protocol):
-    """Who is told while it goes on; `ddp_play.cli.provision` shows it."""
+    """Observer of a run in progress; `ddp_play.cli.provisioning_view` shows it."""
 
     def phase(self, phase: Phase) -> None:
         """A phase begins."""

@@ -1,4 +1,4 @@
-"""The roles' argument specs as data, and what they say about one value."""
+"""Argument specs of the roles, and validation of a value against them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A new site's files: the documented example inventory, a first job, a vault example, and what to do next."""
+"""Files of a new site: the documented example inventory, a first job, a vault example, the next commands."""
 
 from __future__ import annotations
 

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from ddp_play.provisioning.host_role_table import Cell, CellStatus, add_event, close_table, verdict_line
-from ddp_play.provisioning.remedies import remedy_of
 
 
 def event(
@@ -105,39 +104,6 @@ def test_a_host_that_answered_is_not_told_to_be_unreachable() -> None:
     assert only(event(kind="failed", msg=text), stats={"h1": {"failures": 1}}).remedy == ""
 
 
-@pytest.mark.parametrize(
-    ("role", "text", "remedy"),
-    [
-        (
-            "docker_engine",
-            "W: Failed to fetch https://mirror.example.com/x/InRelease  Could not resolve 'mirror.example.com'",
-            "the host cannot resolve mirror.example.com: set docker_engine_source: distribution, or mirror with"
-            " docker_engine_mirror_url, or mend the host's DNS or its proxy",
-        ),
-        (
-            "docker_engine",
-            "E: Failed to fetch http://10.0.0.1:8080/docker/InRelease  Could not connect to 10.0.0.1:8080",
-            "the host gets nothing from 10.0.0.1: set docker_engine_source: distribution, or mirror with"
-            " docker_engine_mirror_url, or mend the host's route or its proxy",
-        ),
-        (
-            "nvidia_driver",
-            "Request failed: <urlopen error timed out>\nhttps://developer.download.nvidia.com/key",
-            "the host gets nothing from developer.download.nvidia.com: set nvidia_driver_source to a mirror or the"
-            " distribution, or mend the host's route or its proxy",
-        ),
-        (
-            "python_env",
-            "Temporary failure in name resolution",
-            "the host cannot resolve its package source: set python_env_source: mirror or wheelhouse, or mend the"
-            " host's DNS or its proxy",
-        ),
-    ],
-)
-def test_the_remedy_names_server_and_variable(role: str, text: str, remedy: str) -> None:
-    assert remedy_of(text, role) == remedy
-
-
 def test_the_message_of_a_loop_is_that_of_its_item() -> None:
     results = [{"msg": "fine"}, {"failed": True, "msg": "no such user"}]
     assert only(event(kind="failed", msg="One or more items failed", results=results)).message == "no such user"
@@ -195,31 +161,3 @@ def test_json_leaves_empty_words_out() -> None:
     assert only(event()).to_json() == {
         "host": "h1", "role": "docker_engine", "status": "ok", "num_tasks": 1, "num_changed": 0, "duration_s": 0.0,
     }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("E: You don't have enough free space; No space left on device", "make room"),
-        ("The following signatures couldn't be verified: NO_PUBKEY 7EA0", "key"),
-        ("E: Unable to locate package nvidia-open-580", "apt-cache policy"),
-        ("h1 runs Debian 11. Known: Debian 12, Debian 13", "systems that it lists"),
-        ("h1 runs Ubuntu 20.04 with docker_engine_source=vendor. Known: Debian 12", "systems that it lists"),
-        ("Ubuntu-20.04 is not supported by rdma. Supported: Debian-12", "systems that it lists"),
-        ("Failed to update apt cache after 5 retries: ", "apt-get update on the host"),
-        ("mount.nfs: access denied by server while mounting s:/x", "exportfs -s"),
-        ("h1: servers whose name does not resolve there: nas; mounts from", "correct nfs_client_mounts"),
-        ("h1 gets no answer from nas port 2049.", "systemctl status nfs-server"),
-        ("its kernel has no NFS client (module nfsv4).", "its distribution's own kernel"),
-        ("Secure boot is on and the modules would be built here", "enrol DKMS's key"),
-        ("Driver branch 535 is refused: past its end of life", "nvidia_driver_branch"),
-        ("Driver 535 (distribution) is too old: torch 2.13.0 needs 580", "nvidia_driver_branch"),
-        ("nvidia-fabricmanager is 580.1, the driver is 580.2", "--tags nvidia_driver"),
-        ("The following signatures were invalid: EXPKEYSIG 7EA0", "key"),
-        ("dpkg was interrupted, you must manually run", "dpkg --configure"),
-        ("something else", ""),
-    ],
-)
-def test_remedies(text: str, words: str) -> None:
-    assert words in remedy_of(text)
-    assert bool(words) == bool(remedy_of(text))

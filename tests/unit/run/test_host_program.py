@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from ddp_play.ansible import connection_problems, discover_action
+from ddp_play.ansible import discover_action, host_problems
 from ddp_play.errors import HostNotReady
 from ddp_play.guard.protocol import MAGIC, FrameReader, encode
 from ddp_play.planning.host_facts import facts_from_json
@@ -139,4 +139,4 @@ def test_a_host_without_python_is_recognised(shell: str, python: str) -> None:
         capture_output=True,
         check=False,
     )
-    assert connection_problems.problem_from_text("h1", done.stderr.decode(), "h1", reached=True)["kind"] == "python"
+    assert host_problems.problem_from_text("h1", done.stderr.decode(), "h1", reached=True)["kind"] == "python"
