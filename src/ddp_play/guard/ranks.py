@@ -108,6 +108,7 @@ class ProcessRank(Rank):
     """A rank as a plain process, leader of its own session."""
 
     def start(self) -> None:
+        """Start the process with its log as output; exit code 126 or 127 if that fails."""
         spec, user = self.spec, self.spec.get("user")
         options: Dict[str, Any] = {}
         if user and os.geteuid() == 0 and user["uid"] != 0:
@@ -154,9 +155,11 @@ class ProcessRank(Rank):
             self.ended(os.WEXITSTATUS(status))
 
     def deliver(self, signum: int) -> None:
+        """Send a signal to the process group of the rank."""
         proc.signal_exactly(self.row["pid"], self.row["ticks"], signum, group=True)
 
     def warn(self, signum: int) -> None:
+        """Send a signal to the first process only, not to its group."""
         proc.signal_exactly(self.row["pid"], self.row["ticks"], signum)
 
 
@@ -168,6 +171,7 @@ class ContainerRank(Rank):
         self._gone_since: Optional[float] = None
 
     def start(self) -> None:
+        """Start the container; exit code 125 to 127 if that fails."""
         code, words = docker_socket.start(self.spec["container"])
         if code:
             self.say("the container does not start: %s" % words)
@@ -181,6 +185,7 @@ class ContainerRank(Rank):
             self.poll()
 
     def poll(self) -> None:
+        """Record the end with the exit code of the engine, once the first process has ended."""
         pid, ticks = self.row["pid"], self.row["ticks"]
         if not self.running or (pid and proc.alive(pid, ticks)):
             return
@@ -220,6 +225,7 @@ class ContainerRank(Rank):
             return None
 
     def deliver(self, signum: int) -> None:
+        """Signal the first process, through the engine if this user may not."""
         pid, ticks = self.row["pid"], self.row["ticks"]
         try:
             if pid and proc.signal_exactly(pid, ticks, signum):

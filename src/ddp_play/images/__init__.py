@@ -1,1 +1,1 @@
-"""The image ranks run in: built here, brought to every host, compared by content."""
+"""Image of the ranks: build on the controller, distribution to all hosts, comparison by content."""

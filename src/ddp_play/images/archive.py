@@ -1,4 +1,4 @@
-"""Brings an image to hosts as an archive: saved once here, streamed to those that lack it."""
+"""Image distribution by archive: saved once on the controller, sent to the hosts that lack the image."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from ddp_play.lab.progress import Progress
 
 _ASK_WORKERS = 16
-# Each stream is bound by one core of ssh here and one of unpacking there.
+# Each transfer needs one core for ssh on the controller and one for unpacking on the host.
 _SEND_WORKERS = 8
 
 
 @dataclass(frozen=True)
 class HostImage:
-    """What one host answers about an image; `error` is empty where it could be asked.
+    """Image of one host; `error`: why the host could not be queried, or empty.
 
-    `digests` are its names in registries: REPOSITORY@sha256:...
+    `digests`: names of the image in registries, REPOSITORY@sha256:...
     """
 
     host: str
@@ -47,7 +47,7 @@ class HostImage:
 
 @dataclass(frozen=True)
 class Loaded:
-    """Which hosts got the image now and which had it."""
+    """Hosts to which the image was sent, and hosts that had it."""
 
     content: str
     sent: tuple[str, ...]
@@ -55,7 +55,7 @@ class Loaded:
 
 
 def load(image: str, hosts: Sequence[Reach], *, progress: Progress) -> Loaded:
-    """Make every host hold the controller's content of `image`; HostNotReady names those that could not."""
+    """Send `image` to every host that does not have its content. Raises HostNotReady with the failed hosts."""
     local = local_image(image)
     content = fingerprint(local.attrs)
     answers = ask_all(image, hosts, progress=progress)
@@ -71,7 +71,7 @@ def load(image: str, hosts: Sequence[Reach], *, progress: Progress) -> Loaded:
 
 
 def local_image(image: str) -> Image:
-    """The controller's image of that name."""
+    """Image on the controller. Raises UsageError if it does not exist."""
     client = connect()
     with engine_errors(f"inspect {image}"):
         try:
@@ -82,7 +82,7 @@ def local_image(image: str) -> Image:
 
 @contextmanager
 def saved(local: Image, image: str, *, progress: Progress) -> Iterator[Path]:
-    """An archive of the image, gone again at the end."""
+    """Temporary archive of the image."""
     with tempfile.TemporaryDirectory(prefix="ddp-play-image-", dir="/var/tmp") as scratch:
         archive = Path(scratch) / "image.tar"
         progress.step(f"saving {image}")
@@ -93,7 +93,7 @@ def saved(local: Image, image: str, *, progress: Progress) -> Iterator[Path]:
 
 
 def ask_all(image: str, hosts: Sequence[Reach], *, progress: Progress) -> list[HostImage]:
-    """As `ask`, but HostNotReady where a host or its engine does not answer."""
+    """Like `ask`; raises HostNotReady if a host or its engine does not answer."""
     progress.step(f"asking {len(hosts)} hosts for {image}")
     answers = ask(image, hosts)
     fail_for(image, [answer for answer in answers if answer.error])
@@ -101,12 +101,12 @@ def ask_all(image: str, hosts: Sequence[Reach], *, progress: Progress) -> list[H
 
 
 def ask(image: str, hosts: Sequence[Reach]) -> list[HostImage]:
-    """What each host holds under that name, in the order of `hosts`."""
+    """Image of that name on each host, in the order of `hosts`."""
     return _all(partial(_ask, image), hosts, workers=_ASK_WORKERS)
 
 
 def remote_docker(arguments: str) -> str:
-    """A shell command that runs docker as the user, or with sudo where the user is not in its group."""
+    """Shell command that runs docker as the user, or with sudo if the user may not use the engine."""
     return f"if docker version >/dev/null 2>&1; then exec docker {arguments}; else exec sudo -n docker {arguments}; fi"
 
 
@@ -140,7 +140,7 @@ def _verify(image: str, content: str, hosts: Sequence[Reach]) -> None:
 
 
 def fail_for(image: str, failures: Sequence[HostImage]) -> None:
-    """HostNotReady with a line per host; nothing where there is none."""
+    """Raise HostNotReady with a line per failed host; do nothing if there is none."""
     if failures:
         lines = "\n".join(f"  {failure.host}: {failure.error}" for failure in failures)
         raise HostNotReady(f"{image} did not reach {len(failures)} hosts\n{lines}")

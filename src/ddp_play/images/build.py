@@ -1,4 +1,4 @@
-"""Builds the rank image with the controller's engine."""
+"""Build of the rank image with the engine of the controller."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def build_image(request: ImageRequest, *, progress: Progress) -> str:
-    """The tag of the finished image."""
+    """Build the image and return its tag. Raises UsageError or HostNotReady."""
     if request.base and (request.offline or request.slim):
         raise UsageError("--base goes with neither --offline nor --slim: both bring their own base")
     client = connect()
@@ -79,7 +79,7 @@ def _ensure_slim(client: DockerClient, distro: Distro, *, progress: Progress) ->
 
 
 def _wheelhouse(request: ImageRequest, *, progress: Progress) -> Path:
-    """A directory of wheels for the image's Python, downloaded once with the controller's pip."""
+    """Directory with wheels for the image's Python, downloaded once with pip. Raises HostNotReady."""
     wanted_python = PYTHON[request.distro]
     same = wanted_python == f"{sys.version_info.major}.{sys.version_info.minor}"
     torch = request.torch or _installed("torch")

@@ -1,4 +1,4 @@
-"""Tells whether two engines hold the same image, whatever store and id each of them uses."""
+"""Comparison of images by content, because ids depend on the image store of the engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a rank image is built from: pure decisions, no engine."""
+"""Tags, base image and requirements of the rank image. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ddp_play.lab.spec import Distro
 REPOSITORY = "ddp-play-rank"
 DEFAULT_TAG = f"{REPOSITORY}:latest"
 SLIM_TAG = f"{REPOSITORY}:slim"
-# The Python each release brings; wheels must be for that one.
+# Python version of each release, for which the wheels are downloaded.
 PYTHON = {Distro.BOOKWORM: "3.11", Distro.TRIXIE: "3.13"}
 
 
@@ -29,7 +29,7 @@ class ImageRequest:
 
     @property
     def result_tag(self) -> str:
-        """The tag the image gets when none was asked for."""
+        """Requested tag, or the default one."""
         return self.tag or (SLIM_TAG if self.slim else DEFAULT_TAG)
 
     @property
@@ -44,19 +44,19 @@ def slim_dockerfile() -> bytes:
 
 
 def slim_base_tag(distro: Distro) -> str:
-    """A tag that changes with the slim recipe, so that an old build is not taken for a new one."""
+    """Tag that changes with the slim recipe, so that an old build is not reused."""
     digest = hashlib.sha256(slim_dockerfile() + root_tag(distro).encode()).hexdigest()[:12]
     return f"{REPOSITORY}-base:{distro}-{digest}"
 
 
 def requirements(*, torch: str, numpy: str, same_python: bool) -> list[str]:
-    """What the wheelhouse must hold: torch, and numpy as the controller has it where the Pythons agree."""
+    """pip requirements for the wheelhouse; numpy as on the controller if the Python versions are equal."""
     pinned_numpy = f"numpy=={numpy}" if numpy and same_python else "numpy"
     return ["pip", f"torch=={torch}" if torch else "torch", pinned_numpy]
 
 
 def pip_download_argv(python: str, wanted: list[str], target: str, *, version: str, same_python: bool) -> list[str]:
-    """`pip download` for the image's Python, which need not be the controller's."""
+    """Command line of `pip download` for the image's Python, which may differ from the controller's."""
     argv = [python, "-m", "pip", "download", "--disable-pip-version-check", "--dest", target]
     if not same_python:
         argv += ["--only-binary=:all:", "--python-version", version]

@@ -1,4 +1,4 @@
-"""Bringing an image to hosts by a registry on one of them: the role image_distribution does it, this says what."""
+"""Image distribution by a registry on one of the hosts, with the role image_distribution."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DEFAULT_PORT = 5000
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """The host that serves the others, and how they reach it."""
+    """Host of the registry, and the address that the other hosts use."""
 
     host: str
     address: str
@@ -40,13 +40,13 @@ class Registry:
 
     @property
     def name(self) -> str:
-        """What an engine calls it: without TLS each host forwards its own loopback."""
+        """Name of the registry in references; without TLS each host forwards a port of its loopback address."""
         return f"{self.address if self.tls else '127.0.0.1'}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """How it ended; `reference` is the image by its digest."""
+    """Result of `serve`; `reference`: the image by digest."""
 
     registry: Registry
     content: str
@@ -57,7 +57,7 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is to be where: the controller's `image` on the inventory's hosts; `request` has no limit of its own."""
+    """Request to distribute the controller's `image`; `request` must not contain a limit."""
 
     image: str
     request: PlaybookRequest
@@ -66,7 +66,7 @@ class Order:
 
 
 def choose_registry(inventory: Inventory, *, tls: bool) -> Registry:
-    """The first host of group `registry`, else the first of group `ranks`."""
+    """First host of group `registry`, else of group `ranks`, else of all. Raises UsageError."""
     hosts = inventory.members(GROUP) or inventory.members("ranks") or inventory.hosts
     if not hosts:
         raise UsageError("the inventory has no hosts", hint="ansible-inventory --graph shows it")
@@ -79,7 +79,7 @@ def choose_registry(inventory: Inventory, *, tls: bool) -> Registry:
 def serve(
     order: Order, hosts: Sequence[Reach], passwords: Passwords, runner: PlaybookRunner, *, progress: Progress
 ) -> Served:
-    """Make every host hold the controller's content, by one digest of one registry."""
+    """Distribute the image to all hosts, with one digest of one registry. Raises UsageError or HostNotReady."""
     image, local = order.image, local_image(order.image)
     content = fingerprint(local.attrs)
     registry = choose_registry(load_inventory(order.request, passwords), tls=order.tls)
@@ -97,12 +97,12 @@ def serve(
 
 
 def digest_of(answer: HostImage, registry: Registry) -> str:
-    """The host's name of the image in that registry, by digest; empty where it has none."""
+    """Reference of the image in that registry by digest, as the host has it; or empty."""
     return next((name for name in answer.digests if name.startswith(f"{registry.name}/")), "")
 
 
 def role_variables(image: str, archive: Path, registry: Registry) -> dict[str, object]:
-    """What the role is told; the inventory may say the rest."""
+    """Variables for the role; the inventory may set others."""
     values = {
         "source": "registry",
         "images": [{"name": image if ":" in image.rpartition("/")[2] else f"{image}:latest", "archive": str(archive)}],
@@ -128,7 +128,7 @@ def _plan(order: Order, archive: Path, registry: Registry, passwords: Passwords)
 
 
 def _one_digest(image: str, content: str, registry: Registry, answers: list[HostImage]) -> str:
-    """The digest that all hosts agree on."""
+    """Digest that all hosts have. Raises HostNotReady if they differ."""
     found = {digest_of(row, registry) for row in answers}
     wrong = [row for row in answers if row.content != content or not digest_of(row, registry)]
     if not wrong and len(found) > 1:
@@ -140,7 +140,7 @@ def _one_digest(image: str, content: str, registry: Registry, answers: list[Host
 
 @dataclass(frozen=True, slots=True)
 class _Steps:
-    """The provisioning's watcher, told to whoever shows progress."""
+    """Reports events of provisioning as progress."""
 
     progress: Progress
 

@@ -1,4 +1,4 @@
-"""How `image load` reaches the inventory's hosts: Ansible's view of them, plain ssh to them."""
+"""Access of `image load` to the hosts of an inventory: ssh with the options of Ansible's variables."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _GROUP = "ranks"
 
 @dataclass(frozen=True)
 class Reach:
-    """One host and the argv in front of a shell command for it; empty argv means this machine."""
+    """A host and the argv before a shell command for it; empty argv: this machine."""
 
     name: str
     argv: tuple[str, ...]
 
     def run(self, command: str, *, stdin: IO[bytes] | int = subprocess.DEVNULL) -> subprocess.CompletedProcess[bytes]:
-        """Run a shell command there and wait for it."""
+        """Run a shell command on the host and wait for its end. Does not raise on a nonzero exit code."""
         argv = [*self.argv, command] if self.argv else ["sh", "-c", command]
         return subprocess.run(argv, stdin=stdin, capture_output=True, check=False)
 
 
 def resolve(inventory: str, limit: str = "") -> list[Reach]:
-    """The hosts of group `ranks` (all hosts where there is no such group), in inventory order."""
+    """Hosts of group `ranks`, or all hosts if there is no such group, in inventory order. Raises UsageError."""
     program = Path(sys.executable).with_name("ansible-inventory")
     argv = [str(program) if program.exists() else "ansible-inventory", "-i", inventory, "--list"]
     argv += ["--limit", limit] if limit else []
@@ -46,14 +46,14 @@ def resolve(inventory: str, limit: str = "") -> list[Reach]:
 
 
 def parse_inventory(listing: Mapping[str, Any]) -> list[Reach]:
-    """The output of `ansible-inventory --list` as hosts to reach."""
+    """Hosts from the output of `ansible-inventory --list`."""
     variables = listing.get("_meta", {}).get("hostvars", {})
     start = _GROUP if _GROUP in listing else "all"
     return [Reach(name, ssh_argv(name, variables.get(name, {}))) for name in _members(listing, start)]
 
 
 def ssh_argv(name: str, variables: Mapping[str, Any]) -> tuple[str, ...]:
-    """The ssh command line that Ansible's connection variables describe."""
+    """ssh command line from Ansible's connection variables; empty for a local connection."""
     if variables.get("ansible_connection") == "local":
         return ()
     argv = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"]

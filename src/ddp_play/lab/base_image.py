@@ -1,4 +1,4 @@
-"""Makes the images lab hosts run: a root from a registry or debootstrap, then `docker build`."""
+"""Images of lab hosts: a root file system from a registry or debootstrap, then `docker build`."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from ddp_play.lab.progress import Progress
     from ddp_play.lab.spec import Distro
 
-# How long the engine may stay silent before we stop waiting for a registry.
+# How long to wait for an answer of a registry.
 _PULL_SILENCE_S = 15
-# Package lists, caches and what nobody reads in a container: half of the tree, sent to every host with an image.
+# Package lists, caches and documentation: half of the tree, which would be sent to every host.
 _NOT_IN_ROOT = (
     "var/cache/apt/*",
     "var/lib/apt/lists/*",
@@ -40,7 +40,7 @@ _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def has_image(client: DockerClient, tag: str) -> bool:
-    """Whether the engine has the image already."""
+    """Whether the engine has the image. Raises HostNotReady."""
     with engine_errors(f"look for image {tag}"):
         try:
             client.images.get(tag)
@@ -50,7 +50,7 @@ def has_image(client: DockerClient, tag: str) -> bool:
 
 
 def ensure_host_image(client: DockerClient, distro: Distro, *, engine: bool, progress: Progress, base: str = "") -> str:
-    """The tag of the host image, built when this engine has none of this recipe."""
+    """Build the host image if the engine does not have it; return its tag. Raises HostNotReady."""
     steps = host_steps(distro, engine=engine)
     if not has_image(client, steps[-1].tag):
         ensure_root_image(client, distro, progress=progress, base=base)
@@ -62,7 +62,7 @@ def ensure_host_image(client: DockerClient, distro: Distro, *, engine: bool, pro
 
 
 def ensure_root_image(client: DockerClient, distro: Distro, *, progress: Progress, base: str = "") -> str:
-    """The tag of a minimal Debian: pulled where a registry answers, else made with debootstrap; a `base` must come."""
+    """Pull a minimal Debian, or make it with debootstrap if no `base` is given; return its tag. Raises HostNotReady."""
     tag = root_tag(distro)
     if has_image(client, tag):
         return tag
@@ -78,7 +78,7 @@ def ensure_root_image(client: DockerClient, distro: Distro, *, progress: Progres
 
 
 def build(client: DockerClient, step: BuildStep, *, progress: Progress) -> None:
-    """One build, its output as progress and its last lines as the error."""
+    """Run one build; its output is reported as progress. Raises HostNotReady with the last lines."""
     build_stream(
         client,
         io.BytesIO(build_context(step)),
@@ -99,7 +99,7 @@ def build_stream(
     progress: Progress,
     hint: str = "",
 ) -> None:
-    """`docker build` of a tar context through the engine's API."""
+    """Build an image from a tar context with the engine's API. Raises HostNotReady."""
     tail: deque[str] = deque(maxlen=15)
     with engine_errors(f"build {tag}"):
         events = client.api.build(
@@ -122,7 +122,7 @@ def build_stream(
 
 
 def _pull(reference: str, tag: str) -> str:
-    """Pull and tag; the reason in a few words when it did not work."""
+    """Pull and tag an image; return why it failed, or empty."""
     impatient = connect(timeout_s=_PULL_SILENCE_S)
     try:
         # a colon before the last slash is a registry's port
@@ -141,7 +141,7 @@ def _pull(reference: str, tag: str) -> str:
 
 def _debootstrap(client: DockerClient, distro: Distro, tag: str, *, progress: Progress) -> None:
     _require_debootstrap()
-    # A mount namespace of its own: what an interrupted debootstrap has mounted goes with it.
+    # In a mount namespace, so that mounts of an interrupted debootstrap disappear.
     with tempfile.TemporaryDirectory(prefix="ddp-play-root-", dir="/var/tmp") as scratch:
         target = Path(scratch) / "root"
         command = ["unshare", "--mount", "debootstrap", "--variant=minbase", str(distro), str(target)]

@@ -1,4 +1,4 @@
-"""What a base image is made of; its tag is a hash of that, so a changed recipe is another image."""
+"""Recipe of the images of lab hosts; tags contain its hash, so that a changed recipe is another image."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ENGINE_PACKAGES = {
 
 @dataclass(frozen=True)
 class BuildStep:
-    """One `docker build`: its Dockerfile (with the files beside it), arguments and resulting tag."""
+    """One `docker build`: Dockerfile (in the same directory as its files), arguments and resulting tag."""
 
     tag: str
     dockerfile: str
@@ -32,12 +32,12 @@ class BuildStep:
 
 
 def root_tag(distro: Distro) -> str:
-    """The bare distribution, from a registry or from debootstrap."""
+    """Tag of the root file system, from a registry or from debootstrap."""
     return f"{ROOT_REPOSITORY}:{distro}-v{_ROOT_VERSION}"
 
 
 def host_steps(distro: Distro, *, engine: bool) -> tuple[BuildStep, ...]:
-    """The builds that lead from the root image to a lab host; the last tag is the image to run."""
+    """Builds from the root image to the image of a lab host; the last tag is the image to run."""
     bare = _step(distro, "bare", parent=("ROOT", root_tag(distro)))
     if not engine:
         return (bare,)
@@ -51,12 +51,12 @@ def host_steps(distro: Distro, *, engine: bool) -> tuple[BuildStep, ...]:
 
 
 def host_tag(distro: Distro, *, engine: bool) -> str:
-    """The image lab hosts of this kind run."""
+    """Tag of the image for lab hosts of this kind."""
     return host_steps(distro, engine=engine)[-1].tag
 
 
 def build_context(step: BuildStep) -> bytes:
-    """The tar a build sends to the engine; the same bytes for the same recipe."""
+    """Tar archive for a build; the same bytes for the same recipe."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         for name in _CONTEXT_FILES:

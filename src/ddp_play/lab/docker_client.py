@@ -1,4 +1,4 @@
-"""The door to the Docker engine: one way in, one way its errors come out."""
+"""Connection to the Docker engine, and its errors as HostNotReady."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _DEFAULT_SOCKET = "unix:///var/run/docker.sock"
 
 
 def engine_url() -> str:
-    """Where the engine is looked for."""
+    """URL of the engine: DOCKER_HOST, or the default socket."""
     return os.environ.get("DOCKER_HOST") or _DEFAULT_SOCKET
 
 
 def connect(timeout_s: int = _TIMEOUT_S) -> DockerClient:
-    """A client of a running engine, or HostNotReady with what to do about it."""
+    """Client of a running engine. Raises HostNotReady with a hint."""
     if is_local():
         _knock(engine_url().removeprefix("unix://"))
     try:
@@ -40,13 +40,13 @@ def connect(timeout_s: int = _TIMEOUT_S) -> DockerClient:
 
 
 def is_local() -> bool:
-    """Whether the engine runs on this machine, so that its files and kernel can be read from here."""
+    """Whether the engine runs on this machine, so that its files and kernel settings are readable."""
     return engine_url().startswith("unix:")
 
 
 @contextmanager
 def engine_errors(doing: str) -> Iterator[None]:
-    """The engine's refusal as one sentence: what we were doing, and its own words."""
+    """Turn errors of the engine into HostNotReady, with the operation (`doing`) and the engine's message."""
     try:
         yield
     except APIError as error:
@@ -59,7 +59,7 @@ def engine_errors(doing: str) -> Iterator[None]:
 
 
 def _knock(path: str) -> None:
-    """The SDK wraps what the socket says; asked directly, it tells a closed door from none."""
+    """Connect to the socket directly, to tell a missing permission from a missing engine; the SDK hides it."""
     with socket.socket(socket.AF_UNIX) as door:
         try:
             door.connect(path)

@@ -1,4 +1,4 @@
-"""Creates, starts and awaits the containers that play hosts."""
+"""Lab hosts as containers: create, start, wait for their boot."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ddp_play.lab.progress import Progress
     from ddp_play.lab.state import LabState
 
-# --privileged asks for SYS_RESOURCE too, which some machines (and some CI runners) do not have to give.
+# --privileged needs SYS_RESOURCE too, which some machines (and CI runners) do not have.
 _CAPABILITIES = [
     "SYS_ADMIN",
     "NET_ADMIN",
@@ -54,14 +54,14 @@ T = TypeVar("T")
 
 
 def find_hosts(client: DockerClient, lab: str) -> dict[str, Container]:
-    """The lab's containers by host name, in whatever state they are."""
+    """Containers of a lab by host name, running or not. Raises HostNotReady."""
     with engine_errors(f"list the containers of lab {lab}"):
         found = client.containers.list(all=True, filters={"label": f"{LABEL}={lab}"}, ignore_removed=True)
     return {container.labels.get(LABEL_HOST, container.name or ""): container for container in found}
 
 
 def create_host(client: DockerClient, plan: LabPlan, host: Host, *, image: str, state: LabState) -> None:
-    """A host that is ready to start: its disks, addresses, and keys are in place."""
+    """Create a host with volumes, addresses and SSH keys, not started. Raises HostNotReady."""
     first, *others = zip(plan.networks, host.addresses, strict=True)
     with engine_errors(f"create {host.container}"):
         for volume in (host.volume, plan.shared_volume):
@@ -91,7 +91,7 @@ def create_host(client: DockerClient, plan: LabPlan, host: Host, *, image: str, 
 
 
 def start_hosts(containers: Sequence[Container], *, progress: Progress) -> None:
-    """Switch them on; `await_boot` says when they are ready."""
+    """Start the hosts, without waiting for their boot (`await_boot`)."""
     if not containers:
         return
     progress.step(f"starting {len(containers)} hosts")
@@ -100,7 +100,7 @@ def start_hosts(containers: Sequence[Container], *, progress: Progress) -> None:
 
 
 def await_boot(container: Container) -> None:
-    """Return when systemd, sshd and the host's engine (if any) are up; HostNotReady with the failing unit."""
+    """Wait until systemd, sshd and the engine, if installed, run. Raises HostNotReady with the failed unit."""
     deadline = time.monotonic() + _BOOT_TIMEOUT_S
     while time.monotonic() < deadline:
         answer = _ask(container, "timeout 60 systemctl is-system-running --wait")
@@ -124,7 +124,7 @@ def await_boot(container: Container) -> None:
 
 
 def each(work: Callable[[T], object], items: Sequence[T]) -> None:
-    """Do it for all, a few at a time; the first failure is raised after the others have finished."""
+    """Call `work` for all items, in a few threads; raise the first failure after all have finished."""
     with ThreadPoolExecutor(_WORKERS) as pool:
         for result in [pool.submit(work, item) for item in items]:
             result.result()

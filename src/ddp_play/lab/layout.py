@@ -1,4 +1,4 @@
-"""A lab worked out to the last name and address, before anything is created."""
+"""Plan of a lab: names and addresses of everything, before anything is created."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 LABEL = "ddp-play.lab"
 LABEL_STATE = "ddp-play.lab.state"
 LABEL_HOST = "ddp-play.lab.host"
-# Where a lab looks for room of its own: 256 networks of 253 hosts, rarely used at home or in offices.
+# Pool for subnets of labs: 256 networks of 253 hosts, rarely used at home or in offices.
 _POOL = ipaddress.IPv4Network("10.213.0.0/16")
 
 
@@ -51,12 +51,12 @@ class LabPlan:
 
     @property
     def labels(self) -> dict[str, str]:
-        """What every container, volume and network of this lab is found by."""
+        """Labels of every container, volume and network of this lab."""
         return {LABEL: self.spec.name}
 
 
 def plan_lab(spec: LabSpec, *, taken: Sequence[ipaddress.IPv4Network] = ()) -> LabPlan:
-    """Names and addresses for a checked spec; `taken` are the networks this machine already routes."""
+    """Plan a checked spec; `taken`: networks in use on this machine. Raises UsageError if no subnet is free."""
     subnets = _asked_subnets(spec, taken) or _free_subnets(spec.num_fabrics, taken)
     kinds = ("fast",) if spec.num_fabrics == 1 else ("mgmt", "fast")
     prefix = f"ddp-play-{spec.name}"
@@ -79,7 +79,7 @@ def plan_lab(spec: LabSpec, *, taken: Sequence[ipaddress.IPv4Network] = ()) -> L
 
 
 def find_host(plan: LabPlan, name: str) -> Host:
-    """A host by its name, or by its bare number."""
+    """Host by name (`h2`) or number (`2`). Raises UsageError."""
     for host in plan.hosts:
         if name in (host.name, host.name.removeprefix("h")):
             return host

@@ -1,4 +1,4 @@
-"""`up`, `status`, `down`: from a plan to running hosts and back to nothing."""
+"""`lab up` and `lab down`: create a lab from its spec, and remove it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Removed:
 
 
 def up(spec: LabSpec, *, progress: Progress) -> UpResult:
-    """Bring the lab to what the spec says; what is there and right is left alone."""
+    """Create and start what is missing of the lab. Raises UsageError, HostNotReady or Busy."""
     client = connect()
     state = lab_state(spec.name)
     with locked(state):
@@ -79,7 +79,7 @@ def up(spec: LabSpec, *, progress: Progress) -> UpResult:
 
 
 def down(name: str, *, force: bool, progress: Progress) -> Removed:
-    """Remove everything that carries the lab's label, and its state; a lab that is not there is no error."""
+    """Remove everything with the lab's label, and its state; a missing lab is no error."""
     client = connect()
     state = lab_state(name)
     with locked(state), engine_errors(f"remove lab {name}"):
@@ -99,7 +99,7 @@ def down(name: str, *, force: bool, progress: Progress) -> Removed:
 
 
 def _whole_hosts(found: dict[str, Container], state: LabState) -> dict[str, Container]:
-    """Drop what an interrupted `up` created and never started: its keys may not have arrived."""
+    """Remove hosts that an interrupted `up` created and did not start: their keys may be missing."""
     _refuse_foreign(state.directory.name, found, state)
     with engine_errors("remove unfinished hosts"):
         each(_remove_container, [container for container in found.values() if container.status == "created"])
@@ -107,7 +107,7 @@ def _whole_hosts(found: dict[str, Container], state: LabState) -> dict[str, Cont
 
 
 def _settle_plan(client: DockerClient, spec: LabSpec, existing: dict[str, Container], state: LabState) -> LabPlan:
-    """The plan of an earlier `up` of the same lab, finished or interrupted; else a new one."""
+    """Plan of an earlier `up` with the same options, or a new one. Raises UsageError if options differ."""
     saved = state.load_plan()
     if existing and saved is not None and saved.spec == replace(spec, subnets=spec.subnets or saved.spec.subnets):
         return saved
@@ -123,7 +123,7 @@ def _settle_plan(client: DockerClient, spec: LabSpec, existing: dict[str, Contai
 
 
 def _claim_networks(client: DockerClient, plan: LabPlan, existing: dict[str, Container], state: LabState) -> LabPlan:
-    """Create the plan's networks; where another lab was faster to the subnet, plan and try again."""
+    """Create the plan's networks; if another lab took a subnet meanwhile, plan again."""
     for _ in range(_CLAIM_TRIES):
         try:
             create_networks(client, plan)

@@ -1,4 +1,4 @@
-"""Reads and raises what only the machine under the lab knows: routes, room, kernel limits."""
+"""Routes, free memory and disk, and kernel limits of the machine on which the lab runs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def parse_routes(text: str) -> tuple[ipaddress.IPv4Network, ...]:
 
 
 def routed_networks() -> tuple[ipaddress.IPv4Network, ...]:
-    """The networks this machine has routes to; none where the kernel does not say."""
+    """Networks that this machine has routes to; none if /proc/net/route is missing."""
     try:
         return parse_routes((_PROC / "net/route").read_text())
     except OSError:
@@ -48,7 +48,7 @@ def read_machine(docker_root: str, *, is_local: bool) -> Machine:
 
 
 def raise_limits(limits: Iterable[KernelLimit]) -> tuple[tuple[KernelLimit, ...], tuple[KernelLimit, ...]]:
-    """Raise what is too low: (raised, refused). Limits the kernel does not have are left out."""
+    """Raise limits that are too low; return (raised, refused). Limits unknown to the kernel are left out."""
     raised, refused = [], []
     for limit in limits:
         path = _PROC / "sys" / limit.name.replace(".", "/")

@@ -1,4 +1,4 @@
-"""How much memory, disk and kernel a lab takes, and whether this machine has it."""
+"""Memory, disk space and kernel limits that a lab needs, compared with the machine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _KEY_BYTES_PER_HOST = 2000
 
 @dataclass(frozen=True)
 class Machine:
-    """What the engine's machine has left; None where it cannot be read from here (a remote engine)."""
+    """Free memory and disk space of the engine's machine; None if unknown (remote engine)."""
 
     memory_free_mib: int | None
     disk_free_mib: int | None
@@ -31,7 +31,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class KernelLimit:
-    """One sysctl, the least value a lab needs, and the roomier one it is set to when that is missing."""
+    """A sysctl, the least value that a lab needs, and the larger value to set if the present one is less."""
 
     name: str
     least: int
@@ -39,7 +39,7 @@ class KernelLimit:
 
 
 def check_room(machine: Machine, *, num_new_hosts: int, engine: bool, image_cached: bool) -> None:
-    """HostNotReady when the hosts still to create do not fit; nothing has been created by then."""
+    """Raise HostNotReady if memory or disk space is too small for the new hosts."""
     if num_new_hosts == 0:
         return
     per_host = _MEMORY_HOST_MIB if engine else _MEMORY_BARE_HOST_MIB
@@ -62,7 +62,7 @@ def check_room(machine: Machine, *, num_new_hosts: int, engine: bool, image_cach
 def kernel_limits(num_hosts: int) -> tuple[KernelLimit, ...]:
     """Limits shared by all containers of the machine; `num_hosts` counts the hosts of every lab on it.
 
-    At the usual 128 inotify instances systemd dies in about the 18th host.
+    With the usual 128 inotify instances systemd fails in about the 18th host.
     """
     return (
         _limit("fs.inotify.max_user_instances", 64 + num_hosts * _INOTIFY_PER_HOST, roomy=4096),

@@ -1,4 +1,4 @@
-"""The lab's networks at the engine: which subnets are taken, making ours, removing them."""
+"""Networks of a lab: subnets in use, creation, removal."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 class SubnetTaken(UsageError):  # noqa: N818 - reads as the sentence it stands for
-    """Somebody took the subnet between planning and creating."""
+    """Another network took the subnet between planning and creation."""
 
 
 def taken_networks(client: DockerClient) -> tuple[ipaddress.IPv4Network, ...]:
-    """What the machine routes, and what the engine has given away, also where the bridge is down."""
+    """Networks that the machine routes, and those of the engine, including bridges that are down."""
     found = list(routed_networks())
     with engine_errors("list networks"):
         for network in client.networks.list():
@@ -35,7 +35,7 @@ def taken_networks(client: DockerClient) -> tuple[ipaddress.IPv4Network, ...]:
 
 
 def create_networks(client: DockerClient, plan: LabPlan) -> None:
-    """Make those that are missing; SubnetTaken when the engine says the address space is in use."""
+    """Create missing networks. Raises SubnetTaken if another network has the addresses, and HostNotReady."""
     for network in plan.networks:
         with engine_errors(f"create network {network.name} ({network.subnet})"):
             mine = {"label": f"{LABEL}={plan.spec.name}"}
@@ -50,7 +50,7 @@ def create_networks(client: DockerClient, plan: LabPlan) -> None:
 
 
 def remove_networks(client: DockerClient, lab: str) -> int:
-    """How many networks of the lab there were."""
+    """Remove the networks of a lab and return their number. Raises HostNotReady."""
     with engine_errors(f"remove the networks of lab {lab}"):
         networks = client.networks.list(filters={"label": f"{LABEL}={lab}"})
         for network in networks:

@@ -1,4 +1,4 @@
-"""How long work tells what it is doing, without knowing who prints it."""
+"""Interface for progress messages of long operations, independent of the output."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """`step` is worth a line of its own; `detail` may flash by."""
+    """Receiver of progress messages."""
 
-    def step(self, text: str) -> None: ...
+    def step(self, text: str) -> None:
+        """Report a step, shown on a line of its own."""
 
-    def detail(self, text: str) -> None: ...
+    def detail(self, text: str) -> None:
+        """Report a detail, which the next message may replace."""
 
 
 class Silent:
-    """Says nothing: for tests and for callers that only want the result."""
+    """Discards all messages, for tests and for callers that need only the result."""
 
     def step(self, text: str) -> None:
-        """Drop it."""
+        """Discard the message."""
 
     def detail(self, text: str) -> None:
-        """Drop it."""
+        """Discard the message."""

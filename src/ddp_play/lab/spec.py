@@ -1,4 +1,4 @@
-"""What a lab should be: the options of `lab up`, checked."""
+"""Options of `lab up`, checked."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Distro(StrEnum):
 
 @dataclass(frozen=True)
 class LabSpec:
-    """A lab as asked for; `subnets` stays empty when the lab may choose."""
+    """Requested lab; `subnets` is empty if the lab may choose."""
 
     name: str
     num_hosts: int
@@ -44,7 +44,7 @@ class LabSpec:
 
 
 def make_spec(spec: LabSpec) -> LabSpec:
-    """The same lab with slots spread over all hosts; UsageError where the options contradict each other."""
+    """Check a spec and give every host its slots. Raises UsageError if options contradict each other."""
     check_name(spec.name)
     _check_range("--hosts", spec.num_hosts, 1, MAX_HOSTS)
     _check_range("--fabrics", spec.num_fabrics, 1, 2)
@@ -58,13 +58,13 @@ def make_spec(spec: LabSpec) -> LabSpec:
 
 
 def check_name(name: str) -> None:
-    """A lab's name becomes part of container, volume, network and directory names."""
+    """Raise UsageError for a name that cannot be part of container, volume, network and directory names."""
     if not _NAME.fullmatch(name):
         raise UsageError(f"--name {name!r}: use 1 to 32 of a-z, 0-9 and '-', starting with a letter or digit")
 
 
 def parse_slots(text: str) -> tuple[int, ...]:
-    """'2,1,1' -> (2, 1, 1); an empty text means one slot everywhere."""
+    """'2,1,1' -> (2, 1, 1); empty: one slot per host. Raises UsageError."""
     if not text.strip():
         return ()
     try:

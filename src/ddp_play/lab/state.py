@@ -27,52 +27,59 @@ _PLAN = TypeAdapter(LabPlan)
 
 @dataclass(frozen=True)
 class LabState:
-    """Where everything of one lab lies."""
+    """Paths of one lab on this machine."""
 
     directory: Path
 
     @property
     def key(self) -> Path:
+        """Private SSH key of the lab; the public one is next to it."""
         return self.directory / "id_ed25519"
 
     @property
     def known_hosts(self) -> Path:
+        """known_hosts file with the host keys."""
         return self.directory / "known_hosts"
 
     @property
     def inventory(self) -> Path:
+        """Inventory of the lab, for `-i`."""
         return self.directory / "inventory" / "hosts.yml"
 
     @property
     def plan_file(self) -> Path:
+        """Plan of the last `up`, as JSON."""
         return self.directory / "lab.json"
 
     def host_key(self, host: Host) -> Path:
+        """Private SSH host key of one host."""
         return self.directory / "host-keys" / host.name
 
     def load_plan(self) -> LabPlan | None:
-        """The plan of the last `up`; None where there is none or an older version wrote it."""
+        """Plan of the last `up`; None if there is none or an older version wrote it."""
         try:
             return _PLAN.validate_json(self.plan_file.read_bytes())
         except (OSError, ValidationError):
             return None
 
     def save_plan(self, plan: LabPlan) -> None:
+        """Write the plan for `load_plan`. Raises OSError."""
         write_text(self.plan_file, _PLAN.dump_json(plan, indent=2).decode() + "\n")
 
     def remove(self) -> None:
+        """Remove the directory with everything in it."""
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
 def lab_state(name: str) -> LabState:
-    """The state directory of a lab: beside the runs."""
+    """State directory of a lab, next to the runs. Raises UsageError for an invalid name."""
     check_name(name)
     return LabState(home().absolute() / "lab" / name)
 
 
 @contextmanager
 def locked(state: LabState) -> Iterator[None]:
-    """One `up` or `down` of a lab at a time; Busy when another is at work."""
+    """Allow one `up` or `down` of a lab at a time. Raises Busy if another one is running."""
     state.directory.parent.mkdir(parents=True, exist_ok=True)
     path = state.directory.parent / f".{state.directory.name}.lock"
     with path.open("w") as file:
@@ -85,7 +92,7 @@ def locked(state: LabState) -> Iterator[None]:
 
 
 def make_keys(state: LabState, plan: LabPlan) -> None:
-    """The lab's key pair, one host key per host, and the known_hosts that pins them; kept when there."""
+    """Create the lab's key pair, a host key per host and known_hosts; keep existing keys. Raises HostNotReady."""
     state.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     (state.directory / "host-keys").mkdir(exist_ok=True, mode=0o700)
     _make_key(state.key, f"ddp-play-lab-{plan.spec.name}")
@@ -98,7 +105,7 @@ def make_keys(state: LabState, plan: LabPlan) -> None:
 
 
 def ssh_options(state: LabState) -> list[str]:
-    """Options that make ssh use this lab's key and nothing else of the user's."""
+    """ssh options: this lab's known_hosts, and no other key of the user."""
     return [
         "-o",
         f'UserKnownHostsFile="{state.known_hosts}"',
@@ -124,7 +131,7 @@ def inventory(state: LabState, plan: LabPlan) -> dict[str, object]:
 
 
 def write_inventory(state: LabState, plan: LabPlan) -> None:
-    """inventory/hosts.yml, written anew on every `up`."""
+    """Write inventory/hosts.yml, on every `up`. Raises OSError."""
     text = yaml.safe_dump(inventory(state, plan), sort_keys=False, width=1000)
     write_text(
         state.inventory,
@@ -133,7 +140,7 @@ def write_inventory(state: LabState, plan: LabPlan) -> None:
 
 
 def _lock(file: IO[str], path: Path) -> bool:
-    """False where another holds the lock, or has just let go of it and removed the file we opened."""
+    """Take the lock; False if another process holds it, or released it and removed the file just now."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return os.fstat(file.fileno()).st_ino == path.stat().st_ino
