@@ -75,7 +75,7 @@ def is_in_the_kernel_log(scene: Scene) -> None:
 def remove_container(scene: Scene) -> None:
     """Somebody removes the container of rank 2 by hand."""
     scene.mark()
-    scene.stage.on("h2", f"docker rm -f ddp-{scene.run}-a1-r2")
+    scene.stage.on("h2", f"docker rm -f ddp-{scene.run}.{scene.token}-a1-r2")
 
 
 # -- attempts and runs beside one another ------------------------------------------------------------
@@ -110,7 +110,7 @@ def crash_with_a_torn_checkpoint(scene: Scene) -> None:
     """A rank is killed, and the newest checkpoint is as a crash in the middle of a write leaves it."""
 
     def checkpoints() -> list[Path]:
-        found = (scene.root / "shared").glob(f".ddp-play/{scene.run}/src/checkpoints/step-*/weights.pt")
+        found = (scene.root / "shared").glob(f".ddp-play/{scene.run}.*/src/checkpoints/step-*/weights.pt")
         return sorted(found, key=lambda path: path.stat().st_mtime)
 
     wait_until(lambda: len(checkpoints()) > 1, timeout_s=120, what="two checkpoints")

@@ -175,10 +175,14 @@ class Scene:
         """Where the program on the host keeps its things; root has a place of its own."""
         return "/var/lib/ddp-play" if "-b" in self.options else self.stage.host_dir(host)
 
+    @property
+    def token(self) -> str:
+        """What tells this run from others of its name."""
+        return str(json.loads((self.bundle / "run.json").read_text())["token"])
+
     def place(self, host: str, attempt: int = 1) -> str:
         """The run's directory on a host."""
-        token = json.loads((self.bundle / "run.json").read_text())["token"]
-        return f"{self.host_dir(host)}/runs/{self.run}.{token}/{attempt}.{host}"
+        return f"{self.host_dir(host)}/runs/{self.run}.{self.token}/{attempt}.{host}"
 
     def state(self, host: str, attempt: int = 1) -> dict[str, Any]:
         """What the guard there says."""

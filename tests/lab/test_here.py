@@ -117,7 +117,8 @@ def test_a_container_removed_from_outside(here: Lab, tmp_path: Path, slim_image:
     log = here.home / "runs" / "robbed" / "logs" / "rank-1.log"
     wait_until(lambda: log.exists() and log.read_bytes() == b"up\n")
     before = time.time()
-    subprocess.run(["docker", "rm", "-f", "ddp-robbed-a1-r1"], check=True, capture_output=True)
+    token = json.loads((here.home / "runs" / "robbed" / "run.json").read_text())["token"]
+    subprocess.run(["docker", "rm", "-f", f"ddp-robbed.{token}-a1-r1"], check=True, capture_output=True)
     done = here.play("attach", "robbed")
     assert done.returncode not in (0, 130), done.stderr
     document = json.loads((here.home / "runs" / "robbed" / "run.json").read_text())

@@ -173,7 +173,7 @@ def test_a_container_removed_from_outside(lab3: Lab, inventory: Path, tmp_path: 
     script = "echo begun $DDP_PLAY_ATTEMPT; test $DDP_PLAY_ATTEMPT = 2 || sleep 600"
     playbook = job(tmp_path, command=["sh", "-c", script])
     with running(lab3, inventory, playbook, name, lambda: log_has(lab3, name, 2, b"begun 1\n")) as child:
-        docker("exec", host(lab3, "h2"), "docker", "rm", "-f", f"ddp-{name}-a1-r2")
+        docker("exec", host(lab3, "h2"), "docker", "rm", "-f", f"ddp-{name}.{document(lab3, name)['token']}-a1-r2")
         _, err = child.communicate(timeout=240)
     ended = document(lab3, name)
     assert child.returncode == 0, err.decode()
@@ -193,7 +193,7 @@ def test_a_host_loses_power_and_training_goes_on_elsewhere_to_the_same_end(
     calm, name = fresh("calm"), fresh("power")
     done = lab.play("run", job(tmp_path, **variables), "-i", str(inventory), "--name", calm)
     assert done.returncode == 0, done.stderr
-    checkpoints = f"ls -d {SHARED}/.ddp-play/{name}/src/checkpoints/step-*/ 2>/dev/null | wc -l"
+    checkpoints = f"ls -d {SHARED}/.ddp-play/{name}.*/src/checkpoints/step-*/ 2>/dev/null | wc -l"
 
     def two_checkpoints() -> bool:
         return int(docker("exec", host(lab, "h3"), "sh", "-c", checkpoints) or 0) > 1

@@ -56,6 +56,8 @@ class Starter:
 
     def claim(self) -> None:
         """NameTaken, before any host is touched, where another run has this run's name."""
+        if self.given.continues:
+            return  # the name is this run's already, also while its hosts know nothing of it between two attempts
         hosts = {host.name: host for host in self.plan.hosts}
         self.gang.ask("claim", "claimed", deadline_s=30, fields=lambda link: {"shared": shared_runs(hosts[link.name])})
 

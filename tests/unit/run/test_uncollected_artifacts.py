@@ -60,10 +60,9 @@ def in_attempt(stage: Stage, host: str, kind: str, number: int, answer: list[byt
     [
         ("prepare", refusal("prepare", "0 of 1 slots free", error="slots"), SlotsTaken),
         ("prepare", refusal("prepare", "image x is not on this host"), HostNotReady),
-        ("claim", refusal("claim", "run night of kim is running", error="name_taken"), NameTaken),
         ("lease_port", refusal("lease_port", "no free port", error="busy"), DdpPlayError),
     ],
-    ids=["slots", "image", "name", "port"],
+    ids=["slots", "image", "port"],
 )
 def test_a_refused_restart_collects_what_the_attempt_before_left(
     staged: Make, kind: str, answer: list[bytes], error: type[DdpPlayError]
@@ -154,6 +153,15 @@ def test_a_first_attempt_that_is_refused_leaves_nothing(staged: Make) -> None:
         stage.supervisor().run()
     assert [header["run_paths"] for header in orders(stage, "h1") if header["t"] == "clean"] == [[SHARED]]
     assert "fetch" not in stage.far["h1"].kinds()
+
+
+def test_a_run_keeps_its_name_between_two_attempts(staged: Make) -> None:
+    """Its hosts may know nothing of it then: a newcomer under the same name must not end it."""
+    stage = killed_once(staged)
+    by_attempt(stage, "h1", a1=KILLED, a2=OK)
+    in_attempt(stage, "h1", "claim", 2, refusal("claim", "run night of kim is running", error="name_taken"))
+    assert stage.supervisor().run().verdict.exit_code == 0
+    assert stage.far["h1"].kinds().count("claim") == 1
 
 
 def test_a_name_that_is_taken_touches_nothing(staged: Make) -> None:
