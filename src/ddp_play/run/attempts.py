@@ -99,7 +99,10 @@ class Attempts:
 
     def _keep(self, kept: dict[str, list[str]]) -> None:
         for host, rows in kept.items():
-            self._kept.setdefault(host, []).extend(rows)
+            self._keep_on(host, rows)
+
+    def _keep_on(self, host: str, rows: list[str]) -> None:
+        self._kept.setdefault(host, []).extend(rows)
 
     def _go_on(self, collected: Collected, following: Following) -> None:
         """From an ended attempt to the one that follows it."""
@@ -125,7 +128,7 @@ class Attempts:
             following = self._elsewhere(tried.error) or self._later(tried)
             if following is None:
                 raise tried.error
-            fence(self.given, tried.unfenced, self.orders, self.journal)
+            fence(self.given, tried.unfenced, self.orders, self.journal, keep=self._keep_on)
         except DdpPlayError:
             if self.given.continues or tried.signalled or self.history:
                 self._give_up(unsafe=tuple(sorted(tried.unfenced)))
@@ -246,7 +249,7 @@ class Attempts:
         if not collected.unfenced:
             return
         self.bundle.update_run(status=str(RunStatus.WAITING))
-        still = fence(self.given, collected.unfenced, self.orders, self.journal)
+        still = fence(self.given, collected.unfenced, self.orders, self.journal, keep=self._keep_on)
         if still:
             self._lost[self.given.attempt] = {host: collected.outcome.left[host][0] for host in still}
 
@@ -258,7 +261,7 @@ class Attempts:
         self.paths.source_archive.unlink(missing_ok=True)
         for attempt, hosts in self._lost.items():
             given = dataclasses.replace(self.given, attempt=attempt)
-            cleaned = reclaim(given, set(hosts), until=time.monotonic() + LAST_CALL_S)
+            cleaned = reclaim(given, set(hosts), until=time.monotonic() + LAST_CALL_S, keep=self._keep_on)
             for host in set(hosts) - cleaned:
                 left.setdefault(host, []).append(hosts[host])
         for host, rows in self._kept.items():

@@ -7,6 +7,7 @@ is over, so we wait for that moment.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ddp_play.errors import HostNotReady, Interrupted
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 TURN_S = 0.5
 # A guard looks at its lease every twentieth of a second and kills again every second: this covers a busy host.
 FENCE_MARGIN_S = 5.0
+Keep = Callable[[str, list[str]], None]  # a host, and why which directories stay there
 
 
 def dead_after(link: Link, plan: Plan) -> float:
@@ -36,10 +38,11 @@ def dead_after(link: Link, plan: Plan) -> float:
     return float(link.heard + plan.timeouts["lease"] + plan.timeouts["grace"] + FENCE_MARGIN_S)
 
 
-def fence(given: Assignment, unfenced: dict[str, float], orders: Orders, journal: Journal) -> set[str]:
+def fence(given: Assignment, unfenced: dict[str, float], orders: Orders, journal: Journal, *, keep: Keep) -> set[str]:
     """Wait until every host has cleaned up or its lease is certainly over (`unfenced`: that moment, monotonic).
 
-    Returns the hosts that still have to be cleaned. HostNotReady when of some host we shall never know; Interrupted
+    Returns the hosts that still have to be cleaned. `keep` is called with a host and the working directories that stay
+    there, because nobody has collected them. HostNotReady when of some host we shall never know; Interrupted
     when somebody wants the run to end.
     """
     if not unfenced:
@@ -53,7 +56,7 @@ def fence(given: Assignment, unfenced: dict[str, float], orders: Orders, journal
         )
     waits_s = max(unfenced.values()) - time.monotonic()
     journal.emit("waiting", for_hosts=sorted(unfenced), at_most_s=round(max(0.0, waits_s), 1))
-    coming = _Coming(given, set(unfenced))
+    coming = _Coming(given, set(unfenced), keep)
     try:
         while not all(host in coming.cleaned or time.monotonic() > moment for host, moment in unfenced.items()):
             coming.turn()
@@ -64,9 +67,9 @@ def fence(given: Assignment, unfenced: dict[str, float], orders: Orders, journal
     return set(unfenced) - coming.cleaned
 
 
-def reclaim(given: Assignment, hosts: set[str], *, until: float) -> set[str]:
-    """Clean up an attempt on hosts that may be back; those that confirmed it are returned."""
-    coming = _Coming(given, hosts)
+def reclaim(given: Assignment, hosts: set[str], *, until: float, keep: Keep) -> set[str]:
+    """Clean up an attempt on hosts that may be back; those that confirmed it are returned. `keep`: as for `fence`."""
+    coming = _Coming(given, hosts, keep)
     try:
         while time.monotonic() < until and coming.cleaned != hosts:
             coming.turn()
@@ -78,7 +81,11 @@ def reclaim(given: Assignment, hosts: set[str], *, until: float) -> set[str]:
 class _Coming:
     """Hosts that may come back: opened again and again, cleaned when they answer, never sent a heartbeat."""
 
-    def __init__(self, given: Assignment, hosts: set[str]) -> None:
+    def __init__(self, given: Assignment, hosts: set[str], keep: Keep) -> None:
+        plan = given.plan
+        # where each host has a working directory of its own, its artifacts are nowhere else
+        self._keep_src = bool(plan.source and plan.artifacts and not plan.source_shared)
+        self._keep = keep
         self.cleaned: set[str] = set()
         self._told: dict[str, int] = {}
         self._gang = Gang(
@@ -98,9 +105,15 @@ class _Coming:
         for link in self._gang.links:
             if link.place is not None and self._told.get(link.name) != id(link.channel):
                 self._told[link.name] = id(link.channel)
-                self._gang.tell("clean", links=[link], run_paths=[])
-            if link.replies.get("cleaned", {"left": True})["left"] == []:
+                self._gang.tell("clean", links=[link], run_paths=[], keep_src=self._keep_src)
+            reply = link.replies.get("cleaned", {"left": True})
+            if reply["left"] == [] and link.name not in self.cleaned:
                 self.cleaned.add(link.name)
+                if reply.get("kept"):
+                    rows = [
+                        f"{path}: not collected, the host was lost; ddp-play gc removes it" for path in reply["kept"]
+                    ]
+                    self._keep(link.name, rows)
 
     def close(self) -> None:
         """End the channels."""

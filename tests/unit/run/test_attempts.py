@@ -33,8 +33,9 @@ def staged(make: Make, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Stage]:
     def build(count: int, spares: int = 0, **values: Any) -> Stage:
         names = [f"h{n}" for n in range(count + 1, count + spares + 1)]
         wanted = {"restarts": 1, "lease": 0.1, "grace": 0.1, "spares": names, **values}
-        stage = make(count + spares, facts={"shared": shared()}, **wanted)
-        facts = {host.name: raw(host) for host in hosts(count + spares, shared=shared())}
+        mount = wanted.pop("mount", shared())
+        stage = make(count + spares, facts={"shared": mount}, **wanted)
+        facts = {host.name: raw(host) for host in hosts(count + spares, shared=mount)}
         made = job(probe=False, **wanted)
         write_json(stage.paths.root / "job.json", made.model_dump(mode="json"))
         write_json(stage.paths.fleet, Fleet(made, facts, (), (), {}).to_json())
@@ -168,6 +169,22 @@ def test_a_lost_host_that_comes_back_is_cleaned_and_not_waited_for(staged: Make)
     assert outcome.status is RunStatus.SUCCEEDED
     assert "clean" in stage.far["h2"].kinds()
     assert outcome.left == {}
+
+
+def test_a_lost_host_that_comes_back_keeps_what_nobody_has_collected(staged: Make) -> None:
+    """Without a shared directory its artifacts are nowhere else."""
+    stage = staged(2, 1, host_timeout=0.6, lease="1h", mount=None, source="/code")
+    ends_when_told(stage, "h1")
+    by_attempt(stage, "h2", a1={"state": "running"})
+    stage.far["h2"].answers["beat"] = []
+    stage.far["h2"].answers["clean"] = lambda header, _: [
+        encode("cleaned", left=[], kept=["/state/h2/src"] if header["keep_src"] else [])
+    ]
+    by_attempt(stage, "h3", a2=OK)
+    outcome = stage.supervisor().run()
+    assert outcome.status is RunStatus.SUCCEEDED
+    assert outcome.left == {"h2": ["/state/h2/src: not collected, the host was lost; ddp-play gc removes it"]}
+    assert stage.document["left_behind"] == outcome.left
 
 
 def test_an_order_to_stop_ends_the_wait(staged: Make) -> None:
