@@ -133,7 +133,7 @@ def test_what_containers_cannot_do_is_said_before_the_start(here: Lab, tmp_path:
         "run", job, "-i", LOCAL, "-e", "ddp_job_image=nowhere/none:1", "-e", "ddp_job_image_pull=never"
     )
     assert no_image.returncode == 69
-    assert "image nowhere/none:1 is not there" in no_image.stderr
+    assert "image nowhere/none:1 is missing" in no_image.stderr
     environment = {"DOCKER_HOST": f"unix://{tmp_path}/none.sock"}
     no_engine = subprocess.run(
         ["env", *(f"{k}={v}" for k, v in environment.items()), "ddp-play", "run", job, "-i", LOCAL],
