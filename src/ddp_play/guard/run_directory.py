@@ -1,0 +1,165 @@
+"""Files of a run on a host, written so that a crash at any moment leaves readable files."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import pwd
+import tempfile
+from pathlib import Path
+from typing import IO, Any, Dict, Optional
+
+from .protocol import split_run_key
+
+# Name of an order: the ranks are frozen, to collect evidence and then to end them.
+FROZEN = "frozen"
+
+
+def base_dir() -> Path:
+    """Directory of ddp-play on this host; it survives a reboot, so that `gc` finds leftovers."""
+    override = os.environ.get("DDP_PLAY_HOST_DIR")
+    if override:
+        return Path(override)
+    if os.geteuid() == 0:
+        return Path("/var/lib/ddp-play")
+    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return Path(state) / "ddp-play" / "host"
+
+
+def secrets_base() -> Path:
+    """Directory of this user for secrets, in memory (/dev/shm); `secretfiles` creates it."""
+    return Path("/dev/shm") / ("ddp-play-%d" % os.geteuid())
+
+
+def user_name(uid: int) -> str:
+    """Name of a user, or `user NUMBER` if this host has no name for it."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return "user %d" % uid
+
+
+def atomic_write(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Write a temporary file in the same directory and rename it to `path`. Raises OSError."""
+    fd, name = tempfile.mkstemp(prefix="." + path.name, dir=str(path.parent))
+    try:
+        with os.fdopen(fd, "wb") as handle:
+            handle.write(data)
+            os.fchmod(handle.fileno(), mode)  # not by name, which another user may be able to replace
+        os.replace(name, str(path))
+    except BaseException:
+        if os.path.exists(name):
+            os.unlink(name)
+        raise
+
+
+def write_json(path: Path, value: Any, mode: int = 0o600) -> None:
+    """Write `value` as JSON with `atomic_write`."""
+    atomic_write(path, json.dumps(value, ensure_ascii=True).encode(), mode)
+
+
+def read_json(path: Path) -> Optional[Dict[str, Any]]:
+    """Read a JSON object; None if the file is missing or is not one."""
+    try:
+        value = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+class HostRun:
+    """Paths of one attempt of one run on one host."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.spec = root / "spec.json"
+        self.state = root / "state.json"
+        self.control = root / "control"
+        self.logs = root / "logs"
+        self.env = root / "env"
+        self.src = root / "src"
+        self.guard_log = root / "guard.log"
+        self.lease = root / "lease"
+
+    @classmethod
+    def at(cls, run_key: str, attempt: int, host: str) -> "HostRun":
+        """Directory of an attempt; contains the inventory name of the host, because two names may be one machine."""
+        return cls(base_dir() / "runs" / run_key / ("%d.%s" % (attempt, host)))
+
+    @property
+    def run_key(self) -> str:
+        """Run id and token, unique among all runs (`protocol.run_key`)."""
+        return self.root.parent.name
+
+    @property
+    def run_id(self) -> str:
+        """Run id; runs of other controllers may have the same."""
+        return split_run_key(self.run_key)[0]
+
+    @property
+    def attempt(self) -> int:
+        """Number of the attempt, from the name of its directory; 0 if it has none."""
+        number = self.root.name.partition(".")[0]
+        return int(number) if number.isdigit() else 0
+
+    @property
+    def secrets(self) -> Path:
+        """Directory of this attempt's secrets, in memory."""
+        return secrets_base() / (self.run_key + "." + self.root.name)
+
+    def rank_dir(self, rank: int) -> Path:
+        """Directory in which a rank writes metrics, result and error file."""
+        return self.root / ("rank-%d" % rank)
+
+    def log(self, rank: int) -> Path:
+        """Log with everything that the rank printed, unchanged."""
+        return self.logs / ("rank-%d.log" % rank)
+
+    @property
+    def agent_log(self) -> Path:
+        """Output of the host's torchrun, if the job uses it."""
+        return self.logs / "torchrun.log"
+
+    def renew_lease(self, seen_s: float) -> None:
+        """Record that the controller knew the host time `seen_s` (`processes.uptime_s`)."""
+        atomic_write(self.lease, b"%.3f" % seen_s)
+
+    def lease_seen_s(self) -> float:
+        """Newest time of `renew_lease`, in seconds; 0 before the first."""
+        try:
+            return float(self.lease.read_bytes() or 0)
+        except (OSError, ValueError):
+            return 0.0
+
+    def attend(self) -> IO[Any]:
+        """Mark that a channel uses this directory, as long as the returned file is open."""
+        self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle = open(str(self.root / "channel.lock"), "a")  # noqa: SIM115 - held open on purpose
+        fcntl.flock(handle, fcntl.LOCK_SH)
+        return handle
+
+    def attended(self) -> bool:
+        """Whether a channel uses this directory, to prepare the attempt or to collect its files."""
+        try:
+            with open(str(self.root / "channel.lock")) as handle:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True
+        return False
+
+    def order(self, name: str, value: Optional[Dict[str, Any]] = None) -> None:
+        """Write an order (`go`, `stop`, `stop-now`, `frozen`) for the guard."""
+        write_json(self.control / name, value or {})
+
+    def ordered(self, name: str) -> Optional[Dict[str, Any]]:
+        """Content of the order of this name; None if there is none."""
+        return read_json(self.control / name)
+
+    def take_back(self, name: str) -> None:
+        """Remove an order."""
+        with contextlib.suppress(OSError):
+            (self.control / name).unlink()
