@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ddp_play.guard.protocol import run_key
 from ddp_play.run.host_links import Link
+from ddp_play.run.host_spec import PATIENCE_S, SETTLE_S
 
 if TYPE_CHECKING:
     from ddp_play.bundle.paths import RunPaths
@@ -30,6 +31,8 @@ class Assignment:
     wait_s: float = 0.0  # how long to wait for slots that other runs have; 0: not at all
     token: str = ""  # what tells this run from others of its name
     num_ended: int = 0  # attempts that have run before this one
+    settle_s: float = SETTLE_S  # from a rank's failure to the gang's end: the rank that caused it may report later
+    patience_s: float = PATIENCE_S  # instead of settle_s while every rank that ended blames a peer
 
     @property
     def continues(self) -> bool:

@@ -20,7 +20,6 @@ from ddp_play.run.controller_disk_full import FullDisk, left_on_hosts
 from ddp_play.run.fencing import dead_after
 from ddp_play.run.hang_capture import capture, locate
 from ddp_play.run.host_links import Gang
-from ddp_play.run.host_spec import PATIENCE_S, SETTLE_S
 from ddp_play.run.lost_hosts import declare_stuck, give_up_on_lost_hosts
 from ddp_play.run.nccl_transport import TransportWatch
 from ddp_play.run.prepare_and_start import Starter
@@ -95,8 +94,8 @@ class Supervisor:
         )
         timeouts = self.plan.timeouts
         self.limits = Limits(
-            settle_s=SETTLE_S,
-            patience_s=PATIENCE_S,
+            settle_s=given.settle_s,
+            patience_s=given.patience_s,
             grace_s=timeouts["grace"],
             failure_grace_s=timeouts["failure_grace"],
             host_timeout_s=timeouts["host_timeout"],

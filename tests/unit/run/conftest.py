@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from ddp_play.planning.plan_document import Plan
 
+# Fake hosts report all failures of a moment at once: nothing more would come in a second.
+PROMPT = {"settle_s": 0.05, "patience_s": 0.1}
 OK: dict[str, Any] = {"state": "exited", "ended": 2.0, "exit_code": 0}
 
 
@@ -37,7 +39,7 @@ class Stage:
     def supervisor(self, **more: Any) -> Attempts:
         """Whoever sees this plan through."""
         routes = tuple(Route(name, ("ssh", name), "channel") for name in self.far)
-        return Attempts(Assignment(self.plan, routes, self.paths, **more))
+        return Attempts(Assignment(self.plan, routes, self.paths, **{**PROMPT, **more}))
 
     def ranks(self, host: str) -> list[int]:
         """The ranks of a host."""
