@@ -1,4 +1,4 @@
-"""What role rdma computes: commands that give InfiniBand interfaces their addresses, and what would change."""
+"""Computations of role rdma: commands that set addresses of InfiniBand interfaces, and pending changes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def apply_commands(links: List[Dict[str, Any]], manager: str, path: str) -> List
     if not names:
         return []
     if manager == "ifupdown":
-        # ifup alone leaves the address from before beside the new one.
+        # ifup alone keeps the old address in addition to the new one.
         return [["ifdown", "--force", *names], ["ifup", "--force", *names]]
     if manager == "nmstate":
         return [["nmstatectl", "apply", path]]  # changes only the interfaces that the file names
@@ -37,7 +37,7 @@ def _ip_commands(link: Dict[str, Any]) -> List[List[str]]:
 
 
 def changes(missing: List[str], links: List[Dict[str, Any]], is_stale: bool) -> List[str]:
-    """What the role would do that ranks notice: packages with their drivers, addresses."""
+    """Pending changes that ranks would notice: packages with their drivers, addresses."""
     found = ["install " + ", ".join(sorted(missing))] if missing else []
     if links and is_stale:
         found.append("bring up " + ", ".join(link["interface"] for link in links))

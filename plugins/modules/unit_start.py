@@ -18,7 +18,7 @@ options:
     type: str
     required: true
   state:
-    description: C(started) changes nothing where the unit is active; C(restarted) always restarts.
+    description: C(started) changes nothing if the unit is active; C(restarted) always restarts.
     type: str
     choices: [started, restarted]
     default: started
@@ -46,7 +46,7 @@ unit:
   returned: always
   type: str
 journal:
-  description: The last lines of the unit's journal, or C(systemctl status) where the journal has none.
+  description: The last lines of the unit's journal, or C(systemctl status) if the journal has none.
   returned: failure
   type: list
   elements: str
@@ -69,7 +69,7 @@ def properties(text: str) -> Dict[str, str]:
 
 
 def steps(found: Dict[str, str], name: str, state: str, enabled: bool) -> List[List[str]]:
-    """The calls of systemctl that bring the unit from what was found to what is wanted; none where it is there."""
+    """The calls of systemctl that change the unit from the state `found` to the wanted one; none if it is there."""
     wanted = []
     if enabled and found.get("UnitFileState", "") not in ENABLED:
         wanted.append(["enable", name])
@@ -81,13 +81,13 @@ def steps(found: Dict[str, str], name: str, state: str, enabled: bool) -> List[L
 
 
 def read(module: AnsibleModule, name: str) -> Dict[str, str]:
-    """What systemd knows of the unit."""
+    """Properties of the unit in systemd."""
     argv = ["systemctl", "show", "--property=" + PROPERTIES, "--", name]
     return properties(module.run_command(argv, environ_update=ENGLISH, check_rc=True)[1])
 
 
 def journal(module: AnsibleModule, name: str) -> List[str]:
-    """The last lines of the unit's journal; those of `systemctl status` where the journal has none."""
+    """The last lines of the unit's journal, or of `systemctl status` if the journal has none."""
     lines = "--lines=%d" % JOURNAL_LINES
     for argv in (
         ["journalctl", "--quiet", "--no-pager", "--output=cat", lines, "--unit=" + name],
@@ -104,7 +104,7 @@ def fail(module: AnsibleModule, name: str, step: str, error: str) -> None:
     found = journal(module, name)
     module.fail_json(
         msg="systemctl %s %s failed (result: %s). %s\nLast lines of its journal:\n%s\nRun on this host: "
-        "systemctl status %s; journalctl -u %s -n 50. Mend what they name, then provision the host again."
+        "systemctl status %s; journalctl -u %s -n 50. Fix the cause, then provision the host again."
         % (step, name, read(module, name).get("Result") or "unknown", error.strip(), "\n".join(found), name, name),
         unit=name,
         journal=found,

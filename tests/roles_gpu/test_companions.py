@@ -168,7 +168,7 @@ def test_rdma(host: Host) -> None:
     host.sh("echo '2: INIT' > /opt/hardware/sys/class/infiniband/mlx5_1/ports/1/state")
     broken = host.play("rdma", RDMA | {"rdma_expected_hcas": 8}, tasks_from="verify")
     assert broken.rc != 0
-    assert "2 RDMA devices in sysfs, inventory says 8" in broken.text
+    assert "2 RDMA devices in sysfs, the inventory expects 8" in broken.text
     assert "mlx5_1 port 1 is INIT, LinkUp (no subnet manager answers)" in broken.text
     assert host.play("rdma", RDMA, tasks_from="remove").rc == 0
 
