@@ -47,8 +47,8 @@ def decide(state: Mapping[str, Any], wanted: Mapping[str, Any]) -> Dict[str, Any
     """Decision on the host's engine: install, keep, adopt, replace or refuse.
 
     `wanted` has packages (the first is the engine), conflicts, version, floor, replace and owned (this role installed
-    what is there). The action is install, replace, keep (nothing to do), adopt (somebody else's engine serves) or
-    refuse; `why` says so to a person. Nothing is ever in `remove` unless `replace` is set.
+    the engine). The action is install, replace, keep (nothing to do), adopt (use an engine that the role did not
+    install) or refuse; `why` is the text for messages. `remove` is empty unless `replace` is set.
     """
     there = engine_there(state)
     packages, conflicts = list(wanted["packages"]), list(wanted["conflicts"])
@@ -223,7 +223,7 @@ def _daemon_undone(state: Mapping[str, Any], path: str, text: str, kept: str) ->
 
 
 def _edited(state: Mapping[str, Any], path: str, ours: Mapping[str, Any], kept: str) -> bool:
-    """Has somebody else changed daemon.json since this role wrote it over what it kept?"""
+    """Whether daemon.json was edited after this role wrote it."""
     before = state["files"][path + kept]["content"]
     return merged_daemon(before, ours) != _parsed(state["files"][path]["content"])
 

@@ -55,7 +55,7 @@ class FilterModule:
     """The filters by the names that the role uses."""
 
     def filters(self) -> Dict[str, Callable[..., Any]]:
-        """Name to function, as Ansible asks for them."""
+        """The filters by name, for Ansible."""
         return {
             "nfs_server_directories": directories,
             "nfs_server_drifted": drifted,

@@ -37,5 +37,5 @@ class FilterModule:
     """The filters by the names that the role uses."""
 
     def filters(self) -> Dict[str, Callable[..., Any]]:
-        """Name to function, as Ansible asks for them."""
+        """The filters by name, for Ansible."""
         return {"nvidia_driver_changes": changes, "nvidia_driver_occupants": occupants}

@@ -10,9 +10,9 @@ DEFAULT_MTU = 2044
 def apply_commands(links: List[Dict[str, Any]], manager: str, path: str) -> List[List[str]]:
     """Commands that bring up the named interfaces and no other. manager: ifupdown, netplan or nmstate.
 
-    `netplan apply` has no choice of interfaces, and `networkctl reload` after `netplan generate` takes the addresses of
-    every interface away for a moment, because generate writes all files anew. So the running system gets the
-    addresses from `ip`, and netplan's file serves the next boot.
+    `netplan apply` applies to all interfaces, and `networkctl reload` after `netplan generate` removes the addresses
+    of every interface for a moment, because generate rewrites all files. So `ip` sets the addresses in the running
+    system, and netplan's file is for the next boot.
     """
     names = [link["interface"] for link in links]
     if not names:
@@ -48,5 +48,5 @@ class FilterModule:
     """The filters by the names that the role uses."""
 
     def filters(self) -> Dict[str, Callable[..., Any]]:
-        """Name to function, as Ansible asks for them."""
+        """The filters by name, for Ansible."""
         return {"rdma_apply_commands": apply_commands, "rdma_changes": changes}

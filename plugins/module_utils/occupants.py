@@ -1,7 +1,7 @@
 """Occupants of a host that a restart or reboot would disturb: containers, ranks, an engine that does not answer.
 
-One notion of a busy host for every role. Everything that runs counts, whoever started it, and so does an engine that
-cannot be asked: nobody knows then what it runs.
+All roles use this definition of a busy host. Every container and rank counts, whoever started it. An engine that
+does not answer counts too, because its containers are unknown.
 """
 
 from __future__ import annotations

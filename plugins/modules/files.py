@@ -18,7 +18,7 @@ DOCUMENTATION = r"""
 module: files
 short_description: Set the state of several files in one execution
 description:
-  - Does for a list of files what M(ansible.builtin.copy) with C(content) does for one, because a loop costs
+  - Does the same for a list of files as M(ansible.builtin.copy) with C(content) for one file. A loop would need
     one execution per item and host. All files are validated before the first one is written.
   - Parent directories that are missing are created with mode 0755.
 options:
@@ -38,21 +38,21 @@ options:
         default: ""
       state:
         description:
-          - C(present) is a file with this text, C(directory) a directory, C(absent) nothing there.
+          - C(present) is a file with this text, C(directory) a directory, C(absent) no file.
           - A directory that is not empty stays.
-          - C(restored) is what stands at I(original), which is moved back; nothing where there is no I(original).
+          - C(restored) moves I(original) back; without I(original) the file is removed.
         type: str
         choices: [present, directory, absent, restored]
         default: present
       original:
         description:
-          - Where what stands at I(path) is kept before I(state=present) writes there or I(state=absent) removes it.
-          - A file that is kept there already is never overwritten, so it is what was there before the first change.
+          - Path of the copy of the existing file, made before I(state=present) writes it or I(state=absent) removes it.
+          - An existing copy is never overwritten, so it is the file before the first change.
         type: path
       mode:
         description:
-          - Octal mode as a string; 0644 for files and 0755 for new directories unless given.
-          - A directory that exists keeps its mode, owner and group where they are not given.
+          - Octal mode as a string; by default 0644 for files and 0755 for new directories.
+          - An existing directory keeps its mode, owner and group by default.
         type: str
       owner:
         description: Name of the owner; by default root for files and new directories.

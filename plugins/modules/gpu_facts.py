@@ -53,7 +53,7 @@ options:
     default: false
   expect:
     description:
-      - What the host should be, with any of version, flavour, packages, same_version, hold, dkms, loaded,
+      - Wanted state, with any of version, flavour, packages, same_version, hold, dkms, loaded,
         gpus, units, fabric_manager.
       - Fills RV(ansible_facts.ddp_gpu.problems).
     type: dict

@@ -92,9 +92,9 @@ commands:
   type: dict
 occupants:
   description:
-    - C(reasons), why the host is busy, a clause each, empty where it is idle.
+    - C(reasons), why the host is busy, a clause each, empty if it is not busy.
     - C(engine), one of C(running), C(silent) (it hangs), C(stopped), C(absent), C(unknown).
-    - C(containers), every running one with C(name) and C(image), except those of our own systemd units.
+    - C(containers), every running one with C(name) and C(image), except those of the roles' own systemd units.
     - C(guards), the directories of runs whose ranks are on this host.
     - Empty unless I(occupants) is true.
   returned: always

@@ -14,7 +14,7 @@ DOCUMENTATION = r"""
 module: image_archive
 short_description: Identify the image in an archive
 description:
-  - Returns the id that an engine's classic image store reports, and what is the same in every store - layers
+  - Returns the id that an engine's classic image store reports, and the values that are equal in every store - layers
     and creation time.
 options:
   path:

@@ -22,8 +22,8 @@ SKIPPED_PREFIX = "ansible_"
 def is_vaulted(value: object) -> bool:
     """Whether Ansible decrypted this value: a `!vault` scalar, or one from a file that is encrypted as a whole.
 
-    A tag says so of the former, and stays on a value that a template hands on as it is. Of the latter only the origin
-    is known. What a filter made of either carries neither.
+    The scalar has a tag, which stays on a value that a template returns unchanged. A value from an encrypted file is
+    known by its origin only. The output of a filter on either has neither tag nor origin.
     """
     if VaultHelper.get_ciphertext(value, with_tags=False) is not None:
         return True
