@@ -79,7 +79,7 @@ def test_hardware_that_has_gone_is_no_reason_to_skip(host: Host, tasks_from: str
         ("nccl", {"nccl_conf": {"NCCL_DEBUG": "INFO"}}, "debugging does not belong"),
         ("nccl", {"nccl_conf": {"NCCL_SOCKET_IFNAME": "eth1"}}, 'write "=eth1"'),
         ("nccl", {"nccl_conf": {"UCX_TLS": "rc"}}, "UCX_TLS is no NCCL variable"),
-        ("rdma", {"rdma_stack": "doca"}, "use rdma_source vendor or mirror"),
+        ("rdma", {"rdma_stack": "doca"}, "set rdma_source to vendor or mirror"),
         (
             "cuda_toolkit",
             {"cuda_toolkit_install": True, "cuda_toolkit_version": "13"},
