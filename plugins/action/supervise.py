@@ -1,4 +1,4 @@
-"""Once: carry out the plan on all hosts and stay until it has ended. Runs on the controller."""
+"""Once: carry out the plan on all hosts and wait until the run has ended. Runs on the controller."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class ActionModule(ActionBase):
         return {"server": credentials.registry_of(image), "username": username, "password": password}
 
     def _passwords(self, variables: dict[str, Any]) -> dict[str, str]:
-        """Become passwords by host, for the channels; they go from memory to the prompt and nowhere else."""
+        """Become passwords by host, for the channels; they are only sent to the prompt and never stored."""
         found = {}
         default = getattr(self._play_context, "become_pass", None)
         for host in variables["ansible_play_hosts_all"]:

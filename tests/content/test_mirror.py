@@ -23,6 +23,7 @@ class Package:
 MPI = ("tests/dist/test_mpi_backend.py", "importing it starts MPI, so the test starts processes of its own")
 ENGINE = "needs a Docker engine: `lab up`, `status` and `down` run there"
 TRAINING = "needs a process group and a whole run"
+ACTION = "needs Ansible's own connection and templates: real plays run it there"
 PACKAGES = (
     Package(
         "trainer",
@@ -38,6 +39,20 @@ PACKAGES = (
             "mpi_backend/library": MPI,
             "mpi_backend/process_group": MPI,
             "mpi_backend/work": MPI,
+        },
+    ),
+    Package("plugins/modules", ("tests/unit/modules",), {}),
+    Package("plugins/module_utils", ("tests/unit/module_utils",), {}),
+    Package("plugins/filter", ("tests/unit/filters",), {}),
+    Package("plugins/plugin_utils", ("tests/unit/plugin_utils",), {}),
+    Package(
+        "plugins/action",
+        ("tests/unit/action",),
+        {
+            "discover": ("tests/run/test_jobs.py", ACTION),
+            "plan": ("tests/run/test_vault.py", ACTION),
+            "supervise": ("tests/run/test_jobs.py", ACTION),
+            "sweep": ("tests/run/test_same_name.py", ACTION),
         },
     ),
     Package("src/ddp_play/planning", ("tests/unit/planning",), {}),

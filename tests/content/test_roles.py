@@ -137,6 +137,16 @@ def test_tasks_use_no_shell_and_hide_no_error(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", task_files(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_units_start_whatever_their_start_limit(path: Path) -> None:
+    """ddp.play.unit_start clears systemd's count of starts; without that a restart can leave a host without engine."""
+    for task in tasks_in(read(path)):
+        systemd = {**task.get("ansible.builtin.systemd_service", {}), **task.get("ansible.builtin.service", {})}
+        assert systemd.get("state") in (None, "stopped", "reloaded"), task.get("name")
+        command = task.get("ansible.builtin.command", {}).get("argv", [])
+        assert command[:1] != ["systemctl"] or not {"start", "restart", "reset-failed"} & set(command), task.get("name")
+
+
+@pytest.mark.parametrize("path", task_files(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_task_sets_an_input_of_its_role(path: Path) -> None:
     role = path.parent.parent
     inputs = set(spec_of(role)) if (role / "meta/argument_specs.yml").is_file() else set()

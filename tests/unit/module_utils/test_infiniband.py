@@ -84,7 +84,7 @@ def test_a_good_host_has_no_problem() -> None:
         ({"state": "2: INIT"}, {}, "mlx5_0 port 1 is INIT, LinkUp (no subnet manager answers)"),
         ({"state": "1: DOWN", "phys_state": "2: Polling"}, {}, "mlx5_0 port 1 is DOWN, Polling"),
         ({"rate": "100 Gb/sec (4X EDR)"}, {}, "mlx5_0 port 1 runs at 100 Gb/s, wanted 400"),
-        ({}, {"hcas": 8}, "1 RDMA devices in sysfs, inventory says 8"),
+        ({}, {"hcas": 8}, "1 RDMA devices in sysfs, the inventory expects 8"),
         ({}, {"packages": ["perftest"]}, "package perftest is not installed"),
         ({}, {"addresses": {"ib1": "10.1.0.1/16"}}, "ib1 has no address, wanted 10.1.0.1/16"),
     ],

@@ -65,11 +65,11 @@ def test_a_guard_is_named_by_its_run() -> None:
         ("running", "", [DB], 1, [], ["1 container running: db (postgres:16)"]),
         ("silent", "no answer within 10 s", [], 0, [], ["the Docker engine does not answer (no answer within 10 s)"]),
         ("unknown", "permission denied\nmore", [], 0, [], [
-            "the Docker engine cannot be asked what it runs (permission denied)"
+            "the Docker engine does not list its containers (permission denied)"
         ]),
-        ("unknown", "", [], 0, [], ["the Docker engine cannot be asked what it runs (no message)"]),
-        ("stopped", "Cannot connect", [], 2, [], ["2 containers running without an engine that answers"]),
-        ("absent", "", [], 1, [], ["1 container running without an engine that answers"]),
+        ("unknown", "", [], 0, [], ["the Docker engine does not list its containers (no message)"]),
+        ("stopped", "Cannot connect", [], 2, [], ["2 containers running while the engine does not answer"]),
+        ("absent", "", [], 1, [], ["1 container running while the engine does not answer"]),
         ("absent", "", [], 0, ["/h/runs/a/1"], ["ranks running: /h/runs/a/1"]),
     ],
 )  # fmt: skip

@@ -81,7 +81,7 @@ def test_nothing_expected_of_a_good_host() -> None:
             [{"module": "nvidia", "kernel": "6.1", "state": "installed"}],
             "for the running kernel 6.12.48",
         ),
-        ("smi.driver_version", "570.1", "nvidia-smi speaks 570.1, module is 580.178.04"),
+        ("smi.driver_version", "570.1", "nvidia-smi is of version 570.1, the module is 580.178.04"),
         ("smi.gpus", [], "GPU counts differ: nvidia-smi 0, sysfs 1, inventory 1"),
         ("smi.error", "rc 9: no devices", "nvidia-smi failed: rc 9"),
         ("smi.gpus", [{"slot": "0", "fabric_state": "In Progress"}], "fabric state is not Completed on 0"),
@@ -110,6 +110,6 @@ def test_fabric_manager_on_a_host_without_nvswitch() -> None:
 
 def test_nouveau_that_only_a_reboot_removes_says_so() -> None:
     """A driver on disk, the wrong module in the kernel: the remedy is named, not only the state."""
-    reasons = ["nouveau is loaded and holds the GPU"]
+    reasons = ["nouveau is loaded and uses the GPU"]
     facts = {**GOOD, "driver": {**GOOD["driver"], "nouveau": True}, "reboot": {"needed": True, "reasons": reasons}}
-    assert "reboot needed: nouveau is loaded and holds the GPU" in driver_problems.problems(facts, EXPECT)
+    assert "reboot needed: nouveau is loaded and uses the GPU" in driver_problems.problems(facts, EXPECT)

@@ -143,7 +143,7 @@ def module(version: str = "", flavour: str = "") -> dict[str, str]:
         (module("580.178.04", "open"), module("580.178.04", "open"), False, []),
         (module(), module("580.178.04", "open"), False, []),  # modprobe is enough
         (module(), module(), True, []),  # nothing to reboot into
-        (module(), module("580.178.04", "open"), True, ["nouveau is loaded and holds the GPU"]),
+        (module(), module("580.178.04", "open"), True, ["nouveau is loaded and uses the GPU"]),
         (
             module("570.86.15"),
             module("580.178.04"),
