@@ -82,7 +82,11 @@ def test_a_good_host_has_no_problem() -> None:
     ("port", "expect", "problem"),
     [
         ({"state": "2: INIT"}, {}, "mlx5_0 port 1 is INIT, LinkUp (no subnet manager answers)"),
-        ({"state": "1: DOWN", "phys_state": "2: Polling"}, {}, "mlx5_0 port 1 is DOWN, Polling"),
+        (
+            {"state": "1: DOWN", "phys_state": "2: Polling"},
+            {},
+            "no port of mlx5_0 is active: mlx5_0 port 1 is DOWN, Polling",
+        ),
         ({"rate": "100 Gb/sec (4X EDR)"}, {}, "mlx5_0 port 1 runs at 100 Gb/s, wanted 400"),
         ({}, {"hcas": 8}, "1 RDMA devices in sysfs, the inventory expects 8"),
         ({}, {"packages": ["perftest"]}, "package perftest is not installed"),
@@ -91,3 +95,42 @@ def test_a_good_host_has_no_problem() -> None:
 )
 def test_each_fault_is_named(port: dict[str, str], expect: dict[str, Any], problem: str) -> None:
     assert infiniband.problems(facts(**port), EXPECT | expect) == [problem]
+
+
+def two_ports(**second: str) -> dict[str, Any]:
+    """A card with two ports, of which only the first has a cable: each port is a device of its own."""
+    host = facts()
+    without_cable = ACTIVE | {"state": "1: DOWN", "phys_state": "3: Disabled"} | second
+    host["devices"].append({"name": "mlx5_1", "ports": {"1": infiniband.parse_port(without_cable)}})
+    return host
+
+
+@pytest.mark.parametrize("phys_state", ["3: Disabled", "2: Polling"])
+def test_a_port_without_a_cable_is_no_problem_by_default(phys_state: str) -> None:
+    assert infiniband.problems(two_ports(phys_state=phys_state), EXPECT | {"hcas": 2}) == []
+
+
+@pytest.mark.parametrize(
+    ("second", "expect", "problems"),
+    [
+        ({}, {"active_ports": 1}, []),
+        (
+            {},
+            {"active_ports": 2},
+            ["1 RDMA ports are active, the inventory expects 2: mlx5_1 port 1 is DOWN, Disabled"],
+        ),
+        (
+            {"state": "2: INIT", "phys_state": "5: LinkUp"},
+            {},
+            ["mlx5_1 port 1 is INIT, LinkUp (no subnet manager answers)"],
+        ),
+        ({"state": "4: ACTIVE", "rate": "25 Gb/sec (1X EDR)"}, {}, ["mlx5_1 port 1 runs at 25 Gb/s, wanted 400"]),
+        ({"state": "4: ACTIVE", "rate": "25 Gb/sec (1X EDR)"}, {"devices": ["mlx5_0"], "hcas": 1}, []),
+        ({}, {"devices": ["mlx5_1"], "hcas": 1}, ["no port of mlx5_1 is active: mlx5_1 port 1 is DOWN, Disabled"]),
+        ({}, {"devices": ["ibp*"], "hcas": 0}, ["no RDMA device matches ibp*: the host has mlx5_0, mlx5_1"]),
+    ],
+)
+def test_ports_are_judged_by_expectation_and_filter(
+    second: dict[str, str], expect: dict[str, Any], problems: list[str]
+) -> None:
+    assert infiniband.problems(two_ports(**second), EXPECT | {"hcas": 2} | expect) == problems
