@@ -198,3 +198,14 @@ def test_every_platform_table_covers_the_same_systems(role: Path) -> None:
         assert table == {
             "Debian 12", "Debian 13", "Ubuntu 22.04", "Ubuntu 24.04", "Ubuntu 26.04", "RedHat 9", "RedHat 10",
         }  # fmt: skip
+
+
+def test_a_failed_verification_of_rdma_does_not_keep_the_driver_from_a_host() -> None:
+    """rdma installs before nvidia_driver, because OFED comes first, and is verified after it."""
+    play = next(p for p in read(ROOT / "playbooks/provision.yml") if p["name"] == "GPUs and networks")
+    roles = {row["role"].rpartition(".")[2]: row for row in play["roles"]}
+    assert list(roles).index("rdma") < list(roles).index("nvidia_driver")
+    assert roles["rdma"]["vars"] == {"rdma_verify": False}
+    (verify,) = play["post_tasks"]
+    assert verify["ansible.builtin.import_role"] == {"name": "ddp.play.rdma", "tasks_from": "verify"}
+    assert verify["tags"] == ["rdma"]
