@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ansible.plugins.loader import init_plugin_loader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,6 +37,9 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 sys.addaudithook(_audit)
+
+# Before a test imports a plugin: else Ansible's loader finds no filter of a collection that Python has imported first.
+init_plugin_loader()
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,6 @@ import pytest
 from ansible._internal._templating._jinja_bits import AnsibleEnvironment
 from ansible.errors import AnsibleUndefinedVariable
 from ansible.parsing.dataloader import DataLoader
-from ansible.plugins.loader import init_plugin_loader
 from ansible.template import Templar, trust_as_template
 
 if TYPE_CHECKING:
@@ -63,11 +62,6 @@ def facts(system: str, architecture: str = "x86_64") -> dict[str, Any]:
         "architecture": architecture,
         "pkg_mgr": manager,
     }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _plugins() -> None:
-    init_plugin_loader()
 
 
 @pytest.fixture(scope="module", autouse=True)
