@@ -1,7 +1,8 @@
-"""Pending changes of role nvidia_driver that ranks would notice, and why a reboot is pending."""
+"""Computations of role nvidia_driver: pending changes that ranks would notice, and packages of kernels."""
 
 from __future__ import annotations
 
+import re
 from typing import Any, Callable, Dict, List
 
 
@@ -33,9 +34,41 @@ def occupants(reasons: List[str], users: List[Dict[str, Any]]) -> List[str]:
     return [*reasons, *([f"GPUs are in use by {held}"] if held else [])]
 
 
+# Kernel that each release came with; a newer one is of Ubuntu's hardware enablement (HWE) series.
+UBUNTU_KERNELS = {"22.04": "5.15", "24.04": "6.8", "26.04": "7.0"}
+# Flavours that have HWE metapackages; those of clouds have one metapackage for all series.
+HWE_FLAVOURS = ("generic", "generic-64k", "lowlatency", "lowlatency-64k")
+KERNEL = re.compile(
+    r"(?P<series>[0-9]+\.[0-9]+)\.[0-9]+(?:-[0-9]+|\+(?:deb|bpo)[0-9.~a-z]*|\+bpo)+-(?P<flavour>[a-z][a-z0-9-]*)$"
+)
+
+
+def kernel_flavour(kernel: str, distribution: str, release: str) -> str:
+    """Flavour in the names of metapackages: 6.8.0-60-generic on Ubuntu 22.04 -> generic-hwe-22.04.
+
+    Empty for a kernel that is not the distribution's own.
+    """
+    found = KERNEL.match(kernel)
+    if not found:
+        return ""
+    series, flavour = found["series"], found["flavour"]
+    is_hwe = distribution == "Ubuntu" and series != UBUNTU_KERNELS.get(release) and flavour in HWE_FLAVOURS
+    return flavour + (f"-hwe-{release}" if is_hwe else "")
+
+
+def kernel_packages(kernel: str, distribution: str, release: str, prefix: str) -> List[str]:
+    """Package of the running kernel, and the metapackage that brings the same for the next kernel."""
+    flavour = kernel_flavour(kernel, distribution, release)
+    return [prefix + kernel, *([prefix + flavour] if flavour else [])]
+
+
 class FilterModule:
     """The filters by the names that the role uses."""
 
     def filters(self) -> Dict[str, Callable[..., Any]]:
         """The filters by name, for Ansible."""
-        return {"nvidia_driver_changes": changes, "nvidia_driver_occupants": occupants}
+        return {
+            "nvidia_driver_changes": changes,
+            "nvidia_driver_kernel_packages": kernel_packages,
+            "nvidia_driver_occupants": occupants,
+        }

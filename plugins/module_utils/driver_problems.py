@@ -7,6 +7,8 @@ from typing import Any, Dict, List
 from ansible_collections.ddp.play.plugins.module_utils.nvidia import upstream
 
 Facts = Dict[str, Any]
+# Not held: Ubuntu's metapackages of modules must follow the kernel, or the next kernel has none.
+KERNEL_MODULES = "linux-modules-nvidia-"
 
 
 def problems(facts: Facts, expect: Facts) -> List[str]:
@@ -28,7 +30,7 @@ def _packages(facts: Facts, expect: Facts) -> List[str]:
         if name in installed and not _matches(upstream(installed[name]["version"]), wanted):
             found.append(f"package {name} is {installed[name]['version']}, wanted {wanted}")
     if expect.get("hold"):
-        loose = sorted(name for name, p in installed.items() if not p["held"])
+        loose = sorted(name for name, p in installed.items() if not p["held"] and not name.startswith(KERNEL_MODULES))
         if loose:
             found.append(f"not on hold: {', '.join(loose)} (an unattended upgrade would split the driver)")
     return found

@@ -51,3 +51,36 @@ def test_changes_of_the_driver(wanted: dict[str, Any], reasons: list[str], found
 )
 def test_who_keeps_the_driver_as_it_is(reasons: list[str], users: list[dict[str, Any]], found: list[str]) -> None:
     assert nvidia_driver.occupants(reasons, users) == found
+
+
+@pytest.mark.parametrize(
+    ("kernel", "system", "release", "flavour"),
+    [
+        ("5.15.0-160-generic", "Ubuntu", "22.04", "generic"),
+        ("6.8.0-60-generic", "Ubuntu", "22.04", "generic-hwe-22.04"),
+        ("6.8.0-60-generic", "Ubuntu", "24.04", "generic"),
+        ("6.14.0-33-generic", "Ubuntu", "24.04", "generic-hwe-24.04"),
+        ("6.8.0-60-lowlatency", "Ubuntu", "22.04", "lowlatency-hwe-22.04"),
+        ("6.14.0-1015-aws", "Ubuntu", "24.04", "aws"),
+        ("6.14.0-1015-azure", "Ubuntu", "24.04", "azure"),
+        ("6.1.0-37-amd64", "Debian", "12", "amd64"),
+        ("6.1.0-37-cloud-amd64", "Debian", "12", "cloud-amd64"),
+        ("6.12.41+deb13-amd64", "Debian", "13", "amd64"),
+        ("6.12.41+deb13-cloud-arm64", "Debian", "13", "cloud-arm64"),
+        ("6.18.5", "Debian", "12", ""),  # the site's own kernel
+        ("6.18.5-site1", "Ubuntu", "24.04", ""),
+    ],
+)
+def test_flavour_of_the_running_kernel(kernel: str, system: str, release: str, flavour: str) -> None:
+    assert nvidia_driver.kernel_flavour(kernel, system, release) == flavour
+
+
+@pytest.mark.parametrize(
+    ("kernel", "packages"),
+    [
+        ("6.8.0-60-generic", ["linux-headers-6.8.0-60-generic", "linux-headers-generic-hwe-22.04"]),
+        ("6.18.5-site1", ["linux-headers-6.18.5-site1"]),
+    ],
+)
+def test_headers_of_this_kernel_and_of_the_next(kernel: str, packages: list[str]) -> None:
+    assert nvidia_driver.kernel_packages(kernel, "Ubuntu", "22.04", "linux-headers-") == packages

@@ -113,3 +113,9 @@ def test_nouveau_that_only_a_reboot_removes_says_so() -> None:
     reasons = ["nouveau is loaded and uses the GPU"]
     facts = {**GOOD, "driver": {**GOOD["driver"], "nouveau": True}, "reboot": {"needed": True, "reasons": reasons}}
     assert "reboot needed: nouveau is loaded and uses the GPU" in driver_problems.problems(facts, EXPECT)
+
+
+def test_modules_that_follow_the_kernel_need_no_hold() -> None:
+    facts = copy.deepcopy(GOOD)
+    facts["packages"]["linux-modules-nvidia-580-server-open-generic"] = {"version": "6.8.0-60.63", "held": False}
+    assert driver_problems.problems(facts, EXPECT) == []
