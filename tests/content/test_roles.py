@@ -209,3 +209,12 @@ def test_a_failed_verification_of_rdma_does_not_keep_the_driver_from_a_host() ->
     (verify,) = play["post_tasks"]
     assert verify["ansible.builtin.import_role"] == {"name": "ddp.play.rdma", "tasks_from": "verify"}
     assert verify["tags"] == ["rdma"]
+
+
+@pytest.mark.parametrize("path", task_files(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_package_managers_wait_for_each_other(path: Path) -> None:
+    """On a new host unattended-upgrades or dnf-makecache often holds the lock."""
+    modules = ("ansible.builtin.apt", "ansible.builtin.dnf", "ansible.builtin.package")
+    tasks = [task for task in tasks_in(read(path)) if any(name in task for name in modules)]
+    options = [task[name] for task in tasks for name in modules if name in task]
+    assert [row for row in options if "lock_timeout" not in row] == []
