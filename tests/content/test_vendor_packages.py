@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from tests.content.test_platforms import Role
+from tests.content.test_platforms import ROOT, Role
 from tests.roles_gpu import vendor_data
 
 SYSTEMS = {
@@ -73,6 +73,20 @@ def test_names_and_key_of_docker_engine(system: str) -> None:
 def test_names_of_rdma(system: str) -> None:
     role = role_on("rdma", system, stack="inbox")
     assert set(role["__rdma_packages"]) <= vendor_data.names(SYSTEMS[system])
+
+
+# In Debian 12, Ubuntu 22.04 and EL the package tzdata has it, with all other zones.
+@pytest.mark.parametrize("system", ["Debian 13", "Ubuntu 24.04", "Ubuntu 26.04"])
+def test_the_zone_that_chrony_names_is_installed_where_tzdata_lacks_it(system: str) -> None:
+    assert "right/UTC" in (ROOT / "roles/base_os/templates/chrony.conf.j2").read_text()
+    assert "tzdata-legacy" in Role("base_os", system, time_sync="chrony")["__base_os_packages"]
+    assert "tzdata-legacy" not in Role("base_os", "Debian 12", time_sync="chrony")["__base_os_packages"]
+
+
+@pytest.mark.parametrize("system", ["Debian 12", "Debian 13", "Ubuntu 22.04", "Ubuntu 24.04", "Rocky 9"])
+def test_folder_of_doca(system: str) -> None:
+    folder = Role("rdma", system, stack="doca")["__rdma_url"].rstrip("/").rsplit("/", 2)[1]
+    assert folder in vendor_data.load()["doca_folders"]["folders"]
 
 
 def test_every_fact_has_a_public_source() -> None:
