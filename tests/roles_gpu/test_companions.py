@@ -114,6 +114,11 @@ def test_container_toolkit(host: Host) -> None:
     assert host.sh(packages).split() == ["1.20.0-1"] * 4
     assert len(host.sh("apt-mark showhold").split()) == 4
 
+    host.sh("mv /srv/stub /srv/away")
+    offline = host.play("nvidia_container_toolkit", TOOLKIT)
+    host.sh("mv /srv/away /srv/stub")
+    assert (offline.rc, offline.changed) == (0, 0), offline.text
+
     older = TOOLKIT | {"nvidia_container_toolkit_version": "1.19.1"}
     assert host.play("nvidia_container_toolkit", older).rc == 0
     assert host.sh(packages).split() == ["1.19.1-1"] * 4

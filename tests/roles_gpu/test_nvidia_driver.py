@@ -180,6 +180,23 @@ def test_second_run_changes_nothing(host: Host, converged: Outcome) -> None:
     print(f"first {converged.wall_s:.1f} s, second {second.wall_s:.1f} s, {second.num_tasks} tasks")  # noqa: T201
 
 
+@contextmanager
+def unreachable(host: Host) -> Iterator[None]:
+    """The repository cannot be reached."""
+    host.sh("mv /srv/stub /srv/away")
+    try:
+        yield
+    finally:
+        host.sh("mv /srv/away /srv/stub")
+
+
+@pytest.mark.usefixtures("converged")
+def test_a_converged_host_needs_no_repository(host: Host) -> None:
+    with unreachable(host):
+        outcome = play(host)
+    assert (outcome.rc, outcome.changed) == (0, 0), outcome.text
+
+
 @pytest.mark.usefixtures("converged")
 def test_check_mode_on_a_converged_host(host: Host) -> None:
     outcome = play(host, "--check")
@@ -310,5 +327,5 @@ def test_remove_leaves_no_hold_repository_or_package(host: Host) -> None:
     assert outcome.rc == 0, outcome.text
     assert versions(host) == {}
     assert host.sh("apt-mark showhold") == ""
-    assert host.sh("ls /etc/apt/sources.list.d /etc/apt/keyrings /etc/modprobe.d | grep ddp-nvidia", check=False) == ""
+    assert host.sh("ls /etc/apt/sources.list.d /etc/apt/keyrings /etc/modprobe.d /etc/apt/preferences.d | grep ddp-nvidia", check=False) == ""
     assert play(host, tasks_from="remove").changed == 0
