@@ -55,7 +55,9 @@ def selected(devices: List[Dict[str, Any]], patterns: List[str]) -> List[Dict[st
 
 def link_problems(devices: List[Dict[str, Any]], expect: Dict[str, Any]) -> List[str]:
     """Problems of the ports. A port that is DOWN has no cable, which is a problem only if too few ports are active."""
-    found, down, num_active = [], [], 0
+    found: List[str] = []
+    down: List[str] = []
+    num_active = 0
     for device in devices:
         for number, port in device["ports"].items():
             problem = port_problems(device["name"], number, port, expect.get("rate_gbps", 0))
