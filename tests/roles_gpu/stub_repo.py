@@ -199,8 +199,10 @@ def toolkit(version: str) -> list[Package]:
     ]
 
 
+NVCC = '#!/bin/sh\necho "Cuda compilation tools, release 13.0, V13.0.88"\n'
+
+
 def companions(kernel: str) -> list[Package]:
-    nvcc = '#!/bin/sh\necho "Cuda compilation tools, release 13.0, V13.0.88"\n'
     return [
         Package("dkms", "1:3.2.8-1", arch="all", files={"/usr/sbin/dkms": File(DKMS.encode(), 0o755)}),
         Package(
@@ -211,7 +213,7 @@ def companions(kernel: str) -> list[Package]:
         Package(
             "cuda-toolkit-13-0",
             "13.0.2-1",
-            files={"/usr/local/cuda-13.0/bin/nvcc": File(nvcc.encode(), 0o755)},
+            files={"/usr/local/cuda-13.0/bin/nvcc": File(NVCC.encode(), 0o755)},
         ),
         Package("nvidia-docker2", "2.13.0-1", arch="all"),
         Package("libnccl2", "2.28.9-1+cuda13.0"),

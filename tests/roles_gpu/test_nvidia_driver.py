@@ -327,5 +327,11 @@ def test_remove_leaves_no_hold_repository_or_package(host: Host) -> None:
     assert outcome.rc == 0, outcome.text
     assert versions(host) == {}
     assert host.sh("apt-mark showhold") == ""
-    assert host.sh("ls /etc/apt/sources.list.d /etc/apt/keyrings /etc/modprobe.d /etc/apt/preferences.d | grep ddp-nvidia", check=False) == ""
+    assert (
+        host.sh(
+            "ls /etc/apt/sources.list.d /etc/apt/keyrings /etc/modprobe.d /etc/apt/preferences.d | grep ddp-nvidia",
+            check=False,
+        )
+        == ""
+    )
     assert play(host, tasks_from="remove").changed == 0

@@ -1,0 +1,131 @@
+"""Roles with real dnf and rpm on hosts disguised as Enterprise Linux, with packages as the vendors publish them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.lab.conftest import COMMAND, engine_or_skip
+from tests.roles_gpu import disguise, vendor_data
+from tests.roles_gpu.fixture import Hardware
+from tests.roles_gpu.hosts import Host, docker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(900)]
+
+PLATFORMS = os.environ.get("ROLES_GPU_EL", "rocky-9 almalinux-10").split()
+GPUS = Hardware(loaded="580.178.04")
+NEWEST_580 = "580.178.04"
+HARDWARE = {
+    "__nvidia_driver_sysfs": "/opt/hardware/sys",
+    "__nvidia_driver_procfs": "/opt/hardware/proc",
+    "__nvidia_container_toolkit_sysfs": "/opt/hardware/sys",
+    "nvidia_driver_verify_cuda": False,
+}
+ROLES: dict[str, list[dict[str, Any]]] = {
+    "docker_engine": [{"docker_engine_version": "29.1.3"}, {"docker_engine_version": "29.2.1"}],
+    "nvidia_container_toolkit": [
+        {"nvidia_container_toolkit_version": "1.20.0"},
+        {"nvidia_container_toolkit_version": "1.19.1"},
+    ],
+    "nvidia_driver": [{"nvidia_driver_version": "580.105.08"}, {"nvidia_driver_branch": "580"}],
+}
+PACKAGES = {
+    "docker_engine": {"docker-ce": ("29.1.3", "29.2.1"), "docker-ce-cli": ("29.1.3", "29.2.1")},
+    "nvidia_container_toolkit": dict.fromkeys(
+        ("nvidia-container-toolkit", "libnvidia-container1"), ("1.20.0", "1.19.1")
+    ),
+    "nvidia_driver": dict.fromkeys(("nvidia-driver-cuda", "kmod-nvidia-open-dkms"), ("580.105.08", NEWEST_580)),
+}
+
+
+def image() -> str:
+    """The lab's bare image with dnf and rpm."""
+    base = subprocess.run([COMMAND, "lab", "image", "--no-docker"], capture_output=True, text=True, check=True)
+    tag = f"ddp-play-disguised:{base.stdout.split()[-1].rpartition(':')[2]}"
+    recipe = Path(__file__).with_name("disguised.Dockerfile")
+    folder = str(recipe.parent)
+    docker("build", "-q", "--build-arg", f"BASE={base.stdout.split()[-1]}", "-t", tag, "-f", str(recipe), folder)
+    return tag
+
+
+@pytest.fixture(scope="module", params=PLATFORMS)
+def host(request: pytest.FixtureRequest) -> Iterator[Host]:
+    engine_or_skip()
+    created = Host(f"rg-{request.param}-{os.getpid()}", image())
+    try:
+        disguise.disguise(created, request.param)
+        disguise.start_vendors(created)
+        created.show(GPUS)
+        yield created
+    finally:
+        created.remove()
+
+
+def versions(host: Host) -> dict[str, str]:
+    return dict(line.split() for line in host.sh("rpm -qa --qf '%{NAME} %{VERSION}\\n'").splitlines())
+
+
+def locked(host: Host) -> str:
+    return host.sh("dnf -q versionlock list")
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_check_install_again_change_and_remove(host: Host, role: str) -> None:
+    """No plugin for version locks and no EPEL on the host before; the second run changes nothing."""
+    first, other = ROLES[role]
+    before = versions(host)
+    dry = host.play(role, HARDWARE | first, "--check")
+    assert dry.rc == 0, dry.text
+    assert versions(host) == before
+    for index, wanted in enumerate((first, other)):
+        outcome = host.play(role, HARDWARE | wanted)
+        assert outcome.rc == 0, outcome.text
+        expected = {name: both[index] for name, both in PACKAGES[role].items()}
+        assert {name: versions(host)[name] for name in expected} == expected
+        locks = locked(host)
+        for name, version in expected.items():
+            assert [line for line in locks.splitlines() if line.startswith(f"{name}-") and version in line], locks
+        disguise.stop_vendors(host)
+        again = host.play(role, HARDWARE | wanted)
+        disguise.start_vendors(host)
+        assert (again.rc, again.changed) == (0, 0), again.text
+    gone = host.play(role, HARDWARE | other, tasks_from="remove")
+    assert gone.rc == 0, gone.text
+    assert not set(PACKAGES[role]) & set(versions(host))
+    assert not any(name in locked(host) for name in PACKAGES[role])
+
+
+def test_the_running_kernel_stays_the_newest(host: Host) -> None:
+    """An unversioned kernel-devel-matched brings the newest kernel, which the next boot starts."""
+    installed = host.sh("rpm -q kernel-core").split()
+    assert len(installed) == 1, installed
+
+
+@pytest.mark.parametrize("rival", ["runc", "podman-docker"])
+def test_packages_that_the_engine_would_remove_are_named_first(host: Host, rival: str) -> None:
+    host.sh(f"dnf -q -y install {rival}")
+    try:
+        refused = host.play("docker_engine", {"docker_engine_version": "29.1.3"})
+        assert refused.rc != 0
+        assert f"{rival} would have to be removed for docker-ce" in refused.text
+        assert rival in versions(host)
+        replaced = host.play("docker_engine", {"docker_engine_version": "29.1.3", "docker_engine_replace": True})
+        assert replaced.rc == 0, replaced.text
+        assert rival not in versions(host)
+        assert "podman" in versions(host)
+        assert host.play("docker_engine", {}, tasks_from="remove").rc == 0
+    finally:
+        host.sh(f"dnf -q -y remove {rival} docker-ce containerd.io", check=False)
+
+
+def test_a_disguise_has_no_plugin_by_default() -> None:
+    """What the other tests rely on: version locks are a package of their own."""
+    rows = [row for row in vendor_data.load()["sets"]["el-base"] if row["name"] == "python3-dnf-plugin-versionlock"]
+    assert len(rows) == 1
