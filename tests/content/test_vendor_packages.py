@@ -1,4 +1,4 @@
-"""The roles' package names, repositories and keys are those that the vendors publish (tests/roles_gpu/vendor_packages.yml)."""
+"""Package names, repositories and keys of roles equal the vendors' (tests/roles_gpu/vendor_packages.yml)."""
 
 from __future__ import annotations
 

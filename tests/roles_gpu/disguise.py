@@ -32,7 +32,7 @@ context.load_cert_chain("/root/vendors.crt", "/root/vendors.key")
 server.socket = context.wrap_socket(server.socket, server_side=True)
 server.serve_forever()
 """
-UNAME = '#!/bin/sh\n[ "$1" = -r ] && {{ echo {kernel}; exit; }}\nexec /bin/uname "$@"\n'
+UNAME = '#!/bin/sh\n[ "$1" = -r ] && {{ echo {kernel}; exit; }}\nexec /opt/hidden/uname "$@"\n'
 REPO = "[{name}]\nname={name}\nbaseurl=file://{folder}\nenabled={enabled}\ngpgcheck=1\ngpgkey=file:///root/stub.asc\n"
 
 
@@ -102,8 +102,8 @@ def become(host: Machine, platform: str) -> None:
         f"dnf -q -y install {' '.join(row['installed'])}",
         f"rm -f /etc/os-release; cat > /etc/os-release <<'R'\n{release}\nR",
         f"echo '{pretty}' > /etc/redhat-release; rm -f /etc/debian_version",
-        f"cat > /usr/local/bin/uname <<'R'\n{UNAME.format(kernel=row['kernel'])}R",
-        "chmod +x /usr/local/bin/uname; mv /usr/bin/dpkg* /usr/bin/apt* /opt/hidden/",
+        f"mv /usr/bin/uname /opt/hidden/uname; cat > /usr/bin/uname <<'R'\n{UNAME.format(kernel=row['kernel'])}R",
+        "chmod +x /usr/bin/uname; mv /usr/bin/dpkg* /usr/bin/apt* /opt/hidden/",
     ]
     host.sh("set -e\n" + "\n".join(["mkdir -p /etc/yum.repos.d", *lines]))
 
@@ -126,9 +126,8 @@ def disguise(host: Machine, platform: str) -> None:
 
 def start_vendors(host: Machine) -> None:
     answers = "openssl s_client -connect 127.0.0.1:443 </dev/null >/dev/null 2>&1"
-    host.sh(
-        f"systemd-run -q --unit=vendors python3 -u /root/server.py; timeout 60 sh -c 'until {answers}; do sleep 0.1; done'"
-    )
+    host.sh("systemd-run -q --unit=vendors python3 -u /root/server.py")
+    host.sh(f"timeout 60 sh -c 'until {answers}; do sleep 0.1; done'")
 
 
 def stop_vendors(host: Machine) -> None:

@@ -34,14 +34,16 @@ ROLES: dict[str, list[dict[str, Any]]] = {
         {"nvidia_container_toolkit_version": "1.20.0"},
         {"nvidia_container_toolkit_version": "1.19.1"},
     ],
-    "nvidia_driver": [{"nvidia_driver_version": "580.105.08"}, {"nvidia_driver_branch": "580"}],
+    "nvidia_driver": [{"nvidia_driver_version": "580.105.08"}, {"nvidia_driver_version": NEWEST_580}],
 }
 PACKAGES = {
     "docker_engine": {"docker-ce": ("29.1.3", "29.2.1"), "docker-ce-cli": ("29.1.3", "29.2.1")},
     "nvidia_container_toolkit": dict.fromkeys(
         ("nvidia-container-toolkit", "libnvidia-container1"), ("1.20.0", "1.19.1")
     ),
-    "nvidia_driver": dict.fromkeys(("nvidia-driver-cuda", "kmod-nvidia-open-dkms"), ("580.105.08", NEWEST_580)),
+    "nvidia_driver": dict.fromkeys(
+        ("nvidia-driver-cuda", "kmod-nvidia-open-dkms", "nvidia-modprobe"), ("580.105.08", NEWEST_580)
+    ),
 }
 
 
