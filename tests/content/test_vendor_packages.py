@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ KEYS = {row["url"] for row in vendor_data.load()["keys"]}
 URLS = {row["url"] for row in vendor_data.load()["repositories"].values()}
 
 
-def role_on(name: str, system: str, **inputs: str) -> Role:
+def role_on(name: str, system: str, **inputs: Any) -> Role:
     role = Role(name, system, **inputs)
     role.facts["ddp_gpu"] = role.facts["ddp_gpu"] | {
         "kernel": {"running": vendor_data.load()["platforms"][SYSTEMS[system]]["kernel"]}
@@ -87,6 +88,15 @@ def test_the_zone_that_chrony_names_is_installed_where_tzdata_lacks_it(system: s
 def test_folder_of_doca(system: str) -> None:
     folder = Role("rdma", system, stack="doca")["__rdma_url"].rstrip("/").rsplit("/", 2)[1]
     assert folder in vendor_data.load()["doca_folders"]["folders"]
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_addresses_on_el_need_nmstate(system: str) -> None:
+    links = [{"interface": "ib0", "address": "10.1.0.11/16"}]
+    wanted = role_on("rdma", system, stack="inbox", ipoib=links)["__rdma_packages"]
+    assert ("nmstate" in wanted) == (system in ("Rocky 9", "AlmaLinux 10"))
+    assert set(wanted) <= vendor_data.names(SYSTEMS[system])
+    assert "nmstate" not in role_on("rdma", system, stack="inbox")["__rdma_packages"]
 
 
 def test_every_fact_has_a_public_source() -> None:
