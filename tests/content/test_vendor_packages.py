@@ -115,3 +115,9 @@ def test_modules_of_a_hwe_kernel_on_ubuntu() -> None:
 def test_video_decoding_is_in_the_compute_profile(system: str) -> None:
     for source, name in {"vendor": "libnvidia-decode-580", "distribution": "libnvidia-decode-580-server"}.items():
         assert name in role_on("nvidia_driver", system, source=source)["__nvidia_driver_main_packages"]
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_names_of_the_nccl_library(system: str) -> None:
+    names = role_on("nccl", system, install_library=True)["__nccl_library_packages"]
+    assert set(names) <= vendor_data.names(SYSTEMS[system])
