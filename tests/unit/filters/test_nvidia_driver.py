@@ -84,3 +84,10 @@ def test_flavour_of_the_running_kernel(kernel: str, system: str, release: str, f
 )
 def test_headers_of_this_kernel_and_of_the_next(kernel: str, packages: list[str]) -> None:
     assert nvidia_driver.kernel_packages(kernel, "Ubuntu", "22.04", "linux-headers-") == packages
+
+
+def test_users_of_a_gpu_that_may_be_disrupted_do_not_unprotect_ranks() -> None:
+    """With nvidia_driver_disrupt_users the role passes no users; ranks and containers are reasons of their own."""
+    ranks = ["1 run has ranks here: night"]
+    assert nvidia_driver.occupants(ranks, []) == ranks
+    assert len(nvidia_driver.occupants(ranks, [{"name": "python3", "pid": 7}])) == 2
