@@ -79,7 +79,16 @@ def scripts(package: Published) -> str:
         version = upstream(package.version)
         post = stub_repo.MODULE_POSTINST.replace("@VERSION@", version).split("\n", 1)[1]
         gone = stub_repo.MODULE_PRERM.replace("@VERSION@", version).split("\n", 1)[1]
-        return f"%post -n {package.name}\n{post}\n%preun -n {package.name}\n{gone}\n"
+        # rpm runs this after the new version's %post: only a removal takes the module away.
+        upgrade = f'[ "$1" = 0 ] || {{ rm -rf /var/lib/dkms/nvidia/{version}; exit 0; }}'
+        return f"%post -n {package.name}\n{post}\n%preun -n {package.name}\n{upgrade}\n{gone}\n"
+    if package.name == "docker-ce":
+        reload = "systemctl daemon-reload"
+        stop = '[ "$1" = 0 ] && systemctl disable --now docker || true'
+        return "".join(
+            f"%{when} -n docker-ce\n{command}\n"
+            for when, command in {"post": reload, "preun": stop, "postun": reload}.items()
+        )
     return ""
 
 
