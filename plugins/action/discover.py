@@ -39,7 +39,7 @@ class ActionModule(ActionBase):
         names = sorted(name for name in variables if name.startswith("ddp_") and name != "ddp_job_result")
         python = self._python(variables)
         inventory = {"slots": _integer(args.get("slots")), "interface": args.get("interface") or None}
-        wanted = {key: args.get(key) or None for key in ("image", "shared_dir", "python")}
+        wanted = {key: args.get(key) or None for key in ("image", "shared_dir", "python", "user")}
         wanted["engine"] = bool(args.get("engine"))
         asked = time.time()
         try:

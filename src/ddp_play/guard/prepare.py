@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import tarfile
 import time
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import IO, Any, Dict, List
 
 from . import leases, leftovers, mpicheck, rank_containers, secretfiles
+from .rank_user import User, acting_as, other_user, owners
 from .refusal import Refused
 from .run_files import HostRun, atomic_write, read_json, write_json
+from .untrusted_paths import create_file, directory, locate, make_directory
 
 GUARD_START_S = 60.0  # enough on a busy host
 
@@ -58,23 +61,23 @@ def check_slots(wanted: Dict[str, Any]) -> None:
 def _create_layout(place: HostRun, spec: Dict[str, Any]) -> None:
     user = spec.get("user")
     os.umask(0o077)
-    for directory in (place.root, place.control, place.logs, place.env):
-        directory.mkdir(parents=True, exist_ok=True)
+    for path in (place.root, place.control, place.logs, place.env):
+        path.mkdir(parents=True, exist_ok=True)
     _create_rank_files(place, spec)
     for row in spec.get("make_dirs", []):
         _make_dir(Path(row["path"]), int(row["mode"]), user)
     if spec.get("head"):
-        for path in spec.get("run_paths", []):
-            atomic_write(Path(path) / leftovers.ATTEMPT_MARK, b"%d" % spec["attempt"])
+        for run_path in spec.get("run_paths", []):
+            create_file(locate(Path(run_path) / leftovers.ATTEMPT_MARK), b"%d" % spec["attempt"], owners(user))
     if user and user["uid"] != os.geteuid():
         # the user of the ranks may enter, and read only the files of the ranks
-        for directory in (
+        for path in (
             place.root,
             place.root.parent,
             place.root.parent.parent,
             place.root.parent.parent.parent,
         ):
-            directory.chmod(0o711)
+            path.chmod(0o711)
         place.logs.chmod(0o711)
 
 
@@ -92,22 +95,31 @@ def _create_rank_files(place: HostRun, spec: Dict[str, Any]) -> None:
         _give(place.agent_log, user)
 
 
-def _make_dir(path: Path, mode: int, user: Optional[Dict[str, Any]]) -> None:
-    if path.is_dir():
-        return  # it may belong to another user: everybody may use it, only its owner may change it
-    path.mkdir(parents=True, exist_ok=True)
-    path.chmod(mode | 0o055 if _is_another_user(user) else mode)
-    _give(path, user)
+def _make_dir(path: Path, mode: int, user: User) -> None:
+    """Create a directory for the ranks' user. That of all runs stays ours: its owner can rename what is in it."""
+    given = other_user(user) if not mode & stat.S_ISVTX else None
+    make_directory(
+        locate(path),
+        _mode_for(user, mode),
+        (given["uid"], given["gid"]) if given else None,
+        owners(user),
+    )
 
 
-def _is_another_user(user: Optional[Dict[str, Any]]) -> bool:
+def _mode_for(user: User, mode: int) -> int:
+    """Mode of a directory of the ranks: open to ranks whose user cannot own it."""
+    return mode | 0o055 if _is_another_user(user) else mode
+
+
+def _is_another_user(user: User) -> bool:
     """Whether the ranks run as another user and this process cannot change the owner of files."""
     return user is not None and os.geteuid() not in (0, user["uid"])
 
 
-def _give(path: Path, user: Optional[Dict[str, Any]]) -> None:
-    if user and os.geteuid() == 0 and user["uid"] != 0:
-        os.chown(str(path), user["uid"], user["gid"])
+def _give(path: Path, user: User) -> None:
+    found = other_user(user)
+    if found is not None:
+        os.chown(str(path), found["uid"], found["gid"])  # in a directory that is not the user's
 
 
 def _unpack_source(place: HostRun, spec: Dict[str, Any]) -> None:
@@ -121,27 +133,31 @@ def _unpack_source(place: HostRun, spec: Dict[str, Any]) -> None:
     if source["role"] == "wait":
         _wait_for(marker, float(source["wait_s"]))
         return
-    if marker.exists():  # by an earlier attempt, whose working directory this one continues
+    if os.path.lexists(str(marker)):  # by an earlier attempt, whose working directory this one continues
         return
     if not archive.exists():
         raise Refused("the source of the run is no longer at %s" % target, hint="start a new run")
-    target.mkdir(parents=True, exist_ok=True)
-    _extract(archive, target)
     user = spec.get("user")
-    if user and os.geteuid() == 0 and user["uid"] != 0:
-        for where, directories, files in os.walk(str(target)):
-            for name in [".", *directories, *files]:
-                os.chown(os.path.join(where, name), user["uid"], user["gid"], follow_symlinks=False)
-    marker.touch()
-
-
-def _extract(archive: Path, target: Path) -> None:
-    with tarfile.open(str(archive)) as tar:
-        if hasattr(tarfile, "data_filter"):
-            tar.extractall(str(target), filter="tar")  # a trusted archive: its links may point outside
-        else:  # Python 3.9 of EL9 before the back-port of filters
-            tar.extractall(str(target))
+    _make_dir(target, 0o700, user)
+    with open(str(archive), "rb") as packed, directory(locate(target), owners(user)) as inside, acting_as(user):
+        _extract(packed, inside)
     archive.unlink()
+    create_file(locate(marker), b"", owners(user))
+
+
+def _extract(packed: IO[bytes], directory_fd: int) -> None:
+    """Unpack with the rights of the ranks' user, who may put links into the directory meanwhile."""
+    before = os.open(".", os.O_PATH | os.O_CLOEXEC)
+    os.fchdir(directory_fd)
+    try:
+        with tarfile.open(fileobj=packed) as tar:
+            if hasattr(tarfile, "data_filter"):
+                tar.extractall(".", filter="tar")  # a trusted archive: its links may point outside
+            else:  # Python 3.9 of EL9 before the back-port of filters
+                tar.extractall(".")
+    finally:
+        os.fchdir(before)
+        os.close(before)
 
 
 def _wait_for(marker: Path, wait_s: float) -> None:

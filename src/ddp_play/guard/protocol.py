@@ -13,8 +13,27 @@ from typing import Any, Dict, List, Optional, Tuple
 # First bytes from the host; what a login shell printed before them is ignored.
 MAGIC = b"DDP-PLAY-CHANNEL 1\n"
 MAX_PAYLOAD = 256 * 1024
+# What a host may send of files: per kind of file, and of artifacts in number, depth and names. Both ends check it.
+FILE_LIMITS = {
+    "metrics.jsonl": 1 << 30,
+    "result.json": 16 << 20,
+    "error.json": 1 << 20,
+    "flight-recorder": 256 << 20,
+    "proc": 16 << 20,
+    "torchrun.log": 4 << 30,
+}
+MAX_ARTIFACTS = 100_000
+MAX_MANIFEST_BYTES = 16 << 20
+MAX_MISSING = 1000
+MAX_DEPTH = 64
+MAX_NAME_BYTES, MAX_PATH_BYTES = 255, 2048
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+
 # Around the answer of a verb that answers once, for the same reason.
 BEGIN, END = "<ddp-play-answer>", "</ddp-play-answer>"
+
+# Directory of all runs in a shared directory.
+SHARED_RUNS = ".ddp-play"
 
 # 64 random bits in hexadecimal, which distinguish two runs with the same name.
 TOKEN = re.compile(r"(?P<run>.+)\.(?P<token>[0-9a-f]{16})\Z")
@@ -32,6 +51,21 @@ def split_run_key(key: str) -> Tuple[str, str]:
     """(run id, token) of a run key; the token is empty if an earlier version wrote the key."""
     found = TOKEN.match(key)
     return (found.group("run"), found.group("token")) if found else (key, "")
+
+
+def path_problem(relative: str) -> str:
+    """Why an artifact with this path is neither sent nor accepted; empty if it is."""
+    parts = relative.split("/")
+    if CONTROL.search(relative):
+        return "its name has control characters"
+    if any(part in ("", ".", "..") for part in parts):
+        return "its path is not below the working directory"
+    if len(parts) > MAX_DEPTH:
+        return "it is nested deeper than %d directories" % MAX_DEPTH
+    sizes = [len(part.encode("utf-8", "surrogateescape")) for part in parts]
+    if max(sizes) > MAX_NAME_BYTES or sum(sizes) + len(parts) > MAX_PATH_BYTES:
+        return "its path is longer than %d bytes, or a name in it longer than %d" % (MAX_PATH_BYTES, MAX_NAME_BYTES)
+    return ""
 
 
 def encode(kind: str, payload: bytes = b"", **fields: Any) -> bytes:

@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.guard.protocol import run_key
+from ddp_play.guard.protocol import SHARED_RUNS, run_key
 from ddp_play.planning.late_binding import ATTEMPT, HEAD_PORT, HOST_DIR, OWNER, RUN_ID, RUN_KEY, SECRETS_DIR, bind
 from ddp_play.run.env_file import render_env_file
 
@@ -36,6 +36,12 @@ class HostPlace:
     uid: int
 
 
+def user_of_ranks(host: HostPlan, place: HostPlace) -> dict[str, Any] | None:
+    """User of the host's ranks; None where they have that of the guard. `groups`: for a uid without an account."""
+    uid, gid = host.user
+    return None if uid == place.uid else {"uid": uid, "gid": gid, "groups": [gid]}
+
+
 def slots_of(host: HostPlan) -> dict[str, Any]:
     """Which leases this host's ranks need: so many of these names."""
     return {"names": list(host.slots), "need": min(len(host.ranks), len(host.slots))}
@@ -51,7 +57,7 @@ def mpich_shared_memory(job: str, node: int) -> str:
 
 def shared_runs(host: HostPlan) -> list[str]:
     """Where all runs keep what their attempts share, as this host sees it."""
-    return [f"{host.shared_dir}/.ddp-play"] if host.shared_dir else []
+    return [f"{host.shared_dir}/{SHARED_RUNS}"] if host.shared_dir else []
 
 
 def run_paths(host: HostPlan, key: str) -> list[str]:
@@ -117,7 +123,7 @@ class Launch:
             "image": plan.image,
             "pull": plan.image_pull,
             "pull_timeout_s": PULL_TIMEOUT_S,
-            "user": self._user(host, place),
+            "user": user_of_ranks(host, place),
             "slots": slots_of(host),
             "leases": [f"port-{self.port}"] if host.name == plan.head else [],
             "source": self._source(host, values),
@@ -132,10 +138,6 @@ class Launch:
             "check_mpi": plan.backend == "mpi",
             "rendezvous_file": self._rendezvous_file(host, values),
         }
-
-    def _user(self, host: HostPlan, place: HostPlace) -> dict[str, Any] | None:
-        uid, gid = host.user
-        return None if uid == place.uid else {"uid": uid, "gid": gid, "groups": [gid]}
 
     def _rank_spec(self, host: HostPlan, rank: RankPlan, place: HostPlace) -> dict[str, Any]:
         env = self.env(rank, place)
@@ -158,7 +160,7 @@ class Launch:
             "env": {var.name: var.value for var in env if not var.is_secret},
             "secret_env": [var.name for var in env if var.is_secret],
             "workdir": bind(host.workdir, values),
-            "user": self._user(host, place),
+            "user": user_of_ranks(host, place),
             "container": bind(unit.container, values) if unit.container else None,
             "create": [bind(word, values) for word in unit.create],
         }
@@ -186,7 +188,7 @@ class Launch:
         if host.shared_dir:
             # all users of the shared directory keep their runs here, each his own
             rows = [
-                {"path": f"{host.shared_dir}/.ddp-play", "mode": 0o1777},
+                {"path": f"{host.shared_dir}/{SHARED_RUNS}", "mode": 0o1777},
                 # passable, not readable: the engine's root binds what is below, and root_squash makes it nobody there
                 *({"path": path, "mode": 0o711} for path in run_paths(host, self.run_key)),
             ]

@@ -17,7 +17,7 @@ from ddp_play.planning.late_binding import RUN_ID, RUN_KEY, bind
 from ddp_play.run.assignment import links_of
 from ddp_play.run.collect_and_clean import CLEAN_S, COLLECT_S, SILENCE_S
 from ddp_play.run.gang import Gang, Link
-from ddp_play.run.host_spec import run_paths
+from ddp_play.run.host_spec import run_paths, user_of_ranks
 
 if TYPE_CHECKING:
     from ddp_play.bundle.journal import Journal
@@ -115,6 +115,7 @@ class Rescue:
             "patterns": list(plan.artifacts),
             "max_bytes": plan.artifacts_max_mib * 1024 * 1024,
             "source": {"path": path, "manifest": manifest, "collect": True},
+            "user": user_of_ranks(host, link.place) if link.place is not None else None,
         }
         try:
             answers = self._gang.ask(

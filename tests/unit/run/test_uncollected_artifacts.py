@@ -81,6 +81,16 @@ def test_a_refused_restart_collects_what_the_attempt_before_left(
     assert stage.document["left_behind"] == {}
 
 
+def test_root_collects_with_the_rights_of_the_ranks_user(staged: Make) -> None:
+    stage = killed_once(staged)
+    stage.far["h1"].uid = 0
+    in_attempt(stage, "h1", "lease_port", 2, refusal("lease_port", "busy", error="busy"))
+    with pytest.raises(DdpPlayError):
+        stage.supervisor().run()
+    uid, gid = stage.plan.hosts[0].user
+    assert stage.far["h1"].order("fetch")["user"] == {"uid": uid, "gid": gid, "groups": [gid]}
+
+
 def orders(stage: Stage, host: str) -> list[Header]:
     """Every order that a host got, oldest first."""
     return [header for header, _ in stage.far[host].orders]
