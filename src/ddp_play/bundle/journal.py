@@ -27,7 +27,7 @@ class Journal:
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
-            os.write(fd, line.encode())
+            os.write(fd, line.encode("utf-8", "backslashreplace"))  # a host's JSON may hold lone surrogates
         except OSError as error:
             if not is_full(error):  # an event that does not fit is no reason to end a run
                 raise

@@ -1,17 +1,50 @@
-"""Output of all verbs, the only printer: answers go to stdout, progress and errors to stderr."""
+"""Output of all verbs, the only printer: answers go to stdout, progress and errors to stderr.
+
+Texts come from hosts, ranks and users. Whatever could control a terminal is replaced here, for all of them.
+"""
 
 from __future__ import annotations
 
 import io
 import json
 import sys
-from typing import Any
+import unicodedata
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
+from rich.segment import Segment
 
-out = Console(highlight=False, soft_wrap=True)
-err = Console(stderr=True, highlight=False, soft_wrap=True)
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.console import ConsoleOptions, RenderableType
+
+# Control characters (escape sequences begin with one), invisible and bidirectional formats, surrogates, separators.
+HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+
+
+def _is_hidden(char: str) -> bool:
+    return char != "\n" and unicodedata.category(char) in HIDDEN
+
+
+def harmless(text: str) -> str:
+    """The text with a replacement character for each one that could control a terminal; line ends stay."""
+    if text.isprintable():
+        return text
+    return "".join("\N{REPLACEMENT CHARACTER}" if _is_hidden(char) else char for char in text)
+
+
+class SafeConsole(Console):
+    """A console on which only its own styles and cursor movements control the terminal."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(harmless(segment.text), segment.style)
+
+
+out = SafeConsole(highlight=False, soft_wrap=True)
+err = SafeConsole(stderr=True, highlight=False, soft_wrap=True)
 
 
 def line(text: str = "", *, style: str = "") -> None:
@@ -34,11 +67,12 @@ def error(message: str, *, hint: str = "") -> None:
 def as_text(shown: Any, *, width: int = 140) -> str:
     """A table as plain text, for a file."""
     text = io.StringIO()
-    Console(file=text, width=width, color_system=None).print(shown)
+    SafeConsole(file=text, width=width, color_system=None).print(shown)
     return text.getvalue()
 
 
 def as_json(value: Any) -> None:
     """Machine-readable answer: sorted keys, two spaces, one document."""
-    sys.stdout.write(json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, default=str) + "\n")
+    text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, default=str)
+    sys.stdout.write("".join(json.dumps(char)[1:-1] if _is_hidden(char) else char for char in text) + "\n")
     sys.stdout.flush()
