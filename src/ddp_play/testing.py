@@ -112,7 +112,7 @@ class FakeChannel:
         self.host = far_end.name
         self.far_end = far_end
         self._broken = ""
-        self._reader = FrameReader()
+        self._reader = FrameReader(limited=True)
         self._orders = FrameReader()
         self._frames: deque[Frame] = deque()
         far_end.channels.append(self)
@@ -155,8 +155,8 @@ class FakeChannel:
         """The line breaks."""
         self._broken = why
 
-    def close(self) -> None:
-        self._broken = self._broken or "closed"
+    def close(self, why: str = "closed") -> None:
+        self._broken = self._broken or why
 
 
 class FakeHosts(dict[str, FakeHost]):

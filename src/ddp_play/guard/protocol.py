@@ -29,6 +29,11 @@ MAX_DEPTH = 64
 MAX_NAME_BYTES, MAX_PATH_BYTES = 255, 2048
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 
+# What a host may send in one frame. The controller's orders may be longer: the list of a large source is in one.
+MAX_HEADER, MAX_HOST_PAYLOAD = 64 << 20, 16 << 20
+# Kind of the frame that stands for bytes that are no frame; `why` says what is wrong.
+UNREADABLE = "unreadable"
+
 # Around the answer of a verb that answers once, for the same reason.
 BEGIN, END = "<ddp-play-answer>", "</ddp-play-answer>"
 
@@ -86,7 +91,10 @@ def write_all(fd: int, data: bytes) -> None:
 class FrameReader:
     """Turns a byte stream into frames; `feed` may be called with any slicing of the stream."""
 
-    def __init__(self, *, expect_magic: bool = False) -> None:
+    def __init__(self, *, expect_magic: bool = False, limited: bool = False) -> None:
+        """`limited`: the sender is not trusted. Whatever is no frame ends the stream with a frame UNREADABLE."""
+        self._limited = limited
+        self._over = False
         self._buffer = bytearray()
         self._header: Optional[Header] = None
         self._noise = expect_magic
@@ -97,16 +105,28 @@ class FrameReader:
         return not self._noise
 
     def feed(self, data: bytes) -> List[Frame]:
-        """Return all frames that `data` completes, in order. Raises ValueError for a header that is not JSON."""
+        """Return all frames that `data` completes, in order. Raises ValueError for what is no frame, unless limited."""
+        if self._over:
+            return []
         self._buffer += data
         if self._noise and not self._skip_noise():
             return []
         frames: List[Frame] = []
         while True:
-            frame = self._next()
+            try:
+                frame = self._next()
+            except (ValueError, RecursionError) as error:
+                if not self._limited:
+                    raise
+                return [*frames, self._end(str(error))]
             if frame is None:
                 return frames
             frames.append(frame)
+
+    def _end(self, why: str) -> Frame:
+        self._over = True
+        self._buffer.clear()
+        return {"t": UNREADABLE, "why": "bytes that are no frame (%s)" % why[:200]}, b""
 
     def _skip_noise(self) -> bool:
         at = self._buffer.find(MAGIC)
@@ -120,14 +140,26 @@ class FrameReader:
     def _next(self) -> Optional[Frame]:
         if self._header is None:
             end = self._buffer.find(b"\n")
+            if self._limited and max(end, len(self._buffer) if end < 0 else 0) > MAX_HEADER:
+                raise ValueError("a header of more than %d MiB" % (MAX_HEADER >> 20))
             if end < 0:
                 return None
-            self._header = json.loads(bytes(self._buffer[:end]))
+            self._header = _read_header(bytes(self._buffer[:end]))
             del self._buffer[: end + 1]
         wanted = self._header.get("n", 0)
+        if self._limited and wanted > MAX_HOST_PAYLOAD:
+            raise ValueError("a frame of more than %d MiB" % (MAX_HOST_PAYLOAD >> 20))
         if len(self._buffer) < wanted:
             return None
         payload = bytes(self._buffer[:wanted])
         del self._buffer[:wanted]
         header, self._header = self._header, None
         return header, payload
+
+
+def _read_header(line: bytes) -> Header:
+    header = json.loads(line)
+    size = header.get("n", 0) if isinstance(header, dict) else None
+    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+        raise ValueError("a header without a size")
+    return dict(header)

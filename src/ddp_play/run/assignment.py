@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ddp_play.guard.protocol import run_key
-from ddp_play.run.gang import Link
+from ddp_play.run.host_files import HostFiles
+from ddp_play.run.link import Link
 
 if TYPE_CHECKING:
     from ddp_play.bundle.paths import RunPaths
@@ -44,6 +45,16 @@ class Assignment:
 
 def links_of(given: Assignment, hosts: set[str]) -> list[Link]:
     """A link to each of these hosts."""
+    ranks = {host.name: frozenset(rank.rank for rank in host.ranks) for host in given.plan.hosts}
+    max_bytes = given.plan.artifacts_max_mib * 1024 * 1024
     return [
-        Link(route.host, route, given.passwords.get(route.host, "")) for route in given.routes if route.host in hosts
+        Link(
+            route.host,
+            route,
+            given.passwords.get(route.host, ""),
+            ranks=ranks.get(route.host, frozenset()),
+            files=HostFiles(route.host, max_bytes),
+        )
+        for route in given.routes
+        if route.host in hosts
     ]

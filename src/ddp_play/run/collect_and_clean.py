@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 from ddp_play.bundle.paths import read_json, write_json
 from ddp_play.bundle.traffic import measured
 from ddp_play.errors import DdpPlayError
+from ddp_play.guard.protocol import MAX_MISSING
 from ddp_play.run.host_spec import run_paths
 
 if TYPE_CHECKING:
     from ddp_play.bundle.journal import Journal
     from ddp_play.bundle.paths import RunPaths
     from ddp_play.planning.plan_document import Plan
-    from ddp_play.run.gang import Gang, Link
+    from ddp_play.run.gang import Gang
+    from ddp_play.run.link import Link
 
 COLLECT_S = 3600.0
 CLEAN_S = 60.0
@@ -23,11 +25,13 @@ SILENCE_S = 60.0
 
 def drain(gang: Gang) -> list[dict[str, Any]]:
     """Read the ranks' logs to their ends, before the verdict; what could not be read is returned."""
+    asked = [link for link in gang.links if not link.lost]
     try:
         gang.ask("drain", "drained", deadline_s=COLLECT_S, silence_s=SILENCE_S)
     except DdpPlayError as error:
-        late = [link for link in gang.links if not link.lost and "drained" not in link.replies]
-        return [{"host": link.name, "path": "the end of its ranks' logs", "why": error.message} for link in late]
+        late = [link for link in asked if "drained" not in link.replies]
+        rows = [(link.name, link.lost or error.message) for link in late]
+        return [{"host": name, "path": "the end of its ranks' logs", "why": why} for name, why in rows]
     return []
 
 
@@ -43,25 +47,32 @@ def collect(gang: Gang, plan: Plan, paths: RunPaths, *, artifacts: bool = True) 
     missing: list[dict[str, Any]] = []
     patterns = list(plan.artifacts) if artifacts else []
     order = {"patterns": patterns, "max_bytes": plan.artifacts_max_mib * 1024 * 1024}
-    manifest = []
+    manifest: list[dict[str, Any]] = []
+    asked = [link for link in gang.links if not link.lost]
     for link in gang.links:
         if link.lost:
             missing.append({"host": link.name, "path": "everything not followed live", "why": link.lost})
+    why = ""
     try:
-        answers = gang.ask("fetch", "fetched", deadline_s=COLLECT_S, silence_s=SILENCE_S, fields=lambda _: order)
+        gang.ask("fetch", "fetched", deadline_s=COLLECT_S, silence_s=SILENCE_S, fields=lambda _: order)
     except DdpPlayError as error:
-        answers = {link.name: link.replies.get("fetched", {}) for link in gang.links}
-        missing += [
-            {"host": link.name, "path": "results and artifacts", "why": error.message}
-            for link in gang.links
-            if not link.lost and "fetched" not in link.replies
-        ]
-    for name, answer in answers.items():
-        missing += [{"host": name, **row} for row in answer.get("missing", [])]
-        manifest += [{"host": name, **row} for row in answer.get("artifacts", [])]
+        why = error.message
+    for link in asked:
+        if "fetched" not in link.replies:
+            missing.append({"host": link.name, "path": "results and artifacts", "why": link.lost or why})
+        rows, collected = rows_of(link, link.replies.get("fetched", {}))
+        missing += rows
+        manifest += collected
     if manifest:
         write_json(paths.root / "artifacts.json", manifest)
     return missing
+
+
+def rows_of(link: Link, answer: dict[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """(files of a host that are missing, artifacts of it that are in the bundle), by its answer and by our limits."""
+    missing = [{"host": link.name, **row} for row in answer.get("missing", [])[: MAX_MISSING + 1]]
+    artifacts = [{"host": link.name, **row} for row in answer.get("artifacts", []) if link.files.has(row["path"])]
+    return [*missing, *link.files.missing], artifacts
 
 
 def clean(

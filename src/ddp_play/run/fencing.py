@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ddp_play.bundle.journal import Journal
     from ddp_play.planning.plan_document import Plan
     from ddp_play.run.assignment import Assignment
-    from ddp_play.run.gang import Link
+    from ddp_play.run.link import Link
     from ddp_play.run.stop_requests import Orders
 
 TURN_S = 0.5

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from typing import TYPE_CHECKING
 
+from ddp_play.run.host_frames import MAX_CHANGES
 from ddp_play.run.rank_states import outcomes
 from ddp_play.run.stop_decision import GangView
 from ddp_play.run.verdict import blames_a_peer
@@ -27,6 +29,7 @@ class Observer:
         self._journal = journal
         self._failed_at: float | None = None
         self._reported: dict[int, str] = {}
+        self._changes: Counter[int] = Counter()
         self._traffic: dict[str, float] = {}
 
     def look(self) -> GangView:
@@ -53,7 +56,8 @@ class Observer:
     def report(self, view: GangView) -> None:
         """An event for every change of a rank."""
         for row in view.ranks:
-            if self._reported.get(row.rank) != row.state:
+            if self._reported.get(row.rank) != row.state and self._changes[row.rank] < MAX_CHANGES:
+                self._changes[row.rank] += 1
                 self._reported[row.rank] = row.state
                 how = row.words() if row.state in ("exited", "lost") else ""
                 self._journal.emit(

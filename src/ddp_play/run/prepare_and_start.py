@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from ddp_play.bundle.journal import Journal
     from ddp_play.bundle.writer import Bundle
     from ddp_play.run.assignment import Assignment
-    from ddp_play.run.gang import Gang, Link
+    from ddp_play.run.gang import Gang
     from ddp_play.run.host_spec import HostPlace
+    from ddp_play.run.link import Link
 
 PREPARE_S = 180.0
 PULL_S = 3600.0

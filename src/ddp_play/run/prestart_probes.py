@@ -11,7 +11,8 @@ from ddp_play.planning.late_binding import ATTEMPT, RUN_KEY, bind
 
 if TYPE_CHECKING:
     from ddp_play.planning.plan_document import Plan
-    from ddp_play.run.gang import Gang, Link
+    from ddp_play.run.gang import Gang
+    from ddp_play.run.link import Link
 
 PROBE_S = 5.0
 

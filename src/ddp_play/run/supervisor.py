@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.journal import Journal
 from ddp_play.bundle.outcome import Outcome, RunStatus, Verdict
-from ddp_play.bundle.writer import Bundle
+from ddp_play.bundle.writer import BeyondEndError, Bundle
 from ddp_play.errors import DdpPlayError, DiskFull, Interrupted, UsageError
 from ddp_play.run.assignment import links_of
 from ddp_play.run.collect_and_clean import clean, collect, drain, network_counters
@@ -20,6 +20,8 @@ from ddp_play.run.fencing import dead_after
 from ddp_play.run.full_disk import FullDisk, left_on_hosts
 from ddp_play.run.gang import Gang
 from ddp_play.run.hang_capture import capture, locate
+from ddp_play.run.host_files import keep_piece
+from ddp_play.run.host_frames import HostFrameError
 from ddp_play.run.host_spec import PATIENCE_S, SETTLE_S
 from ddp_play.run.lost_hosts import declare_stuck, give_up_on_lost_hosts
 from ddp_play.run.nccl_transport import TransportWatch
@@ -33,13 +35,15 @@ from ddp_play.run.verdict import EXIT_STOPPED, judge
 if TYPE_CHECKING:
     from ddp_play.guard.protocol import Frame
     from ddp_play.run.assignment import Assignment
-    from ddp_play.run.gang import Link
+    from ddp_play.run.link import Link
     from ddp_play.run.stop_requests import Orders
 
 OPEN_S = 60.0
 TICK_S = 0.1
 # After a stop's grace is over the guards kill; this long later they must have said so.
 STOP_SLACK_S = 15.0
+# Pieces of logs that a host may send beyond the end of what is here, before it is given up.
+MAX_GAPS = 100
 NOT_STARTED = "stopped before it started"
 BEFORE_START = ("lease_port", "prepare", "listen", "probe")
 AT_THE_END = ("drain", "fetch")
@@ -89,7 +93,7 @@ class Supervisor:
             token=given.token,
             attempt=given.attempt,
             on_data=self._on_data,
-            on_host=lambda link, how: self.journal.emit("host", host=link.name, state=how),
+            on_host=lambda link, how: self.journal.emit("host", host=link.name, state=how, why=link.lost),
             offsets=lambda host: self.bundle.offsets(self.plan, host),
             gives_up=self._gives_up,
         )
@@ -225,13 +229,18 @@ class Supervisor:
             return  # requested again when there is room
         try:
             if header["t"] == "file":
-                self.bundle.file(link.name, header, payload)
+                keep_piece(link.files, self.bundle, header, payload)
             else:
                 self.bundle.data(str(header["t"]), int(header["rank"]), int(header["at"]), payload)
             if header["t"] == "nccl":
                 self._wrong_fabric = self.transport.heard(int(header["rank"])) or self._wrong_fabric
         except DiskFull as error:
             self.disk.pause(error)
+        except BeyondEndError as error:
+            link.gaps += 1
+            if link.gaps > MAX_GAPS:
+                raise HostFrameError(f"{link.gaps} pieces beyond the end of a file: {error}") from error
+            self.gang.follow(link)  # from where the file ends here
 
     def _watch(self) -> None:
         while True:
