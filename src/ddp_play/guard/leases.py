@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any, List, Optional, Set
 
 from .run_files import HostRun, user_name
-from .running_guards import guards
-from .untrusted_paths import read_spec
+from .running_guards import guards, read_spec
 
 # First part of every name. Abstract names are per network namespace, as ports are.
 SCOPE = "ddp-play"

@@ -14,8 +14,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple
 from .leases import owner
 from .protocol import split_run_key
 from .run_files import base_dir, read_json, user_name
-from .running_guards import guards
-from .untrusted_paths import read_spec
+from .running_guards import guards, read_spec
 
 
 class Namesake(NamedTuple):

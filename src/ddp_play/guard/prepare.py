@@ -12,18 +12,21 @@ import time
 from pathlib import Path
 from typing import IO, Any, Dict, List
 
-from . import leases, leftovers, mpicheck, rank_containers, secretfiles
+from . import leases, leftovers, login_session, mpicheck, rank_containers, secretfiles
 from .rank_user import User, acting_as, other_user, owners
 from .refusal import Refused
-from .run_files import HostRun, atomic_write, read_json, write_json
+from .run_files import HostRun, atomic_write, read_json, user_name, write_json
 from .untrusted_paths import create_file, directory, locate, make_directory
 
 GUARD_START_S = 60.0  # enough on a busy host
+# Variables of the login that a guard needs; the user manager has an environment of its own.
+KEPT_ENV = ("DDP_PLAY_HOST_DIR", "DOCKER_HOST", "PATH", "XDG_STATE_HOME")
 
 
 def prepare(place: HostRun, spec: Dict[str, Any], secrets: Dict[str, str], registry: Dict[str, str]) -> Dict[str, Any]:
     """Prepare this host for `go` and return the guard's state. Raises Refused, after removing everything again."""
     try:
+        _check_logout()
         check_slots(spec.get("slots") or {})
         _create_layout(place, spec)
         _unpack_source(place, spec)
@@ -49,6 +52,17 @@ def _squash_hint(error: Exception, spec: Dict[str, Any]) -> str:
     if os.geteuid() == 0 and isinstance(error, PermissionError) and ours:
         return "an NFS server with root_squash maps root to nobody: log in as the directory's owner (ansible_user)"
     return ""
+
+
+def _check_logout() -> None:
+    """Refuse a host where logind would end the guard and its ranks with the controller's connection."""
+    if login_session.ends_at_logout() and not login_session.lingers():
+        user = user_name(os.geteuid())
+        raise Refused(
+            "logind ends the processes of %s at logout (KillUserProcesses=yes in logind.conf), so the ranks would end "
+            "with the controller's connection" % user,
+            hint="on the host: loginctl enable-linger %s; or use become (-b)" % user,
+        )
 
 
 def check_slots(wanted: Dict[str, Any]) -> None:
@@ -206,6 +220,8 @@ def _start_guard(place: HostRun) -> Dict[str, Any]:
     with open(str(place.guard_log), "ab") as log:
         if os.geteuid() == 0 and Path("/run/systemd/system").is_dir() and shutil.which("systemd-run"):
             _start_unit(unit, command, place)
+        elif login_session.ends_at_logout():
+            _start_unit(unit, command, place, of_user=True)
         else:
             subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/"
@@ -223,8 +239,11 @@ def _start_guard(place: HostRun) -> Dict[str, Any]:
     raise Refused("the guard did not start: %s" % (words[-1] if words else "no message"), kind="internal")
 
 
-def _start_unit(unit: str, command: List[str], place: HostRun) -> None:
-    """Start the guard as a transient systemd unit: own cgroup, not ended by a logout, removed when the guard ends."""
+def _start_unit(unit: str, command: List[str], place: HostRun, *, of_user: bool = False) -> None:
+    """Start the guard as a transient systemd unit: own cgroup, not ended by a logout, removed when the guard ends.
+
+    `of_user`: as a unit of the user manager, which must linger.
+    """
     properties = [
         "--property=KillMode=mixed",
         "--property=StandardOutput=append:%s" % place.guard_log,
@@ -232,8 +251,13 @@ def _start_unit(unit: str, command: List[str], place: HostRun) -> None:
         "--property=TasksMax=infinity",
         "--property=LimitMEMLOCK=infinity",
     ]
+    manager, env = ["--system"], dict(os.environ)
+    if of_user:
+        kept = ["--setenv=%s=%s" % (name, os.environ[name]) for name in KEPT_ENV if name in os.environ]
+        manager, env = ["--user", *kept], login_session.user_manager_environment()
     done = subprocess.run(
-        ["systemd-run", "--quiet", "--collect", "--unit=" + unit, *properties, "--", *command],
+        ["systemd-run", *manager, "--quiet", "--collect", "--unit=" + unit, *properties, "--", *command],
+        env=env,
         capture_output=True,
         timeout=30,
         check=False,

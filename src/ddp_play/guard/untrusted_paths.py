@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 import stat
 from pathlib import Path
-from typing import IO, AbstractSet, Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import IO, AbstractSet, Iterator, List, NamedTuple, Optional, Tuple
 
 from .protocol import SHARED_RUNS
-from .run_files import HostRun, user_name
+from .run_files import user_name
 
 _PATH = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 _LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -23,7 +22,6 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 # Passes over a directory whose content is being removed; a nested tree needs one per level.
 MAX_PASSES = 20000
-MAX_SPEC_BYTES = 64 << 20
 NOT_REGULAR = {
     stat.S_IFLNK: "is a symbolic link, which is not followed",
     stat.S_IFDIR: "is a directory",
@@ -212,16 +210,6 @@ def open_file(below: Below, owner: Optional[int] = None, *, writable: bool = Fal
         return open_at(fd, below.name, below.path, owner, writable=writable)
 
 
-def read_spec(place: HostRun, uid: int) -> Dict[str, Any]:
-    """Spec of an attempt that a process of user `uid` names as its own; empty if the file is not that user's."""
-    try:
-        with open_file(Below(place.root, (place.spec.name,)), uid) as handle:
-            value = json.loads(handle.read(MAX_SPEC_BYTES))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
 def new_file(below: Below) -> IO[bytes]:
     """Open a file that this call creates. Raises FileExistsError, and OSError."""
     with directory(below.parent) as fd:
@@ -236,6 +224,12 @@ def create_file(below: Below, data: bytes, owners: Optional[AbstractSet[int]] = 
             handle.write(data)
             os.fchmod(handle.fileno(), 0o644)
         os.replace(name, below.name, src_dir_fd=fd, dst_dir_fd=fd)
+
+
+def touch(below: Below) -> None:
+    """Set the times of a file or link to now. Raises OSError."""
+    with directory(below.parent) as fd:
+        os.utime(below.name, dir_fd=fd, follow_symlinks=False)
 
 
 # -- removal -----------------------------------------------------------------------------------------
