@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 TAIL_BYTES = 2000
 NUMBER_BYTES = 20
+MAX_EXIT_CODE = 255
 # A host may hide processes of containers: after so many attempts a rank stays without a pid.
 PID_ATTEMPTS = 20
 
@@ -81,8 +82,11 @@ class Worker(Rank):
         if told is None:
             return
         text, when = told
-        self.inside = int(text) if text.isdigit() else 0
-        self._set_pid(None if self.row["container"] else self.inside)
+        self.inside = _number(text) or 0
+        # a rank may write any pid there, and what has it is signalled
+        agent = self.agent.row["pid"]
+        ours = bool(agent) and not self.row["container"] and self.inside in proc.descendants(agent)
+        self._set_pid(self.inside if ours else None)
         self.row.update(state="running", started=when)
 
     def _set_pid(self, pid: Optional[int]) -> None:
@@ -107,7 +111,8 @@ class Worker(Rank):
     def take_exit(self, when: float, *, after_failure: bool) -> None:
         """Record the end; ranks that torchrun ended after another one failed count as stopped."""
         text = (self._told(".exited") or ("", 0.0))[0]
-        code = int(text) if text.isdigit() else None
+        code = _number(text)
+        code = None if code is None or code > MAX_EXIT_CODE else code
         signum = code - 128 if code is not None and 128 < code <= 192 else None
         self.signalled = self.agent.signalled or (after_failure and signum in (signal.SIGTERM, signal.SIGKILL))
         self.ended(code, signum=signum)
@@ -124,6 +129,10 @@ class Worker(Rank):
         self.say("torchrun ended before this rank did" + (":\n" + tail if tail else ""))
         self.row["oom"] = row["oom"]
         self.ended(row["exit_code"] or None, signum=row["signal"], detail="torchrun ended: see the end of the log")
+
+
+def _number(text: str) -> Optional[int]:
+    return int(text) if text.isascii() and text.isdigit() else None
 
 
 def _read(path: Path, num_bytes: int) -> str:
