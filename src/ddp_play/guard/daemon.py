@@ -10,12 +10,12 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
-from . import failure_texts, gpus, hang_evidence, kernel_log, leases, leftovers, pmi, proc
+from . import gpus, hang_evidence, kernel_log, leases, leftovers, pmi_server, processes, rank_failure
 from .ranks import Rank, reap
 from .recent_files import RecentFiles
-from .run_files import FROZEN, HostRun, read_json, write_json
+from .run_directory import FROZEN, HostRun, read_json, write_json
 from .socket_activity import Traffic
-from .torchrun import make_all
+from .torchrun_ranks import make_all
 
 TICK_S = 0.05
 # Interval while ranks run: at 0.05 s the guard took 1 % of a core from the ranks.
@@ -43,7 +43,7 @@ class Guard:
         self._failed_at: Optional[float] = None
         self._started_at = 0.0
         self._lease_stamp = 0
-        self._lease_seen = proc.uptime_s()
+        self._lease_seen = processes.uptime_s()
         self._warned = False
         self._frozen_at: Optional[float] = None
         self._written: Optional[Dict[str, Any]] = None
@@ -57,9 +57,9 @@ class Guard:
         value = {
             "phase": self.phase,
             "reason": self.reason,
-            "boot": proc.boot_id(),
+            "boot": processes.boot_id(),
             "guard_pid": os.getpid(),
-            "guard_ticks": proc.start_ticks(os.getpid()),
+            "guard_ticks": processes.start_ticks(os.getpid()),
             "traffic_at": self.traffic.moved_at,
             "kernel_problem": self.kernel_log.problem,
             "ranks": {str(rank.number): rank.row for rank in self.ranks},
@@ -79,7 +79,7 @@ class Guard:
             if stamp != self._lease_stamp:
                 self._lease_stamp = stamp
                 self._lease_seen = max(self._lease_seen, self.place.lease_seen_s())
-        return proc.uptime_s() - self._lease_seen
+        return processes.uptime_s() - self._lease_seen
 
     # -- life ----------------------------------------------------------------------------------------
     def run(self) -> None:
@@ -87,8 +87,8 @@ class Guard:
         signal.signal(signal.SIGTERM, self._on_term)
         signal.signal(signal.SIGINT, self._on_term)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        proc.become_subreaper()
-        proc.no_core_files()
+        processes.become_subreaper()
+        processes.no_core_files()
         self.write_state()
         if self._wait_for_go():
             self._start()
@@ -196,7 +196,7 @@ class Guard:
     def _settle_s(self) -> float:
         """Seconds to wait for the cause; longer while every failed rank reports a lost peer."""
         died = [rank for rank in self.ranks if rank.failed]
-        blame = all(failure_texts.blames_a_peer(self.place.log(rank.number)) for rank in died)
+        blame = all(rank_failure.blames_a_peer(self.place.log(rank.number)) for rank in died)
         return float(self.limits["patience_s" if blame else "settle_s"])
 
     def _is_time_to_warn(self, age: float) -> bool:
@@ -228,7 +228,7 @@ class Guard:
         for unit in self.units:
             unit.send(signal.SIGKILL)
         if not any(unit.spec.get("container") for unit in self.units):
-            proc.kill_descendants(os.getpid())
+            processes.kill_descendants(os.getpid())
 
     def _thaw_abandoned(self) -> None:
         """Continue ranks that were frozen for evidence and not ended since: their controller is lost."""
@@ -245,12 +245,12 @@ class Guard:
 
     def _end(self) -> None:
         """End all processes that ranks forked: SIGTERM, one second, SIGKILL."""
-        if proc.kill_descendants(os.getpid(), signal.SIGTERM):
+        if processes.kill_descendants(os.getpid(), signal.SIGTERM):
             deadline = time.monotonic() + 1.0
-            while time.monotonic() < deadline and proc.descendants(os.getpid()):
+            while time.monotonic() < deadline and processes.descendants(os.getpid()):
                 reap(self.units)
                 time.sleep(TICK_S)
-            proc.kill_descendants(os.getpid())
+            processes.kill_descendants(os.getpid())
         self.phase = "ended"
         self.write_state()
 
@@ -275,7 +275,7 @@ def main(root: str) -> None:
             guard.write_state()
             return
         try:
-            server = pmi.for_ranks(spec.get("pmi"), place.run_key)
+            server = pmi_server.for_ranks(spec.get("pmi"), place.run_key)
         except OSError as error:
             guard.phase, guard.reason = "ended", "port taken: %s" % error
             guard.write_state()

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any, List, Optional, Set
 
-from .run_files import HostRun, user_name
+from .run_directory import HostRun, user_name
 from .running_guards import guards, read_spec
 
 # First part of every name. Abstract names are per network namespace, as ports are.

@@ -13,7 +13,7 @@ import subprocess
 from pathlib import Path
 from typing import Dict, List
 
-from .run_files import user_name
+from .run_directory import user_name
 
 CGROUP = Path("/proc/self/cgroup")
 LINGER = Path("/var/lib/systemd/linger")

@@ -9,10 +9,10 @@ import subprocess
 import time
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
-from . import docker_socket, failure_texts, hang_evidence, kernel_log, proc, rank_user, secretfiles
+from . import docker_socket, hang_evidence, kernel_log, processes, rank_failure, rank_user, secret_files
 
 if TYPE_CHECKING:
-    from .run_files import HostRun
+    from .run_directory import HostRun
 
 # After a container's process has ended: how long to ask an engine that does not answer for the exit code.
 ENGINE_PATIENCE_S = 3.0
@@ -51,7 +51,7 @@ class Rank:
     @property
     def failed(self) -> bool:
         """Whether it ended with an error and was not stopped by the guard."""
-        return failure_texts.rank_failed(self.row["state"], self.row["exit_code"], stopped=self.row["stopped"])
+        return rank_failure.rank_failed(self.row["state"], self.row["exit_code"], stopped=self.row["stopped"])
 
     def start(self) -> None:
         """Start the rank; a failure to start is recorded as exit code 125 to 127."""
@@ -82,7 +82,7 @@ class Rank:
         self.deliver(signum)
 
     def _mark_running(self, pid: int) -> None:
-        self.row.update(state="running", pid=pid, ticks=proc.start_ticks(pid), started=time.time())
+        self.row.update(state="running", pid=pid, ticks=processes.start_ticks(pid), started=time.time())
         self.witness = kernel_log.Witness(pid)
 
     def ended(self, exit_code: Optional[int], *, signum: Optional[int] = None, detail: str = "") -> None:
@@ -138,7 +138,7 @@ class ProcessRank(Rank):
 
     def _secrets(self) -> Dict[str, str]:
         """Environment variables whose values are kept in memory only. Raises OSError."""
-        return {name: secretfiles.read(self.place.secrets, name) for name in self.spec.get("secret_env", ())}
+        return {name: secret_files.read(self.place.secrets, name) for name in self.spec.get("secret_env", ())}
 
     def poll(self) -> None:
         """Nothing to do: the guard waits for any child and calls `reaped`."""
@@ -153,11 +153,11 @@ class ProcessRank(Rank):
 
     def deliver(self, signum: int) -> None:
         """Send a signal to the process group of the rank."""
-        proc.signal_exactly(self.row["pid"], self.row["ticks"], signum, group=True)
+        processes.signal_exactly(self.row["pid"], self.row["ticks"], signum, group=True)
 
     def warn(self, signum: int) -> None:
         """Send a signal to the first process only, not to its group."""
-        proc.signal_exactly(self.row["pid"], self.row["ticks"], signum)
+        processes.signal_exactly(self.row["pid"], self.row["ticks"], signum)
 
 
 class ContainerRank(Rank):
@@ -184,7 +184,7 @@ class ContainerRank(Rank):
     def poll(self) -> None:
         """Record the end with the exit code of the engine, once the first process has ended."""
         pid, ticks = self.row["pid"], self.row["ticks"]
-        if not self.running or (pid and proc.alive(pid, ticks)):
+        if not self.running or (pid and processes.alive(pid, ticks)):
             return
         if self._gone_since is None:
             self._gone_since = time.monotonic()
@@ -225,7 +225,7 @@ class ContainerRank(Rank):
         """Signal the first process, through the engine if this user may not."""
         pid, ticks = self.row["pid"], self.row["ticks"]
         try:
-            if pid and proc.signal_exactly(pid, ticks, signum):
+            if pid and processes.signal_exactly(pid, ticks, signum):
                 return
         except PermissionError:
             pass  # a process of another user: only the engine may signal it

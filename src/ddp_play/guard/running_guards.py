@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any, Dict
 
-from .run_files import HostRun
+from .run_directory import HostRun
 from .untrusted_paths import Below, open_file
 
 MAX_SPEC_BYTES = 64 << 20

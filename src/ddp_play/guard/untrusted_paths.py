@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, AbstractSet, Iterator, List, NamedTuple, Optional, Tuple
 
 from .protocol import SHARED_RUNS
-from .run_files import user_name
+from .run_directory import user_name
 
 _PATH = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 _LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

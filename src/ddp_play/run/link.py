@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ddp_play.run.host_files import HostFiles
 
 if TYPE_CHECKING:
-    from ddp_play.run.channel import ProcessChannel, Route
+    from ddp_play.run.host_channel import ProcessChannel, Route
     from ddp_play.run.host_spec import HostPlace
 
 

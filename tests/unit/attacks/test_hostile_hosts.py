@@ -14,7 +14,7 @@ from ddp_play.errors import HostNotReady
 from ddp_play.guard import protocol
 from ddp_play.guard.protocol import encode
 from ddp_play.run import host_files, supervisor
-from ddp_play.run.channel import ProcessChannel, Route, wait_any
+from ddp_play.run.host_channel import ProcessChannel, Route, wait_any
 from ddp_play.run.host_program import preamble
 from tests.unit.run.conftest import OK, Make, Stage, done
 from tests.unit.run.conftest import make as make  # noqa: PLC0414 - a fixture
@@ -244,7 +244,7 @@ def test_a_rank_that_changes_its_state_for_ever_fills_no_journal(make: Make) -> 
     stage.on_follow("h1", stage.state("h1", "running"))
     stage.far["h1"].answers["beat"] = beat
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ddp_play.run.gang.BEAT_S", 0.0)
+        patch.setattr("ddp_play.run.host_links.BEAT_S", 0.0)
         stage.supervisor().run()
     assert len(stage.events("rank")) <= 20
 

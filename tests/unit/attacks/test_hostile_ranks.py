@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ddp_play.guard import fetch, namesakes, prepare, sharedlock, torchrun
-from ddp_play.guard.following import Following
+from ddp_play.guard import artifact_collection, attempt_preparation, run_id_conflicts, shared_lock_check, torchrun_ranks
+from ddp_play.guard.log_following import Following
 from ddp_play.guard.refusal import Refused
-from ddp_play.guard.run_files import HostRun, read_json, write_json
+from ddp_play.guard.run_directory import HostRun, read_json, write_json
 from ddp_play.guard.running_guards import guards
 from tests.unit.guard.hostile import (
     NOBODY,
@@ -50,14 +50,16 @@ def fetched(place: HostRun, order: dict[str, Any] | None = None) -> tuple[dict[s
         name = what.get("path") or what["file"]
         got[name] = got.get(name, b"") + payload
 
-    summary = in_time(lambda: fetch.fetch(place, {"patterns": ["**"], "max_bytes": 10**6, **(order or {})}, send))
+    summary = in_time(
+        lambda: artifact_collection.fetch(place, {"patterns": ["**"], "max_bytes": 10**6, **(order or {})}, send)
+    )
     return summary, got
 
 
 def with_source(place: HostRun, **more: Any) -> HostRun:
     """The working directory of the ranks' user is collected."""
     source = {"path": str(place.src), "collect": True, "manifest": {}, **more}
-    prepare._create_layout(
+    attempt_preparation._create_layout(
         place, {**(read_json(place.spec) or {}), "make_dirs": [{"path": str(place.src), "mode": 448}]}
     )
     write_json(place.spec, {**(read_json(place.spec) or {}), "source": source})
@@ -165,7 +167,7 @@ def test_the_source_is_not_unpacked_through_a_link(tmp_path: Path) -> None:
     place = attempt(tmp_path, source=source)
     archive(place, ("cron.d/job", "* * * * * root id", ""))
     with pytest.raises((Refused, OSError)):
-        prepare._unpack_source(place, read_json(place.spec) or {})
+        attempt_preparation._unpack_source(place, read_json(place.spec) or {})
     assert list((tmp_path / "etc").iterdir()) == []
 
 
@@ -175,11 +177,11 @@ def test_the_source_belongs_to_the_ranks_user(tmp_path: Path) -> None:
     source = {"role": "unpack", "path": str(run / "src"), "digest": "d1", "wait_s": 0.1, "collect": True}
     place = attempt(tmp_path, source=source, make_dirs=rows)
     archive(place, ("pkg/train.py", "print(1)", ""), ("data", "", "/data/imagenet"))
-    prepare._unpack_source(place, read_json(place.spec) or {})
+    attempt_preparation._unpack_source(place, read_json(place.spec) or {})
     for path in (run / "src", run / "src/pkg", run / "src/pkg/train.py", run / "src/data"):
         assert (path.lstat().st_uid, path.lstat().st_gid) == (NOBODY, NOBODY), path
     assert (os.geteuid(), os.getegid()) == (0, 0)
-    prepare._unpack_source(place, {**(read_json(place.spec) or {}), "source": {**source, "role": "wait"}})
+    attempt_preparation._unpack_source(place, {**(read_json(place.spec) or {}), "source": {**source, "role": "wait"}})
 
 
 def test_a_deep_tree_is_named_and_does_not_end_the_collection(tmp_path: Path) -> None:
@@ -196,15 +198,15 @@ def test_a_probe_of_locks_truncates_no_other_file(tmp_path: Path) -> None:
     run, shadow = shared_run(tmp_path), root_only(tmp_path)
     as_nobody(run, f"ln -s {shadow} rendezvous-1.lock")
     with pytest.raises(OSError, match="exists"):
-        sharedlock.Held(run / "rendezvous-1.lock", "word")
+        shared_lock_check.Held(run / "rendezvous-1.lock", "word")
     assert shadow.read_bytes() == SECRET
-    assert "symbolic link" in sharedlock.problem(run / "rendezvous-1.lock", "word")
+    assert "symbolic link" in shared_lock_check.problem(run / "rendezvous-1.lock", "word")
 
 
 @pytest.mark.parametrize("name", [".started", ".exited"])
 def test_what_a_wrapper_of_torchrun_says_does_not_block_the_guard(tmp_path: Path, name: str) -> None:
     place = attempt(tmp_path)
-    agent = torchrun.Agent({"agent": {"rank": 0}, "ranks": [{"rank": 0}]}, place)
+    agent = torchrun_ranks.Agent({"agent": {"rank": 0}, "ranks": [{"rank": 0}]}, place)
     as_nobody(place.rank_dir(0), f"mkfifo {name}")
     agent.workers[0].row["state"] = "created" if name == ".started" else "running"
 
@@ -238,7 +240,7 @@ def test_a_process_that_poses_as_a_guard_neither_blocks_nor_reads(
 ) -> None:
     """Its directory is whatever its command line says."""
     monkeypatch.delenv("DDP_PLAY_HOST_DIR")
-    monkeypatch.setattr("ddp_play.guard.namesakes.base_dir", lambda: tmp_path / "state")
+    monkeypatch.setattr("ddp_play.guard.run_id_conflicts.base_dir", lambda: tmp_path / "state")
     shadow = tmp_path / "shadow.json"
     shadow.write_text('{"owner": "a secret of root", "created": 1}')
     tmp_path.chmod(0o711)
@@ -249,7 +251,7 @@ def test_a_process_that_poses_as_a_guard_neither_blocks_nor_reads(
             deadline = time.monotonic() + 10
             while process.pid not in guards() and time.monotonic() < deadline:
                 time.sleep(0.02)
-            found = in_time(lambda: namesakes.find("night", "0123456789abcdef", []))
+            found = in_time(lambda: run_id_conflicts.find("night", "0123456789abcdef", []))
             assert [(row.alive, row.owner) for row in found] == [(True, pwd.getpwuid(NOBODY).pw_name)]
         finally:
             process.kill()

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ddp_play.guard import prepare
-from ddp_play.guard.run_files import HostRun, write_json
+from ddp_play.guard import attempt_preparation
+from ddp_play.guard.run_directory import HostRun, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,7 @@ def attempt(tmp_path: Path, **spec: Any) -> HostRun:
     none = {"role": "none", "path": "", "collect": False}
     full = {"ranks": [{"rank": 0}], "source": none, "user": USER, "attempt": 1, **spec}
     before = os.umask(0o022)
-    prepare._create_layout(place, full)
+    attempt_preparation._create_layout(place, full)
     os.umask(before)
     write_json(place.spec, full)
     return place

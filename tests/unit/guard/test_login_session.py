@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ddp_play.guard import login_session, prepare
+from ddp_play.guard import attempt_preparation, login_session
 from ddp_play.guard.refusal import Refused
-from ddp_play.guard.run_files import HostRun, user_name, write_json
+from ddp_play.guard.run_directory import HostRun, user_name, write_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,7 +54,7 @@ def login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_host_that_would_end_the_ranks_at_logout_is_refused_by_name(login: Path) -> None:
     assert login_session.ends_at_logout()
     with pytest.raises(Refused, match="KillUserProcesses=yes") as refused:
-        prepare.prepare(HostRun(login / "runs" / "r1" / "1.h1"), {}, {}, {})
+        attempt_preparation.prepare(HostRun(login / "runs" / "r1" / "1.h1"), {}, {}, {})
     assert refused.value.hint == f"on the host: loginctl enable-linger {user_name(12345)}; or use become (-b)"
 
 
@@ -74,7 +74,7 @@ def test_other_logins_are_not_asked_about(login: Path, cgroup: str) -> None:
 def test_a_host_without_logind_ends_nothing(login: Path) -> None:
     (login / "bin" / "busctl").write_text("#!/bin/sh\nexit 1\n")
     assert not login_session.ends_at_logout()
-    prepare._check_logout()
+    attempt_preparation._check_logout()
 
 
 def test_root_is_not_affected(login: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,7 +86,7 @@ def test_with_linger_the_guard_is_a_unit_of_the_user(login: Path, monkeypatch: p
     """The user manager stays after the last logout, and what it starts is in no session."""
     (login / "linger").mkdir()
     (login / "linger" / user_name(12345)).touch()
-    prepare._check_logout()
+    attempt_preparation._check_logout()
     program = login / "bin" / "systemd-run"
     place = HostRun(login / "runs" / "r1" / "1.h1")
     place.root.mkdir(parents=True)
@@ -98,7 +98,7 @@ def test_with_linger_the_guard_is_a_unit_of_the_user(login: Path, monkeypatch: p
     program.chmod(0o755)
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     monkeypatch.setenv("DOCKER_HOST", "unix:///run/user/12345/docker.sock")
-    assert prepare._start_guard(place)["guard_pid"] == 1
+    assert attempt_preparation._start_guard(place)["guard_pid"] == 1
     words = (login / "words").read_text().splitlines()
     assert words[0] == "--user"
     assert "--setenv=DOCKER_HOST=unix:///run/user/12345/docker.sock" in words

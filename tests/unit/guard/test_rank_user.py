@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ddp_play.guard import facts, mpicheck, ranks
+from ddp_play.guard import fact_gathering, mpi_check, ranks
 from ddp_play.guard.rank_user import acting_as, supplementary_groups
 from ddp_play.guard.untrusted_paths import Below, directory, entries
 from tests.unit.guard.hostile import NOBODY, USER, attempt, needs_root
@@ -63,8 +63,8 @@ def test_the_python_of_the_ranks_runs_as_their_user(
         path.chmod(0o755)
     monkeypatch.setenv("SUDO_UID", str(NOBODY))
     monkeypatch.setenv("SUDO_GID", str(NOBODY))
-    found = facts.collect({"python": str(python), "user": wanted})
+    found = fact_gathering.collect({"python": str(python), "user": wanted})
     assert found["rank_python"]["version"] == uid
     spec = {"runtime": "process", "user": USER, "ranks": [{"argv": [str(python)], "env": {"PATH": "/usr/bin:/bin"}}]}
     python.write_text("#!/bin/sh\nid -u >&2; exit 1\n")
-    assert mpicheck.problem(spec) == "65534"
+    assert mpi_check.problem(spec) == "65534"

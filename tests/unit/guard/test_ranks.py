@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ddp_play.guard import ranks, secretfiles
+from ddp_play.guard import ranks, secret_files
 from ddp_play.guard.ranks import ContainerRank, ProcessRank, Rank, make
-from ddp_play.guard.run_files import HostRun
+from ddp_play.guard.run_directory import HostRun
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,7 +91,7 @@ def test_a_command_that_cannot_start(place: HostRun, argv: list[str], code: int,
 
 
 def test_secrets_reach_the_process(place: HostRun) -> None:
-    secretfiles.write(place.secrets, {"TOKEN": b"hunter2"})
+    secret_files.write(place.secrets, {"TOKEN": b"hunter2"})
     rank = process(place, "/bin/sh", "-c", 'echo "$TOKEN"', secret_env=["TOKEN"])
     rank.start()
     until_ended(rank)
@@ -195,7 +195,7 @@ def test_what_we_may_not_signal_the_engine_signals(
     def refuse(*_: object, **__: object) -> bool:
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr("ddp_play.guard.proc.signal_exactly", refuse)
+    monkeypatch.setattr("ddp_play.guard.processes.signal_exactly", refuse)
     container.warn(signal.SIGUSR1)
     assert engine.asked[-1] == "POST /containers/r0/kill?signal=SIGUSR1"
 

@@ -11,7 +11,7 @@ import pytest
 from ddp_play.guard import recent_files
 from ddp_play.guard.daemon import Guard
 from ddp_play.guard.recent_files import RecentFiles
-from ddp_play.guard.run_files import HostRun, write_json
+from ddp_play.guard.run_directory import HostRun, write_json
 
 LONG_AGO = 11 * 86400.0
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ddp_play.run.channel import Route
 from ddp_play.run.fencing import FENCE_MARGIN_S, dead_after
+from ddp_play.run.host_channel import Route
 from ddp_play.run.link import Link
 from tests.unit.build import hosts, plan
 
