@@ -26,7 +26,7 @@ from tests.unit.guard.hostile import (
     root_only,
     shared_run,
 )
-from tests.unit.guard.test_prepare import archive
+from tests.unit.guard.test_attempt_preparation import archive
 
 if TYPE_CHECKING:
     from pathlib import Path
