@@ -67,7 +67,7 @@ PACKAGES = (
             "host_containers": ("tests/lab/test_lab.py", ENGINE),
             "lifecycle": ("tests/lab/test_lab.py", ENGINE),
             "networks": ("tests/lab/test_lab.py", ENGINE),
-            "progress": ("tests/lab/test_lab.py", "one protocol and its silent implementation"),
+            "progress_listener": ("tests/lab/test_lab.py", "one protocol and its silent implementation"),
             "status": ("tests/lab/test_lab.py", ENGINE),
         },
     ),

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ddp_play.errors import HostNotReady
-from ddp_play.lab import machine
+from ddp_play.lab import machine_resources
 from ddp_play.lab.lifecycle import up
-from ddp_play.lab.progress import Silent
+from ddp_play.lab.progress_listener import Silent
 from ddp_play.lab.requirements import Machine
 from ddp_play.lab.spec import LabSpec, make_spec
 
@@ -187,7 +187,7 @@ def test_too_little_room_is_said_before_anything_is_made(
 ) -> None:
     """The engine and all else are real; only the machine is made smaller than it is."""
     monkeypatch.setenv("DDP_PLAY_HOME", str(other_lab.home))
-    monkeypatch.setattr(machine, "read_machine", lambda *_, **__: Machine(memory_mib, disk_mib))
+    monkeypatch.setattr(machine_resources, "read_machine", lambda *_, **__: Machine(memory_mib, disk_mib))
     with pytest.raises(HostNotReady, match=words):
         up(make_spec(LabSpec(other_lab.name, 3, ())), progress=Silent())
     for kind in (["ps", "--all"], ["volume", "ls"], ["network", "ls"]):

@@ -16,7 +16,7 @@ from ddp_play.images.ssh_access import resolve
 from ddp_play.lab import base_image
 from ddp_play.lab.base_image_recipe import root_tag
 from ddp_play.lab.docker_client import connect
-from ddp_play.lab.progress import Silent
+from ddp_play.lab.progress_listener import Silent
 from ddp_play.lab.spec import Distro
 
 from .conftest import SLIM, Lab

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ddp_play.bundle.run_lookup import find
-from ddp_play.cli import console, live, options
+from ddp_play.cli import console, live_view, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.run import watch
 from ddp_play.errors import DiskFull
@@ -31,7 +31,7 @@ def attach(
     with error_boundary():
         run = find(run_id)
         if run.over and run.document.get("exit_class") != DiskFull.kind:
-            raise typer.Exit(live.show_end(run))
+            raise typer.Exit(live_view.show_end(run))
         if not run.attended:
             console.note(f"run {run.paths.run_id} is unattended: taking over")
             passwords = options.ask_passwords(connection=False, become=ask_become_pass)

@@ -12,7 +12,7 @@ from ddp_play.ansible.installed_collection import collection_root
 from ddp_play.ansible.runner import AnsibleRunner
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
-from ddp_play.cli.progress import progress
+from ddp_play.cli.progress_display import progress
 from ddp_play.images.archive import HostImage, ask
 from ddp_play.images.archive import load as load_archive
 from ddp_play.images.build import build_image

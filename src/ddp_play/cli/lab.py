@@ -11,7 +11,7 @@ from rich.table import Table
 
 from ddp_play.cli import console
 from ddp_play.cli.error_boundary import error_boundary
-from ddp_play.cli.progress import progress
+from ddp_play.cli.progress_display import progress
 from ddp_play.errors import HostNotReady, UsageError
 from ddp_play.images.recipe import REPOSITORY
 from ddp_play.lab.base_image import ensure_host_image

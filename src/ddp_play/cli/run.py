@@ -13,7 +13,7 @@ from ddp_play.ansible.plugin_variables import WAIT_ENV
 from ddp_play.ansible.runner import AnsibleRunner
 from ddp_play.bundle.paths import RunPaths, write_json
 from ddp_play.bundle.run_lookup import Run, load
-from ddp_play.cli import console, live, options
+from ddp_play.cli import console, live_view, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.plan import show_plan
 from ddp_play.errors import Interrupted, UsageError
@@ -104,7 +104,7 @@ def watch(paths: RunPaths, *, ranks: str, as_json: bool = False) -> int:
     asked = 0
     while True:
         try:
-            return _end(live.follow(paths, ranks=ranks), as_json=as_json)
+            return _end(live_view.follow(paths, ranks=ranks), as_json=as_json)
         except KeyboardInterrupt:
             asked += 1
             if asked == 1 and sys.stdin.isatty() and not _wants_stop(paths):
@@ -119,7 +119,7 @@ def _end(run: Run, *, as_json: bool) -> int:
             hint=f"ddp-play attach {run.paths.run_id} takes over",
         )
         return 70
-    code = live.show_end(run)
+    code = live_view.show_end(run)
     if as_json:
         console.as_json(run.document)
     return code

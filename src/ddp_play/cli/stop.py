@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ddp_play.bundle.run_lookup import find, load
-from ddp_play.cli import console, live, options
+from ddp_play.cli import console, live_view, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.run import order_stop
 from ddp_play.run.submission import start_background
@@ -41,4 +41,4 @@ def stop(
             return
         while not load(run.paths).over and load(run.paths).attended:
             time.sleep(0.1)
-        live.show_end(load(run.paths))
+        live_view.show_end(load(run.paths))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from docker.errors import ImageNotFound
 
 from ddp_play.errors import HostNotReady, UsageError
-from ddp_play.images.content import fingerprint
+from ddp_play.images.content_hash import fingerprint
 from ddp_play.lab.docker_client import connect, engine_errors
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from docker.models.images import Image
 
     from ddp_play.images.ssh_access import Reach
-    from ddp_play.lab.progress import Progress
+    from ddp_play.lab.progress_listener import Progress
 
 _ASK_WORKERS = 16
 # Each transfer needs one core for ssh on the controller and one for unpacking on the host.

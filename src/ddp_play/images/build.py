@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from docker import DockerClient
 
-    from ddp_play.lab.progress import Progress
+    from ddp_play.lab.progress_listener import Progress
     from ddp_play.lab.spec import Distro
 
 

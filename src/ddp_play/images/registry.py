@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ddp_play.bundle.paths import home, write_json
 from ddp_play.errors import UsageError
 from ddp_play.images.archive import HostImage, ask_all, fail_for, local_image, saved
-from ddp_play.images.content import fingerprint
+from ddp_play.images.content_hash import fingerprint
 from ddp_play.provisioning.inventory import load_inventory
 from ddp_play.provisioning.playbook_run import plan_playbook, run_playbook
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ddp_play.ansible.runner import Passwords, PlaybookRequest, PlaybookRunner
     from ddp_play.images.ssh_access import Reach
-    from ddp_play.lab.progress import Progress
+    from ddp_play.lab.progress_listener import Progress
     from ddp_play.provisioning.host_role_table import Cell
     from ddp_play.provisioning.inventory import Inventory
     from ddp_play.provisioning.phases import Phase

@@ -22,7 +22,7 @@ from ddp_play.lab.docker_client import connect, engine_errors
 if TYPE_CHECKING:
     from docker import DockerClient
 
-    from ddp_play.lab.progress import Progress
+    from ddp_play.lab.progress_listener import Progress
     from ddp_play.lab.spec import Distro
 
 # How long to wait for an answer of a registry.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from docker.models.containers import Container
 
     from ddp_play.lab.layout import Host, LabPlan
-    from ddp_play.lab.progress import Progress
+    from ddp_play.lab.progress_listener import Progress
     from ddp_play.lab.state import LabState
 
 # --privileged needs SYS_RESOURCE too, which some machines (and CI runners) do not have.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from docker.errors import APIError, NotFound
 
 from ddp_play.errors import UsageError
-from ddp_play.lab import machine
+from ddp_play.lab import machine_resources
 from ddp_play.lab.base_image import ensure_host_image, has_image
 from ddp_play.lab.base_image_recipe import host_tag
 from ddp_play.lab.docker_client import connect, engine_errors, is_local
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from docker import DockerClient
     from docker.models.containers import Container
 
-    from ddp_play.lab.progress import Progress
+    from ddp_play.lab.progress_listener import Progress
     from ddp_play.lab.spec import LabSpec
 
 
@@ -173,7 +173,7 @@ def _check_room(client: DockerClient, spec: LabSpec, num_new_hosts: int) -> None
     with engine_errors("describe itself"):
         root = str(client.info().get("DockerRootDir") or "/var/lib/docker")
     cached = has_image(client, host_tag(spec.distro, engine=spec.engine))
-    free = machine.read_machine(root, is_local=is_local())
+    free = machine_resources.read_machine(root, is_local=is_local())
     check_room(free, num_new_hosts=num_new_hosts, engine=spec.engine, image_cached=cached)
 
 
@@ -182,7 +182,7 @@ def _raise_limits(client: DockerClient, num_new_hosts: int) -> tuple[tuple[Kerne
         return (), ()
     with engine_errors("list containers"):
         present = len(client.containers.list(all=True, filters={"label": LABEL}, ignore_removed=True))
-    return machine.raise_limits(kernel_limits(present + num_new_hosts))
+    return machine_resources.raise_limits(kernel_limits(present + num_new_hosts))
 
 
 def _remove_container(container: Container) -> None:

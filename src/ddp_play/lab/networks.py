@@ -11,7 +11,7 @@ from docker.types import IPAMConfig, IPAMPool
 from ddp_play.errors import UsageError
 from ddp_play.lab.docker_client import engine_errors
 from ddp_play.lab.layout import LABEL
-from ddp_play.lab.machine import routed_networks
+from ddp_play.lab.machine_resources import routed_networks
 
 if TYPE_CHECKING:
     from docker import DockerClient

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ddp_play.images.content import fingerprint
+from ddp_play.images.content_hash import fingerprint
 
 
 def test_content_ignores_the_id_and_sees_layers_and_configuration() -> None:
