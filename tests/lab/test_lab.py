@@ -12,8 +12,8 @@ import pytest
 from ddp_play.errors import HostNotReady
 from ddp_play.lab import machine_resources
 from ddp_play.lab.lifecycle import up
-from ddp_play.lab.progress_listener import Silent
-from ddp_play.lab.requirements import Machine
+from ddp_play.lab.progress_listener import SilentListener
+from ddp_play.lab.requirements import MachineResources
 from ddp_play.lab.spec import LabSpec, make_spec
 
 from .conftest import COMMAND, SLIM
@@ -187,9 +187,9 @@ def test_too_little_room_is_said_before_anything_is_made(
 ) -> None:
     """The engine and all else are real; only the machine is made smaller than it is."""
     monkeypatch.setenv("DDP_PLAY_HOME", str(other_lab.home))
-    monkeypatch.setattr(machine_resources, "read_machine", lambda *_, **__: Machine(memory_mib, disk_mib))
+    monkeypatch.setattr(machine_resources, "read_resources", lambda *_, **__: MachineResources(memory_mib, disk_mib))
     with pytest.raises(HostNotReady, match=words):
-        up(make_spec(LabSpec(other_lab.name, 3, ())), progress=Silent())
+        up(make_spec(LabSpec(other_lab.name, 3, ())), progress=SilentListener())
     for kind in (["ps", "--all"], ["volume", "ls"], ["network", "ls"]):
         assert labelled(kind, other_lab.name) == []
     assert not (other_lab.home / "lab" / other_lab.name).exists()

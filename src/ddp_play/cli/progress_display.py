@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class TerminalProgress:
-    """Implements `ddp_play.lab.progress_listener.Progress` over the console."""
+    """Implements `ddp_play.lab.progress_listener.ProgressListener` over the console."""
 
     def __init__(self, status: Status) -> None:
         self._status = status

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from docker.models.images import Image
 
     from ddp_play.images.ssh_access import Reach
-    from ddp_play.lab.progress_listener import Progress
+    from ddp_play.lab.progress_listener import ProgressListener
 
 _ASK_WORKERS = 16
 # Each transfer needs one core for ssh on the controller and one for unpacking on the host.
@@ -54,7 +54,7 @@ class Loaded:
     present: tuple[str, ...]
 
 
-def load(image: str, hosts: Sequence[Reach], *, progress: Progress) -> Loaded:
+def load(image: str, hosts: Sequence[Reach], *, progress: ProgressListener) -> Loaded:
     """Send `image` to every host that does not have its content. Raises HostNotReady with the failed hosts."""
     local = local_image(image)
     content = fingerprint(local.attrs)
@@ -81,7 +81,7 @@ def local_image(image: str) -> Image:
 
 
 @contextmanager
-def saved(local: Image, image: str, *, progress: Progress) -> Iterator[Path]:
+def saved(local: Image, image: str, *, progress: ProgressListener) -> Iterator[Path]:
     """Temporary archive of the image."""
     with tempfile.TemporaryDirectory(prefix="ddp-play-image-", dir="/var/tmp") as scratch:
         archive = Path(scratch) / "image.tar"
@@ -92,7 +92,7 @@ def saved(local: Image, image: str, *, progress: Progress) -> Iterator[Path]:
         yield archive
 
 
-def ask_all(image: str, hosts: Sequence[Reach], *, progress: Progress) -> list[HostImage]:
+def ask_all(image: str, hosts: Sequence[Reach], *, progress: ProgressListener) -> list[HostImage]:
     """Like `ask`; raises HostNotReady if a host or its engine does not answer."""
     progress.step(f"asking {len(hosts)} hosts for {image}")
     answers = ask(image, hosts)

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
     from docker import DockerClient
 
-    from ddp_play.lab.progress_listener import Progress
+    from ddp_play.lab.progress_listener import ProgressListener
     from ddp_play.lab.spec import Distro
 
 
-def build_image(request: ImageRequest, *, progress: Progress) -> str:
+def build_image(request: ImageRequest, *, progress: ProgressListener) -> str:
     """Build the image and return its tag. Raises UsageError or HostNotReady."""
     if request.base and (request.offline or request.slim):
         raise UsageError("--base goes with neither --offline nor --slim: both bring their own base")
@@ -65,7 +65,7 @@ def tag_as(client: DockerClient, source: str, tag: str) -> None:
     client.images.get(source).tag(repository, name or "latest")
 
 
-def _ensure_slim(client: DockerClient, distro: Distro, *, progress: Progress) -> str:
+def _ensure_slim(client: DockerClient, distro: Distro, *, progress: ProgressListener) -> str:
     tag = slim_base_tag(distro)
     if not has_image(client, tag):
         ensure_root_image(client, distro, progress=progress)
@@ -78,7 +78,7 @@ def _ensure_slim(client: DockerClient, distro: Distro, *, progress: Progress) ->
     return tag
 
 
-def _wheelhouse(request: ImageRequest, *, progress: Progress) -> Path:
+def _wheelhouse(request: ImageRequest, *, progress: ProgressListener) -> Path:
     """Directory with wheels for the image's Python, downloaded once with pip. Raises HostNotReady."""
     wanted_python = PYTHON[request.distro]
     same = wanted_python == f"{sys.version_info.major}.{sys.version_info.minor}"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ddp_play.ansible.runner import Passwords, PlaybookRequest, PlaybookRunner
     from ddp_play.images.ssh_access import Reach
-    from ddp_play.lab.progress_listener import Progress
+    from ddp_play.lab.progress_listener import ProgressListener
     from ddp_play.provisioning.host_role_table import Cell
     from ddp_play.provisioning.inventory import Inventory
     from ddp_play.provisioning.phases import Phase
@@ -77,7 +77,7 @@ def choose_registry(inventory: Inventory, *, tls: bool) -> Registry:
 
 
 def serve(
-    order: Order, hosts: Sequence[Reach], passwords: Passwords, runner: PlaybookRunner, *, progress: Progress
+    order: Order, hosts: Sequence[Reach], passwords: Passwords, runner: PlaybookRunner, *, progress: ProgressListener
 ) -> Served:
     """Distribute the image to all hosts, with one digest of one registry. Raises UsageError or HostNotReady."""
     image, local = order.image, local_image(order.image)
@@ -142,7 +142,7 @@ def _one_digest(image: str, content: str, registry: Registry, answers: list[Host
 class _Steps:
     """Reports events of provisioning as progress."""
 
-    progress: Progress
+    progress: ProgressListener
 
     def phase(self, phase: Phase) -> None:
         self.progress.step(f"{phase.name} on {len(phase.hosts)} hosts")

@@ -30,7 +30,7 @@ def engine_url() -> str:
 def connect(timeout_s: int = _TIMEOUT_S) -> DockerClient:
     """Client of a running engine. Raises HostNotReady with a hint."""
     if is_local():
-        _knock(engine_url().removeprefix("unix://"))
+        _check_socket_access(engine_url().removeprefix("unix://"))
     try:
         client = docker.from_env(timeout=timeout_s)
         client.ping()
@@ -45,24 +45,24 @@ def is_local() -> bool:
 
 
 @contextmanager
-def engine_errors(doing: str) -> Iterator[None]:
-    """Turn errors of the engine into HostNotReady, with the operation (`doing`) and the engine's message."""
+def engine_errors(operation: str) -> Iterator[None]:
+    """Turn errors of the engine into HostNotReady, with the `operation` and the engine's message."""
     try:
         yield
     except APIError as error:
-        raise HostNotReady(f"the Docker engine refused to {doing}: {error.explanation or error}") from None
+        raise HostNotReady(f"the Docker engine refused to {operation}: {error.explanation or error}") from None
     except RequestException as error:
         raise HostNotReady(
-            f"the Docker engine at {engine_url()} stopped answering while it should {doing}: {error}",
+            f"the Docker engine at {engine_url()} stopped answering while it should {operation}: {error}",
             hint="docker info",
         ) from None
 
 
-def _knock(path: str) -> None:
+def _check_socket_access(path: str) -> None:
     """Connect to the socket directly, to tell a missing permission from a missing engine; the SDK hides it."""
-    with socket.socket(socket.AF_UNIX) as door:
+    with socket.socket(socket.AF_UNIX) as connection:
         try:
-            door.connect(path)
+            connection.connect(path)
         except PermissionError:
             raise HostNotReady(
                 f"the Docker engine at {engine_url()} does not let this user in",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from docker.models.containers import Container
 
     from ddp_play.lab.layout import Host, LabPlan
-    from ddp_play.lab.progress_listener import Progress
+    from ddp_play.lab.progress_listener import ProgressListener
     from ddp_play.lab.state import LabState
 
 # --privileged needs SYS_RESOURCE too, which some machines (and CI runners) do not have.
@@ -90,20 +90,20 @@ def create_host(client: DockerClient, plan: LabPlan, host: Host, *, image: str, 
         container.put_archive("/", _host_files(plan, host, state))
 
 
-def start_hosts(containers: Sequence[Container], *, progress: Progress) -> None:
+def start_hosts(containers: Sequence[Container], *, progress: ProgressListener) -> None:
     """Start the hosts, without waiting for their boot (`await_boot`)."""
     if not containers:
         return
     progress.step(f"starting {len(containers)} hosts")
     with engine_errors("start the hosts"):
-        each(lambda container: container.start(), containers)
+        run_in_parallel(lambda container: container.start(), containers)
 
 
 def await_boot(container: Container) -> None:
     """Wait until systemd, sshd and the engine, if installed, run. Raises HostNotReady with the failed unit."""
     deadline = time.monotonic() + _BOOT_TIMEOUT_S
     while time.monotonic() < deadline:
-        answer = _ask(container, "timeout 60 systemctl is-system-running --wait")
+        answer = _command_output(container, "timeout 60 systemctl is-system-running --wait")
         if answer in {"running", "degraded"}:
             break
         time.sleep(0.5)  # systemd or its bus is not up yet, or the wait timed out
@@ -112,9 +112,9 @@ def await_boot(container: Container) -> None:
             f"{container.name} did not finish booting in {_BOOT_TIMEOUT_S} s (systemd: {answer or 'silent'})",
             hint=f"docker logs {container.name}; docker exec {container.name} systemctl list-jobs",
         )
-    wanted = _ask(container, "systemctl is-enabled ssh.service docker.service 2>/dev/null").split()
+    wanted = _command_output(container, "systemctl is-enabled ssh.service docker.service 2>/dev/null").split()
     units = ["ssh.service", "docker.service"][: len(wanted)]
-    states = _ask(container, "systemctl is-active " + " ".join(units)).split()
+    states = _command_output(container, "systemctl is-active " + " ".join(units)).split()
     failed = [unit for unit, unit_state in zip(units, states, strict=False) if unit_state != "active"]
     if failed:
         raise HostNotReady(
@@ -123,14 +123,14 @@ def await_boot(container: Container) -> None:
         )
 
 
-def each(work: Callable[[T], object], items: Sequence[T]) -> None:
+def run_in_parallel(work: Callable[[T], object], items: Sequence[T]) -> None:
     """Call `work` for all items, in a few threads; raise the first failure after all have finished."""
     with ThreadPoolExecutor(_WORKERS) as pool:
         for result in [pool.submit(work, item) for item in items]:
             result.result()
 
 
-def _ask(container: Container, command: str) -> str:
+def _command_output(container: Container, command: str) -> str:
     try:
         output = container.exec_run(["sh", "-c", command]).output
     except (APIError, NotFound):

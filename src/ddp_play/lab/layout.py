@@ -57,7 +57,7 @@ class LabPlan:
 
 def plan_lab(spec: LabSpec, *, taken: Sequence[ipaddress.IPv4Network] = ()) -> LabPlan:
     """Plan a checked spec; `taken`: networks in use on this machine. Raises UsageError if no subnet is free."""
-    subnets = _asked_subnets(spec, taken) or _free_subnets(spec.num_fabrics, taken)
+    subnets = _requested_subnets(spec, taken) or _free_subnets(spec.num_fabrics, taken)
     kinds = ("fast",) if spec.num_fabrics == 1 else ("mgmt", "fast")
     prefix = f"ddp-play-{spec.name}"
     # Docker numbers a container's interfaces by network name: the digit makes the SSH network eth0.
@@ -89,7 +89,7 @@ def find_host(plan: LabPlan, name: str) -> Host:
     )
 
 
-def _asked_subnets(spec: LabSpec, taken: Sequence[ipaddress.IPv4Network]) -> tuple[ipaddress.IPv4Network, ...]:
+def _requested_subnets(spec: LabSpec, taken: Sequence[ipaddress.IPv4Network]) -> tuple[ipaddress.IPv4Network, ...]:
     nets = tuple(ipaddress.IPv4Network(text) for text in spec.subnets)
     for net in nets:
         clash = next((other for other in taken if other.overlaps(net)), None)
@@ -102,12 +102,12 @@ def _asked_subnets(spec: LabSpec, taken: Sequence[ipaddress.IPv4Network]) -> tup
 
 
 def _free_subnets(count: int, taken: Sequence[ipaddress.IPv4Network]) -> tuple[ipaddress.IPv4Network, ...]:
-    free = _free(taken)
+    free = _free_networks(taken)
     found = [net for _, net in zip(range(count), free, strict=False)]
     if len(found) < count:
         raise UsageError(f"no free network is left in {_POOL}", hint="name one with --subnet")
     return tuple(found)
 
 
-def _free(taken: Sequence[ipaddress.IPv4Network]) -> Iterator[ipaddress.IPv4Network]:
+def _free_networks(taken: Sequence[ipaddress.IPv4Network]) -> Iterator[ipaddress.IPv4Network]:
     return (net for net in _POOL.subnets(new_prefix=24) if not any(net.overlaps(other) for other in taken))

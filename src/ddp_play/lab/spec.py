@@ -52,7 +52,7 @@ def make_spec(spec: LabSpec) -> LabSpec:
         raise UsageError(f"--user is {spec.user!r}: a lab host knows {' and '.join(USERS)}")
     return replace(
         spec,
-        slots=_spread(spec.slots, spec.num_hosts),
+        slots=_slots_per_host(spec.slots, spec.num_hosts),
         subnets=_checked_subnets(spec.subnets, num_fabrics=spec.num_fabrics, num_hosts=spec.num_hosts),
     )
 
@@ -73,7 +73,7 @@ def parse_slots(text: str) -> tuple[int, ...]:
         raise UsageError(f"--slots {text!r}: whole numbers separated by commas are expected, as in 2,1,1") from None
 
 
-def _spread(slots: Sequence[int], num_hosts: int) -> tuple[int, ...]:
+def _slots_per_host(slots: Sequence[int], num_hosts: int) -> tuple[int, ...]:
     for count in slots:
         _check_range("--slots", count, 1, MAX_SLOTS)
     if len(slots) <= 1:
