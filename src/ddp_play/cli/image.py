@@ -13,11 +13,11 @@ from ddp_play.ansible.runner import AnsibleRunner
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.progress_display import progress
-from ddp_play.images.archive import HostImage, ask
+from ddp_play.images.archive import HostImage, query_hosts
 from ddp_play.images.archive import load as load_archive
 from ddp_play.images.build import build_image
 from ddp_play.images.recipe import DEFAULT_TAG, ImageRequest
-from ddp_play.images.registry import Order, serve
+from ddp_play.images.registry import RegistryRequest, distribute_by_registry
 from ddp_play.images.ssh_access import resolve
 from ddp_play.lab.spec import Distro
 
@@ -85,7 +85,9 @@ def load(
         request = options.Ansible().request(str(collection_root() / "playbooks" / "provision.yml"), [inventory])
         passwords = options.ask_passwords(connection=False, become=ask_become_pass)
         with progress(f"image {image}") as shown:
-            served = serve(Order(image, request, limit, tls), hosts, passwords, AnsibleRunner(), progress=shown)
+            served = distribute_by_registry(
+                RegistryRequest(image, request, limit, tls), hosts, passwords, AnsibleRunner(), progress=shown
+            )
         counts = f"pulled by {len(served.pulled)} hosts, present on {len(served.present)} before"
         console.line(f"{image} ({served.content}): {counts}")
         console.line(f"{served.reference} on all of them, from the registry on {served.registry.host}")
@@ -102,7 +104,7 @@ def list_images(
 ) -> None:
     """Show what each host holds under the image's name; exit 1 where it is missing or differs."""
     with error_boundary():
-        answers = ask(image, resolve(inventory, limit))
+        answers = query_hosts(image, resolve(inventory, limit))
         if as_json:
             console.as_json({"image": image, "hosts": [vars(answer) for answer in answers]})
         else:

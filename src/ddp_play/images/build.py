@@ -81,16 +81,16 @@ def _ensure_slim(client: DockerClient, distro: Distro, *, progress: ProgressList
 def _wheelhouse(request: ImageRequest, *, progress: ProgressListener) -> Path:
     """Directory with wheels for the image's Python, downloaded once with pip. Raises HostNotReady."""
     wanted_python = PYTHON[request.distro]
-    same = wanted_python == f"{sys.version_info.major}.{sys.version_info.minor}"
+    same_python = wanted_python == f"{sys.version_info.major}.{sys.version_info.minor}"
     torch = request.torch or _installed("torch")
     target = home() / "wheelhouse" / f"python{wanted_python}-torch{torch or 'newest'}"
     done = target / ".complete"
     if done.exists():
         return target
     target.mkdir(parents=True, exist_ok=True)
-    wanted = requirements(torch=torch, numpy=_installed("numpy"), same_python=same)
+    wanted = requirements(torch=torch, numpy=_installed("numpy"), same_python=same_python)
     progress.step(f"downloading wheels ({' '.join(wanted)})")
-    argv = pip_download_argv(sys.executable, wanted, str(target), version=wanted_python, same_python=same)
+    argv = pip_download_argv(sys.executable, wanted, str(target), version=wanted_python, same_python=same_python)
     result = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if result.returncode != 0:
         raise HostNotReady(
