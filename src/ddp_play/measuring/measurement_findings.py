@@ -21,7 +21,7 @@ MORE_THAN_TCP = 1.05
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class CollectiveResult:
     """One collective on one backend and device."""
 
     status: str  # works | not run | refused | wrong | hung
@@ -39,17 +39,19 @@ class Cell:
         return self.status in ("wrong", "hung")
 
 
-def collective_table(results: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Cell]]:
+def collective_table(results: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, CollectiveResult]]:
     """collective -> way -> cell, in the order in which they ran; `results` maps ways to rank 0's results."""
-    table: dict[str, dict[str, Cell]] = {}
-    for way, result in results.items():
+    table: dict[str, dict[str, CollectiveResult]] = {}
+    for variant, result in results.items():
         for row in result.get("collectives", ()):
-            table.setdefault(row["name"], {})[way] = Cell(row["status"], row["documented"], row["detail"])
+            table.setdefault(row["name"], {})[variant] = CollectiveResult(
+                row["status"], row["documented"], row["detail"]
+            )
     return table
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class BandwidthResult:
     """How far an all-reduce got; GB/s of 10^9 bytes. None: not measured, or not known."""
 
     op: str
@@ -68,7 +70,7 @@ class Reach:
         return {**asdict(self), "of_wire": self.of_wire}
 
 
-def reach(result: Mapping[str, Any], plan: Plan) -> Reach | None:
+def bandwidth_result(result: Mapping[str, Any], plan: Plan) -> BandwidthResult | None:
     """The judged figure of a result: all_reduce at 64 MiB, or at its largest size from 16 MiB up."""
     rows: list[dict[str, Any]] = next(
         (sweep["rows"] for sweep in result.get("sweeps", ()) if sweep["op"] == "all_reduce"), []
@@ -80,7 +82,7 @@ def reach(result: Mapping[str, Any], plan: Plan) -> Reach | None:
     wires = [wire["gb_s"] for wire in result.get("wires", ())]
     speeds = [host.speed_mbps for host in plan.hosts if host.speed_mbps]
     known = plan.fabric != "local" and len(speeds) == len(plan.hosts)
-    return Reach(
+    return BandwidthResult(
         op="all_reduce",
         num_bytes=row["bytes"],
         busbw_gb_s=row["busbw_gb_s"],
@@ -89,7 +91,7 @@ def reach(result: Mapping[str, Any], plan: Plan) -> Reach | None:
     )
 
 
-def reach_lines(found: Reach | None, plan: Plan, *, backend: str) -> list[str]:
+def bandwidth_verdict_lines(found: BandwidthResult | None, plan: Plan, *, backend: str) -> list[str]:
     """The verdict in words: what was reached of what could be reached, and where to look if it is little."""
     if found is None:
         return ["no verdict: all_reduce was not measured between 16 and 64 MiB"]
@@ -100,12 +102,14 @@ def reach_lines(found: Reach | None, plan: Plan, *, backend: str) -> list[str]:
     if found.wire_gb_s is None:
         lines.append("plain TCP between the hosts was not measured: no verdict against the wire")
     elif found.of_wire is not None:
-        lines.append(f"plain TCP carried {rate(found.wire_gb_s)} in the same run; {_share(found, backend)}")
+        lines.append(
+            f"plain TCP carried {rate(found.wire_gb_s)} in the same run; {_comparison_with_tcp(found, backend)}"
+        )
     lines.append(_link_line(found, plan))
     return lines
 
 
-def _share(found: Reach, backend: str) -> str:
+def _comparison_with_tcp(found: BandwidthResult, backend: str) -> str:
     share = found.of_wire or 0.0
     text = f"{backend} reached {share:.3f} of that"
     if share > MORE_THAN_TCP:
@@ -122,7 +126,7 @@ def _share(found: Reach, backend: str) -> str:
     )
 
 
-def _link_line(found: Reach, plan: Plan) -> str:
+def _link_line(found: BandwidthResult, plan: Plan) -> str:
     names = ", ".join(sorted({host.interface for host in plan.hosts}))
     if found.link_gb_s is None:
         return f"the speed of {names} is not known: its driver does not say, so nothing is said of line rate"
