@@ -11,9 +11,9 @@ from ddp_play.ansible.installed_collection import collection_root
 from ddp_play.ansible.runner import AnsibleRunner, Passwords, PlaybookRequest
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
-from ddp_play.cli.provisioning_view import show_plan, show_report, watching
+from ddp_play.cli.provisioning_view import phase_view, show_plan, show_report
 from ddp_play.errors import UsageError
-from ddp_play.provisioning.playbook_run import Planned, Report, plan_playbook, run_playbook
+from ddp_play.provisioning.playbook_run import PlaybookPlan, Report, plan_playbook, run_playbook
 
 Tags = Annotated[list[str] | None, typer.Option("-t", "--tags", help="Only these roles: docker_engine,nfs_client.")]
 
@@ -50,7 +50,7 @@ def provision(
         if check:
             request = dataclasses.replace(request, options=(*request.options, "--check"))
         passwords = ansible.passwords()
-        _carry_out(_planned(request, "provision", passwords, tags), passwords, as_json=as_json)
+        _run_and_report(_plan(request, "provision", passwords, tags), passwords, as_json=as_json)
 
 
 @options.with_ansible
@@ -72,7 +72,7 @@ def verify(
     with error_boundary():
         request = ansible.request(_playbook("verify"), inventory)
         passwords = ansible.passwords()
-        _carry_out(_planned(request, "verify", passwords, tags), passwords, as_json=as_json)
+        _run_and_report(_plan(request, "verify", passwords, tags), passwords, as_json=as_json)
 
 
 @options.with_ansible
@@ -97,12 +97,12 @@ def deprovision(
             raise UsageError("which hosts? no --limit was given", hint="--limit HOST; --limit all takes every host")
         request = ansible.request(_playbook("deprovision"), inventory)
         passwords = ansible.passwords()
-        planned = _planned(request, "deprovision", passwords, tags)
+        planned = _plan(request, "deprovision", passwords, tags)
         if not yes:
             show_plan(planned)
             names = ", ".join(planned.hosts)
             raise UsageError(f"this takes everything above off {names} again", hint="say --yes to do it")
-        _carry_out(planned, passwords, as_json=as_json)
+        _run_and_report(planned, passwords, as_json=as_json)
 
 
 def _playbook(name: str) -> str:
@@ -110,19 +110,19 @@ def _playbook(name: str) -> str:
     return str(collection_root() / "playbooks" / f"{name}.yml")
 
 
-def _planned(request: PlaybookRequest, name: str, passwords: Passwords, tags: list[str] | None) -> Planned:
+def _plan(request: PlaybookRequest, name: str, passwords: Passwords, tags: list[str] | None) -> PlaybookPlan:
     wanted = tuple(word for value in tags or () for word in value.split(",") if word)
     return plan_playbook(dataclasses.replace(request, tags=wanted), name, passwords)
 
 
-def _carry_out(planned: Planned, passwords: Passwords, *, as_json: bool) -> None:
+def _run_and_report(planned: PlaybookPlan, passwords: Passwords, *, as_json: bool) -> None:
     show_plan(planned)
-    with watching() as view:
+    with phase_view() as view:
         report = run_playbook(planned, passwords, AnsibleRunner(), view)
-    _tell(planned, report, as_json=as_json)
+    _print_report(planned, report, as_json=as_json)
 
 
-def _tell(planned: Planned, report: Report, *, as_json: bool) -> None:
+def _print_report(planned: PlaybookPlan, report: Report, *, as_json: bool) -> None:
     if as_json:
         console.as_json({**report.to_json(), "phases": [phase.to_json() for phase in planned.phases]})
     elif report.cells:

@@ -14,7 +14,7 @@ from ddp_play.bundle.summary import duration
 from ddp_play.cli import console
 from ddp_play.provisioning.host_role_table import Cell, CellStatus, verdict_line
 from ddp_play.provisioning.phases import Phase
-from ddp_play.provisioning.playbook_run import Planned, Report
+from ddp_play.provisioning.playbook_run import PlaybookPlan, Report
 
 STYLES = {
     CellStatus.CHANGED: "yellow",
@@ -24,12 +24,12 @@ STYLES = {
     CellStatus.UNREACHABLE: "bold red",
     CellStatus.NOT_RUN: "dim",
 }
-WIDE = 8  # roles that fit beside each other; beyond it the table is turned
+MAX_ROLE_COLUMNS = 8  # roles that fit beside each other; beyond it the table is turned
 
 
 @dataclass
 class PhaseView:
-    """Implements `ddp_play.provisioning.playbook_run.Watcher` over the console."""
+    """Implements `ddp_play.provisioning.playbook_run.ProvisioningObserver` over the console."""
 
     update: Callable[[str], None]
     started: float = field(default_factory=time.monotonic)
@@ -43,7 +43,7 @@ class PhaseView:
         self.seen.clear()
         self.update(self.current)
         if not console.err.is_terminal:
-            self._line(f"{self.current} on {_host_words(phase.hosts)}")
+            self._line(f"{self.current} on {_host_list(phase.hosts)}")
 
     def task(self, name: str, host: str) -> None:
         """Only on a terminal."""
@@ -52,20 +52,20 @@ class PhaseView:
 
     def cell(self, cell: Cell) -> None:
         """A line that stays."""
-        self._line(f"{cell.host}: {cell.role} {words(cell)}", style=STYLES[cell.status])
+        self._line(f"{cell.host}: {cell.role} {cell_text(cell)}", style=STYLES[cell.status])
 
     def _line(self, text: str, style: str = "dim") -> None:
         console.note(f"{duration(time.monotonic() - self.started):>12} {text}", style=style)
 
 
 @contextmanager
-def watching() -> Iterator[PhaseView]:
+def phase_view() -> Iterator[PhaseView]:
     """A moving line on a terminal; elsewhere only the lines that stay."""
     with console.err.status("starting") as status:
         yield PhaseView(lambda text: status.update(escape(text)))
 
 
-def words(cell: Cell) -> str:
+def cell_text(cell: Cell) -> str:
     """A cell in a few words."""
     if cell.status is CellStatus.CHANGED:
         return f"changed {cell.num_changed}"
@@ -81,18 +81,18 @@ def _short(text: str, width: int = 100) -> str:
     return line if len(line) <= width else f"{line[: width - 3]}..."
 
 
-def show_plan(planned: Planned) -> None:
+def show_plan(planned: PlaybookPlan) -> None:
     """The phases with their hosts and roles, on stderr: the table is the answer."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("phase", "hosts", "roles"):
         table.add_column(column)
     for phase in planned.phases:
-        table.add_row(escape(phase.name), escape(_host_words(phase.hosts)), ", ".join(phase.roles))
+        table.add_row(escape(phase.name), escape(_host_list(phase.hosts)), ", ".join(phase.roles))
     console.err.print(table)
     console.note("")
 
 
-def _host_words(hosts: tuple[str, ...]) -> str:
+def _host_list(hosts: tuple[str, ...]) -> str:
     if len(hosts) <= 4:
         return ", ".join(hosts) or "-"
     return f"{hosts[0]}, {hosts[1]} ... {hosts[-1]} ({len(hosts)})"
@@ -121,18 +121,18 @@ def show_report(report: Report) -> None:
 def _table(cells: tuple[Cell, ...]) -> Table:
     hosts = tuple(dict.fromkeys(cell.host for cell in cells))
     roles = tuple(dict.fromkeys(cell.role for cell in cells))
-    rows, columns = (hosts, roles) if len(roles) <= WIDE and len(roles) < len(hosts) else (roles, hosts)
+    rows, columns = (hosts, roles) if len(roles) <= MAX_ROLE_COLUMNS and len(roles) < len(hosts) else (roles, hosts)
     by_names = {frozenset((cell.host, cell.role)): cell for cell in cells}
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("host" if rows is hosts else "role")
     for column in columns:
         table.add_column(escape(column))
     for row in rows:
-        table.add_row(escape(row), *(_cell_words(by_names.get(frozenset((row, column)))) for column in columns))
+        table.add_row(escape(row), *(_table_entry(by_names.get(frozenset((row, column)))) for column in columns))
     return table
 
 
-def _cell_words(cell: Cell | None) -> str:
+def _table_entry(cell: Cell | None) -> str:
     if cell is None:
         return "-"
     text = f"changed {cell.num_changed}" if cell.status is CellStatus.CHANGED else str(cell.status).replace("_", " ")
@@ -141,11 +141,11 @@ def _cell_words(cell: Cell | None) -> str:
 
 def _show_skipped(cells: tuple[Cell, ...]) -> None:
     """One line per reason, however many hosts share it; what a failure kept from running is seen in the table."""
-    sick = {cell.host for cell in cells if cell.status.bad}
+    failed_hosts = {cell.host for cell in cells if cell.status.bad}
     reasons: dict[tuple[str, str, str], list[str]] = {}
     for cell in cells:
-        if cell.reason and not (cell.status is CellStatus.NOT_RUN and cell.host in sick):
+        if cell.reason and not (cell.status is CellStatus.NOT_RUN and cell.host in failed_hosts):
             kind = str(cell.status).replace("_", " ")
             reasons.setdefault((cell.role, kind, _short(cell.reason, 400)), []).append(cell.host)
     for (role, kind, reason), hosts in reasons.items():
-        console.line(f"{role} {kind} on {_host_words(tuple(hosts))}: {reason}", style="dim")
+        console.line(f"{role} {kind} on {_host_list(tuple(hosts))}: {reason}", style="dim")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ddp_play.provisioning.host_role_table import Cell
     from ddp_play.provisioning.inventory import Inventory
     from ddp_play.provisioning.phases import Phase
-    from ddp_play.provisioning.playbook_run import Planned
+    from ddp_play.provisioning.playbook_run import PlaybookPlan
 
 GROUP, ROLE = "registry", "image_distribution"
 DEFAULT_PORT = 5000
@@ -121,7 +121,7 @@ def role_variables(image: str, archive: Path, registry: Registry) -> dict[str, o
     return {f"{ROLE}_{name}": value for name, value in values.items()}
 
 
-def _plan(distribution: RegistryRequest, archive: Path, registry: Registry, passwords: Passwords) -> Planned:
+def _plan(distribution: RegistryRequest, archive: Path, registry: Registry, passwords: Passwords) -> PlaybookPlan:
     options = [*distribution.request.options]
     if distribution.limit:
         options += ["--limit", f"{distribution.limit},{registry.host}"]

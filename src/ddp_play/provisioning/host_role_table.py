@@ -17,7 +17,15 @@ NO_ADDRESSES: Mapping[str, str] = MappingProxyType({})
 SKIPPED = re.compile(r"skipped: (?:(\w+): )?(.*)", re.DOTALL)
 PENDING = re.compile(r"pending: (?:(\w+): )?(.*)", re.DOTALL)
 LEFT = re.compile(r"left on \S+: (.*)", re.DOTALL)
-NOT_WORK = ("debug", "meta", "include_tasks", "import_tasks", "include_role", "import_role", "validate_argument_spec")
+ACTIONS_WITHOUT_EFFECT = (
+    "debug",
+    "meta",
+    "include_tasks",
+    "import_tasks",
+    "include_role",
+    "import_role",
+    "validate_argument_spec",
+)
 
 
 class CellStatus(StrEnum):
@@ -71,17 +79,21 @@ def add_event(
         return None
     before = cells.get((host, role), Cell(host, role))
     before = replace(before, duration_s=before.duration_s + float(data.get("duration") or 0.0))
-    after = _done(before, data) if kind == "runner_on_ok" else _failed(before, data, kind, addresses.get(host, host))
+    after = (
+        _after_success(before, data)
+        if kind == "runner_on_ok"
+        else _after_failure(before, data, kind, addresses.get(host, host))
+    )
     cells[host, role] = after
     return after
 
 
-def _done(cell: Cell, data: dict[str, Any]) -> Cell:
+def _after_success(cell: Cell, data: dict[str, Any]) -> Cell:
     result = data.get("res") or {}
     action = str(data.get("task_action", "")).rpartition(".")[2]
     if action == "debug":
-        return _told(cell, str(result.get("msg") or ""))
-    if action in NOT_WORK:
+        return _after_role_message(cell, str(result.get("msg") or ""))
+    if action in ACTIONS_WITHOUT_EFFECT:
         return cell
     changed = bool(result.get("changed"))
     cell = replace(cell, num_tasks=cell.num_tasks + 1, num_changed=cell.num_changed + changed)
@@ -91,7 +103,7 @@ def _done(cell: Cell, data: dict[str, Any]) -> Cell:
     return replace(cell, status=CellStatus.CHANGED if cell.num_changed else CellStatus.OK)
 
 
-def _told(cell: Cell, text: str) -> Cell:
+def _after_role_message(cell: Cell, text: str) -> Cell:
     """A message of a role about itself: skipped, or left after removal."""
     skipped, left = SKIPPED.fullmatch(text.strip()), LEFT.fullmatch(text.strip())
     if skipped and skipped[1] in (None, cell.role) and not cell.status.bad:
@@ -102,10 +114,10 @@ def _told(cell: Cell, text: str) -> Cell:
     return replace(cell, left=left[1].strip()) if left else cell
 
 
-def _failed(cell: Cell, data: dict[str, Any], kind: str, address: str) -> Cell:
+def _after_failure(cell: Cell, data: dict[str, Any], kind: str, address: str) -> Cell:
     if cell.status.bad:
         return cell
-    text, task = _words_of(data.get("res") or {}), str(data.get("task") or "")
+    text, task = _error_message(data.get("res") or {}), str(data.get("task") or "")
     if kind == "runner_on_unreachable":
         problem = problem_from_text(cell.host, text, address)
         return replace(
@@ -115,12 +127,12 @@ def _failed(cell: Cell, data: dict[str, Any], kind: str, address: str) -> Cell:
     return replace(cell, status=CellStatus.FAILED, task=task, message=text, remedy=remedy)
 
 
-def _words_of(result: dict[str, Any]) -> str:
+def _error_message(result: dict[str, Any]) -> str:
     """The message of a failed result; that of a loop is in its items."""
     items = [row for row in result.get("results") or () if isinstance(row, dict)]
     for item in items:
         if item.get("failed") or item.get("unreachable"):
-            return _words_of(item)
+            return _error_message(item)
     text = str(result.get("msg") or "").strip()
     for prefix in ("Task failed: ", "Module failed: ", "Action failed: "):
         text = text.removeprefix(prefix)
@@ -130,7 +142,7 @@ def _words_of(result: dict[str, Any]) -> str:
     return "\n".join(part for part in parts if part) or "it gave no message"
 
 
-def close_table(
+def finished_table(
     cells: dict[tuple[str, str], Cell], expected: tuple[tuple[str, str], ...], stats: dict[str, dict[str, int]]
 ) -> tuple[Cell, ...]:
     """The finished table, in the plan's order: failures that a rescue made good are none, what never ran says why."""
@@ -140,7 +152,7 @@ def close_table(
     for host, role in order:
         cell = cells.get((host, role))
         if cell is None:
-            found.append(Cell(host, role, CellStatus.NOT_RUN, reason=_why_not(host, cells)))
+            found.append(Cell(host, role, CellStatus.NOT_RUN, reason=_reason_not_run(host, cells)))
         elif cell.status is CellStatus.FAILED and host in stats and not stats[host].get("failures"):
             status = CellStatus.CHANGED if cell.num_changed else CellStatus.OK
             found.append(replace(cell, status=status, task="", message="", remedy=""))
@@ -149,7 +161,7 @@ def close_table(
     return tuple(found)
 
 
-def _why_not(host: str, cells: dict[tuple[str, str], Cell]) -> str:
+def _reason_not_run(host: str, cells: dict[tuple[str, str], Cell]) -> str:
     bad = [cell for cell in cells.values() if cell.host == host and cell.status.bad]
     return f"{bad[0].role} {bad[0].status} before it" if bad else "the playbook did not come to it"
 

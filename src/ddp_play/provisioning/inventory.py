@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 120.0
 # Of the options of ansible-playbook, those that decide what an inventory says.
-WITH_VALUE = ("--limit", "--vault-password-file", "--vault-id")
+INVENTORY_OPTIONS = ("--limit", "--vault-password-file", "--vault-id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +66,8 @@ class Inventory:
         """What a host has for a variable: its own, else that of the nearest group; None where nothing says it."""
         if name in self.host_variables.get(host, {}):
             return self.host_variables[host][name]
-        saying = [group for group in self.groups.values() if name in group.variables]
-        for group in sorted(saying, key=lambda group: len(self.members(group.name))):
+        groups_with_value = [group for group in self.groups.values() if name in group.variables]
+        for group in sorted(groups_with_value, key=lambda group: len(self.members(group.name))):
             if host in self.members(group.name):
                 return group.variables[name]
         return None
@@ -105,15 +105,15 @@ class InventoryLoader(Protocol):
 def load_inventory(request: PlaybookRequest, passwords: Passwords) -> Inventory:
     """Ask Ansible. UsageError with Ansible's own words where it cannot read the sources."""
     program = Path(sys.executable).with_name("ansible-inventory")
-    words = [str(program) if program.exists() else "ansible-inventory", "--list", "--export"]
-    words += [word for source in request.inventory for word in ("-i", source)]
-    words += _inventory_options(request.options)
+    command = [str(program) if program.exists() else "ansible-inventory", "--list", "--export"]
+    command += [word for source in request.inventory for word in ("-i", source)]
+    command += _inventory_options(request.options)
     environment = {**os.environ, "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "True", "ANSIBLE_NOCOLOR": "1"}
     with TemporaryDirectory(prefix="ddp-play-inventory-") as scratch, password_files(passwords) as password_options:
-        words += _vault_only(password_options)
+        command += _vault_options(password_options)
         try:
             done = subprocess.run(
-                words, cwd=request.cwd, env={**environment, "ANSIBLE_LOCAL_TEMP": scratch}, capture_output=True,
+                command, cwd=request.cwd, env={**environment, "ANSIBLE_LOCAL_TEMP": scratch}, capture_output=True,
                 text=True, timeout=TIMEOUT_S, check=False, stdin=subprocess.DEVNULL,
             )  # fmt: skip
         except FileNotFoundError:
@@ -121,14 +121,14 @@ def load_inventory(request: PlaybookRequest, passwords: Passwords) -> Inventory:
         except subprocess.TimeoutExpired:
             raise UsageError(f"ansible-inventory gave no answer within {TIMEOUT_S:.0f} s") from None
     if done.returncode != 0:
-        raise UsageError(_words_of(done.stderr), hint="ansible-inventory --graph -i INVENTORY shows it whole")
+        raise UsageError(_error_message(done.stderr), hint="ansible-inventory --graph -i INVENTORY shows it whole")
     return parse_inventory(json.loads(done.stdout), variable_files(request.inventory))
 
 
 def _inventory_options(options: tuple[str, ...]) -> list[str]:
     found = []
     for option, value in itertools.pairwise(options):
-        if option in WITH_VALUE:
+        if option in INVENTORY_OPTIONS:
             found += [option, value]
     return found
 
@@ -152,12 +152,12 @@ def _extra(value: str, cwd: str) -> dict[str, Any]:
     return {name: text for name, sign, text in pairs if sign}
 
 
-def _vault_only(options: list[str]) -> list[str]:
+def _vault_options(options: list[str]) -> list[str]:
     pairs = zip(options[::2], options[1::2], strict=True)
     return [word for option, value in pairs if option == "--vault-password-file" for word in (option, value)]
 
 
-def _words_of(stderr: str) -> str:
+def _error_message(stderr: str) -> str:
     lines = [line for line in stderr.strip().splitlines() if line and not line.startswith("[WARNING]")]
     return "\n".join(lines[-8:]) or "ansible-inventory failed"
 

@@ -26,7 +26,7 @@ SSH_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedInventory:
     """An inventory and what is wrong with it."""
 
     inventory: Inventory
@@ -73,7 +73,7 @@ def check_inventory(
     *,
     load: InventoryLoader = load_inventory,
     resolve: Callable[[str, str], tuple[str, ...]] = resolve_name,
-) -> Checked:
+) -> CheckedInventory:
     """All findings that need no connection to a host."""
     inventory = load(request, passwords)
     path = collection_root() / "playbooks" / "provision.yml"
@@ -81,4 +81,4 @@ def check_inventory(
     found = (*check_variables(inventory, read_specs()), *check_addresses(inventory, resolve))
     if "--limit" not in request.options:  # a part of the hosts says nothing about the groups
         found = (*check_groups(inventory, groups), *found)
-    return Checked(inventory, found)
+    return CheckedInventory(inventory, found)

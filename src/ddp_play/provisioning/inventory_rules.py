@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.planning.job import HOST_VARIABLES
-from ddp_play.provisioning.role_specs import problems_of
+from ddp_play.provisioning.role_specs import value_problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from ddp_play.provisioning.inventory import Inventory
     from ddp_play.provisioning.role_specs import Specs
 
-NO_FILE = re.compile(r"(^\.|~$|\.(example|md|txt|swp|orig|bak)$)")
-NOTHING: Mapping[str, Any] = MappingProxyType({})
+IGNORED_FILES = re.compile(r"(^\.|~$|\.(example|md|txt|swp|orig|bak)$)")
+NO_VARIABLES: Mapping[str, Any] = MappingProxyType({})
 # A name without a role's prefix has to be nearly a known one before it counts as misspelt.
-NEARLY = 0.93
+MISSPELT_SIMILARITY = 0.93
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,46 +41,48 @@ class Finding:
         return f"{self.where}: {self.message}" + (f"; {self.hint}" if self.hint else "")
 
 
-def check_variables(inventory: Inventory, specs: Specs, extra: Mapping[str, Any] = NOTHING) -> tuple[Finding, ...]:
+def check_variables(inventory: Inventory, specs: Specs, extra: Mapping[str, Any] = NO_VARIABLES) -> tuple[Finding, ...]:
     """Names and values of everything that is set on a host, on a group, or by `extra` on the command line."""
     known = {name: option for options in specs.values() for name, option in options.items()}
     names = set(known) | set(HOST_VARIABLES)
     found = []
-    for where, variables in (*_places(inventory), ("--extra-vars", extra)):
+    for where, variables in (*_variable_sources(inventory), ("--extra-vars", extra)):
         for name, value in sorted(variables.items()):
-            finding = _name(name, where, names, tuple(specs), inventory)
+            finding = _name_finding(name, where, names, tuple(specs), inventory)
             if finding is not None:
                 found.append(finding)
             elif name in known:
-                place = _place(where, name, inventory)
-                found += [Finding("value", place, text) for text in problems_of(name, known[name], value)]
+                place = _location(where, name, inventory)
+                found += [Finding("value", place, text) for text in value_problems(name, known[name], value)]
     return tuple(found)
 
 
-def _places(inventory: Inventory) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _variable_sources(inventory: Inventory) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for group in inventory.groups.values():
         yield f"group {group.name}", group.variables
     for host, variables in inventory.host_variables.items():
         yield f"host {host}", variables
 
 
-def _name(name: str, where: str, known: set[str], roles: tuple[str, ...], inventory: Inventory) -> Finding | None:
+def _name_finding(
+    name: str, where: str, known: set[str], roles: tuple[str, ...], inventory: Inventory
+) -> Finding | None:
     if name in known:
         return None
-    ours = name.startswith(("ddp_", *(f"{role}_" for role in roles)))
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6 if ours else NEARLY)
-    if not ours and not near:
+    has_our_prefix = name.startswith(("ddp_", *(f"{role}_" for role in roles)))
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6 if has_our_prefix else MISSPELT_SIMILARITY)
+    if not has_our_prefix and not near:
         return None
-    hint = f"did you mean {near[0]}?" if near else _ask_the_spec(name, roles)
-    return Finding("unknown_variable", _place(where, name, inventory), f"unknown variable {name}", hint)
+    hint = f"did you mean {near[0]}?" if near else _spec_hint(name, roles)
+    return Finding("unknown_variable", _location(where, name, inventory), f"unknown variable {name}", hint)
 
 
-def _ask_the_spec(name: str, roles: tuple[str, ...]) -> str:
+def _spec_hint(name: str, roles: tuple[str, ...]) -> str:
     role = next((role for role in sorted(roles, key=len, reverse=True) if name.startswith(f"{role}_")), "ddp_job")
     return f"ansible-doc -t role ddp.play.{role} lists what there is"
 
 
-def _place(where: str, name: str, inventory: Inventory) -> str:
+def _location(where: str, name: str, inventory: Inventory) -> str:
     """The host or group, with the file where one of its files says the name."""
     kind, _, owner = where.partition(" ")
     pattern = re.compile(rf"^\s*[\"']?{re.escape(name)}[\"']?\s*[:=]", re.MULTILINE)
@@ -117,7 +119,7 @@ def _orphan_files(inventory: Inventory) -> Iterator[Finding]:
         parts = path.parts[len(path.parts) - path.parts[::-1].index(f"{kind}_vars") :]
         name = parts[0].removesuffix(path.suffix) if len(parts) == 1 else parts[0]
         owners = tuple(inventory.groups) if kind == "group" else inventory.hosts
-        if NO_FILE.search(parts[0]) or name in owners or parts[0] in owners or name in seen:
+        if IGNORED_FILES.search(parts[0]) or name in owners or parts[0] in owners or name in seen:
             continue
         seen.add(name)
         near = difflib.get_close_matches(name, owners, n=1, cutoff=0.6)
@@ -136,7 +138,7 @@ def check_addresses(inventory: Inventory, resolve: Callable[[str, str], tuple[st
         if "{{" in target:
             continue
         arguments = f"{inventory.value(host, 'ansible_ssh_common_args') or ''}"
-        addresses = _literal(target) or resolve(target, "" if "{{" in arguments else arguments)
+        addresses = _literal_address(target) or resolve(target, "" if "{{" in arguments else arguments)
         if not addresses:
             hint = "set ansible_host to an address, or add the name to DNS, /etc/hosts or ~/.ssh/config"
             found.append(Finding("no_address", f"host {host}", f"the name {target} resolves to nothing", hint))
@@ -150,7 +152,7 @@ def check_addresses(inventory: Inventory, resolve: Callable[[str, str], tuple[st
     return tuple(found)
 
 
-def _literal(target: str) -> tuple[str, ...]:
+def _literal_address(target: str) -> tuple[str, ...]:
     try:
         return (str(ipaddress.ip_address(target)),)
     except ValueError:

@@ -59,6 +59,6 @@ def known_groups(plays: list[dict[str, Any]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for word in words if word != "all"))
 
 
-def expected(phases: tuple[Phase, ...]) -> tuple[tuple[str, str], ...]:
+def planned_cells(phases: tuple[Phase, ...]) -> tuple[tuple[str, str], ...]:
     """(host, role) of everything that the plan holds."""
     return tuple((host, role) for phase in phases for role in phase.roles for host in phase.hosts)

@@ -10,7 +10,7 @@ from ddp_play.errors import UsageError
 from ddp_play.images.archive import HostImage
 from ddp_play.images.registry import Registry, choose_registry, digest_of, role_variables
 from ddp_play.provisioning.inventory import Group, Inventory
-from ddp_play.provisioning.role_specs import problems_of, read_specs
+from ddp_play.provisioning.role_specs import read_specs, value_problems
 
 RANKS = Group("ranks", ("h1", "h2"))
 ADDRESSES = {"h1": {"ansible_host": "10.0.0.1"}, "h2": {}, "store": {"ansible_host": "10.0.0.9"}}
@@ -69,6 +69,6 @@ def test_only_the_registrys_own_digest_counts(digests: tuple[str, ...], found: s
 def test_the_role_is_told_what_its_spec_knows(image: str, name: str) -> None:
     spec = read_specs()["image_distribution"]
     told = role_variables(image, Path("/var/tmp/x/image.tar"), Registry("h1", "10.0.0.1", tls=False))
-    assert [text for key, value in told.items() for text in problems_of(key, spec[key], value)] == []
+    assert [text for key, value in told.items() for text in value_problems(key, spec[key], value)] == []
     assert told["image_distribution_images"] == [{"name": name, "archive": "/var/tmp/x/image.tar"}]
     assert told["image_distribution_registry_tls"] is False

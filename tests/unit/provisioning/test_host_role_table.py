@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ddp_play.provisioning.host_role_table import Cell, CellStatus, add_event, close_table, verdict_line
+from ddp_play.provisioning.host_role_table import Cell, CellStatus, add_event, finished_table, verdict_line
 
 
 def event(
@@ -28,7 +28,7 @@ def table(
     cells: dict[tuple[str, str], Cell] = {}
     for row in events:
         add_event(cells, row)
-    return close_table(cells, plan, stats or {})
+    return finished_table(cells, plan, stats or {})
 
 
 def only(*events: dict[str, Any], **options: Any) -> Cell:

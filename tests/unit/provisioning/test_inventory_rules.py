@@ -9,7 +9,7 @@ import pytest
 
 from ddp_play.provisioning.inventory import Group, Inventory
 from ddp_play.provisioning.inventory_rules import check_addresses, check_groups, check_variables
-from ddp_play.provisioning.role_specs import problems_of
+from ddp_play.provisioning.role_specs import value_problems
 
 SPECS: dict[str, dict[str, Any]] = {
     "docker_engine": {
@@ -95,7 +95,7 @@ MOUNTS = {
     ],
 )
 def test_values_that_fit(option: dict[str, Any], value: Any) -> None:
-    assert problems_of("x", option, value) == ()
+    assert value_problems("x", option, value) == ()
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_values_that_fit(option: dict[str, Any], value: Any) -> None:
     ],
 )
 def test_values_that_do_not(option: dict[str, Any], value: Any, words: str) -> None:
-    found = problems_of("x", option, value)
+    found = value_problems("x", option, value)
     assert len(found) == 1
     assert words in found[0]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ddp_play.provisioning.inventory import Group, Inventory
-from ddp_play.provisioning.phases import Phase, expected, known_groups, known_roles, plan_phases
+from ddp_play.provisioning.phases import Phase, known_groups, known_roles, plan_phases, planned_cells
 
 PLAYS: list[dict[str, Any]] = [
     {"name": "Nothing without a limit", "hosts": "all", "tasks": [{"ansible.builtin.assert": {"that": True}}]},
@@ -22,7 +22,7 @@ INVENTORY = Inventory({"ranks": Group("ranks", ("h1", "h2")), "bare": Group("bar
 def test_plays_become_phases() -> None:
     phases = plan_phases(PLAYS, INVENTORY)
     assert phases == (Phase("OS", ("h1", "h2"), ("base_os",)), Phase("Engine", ("h1",), ("docker_engine",)))
-    assert expected(phases) == (("h1", "base_os"), ("h2", "base_os"), ("h1", "docker_engine"))
+    assert planned_cells(phases) == (("h1", "base_os"), ("h2", "base_os"), ("h1", "docker_engine"))
 
 
 def test_tags_leave_the_others_out() -> None:

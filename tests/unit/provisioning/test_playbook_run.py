@@ -15,7 +15,7 @@ from ddp_play.errors import CheckFailed, DdpPlayError, HostNotReady, Interrupted
 from ddp_play.provisioning.host_role_table import Cell
 from ddp_play.provisioning.inventory import Group, Inventory
 from ddp_play.provisioning.phases import Phase
-from ddp_play.provisioning.playbook_run import Planned, plan_playbook, run_playbook
+from ddp_play.provisioning.playbook_run import PlaybookPlan, plan_playbook, run_playbook
 from ddp_play.testing import FakePlaybookRunner
 
 REQUEST = PlaybookRequest("/x.yml", ("/inv",), "/", tags=("base_os", "docker_engine"))
@@ -24,7 +24,7 @@ INVENTORY = Inventory({"ranks": Group("ranks", ("h1", "h2"))}, {})
 
 @dataclass
 class Heard:
-    """Implements Watcher."""
+    """Implements ProvisioningObserver."""
 
     phases: list[str] = field(default_factory=list)
     tasks: list[str] = field(default_factory=list)
@@ -49,7 +49,9 @@ def done(host: str, role: str, kind: str = "ok", **res: Any) -> dict[str, Any]:
     return {"event": f"runner_on_{kind}", "event_data": data}
 
 
-def planned(inventory: Inventory = INVENTORY, request: PlaybookRequest = REQUEST, name: str = "provision") -> Planned:
+def planned(
+    inventory: Inventory = INVENTORY, request: PlaybookRequest = REQUEST, name: str = "provision"
+) -> PlaybookPlan:
     return plan_playbook(request, name, Passwords(), load=lambda _request, _passwords: inventory)
 
 
