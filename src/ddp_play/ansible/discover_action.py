@@ -16,16 +16,14 @@ from ddp_play.guard.protocol import BEGIN, END
 OLDEST_PYTHON = (3, 9)
 
 
-def parse_facts(
-    stdout: str, stderr: str, *, asked: float, received: float, inventory: dict[str, Any]
-) -> dict[str, Any]:
+def parse_facts(stdout: str, stderr: str, *, sent: float, received: float, inventory: dict[str, Any]) -> dict[str, Any]:
     """The program's answer plus the host variables that concern us. Times in epoch seconds of the controller."""
     facts = parse_answer(stdout, stderr)
     found = tuple(int(part) for part in facts["python_version"].split(".")[:2])
     if found < OLDEST_PYTHON:
         raise HostNotReady(f"Python {facts['python_version']} is too old", hint="3.9 or newer is needed on hosts")
     # Somewhere between asking and receiving the host looked at its clock.
-    facts["clock_offset_s"] = round(facts["clock"] - min(max(facts["clock"], asked), received), 3)
+    facts["clock_offset_s"] = round(facts["clock"] - min(max(facts["clock"], sent), received), 3)
     facts["inventory"] = inventory
     return facts
 
@@ -34,8 +32,8 @@ def parse_answer(stdout: str, stderr: str) -> dict[str, Any]:
     """The marked line of JSON in what the program printed; whatever a login shell added is ignored."""
     match = re.search(re.escape(BEGIN) + "(.*?)" + re.escape(END), stdout, re.DOTALL)
     if not match:
-        words = (stderr.strip() or stdout.strip()).splitlines()
-        raise HostNotReady(words[-1] if words else "the host gave no answer")
+        lines = (stderr.strip() or stdout.strip()).splitlines()
+        raise HostNotReady(lines[-1] if lines else "the host gave no answer")
     answer: dict[str, Any] = json.loads(match[1])
     return answer
 

@@ -43,7 +43,7 @@ def plan_job(
     """Make the plan and the run's directory. `discovered` maps hosts to their facts or problem, in play order."""
     check_names(variable_names)
     job = _with_absolute_source(parse_job({k: v for k, v in values.items() if v is not None}), playbook_dir)
-    facts, problems = _split(discovered)
+    facts, problems = _facts_and_problems(discovered)
     caller = Caller(dict(os.environ), tuple(sorted(secrets.file_names)), secrets.env_names)
     plan = make_plan(job, facts, problems, caller)
     paths = _run_paths()
@@ -92,7 +92,7 @@ def _with_absolute_source(job: Job, playbook_dir: str) -> Job:
     return job.model_copy(update={"source": str(path if path.is_absolute() else Path(playbook_dir, path).resolve())})
 
 
-def _split(discovered: Mapping[str, dict[str, Any]]) -> tuple[tuple[HostFacts, ...], tuple[Problem, ...]]:
+def _facts_and_problems(discovered: Mapping[str, dict[str, Any]]) -> tuple[tuple[HostFacts, ...], tuple[Problem, ...]]:
     facts, problems = [], []
     for name, row in discovered.items():
         if row.get("facts"):

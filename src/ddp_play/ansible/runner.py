@@ -60,13 +60,13 @@ class PlaybookRequest:
 
     def command_line(self) -> list[str]:
         """Arguments of ansible-playbook after the playbook's name."""
-        words = [word for source in self.inventory for word in ("-i", source)]
-        words += self.options
+        arguments = [word for source in self.inventory for word in ("-i", source)]
+        arguments += self.options
         if self.tags:
-            words += ["--tags", ",".join(self.tags)]
+            arguments += ["--tags", ",".join(self.tags)]
         if self.skip_tags:
-            words += ["--skip-tags", ",".join(self.skip_tags)]
-        return words
+            arguments += ["--skip-tags", ",".join(self.skip_tags)]
+        return arguments
 
 
 class PlaybookStatus(StrEnum):
@@ -149,10 +149,10 @@ class AnsibleRunner:
                 raise UsageError(f"no inventory {source}", hint="a file, a directory, or host names with a comma")
         private_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         failures: list[TaskFailure] = []
-        tidy = _Tidy(private_dir)
+        redactor = _CommandFileRedactor(private_dir)
 
         def handle(event: dict[str, Any]) -> bool:
-            tidy.redact()
+            redactor.redact()
             failure = _failure(event)
             if failure is not None:
                 failures.append(failure)
@@ -172,7 +172,7 @@ class AnsibleRunner:
                 suppress_env_files=True,
                 settings={"suppress_ansible_output": True, "idle_timeout": 0, "job_timeout": 0},
             )
-        tidy.redact(final=True)
+        redactor.redact(final=True)
         return _outcome(result, tuple(failures))
 
 
@@ -233,7 +233,7 @@ def password_files(passwords: Passwords) -> Iterator[list[str]]:
         yield options
 
 
-class _Tidy:
+class _CommandFileRedactor:
     """ansible-runner stores argv and the whole environment in artifacts/1/command; the values must not stay."""
 
     def __init__(self, private_dir: Path) -> None:
@@ -281,10 +281,10 @@ def _outcome(result: Any, failures: tuple[TaskFailure, ...]) -> PlaybookOutcome:
     if status is PlaybookStatus.NOT_STARTED:
         with contextlib.suppress(OSError, AttributeError):
             tail = "\n".join(result.stdout.read().strip().splitlines()[-12:])
-    return PlaybookOutcome(status, int(result.rc or 0), failures, tail, _by_host(stats))
+    return PlaybookOutcome(status, int(result.rc or 0), failures, tail, _stats_by_host(stats))
 
 
-def _by_host(stats: dict[str, Any]) -> dict[str, dict[str, int]]:
+def _stats_by_host(stats: dict[str, Any]) -> dict[str, dict[str, int]]:
     """ansible's stats are result -> host -> count; the other way round is what one wants to read."""
     found: dict[str, dict[str, int]] = {}
     for result in ("ok", "changed", "failures", "dark", "skipped"):

@@ -39,7 +39,7 @@ def test_no_answer(stdout: str, stderr: str, words: str) -> None:
 @pytest.mark.parametrize(("clock", "offset"), [(105.0, 0.0), (90.0, -10.0), (130.0, 20.0), (100.0, 0.0), (110.0, 0.0)])
 def test_the_clock_is_compared_with_the_time_of_asking(clock: float, offset: float) -> None:
     text = answer({"clock": clock, "python_version": "3.9.18"})
-    facts = discover_action.parse_facts(text, "", asked=100.0, received=110.0, inventory={"slots": 2})
+    facts = discover_action.parse_facts(text, "", sent=100.0, received=110.0, inventory={"slots": 2})
     assert facts["clock_offset_s"] == offset
     assert facts["inventory"] == {"slots": 2}
 
@@ -48,7 +48,7 @@ def test_the_clock_is_compared_with_the_time_of_asking(clock: float, offset: flo
 def test_old_pythons_are_refused(version: str) -> None:
     text = answer({"clock": 0, "python_version": version})
     with pytest.raises(HostNotReady, match=f"Python {version} is too old") as caught:
-        discover_action.parse_facts(text, "", asked=0, received=0, inventory={})
+        discover_action.parse_facts(text, "", sent=0, received=0, inventory={})
     assert "3.9" in caught.value.hint
 
 

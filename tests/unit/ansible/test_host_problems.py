@@ -150,6 +150,6 @@ def test_a_connection_is_not_told_what_helps_tasks() -> None:
 
 
 def test_every_remedy_can_be_filled() -> None:
-    for row in host_problems.KNOWN:
-        filled = host_problems._filled(row.remedy, "", host="h1", address="10.0.0.5", role="nccl")
+    for row in host_problems.KNOWN_PROBLEMS:
+        filled = host_problems._fill_remedy(row.remedy, "", host="h1", address="10.0.0.5", role="nccl")
         assert "{" not in filled
