@@ -64,17 +64,17 @@ def _show(found: Leftovers) -> None:
     for host, why in sorted(found.problems.items()):
         console.error(f"{host}: {why}")
     for row in (*found.removable, *found.removable_containers):
-        console.line(_words(row))
+        console.line(_description(row))
     for row, why in found.others:
-        console.line(f"{_words(row)}: left alone, {why}")
+        console.line(f"{_description(row)}: left alone, {why}")
     if found.empty:
         console.line("nothing left behind")
     else:
         console.note("remove it with --yes")
 
 
-def _words(row: dict[str, Any]) -> str:
-    whose = f"{row['inventory_host']}: run {row['run']} attempt {row['attempt']} of {row['owner'] or 'unknown'}"
+def _description(row: dict[str, Any]) -> str:
+    run_text = f"{row['inventory_host']}: run {row['run']} attempt {row['attempt']} of {row['owner'] or 'unknown'}"
     if "path" in row:
-        return f"{whose} ({row['phase']}): {row['path']}"
-    return f"{whose}: container {row['id'][:12]} ({row['state']})"
+        return f"{run_text} ({row['phase']}): {row['path']}"
+    return f"{run_text}: container {row['id'][:12]} ({row['state']})"

@@ -48,8 +48,8 @@ def build(
     """Build the rank image on the controller and print its tag."""
     with error_boundary():
         request = ImageRequest(tag=tag, base=base, offline=offline, slim=slim, distro=distro, torch=torch)
-        with progress("rank image") as shown:
-            built = build_image(request, progress=shown)
+        with progress("rank image") as listener:
+            built = build_image(request, progress=listener)
         console.line(built)
         console.note(f"next: ddp-play image load --image {built} -i INVENTORY")
 
@@ -77,16 +77,16 @@ def load(
     with error_boundary():
         hosts = resolve(inventory, limit)
         if method is Method.ARCHIVE:
-            with progress(f"image {image}") as shown:
-                result = load_archive(image, hosts, progress=shown)
+            with progress(f"image {image}") as listener:
+                result = load_archive(image, hosts, progress=listener)
             counts = f"sent to {len(result.sent)} hosts, present on {len(result.present)} before"
             console.line(f"{image} ({result.content}): {counts}")
             return
         request = options.Ansible().request(str(collection_root() / "playbooks" / "provision.yml"), [inventory])
         passwords = options.ask_passwords(connection=False, become=ask_become_pass)
-        with progress(f"image {image}") as shown:
+        with progress(f"image {image}") as listener:
             served = distribute_by_registry(
-                RegistryRequest(image, request, limit, tls), hosts, passwords, AnsibleRunner(), progress=shown
+                RegistryRequest(image, request, limit, tls), hosts, passwords, AnsibleRunner(), progress=listener
             )
         counts = f"pulled by {len(served.pulled)} hosts, present on {len(served.present)} before"
         console.line(f"{image} ({served.content}): {counts}")
@@ -108,22 +108,25 @@ def list_images(
         if as_json:
             console.as_json({"image": image, "hosts": [vars(answer) for answer in answers]})
         else:
-            _tell(answers)
+            _print_table(answers)
         if len({answer.content for answer in answers}) > 1 or not all(answer.content for answer in answers):
             raise typer.Exit(1)
 
 
-def _tell(answers: list[HostImage]) -> None:
+def _print_table(answers: list[HostImage]) -> None:
     table = Table("host", "content", "MiB", "in registries", box=None)
     for answer in answers:
         content = answer.error or answer.content or "absent"
         table.add_row(
-            answer.host, content, str(answer.size_mib or ""), "\n".join(_short(name) for name in answer.digests)
+            answer.host,
+            content,
+            str(answer.size_mib or ""),
+            "\n".join(_short_reference(name) for name in answer.digests),
         )
     console.out.print(table)
 
 
-def _short(reference: str) -> str:
+def _short_reference(reference: str) -> str:
     """registry/name@sha256:... with the first 12 digits."""
     name, _, digest = reference.partition("@")
     return f"{name}@{digest[:19]}"

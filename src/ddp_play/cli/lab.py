@@ -59,12 +59,12 @@ def up(
             )
         )
         try:
-            with progress(f"lab {name}") as shown:
-                result = lab_up(spec, progress=shown)
+            with progress(f"lab {name}") as listener:
+                result = lab_up(spec, progress=listener)
         except KeyboardInterrupt:
             console.note(f"the same command goes on from here; `ddp-play lab down --name {name}` removes what is there")
             raise
-        _tell_up(result)
+        _print_up_result(result)
 
 
 @app.command()
@@ -78,7 +78,7 @@ def status(
         if as_json:
             console.as_json(found.as_dict())
         else:
-            _tell_status(found)
+            _print_status(found)
 
 
 @app.command(context_settings={"ignore_unknown_options": True})
@@ -110,8 +110,8 @@ def down(
 ) -> None:
     """Remove the lab: containers, volumes, networks, keys and inventory."""
     with error_boundary():
-        with progress(f"lab {name}") as shown:
-            removed = lab_down(name, force=force, progress=shown)
+        with progress(f"lab {name}") as listener:
+            removed = lab_down(name, force=force, progress=listener)
         if removed.hosts or removed.volumes or removed.networks:
             counts = f"{removed.hosts} hosts, {removed.volumes} volumes, {removed.networks} networks"
             console.line(f"lab {name} is gone: {counts}")
@@ -127,12 +127,12 @@ def image(
 ) -> None:
     """Build the hosts' base image where it is missing, and print its tag."""
     with error_boundary():
-        with progress("base image") as shown:
-            tag = ensure_host_image(connect(), distro, engine=docker, progress=shown, base=base)
+        with progress("base image") as listener:
+            tag = ensure_host_image(connect(), distro, engine=docker, progress=listener, base=base)
         console.line(tag)
 
 
-def _tell_up(result: UpResult) -> None:
+def _print_up_result(result: UpResult) -> None:
     if result.limits_raised:
         console.note(f"raised kernel limits for this many hosts: {_settings(result.limits_raised)}")
     if result.limits_refused:
@@ -159,7 +159,7 @@ def next_command(result: UpResult) -> str:
     return f"ddp-play image load -i {path} && ddp-play run -i {path} -e ddp_job_image={REPOSITORY}"
 
 
-def _tell_status(found: LabStatus) -> None:
+def _print_status(found: LabStatus) -> None:
     if found.state == "absent":
         console.line(f"there is no lab named {found.name}")
         return

@@ -45,18 +45,18 @@ def logs(
       ddp-play logs calm-otter-123 --rank 0 --raw > rank0.log
     """
     with error_boundary():
-        paths = _of_attempt(find(run_id), attempt)
-        chosen = _chosen(paths, rank, host)
+        paths = _attempt_paths(find(run_id), attempt)
+        chosen = _selected_ranks(paths, rank, host)
         if as_json:
             console.as_json({str(number): str(paths.log(number)) for number in chosen})
             return
         if raw:
-            _raw(paths, chosen)
+            _print_raw(paths, chosen)
             return
         _print(paths, chosen, matches=_matcher(grep), since=since, follow=follow)
 
 
-def _of_attempt(run: Run, attempt: int) -> RunPaths:
+def _attempt_paths(run: Run, attempt: int) -> RunPaths:
     """Where the logs of an attempt are; 0 means the newest."""
     newest = int(run.document.get("attempt") or 1)
     if not 0 <= attempt <= newest:
@@ -64,7 +64,7 @@ def _of_attempt(run: Run, attempt: int) -> RunPaths:
     return run.paths if attempt in (0, newest) else run.paths.attempt(attempt)
 
 
-def _chosen(paths: RunPaths, ranks: list[int] | None, hosts: list[str] | None) -> dict[int, str]:
+def _selected_ranks(paths: RunPaths, ranks: list[int] | None, hosts: list[str] | None) -> dict[int, str]:
     """rank -> host of every selected rank."""
     plan = read_json(paths.plan)
     if not plan:
@@ -73,9 +73,9 @@ def _chosen(paths: RunPaths, ranks: list[int] | None, hosts: list[str] | None) -
     unknown = [str(number) for number in ranks or () if number not in everything]
     if unknown:
         raise UsageError(f"run {paths.run_id} has ranks 0 to {len(everything) - 1}, not {', '.join(unknown)}")
-    strangers = sorted(set(hosts or ()) - set(everything.values()))
-    if strangers:
-        raise UsageError(f"run {paths.run_id} has no host {', '.join(strangers)}")
+    unknown_hosts = sorted(set(hosts or ()) - set(everything.values()))
+    if unknown_hosts:
+        raise UsageError(f"run {paths.run_id} has no host {', '.join(unknown_hosts)}")
     return {
         number: name
         for number, name in everything.items()
@@ -108,7 +108,7 @@ def _offset_since(paths: RunPaths, rank: int, since: str) -> int:
     return paths.log(rank).stat().st_size
 
 
-def _raw(paths: RunPaths, chosen: dict[int, str]) -> None:
+def _print_raw(paths: RunPaths, chosen: dict[int, str]) -> None:
     if len(chosen) != 1:
         raise UsageError("--raw prints one rank's log", hint="name it with --rank")
     with paths.log(next(iter(chosen))).open("rb") as handle:
@@ -124,15 +124,15 @@ def _print(
     while True:
         over = not follow or load(paths).over or not load(paths).attended
         if _attempt(paths) != attempt:  # the logs went to attempts/N, new ones take their place
-            put = paths.attempt(attempt)
+            moved = paths.attempt(attempt)
             for number, tail in tails.items():
-                _say(chosen[number], number, tail.finish_in(put.log(number)), matches)
+                _print_matching(chosen[number], number, tail.finish_in(moved.log(number)), matches)
             attempt = _attempt(paths)
-            everything = _chosen(paths, None, None)
+            everything = _selected_ranks(paths, None, None)
             chosen = {number: everything[number] for number in chosen if number in everything}
             tails = {number: LineTail(paths.log(number)) for number in chosen}
         for number, tail in tails.items():
-            _say(chosen[number], number, tail.finish() if over else tail.lines(), matches)
+            _print_matching(chosen[number], number, tail.finish() if over else tail.lines(), matches)
         if over:
             return
         time.sleep(0.1)
@@ -142,7 +142,7 @@ def _attempt(paths: RunPaths) -> int:
     return int(read_json(paths.run).get("attempt") or 1)
 
 
-def _say(host: str, rank: int, lines: list[str], matches: Callable[[str], bool]) -> None:
+def _print_matching(host: str, rank: int, lines: list[str], matches: Callable[[str], bool]) -> None:
     for line in lines:
         if matches(line):
             console.line(f"{host}:{rank}: {line}")

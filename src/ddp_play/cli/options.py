@@ -73,29 +73,29 @@ class Ansible:
             playbook=str(path.absolute()),
             inventory=_inventory(playbook, inventory),
             cwd=str(Path.cwd()),
-            options=self._words(),
+            options=self._playbook_options(),
         )
 
     def passwords(self) -> Passwords:
         """Prompt for the passwords that the options request."""
         return ask_passwords(connection=self.ask_pass, become=self.ask_become_pass, vault=self.ask_vault_pass)
 
-    def _words(self) -> tuple[str, ...]:
-        words: list[str] = []
+    def _playbook_options(self) -> tuple[str, ...]:
+        arguments: list[str] = []
         for flag, value in (("--limit", self.limit), ("--user", self.user), ("--private-key", self.private_key)):
             if value:
-                words += [flag, value]
+                arguments += [flag, value]
         for flag, values in (
             ("--extra-vars", self.extra_vars),
             ("--vault-password-file", self.vault_password_file),
             ("--vault-id", self.vault_id),
         ):
-            words += [word for value in values or () for word in (flag, value)]
+            arguments += [word for value in values or () for word in (flag, value)]
         if self.become:
-            words.append("--become")
+            arguments.append("--become")
         if self.verbose:
-            words.append("-" + "v" * self.verbose)
-        return tuple(words)
+            arguments.append("-" + "v" * self.verbose)
+        return tuple(arguments)
 
 
 def with_some_of_ansible(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -117,7 +117,7 @@ def with_some_of_ansible(*names: str) -> Callable[[Callable[..., None]], Callabl
         def command(**given: Any) -> None:
             verb(ansible=Ansible(**{name: given.pop(name) for name in names}), **given)
 
-        parameters = _replaced(verb, chosen)
+        parameters = _parameters_with_options(verb, chosen)
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what typer looks at
         command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return command
@@ -125,7 +125,7 @@ def with_some_of_ansible(*names: str) -> Callable[[Callable[..., None]], Callabl
     return decorate
 
 
-def _replaced(verb: Callable[..., None], chosen: list[inspect.Parameter]) -> list[inspect.Parameter]:
+def _parameters_with_options(verb: Callable[..., None], chosen: list[inspect.Parameter]) -> list[inspect.Parameter]:
     """The verb's parameters with `chosen` where `ansible` stands."""
     hints = get_type_hints(verb, include_extras=True)
     found: list[inspect.Parameter] = []

@@ -62,13 +62,13 @@ def run(
             request.environment[WAIT_ENV] = _seconds_to_wait(wait_at_most)
         paths = create_run(request, name=name, output=output, argv=sys.argv)
         start_background(paths, passwords)
-        _tell_or_watch(paths, request.playbook, detach=detach, ranks=ranks, as_json=as_json)
+        _print_id_or_watch(paths, request.playbook, detach=detach, ranks=ranks, as_json=as_json)
 
 
-def _tell_or_watch(paths: RunPaths, playbook: str, *, detach: bool, ranks: str, as_json: bool) -> None:
+def _print_id_or_watch(paths: RunPaths, playbook: str, *, detach: bool, ranks: str, as_json: bool) -> None:
     """Detached: print the run's id and return. Otherwise watch it to its end and exit with its code."""
     if detach:
-        _say_detached(paths, as_json=as_json)
+        _print_detached(paths, as_json=as_json)
         return
     console.note(f"run {paths.run_id}: {playbook}")
     stop_on_term()
@@ -77,7 +77,7 @@ def _tell_or_watch(paths: RunPaths, playbook: str, *, detach: bool, ranks: str, 
 
 def stop_on_term() -> None:
     """Handle SIGTERM like Ctrl-C: a CI system that cancels the job wants to stop the run."""
-    signal.signal(signal.SIGTERM, _as_ctrl_c)
+    signal.signal(signal.SIGTERM, _raise_keyboard_interrupt)
 
 
 def _seconds_to_wait(at_most: str) -> str:
@@ -87,11 +87,11 @@ def _seconds_to_wait(at_most: str) -> str:
         raise UsageError(f"--wait-at-most: {error}") from None
 
 
-def _as_ctrl_c(_signum: int, _frame: object) -> None:
+def _raise_keyboard_interrupt(_signum: int, _frame: object) -> None:
     raise KeyboardInterrupt
 
 
-def _say_detached(paths: RunPaths, *, as_json: bool) -> None:
+def _print_detached(paths: RunPaths, *, as_json: bool) -> None:
     if as_json:
         console.as_json({"run": paths.run_id, "bundle": str(paths.root)})
         return
@@ -101,18 +101,18 @@ def _say_detached(paths: RunPaths, *, as_json: bool) -> None:
 
 def watch(paths: RunPaths, *, ranks: str, as_json: bool = False) -> int:
     """Follow a run to its end; Ctrl-C asks on a terminal and stops gracefully elsewhere, twice stops now."""
-    asked = 0
+    num_interrupts = 0
     while True:
         try:
-            return _end(live_view.follow(paths, ranks=ranks), as_json=as_json)
+            return _show_end(live_view.follow(paths, ranks=ranks), as_json=as_json)
         except KeyboardInterrupt:
-            asked += 1
-            if asked == 1 and sys.stdin.isatty() and not _wants_stop(paths):
+            num_interrupts += 1
+            if num_interrupts == 1 and sys.stdin.isatty() and not _user_wants_stop(paths):
                 return 0
-            order_stop(paths, now=asked > 1, reason="interrupted with Ctrl-C")
+            request_stop(paths, now=num_interrupts > 1, reason="interrupted with Ctrl-C")
 
 
-def _end(run: Run, *, as_json: bool) -> int:
+def _show_end(run: Run, *, as_json: bool) -> int:
     if not run.status.final:
         console.error(
             f"nobody supervises run {run.paths.run_id} any more; its ranks go on",
@@ -125,7 +125,7 @@ def _end(run: Run, *, as_json: bool) -> int:
     return code
 
 
-def _wants_stop(paths: RunPaths) -> bool:
+def _user_wants_stop(paths: RunPaths) -> bool:
     """Detach or stop? Anything but `d` stops; Ctrl-C again does too."""
     console.note(f"\n[d] detach, the run goes on   [s] stop {paths.run_id} gracefully", style="bold")
     try:
@@ -138,7 +138,7 @@ def _wants_stop(paths: RunPaths) -> bool:
     return True
 
 
-def order_stop(paths: RunPaths, *, now: bool, reason: str) -> None:
+def request_stop(paths: RunPaths, *, now: bool, reason: str) -> None:
     """Write the stop request to the run's control directory, where its supervisor reads it."""
     if load(paths).over:
         raise Interrupted(f"run {paths.run_id} is over")

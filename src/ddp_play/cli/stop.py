@@ -10,7 +10,7 @@ import typer
 from ddp_play.bundle.run_lookup import find, load
 from ddp_play.cli import console, live_view, options
 from ddp_play.cli.error_boundary import error_boundary
-from ddp_play.cli.run import order_stop
+from ddp_play.cli.run import request_stop
 from ddp_play.run.submission import start_background
 
 
@@ -33,7 +33,7 @@ def stop(
         if run.over:
             console.note(f"run {run.paths.run_id} is over already: {run.status}")
             return
-        order_stop(run.paths, now=now, reason="stopped with ddp-play stop")
+        request_stop(run.paths, now=now, reason="stopped with ddp-play stop")
         if not run.attended:
             passwords = options.ask_passwords(connection=False, become=ask_become_pass)
             start_background(run.paths, passwords, take_over=True)
