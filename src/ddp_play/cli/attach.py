@@ -1,4 +1,4 @@
-"""`ddp-play attach`: watch a detached run, or take over its supervision when its controller died."""
+"""`ddp-play attach`: live view of a detached run, and takeover of a run whose supervisor died."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def _operations(names: list[str] | None) -> tuple[str, ...]:
 
 
 def _write_and_show(finished: list[FinishedRun], *, as_json: bool) -> dict[str, BandwidthResult | None]:
-    """Write table and plots into the bundles and print them; what each backend and device reached of plain TCP."""
+    """Write table and charts into the bundles and print them; return the bandwidth of each variant, by its name."""
     plans = {
         str(finished_run.variant): plan_from_json(read_json(finished_run.paths.plan))
         for finished_run in finished
@@ -144,8 +144,8 @@ def _table(sweep: dict[str, Any]) -> Table:
 
 
 def _charts(finished: list[FinishedRun], found: dict[str, BandwidthResult | None]) -> dict[str, bytes]:
-    """busbw over size, a line per backend, device and collective; plain TCP and the link as dashed levels."""
-    from ddp_play.measuring.bandwidth_chart import Line, as_png, as_svg, chart  # noqa: PLC0415 - a second that no other verb needs
+    """Charts of busbw over size: a line per variant and collective, dashed levels for plain TCP and the link."""
+    from ddp_play.measuring.bandwidth_chart import Line, as_png, as_svg, chart  # noqa: PLC0415 - matplotlib takes a second to import
 
     lines, levels = [], []
     for finished_run in finished:
@@ -163,7 +163,7 @@ def _charts(finished: list[FinishedRun], found: dict[str, BandwidthResult | None
 
 
 def _check_share(found: dict[str, BandwidthResult | None], at_least: float) -> None:
-    """Check --at-least: CheckFailed below that share of plain TCP, or where it was not measured."""
+    """Check --at-least. Raises CheckFailed if a variant is below that share of plain TCP or was not measured."""
     if not at_least:
         return
     bad = []

@@ -1,4 +1,4 @@
-"""`ddp-play collectives`: which collectives work on these hosts, compared with torch's documentation."""
+"""`ddp-play collectives`: test of every collective on the hosts, compared with torch's documentation."""
 
 from __future__ import annotations
 

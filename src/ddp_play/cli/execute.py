@@ -1,4 +1,4 @@
-"""`ddp-play exec`: run a command in a rank's container, or on its host in its directory."""
+"""`ddp-play exec`: a command in a rank's container, or on the rank's host in the rank's directory."""
 
 from __future__ import annotations
 
@@ -28,4 +28,4 @@ def execute(
     """
     with error_boundary():
         argv = command_beside(find(run_id), rank, command)
-        os.execvp(argv[0], argv)  # noqa: S606 - our terminal becomes the command's
+        os.execvp(argv[0], argv)  # noqa: S606 - the command replaces this process and keeps its terminal

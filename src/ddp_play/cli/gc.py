@@ -1,4 +1,4 @@
-"""`ddp-play gc`: leftovers of runs on hosts, after a controller died or a host rebooted; `--yes` removes them."""
+"""`ddp-play gc`: list and removal of what runs left on hosts after a controller died or a host rebooted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ddp-play image`: build the image of the ranks, load it onto hosts, list what they have."""
+"""`ddp-play image`: build of the rank image, its distribution to hosts, and the list of the hosts' images."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Image = Annotated[str, typer.Option("--image", help="Name and tag of the image."
 
 
 class Method(StrEnum):
-    """How an image gets to the hosts."""
+    """How an image is transferred to the hosts."""
 
     ARCHIVE = "archive"
     REGISTRY = "registry"
@@ -127,6 +127,6 @@ def _print_table(answers: list[HostImage]) -> None:
 
 
 def _short_reference(reference: str) -> str:
-    """registry/name@sha256:... with the first 12 digits."""
+    """registry/name@sha256:... shortened to the first 12 digits of the digest."""
     name, _, digest = reference.partition("@")
     return f"{name}@{digest[:19]}"

@@ -1,4 +1,4 @@
-"""`ddp-play inventory check`: validate an inventory without a connection to its hosts."""
+"""`ddp-play inventory check`: validation of an inventory without connections to its hosts."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def ssh(
         argv = ["ssh", "-i", str(state.key), *ssh_options(state), "-o", "LogLevel=ERROR"]
         argv += ["-l", user or plan.spec.user, target.addresses[0], *(command or [])]
         try:
-            os.execvp("ssh", argv)  # noqa: S606 - become ssh, so that its terminal and exit code are the user's
+            os.execvp("ssh", argv)  # noqa: S606 - ssh replaces this process: terminal and exit code are ssh's
         except FileNotFoundError:
             raise HostNotReady("ssh is not installed", hint="apt-get install openssh-client") from None
 
@@ -152,7 +152,7 @@ def _settings(limits: tuple[KernelLimit, ...]) -> str:
 
 
 def next_command(result: UpResult) -> str:
-    """What to type after `lab up`: a run, or on hosts without an engine a first hello."""
+    """Command to run after `lab up`: a first job, or Ansible's ping if the hosts have no engine."""
     path = shlex.quote(str(result.state.inventory))
     if not result.plan.spec.engine:
         return f"ansible ranks -i {path} -m ansible.builtin.ping"

@@ -1,4 +1,4 @@
-"""Live view of a run, which follows its bundle. It owns nothing: when it ends, the run goes on."""
+"""Live view of a run. It only reads the run's bundle: if the view ends, the run goes on."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PROGRESS = ("epoch", "step", "loss", "accuracy", "samples_per_s")
 
 @dataclass
 class View:
-    """What is on the screen; fed by the bundle's files."""
+    """State of the screen, read from the bundle's files."""
 
     paths: RunPaths
     ranks_shown: str  # "0", "all", or numbers with commas
@@ -42,9 +42,9 @@ class View:
         self.metrics = JsonTail(self.paths.metrics(0))
         self.live: Live | None = None
 
-    # -- feeding -------------------------------------------------------------------------------------
+    # -- reading the bundle --------------------------------------------------------------------------
     def refresh(self, *, last: bool = False) -> None:
-        """Show everything that has happened since the last turn."""
+        """Show all events, metrics and log lines that are new since the last call."""
         for event in self.events.rows():
             handler = getattr(self, f"_on_{event['type']}", None)
             if handler is not None:
@@ -98,7 +98,7 @@ class View:
         self._print(f"host {event['host']} {words.get(event['state'], event['state'])}", style="yellow")
 
     def _on_restart(self, event: dict[str, Any]) -> None:
-        """The files of the ended attempt move away; those of the next begin empty."""
+        """Read the ended attempt's logs to their end in their new place, then follow the next attempt's."""
         moved = self.paths.attempt(event["attempt"] - 1)
         for rank, tail in sorted(self.tails.items()):
             for line in tail.finish_in(moved.log(rank)):
@@ -138,7 +138,7 @@ class View:
     def _on_warning(self, event: dict[str, Any]) -> None:
         self._print(f"warning: {event['message']}", style="bold yellow")
 
-    # -- showing -------------------------------------------------------------------------------------
+    # -- printing ------------------------------------------------------------------------------------
     def _print(self, text: str, style: str = "dim") -> None:
         console.err.print(f"[dim]{duration(time.time() - self.started):>7}[/] {escape(text)}", style=style)
 
@@ -146,7 +146,7 @@ class View:
         host = self.hosts.get(rank, "?")
         colour = HOST_COLOURS[sorted(set(self.hosts.values())).index(host) % len(HOST_COLOURS)] if self.hosts else ""
         prefix = Text(f"{host}:{rank}: ", style=colour)
-        # the status line is redrawn on stderr: on one terminal the lines must pass through the same console
+        # rich redraws the status line on stderr: lines for the same terminal must go through that console
         shared = self.live is not None and console.out.is_terminal
         (console.err if shared else console.out).print(prefix + Text(line), soft_wrap=True)
 
@@ -167,7 +167,7 @@ class View:
 
 
 def follow(paths: RunPaths, *, ranks: str = "0") -> Run:
-    """Show a run until it is over; returns it as it ended. KeyboardInterrupt passes through."""
+    """Show a run until it is over or has no supervisor; return its last state. KeyboardInterrupt passes through."""
     view = View(paths, ranks)
     created = read_json(paths.run).get("created")
     view.started = created or view.started
@@ -189,7 +189,7 @@ def _until_over(view: View) -> Run:
 
 
 def show_end(run: Run) -> int:
-    """Print the summary of a run that has ended; returns its exit code."""
+    """Print the summary of an ended run and return its exit code."""
     lines = summary(run.paths, run.document)
     good = run.document.get("exit_code") == 0
     console.err.print(escape(lines[0]), style="bold green" if good else "bold red")

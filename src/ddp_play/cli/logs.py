@@ -1,4 +1,4 @@
-"""`ddp-play logs`: complete output of the ranks, from the bundle."""
+"""`ddp-play logs`: complete output of the ranks, read from the bundle."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def logs(
 
 
 def _attempt_paths(run: Run, attempt: int) -> RunPaths:
-    """Where the logs of an attempt are; 0 means the newest."""
+    """Paths of an attempt's logs; 0 means the newest attempt."""
     newest = int(run.document.get("attempt") or 1)
     if not 0 <= attempt <= newest:
         raise UsageError(f"run {run.paths.run_id} has attempts 1 to {newest}, not {attempt}")
@@ -65,7 +65,7 @@ def _attempt_paths(run: Run, attempt: int) -> RunPaths:
 
 
 def _selected_ranks(paths: RunPaths, ranks: list[int] | None, hosts: list[str] | None) -> dict[int, str]:
-    """rank -> host of every selected rank."""
+    """Host of every selected rank."""
     plan = read_json(paths.plan)
     if not plan:
         raise UsageError(f"run {paths.run_id} has no plan, so it has no ranks", hint=f"ddp-play results {paths.run_id}")
@@ -92,7 +92,7 @@ def _matcher(grep: str) -> Callable[[str], bool]:
 
 
 def _offset_since(paths: RunPaths, rank: int, since: str) -> int:
-    """Offset in the log at which `since` begins, by the recorded times of arrival (to a second)."""
+    """Offset in the log of the first bytes that arrived within the last `since`. Times are recorded per second."""
     if not since:
         return 0
     try:
@@ -123,7 +123,7 @@ def _print(
     attempt = _attempt(paths)
     while True:
         over = not follow or load(paths).over or not load(paths).attended
-        if _attempt(paths) != attempt:  # the logs went to attempts/N, new ones take their place
+        if _attempt(paths) != attempt:  # the run restarted: its earlier logs are in attempts/N now
             moved = paths.attempt(attempt)
             for number, tail in tails.items():
                 _print_matching(chosen[number], number, tail.finish_in(moved.log(number)), matches)

@@ -1,4 +1,4 @@
-"""Assembles the verbs into the `ddp-play` command."""
+"""The `ddp-play` command, assembled from its verbs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options that several verbs share, and Ansible's common options, declared once and passed through unchanged."""
+"""Command line options that several verbs share, among them Ansible's, which reach Ansible unchanged."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Ansible:
     ] = 0
 
     def request(self, playbook: str | None, inventory: list[str] | None) -> PlaybookRequest:
-        """The request for ansible-playbook; without playbook and inventory it is the demo's."""
+        """Request for ansible-playbook; without playbook and inventory, that of the demo. Raises UsageError."""
         path = Path(playbook) if playbook else demo_playbook()
         if not path.is_file():
             raise UsageError(f"no playbook {path}", hint="ddp-play run without arguments runs the demo")
@@ -77,7 +77,7 @@ class Ansible:
         )
 
     def passwords(self) -> Passwords:
-        """Prompt for the passwords that the options request."""
+        """Prompt for the passwords that the options require."""
         return ask_passwords(connection=self.ask_pass, become=self.ask_become_pass, vault=self.ask_vault_pass)
 
     def _playbook_options(self) -> tuple[str, ...]:
@@ -99,9 +99,9 @@ class Ansible:
 
 
 def with_some_of_ansible(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """The verb's parameter `ansible` becomes these options on the command line, in its place.
+    """Decorator that replaces the verb's parameter `ansible` by these options of Ansible.
 
-    typer reads a command's options from the function's signature, so the signature is what is replaced.
+    typer reads a command's options from the function's signature, so the decorator replaces the signature.
     """
     hints = get_type_hints(Ansible, include_extras=True)
     chosen = [
@@ -118,7 +118,7 @@ def with_some_of_ansible(*names: str) -> Callable[[Callable[..., None]], Callabl
             verb(ansible=Ansible(**{name: given.pop(name) for name in names}), **given)
 
         parameters = _parameters_with_options(verb, chosen)
-        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what typer looks at
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
         command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return command
 
@@ -126,7 +126,7 @@ def with_some_of_ansible(*names: str) -> Callable[[Callable[..., None]], Callabl
 
 
 def _parameters_with_options(verb: Callable[..., None], chosen: list[inspect.Parameter]) -> list[inspect.Parameter]:
-    """The verb's parameters with `chosen` where `ansible` stands."""
+    """The verb's parameters, with `chosen` in place of `ansible`."""
     hints = get_type_hints(verb, include_extras=True)
     found: list[inspect.Parameter] = []
     for parameter in inspect.signature(verb).parameters.values():
@@ -142,7 +142,7 @@ with_ansible = with_some_of_ansible(*(field.name for field in fields(Ansible)))
 
 
 def _inventory(playbook: str | None, inventory: list[str] | None) -> tuple[str, ...]:
-    """The given one; the demo's for the demo; else what ansible's own configuration says."""
+    """Requested inventory; for the demo its own; empty if Ansible's configuration defines one. Raises UsageError."""
     sources = tuple(inventory or ())
     for source in sources:
         if "," not in source and not Path(source).exists():
@@ -161,7 +161,7 @@ def _has_ansible_cfg() -> bool:
 
 
 def ask_passwords(*, connection: bool, become: bool, vault: bool = False) -> Passwords:
-    """Prompt for the requested passwords. Without a terminal getpass reads the first line of standard input."""
+    """Prompt for passwords. Without a terminal, getpass reads the first line of standard input."""
     return Passwords(
         connection=getpass.getpass("SSH password: ") if connection else "",
         become=getpass.getpass("BECOME password: ") if become else "",

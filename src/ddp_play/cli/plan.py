@@ -1,4 +1,4 @@
-"""`ddp-play plan`: print the plan of a run with its reasons, without starting it."""
+"""`ddp-play plan`: plan of a run with the reason of each choice; nothing is started."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def plan(
 
 
 def show_plan(made: Plan, *, as_json: bool = False, rank: int = 0) -> None:
-    """The plan for people, or its JSON."""
+    """Print the plan as tables, or as JSON."""
     if as_json:
         console.as_json(made.to_json())
         return

@@ -1,4 +1,4 @@
-"""`ddp-play provision`, `verify` and `deprovision`: configure hosts for ranks, check them, undo it."""
+"""`ddp-play provision`, `verify` and `deprovision`: configuration of hosts for ranks, its check, its removal."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def deprovision(
 
 
 def _playbook(name: str) -> str:
-    """Named, so that without -i Ansible's own configuration says which hosts, never the demo."""
+    """Path of a playbook. A named playbook without -i takes the inventory of ansible.cfg, not the demo's."""
     return str(collection_root() / "playbooks" / f"{name}.yml")
 
 

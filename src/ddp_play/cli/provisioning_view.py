@@ -1,4 +1,4 @@
-"""Output of provisioning: the plan before, a line per host and role while it runs, the table after it."""
+"""Output of provisioning: first the plan, then a line per host and role, at the end the table."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ STYLES = {
     CellStatus.UNREACHABLE: "bold red",
     CellStatus.NOT_RUN: "dim",
 }
-MAX_ROLE_COLUMNS = 8  # roles that fit beside each other; beyond it the table is turned
+MAX_ROLE_COLUMNS = 8  # with more roles the table is transposed: a row per role
 
 
 @dataclass
 class PhaseView:
-    """Implements `ddp_play.provisioning.playbook_run.ProvisioningObserver` over the console."""
+    """Prints events of provisioning; implements `ddp_play.provisioning.playbook_run.ProvisioningObserver`."""
 
     update: Callable[[str], None]
     started: float = field(default_factory=time.monotonic)
@@ -38,7 +38,7 @@ class PhaseView:
     num_hosts: int = 0
 
     def phase(self, phase: Phase) -> None:
-        """Hosts that have answered are counted anew."""
+        """Show the new phase and reset the count of hosts that finished a task."""
         self.current, self.num_hosts = f"{phase.name} ({', '.join(phase.roles)})", len(phase.hosts)
         self.seen.clear()
         self.update(self.current)
@@ -46,12 +46,12 @@ class PhaseView:
             self._line(f"{self.current} on {_host_list(phase.hosts)}")
 
     def task(self, name: str, host: str) -> None:
-        """Only on a terminal."""
+        """Show the task in the status line. Without a terminal nothing is printed."""
         self.seen.add(host)
         self.update(f"{self.current}: {name[:60]}, {len(self.seen)}/{self.num_hosts} hosts")
 
     def cell(self, cell: Cell) -> None:
-        """A line that stays."""
+        """Print the result of a role on a host."""
         self._line(f"{cell.host}: {cell.role} {cell_text(cell)}", style=STYLES[cell.status])
 
     def _line(self, text: str, style: str = "dim") -> None:
@@ -60,13 +60,13 @@ class PhaseView:
 
 @contextmanager
 def phase_view() -> Iterator[PhaseView]:
-    """A moving line on a terminal; elsewhere only the lines that stay."""
+    """Show a status line on a terminal until the block ends."""
     with console.err.status("starting") as status:
         yield PhaseView(lambda text: status.update(escape(text)))
 
 
 def cell_text(cell: Cell) -> str:
-    """A cell in a few words."""
+    """Result of a role on a host as a short text."""
     if cell.status is CellStatus.CHANGED:
         return f"changed {cell.num_changed}"
     if cell.status is CellStatus.NOT_RUN:
@@ -82,7 +82,7 @@ def _short(text: str, width: int = 100) -> str:
 
 
 def show_plan(planned: PlaybookPlan) -> None:
-    """The phases with their hosts and roles, on stderr: the table is the answer."""
+    """Print the phases with their hosts and roles to stderr; only the final table goes to stdout."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("phase", "hosts", "roles"):
         table.add_column(column)
@@ -99,7 +99,7 @@ def _host_list(hosts: tuple[str, ...]) -> str:
 
 
 def show_report(report: Report) -> None:
-    """Hosts down, roles across; then the reasons, the failures with what helps, and where the logs are."""
+    """Print the table of hosts and roles, the reasons of skipped roles, failures with remedies, and the log's path."""
     console.out.print(_table(report.cells))
     _show_skipped(report.cells)
     for cell in report.cells:
@@ -140,7 +140,7 @@ def _table_entry(cell: Cell | None) -> str:
 
 
 def _show_skipped(cells: tuple[Cell, ...]) -> None:
-    """One line per reason, however many hosts share it; what a failure kept from running is seen in the table."""
+    """Print one line per reason and role with its hosts. Roles that a failure prevented are only in the table."""
     failed_hosts = {cell.host for cell in cells if cell.status.bad}
     reasons: dict[tuple[str, str, str], list[str]] = {}
     for cell in cells:

@@ -1,4 +1,4 @@
-"""`ddp-play ps`: list the runs of this controller, and with an inventory those on its hosts."""
+"""`ddp-play ps`: list of the runs of this controller and, with an inventory, of the runs on its hosts."""
 
 from __future__ import annotations
 

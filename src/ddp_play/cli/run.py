@@ -1,4 +1,4 @@
-"""`ddp-play run`: start a job and watch it."""
+"""`ddp-play run`: start of a job and its live view; Ctrl-C and the stop request, also for other verbs."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def run(
 
 
 def _print_id_or_watch(paths: RunPaths, playbook: str, *, detach: bool, ranks: str, as_json: bool) -> None:
-    """Detached: print the run's id and return. Otherwise watch it to its end and exit with its code."""
+    """Print the run's id if detached; otherwise watch the run to its end and exit with its code."""
     if detach:
         _print_detached(paths, as_json=as_json)
         return
@@ -76,7 +76,7 @@ def _print_id_or_watch(paths: RunPaths, playbook: str, *, detach: bool, ranks: s
 
 
 def stop_on_term() -> None:
-    """Handle SIGTERM like Ctrl-C: a CI system that cancels the job wants to stop the run."""
+    """Handle SIGTERM like Ctrl-C: a CI system that cancels a job sends SIGTERM, and the run should stop."""
     signal.signal(signal.SIGTERM, _raise_keyboard_interrupt)
 
 
@@ -100,7 +100,11 @@ def _print_detached(paths: RunPaths, *, as_json: bool) -> None:
 
 
 def watch(paths: RunPaths, *, ranks: str, as_json: bool = False) -> int:
-    """Follow a run to its end; Ctrl-C asks on a terminal and stops gracefully elsewhere, twice stops now."""
+    """Follow a run to its end and return its exit code.
+
+    The first Ctrl-C asks on a terminal whether to detach or to stop, and stops gracefully elsewhere. The second
+    stops at once.
+    """
     num_interrupts = 0
     while True:
         try:
@@ -126,7 +130,7 @@ def _show_end(run: Run, *, as_json: bool) -> int:
 
 
 def _user_wants_stop(paths: RunPaths) -> bool:
-    """Detach or stop? Anything but `d` stops; Ctrl-C again does too."""
+    """Ask whether to detach or to stop. `d` detaches; every other answer and Ctrl-C stop the run."""
     console.note(f"\n[d] detach, the run goes on   [s] stop {paths.run_id} gracefully", style="bold")
     try:
         answer = input("d/s> ").strip().lower()

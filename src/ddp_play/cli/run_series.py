@@ -1,4 +1,4 @@
-"""A series of runs, one per backend and device, for `collectives` and `bench`; and their shared options."""
+"""Series of runs, one per backend and device, for `collectives` and `bench`, and the options that both have."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run_variants(
     name: str,
     optional_backends: tuple[str, ...] = (),
 ) -> list[FinishedRun]:
-    """One run per backend and device that the hosts allow, each with its bundle; an interrupted one is the last."""
+    """Run the command once per backend and device that the hosts allow. An interrupted run ends the series."""
     if not inventory:
         raise UsageError("which hosts? no -i was given", hint=f"ddp-play {verb} -i INVENTORY")
     request = ansible.request(str(collection_root() / "playbooks" / f"{verb}.yml"), inventory)
@@ -60,7 +60,7 @@ def run_variants(
 
 
 def write_to_bundles(finished: list[FinishedRun], name: str, document: Any, files: dict[str, bytes]) -> None:
-    """Write the document and files of the whole series into every bundle of it."""
+    """Write document and files of the whole series into the bundle of each run."""
     for finished_run in finished:
         write_json(finished_run.paths.root / f"{name}.json", document)
         for file, content in files.items():
@@ -68,14 +68,14 @@ def write_to_bundles(finished: list[FinishedRun], name: str, document: Any, file
 
 
 def exit_code(finished: list[FinishedRun]) -> int:
-    """The first run's own code that is not 0: a rank's, or that of hosts that were not ready."""
+    """First exit code that is not 0. Runs of optional backends that the ranks do not have do not count."""
     return next(
         (finished_run.exit_code for finished_run in finished if finished_run.exit_code and not finished_run.absent), 0
     )
 
 
 def print_failures(finished: list[FinishedRun]) -> None:
-    """Print the backends and devices without a result, with the reason of the run."""
+    """Print the backends and devices without a result, with the reason."""
     for finished_run in finished:
         if finished_run.absent:
             console.line(f"{finished_run.variant}: not available here: {finished_run.message}")
@@ -87,6 +87,6 @@ def print_failures(finished: list[FinishedRun]) -> None:
 
 
 def bundle_line(finished: list[FinishedRun], files: str) -> str:
-    """A line with the bundles that have the files."""
+    """One line that names the files and the bundles that hold them."""
     roots = [finished_run.paths.root for finished_run in finished]
     return f"{files} in {', '.join(str(Path(root)) for root in roots)}"

@@ -1,4 +1,4 @@
-"""`ddp-play stop`: end a run, gracefully unless told otherwise."""
+"""`ddp-play stop`: end of a run, gracefully or, with --now, at once."""
 
 from __future__ import annotations
 
