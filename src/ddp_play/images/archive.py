@@ -1,4 +1,4 @@
-"""Image distribution by archive: saved once on the controller, sent to the hosts that lack the image."""
+"""Image distribution by archive: the controller saves the image once and sends it to hosts that lack it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class HostImage:
 
 @dataclass(frozen=True)
 class LoadResult:
-    """Hosts to which the image was sent, and hosts that had it."""
+    """Hosts to which the image was sent, and hosts that already had it."""
 
     content: str
     sent: tuple[str, ...]

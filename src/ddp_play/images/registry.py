@@ -1,4 +1,4 @@
-"""Image distribution by a registry on one of the hosts, with the role image_distribution."""
+"""Image distribution by a registry on one of the hosts, set up by the role image_distribution."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Registry:
 
     @property
     def name(self) -> str:
-        """Name of the registry in references; without TLS each host forwards a port of its loopback address."""
+        """Name of the registry in image references. Without TLS, each host forwards a port of its loopback address."""
         return f"{self.address if self.tls else '127.0.0.1'}:{self.port}"
 
 
@@ -107,7 +107,7 @@ def digest_of(answer: HostImage, registry: Registry) -> str:
 
 
 def role_variables(image: str, archive: Path, registry: Registry) -> dict[str, object]:
-    """Variables for the role; the inventory may set others."""
+    """Variables of the role for this distribution. The inventory may set further ones."""
     values = {
         "source": "registry",
         "images": [{"name": image if ":" in image.rpartition("/")[2] else f"{image}:latest", "archive": str(archive)}],
@@ -133,7 +133,7 @@ def _plan(distribution: RegistryRequest, archive: Path, registry: Registry, pass
 
 
 def _one_digest(image: str, content: str, registry: Registry, answers: list[HostImage]) -> str:
-    """Digest that all hosts have. Raises HostNotReady if they differ."""
+    """Reference by digest that all hosts have. Raises HostNotReady if they differ."""
     found = {digest_of(row, registry) for row in answers}
     wrong = [row for row in answers if row.content != content or not digest_of(row, registry)]
     if not wrong and len(found) > 1:

@@ -1,4 +1,4 @@
-"""Access of `image load` to the hosts of an inventory: ssh with the options of Ansible's variables."""
+"""SSH access of `image load` to the hosts of an inventory, with options from Ansible's connection variables."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _GROUP = "ranks"
 
 @dataclass(frozen=True)
 class HostAccess:
-    """A host and the argv before a shell command for it; empty argv: this machine."""
+    """A host and the argv that precedes a shell command for it; empty if the host is this machine."""
 
     name: str
     argv: tuple[str, ...]

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from ddp_play.lab.progress_listener import ProgressListener
     from ddp_play.lab.spec import Distro
 
-# How long to wait for an answer of a registry.
+# Longest wait for a registry's answer.
 _PULL_TIMEOUT_S = 15
-# Package lists, caches and documentation: half of the tree, which would be sent to every host.
+# Package lists, caches and documentation are half of the root file system, and no host needs them.
 _ROOT_EXCLUDES = (
     "var/cache/apt/*",
     "var/lib/apt/lists/*",
@@ -52,7 +52,7 @@ def has_image(client: DockerClient, tag: str) -> bool:
 def ensure_host_image(
     client: DockerClient, distro: Distro, *, engine: bool, progress: ProgressListener, base: str = ""
 ) -> str:
-    """Build the host image if the engine does not have it; return its tag. Raises HostNotReady."""
+    """Build the image of lab hosts if the engine does not have it; return its tag. Raises HostNotReady."""
     steps = host_steps(distro, engine=engine)
     if not has_image(client, steps[-1].tag):
         ensure_root_image(client, distro, progress=progress, base=base)
@@ -80,7 +80,7 @@ def ensure_root_image(client: DockerClient, distro: Distro, *, progress: Progres
 
 
 def build(client: DockerClient, step: BuildStep, *, progress: ProgressListener) -> None:
-    """Run one build; its output is reported as progress. Raises HostNotReady with the last lines."""
+    """Run one build and report its output as progress. Raises HostNotReady with the last lines of output."""
     build_stream(
         client,
         io.BytesIO(build_context(step)),
@@ -124,7 +124,7 @@ def build_stream(
 
 
 def _pull(reference: str, tag: str) -> str:
-    """Pull and tag an image; return why it failed, or empty."""
+    """Pull and tag an image; return the reason of a failure, empty on success."""
     client = connect(timeout_s=_PULL_TIMEOUT_S)
     try:
         # a colon before the last slash is a registry's port

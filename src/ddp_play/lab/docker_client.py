@@ -1,4 +1,4 @@
-"""Connection to the Docker engine, and its errors as HostNotReady."""
+"""Client of the Docker engine, with the engine's errors as HostNotReady."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def connect(timeout_s: int = _TIMEOUT_S) -> DockerClient:
 
 
 def is_local() -> bool:
-    """Whether the engine runs on this machine, so that its files and kernel settings are readable."""
+    """Whether the engine runs on this machine. Only then are its files and kernel settings readable."""
     return engine_url().startswith("unix:")
 
 
@@ -59,7 +59,7 @@ def engine_errors(operation: str) -> Iterator[None]:
 
 
 def _check_socket_access(path: str) -> None:
-    """Connect to the socket directly, to tell a missing permission from a missing engine; the SDK hides it."""
+    """Connect to the socket, because the SDK does not distinguish a missing permission from a missing engine."""
     with socket.socket(socket.AF_UNIX) as connection:
         try:
             connection.connect(path)

@@ -1,4 +1,4 @@
-"""Lab hosts as containers: create, start, wait for their boot."""
+"""Containers of lab hosts: creation, start, and the wait for their boot."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ddp_play.lab.progress_listener import ProgressListener
     from ddp_play.lab.state import LabState
 
-# --privileged needs SYS_RESOURCE too, which some machines (and CI runners) do not have.
+# A list instead of --privileged, which needs SYS_RESOURCE: some machines and CI runners do not have it.
 _CAPABILITIES = [
     "SYS_ADMIN",
     "NET_ADMIN",
@@ -43,7 +43,7 @@ _CAPABILITIES = [
     "SYS_BOOT",
     "LINUX_IMMUTABLE",
 ]
-# `reboot` inside a host ends its container: the engine then starts it again; `docker kill` stays down.
+# `reboot` inside a host ends its container, and the engine starts it again. `docker kill` ends it for good.
 _RESTART_POLICY: Any = {"Name": "unless-stopped"}
 _SHM_SIZE = "1g"
 _SLOW_RATE = "200mbit"
@@ -61,7 +61,7 @@ def find_hosts(client: DockerClient, lab: str) -> dict[str, Container]:
 
 
 def create_host(client: DockerClient, plan: LabPlan, host: Host, *, image: str, state: LabState) -> None:
-    """Create a host with volumes, addresses and SSH keys, not started. Raises HostNotReady."""
+    """Create a host with volumes, addresses and SSH keys, but do not start it. Raises HostNotReady."""
     first, *others = zip(plan.networks, host.addresses, strict=True)
     with engine_errors(f"create {host.container}"):
         for volume in (host.volume, plan.shared_volume):
@@ -91,7 +91,7 @@ def create_host(client: DockerClient, plan: LabPlan, host: Host, *, image: str, 
 
 
 def start_hosts(containers: Sequence[Container], *, progress: ProgressListener) -> None:
-    """Start the hosts, without waiting for their boot (`await_boot`)."""
+    """Start the hosts and return at once; `await_boot` waits for their boot."""
     if not containers:
         return
     progress.step(f"starting {len(containers)} hosts")
@@ -124,7 +124,7 @@ def await_boot(container: Container) -> None:
 
 
 def run_in_parallel(work: Callable[[T], object], items: Sequence[T]) -> None:
-    """Call `work` for all items, in a few threads; raise the first failure after all have finished."""
+    """Call `work` for all items in a few threads; when all have finished, raise the first failure."""
     with ThreadPoolExecutor(_WORKERS) as pool:
         for result in [pool.submit(work, item) for item in items]:
             result.result()

@@ -1,4 +1,4 @@
-"""`lab up` and `lab down`: create a lab from its spec, and remove it."""
+"""Creation of a lab from its spec (`lab up`), and its removal (`lab down`)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NETWORK_ATTEMPTS = 5
 
 @dataclass(frozen=True)
 class UpResult:
-    """What `up` found or made; the lists hold host names."""
+    """Result of `up`; `created` and `started` hold names of hosts."""
 
     plan: LabPlan
     state: LabState
@@ -44,7 +44,7 @@ class UpResult:
 
 @dataclass(frozen=True)
 class Removed:
-    """How many of each kind `down` removed."""
+    """Numbers of hosts, volumes and networks that `down` removed."""
 
     hosts: int
     volumes: int
@@ -52,7 +52,7 @@ class Removed:
 
 
 def up(spec: LabSpec, *, progress: ProgressListener) -> UpResult:
-    """Create and start what is missing of the lab. Raises UsageError, HostNotReady or Busy."""
+    """Create and start the missing parts of the lab. Raises UsageError, HostNotReady or Busy."""
     client = connect()
     state = lab_state(spec.name)
     with locked(state):
@@ -79,7 +79,7 @@ def up(spec: LabSpec, *, progress: ProgressListener) -> UpResult:
 
 
 def down(name: str, *, force: bool, progress: ProgressListener) -> Removed:
-    """Remove everything with the lab's label, and its state; a missing lab is no error."""
+    """Remove everything that has the lab's label, and the lab's state. A missing lab is not an error."""
     client = connect()
     state = lab_state(name)
     with locked(state), engine_errors(f"remove lab {name}"):
@@ -99,7 +99,7 @@ def down(name: str, *, force: bool, progress: ProgressListener) -> Removed:
 
 
 def _remove_unfinished_hosts(found: dict[str, Container], state: LabState) -> dict[str, Container]:
-    """Remove hosts that an interrupted `up` created and did not start: their keys may be missing."""
+    """Remove hosts that an interrupted `up` did not start, as their keys may be missing; return the other hosts."""
     _refuse_lab_of_other_directory(state.directory.name, found, state)
     with engine_errors("remove unfinished hosts"):
         run_in_parallel(_remove_container, [container for container in found.values() if container.status == "created"])
@@ -125,7 +125,7 @@ def _saved_or_new_plan(client: DockerClient, spec: LabSpec, existing: dict[str, 
 def _create_planned_networks(
     client: DockerClient, plan: LabPlan, existing: dict[str, Container], state: LabState
 ) -> LabPlan:
-    """Create the plan's networks; if another lab took a subnet meanwhile, plan again."""
+    """Create the plan's networks. If another lab has taken a subnet since then, make a new plan."""
     for _ in range(_NETWORK_ATTEMPTS):
         try:
             create_networks(client, plan)

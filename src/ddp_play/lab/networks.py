@@ -1,4 +1,4 @@
-"""Networks of a lab: subnets in use, creation, removal."""
+"""Docker networks of a lab: subnets in use, creation, removal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ddp_play.lab.layout import LabPlan, Network
 
 
-class SubnetTaken(UsageError):  # noqa: N818 - reads as the sentence it stands for
+class SubnetTaken(UsageError):  # noqa: N818 - the name states what is wrong
     """Another network took the subnet between planning and creation."""
 
 
@@ -62,7 +62,7 @@ def _create(client: DockerClient, plan: LabPlan, network: Network) -> None:
     client.networks.create(
         network.name,
         driver="bridge",
-        # Only the SSH network leads out; the fast one joins the hosts and nothing else.
+        # Only the SSH network has a route to other networks; the fast one connects nothing but the hosts.
         internal=len(plan.networks) > 1 and network.kind == "fast",
         labels=plan.labels,
         ipam=IPAMConfig(pool_configs=[IPAMPool(subnet=network.subnet, gateway=network.gateway)]),

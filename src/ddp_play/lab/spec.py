@@ -1,4 +1,4 @@
-"""Options of `lab up`, checked."""
+"""Options of `lab up`, and their checks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_SLOTS = 64
 DEFAULT_NAME = "lab"
 USERS = ("ops", "root")
 SHARED_DIR = "/srv/ddp-play-shared"
-# Container, volume and network names carry the lab's name; 32 keeps every derived host name legal.
+# Names of containers, volumes and networks contain the lab's name. With 32 characters, every host name is legal.
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 
 
@@ -31,7 +31,7 @@ class Distro(StrEnum):
 
 @dataclass(frozen=True)
 class LabSpec:
-    """Requested lab; `subnets` is empty if the lab may choose."""
+    """Requested lab; if `subnets` is empty, `up` chooses free ones."""
 
     name: str
     num_hosts: int
@@ -44,7 +44,7 @@ class LabSpec:
 
 
 def make_spec(spec: LabSpec) -> LabSpec:
-    """Check a spec and give every host its slots. Raises UsageError if options contradict each other."""
+    """Check a spec and assign slots to every host. Raises UsageError if options contradict each other."""
     check_name(spec.name)
     _check_range("--hosts", spec.num_hosts, 1, MAX_HOSTS)
     _check_range("--fabrics", spec.num_fabrics, 1, 2)

@@ -1,4 +1,4 @@
-"""What measurements mean: collectives beside torch's own table, bandwidth beside what the link carries. Pure."""
+"""Findings from measurements: collectives compared with torch's table, bandwidth with TCP and the link. Pure."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
     from ddp_play.planning.plan_document import Plan
 
-# A message large enough that latency does not count and small enough for any host; judged where it was measured.
+# Largest message that is judged: latency does not matter at this size, and every host has the memory.
 JUDGED_BYTES = 64 << 20
-# A shaper's queue swallows less: below this a figure may exceed the link.
+# Smallest one: a traffic shaper's queue absorbs smaller messages, so that their bandwidth may exceed the link's.
 LEAST_JUDGED_BYTES = 16 << 20
-# torch.distributed on TCP reaches this share of plain TCP where the processor is not the limit.
+# torch.distributed on TCP reaches this share of plain TCP if the CPU is not the limit.
 HEALTHY_SHARE = 0.95
 POOR_SHARE = 0.8
 MORE_THAN_TCP = 1.05
@@ -22,7 +22,7 @@ MORE_THAN_TCP = 1.05
 
 @dataclass(frozen=True, slots=True)
 class CollectiveResult:
-    """One collective on one backend and device."""
+    """Result of one collective on one backend and device."""
 
     status: str  # works | not run | refused | wrong | hung
     documented: bool | None
@@ -30,17 +30,17 @@ class CollectiveResult:
 
     @property
     def differs(self) -> bool:
-        """Is it other than torch's documentation says?"""
+        """Whether the result differs from torch's documentation."""
         return self.status != "not run" and self.documented is not None and self.documented != (self.status == "works")
 
     @property
     def bad(self) -> bool:
-        """Wrong values or a hang; a refusal is an answer."""
+        """Whether values were wrong or the collective hung. A refusal is not bad."""
         return self.status in ("wrong", "hung")
 
 
 def collective_table(results: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, CollectiveResult]]:
-    """collective -> way -> cell, in the order in which they ran; `results` maps ways to rank 0's results."""
+    """Results by collective and variant, in the order of execution. `results` maps variants to rank 0's results."""
     table: dict[str, dict[str, CollectiveResult]] = {}
     for variant, result in results.items():
         for row in result.get("collectives", ()):
@@ -52,17 +52,17 @@ def collective_table(results: Mapping[str, Mapping[str, Any]]) -> dict[str, dict
 
 @dataclass(frozen=True, slots=True)
 class BandwidthResult:
-    """How far an all-reduce got; GB/s of 10^9 bytes. None: not measured, or not known."""
+    """Bandwidth of an all-reduce in GB/s (10^9 bytes), compared with plain TCP and the link; None if unknown."""
 
     op: str
     num_bytes: int
     busbw_gb_s: float
-    wire_gb_s: float | None  # plain TCP on the slowest link of the ring of hosts, in the same run
-    link_gb_s: float | None  # what the slowest interface says of itself
+    wire_gb_s: float | None  # plain TCP on the slowest connection of the ring of hosts, in the same run
+    link_gb_s: float | None  # speed that the driver of the slowest interface reports
 
     @property
     def of_wire(self) -> float | None:
-        """Share of what plain TCP carried."""
+        """Bus bandwidth divided by the bandwidth of plain TCP."""
         return self.busbw_gb_s / self.wire_gb_s if self.wire_gb_s else None
 
     def to_json(self) -> dict[str, Any]:
@@ -71,7 +71,7 @@ class BandwidthResult:
 
 
 def bandwidth_result(result: Mapping[str, Any], plan: Plan) -> BandwidthResult | None:
-    """The judged figure of a result: all_reduce at 64 MiB, or at its largest size from 16 MiB up."""
+    """Bandwidth of the all_reduce that is judged: the largest from 16 to 64 MiB. None if there is none."""
     rows: list[dict[str, Any]] = next(
         (sweep["rows"] for sweep in result.get("sweeps", ()) if sweep["op"] == "all_reduce"), []
     )
@@ -92,7 +92,7 @@ def bandwidth_result(result: Mapping[str, Any], plan: Plan) -> BandwidthResult |
 
 
 def bandwidth_verdict_lines(found: BandwidthResult | None, plan: Plan, *, backend: str) -> list[str]:
-    """The verdict in words: what was reached of what could be reached, and where to look if it is little."""
+    """Verdict as text: the bandwidth compared with plain TCP and the link, and likely causes if it is low."""
     if found is None:
         return ["no verdict: all_reduce was not measured between 16 and 64 MiB"]
     size = f"{found.num_bytes >> 20} MiB"
@@ -141,12 +141,12 @@ def _link_line(found: BandwidthResult, plan: Plan) -> str:
 
 
 def rate(gb_s: float) -> str:
-    """0.119 GB/s (0.95 Gb/s): bytes as torch counts, bits as links are sold."""
+    """0.119 GB/s (0.95 Gb/s): in bytes as torch counts, and in bits as the speed of links is given."""
     return f"{gb_s:.3f} GB/s ({gb_s * 8:.2f} Gb/s)"
 
 
 def size_text(num_bytes: int) -> str:
-    """8 B, 4 KiB, 64 MiB; in powers of two where it is one."""
+    """8 B, 4 KiB, 64 MiB; with two decimals if it is not a whole number of units."""
     for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if num_bytes >= size:
             value = num_bytes / size
@@ -155,7 +155,7 @@ def size_text(num_bytes: int) -> str:
 
 
 def time_text(seconds: float) -> str:
-    """12.3 us, 4.56 ms, 1.20 s."""
+    """Duration with a unit: 12.3 us, 4.56 ms, 1.20 s."""
     if seconds < 1e-3:
         return f"{seconds * 1e6:.1f} us"
     return f"{seconds * 1e3:.2f} ms" if seconds < 1 else f"{seconds:.2f} s"

@@ -1,4 +1,4 @@
-"""Running the trainer's measurements on an inventory: one run per backend and device, results from their bundles."""
+"""Runs of the trainer's measurements: the backends and devices to measure, and the results in the bundles."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ BACKENDS = ("gloo", "nccl", "mpi")
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A backend on a device."""
+    """Backend and device of one measurement run."""
 
     backend: str
     device: str  # cpu | cuda
-    optional: bool = False  # nobody asked for it: that the ranks do not have it is no failure
+    optional: bool = False  # not requested: it is no failure if the ranks do not have the backend
 
     def __str__(self) -> str:
         return f"{self.backend} {self.device}"
 
     @property
     def suffix(self) -> str:
-        """For a run's name."""
+        """Suffix for the run's name."""
         return f"{self.backend}-{self.device}"
 
 
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
-    """One way's run: where its bundle is, how it ended, what rank 0 found (empty when it found nothing)."""
+    """Run of one variant that has ended, with its bundle and exit code."""
 
     variant: Variant
     paths: RunPaths
@@ -44,7 +44,7 @@ class FinishedRun:
 
     @property
     def result(self) -> dict[str, Any]:
-        """Rank 0's result."""
+        """Result that rank 0 wrote; empty if there is none."""
         return read_json(self.paths.result(0))
 
     @property
@@ -54,7 +54,7 @@ class FinishedRun:
 
     @property
     def absent(self) -> bool:
-        """Was it refused before anything started, and nobody had asked for it?"""
+        """Whether an optional variant was refused before any rank started."""
         return self.variant.optional and self.document.get("exit_class") in (UsageError.kind, HostNotReady.kind)
 
     @property
@@ -81,9 +81,10 @@ class FinishedRun:
 def measurement_variants(
     plan: Plan, requested: tuple[str, ...] = (), *, optional_backends: tuple[str, ...] = ()
 ) -> tuple[Variant, ...]:
-    """What can be tried on the hosts of a plan: the backends asked for, else the job's own, else all that fit.
+    """Variants to measure on the hosts of a plan. Raises UsageError for a backend that cannot run there.
 
-    `optional_backends` names backends to try in the last case although only the ranks know whether they have them.
+    The backends are the requested ones, else the job's own, else all that fit the hosts. In the last case
+    `optional_backends` are added: only the ranks know whether they have them.
     """
     for name in requested:
         if name not in BACKENDS:
@@ -101,7 +102,7 @@ def measurement_variants(
 
 
 def request_for(request: PlaybookRequest, variant: Variant, command: tuple[str, ...]) -> PlaybookRequest:
-    """The playbook with this backend and command; everything else is the inventory's and the caller's."""
+    """Request with this backend and command; inventory and caller decide everything else."""
     words = [*command, "--backend", "{backend}", "--device", variant.device, "--init-method", "{init_method}"]
     ours = json.dumps({"ddp_job_backend": variant.backend, "ddp_job_command": words})
     return dataclasses.replace(request, options=(*request.options, "--extra-vars", ours))
