@@ -1,4 +1,4 @@
-"""Table of results, host x role, from Ansible's events. Pure."""
+"""Table of results by host and role, from Ansible's events. Pure."""
 
 from __future__ import annotations
 
@@ -40,29 +40,29 @@ class CellStatus(StrEnum):
 
     @property
     def bad(self) -> bool:
-        """Did the role fail to do its work?"""
+        """Whether the role did not complete its work."""
         return self in (CellStatus.FAILED, CellStatus.UNREACHABLE)
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One role on one host."""
+    """Result of one role on one host."""
 
     host: str
     role: str
     status: CellStatus = CellStatus.OK
     num_changed: int = 0
     num_tasks: int = 0
-    duration_s: float = 0.0  # of its tasks, the connection included
+    duration_s: float = 0.0  # of its tasks, with the time of the connection
     reason: str = ""  # why it was skipped or not run
-    task: str = ""  # what failed, and with which words
+    task: str = ""  # the failed task; `message` is its error message
     message: str = ""
     remedy: str = ""
-    left: str = ""  # what a removal leaves on the host
-    pending: str = ""  # what waits for a quiet host or a reboot although the role went on
+    left: str = ""  # what deprovisioning leaves on the host
+    pending: str = ""  # changes that wait for a quiet host or a reboot although the role continued
 
     def to_json(self) -> dict[str, Any]:
-        """For `--json`; no empty words."""
+        """Fields for `--json`, without empty texts."""
         found = {key: value for key, value in asdict(self).items() if value != ""}
         return {**found, "duration_s": round(self.duration_s, 1)}
 
@@ -70,7 +70,7 @@ class Cell:
 def add_event(
     cells: dict[tuple[str, str], Cell], event: dict[str, Any], addresses: Mapping[str, str] = NO_ADDRESSES
 ) -> Cell | None:
-    """Take one event of ansible-runner into the table; the cell it changed, None where it says nothing about a role."""
+    """Add one event of ansible-runner to the table; return the changed cell, or None if the event is not a role's."""
     kind, data = str(event.get("event")), event.get("event_data") or {}
     host, role = data.get("host"), data.get("role")
     if not host or not role or kind not in ("runner_on_ok", "runner_on_failed", "runner_on_unreachable"):
@@ -99,12 +99,12 @@ def _after_success(cell: Cell, data: dict[str, Any]) -> Cell:
     cell = replace(cell, num_tasks=cell.num_tasks + 1, num_changed=cell.num_changed + changed)
     if cell.status.bad:  # a handler after the failure
         return cell
-    # A role that goes on after `skipped:` has left out a part of its work, not all of it.
+    # A role that runs tasks after it reported `skipped:` has left out only a part of its work.
     return replace(cell, status=CellStatus.CHANGED if cell.num_changed else CellStatus.OK)
 
 
 def _after_role_message(cell: Cell, text: str) -> Cell:
-    """A message of a role about itself: skipped, or left after removal."""
+    """Evaluate a debug message by which a role reports that it was skipped, or what is pending or left on the host."""
     skipped, left = SKIPPED.fullmatch(text.strip()), LEFT.fullmatch(text.strip())
     if skipped and skipped[1] in (None, cell.role) and not cell.status.bad:
         return replace(cell, status=CellStatus.SKIPPED, reason=skipped[2].strip())
@@ -128,7 +128,7 @@ def _after_failure(cell: Cell, data: dict[str, Any], kind: str, address: str) ->
 
 
 def _error_message(result: dict[str, Any]) -> str:
-    """The message of a failed result; that of a loop is in its items."""
+    """Error message of a failed result. A loop's message is in its items."""
     items = [row for row in result.get("results") or () if isinstance(row, dict)]
     for item in items:
         if item.get("failed") or item.get("unreachable"):
@@ -137,7 +137,7 @@ def _error_message(result: dict[str, Any]) -> str:
     for prefix in ("Task failed: ", "Module failed: ", "Action failed: "):
         text = text.removeprefix(prefix)
     more = str(result.get("stderr") or result.get("module_stderr") or "").strip()
-    url = str(result.get("url") or "")  # get_url names it in its result only
+    url = str(result.get("url") or "")  # get_url names the URL only in its result
     parts = (text, more if more not in text else "", url if url not in text else "")
     return "\n".join(part for part in parts if part) or "it gave no message"
 
@@ -145,8 +145,8 @@ def _error_message(result: dict[str, Any]) -> str:
 def finished_table(
     cells: dict[tuple[str, str], Cell], expected: tuple[tuple[str, str], ...], stats: dict[str, dict[str, int]]
 ) -> tuple[Cell, ...]:
-    """The finished table, in the plan's order: failures that a rescue made good are none, what never ran says why."""
-    # Roles that --tags leave out still have their arguments validated: only their failures matter.
+    """Final table in the plan's order. Rescued failures count as success; roles that did not run have a reason."""
+    # Ansible validates arguments of roles that --tags leave out, too: of these, only failures are in the table.
     order = tuple(dict.fromkeys((*expected, *(key for key, cell in cells.items() if cell.status.bad))))
     found: list[Cell] = []
     for host, role in order:
@@ -167,7 +167,7 @@ def _reason_not_run(host: str, cells: dict[tuple[str, str], Cell]) -> str:
 
 
 def verdict_line(cells: tuple[Cell, ...]) -> str:
-    """The whole table in one line."""
+    """Summary of the table in one line."""
     hosts = dict.fromkeys(cell.host for cell in cells)
     bad = {cell.host: f"{cell.host} ({cell.role} {cell.status})" for cell in reversed(cells) if cell.status.bad}
     changed = sum(cell.num_changed for cell in cells)

@@ -1,4 +1,4 @@
-"""Rules that an inventory must follow: names and values of the roles' specs, groups, addresses. Pure."""
+"""Rules for an inventory: variable names and values by the roles' specs, groups, addresses. Pure."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 IGNORED_FILES = re.compile(r"(^\.|~$|\.(example|md|txt|swp|orig|bak)$)")
 NO_VARIABLES: Mapping[str, Any] = MappingProxyType({})
-# A name without a role's prefix has to be nearly a known one before it counts as misspelt.
+# A name without a role's prefix counts as misspelt only if it is this similar to a known name.
 MISSPELT_SIMILARITY = 0.93
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing to correct: where it stands, what it is, what helps."""
+    """One error in an inventory: its place, the message, and a hint."""
 
     kind: str
     where: str
@@ -34,7 +34,7 @@ class Finding:
     hint: str = ""
 
     def to_json(self) -> dict[str, str]:
-        """For `--json`."""
+        """Document for `--json`."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -42,7 +42,7 @@ class Finding:
 
 
 def check_variables(inventory: Inventory, specs: Specs, extra: Mapping[str, Any] = NO_VARIABLES) -> tuple[Finding, ...]:
-    """Names and values of everything that is set on a host, on a group, or by `extra` on the command line."""
+    """Check names and values of all variables of hosts and groups, and of `extra` from the command line."""
     known = {name: option for options in specs.values() for name, option in options.items()}
     names = set(known) | set(HOST_VARIABLES)
     found = []
@@ -83,7 +83,7 @@ def _spec_hint(name: str, roles: tuple[str, ...]) -> str:
 
 
 def _location(where: str, name: str, inventory: Inventory) -> str:
-    """The host or group, with the file where one of its files says the name."""
+    """The host or group, and the file and line that set the variable, if found."""
     kind, _, owner = where.partition(" ")
     pattern = re.compile(rf"^\s*[\"']?{re.escape(name)}[\"']?\s*[:=]", re.MULTILINE)
     for path in inventory.files:
@@ -99,7 +99,7 @@ def _location(where: str, name: str, inventory: Inventory) -> str:
 
 
 def check_groups(inventory: Inventory, known: tuple[str, ...]) -> tuple[Finding, ...]:
-    """`ranks` has hosts; a group or a file of variables with nearly a known name is a slip of the pen."""
+    """Check that group `ranks` has hosts, and find misspelt groups and files of variables that belong to no group."""
     found = []
     present = {name for name in inventory.groups if inventory.members(name)}
     for name in inventory.groups:
@@ -128,7 +128,7 @@ def _orphan_files(inventory: Inventory) -> Iterator[Finding]:
 
 
 def check_addresses(inventory: Inventory, resolve: Callable[[str, str], tuple[str, ...]]) -> tuple[Finding, ...]:
-    """Every host has an address of its own. `resolve` takes an address or a name and the host's SSH arguments."""
+    """Check that every host has an address of its own. `resolve` takes a name and the host's SSH arguments."""
     found: list[Finding] = []
     owners: dict[tuple[str, str], str] = {}
     for host in inventory.hosts:

@@ -1,4 +1,4 @@
-"""Run of a provisioning playbook: plan, check of the inventory, execution, and table of results."""
+"""Run of a provisioning playbook: plan, check of the inventory, execution, report."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
     from ddp_play.provisioning.inventory import Inventory, InventoryLoader
     from ddp_play.provisioning.phases import Phase
 
-# A host that falls silent in the middle of a task is given up after a minute and one retry; ssh takes the first
-# value it meets, so ssh_args of the user win.
+# ssh gives up a host that stops answering within a task after a minute, and Ansible retries once. Of several values
+# ssh takes the first, so that the user's ssh_args take precedence.
 KEEPALIVE = {"ANSIBLE_SSH_EXTRA_ARGS": "-o ServerAliveInterval=15 -o ServerAliveCountMax=4"}
 
 
 class ProvisioningObserver(Protocol):
-    """Observer of a run in progress; `ddp_play.cli.provisioning_view` shows it."""
+    """Receiver of the events of a provisioning run; `ddp_play.cli.provisioning_view` prints them."""
 
     def phase(self, phase: Phase) -> None:
         """A phase begins."""
 
     def task(self, name: str, host: str) -> None:
-        """A host has done a task."""
+        """A host has finished a task."""
 
     def cell(self, cell: Cell) -> None:
         """A role has ended on a host."""
@@ -49,7 +49,7 @@ class ProvisioningObserver(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PlaybookPlan:
-    """What will run where; `request` is the playbook's."""
+    """Phases of a playbook on the hosts of an inventory; `addresses`: ansible_host by host."""
 
     request: PlaybookRequest
     phases: tuple[Phase, ...]
@@ -57,13 +57,13 @@ class PlaybookPlan:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """Every host of any phase."""
+        """All hosts of all phases."""
         return tuple(dict.fromkeys(host for phase in self.phases for host in phase.hosts))
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """How it ended."""
+    """Result of a provisioning run: the table, the outcome, and its files."""
 
     id: str
     directory: Path
@@ -74,11 +74,11 @@ class Report:
 
     @property
     def num_tasks(self) -> int:
-        """Tasks of all hosts, without those that only speak."""
+        """Number of tasks of all hosts, without tasks that change nothing, such as debug."""
         return sum(cell.num_tasks for cell in self.cells)
 
     def error(self) -> DdpPlayError | None:
-        """None when every role did its work everywhere; else the class by who must act."""
+        """None if every role succeeded on every host; else an error of the class that tells who must act."""
         error = self.outcome.error(str(self.log))
         bad = {cell.status for cell in self.cells if cell.status.bad}
         if error is None or isinstance(error, UsageError) or not bad:
@@ -87,7 +87,7 @@ class Report:
         return cls(verdict_line(self.cells), hint=f"whole output: {self.log}")
 
     def to_json(self) -> dict[str, Any]:
-        """For `--json` and report.json."""
+        """Document for `--json` and report.json."""
         error = self.error()
         return {
             "id": self.id,
@@ -105,7 +105,7 @@ class Report:
 def plan_playbook(
     request: PlaybookRequest, name: str, passwords: Passwords, *, load: InventoryLoader = load_inventory
 ) -> PlaybookPlan:
-    """The phases of `playbooks/NAME.yml` on the request's hosts; UsageError where the inventory does not fit."""
+    """Plan `playbooks/NAME.yml` on the request's hosts. Raises UsageError if the inventory does not fit the roles."""
     path = collection_root() / "playbooks" / f"{name}.yml"
     plays = yaml.safe_load(path.read_text(encoding="utf-8"))
     unknown = [tag for tag in request.tags if tag not in known_roles(plays)]
@@ -125,7 +125,7 @@ def plan_playbook(
 
 
 def check_names_and_values(inventory: Inventory, extra: dict[str, Any]) -> None:
-    """Names and values that no role knows stop everything before a host is touched."""
+    """Raise UsageError if a variable's name or value does not fit the roles' specs, before a host is changed."""
     findings = check_variables(inventory, read_specs(), extra)
     if findings:
         raise UsageError("\n".join(str(row) for row in findings), hint="ddp-play inventory check")
@@ -134,7 +134,7 @@ def check_names_and_values(inventory: Inventory, extra: dict[str, Any]) -> None:
 def run_playbook(
     planned: PlaybookPlan, passwords: Passwords, runner: PlaybookRunner, observer: ProvisioningObserver
 ) -> Report:
-    """Run it to its end; nothing but our own failure raises: the report says what became of every host."""
+    """Run the playbook to its end and write its report. Failed hosts do not raise: they are in the report."""
     runs = home() / "provision"
     directory = runs / new_run_id(runs)
     handler = _EventHandler(planned, Journal(directory / "events.jsonl"), observer)
@@ -154,7 +154,7 @@ def run_playbook(
 
 @dataclass
 class _EventHandler:
-    """Turns events into cells, and tells the watcher and the journal about them."""
+    """Turns Ansible's events into cells of the table, and reports them to the observer and the journal."""
 
     planned: PlaybookPlan
     journal: Journal
@@ -174,18 +174,18 @@ class _EventHandler:
         if cell is not None:
             self._end_roles(cell)
             self.observer.task(str(data.get("task") or ""), cell.host)
-            # a rescue may still make a failure good; an unreachable host stays so
+            # a rescue may still handle a failure, but an unreachable host remains unreachable
             if cell.status is CellStatus.UNREACHABLE:
                 self._report(cell)
 
     def _end_roles(self, current: Cell) -> None:
-        """A host that has come to another role is done with those before it."""
+        """Report the host's earlier roles: they have ended, because the host has begun another one."""
         for cell in tuple(self.cells.values()):
             if cell.host == current.host and cell.role != current.role and not cell.status.bad:
                 self._report(cell)
 
     def end_phase(self) -> None:
-        """Every role of the phase has ended on every host."""
+        """Report all roles that were not reported yet: they have ended on every host."""
         for cell in tuple(self.cells.values()):
             self._report(cell)
 

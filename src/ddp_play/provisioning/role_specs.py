@@ -21,7 +21,7 @@ FALSE = ("false", "no", "off", "n", "f", "0", "0.0")
 
 
 def read_specs() -> dict[str, dict[str, Option]]:
-    """The specs of all our roles, of their entry point main."""
+    """Argument specs of all roles of the collection, of their entry point main."""
     found = {}
     for path in sorted((collection_root() / "roles").glob("*/meta/argument_specs.yml")):
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -30,7 +30,7 @@ def read_specs() -> dict[str, dict[str, Option]]:
 
 
 def value_problems(name: str, option: Option, value: Any) -> tuple[str, ...]:
-    """Why Ansible, or the role, would refuse the value; nothing where only the host can tell (templates, vault)."""
+    """Reasons why Ansible or the role would reject the value; none for templates and vaulted values."""
     return tuple(_problems(name, option, value))
 
 
@@ -72,7 +72,7 @@ def _choice_problems(name: str, option: Option, value: Any) -> Iterator[str]:
 
 
 def _is_unresolved(value: Any) -> bool:
-    """Only known when it is templated or decrypted."""
+    """Whether the value is known only after templating or decryption."""
     if isinstance(value, dict):
         return "__ansible_vault" in value
     return isinstance(value, str) and ("{{" in value or "{%" in value)

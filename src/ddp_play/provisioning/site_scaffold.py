@@ -15,7 +15,7 @@ ALL_HOSTS_VARIABLES = "inventory/group_vars/all"
 
 
 def write_site(directory: Path) -> tuple[Path, ...]:
-    """Write the files; returns them, relative to the directory. UsageError unless it is new or empty."""
+    """Write the files and return their relative paths. Raises UsageError if the directory is not new or empty."""
     if directory.exists() and not directory.is_dir():
         raise UsageError(f"{directory} is a file", hint="give the name of a new directory")
     if directory.is_dir() and any(directory.iterdir()):
@@ -31,7 +31,7 @@ def write_site(directory: Path) -> tuple[Path, ...]:
 def _copy_files(directory: Path) -> None:
     root = collection_root()
     shutil.copytree(root / "inventory" / "example", directory / "inventory", copy_function=shutil.copyfile)
-    # Ansible reads either all.yml or the directory all/; the vault needs a file of its own beside the settings.
+    # Ansible reads either all.yml or the directory all/. The vault needs its own file next to the settings.
     (directory / ALL_HOSTS_VARIABLES).mkdir()
     (directory / f"{ALL_HOSTS_VARIABLES}.yml").rename(directory / ALL_HOSTS_VARIABLES / "main.yml")
     site = root / "templates" / "site"
