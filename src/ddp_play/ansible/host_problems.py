@@ -1,4 +1,4 @@
-"""What is wrong with a host and what helps, by what ssh, sudo, shells, package managers and engines print."""
+"""Table of known host problems and remedies, by the error texts of ssh, sudo, shells, package managers, engines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """What a text is about."""
+    """Kind of a host problem."""
 
     HOST_KEY = "host_key"
     CREDENTIALS = "credentials"
@@ -21,14 +21,17 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class KnownProblem:
-    """A text that is recognized. The remedy may name {host}, {address}, {role}, {server} and {another_source}."""
+    """Pattern of an error text, its kind and its remedy.
+
+    The remedy may contain {host}, {address}, {role}, {server} and {another_source}.
+    """
 
     pattern: str
     kind: Kind
     remedy: str
 
 
-# The first row that matches counts. What a connection says is compared with the rows that are not about tasks.
+# The first row that matches applies. Errors of a connection are compared only with rows of other kinds than TASK.
 KNOWN_PROBLEMS: tuple[KnownProblem, ...] = (
     KnownProblem(
         r"Could not get lock|Failed to lock apt|lock-frontend|Waiting for cache lock|yum lockfile",
@@ -144,7 +147,7 @@ KNOWN_PROBLEMS: tuple[KnownProblem, ...] = (
     KnownProblem(
         r"Could not resolve hostname|Name or service not known", Kind.UNREACHABLE, "set ansible_host in the inventory"
     ),
-    KnownProblem(  # dash, bash, and a Python older than 3.7 that reads our program
+    KnownProblem(  # messages of dash, of bash, and of a Python older than 3.7 that reads the host program
         r"python[\w.-]*: (command not found|not found|(cannot execute: )?No such file or directory|Permission denied)|"
         r"future feature annotations is not defined",
         Kind.PYTHON,
@@ -152,7 +155,7 @@ KNOWN_PROBLEMS: tuple[KnownProblem, ...] = (
     ),
 )
 
-# What serves a role whose source of packages cannot be reached.
+# Settings for a role whose source of packages cannot be reached.
 ANOTHER_SOURCE = {
     "docker_engine": "set docker_engine_source: distribution, or mirror with docker_engine_mirror_url",
     "python_env": "set python_env_source: mirror or wheelhouse",
@@ -162,8 +165,8 @@ SERVER = re.compile(r"https?://(?:[^/\s@]*@)?([\w.-]+)|Could not resolve(?: host
 
 
 def problem_from_text(host: str, text: str, address: str, *, reached: bool = False, hint: str = "") -> dict[str, str]:
-    """A Problem as data, from whatever the connection said; `reached` when the host itself answered something."""
-    lines = re.sub("@{3,}", "", text).splitlines()  # ssh's frame around a changed host key
+    """Fields of a Problem, from the error text of a connection; `reached`: the host itself answered."""
+    lines = re.sub("@{3,}", "", text).splitlines()  # ssh frames its message about a changed host key
     words = " ".join(line.strip() for line in lines if line.strip() and not line.startswith("@"))
     known = next((row for row in KNOWN_PROBLEMS if row.kind is not Kind.TASK and re.search(row.pattern, text)), None)
     if known is not None:
@@ -176,9 +179,9 @@ def problem_from_text(host: str, text: str, address: str, *, reached: bool = Fal
 
 
 def remedy_of(text: str, role: str = "", *, host: str = "", address: str = "") -> str:
-    """The line that helps where a task failed; empty where the message is all we know.
+    """Remedy for the error text of a failed task; empty if there is no known one.
 
-    The host answered: what it says of unknown names or closed ports is about other machines.
+    Rows of kind UNREACHABLE do not apply: the host answered, so its message is about other machines.
     """
     known = next((row for row in KNOWN_PROBLEMS if re.search(row.pattern, text)), None)
     if known is None or known.kind is Kind.UNREACHABLE:
@@ -187,7 +190,7 @@ def remedy_of(text: str, role: str = "", *, host: str = "", address: str = "") -
 
 
 def _fill_remedy(remedy: str, text: str, *, host: str, address: str, role: str = "ROLE") -> str:
-    """The remedy with its names; {server} is that of the first URL in the text."""
+    """Remedy with its placeholders filled; {server} is the host of the first URL in the text."""
     server = SERVER.search(text)
     named = (server[1] or server[2]) if server else "its package source"
     source = ANOTHER_SOURCE.get(role, f"set {role}_source to a mirror or the distribution")

@@ -1,4 +1,4 @@
-"""Secrets and registry credentials as the job's role hands them over."""
+"""Registry server of an image reference, as docker's config.json names it."""
 
 from __future__ import annotations
 
