@@ -160,7 +160,7 @@ def test_an_interrupted_up_can_be_finished_or_removed(other_lab: Lab, verb: str)
     started.send_signal(signal.SIGINT)
     _, err = started.communicate(timeout=60)
     assert started.returncode == 130, err
-    assert "the same command goes on from here" in err
+    assert "the same command continues" in err
     if verb == "up":
         other_lab.up("--hosts", "2", "--no-docker")
         assert other_lab.status()["state"] == "up"

@@ -16,11 +16,11 @@ from ddp_play.run.submission import start_background
 
 def attach(
     run_id: options.RunId = "-",
-    ranks: Annotated[str, typer.Option("--ranks", help="Whose lines to show: 0, 0,3 or all.")] = "0",
+    ranks: Annotated[str, typer.Option("--ranks", help="Ranks whose output to show: 0, 0,3 or all.")] = "0",
     as_json: options.Json = False,
     ask_become_pass: options.AskBecomePass = False,
 ) -> None:
-    """Watch a run to its end; where nobody supervises it any more, take over from the hosts' own state.
+    """Watch a run to its end. If its supervisor died, start a new one, which continues from the hosts' state.
 
     [bold]Examples[/]
 
@@ -33,7 +33,7 @@ def attach(
         if run.over and run.document.get("exit_class") != DiskFull.kind:
             raise typer.Exit(live_view.show_end(run))
         if not run.attended:
-            console.note(f"run {run.paths.run_id} is unattended: taking over")
+            console.note(f"run {run.paths.run_id} has no supervisor: starting a new one")
             passwords = options.ask_passwords(connection=False, become=ask_become_pass)
             start_background(run.paths, passwords, take_over=True)
         raise typer.Exit(watch(run.paths, ranks=ranks, as_json=as_json))

@@ -29,12 +29,14 @@ def bench(
     *,
     inventory: options.Inventory = None,
     backend: run_series.Backends = None,
-    op: Annotated[list[str] | None, typer.Option("--op", help="A collective, repeatable, or all.")] = None,
+    op: Annotated[list[str] | None, typer.Option("--op", help="Collective to measure, repeatable, or all.")] = None,
     min_bytes: Annotated[str, typer.Option("--min-bytes", help="Smallest message: 8, 4K, 64M.")] = "8",
-    max_bytes: Annotated[str, typer.Option("--max-bytes", help="Largest message; less where memory is short.")] = "1G",
-    seconds: Annotated[float, typer.Option("--seconds-per-size", help="For the timed calls of one size.")] = 1.0,
+    max_bytes: Annotated[str, typer.Option("--max-bytes", help="Largest message; smaller if memory is short.")] = "1G",
+    seconds: Annotated[
+        float, typer.Option("--seconds-per-size", help="Duration of the timed calls of one size.")
+    ] = 1.0,
     limit_per_size_s: Annotated[
-        float, typer.Option("--limit-per-size", help="Leave out sizes that would take longer.")
+        float, typer.Option("--limit-per-size", help="Skip sizes that would take more seconds.")
     ] = 60.0,
     at_least: Annotated[
         float, typer.Option("--at-least", help="Fail below this share of plain TCP, for instance 0.95.")
@@ -43,13 +45,13 @@ def bench(
     as_json: options.Json = False,
     ansible: options.Ansible,
 ) -> None:
-    """Measure collectives over message sizes, with plain TCP between the same hosts in the same run.
+    """Measure the bandwidth of collectives by message size, compared with plain TCP between the same hosts.
 
     algbw is size / time; busbw is algbw times the share of the data that must cross a rank's link, for all_reduce
 
-    2(n-1)/n, as nccl-tests defines them; GB/s are 10^9 bytes. Every size is checked for right values first.
+    2(n-1)/n, as nccl-tests defines them; GB/s are 10^9 bytes. The values of every size are checked first.
 
-    Exit codes: 0 done, 1 wrong values or below --at-least, else that of the run that failed.
+    Exit codes: 0 done, 1 wrong values or below --at-least, else the code of the failed run.
 
     [bold]Examples[/]
 
@@ -172,6 +174,8 @@ def _check_share(found: dict[str, BandwidthResult | None], at_least: float) -> N
         if share is None:
             bad.append(f"{variant}: its share of plain TCP was not measured")
         elif share < at_least:
-            bad.append(f"{variant}: {share:.3f} of plain TCP, and --at-least asks for {at_least:g}")
+            bad.append(f"{variant}: {share:.3f} of plain TCP, but --at-least requires {at_least:g}")
     if bad or not found:
-        raise CheckFailed("\n".join(bad) or "nothing was measured", hint="what else runs on these hosts?")
+        raise CheckFailed(
+            "\n".join(bad) or "nothing was measured", hint="stop other work on these hosts and measure again"
+        )

@@ -28,11 +28,11 @@ def collectives(
 ) -> None:
     """Try every collective on every backend and device of the hosts, and check the values on every rank.
 
-    A star marks what differs from torch's own table. A hang is a result: it ends after twice the limit of a case.
+    A star marks results that differ from torch's documentation. A hang is reported after twice --case-timeout.
 
     The job's variables (image, ranks per host, network) come from the inventory and from -e, as for a run.
 
-    Exit codes: 0 all values right, 1 a wrong value or a hang, else that of the run that failed.
+    Exit codes: 0 all values right, 1 a wrong value or a hang, else the code of the failed run.
 
     [bold]Examples[/]
 

@@ -16,7 +16,7 @@ from ddp_play.run.exec_in_rank import command_beside
 def execute(
     run_id: options.RunId,
     command: Annotated[list[str], typer.Argument(help="The command, after --.")],
-    rank: Annotated[int, typer.Option("--rank", help="Beside which rank.")] = 0,
+    rank: Annotated[int, typer.Option("--rank", help="Rank whose container or environment to use.")] = 0,
 ) -> None:
     """Run a command where a rank runs: in its container, or on its host with its environment.
 

@@ -18,13 +18,13 @@ from ddp_play.run.garbage_collection import Leftovers, ask_hosts, remove_leftove
 def gc(
     *,
     inventory: options.Inventory = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Remove what is listed.")] = False,
-    run: Annotated[str, typer.Option("--run", help="Only this run, even while it lives: its ranks are ended.")] = "",
-    all_users: Annotated[bool, typer.Option("--all-users", help="What other users left, too.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove the listed leftovers.")] = False,
+    run: Annotated[str, typer.Option("--run", help="Only this run, even if it is alive: its ranks are ended.")] = "",
+    all_users: Annotated[bool, typer.Option("--all-users", help="Also leftovers of other users' runs.")] = False,
     as_json: options.Json = False,
     ansible: options.Ansible,
 ) -> None:
-    """List what ended runs of yours left on the hosts, and remove it with --yes. What lives, anywhere, is left alone.
+    """List what your ended runs left on the hosts, and remove it with --yes. Live runs are not touched.
 
     [bold]Examples[/]
 

@@ -21,10 +21,10 @@ from ddp_play.images.registry import RegistryRequest, distribute_by_registry
 from ddp_play.images.ssh_access import resolve
 from ddp_play.lab.spec import Distro
 
-app = typer.Typer(no_args_is_help=True, help="The image ranks run in: build it, bring it to the hosts.")
+app = typer.Typer(no_args_is_help=True, help="The image of the ranks: build it and distribute it to the hosts.")
 
-Inventory = Annotated[str, typer.Option("--inventory", "-i", help="The inventory whose hosts are meant.")]
-Limit = Annotated[str, typer.Option("--limit", "-l", help="Only these hosts of it.")]
+Inventory = Annotated[str, typer.Option("--inventory", "-i", help="Inventory of the hosts.")]
+Limit = Annotated[str, typer.Option("--limit", "-l", help="Only these hosts.")]
 Image = Annotated[str, typer.Option("--image", help="Name and tag of the image.")]
 
 
@@ -41,9 +41,11 @@ def build(
     base: Annotated[str, typer.Option("--base", help="Image with torch to start from (PyTorch's, NGC's).")] = "",
     offline: Annotated[bool, typer.Option("--offline", help="No registry: Debian plus wheels from pip.")] = False,
     slim: Annotated[bool, typer.Option("--slim", help="Python without torch, for a shared environment.")] = False,
-    tag: Annotated[str, typer.Option("--tag", help="Name of the result.")] = "",
+    tag: Annotated[str, typer.Option("--tag", help="Name and tag of the new image.")] = "",
     distro: Annotated[Distro, typer.Option("--distro", help="Debian of --offline and --slim.")] = Distro.BOOKWORM,
-    torch: Annotated[str, typer.Option("--torch", help="torch version for --offline; else the controller's.")] = "",
+    torch: Annotated[
+        str, typer.Option("--torch", help="torch version for --offline; by default the controller's.")
+    ] = "",
 ) -> None:
     """Build the rank image on the controller and print its tag."""
     with error_boundary():
@@ -59,14 +61,15 @@ def load(
     inventory: Inventory,
     image: Image = DEFAULT_TAG,
     limit: Limit = "",
-    method: Annotated[Method, typer.Option("--method", help="How it gets there.")] = Method.ARCHIVE,
-    tls: Annotated[bool, typer.Option("--tls/--no-tls", help="How the registry is spoken to.")] = True,
+    method: Annotated[Method, typer.Option("--method", help="How to transfer the image.")] = Method.ARCHIVE,
+    tls: Annotated[bool, typer.Option("--tls/--no-tls", help="Whether the registry uses TLS.")] = True,
     ask_become_pass: options.AskBecomePass = False,
 ) -> None:
-    """Bring the controller's image to every host that does not have the same content.
+    """Copy the controller's image to every host that does not have the same content.
 
-    archive: the whole image over SSH, to each host by itself. registry: once to a registry on one host, from
-    where the others pull what they lack (docs/images.md); that one needs sudo on the hosts.
+    archive: send the whole image to each host over SSH. registry: send it once to a registry on
+    one host, from which the other hosts pull the layers that they lack; this needs sudo on the
+    hosts (docs/images.md).
 
     [bold]Examples[/]
 
@@ -102,7 +105,7 @@ def list_images(
     limit: Limit = "",
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
 ) -> None:
-    """Show what each host holds under the image's name; exit 1 where it is missing or differs."""
+    """Show the content of the image on each host; exit 1 if it is missing or differs between hosts."""
     with error_boundary():
         answers = query_hosts(image, resolve(inventory, limit))
         if as_json:

@@ -105,10 +105,10 @@ class View:
                 self._log_line(rank, line)
         self.tails, self.states, self.hosts, self.progress = {}, {}, {}, {}
         self.metrics = JsonTail(self.paths.metrics(0))
-        self._print(f"{event['reason']}: starting again as attempt {event['attempt']}", style="bold yellow")
+        self._print(f"{event['reason']}: restarting as attempt {event['attempt']}", style="bold yellow")
         self._on_retired({"hosts": event["retired"]})
         if event["new"]:
-            self._print(f"{', '.join(event['new'])} stands in", style="yellow")
+            self._print(f"replacement host: {', '.join(event['new'])}", style="yellow")
 
     def _on_retired(self, event: dict[str, Any]) -> None:
         for host, why in event["hosts"].items():

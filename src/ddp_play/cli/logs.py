@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 def logs(
     run_id: options.RunId = "-",
-    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the run is over.")] = False,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Print new lines until the run is over.")] = False,
     rank: Annotated[list[int] | None, typer.Option("--rank", help="Only these ranks.")] = None,
     host: Annotated[list[str] | None, typer.Option("--host", help="Only ranks of these hosts.")] = None,
     grep: Annotated[str, typer.Option("--grep", help="Only lines that match this regular expression.")] = "",
-    since: Annotated[str, typer.Option("--since", help="Only what arrived in the last 90s, 10m, 2h.")] = "",
-    attempt: Annotated[int, typer.Option("--attempt", help="An earlier attempt of a run that started again.")] = 0,
+    since: Annotated[str, typer.Option("--since", help="Only output of the last 90s, 10m, 2h.")] = "",
+    attempt: Annotated[int, typer.Option("--attempt", help="An earlier attempt of a run that restarted.")] = 0,
     raw: Annotated[bool, typer.Option("--raw", help="One rank's log, byte for byte.")] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Print the ranks' logs as `host:rank: line`; without a run id, the newest run's.
+    """Print the ranks' logs as `host:rank: line`; without a run id, those of the newest run.
 
     [bold]Examples[/]
 

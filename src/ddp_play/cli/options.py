@@ -22,7 +22,7 @@ ANSIBLE = "Ansible's options"
 Playbook = Annotated[str | None, typer.Argument(help="The job: a playbook with the role ddp.play.ddp_job.")]
 Inventory = Annotated[
     list[str] | None,
-    typer.Option("-i", "--inventory", help="Anything ansible takes: a file, a directory, a script, 'h1,h2,'."),
+    typer.Option("-i", "--inventory", help="Ansible inventory: a file, a directory, a script, 'h1,h2,'."),
 ]
 AskBecomePass = Annotated[
     bool, typer.Option("-K", "--ask-become-pass", help="Ask for the sudo password.", rich_help_panel=ANSIBLE)
@@ -54,7 +54,8 @@ class Ansible:
     ] = False
     ask_become_pass: AskBecomePass = False
     vault_password_file: Annotated[
-        list[str] | None, typer.Option("--vault-password-file", help="File with it.", rich_help_panel=ANSIBLE)
+        list[str] | None,
+        typer.Option("--vault-password-file", help="File with the vault password.", rich_help_panel=ANSIBLE),
     ] = None
     vault_id: Annotated[list[str] | None, typer.Option("--vault-id", help="id@source.", rich_help_panel=ANSIBLE)] = None
     ask_vault_pass: Annotated[
@@ -146,13 +147,15 @@ def _inventory(playbook: str | None, inventory: list[str] | None) -> tuple[str, 
     sources = tuple(inventory or ())
     for source in sources:
         if "," not in source and not Path(source).exists():
-            raise UsageError(f"no inventory {source}", hint="a file, a directory, or host names with a comma: h1,h2,")
+            raise UsageError(
+                f"no inventory {source}", hint="give a file, a directory, or host names with a comma: h1,h2,"
+            )
     if sources:
         return tuple(source if "," in source else str(Path(source).absolute()) for source in sources)
     if playbook is None:
         return (str(demo_inventory()),)
     if not os.environ.get("ANSIBLE_INVENTORY") and not os.environ.get("ANSIBLE_CONFIG") and not _has_ansible_cfg():
-        raise UsageError("which hosts? no -i was given", hint="-i INVENTORY, or an inventory in ansible.cfg")
+        raise UsageError("no inventory: -i was not given", hint="give -i INVENTORY, or set an inventory in ansible.cfg")
     return ()
 
 

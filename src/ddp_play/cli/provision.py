@@ -23,15 +23,15 @@ def provision(
     *,
     inventory: options.Inventory = None,
     tags: Tags = None,
-    check: Annotated[bool, typer.Option("--check", help="Only say what would change.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Only print what would change.")] = False,
     as_json: options.Json = False,
     ansible: options.Ansible,
 ) -> None:
-    """Turn hosts into nodes that can run ranks; a second time it changes nothing.
+    """Configure hosts so that they can run ranks. A second run changes nothing.
 
-    The plan comes first, then a line for every host and role, then a table with reasons and remedies.
+    The output is the plan, then a line for every host and role, then a table with reasons and remedies.
 
-    A host that fails is left behind, and the others go on. Exit codes: 0 all done, 1 a role failed,
+    If a role fails on a host, the other hosts continue. Exit codes: 0 all done, 1 a role failed,
 
     64 the inventory does not fit the roles (nothing was touched), 69 hosts could not be reached.
 
@@ -61,7 +61,7 @@ def verify(
     as_json: options.Json = False,
     ansible: options.Ansible,
 ) -> None:
-    """Prove on every host what `provision` promises; changes nothing.
+    """Check that every host is in the state that `provision` defines; changes nothing.
 
     [bold]Examples[/]
 
@@ -79,12 +79,12 @@ def verify(
 def deprovision(
     *,
     inventory: options.Inventory = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it; without it only the plan is shown.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Undo; without it only the plan is shown.")] = False,
     tags: Tags = None,
     as_json: options.Json = False,
     ansible: options.Ansible,
 ) -> None:
-    """Take our files, packages, mounts and holds off the hosts of --limit, and say what stays there.
+    """Remove ddp-play's files, packages, mounts and holds from the hosts of --limit, and list what remains.
 
     [bold]Examples[/]
 
@@ -94,14 +94,16 @@ def deprovision(
     """
     with error_boundary():
         if not ansible.limit:
-            raise UsageError("which hosts? no --limit was given", hint="--limit HOST; --limit all takes every host")
+            raise UsageError("no hosts: --limit was not given", hint="give --limit HOST, or --limit all for every host")
         request = ansible.request(_playbook("deprovision"), inventory)
         passwords = ansible.passwords()
         planned = _plan(request, "deprovision", passwords, tags)
         if not yes:
             show_plan(planned)
             names = ", ".join(planned.hosts)
-            raise UsageError(f"this takes everything above off {names} again", hint="say --yes to do it")
+            raise UsageError(
+                f"nothing was changed: this would undo all roles above on {names}", hint="repeat it with --yes"
+            )
         _run_and_report(planned, passwords, as_json=as_json)
 
 

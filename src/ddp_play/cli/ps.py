@@ -21,11 +21,11 @@ from ddp_play.run.garbage_collection import ask_hosts
 def ps(
     *,
     inventory: options.Inventory = None,
-    everything: Annotated[bool, typer.Option("-a", "--all", help="Ended runs too, not only the newest ten.")] = False,
+    everything: Annotated[bool, typer.Option("-a", "--all", help="All runs, not only the newest ten.")] = False,
     as_json: options.Json = False,
     ansible: options.Ansible,
 ) -> None:
-    """List runs. With -i the hosts are asked too: a run whose controller died is found again.
+    """List runs. With -i also those on the hosts, which finds a run whose controller died.
 
     [bold]Examples[/]
 

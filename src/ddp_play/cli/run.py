@@ -28,16 +28,16 @@ def run(
     playbook: options.Playbook = None,
     inventory: options.Inventory = None,
     detach: Annotated[bool, typer.Option("-d", "--detach", help="Return at once; the run goes on.")] = False,
-    name: Annotated[str, typer.Option("--name", help="The run's id; otherwise a memorable one is made.")] = "",
-    output: Annotated[Path | None, typer.Option("--output", help="Where the bundle shall be found.")] = None,
-    ranks: Annotated[str, typer.Option("--ranks", help="Whose lines to show: 0, 0,3 or all.")] = "0",
-    wait: Annotated[bool, typer.Option("--wait", help="Wait while other runs have the slots.")] = False,
+    name: Annotated[str, typer.Option("--name", help="The run's id; by default a new one is drawn.")] = "",
+    output: Annotated[Path | None, typer.Option("--output", help="Symbolic link to the bundle to create.")] = None,
+    ranks: Annotated[str, typer.Option("--ranks", help="Ranks whose output to show: 0, 0,3 or all.")] = "0",
+    wait: Annotated[bool, typer.Option("--wait", help="Wait while other runs hold the slots.")] = False,
     wait_at_most: Annotated[str, typer.Option("--wait-at-most", help="Wait no longer than 90s, 10m, 2h.")] = "",
     dry: Annotated[bool, typer.Option("--dry-run", help="Only print the plan.")] = False,
     as_json: options.Json = False,
     ansible: options.Ansible,
 ) -> None:
-    """Run a job on all its hosts and bring the results home.
+    """Run a job on all its hosts and collect the results.
 
     Without arguments it trains the bundled example: two ranks on this machine.
 
@@ -51,7 +51,7 @@ def run(
 
       ddp-play run train.yml -i inventory -d --name night-1; ddp-play attach night-1
 
-      ddp-play run train.yml -i inventory --wait    queue behind the runs that have the slots
+      ddp-play run train.yml -i inventory --wait    wait while other runs hold the slots
     """
     with error_boundary():
         request, passwords = ansible.request(playbook, inventory), ansible.passwords()
@@ -119,7 +119,7 @@ def watch(paths: RunPaths, *, ranks: str, as_json: bool = False) -> int:
 def _show_end(run: Run, *, as_json: bool) -> int:
     if not run.status.final:
         console.error(
-            f"nobody supervises run {run.paths.run_id} any more; its ranks go on",
+            f"run {run.paths.run_id} has no supervisor any more; its ranks go on",
             hint=f"ddp-play attach {run.paths.run_id} takes over",
         )
         return 70

@@ -20,9 +20,10 @@ from ddp_play.run.dry_run import dry_run
 from ddp_play.run.submission import create_run, start_background
 
 Backends = Annotated[
-    list[str] | None, typer.Option("--backend", help="gloo, nccl or mpi; repeat it. Otherwise all that fit the hosts.")
+    list[str] | None,
+    typer.Option("--backend", help="gloo, nccl or mpi; repeatable. By default all that fit the hosts."),
 ]
-Name = Annotated[str, typer.Option("--name", help="Beginning of the runs' ids; otherwise a memorable one is made.")]
+Name = Annotated[str, typer.Option("--name", help="Beginning of the runs' ids; by default a new one is drawn.")]
 
 
 def run_variants(
@@ -37,7 +38,7 @@ def run_variants(
 ) -> list[FinishedRun]:
     """Run the command once per backend and device that the hosts allow. An interrupted run ends the series."""
     if not inventory:
-        raise UsageError("which hosts? no -i was given", hint=f"ddp-play {verb} -i INVENTORY")
+        raise UsageError("no inventory: -i was not given", hint=f"ddp-play {verb} -i INVENTORY")
     request = ansible.request(str(collection_root() / "playbooks" / f"{verb}.yml"), inventory)
     passwords = ansible.passwords()
     variants = measurement_variants(

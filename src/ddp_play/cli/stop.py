@@ -16,7 +16,7 @@ from ddp_play.run.submission import start_background
 
 def stop(
     run_id: options.RunId,
-    now: Annotated[bool, typer.Option("--now", help="SIGKILL at once instead of the signal and the grace.")] = False,
+    now: Annotated[bool, typer.Option("--now", help="Send SIGKILL at once, without signal and grace period.")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Return when the run is over.")] = True,
     ask_become_pass: options.AskBecomePass = False,
 ) -> None:
