@@ -202,7 +202,7 @@ def test_a_container_with_the_name_of_a_host_is_left_alone(other_lab: Lab, lab3:
     try:
         done = other_lab.play("lab", "up", "--name", other_lab.name, "--no-docker")
         assert done.returncode == 64
-        assert f"containers of this name exist and are not of a lab: {name}" in done.stderr
+        assert f"containers with these names exist and do not belong to a lab: {name}" in done.stderr
         assert labelled(["network", "ls"], other_lab.name) == []
     finally:
         docker("rm", name)

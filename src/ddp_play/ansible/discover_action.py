@@ -59,5 +59,5 @@ def cached_facts(hosts: list[str], discovered: dict[str, dict[str, Any]]) -> dic
     missing = [host for host in hosts if host not in known]
     if missing:
         shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
-        raise UsageError(f"no cached facts of {shown}", hint="ddp-play plan without --cached asks the hosts")
+        raise UsageError(f"no cached facts of {shown}", hint="run ddp-play plan without --cached")
     return {host: known[host] for host in hosts}

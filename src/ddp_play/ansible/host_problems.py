@@ -36,23 +36,23 @@ KNOWN_PROBLEMS: tuple[KnownProblem, ...] = (
     KnownProblem(
         r"Could not get lock|Failed to lock apt|lock-frontend|Waiting for cache lock|yum lockfile",
         Kind.TASK,
-        "another package manager is at work there: wait for it, or raise the role's *_lock_timeout_s",
+        "another package manager runs on the host: wait for it, or raise the role's *_lock_timeout_s",
     ),
     KnownProblem(
         r"No space left on device|enough free space",
         Kind.TASK,
-        "make room: df -h on the host; docker_engine_data_root moves images",
+        "free disk space: df -h on the host shows it; docker_engine_data_root moves images",
     ),
     KnownProblem(
         r"runs [\w.]+ [\d.]+\b.*[Kk]nown: |is not supported by \w+\. Supported:",
         Kind.TASK,
-        "take one of the systems that it lists, or add a row to the role's vars and try it",
+        "use one of the systems that the message lists, or add a row to the role's vars and try it",
     ),
     KnownProblem(
         r"Failed to update apt cache after \d+ retries: *$",
         Kind.TASK,
-        "apt-get update on the host says which source or key is at fault: a mirror ({role}_source), its proxy, "
-        "its clock",
+        "apt-get update on the host names the source or key: check the mirror ({role}_source), the proxy and "
+        "the host's clock",
     ),
     KnownProblem(
         r"NO_PUBKEY|EXPKEYSIG|KEYEXPIRED|BADSIG|is not signed|signatures? (?:couldn't|could not) be verified",
@@ -63,22 +63,22 @@ KNOWN_PROBLEMS: tuple[KnownProblem, ...] = (
         r"Name or service not known|Temporary failure (?:in name resolution|resolving)|Could not resolve (?!hostname)"
         r"|No address associated with hostname",
         Kind.TASK,
-        "the host cannot resolve {server}: {another_source}, or mend the host's DNS or its proxy",
+        "the host cannot resolve {server}: {another_source}, or repair the host's DNS or its proxy",
     ),
     KnownProblem(
         r"Failed to fetch|Unable to connect to|Connection timed out|urlopen error|Request failed",
         Kind.TASK,
-        "the host gets nothing from {server}: {another_source}, or mend the host's route or its proxy",
+        "the host cannot reach {server}: {another_source}, or repair the host's route or its proxy",
     ),
     KnownProblem(
         r"No package matching|Unable to locate package|has no installation candidate|Version .* was not found",
         Kind.TASK,
-        "the source does not offer it: apt-cache policy on the host shows what it has; choose another {role}_source",
+        "the source lacks this package: apt-cache policy on the host shows its versions; choose another {role}_source",
     ),
     KnownProblem(
         r"dpkg was interrupted|dpkg --configure -a",
         Kind.TASK,
-        "an earlier installation was cut off: run dpkg --configure -a on the host, then provision again",
+        "an earlier installation was interrupted: run dpkg --configure -a on the host, then provision again",
     ),
     KnownProblem(
         r"error setting rlimit|RLIMIT|operation not permitted.*ulimit",
@@ -91,27 +91,27 @@ KNOWN_PROBLEMS: tuple[KnownProblem, ...] = (
     KnownProblem(
         r"servers whose name does not resolve there",
         Kind.TASK,
-        "correct nfs_client_mounts by what it names: an address for the name, an empty mount point, another server",
+        "correct nfs_client_mounts as the message tells: use an address, an empty mount point or another server",
     ),
     KnownProblem(
         r"gets no answer from .* port",
         Kind.TASK,
-        "systemctl status nfs-server there; its firewall opens the port with base_os_firewall_extra",
+        "run systemctl status nfs-server on the server; base_os_firewall_extra opens the port in its firewall",
     ),
     KnownProblem(
         r"has no NFS (client|server)",
         Kind.TASK,
-        "give it its distribution's own kernel, or take it out of the mounts or of group nfs_server",
+        "install the distribution's own kernel on it, or remove it from the mounts or from group nfs_server",
     ),
     KnownProblem(
         r"Secure boot is on",
         Kind.TASK,
-        "on Ubuntu nvidia_driver_source: distribution; elsewhere enrol DKMS's key, or switch secure boot off",
+        "on Ubuntu set nvidia_driver_source: distribution; elsewhere enrol DKMS's key, or disable secure boot",
     ),
     KnownProblem(
         r"Driver branch \S+ is refused|is too old: torch",
         Kind.TASK,
-        "set nvidia_driver_branch to one that is offered, or change the torch",
+        "set nvidia_driver_branch to an offered branch, or use another version of torch",
     ),
     KnownProblem(
         r"fabricmanager is \S+, the driver is",
@@ -119,9 +119,7 @@ KNOWN_PROBLEMS: tuple[KnownProblem, ...] = (
         "ddp-play provision --tags nvidia_driver brings both to one version",
     ),
     KnownProblem(r"reboot needed", Kind.TASK, "ansible-playbook ddp.play.reboot --limit HOST, then provision again"),
-    KnownProblem(
-        r"Read-only file system", Kind.TASK, "the host's disk is read-only: look at dmesg there before anything else"
-    ),
+    KnownProblem(r"Read-only file system", Kind.TASK, "the host's disk is read-only: read dmesg on the host first"),
     KnownProblem(
         r"REMOTE HOST IDENTIFICATION HAS CHANGED|Host key verification failed",
         Kind.HOST_KEY,
@@ -130,7 +128,7 @@ KNOWN_PROBLEMS: tuple[KnownProblem, ...] = (
     KnownProblem(
         r"Permission denied \(|Permission denied, please try again|Invalid/incorrect (username/)?password",
         Kind.CREDENTIALS,
-        "which key does it want? --private-key, -u, or ansible_ssh_private_key_file in the inventory",
+        "name the user and the key: -u, --private-key, or ansible_ssh_private_key_file in the inventory",
     ),
     KnownProblem(
         r"[Mm]issing sudo password|sudo: a password is required|a terminal is required|Incorrect sudo password|"
@@ -173,8 +171,13 @@ def problem_from_text(host: str, text: str, address: str, *, reached: bool = Fal
         hint = hint or _fill_remedy(known.remedy, text, host=host, address=address)
         return {"host": host, "kind": str(known.kind), "message": words[-400:], "hint": hint}
     if reached:
-        return {"host": host, "kind": str(Kind.OTHER), "message": words[-400:] or "it gave no answer", "hint": hint}
-    hint = f"is it up? ssh {address}"
+        return {
+            "host": host,
+            "kind": str(Kind.OTHER),
+            "message": words[-400:] or "the host gave no answer",
+            "hint": hint,
+        }
+    hint = f"check that it is up: ssh {address}"
     return {"host": host, "kind": str(Kind.UNREACHABLE), "message": words[-400:] or "unreachable", "hint": hint}
 
 

@@ -24,7 +24,7 @@ def collection_root() -> Path:
     spec = importlib.util.find_spec("ansible_collections.ddp.play")
     if spec and spec.submodule_search_locations:
         return Path(next(iter(spec.submodule_search_locations)))
-    raise InternalError("the Ansible collection ddp.play is not installed beside ddp_play", hint="pip install ddp-play")
+    raise InternalError("the Ansible collection ddp.play is not installed with ddp_play", hint="pip install ddp-play")
 
 
 def demo_playbook() -> Path:
@@ -43,7 +43,7 @@ def check_same_build(plugin: Path) -> None:
     if loaded != ours and _content_hash(loaded) != _content_hash(ours):
         raise InternalError(
             f"Ansible loads the collection ddp.play from {loaded}, which is another build than the package at {ours}",
-            hint="install both from one wheel, or remove the stale one",
+            hint="install both from one wheel, or remove the older one",
         )
 
 

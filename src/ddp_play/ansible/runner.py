@@ -106,7 +106,7 @@ class PlaybookOutcome:
             return None
         bad = [row.message for row in self.failures if row.bad_arguments]
         if bad:
-            return UsageError("\n".join(dict.fromkeys(bad)), hint="ansible-doc -t role ROLE shows what it takes")
+            return UsageError("\n".join(dict.fromkeys(bad)), hint="ansible-doc -t role ROLE lists its variables")
         rows = "\n".join(f"{row.host}: {row.task}: {row.message}" for row in self.failures[:20])
         if self.status is PlaybookStatus.CANCELED:
             return Interrupted("the playbook was interrupted")

@@ -94,7 +94,7 @@ def saved(local: Image, image: str, *, progress: ProgressListener) -> Iterator[P
 
 def query_all_hosts(image: str, hosts: Sequence[HostAccess], *, progress: ProgressListener) -> list[HostImage]:
     """Like `query_hosts`; raises HostNotReady if a host or its engine does not answer."""
-    progress.step(f"asking {len(hosts)} hosts for {image}")
+    progress.step(f"querying {len(hosts)} hosts for {image}")
     answers = query_hosts(image, hosts)
     raise_failures(image, [answer for answer in answers if answer.error])
     return answers

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 def build_image(request: ImageRequest, *, progress: ProgressListener) -> str:
     """Build the image and return its tag. Raises UsageError or HostNotReady."""
     if request.base and (request.offline or request.slim):
-        raise UsageError("--base goes with neither --offline nor --slim: both bring their own base")
+        raise UsageError("--base cannot be combined with --offline or --slim: both have their own base")
     client = connect()
     if request.slim:
         tag_as(client, _ensure_slim(client, request.distro, progress=progress), request.result_tag)

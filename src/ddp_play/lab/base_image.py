@@ -74,7 +74,7 @@ def ensure_root_image(client: DockerClient, distro: Distro, *, progress: Progres
     if pull_error and base:
         raise HostNotReady(f"{base} cannot be pulled: {pull_error}", hint=f"docker pull {base} shows more")
     if pull_error:
-        progress.step(f"no registry in reach ({pull_error}); making {tag} with debootstrap")
+        progress.step(f"no registry is reachable ({pull_error}); making {tag} with debootstrap")
         _debootstrap(client, distro, tag, progress=progress)
     return tag
 
@@ -135,7 +135,7 @@ def _pull(reference: str, tag: str) -> str:
     except APIError as error:
         return str(error.explanation or error).rsplit(": ", maxsplit=1)[-1]
     except RequestException:
-        return f"silent for {_PULL_TIMEOUT_S} s"
+        return f"no answer within {_PULL_TIMEOUT_S} s"
     finally:
         client.close()
     return ""
@@ -172,17 +172,17 @@ def _import_tree(client: DockerClient, target: Path, tag: str) -> None:
         )
     if process.returncode != 0:
         client.images.remove(tag)
-        raise HostNotReady(f"tar of the new root file system failed with {process.returncode}")
+        raise HostNotReady(f"tar of the new root file system failed (exit code {process.returncode})")
 
 
 def _require_debootstrap() -> None:
     if shutil.which("debootstrap") is None:
         raise HostNotReady(
-            "no registry is in reach and debootstrap is not installed, so there is nothing to make hosts of",
+            "no registry is reachable and debootstrap is not installed, so the image of lab hosts cannot be made",
             hint="apt-get install debootstrap, or docker load a Debian image and tag it as the base",
         )
     if os.geteuid() != 0:
         raise HostNotReady(
-            "no registry is in reach, and debootstrap needs root to make a base image",
+            "no registry is reachable, and debootstrap needs root to make a base image",
             hint="sudo ddp-play lab image; after that the lab itself needs no root",
         )

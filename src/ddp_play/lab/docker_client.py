@@ -53,8 +53,8 @@ def engine_errors(operation: str) -> Iterator[None]:
         raise HostNotReady(f"the Docker engine refused to {operation}: {error.explanation or error}") from None
     except RequestException as error:
         raise HostNotReady(
-            f"the Docker engine at {engine_url()} stopped answering while it should {operation}: {error}",
-            hint="docker info",
+            f"the Docker engine at {engine_url()} did not answer the request to {operation}: {error}",
+            hint="docker info shows whether it runs",
         ) from None
 
 
@@ -65,7 +65,7 @@ def _check_socket_access(path: str) -> None:
             connection.connect(path)
         except PermissionError:
             raise HostNotReady(
-                f"the Docker engine at {engine_url()} does not let this user in",
+                f"the Docker engine at {engine_url()} refuses this user",
                 hint='sudo usermod -aG docker "$USER", then log in again',
             ) from None
         except OSError as error:

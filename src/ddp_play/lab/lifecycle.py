@@ -113,7 +113,7 @@ def _saved_or_new_plan(client: DockerClient, spec: LabSpec, existing: dict[str, 
         return saved
     if existing:
         raise UsageError(
-            f"lab {spec.name} is there already, with other options ({_describe(saved)})",
+            f"lab {spec.name} exists already with other options ({_describe(saved)})",
             hint=f"ddp-play lab down --name {spec.name}, or choose another --name",
         )
     remove_networks(client, spec.name)
@@ -140,7 +140,7 @@ def _create_planned_networks(
 
 def _describe(plan: LabPlan | None) -> str:
     if plan is None:
-        return "its lab.json is gone"
+        return "its lab.json is missing"
     spec = plan.spec
     slots = ",".join(str(count) for count in spec.slots)
     engine = "" if spec.engine else " --no-docker"
@@ -166,7 +166,7 @@ def _refuse_used_container_names(client: DockerClient, plan: LabPlan) -> None:
     taken = sorted(host.container for host in plan.hosts if host.container in names)
     if taken:
         raise UsageError(
-            f"containers of this name exist and are not of a lab: {', '.join(taken)}",
+            f"containers with these names exist and do not belong to a lab: {', '.join(taken)}",
             hint="choose another --name",
         )
 

@@ -46,7 +46,7 @@ def create_networks(client: DockerClient, plan: LabPlan) -> None:
             except APIError as error:
                 if "overlaps" not in str(error.explanation):
                     raise
-                raise SubnetTaken(f"{network.subnet} has just been taken by another network") from None
+                raise SubnetTaken(f"another network has just taken {network.subnet}") from None
 
 
 def remove_networks(client: DockerClient, lab: str) -> int:

@@ -55,7 +55,7 @@ def check_free_resources(machine: MachineResources, *, num_new_hosts: int, engin
         raise HostNotReady(
             f"{num_new_hosts} hosts need about {disk} MiB of disk, {machine.disk_free_mib} MiB are free"
             f" in {machine.disk_path}",
-            hint="docker system df shows what can go",
+            hint="docker system df shows what can be removed",
         )
 
 

@@ -49,7 +49,7 @@ def make_spec(spec: LabSpec) -> LabSpec:
     _check_range("--hosts", spec.num_hosts, 1, MAX_HOSTS)
     _check_range("--fabrics", spec.num_fabrics, 1, 2)
     if spec.user not in USERS:
-        raise UsageError(f"--user is {spec.user!r}: a lab host knows {' and '.join(USERS)}")
+        raise UsageError(f"--user is {spec.user!r}: lab hosts have the users {' and '.join(USERS)}")
     return replace(
         spec,
         slots=_slots_per_host(spec.slots, spec.num_hosts),
@@ -80,7 +80,7 @@ def _slots_per_host(slots: Sequence[int], num_hosts: int) -> tuple[int, ...]:
         return (slots[0] if slots else 1,) * num_hosts
     if len(slots) != num_hosts:
         raise UsageError(
-            f"--slots names {len(slots)} hosts and --hosts {num_hosts}",
+            f"--slots has {len(slots)} numbers for {num_hosts} hosts",
             hint="give one number for all hosts, or exactly one per host",
         )
     return tuple(slots)
@@ -108,4 +108,4 @@ def _checked_subnets(subnets: Sequence[str], *, num_fabrics: int, num_hosts: int
 
 def _check_range(option: str, value: int, low: int, high: int) -> None:
     if not low <= value <= high:
-        raise UsageError(f"{option} is {value}: {low} to {high} is possible")
+        raise UsageError(f"{option} is {value}: {low} to {high} are allowed")

@@ -84,7 +84,7 @@ def locked(state: LabState) -> Iterator[None]:
     path = state.directory.parent / f".{state.directory.name}.lock"
     with path.open("w") as file:
         if not _lock(file, path):
-            raise Busy(f"another `ddp-play lab` is at work on lab {state.directory.name}")
+            raise Busy(f"another `ddp-play lab` command is changing lab {state.directory.name}")
         try:
             yield
         finally:

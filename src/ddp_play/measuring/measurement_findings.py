@@ -100,7 +100,7 @@ def bandwidth_verdict_lines(found: BandwidthResult | None, plan: Plan, *, backen
     if plan.fabric == "local":
         return [*lines, "all ranks are on one machine: no link was measured"]
     if found.wire_gb_s is None:
-        lines.append("plain TCP between the hosts was not measured: no verdict against the wire")
+        lines.append("plain TCP between the hosts was not measured, so there is no comparison with it")
     elif found.of_wire is not None:
         lines.append(
             f"plain TCP carried {rate(found.wire_gb_s)} in the same run; {_comparison_with_tcp(found, backend)}"
@@ -114,29 +114,29 @@ def _comparison_with_tcp(found: BandwidthResult, backend: str) -> str:
     text = f"{backend} reached {share:.3f} of that"
     if share > MORE_THAN_TCP:
         if backend == "nccl":
-            return f"{text}: it did not use TCP alone"
-        return f"{text}: one plain stream was not the limit here, so this is no verdict; were the hosts busy?"
+            return f"{text}: NCCL used more than TCP"
+        return f"{text}: no valid comparison, as one TCP stream was slower; check whether the hosts were busy"
     if share >= HEALTHY_SHARE:
         return f"{text}: as much as TCP gives"
     if share >= POOR_SHARE:
-        return f"{text}: a little is lost on the way to the wire"
+        return f"{text}: slightly less than TCP gives"
     return (
-        f"{text}: something beside the link is the limit; is the processor busy (one gloo process "
-        "uses about one core), or is another job on the hosts?"
+        f"{text}: something other than the link is the limit; check the hosts' CPU load "
+        "(one gloo process uses about one core) and other jobs on them"
     )
 
 
 def _link_line(found: BandwidthResult, plan: Plan) -> str:
     names = ", ".join(sorted({host.interface for host in plan.hosts}))
     if found.link_gb_s is None:
-        return f"the speed of {names} is not known: its driver does not say, so nothing is said of line rate"
+        return f"the speed of {names} is unknown: its driver does not report it, so it is not compared"
     text = f"{names} is a link of {rate(found.link_gb_s)}"
     if found.wire_gb_s is None:
         return text
     share = found.wire_gb_s / found.link_gb_s
     if share > 1.02:
-        return f"{text} by its own account, and plain TCP carried {share:.2f} times that: the driver's word is no limit"
-    why = "" if share >= POOR_SHARE else ": the hosts' processors, not the link, were the limit of one stream"
+        return f"{text} according to its driver, but plain TCP carried {share:.2f} times that: the value is no limit"
+    why = "" if share >= POOR_SHARE else ": the hosts' CPUs, not the link, limited the one TCP stream"
     return f"{text}; plain TCP used {share:.2f} of it{why}"
 
 

@@ -163,7 +163,7 @@ def finished_table(
 
 def _reason_not_run(host: str, cells: dict[tuple[str, str], Cell]) -> str:
     bad = [cell for cell in cells.values() if cell.host == host and cell.status.bad]
-    return f"{bad[0].role} {bad[0].status} before it" if bad else "the playbook did not come to it"
+    return f"{bad[0].role} {bad[0].status} before it" if bad else "the playbook ended before this role"
 
 
 def verdict_line(cells: tuple[Cell, ...]) -> str:

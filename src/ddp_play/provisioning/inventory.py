@@ -119,9 +119,9 @@ def load_inventory(request: PlaybookRequest, passwords: Passwords) -> Inventory:
         except FileNotFoundError:
             raise InternalError("ansible-inventory is not installed", hint="pip install ansible-core") from None
         except subprocess.TimeoutExpired:
-            raise UsageError(f"ansible-inventory gave no answer within {TIMEOUT_S:.0f} s") from None
+            raise UsageError(f"ansible-inventory did not end within {TIMEOUT_S:.0f} s") from None
     if done.returncode != 0:
-        raise UsageError(_error_message(done.stderr), hint="ansible-inventory --graph -i INVENTORY shows it whole")
+        raise UsageError(_error_message(done.stderr), hint="ansible-inventory --graph -i INVENTORY shows all of it")
     return parse_inventory(json.loads(done.stdout), variable_files(request.inventory))
 
 

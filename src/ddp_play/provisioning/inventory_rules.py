@@ -79,7 +79,7 @@ def _name_finding(
 
 def _spec_hint(name: str, roles: tuple[str, ...]) -> str:
     role = next((role for role in sorted(roles, key=len, reverse=True) if name.startswith(f"{role}_")), "ddp_job")
-    return f"ansible-doc -t role ddp.play.{role} lists what there is"
+    return f"ansible-doc -t role ddp.play.{role} lists the variables"
 
 
 def _location(where: str, name: str, inventory: Inventory) -> str:
@@ -105,7 +105,7 @@ def check_groups(inventory: Inventory, known: tuple[str, ...]) -> tuple[Finding,
     for name in inventory.groups:
         near = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
         if near and name not in known and near[0] not in present:
-            found.append(Finding("misspelt_group", f"group {name}", "no playbook knows it", f"did you mean {near[0]}?"))
+            found.append(Finding("misspelt_group", f"group {name}", "no playbook uses it", f"did you mean {near[0]}?"))
     if "ranks" not in present:
         hint = "its hosts run the ranks; ddp-play init DIR writes an example"
         found.append(Finding("missing_group", "inventory", "there is no group ranks with hosts", hint))
@@ -124,7 +124,7 @@ def _orphan_files(inventory: Inventory) -> Iterator[Finding]:
         seen.add(name)
         near = difflib.get_close_matches(name, owners, n=1, cutoff=0.6)
         hint = f"did you mean {near[0]}?" if near else ""
-        yield Finding("orphan_file", f"{kind}_vars/{parts[0]}", f"there is no {kind} {name}: nobody reads it", hint)
+        yield Finding("orphan_file", f"{kind}_vars/{parts[0]}", f"there is no {kind} {name}: Ansible ignores it", hint)
 
 
 def check_addresses(inventory: Inventory, resolve: Callable[[str, str], tuple[str, ...]]) -> tuple[Finding, ...]:
@@ -141,7 +141,7 @@ def check_addresses(inventory: Inventory, resolve: Callable[[str, str], tuple[st
         addresses = _literal_address(target) or resolve(target, "" if "{{" in arguments else arguments)
         if not addresses:
             hint = "set ansible_host to an address, or add the name to DNS, /etc/hosts or ~/.ssh/config"
-            found.append(Finding("no_address", f"host {host}", f"the name {target} resolves to nothing", hint))
+            found.append(Finding("no_address", f"host {host}", f"the name {target} cannot be resolved", hint))
         port = str(inventory.value(host, "ansible_port") or 22)
         for address in addresses:
             other = owners.setdefault((address, port), host)

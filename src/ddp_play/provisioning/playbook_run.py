@@ -84,7 +84,7 @@ class Report:
         if error is None or isinstance(error, UsageError) or not bad:
             return error
         cls = HostNotReady if bad == {CellStatus.UNREACHABLE} else CheckFailed
-        return cls(verdict_line(self.cells), hint=f"whole output: {self.log}")
+        return cls(verdict_line(self.cells), hint=f"complete output: {self.log}")
 
     def to_json(self) -> dict[str, Any]:
         """Document for `--json` and report.json."""
@@ -120,7 +120,7 @@ def plan_playbook(
         options = (*request.options, "")
         limit = options[options.index("--limit") + 1] if "--limit" in options else ""
         subject = f"no host of --limit {limit}" if limit else "no host of the inventory"
-        raise UsageError(f"{subject} is in any phase", hint="hosts have to be in ranks: ddp-play inventory check")
+        raise UsageError(f"{subject} is in any phase", hint="put them into group ranks, then: ddp-play inventory check")
     return planned
 
 

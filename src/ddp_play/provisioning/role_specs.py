@@ -56,7 +56,7 @@ def _problems(name: str, option: Option, value: Any) -> Iterator[str]:
 def _dict_problems(name: str, options: Mapping[str, Option], value: Mapping[str, Any]) -> Iterator[str]:
     for key in value:
         if key not in options:
-            yield f"{name} has no {key}; it knows {', '.join(sorted(options))}"
+            yield f"{name} has no {key}; its keys are {', '.join(sorted(options))}"
     for key, option in options.items():
         if key in value:
             yield from _problems(f"{name}.{key}", option, value[key])

@@ -62,9 +62,9 @@ def test_small_messages_and_other_collectives_are_not_judged(found: Any) -> None
     ("busbw", "words"),
     [
         (0.299, "as much as TCP gives"),
-        (0.26, "a little is lost"),
-        (0.1, "something beside the link is the limit"),
-        (0.5, "so this is no verdict"),
+        (0.26, "slightly less than TCP gives"),
+        (0.1, "something other than the link is the limit"),
+        (0.5, "no valid comparison"),
     ],
 )
 def test_the_share_of_plain_tcp(busbw: float, words: str) -> None:
@@ -84,8 +84,8 @@ def test_what_is_not_known_is_said() -> None:
         bandwidth_result(result((64 * MIB, 0.2), wires=()), unknown), unknown, backend="gloo"
     )
     assert lines[1:] == [
-        "plain TCP between the hosts was not measured: no verdict against the wire",
-        "the speed of eth0 is not known: its driver does not say, so nothing is said of line rate",
+        "plain TCP between the hosts was not measured, so there is no comparison with it",
+        "the speed of eth0 is unknown: its driver does not report it, so it is not compared",
     ]
     one = plan(host(slots=2))
     (_, line) = bandwidth_verdict_lines(bandwidth_result(result((64 * MIB, 0.2), wires=()), one), one, backend="gloo")
@@ -96,17 +96,15 @@ def test_figures_that_exceed_their_bound_are_not_praised() -> None:
     """A virtual interface's own word, and NCCL over InfiniBand beside TCP."""
     slow = two_hosts(1000)
     lines = bandwidth_verdict_lines(bandwidth_result(result((64 * MIB, 0.29)), slow), slow, backend="gloo")
-    assert "plain TCP carried 2.40 times that: the driver's word is no limit" in lines[2]
+    assert "plain TCP carried 2.40 times that: the value is no limit" in lines[2]
     lines = bandwidth_verdict_lines(bandwidth_result(result((64 * MIB, 20.0)), slow), slow, backend="nccl")
-    assert lines[1].endswith("nccl reached 66.667 of that: it did not use TCP alone")
+    assert lines[1].endswith("nccl reached 66.667 of that: NCCL used more than TCP")
 
 
 def test_a_stream_that_does_not_fill_the_link() -> None:
     fast = two_hosts(10_000)
     lines = bandwidth_verdict_lines(bandwidth_result(result((64 * MIB, 0.29)), fast), fast, backend="gloo")
-    assert lines[2].endswith(
-        "plain TCP used 0.24 of it: the hosts' processors, not the link, were the limit of one stream"
-    )
+    assert lines[2].endswith("plain TCP used 0.24 of it: the hosts' CPUs, not the link, limited the one TCP stream")
 
 
 def test_one_slow_host_is_the_link() -> None:

@@ -129,7 +129,7 @@ def test_one_sick_host_among_others() -> None:
         plan=plan,
     )
     assert [cell.status for cell in cells] == ["unreachable", "changed", "not_run", "ok"]
-    assert cells[0].remedy == "is it up? ssh h1"
+    assert cells[0].remedy == "check that it is up: ssh h1"
     assert cells[2].reason == "base_os unreachable before it"
     assert verdict_line(cells) == "2 hosts, changed=1; not done: h1 (base_os unreachable)"
 
@@ -139,7 +139,7 @@ def test_the_remedy_has_the_hosts_address() -> None:
     row = event(kind="unreachable", msg="timed out")
     added = add_event(cells, row, {"h1": "10.0.0.1"})
     assert added is not None
-    assert added.remedy == "is it up? ssh 10.0.0.1"
+    assert added.remedy == "check that it is up: ssh 10.0.0.1"
 
 
 def test_events_without_host_or_role_say_nothing() -> None:

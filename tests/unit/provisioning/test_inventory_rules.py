@@ -50,7 +50,7 @@ def test_a_misspelt_prefix_and_a_ddp_variable() -> None:
 
 def test_a_name_that_resembles_nothing_says_where_the_list_is() -> None:
     assert messages(nccl_zzzzzzzz=1) == [
-        "group ranks: unknown variable nccl_zzzzzzzz; ansible-doc -t role ddp.play.nccl lists what there is"
+        "group ranks: unknown variable nccl_zzzzzzzz; ansible-doc -t role ddp.play.nccl lists the variables"
     ]
 
 
@@ -165,4 +165,4 @@ def test_two_hosts_with_one_address(other: str) -> None:
 
 
 def test_a_name_that_resolves_to_nothing() -> None:
-    assert "host gone: the name gone resolves to nothing" in addresses(gone={})[0]
+    assert "host gone: the name gone cannot be resolved" in addresses(gone={})[0]
