@@ -165,20 +165,20 @@ SERVER = re.compile(r"https?://(?:[^/\s@]*@)?([\w.-]+)|Could not resolve(?: host
 def problem_from_text(host: str, text: str, address: str, *, reached: bool = False, hint: str = "") -> dict[str, str]:
     """Fields of a Problem, from the error text of a connection; `reached`: the host itself answered."""
     lines = re.sub("@{3,}", "", text).splitlines()  # ssh frames its message about a changed host key
-    words = " ".join(line.strip() for line in lines if line.strip() and not line.startswith("@"))
+    message = " ".join(line.strip() for line in lines if line.strip() and not line.startswith("@"))
     known = next((row for row in KNOWN_PROBLEMS if row.kind is not Kind.TASK and re.search(row.pattern, text)), None)
     if known is not None:
         hint = hint or _fill_remedy(known.remedy, text, host=host, address=address)
-        return {"host": host, "kind": str(known.kind), "message": words[-400:], "hint": hint}
+        return {"host": host, "kind": str(known.kind), "message": message[-400:], "hint": hint}
     if reached:
         return {
             "host": host,
             "kind": str(Kind.OTHER),
-            "message": words[-400:] or "the host gave no answer",
+            "message": message[-400:] or "the host gave no answer",
             "hint": hint,
         }
     hint = f"check that it is up: ssh {address}"
-    return {"host": host, "kind": str(Kind.UNREACHABLE), "message": words[-400:] or "unreachable", "hint": hint}
+    return {"host": host, "kind": str(Kind.UNREACHABLE), "message": message[-400:] or "unreachable", "hint": hint}
 
 
 def remedy_of(text: str, role: str = "", *, host: str = "", address: str = "") -> str:

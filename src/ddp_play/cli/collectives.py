@@ -61,7 +61,7 @@ def collectives(
         if as_json:
             console.as_json(document)
         else:
-            console.out.print(_rich(table, finished))
+            console.out.print(_result_table(table, finished))
             for line in _details(table):
                 console.line(line)
             run_series.print_failures(finished)
@@ -69,22 +69,22 @@ def collectives(
         raise typer.Exit(run_series.exit_code(finished))
 
 
-def _rich(table: dict[str, dict[str, CollectiveResult]], finished: list[FinishedRun]) -> Table:
+def _result_table(table: dict[str, dict[str, CollectiveResult]], finished: list[FinishedRun]) -> Table:
     """Two columns for each backend and device: the result here, and the entry of torch's table."""
-    shown = Table(box=None, pad_edge=False, header_style="bold")
-    shown.add_column("collective")
+    result_table = Table(box=None, pad_edge=False, header_style="bold")
+    result_table.add_column("collective")
     variants = [str(finished_run.variant) for finished_run in finished if finished_run.result]
     for variant in variants:
-        shown.add_column(variant)
-        shown.add_column("documented")
+        result_table.add_column(variant)
+        result_table.add_column("documented")
     for row, cells in table.items():
         texts = []
         for variant in variants:
             cell = cells.get(variant) or CollectiveResult("not run", None, "")
             texts.append(f"[{STYLES[cell.status]}]{cell.status}{'*' if cell.differs else ''}[/]")
             texts.append({True: "yes", False: "no", None: "-"}[cell.documented])
-        shown.add_row(escape(row), *texts)
-    return shown
+        result_table.add_row(escape(row), *texts)
+    return result_table
 
 
 def _details(table: dict[str, dict[str, CollectiveResult]]) -> list[str]:
@@ -98,4 +98,4 @@ def _details(table: dict[str, dict[str, CollectiveResult]]) -> list[str]:
 
 
 def _as_text(table: dict[str, dict[str, CollectiveResult]], finished: list[FinishedRun]) -> str:
-    return console.as_text(_rich(table, finished)) + "".join(f"{line}\n" for line in _details(table))
+    return console.as_text(_result_table(table, finished)) + "".join(f"{line}\n" for line in _details(table))

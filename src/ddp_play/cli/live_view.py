@@ -94,8 +94,12 @@ class View:
             self._print(f"{event['host']}:{rank}: {event['how']}", style="bold red")
 
     def _on_host(self, event: dict[str, Any]) -> None:
-        words = {"silent": "does not answer; trying again", "back": "is back", "lost": f"is lost: {event.get('why')}"}
-        self._print(f"host {event['host']} {words.get(event['state'], event['state'])}", style="yellow")
+        state_texts = {
+            "silent": "does not answer; trying again",
+            "back": "is back",
+            "lost": f"is lost: {event.get('why')}",
+        }
+        self._print(f"host {event['host']} {state_texts.get(event['state'], event['state'])}", style="yellow")
 
     def _on_restart(self, event: dict[str, Any]) -> None:
         """Read the ended attempt's logs to their end in their new place, then follow the next attempt's."""

@@ -113,7 +113,7 @@ def _playbook(name: str) -> str:
 
 
 def _plan(request: PlaybookRequest, name: str, passwords: Passwords, tags: list[str] | None) -> PlaybookPlan:
-    wanted = tuple(word for value in tags or () for word in value.split(",") if word)
+    wanted = tuple(role for value in tags or () for role in value.split(",") if role)
     return plan_playbook(dataclasses.replace(request, tags=wanted), name, passwords)
 
 

@@ -103,6 +103,6 @@ def measurement_variants(
 
 def request_for(request: PlaybookRequest, variant: Variant, command: tuple[str, ...]) -> PlaybookRequest:
     """Request with this backend and command; inventory and caller decide everything else."""
-    words = [*command, "--backend", "{backend}", "--device", variant.device, "--init-method", "{init_method}"]
-    ours = json.dumps({"ddp_job_backend": variant.backend, "ddp_job_command": words})
-    return dataclasses.replace(request, options=(*request.options, "--extra-vars", ours))
+    arguments = [*command, "--backend", "{backend}", "--device", variant.device, "--init-method", "{init_method}"]
+    variables = json.dumps({"ddp_job_backend": variant.backend, "ddp_job_command": arguments})
+    return dataclasses.replace(request, options=(*request.options, "--extra-vars", variables))

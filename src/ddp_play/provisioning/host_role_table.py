@@ -171,5 +171,5 @@ def verdict_line(cells: tuple[Cell, ...]) -> str:
     hosts = dict.fromkeys(cell.host for cell in cells)
     bad = {cell.host: f"{cell.host} ({cell.role} {cell.status})" for cell in reversed(cells) if cell.status.bad}
     changed = sum(cell.num_changed for cell in cells)
-    words = f"{len(hosts)} host{'s' if len(hosts) != 1 else ''}, changed={changed}"
-    return f"{words}; not done: {', '.join(bad[host] for host in hosts if host in bad)}" if bad else words
+    summary = f"{len(hosts)} host{'s' if len(hosts) != 1 else ''}, changed={changed}"
+    return f"{summary}; not done: {', '.join(bad[host] for host in hosts if host in bad)}" if bad else summary

@@ -106,7 +106,7 @@ def load_inventory(request: PlaybookRequest, passwords: Passwords) -> Inventory:
     """Read the inventory with `ansible-inventory`. Raises UsageError with Ansible's message if that fails."""
     program = Path(sys.executable).with_name("ansible-inventory")
     command = [str(program) if program.exists() else "ansible-inventory", "--list", "--export"]
-    command += [word for source in request.inventory for word in ("-i", source)]
+    command += [argument for source in request.inventory for argument in ("-i", source)]
     command += _inventory_options(request.options)
     environment = {**os.environ, "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "True", "ANSIBLE_NOCOLOR": "1"}
     with TemporaryDirectory(prefix="ddp-play-inventory-") as scratch, password_files(passwords) as password_options:
@@ -148,13 +148,13 @@ def _extra(value: str, cwd: str) -> dict[str, Any]:
         text = Path(cwd, value[1:]).expanduser().read_text(encoding="utf-8") if value.startswith("@") else value
         document = yaml.safe_load(text)
         return document if isinstance(document, dict) else {}
-    pairs = (word.partition("=") for word in shlex.split(value))
+    pairs = (argument.partition("=") for argument in shlex.split(value))
     return {name: text for name, sign, text in pairs if sign}
 
 
 def _vault_options(options: list[str]) -> list[str]:
     pairs = zip(options[::2], options[1::2], strict=True)
-    return [word for option, value in pairs if option == "--vault-password-file" for word in (option, value)]
+    return [argument for option, value in pairs if option == "--vault-password-file" for argument in (option, value)]
 
 
 def _error_message(stderr: str) -> str:

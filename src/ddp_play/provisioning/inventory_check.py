@@ -47,13 +47,13 @@ def resolve_name(name: str, ssh_arguments: str) -> tuple[str, ...]:
     if found:
         return found
     try:
-        done = subprocess.run(
+        answer = subprocess.run(
             ["ssh", *shlex.split(ssh_arguments), "-G", name],
             capture_output=True, text=True, timeout=SSH_TIMEOUT_S, check=False, stdin=subprocess.DEVNULL,
         )  # fmt: skip
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return ()
-    settings = dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
+    settings = dict(line.split(" ", 1) for line in answer.stdout.splitlines() if " " in line)
     if settings.get("proxyjump", "none") != "none" or settings.get("proxycommand", "none") != "none":
         return (name,)
     return _addresses(settings.get("hostname", name)) if settings.get("hostname", name) != name else ()

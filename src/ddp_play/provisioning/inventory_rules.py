@@ -70,10 +70,10 @@ def _name_finding(
     if name in known:
         return None
     has_our_prefix = name.startswith(("ddp_", *(f"{role}_" for role in roles)))
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6 if has_our_prefix else MISSPELT_SIMILARITY)
-    if not has_our_prefix and not near:
+    similar = difflib.get_close_matches(name, known, n=1, cutoff=0.6 if has_our_prefix else MISSPELT_SIMILARITY)
+    if not has_our_prefix and not similar:
         return None
-    hint = f"did you mean {near[0]}?" if near else _spec_hint(name, roles)
+    hint = f"did you mean {similar[0]}?" if similar else _spec_hint(name, roles)
     return Finding("unknown_variable", _location(where, name, inventory), f"unknown variable {name}", hint)
 
 
@@ -103,9 +103,11 @@ def check_groups(inventory: Inventory, known: tuple[str, ...]) -> tuple[Finding,
     found = []
     present = {name for name in inventory.groups if inventory.members(name)}
     for name in inventory.groups:
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
-        if near and name not in known and near[0] not in present:
-            found.append(Finding("misspelt_group", f"group {name}", "no playbook uses it", f"did you mean {near[0]}?"))
+        similar = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
+        if similar and name not in known and similar[0] not in present:
+            found.append(
+                Finding("misspelt_group", f"group {name}", "no playbook uses it", f"did you mean {similar[0]}?")
+            )
     if "ranks" not in present:
         hint = "its hosts run the ranks; ddp-play init DIR writes an example"
         found.append(Finding("missing_group", "inventory", "there is no group ranks with hosts", hint))
@@ -122,8 +124,8 @@ def _orphan_files(inventory: Inventory) -> Iterator[Finding]:
         if IGNORED_FILES.search(parts[0]) or name in owners or parts[0] in owners or name in seen:
             continue
         seen.add(name)
-        near = difflib.get_close_matches(name, owners, n=1, cutoff=0.6)
-        hint = f"did you mean {near[0]}?" if near else ""
+        similar = difflib.get_close_matches(name, owners, n=1, cutoff=0.6)
+        hint = f"did you mean {similar[0]}?" if similar else ""
         yield Finding("orphan_file", f"{kind}_vars/{parts[0]}", f"there is no {kind} {name}: Ansible ignores it", hint)
 
 
@@ -146,8 +148,8 @@ def check_addresses(inventory: Inventory, resolve: Callable[[str, str], tuple[st
         for address in addresses:
             other = owners.setdefault((address, port), host)
             if other != host:
-                words = f"has the address of {other} ({address}, port {port})"
-                found.append(Finding("same_address", f"host {host}", words, "correct ansible_host of one of them"))
+                message = f"has the address of {other} ({address}, port {port})"
+                found.append(Finding("same_address", f"host {host}", message, "correct ansible_host of one of them"))
                 break
     return tuple(found)
 

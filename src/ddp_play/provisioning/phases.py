@@ -55,8 +55,8 @@ def known_roles(plays: list[dict[str, Any]]) -> tuple[str, ...]:
 
 def known_groups(plays: list[dict[str, Any]]) -> tuple[str, ...]:
     """All groups that the patterns of the plays contain."""
-    words = [word.lstrip("!&") for play in plays for word in str(play["hosts"]).split(":")]
-    return tuple(dict.fromkeys(word for word in words if word != "all"))
+    patterns = [pattern.lstrip("!&") for play in plays for pattern in str(play["hosts"]).split(":")]
+    return tuple(dict.fromkeys(pattern for pattern in patterns if pattern != "all"))
 
 
 def planned_cells(phases: tuple[Phase, ...]) -> tuple[tuple[str, str], ...]:
