@@ -68,9 +68,9 @@ def _show(found: Leftovers) -> None:
     for row, why in found.others:
         console.line(f"{_description(row)}: left alone, {why}")
     if found.empty:
-        console.line("nothing left behind")
+        console.line("no leftovers of runs")
     else:
-        console.note("remove it with --yes")
+        console.note("repeat the command with --yes to remove them")
 
 
 def _description(row: dict[str, Any]) -> str:

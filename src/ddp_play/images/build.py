@@ -54,7 +54,9 @@ def build_image(request: ImageRequest, *, progress: ProgressListener) -> str:
             buildargs={"BASE": base} if base else {},
             label="rank",
             progress=progress,
-            hint="" if request.offline else "--offline needs no registry; --base names another image with torch",
+            hint=""
+            if request.offline
+            else "use --offline, which needs no registry, or --base with another image that has torch",
         )
     return request.result_tag
 

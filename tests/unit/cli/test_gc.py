@@ -25,7 +25,7 @@ def test_leftovers_other_users_runs_and_problems(capsys: pytest.CaptureFixture[s
         "h1: run b attempt 1 of root (running): /state/b: left alone, of root",
         "h1: run c attempt 1 of ops (running): /state/c: left alone, running",
     ]
-    assert captured.err.splitlines() == ["error: h2: unreachable", "remove it with --yes"]
+    assert captured.err.splitlines() == ["error: h2: unreachable", "repeat the command with --yes to remove them"]
     document = _as_json(found)
     assert [row["run"] for row in document["removable"]] == ["a"]
     assert [(row["run"], row["why"]) for row in document["left_alone"]] == [("b", "of root"), ("c", "running")]
@@ -37,4 +37,4 @@ def test_a_container_and_nothing_at_all(capsys: pytest.CaptureFixture[str]) -> N
     _show(Leftovers([], [container]))
     assert capsys.readouterr().out.splitlines() == ["h1: run a attempt 1 of ops: container 0123456789ab (exited)"]
     _show(Leftovers())
-    assert capsys.readouterr().out.splitlines() == ["nothing left behind"]
+    assert capsys.readouterr().out.splitlines() == ["no leftovers of runs"]
