@@ -1,4 +1,4 @@
-"""What hosts and connections say, and what helps."""
+"""Kinds and remedies of host problems, by the text of the error."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ SAID: list[tuple[str, bool, str, str]] = [
 
 
 @pytest.mark.parametrize(("text", "reached", "kind", "hint"), SAID, ids=[row[0][-48:] for row in SAID])
-def test_what_connections_say(text: str, reached: bool, kind: str, hint: str) -> None:
+def test_errors_of_connections_have_kind_and_hint(text: str, reached: bool, kind: str, hint: str) -> None:
     problem = host_problems.problem_from_text("h1", text, "10.0.0.5", reached=reached)
     assert (problem["host"], problem["kind"]) == ("h1", kind)
     assert hint in problem["hint"]
@@ -60,12 +60,12 @@ def test_what_connections_say(text: str, reached: bool, kind: str, hint: str) ->
     assert problem["message"]
 
 
-def test_our_own_hint_is_kept() -> None:
+def test_a_given_hint_is_kept() -> None:
     problem = host_problems.problem_from_text("h1", "Python 3.8.1 is too old", "h1", reached=True, hint="3.9 or newer")
     assert (problem["kind"], problem["hint"]) == ("other", "3.9 or newer")
 
 
-def test_a_long_story_is_cut_at_its_beginning() -> None:
+def test_a_long_message_keeps_its_end() -> None:
     problem = host_problems.problem_from_text("h1", "blah\n" * 500 + "the point", "h1")
     assert len(problem["message"]) == 400
     assert problem["message"].endswith("the point")
@@ -144,7 +144,7 @@ def test_a_failed_task_may_be_a_problem_of_the_connection(text: str, remedy: str
     assert host_problems.remedy_of(text, "nccl", host="h1", address="10.0.0.5") == remedy
 
 
-def test_a_connection_is_not_told_what_helps_tasks() -> None:
+def test_a_connection_gets_no_remedy_of_tasks() -> None:
     problem = host_problems.problem_from_text("h1", "[Errno 28] No space left on device", "h1", reached=True)
     assert (problem["kind"], problem["hint"]) == ("other", "")
 

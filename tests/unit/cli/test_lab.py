@@ -1,4 +1,4 @@
-"""What `lab up` tells."""
+"""Messages of `lab up`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_kernel_limits_that_were_raised_are_named(capsys: pytest.CaptureFixture[
     assert "raised kernel limits" in capsys.readouterr().err
 
 
-def test_nothing_is_said_of_limits_that_suffice(capsys: pytest.CaptureFixture[str]) -> None:
+def test_sufficient_limits_are_not_reported(capsys: pytest.CaptureFixture[str]) -> None:
     _print_up_result(up())
     captured = capsys.readouterr()
     assert "limits" not in captured.err

@@ -1,4 +1,4 @@
-"""When two images have the same content."""
+"""Hashes of images with the same and with different content."""
 
 from __future__ import annotations
 

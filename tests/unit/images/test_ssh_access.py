@@ -1,4 +1,4 @@
-"""How the hosts of an inventory are reached."""
+"""ssh command lines for the hosts of an inventory."""
 
 from __future__ import annotations
 

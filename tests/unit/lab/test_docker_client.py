@@ -1,4 +1,4 @@
-"""What is said where there is no engine, or no way in."""
+"""Errors of a missing engine, a closed socket and a missing permission."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Routes as the kernel prints them."""
+"""Routes and kernel limits of the machine."""
 
 from __future__ import annotations
 

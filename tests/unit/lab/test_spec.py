@@ -1,4 +1,4 @@
-"""The options of `lab up`, checked before anything else happens."""
+"""Checks of the options of `lab up`."""
 
 from __future__ import annotations
 
@@ -58,6 +58,6 @@ def test_contradicting_options_are_refused(change: dict[str, object], words: str
     assert words in caught.value.message
 
 
-def test_words_are_no_slots() -> None:
+def test_slots_are_numbers() -> None:
     with pytest.raises(UsageError, match="whole numbers"):
         parse_slots("two")

@@ -1,4 +1,4 @@
-"""What measurements mean: the table beside torch's own, shares of plain TCP and of the link, in honest words."""
+"""Findings: collectives compared with torch's table, bandwidth with plain TCP and the link."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_the_share_of_plain_tcp(busbw: float, words: str) -> None:
     assert lines[2] == "eth0 is a link of 0.312 GB/s (2.50 Gb/s); plain TCP used 0.96 of it"
 
 
-def test_what_is_not_known_is_said() -> None:
+def test_unknown_bandwidths_are_reported() -> None:
     unknown = two_hosts(None)
     lines = bandwidth_verdict_lines(
         bandwidth_result(result((64 * MIB, 0.2), wires=()), unknown), unknown, backend="gloo"
@@ -92,7 +92,7 @@ def test_what_is_not_known_is_said() -> None:
     assert line == "all ranks are on one machine: no link was measured"
 
 
-def test_figures_that_exceed_their_bound_are_not_praised() -> None:
+def test_bandwidth_above_the_link_is_explained() -> None:
     """A virtual interface's own word, and NCCL over InfiniBand beside TCP."""
     slow = two_hosts(1000)
     lines = bandwidth_verdict_lines(bandwidth_result(result((64 * MIB, 0.29)), slow), slow, backend="gloo")

@@ -1,4 +1,4 @@
-"""Which backends and devices are tried, and with which request."""
+"""Variants of measurements, and the requests that run them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_ways(facts: Any, job: dict[str, Any], requested: tuple[str, ...], expec
     assert [str(variant) for variant in measurement_variants(plan(*facts, **job), requested)] == expected
 
 
-def test_what_only_the_ranks_know_is_tried_when_nobody_chose() -> None:
+def test_optional_backends_are_tried_without_a_request() -> None:
     made = plan(*hosts(2))
     assert [(str(variant), variant.optional) for variant in measurement_variants(made, optional_backends=("mpi",))] == [
         ("gloo cpu", False),
@@ -53,7 +53,7 @@ def test_what_only_the_ranks_know_is_tried_when_nobody_chose() -> None:
         (False, "host_not_ready", False),  # somebody wanted it
     ],
 )
-def test_a_backend_that_is_not_there(tmp_path: Path, optional: bool, kind: str, absent: bool) -> None:
+def test_an_absent_backend(tmp_path: Path, optional: bool, kind: str, absent: bool) -> None:
     paths = RunPaths(tmp_path)
     write_json(paths.run, {"exit_class": kind, "verdict": {"message": "h1: no mpi4py\nmore"}})
     one = FinishedRun(Variant("mpi", "cpu", optional=optional), paths, 69)

@@ -1,4 +1,4 @@
-"""Findings about inventories, as data; the no-op case is an inventory with nothing to correct."""
+"""Findings about inventories; a correct inventory has none."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_misspelt_prefix_and_a_ddp_variable() -> None:
     assert "did you mean ddp_slots?" in messages(ddp_slot=2)[0]
 
 
-def test_a_name_that_resembles_nothing_says_where_the_list_is() -> None:
+def test_an_unknown_name_without_a_similar_one_has_the_command_for_the_list() -> None:
     assert messages(nccl_zzzzzzzz=1) == [
         "group ranks: unknown variable nccl_zzzzzzzz; ansible-doc -t role ddp.play.nccl lists the variables"
     ]
@@ -81,7 +81,7 @@ def test_no_ranks_and_nearly_ranks() -> None:
     assert found[0].hint == "did you mean ranks?"
 
 
-def test_a_group_of_the_sites_own_is_none_of_our_business() -> None:
+def test_groups_of_the_site_are_not_checked() -> None:
     groups = {"ranks": Group("ranks", ("h1",)), "rack1": Group("rack1", ("h1",)), "rank": Group("rank", ("h1",))}
     assert check_groups(Inventory(groups, {}), GROUPS) == ()
 
@@ -113,5 +113,5 @@ def test_two_hosts_with_one_address(other: str) -> None:
     assert found == ["host b: has the address of a (10.0.0.1, port 22); correct ansible_host of one of them"]
 
 
-def test_a_name_that_resolves_to_nothing() -> None:
+def test_a_name_that_cannot_be_resolved() -> None:
     assert "host gone: the name gone cannot be resolved" in addresses(gone={})[0]

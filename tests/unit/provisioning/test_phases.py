@@ -1,4 +1,4 @@
-"""The plan of a provisioning playbook, from the playbook's text and an inventory."""
+"""Phases of a provisioning playbook, from its plays and an inventory."""
 
 from __future__ import annotations
 
@@ -30,6 +30,6 @@ def test_tags_leave_the_others_out() -> None:
     assert plan_phases(PLAYS, INVENTORY, ("nothing",)) == ()
 
 
-def test_what_the_playbook_knows() -> None:
+def test_roles_and_groups_of_the_playbook() -> None:
     assert known_roles(PLAYS) == ("base_os", "docker_engine")
     assert known_groups(PLAYS) == ("ranks", "nfs", "bare")
