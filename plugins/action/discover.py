@@ -41,13 +41,13 @@ class ActionModule(ActionBase):
         inventory = {"slots": _integer(args.get("slots")), "interface": args.get("interface") or None}
         wanted = {key: args.get(key) or None for key in ("image", "shared_dir", "python")}
         wanted["engine"] = bool(args.get("engine"))
-        asked = time.time()
+        sent = time.time()
         try:
             done = self._low_level_execute_command(
                 self._in_host_dir(shell_command(python, "facts", json.dumps(wanted))), in_data=preamble()
             )
             facts = discover_action.parse_facts(
-                done["stdout"], done["stderr"], asked=asked, received=time.time(), inventory=inventory
+                done["stdout"], done["stderr"], sent=sent, received=time.time(), inventory=inventory
             )
         except AnsibleConnectionFailure as error:
             problem = host_problems.problem_from_text(host, str(error), self._address(host))

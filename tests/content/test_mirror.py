@@ -82,9 +82,32 @@ PACKAGES = (
             "host_containers": ("tests/lab/test_lab.py", ENGINE),
             "lifecycle": ("tests/lab/test_lab.py", ENGINE),
             "networks": ("tests/lab/test_lab.py", ENGINE),
-            "progress": ("tests/lab/test_lab.py", "one protocol and its silent implementation"),
+            "progress_listener": ("tests/lab/test_lab.py", "one protocol and its silent implementation"),
             "status": ("tests/lab/test_lab.py", ENGINE),
         },
+    ),
+    Package(
+        "src/ddp_play/cli",
+        ("tests/unit/cli",),
+        {
+            "attach": ("tests/run/test_outcomes.py", "needs a run whose supervisor died"),
+            "execute": ("tests/run/test_outcomes.py", "its process becomes the command; the test starts the program"),
+            "init": ("tests/content/test_site.py", "one call; the test runs the verb"),
+            "inventory": ("tests/content/test_site.py", "one call; the test runs the verb"),
+            "provision": ("tests/content/test_site.py", "calls playbook_run; the test runs the verbs' refusals"),
+            "stop": ("tests/run/test_outcomes.py", "needs a run that is alive"),
+        },
+    ),
+    Package("src/ddp_play/measuring", ("tests/unit/measuring",), {}),
+    Package(
+        "src/ddp_play/provisioning",
+        ("tests/unit/provisioning",),
+        {"site_scaffold": ("tests/content/test_site.py", "the test runs `init` and the site that it writes")},
+    ),
+    Package(
+        "src/ddp_play/ansible",
+        ("tests/unit/ansible",),
+        {"plugin_variables": ("tests/unit/ansible/test_plan_action.py", "names of variables, which the test sets")},
     ),
 )
 

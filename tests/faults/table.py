@@ -53,7 +53,7 @@ LOST = {"host_timeout": 8, "lease": 12, "grace": 2}
 RESTARTS = {"restarts": 1, "spares": ["h3"], **LOST}
 
 # At its end the run gives the lost host a last call; only then is looked whether the others are clean.
-AFTER_A_LOSS = dataclasses.replace(again("h3 stands in", stopped_s=10.0), clean_s=5.0 + LAST_CALL_S)
+AFTER_A_LOSS = dataclasses.replace(again("replacement host: h3", stopped_s=10.0), clean_s=5.0 + LAST_CALL_S)
 
 UNSTARTED = Expected(True, "interrupted", 130, stopped_s=None)
 
@@ -250,7 +250,7 @@ SHARED = (
 ATTEMPTS = (
     Row(
         "spare takes over from a host without its guard",
-        again("h3 stands in", stopped_s=10.0),
+        again("replacement host: h3", stopped_s=10.0),
         acts.kill_guard,
         job=RESTARTS,
     ),

@@ -1,4 +1,4 @@
-"""`ddp-play exec`: run a command in a rank's container, or on its host in its directory."""
+"""`ddp-play exec`: a command in a rank's container, or on the rank's host in the rank's directory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ddp_play.run.exec_in_rank import command_beside
 def execute(
     run_id: options.RunId,
     command: Annotated[list[str], typer.Argument(help="The command, after --.")],
-    rank: Annotated[int, typer.Option("--rank", help="Beside which rank.")] = 0,
+    rank: Annotated[int, typer.Option("--rank", help="Rank whose container or environment to use.")] = 0,
 ) -> None:
     """Run a command where a rank runs: in its container, or on its host with its environment.
 
@@ -28,4 +28,4 @@ def execute(
     """
     with error_boundary():
         argv = command_beside(find(run_id), rank, command)
-        os.execvp(argv[0], argv)  # noqa: S606 - our terminal becomes the command's
+        os.execvp(argv[0], argv)  # noqa: S606 - the command replaces this process and keeps its terminal

@@ -1,4 +1,4 @@
-"""`ddp-play ps`: list the runs of this controller, and with an inventory those on its hosts."""
+"""`ddp-play ps`: list of the runs of this controller and, with an inventory, of the runs on its hosts."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from ddp_play.run.garbage_collection import ask_hosts
 def ps(
     *,
     inventory: options.Inventory = None,
-    everything: Annotated[bool, typer.Option("-a", "--all", help="Ended runs too, not only the newest ten.")] = False,
+    everything: Annotated[bool, typer.Option("-a", "--all", help="All runs, not only the newest ten.")] = False,
     as_json: options.Json = False,
     ansible: options.Ansible,
 ) -> None:
-    """List runs. With -i the hosts are asked too: a run whose controller died is found again.
+    """List runs. With -i also those on the hosts, which finds a run whose controller died.
 
     [bold]Examples[/]
 
@@ -96,5 +96,5 @@ def _show_hosts(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         ranks = ", ".join(f"{rank} {what['state']}" for rank, what in sorted(row["ranks"].items()))
         guard = "guard alive" if row["guard_alive"] else "no guard"
-        whose = f"{row['run']} attempt {row['attempt']} of {row['owner'] or 'unknown'}"
-        console.line(f"  {row['inventory_host']}: {whose} {row['phase']}, {guard}; {ranks}")
+        run_text = f"{row['run']} attempt {row['attempt']} of {row['owner'] or 'unknown'}"
+        console.line(f"  {row['inventory_host']}: {run_text} {row['phase']}, {guard}; {ranks}")

@@ -1,4 +1,4 @@
-"""What is printed to files: as it would be on a wide terminal, without its colours."""
+"""Tables as plain text for files, without colors."""
 
 from __future__ import annotations
 

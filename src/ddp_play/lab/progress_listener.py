@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 
-class Progress(Protocol):
+class ProgressListener(Protocol):
     """Receiver of progress messages."""
 
     def step(self, text: str) -> None:
@@ -15,7 +15,7 @@ class Progress(Protocol):
         """Report a detail, which the next message may replace."""
 
 
-class Silent:
+class SilentListener:
     """Discards all messages, for tests and for callers that need only the result."""
 
     def step(self, text: str) -> None:

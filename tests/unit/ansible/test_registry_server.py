@@ -1,10 +1,10 @@
-"""Secrets and registry credentials as the job's role hands them over."""
+"""Registry server of an image reference, as docker's config.json names it."""
 
 from __future__ import annotations
 
 import pytest
 
-from ddp_play.ansible import credentials
+from ddp_play.ansible import registry_server
 
 
 @pytest.mark.parametrize(
@@ -18,4 +18,4 @@ from ddp_play.ansible import credentials
     ],
 )
 def test_registries(image: str, server: str) -> None:
-    assert credentials.registry_of(image) == server
+    assert registry_server.registry_of(image) == server

@@ -1,4 +1,4 @@
-"""Progress of long work on stderr: a line per step, and on a terminal a moving line for the details."""
+"""Progress of long operations on stderr: a line per step and, on a terminal, a status line with details."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
 
 
 class TerminalProgress:
-    """Implements `ddp_play.lab.progress.Progress` over the console."""
+    """Prints progress messages; implements `ddp_play.lab.progress_listener.ProgressListener`."""
 
     def __init__(self, status: Status) -> None:
         self._status = status
         self._step = ""
 
     def step(self, text: str) -> None:
-        """A line that stays."""
+        """Print a line."""
         self._step = text
         console.note(text)
         self._status.update(escape(text))
 
     def detail(self, text: str) -> None:
-        """What is going on within the step; only shown on a terminal."""
+        """Show a detail of the step in the status line. Without a terminal nothing is printed."""
         self._status.update(escape(f"{self._step}: {text[:100]}"))
 
 
 @contextmanager
 def progress(text: str) -> Iterator[TerminalProgress]:
-    """Show that work is going on until the block ends."""
+    """Show a status line until the block ends."""
     with console.err.status(escape(text)) as status:
         yield TerminalProgress(status)

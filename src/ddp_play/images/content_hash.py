@@ -1,4 +1,4 @@
-"""Comparison of images by content, because ids depend on the image store of the engine."""
+"""Hash of an image's content, for comparisons: image ids depend on the engine's image store."""
 
 from __future__ import annotations
 

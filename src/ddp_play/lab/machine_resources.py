@@ -9,7 +9,7 @@ import struct
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ddp_play.lab.requirements import MIB, KernelLimit, Machine
+from ddp_play.lab.requirements import MIB, KernelLimit, MachineResources
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,15 +36,15 @@ def routed_networks() -> tuple[ipaddress.IPv4Network, ...]:
         return ()
 
 
-def read_machine(docker_root: str, *, is_local: bool) -> Machine:
+def read_resources(docker_root: str, *, is_local: bool) -> MachineResources:
     """Free memory and disk of the engine's machine."""
     if not is_local:
-        return Machine(None, None, docker_root)
+        return MachineResources(None, None, docker_root)
     try:
         disk = shutil.disk_usage(docker_root).free // MIB
     except OSError:
         disk = None
-    return Machine(_available_memory_mib(), disk, docker_root)
+    return MachineResources(_available_memory_mib(), disk, docker_root)
 
 
 def raise_limits(limits: Iterable[KernelLimit]) -> tuple[tuple[KernelLimit, ...], tuple[KernelLimit, ...]]:

@@ -1,10 +1,10 @@
-"""Secrets and registry credentials as the job's role hands them over."""
+"""Registry server of an image reference, by the name under which docker stores credentials."""
 
 from __future__ import annotations
 
 
 def registry_of(image: str) -> str:
-    """The registry server in an image reference, as docker's config.json names it."""
+    """Registry server of an image reference, as docker's config.json names it."""
     first = image.split("/", 1)[0]
     is_server = "/" in image and ("." in first or ":" in first or first == "localhost")
     return first if is_server else "https://index.docker.io/v1/"

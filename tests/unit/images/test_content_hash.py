@@ -1,8 +1,8 @@
-"""When two images have the same content."""
+"""Hashes of images with the same and with different content."""
 
 from __future__ import annotations
 
-from ddp_play.images.content import fingerprint
+from ddp_play.images.content_hash import fingerprint
 
 
 def test_content_ignores_the_id_and_sees_layers_and_configuration() -> None:

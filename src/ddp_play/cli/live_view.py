@@ -1,4 +1,4 @@
-"""Live view of a run, which follows its bundle. It owns nothing: when it ends, the run goes on."""
+"""Live view of a run. It only reads the run's bundle: if the view ends, the run goes on."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PROGRESS = ("epoch", "step", "loss", "accuracy", "samples_per_s")
 
 @dataclass
 class View:
-    """What is on the screen; fed by the bundle's files."""
+    """State of the screen, read from the bundle's files."""
 
     paths: RunPaths
     ranks_shown: str  # "0", "all", or numbers with commas
@@ -42,9 +42,9 @@ class View:
         self.metrics = JsonTail(self.paths.metrics(0))
         self.live: Live | None = None
 
-    # -- feeding -------------------------------------------------------------------------------------
-    def turn(self, *, last: bool = False) -> None:
-        """Show everything that has happened since the last turn."""
+    # -- reading the bundle --------------------------------------------------------------------------
+    def refresh(self, *, last: bool = False) -> None:
+        """Show all events, metrics and log lines that are new since the last call."""
         for event in self.events.rows():
             handler = getattr(self, f"_on_{event['type']}", None)
             if handler is not None:
@@ -60,30 +60,30 @@ class View:
     def _on_phase(self, event: dict[str, Any]) -> None:
         self.phase = event["phase"]
         if self.live is None and self.phase in ("preparing", "running", "collecting"):
-            self._say(f"{self.phase}")
+            self._print(f"{self.phase}")
         if self.phase == "preparing":
-            self._meet_ranks()
+            self._load_plan()
 
-    def _meet_ranks(self) -> None:
+    def _load_plan(self) -> None:
         plan = read_json(self.paths.plan)
         for host in plan.get("hosts", ()):
             for rank in host["ranks"]:
                 self.hosts[rank["rank"]] = host["name"]
-                if self._wanted(rank["rank"]):
+                if self._is_shown(rank["rank"]):
                     self.tails.setdefault(rank["rank"], LineTail(self.paths.log(rank["rank"])))
         if plan:
             num_hosts = len(plan["hosts"])
-            self._say(
+            self._print(
                 f"{plan['world_size']} ranks on {num_hosts} host{'s' if num_hosts != 1 else ''}, "
                 f"{plan['backend']} over {plan['fabric']} ({plan['network']}), {plan['init_method']}, "
                 f"head {plan['head']}"
             )
             for warning in plan["warnings"]:
-                self._say(f"warning: {warning}", style="yellow")
+                self._print(f"warning: {warning}", style="yellow")
             for name, why in plan["left_out"]:
-                self._say(f"left out {name}: {why}", style="yellow")
+                self._print(f"left out {name}: {why}", style="yellow")
 
-    def _wanted(self, rank: int) -> bool:
+    def _is_shown(self, rank: int) -> bool:
         return self.ranks_shown == "all" or str(rank) in self.ranks_shown.split(",")
 
     def _on_rank(self, event: dict[str, Any]) -> None:
@@ -91,62 +91,66 @@ class View:
         bad = state == "lost" or (state == "exited" and not event["ok"] and not event["stopped"])
         self.states[rank] = "failed" if bad else "stopped" if event["stopped"] else state
         if bad:
-            self._say(f"{event['host']}:{rank}: {event['how']}", style="bold red")
+            self._print(f"{event['host']}:{rank}: {event['how']}", style="bold red")
 
     def _on_host(self, event: dict[str, Any]) -> None:
-        words = {"silent": "does not answer; trying again", "back": "is back", "lost": f"is lost: {event.get('why')}"}
-        self._say(f"host {event['host']} {words.get(event['state'], event['state'])}", style="yellow")
+        state_texts = {
+            "silent": "does not answer; trying again",
+            "back": "is back",
+            "lost": f"is lost: {event.get('why')}",
+        }
+        self._print(f"host {event['host']} {state_texts.get(event['state'], event['state'])}", style="yellow")
 
     def _on_restart(self, event: dict[str, Any]) -> None:
-        """The files of the ended attempt move away; those of the next begin empty."""
-        put = self.paths.attempt(event["attempt"] - 1)
+        """Read the ended attempt's logs to their end in their new place, then follow the next attempt's."""
+        moved = self.paths.attempt(event["attempt"] - 1)
         for rank, tail in sorted(self.tails.items()):
-            for line in tail.finish_in(put.log(rank)):
+            for line in tail.finish_in(moved.log(rank)):
                 self._log_line(rank, line)
         self.tails, self.states, self.hosts, self.progress = {}, {}, {}, {}
         self.metrics = JsonTail(self.paths.metrics(0))
-        self._say(f"{event['reason']}: starting again as attempt {event['attempt']}", style="bold yellow")
+        self._print(f"{event['reason']}: restarting as attempt {event['attempt']}", style="bold yellow")
         self._on_retired({"hosts": event["retired"]})
         if event["new"]:
-            self._say(f"{', '.join(event['new'])} stands in", style="yellow")
+            self._print(f"replacement host: {', '.join(event['new'])}", style="yellow")
 
     def _on_retired(self, event: dict[str, Any]) -> None:
         for host, why in event["hosts"].items():
-            self._say(f"host {host} is retired: {why}", style="yellow")
+            self._print(f"host {host} is retired: {why}", style="yellow")
 
     def _on_waiting(self, event: dict[str, Any]) -> None:
         if event.get("reason"):
-            self._say(f"waiting for slots: {event['reason']}", style="yellow")
+            self._print(f"waiting for slots: {event['reason']}", style="yellow")
         if event.get("for_hosts"):
             hosts = ", ".join(event["for_hosts"])
-            self._say(
+            self._print(
                 f"waiting until no rank can be alive on {hosts}: at most {duration(event['at_most_s'])}", style="yellow"
             )
 
     def _on_stop(self, event: dict[str, Any]) -> None:
         how = "now" if event["now"] else f"within {event['grace_s']:.0f} s"
-        self._say(f"stopping all ranks {how}: {event['reason']}", style="yellow")
+        self._print(f"stopping all ranks {how}: {event['reason']}", style="yellow")
 
     def _on_task(self, event: dict[str, Any]) -> None:
         style = {"failed": "red", "unreachable": "red", "changed": "yellow"}.get(event["status"], "dim")
-        said = f": {event['message']}" if event["message"] and event["status"] in ("failed", "unreachable") else ""
-        self._say(f"task {event['name']} | {event['host']}: {event['status']}{said}", style=style)
+        detail = f": {event['message']}" if event["message"] and event["status"] in ("failed", "unreachable") else ""
+        self._print(f"task {event['name']} | {event['host']}: {event['status']}{detail}", style=style)
 
     def _on_transport(self, event: dict[str, Any]) -> None:
-        self._say(event["words"])
+        self._print(event["words"])
 
     def _on_warning(self, event: dict[str, Any]) -> None:
-        self._say(f"warning: {event['message']}", style="bold yellow")
+        self._print(f"warning: {event['message']}", style="bold yellow")
 
-    # -- showing -------------------------------------------------------------------------------------
-    def _say(self, text: str, style: str = "dim") -> None:
+    # -- printing ------------------------------------------------------------------------------------
+    def _print(self, text: str, style: str = "dim") -> None:
         console.err.print(f"[dim]{duration(time.time() - self.started):>7}[/] {escape(text)}", style=style)
 
     def _log_line(self, rank: int, line: str) -> None:
         host = self.hosts.get(rank, "?")
         colour = HOST_COLOURS[sorted(set(self.hosts.values())).index(host) % len(HOST_COLOURS)] if self.hosts else ""
         prefix = Text(f"{host}:{rank}: ", style=colour)
-        # the status line is redrawn on stderr: on one terminal the lines must pass through the same console
+        # rich redraws the status line on stderr: lines for the same terminal must go through that console
         shared = self.live is not None and console.out.is_terminal
         (console.err if shared else console.out).print(prefix + Text(line), soft_wrap=True)
 
@@ -167,7 +171,7 @@ class View:
 
 
 def follow(paths: RunPaths, *, ranks: str = "0") -> Run:
-    """Show a run until it is over; returns it as it ended. KeyboardInterrupt passes through."""
+    """Show a run until it is over or has no supervisor; return its last state. KeyboardInterrupt passes through."""
     view = View(paths, ranks)
     created = read_json(paths.run).get("created")
     view.started = created or view.started
@@ -181,15 +185,15 @@ def follow(paths: RunPaths, *, ranks: str = "0") -> Run:
 def _until_over(view: View) -> Run:
     while True:
         run = load(view.paths)
-        view.turn(last=run.over)
+        view.refresh(last=run.over)
         if run.over or not run.attended:
-            view.turn(last=True)
+            view.refresh(last=True)
             return run
         time.sleep(TICK_S)
 
 
 def show_end(run: Run) -> int:
-    """Print the summary of a run that has ended; returns its exit code."""
+    """Print the summary of an ended run and return its exit code."""
     lines = summary(run.paths, run.document)
     good = run.document.get("exit_code") == 0
     console.err.print(escape(lines[0]), style="bold green" if good else "bold red")
