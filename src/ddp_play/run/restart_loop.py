@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import random
 import time
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.journal import Journal
 from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import read_json, write_json
 from ddp_play.bundle.writer import Bundle
-from ddp_play.errors import Busy, DdpPlayError, HostNotReady, Interrupted, NameTaken, SlotsTaken
+from ddp_play.errors import DdpPlayError, HostNotReady, Interrupted, NameTaken, SlotsTaken
 from ddp_play.planning.job import job_from_json
 from ddp_play.planning.next_attempt import Fleet
 from ddp_play.run.fencing import fence, reclaim
@@ -25,13 +24,13 @@ from ddp_play.run.restart_assignment import Following, RunSoFar, assign
 from ddp_play.run.restart_decision import End, Policy, Restart, next_step
 from ddp_play.run.stop_requests import Orders
 from ddp_play.run.supervisor import NotStarted, Supervisor
+from ddp_play.run.supervisor_lock import supervisor_lock
 from ddp_play.run.uncollected_artifacts import Rescue
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ddp_play.bundle.outcome import Outcome
-    from ddp_play.bundle.paths import RunPaths
     from ddp_play.run.attempt_assignment import Assignment
     from ddp_play.run.restart_decision import Ended
     from ddp_play.run.supervisor import Collected
@@ -68,7 +67,7 @@ class Attempts:
         return self._hold(Supervisor.take_over)
 
     def _hold(self, begin: Callable[[Supervisor], Ended | NotStarted]) -> Outcome:
-        with lock(self.paths), self.orders.listening():
+        with supervisor_lock(self.paths), self.orders.listening():
             while True:
                 try:
                     outcome = self._attempt(begin)
@@ -268,18 +267,3 @@ class Attempts:
             left.setdefault(host, []).extend(rows)
         if self._lost or self._kept:
             self.bundle.update_run(left_behind=left)
-
-
-@contextlib.contextmanager
-def lock(paths: RunPaths) -> Any:
-    """Held by the supervisor of a run. Busy when another has it."""
-    handle: IO[str] = paths.lock.open("a")
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        handle.close()
-        raise Busy(f"run {paths.run_id} is supervised by another process", hint="ddp-play attach shows it") from None
-    try:
-        yield handle
-    finally:
-        handle.close()

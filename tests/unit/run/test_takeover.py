@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ddp_play.bundle.outcome import RunStatus
-from ddp_play.errors import Busy, UsageError
+from ddp_play.errors import UsageError
 from ddp_play.guard.protocol import encode
-from ddp_play.run import restart_loop
 from tests.unit.run.conftest import OK, Make
 
 
@@ -41,10 +40,3 @@ def test_a_run_whose_start_signal_never_came_ends(make: Make) -> None:
     outcome = stage.supervisor().take_over()
     assert outcome.status is RunStatus.FAILED
     assert outcome.verdict.message == "rank 0 on h1 was ended: no start signal came"
-
-
-def test_two_supervisors_never_meet(make: Make) -> None:
-    stage = make(1, network="")
-    with restart_loop.lock(stage.paths), pytest.raises(Busy, match="supervised by another process"):
-        stage.supervisor().run()
-    assert stage.far["h1"].orders == []
