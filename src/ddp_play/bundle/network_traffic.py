@@ -13,23 +13,25 @@ if TYPE_CHECKING:
 Counters = dict[str, dict[str, int]]
 HOSTS_SHOWN = 4
 # An interface beside the planned one is worth a word from this share of what that one carried.
-WORTH_A_WORD = 0.01
+MIN_SHARE_SHOWN = 0.01
 # Management traffic of a short run may well exceed what its ranks exchanged.
-WORTH_A_WARNING = 50_000_000
+MIN_BYTES_WARNED = 50_000_000
 
 
 def carried(before: Counters, after: Counters) -> Counters:
     """Bytes in between. A counter that went back was reset by a reboot: it counts from zero."""
     found: Counters = {}
     for name, now in after.items():
-        then = before.get(name, {})
-        moved = {way: now[way] - then.get(way, 0) if now[way] >= then.get(way, 0) else now[way] for way in ("rx", "tx")}
+        earlier = before.get(name, {})
+        moved = {
+            key: now[key] - earlier.get(key, 0) if now[key] >= earlier.get(key, 0) else now[key] for key in ("rx", "tx")
+        }
         if any(moved.values()):
             found[name] = moved
     return found
 
 
-def measured(plan: Plan, before: Mapping[str, Counters], after: Mapping[str, Counters]) -> dict[str, Any]:
+def traffic_document(plan: Plan, before: Mapping[str, Counters], after: Mapping[str, Counters]) -> dict[str, Any]:
     """What run.json says about networks; hosts whose counters are not known at both ends are left out."""
     hosts = {
         host.name: {"planned": host.interface, "carried": carried(before[host.name], after[host.name])}
@@ -56,7 +58,7 @@ def traffic_lines(document: Mapping[str, Any]) -> list[str]:
     lines = []
     for planned in sorted({row["planned"] for row in hosts.values()}):
         mine = {name: row["carried"] for name, row in hosts.items() if row["planned"] == planned}
-        lines.append(f"network: {planned} carried {_per_host(mine, planned)}{_beside(mine, planned)}")
+        lines.append(f"network: {planned} carried {_per_host(mine, planned)}{_other_interfaces(mine, planned)}")
     return lines + [f"warning: {text}" for text in traffic_warnings(document)]
 
 
@@ -68,13 +70,13 @@ def _per_host(hosts: Mapping[str, Counters], name: str) -> str:
     return ", ".join(texts)
 
 
-def _beside(hosts: Mapping[str, Counters], planned: str) -> str:
+def _other_interfaces(hosts: Mapping[str, Counters], planned: str) -> str:
     """`; beside it eth0 12 MB` for everything else that carried a share worth a word."""
-    least = WORTH_A_WORD * sum(total(moved, planned) for moved in hosts.values())
+    least = MIN_SHARE_SHOWN * sum(total(moved, planned) for moved in hosts.values())
     others = sorted({name for moved in hosts.values() for name in moved} - {planned})
     sums = [(name, sum(total(moved, name) for moved in hosts.values())) for name in others]
-    said = [f"{name} {bytes_text(count)}{_why(name)}" for name, count in sums if count > least]
-    return f"; beside it {', '.join(said)}" if said else ""
+    rows = [f"{name} {bytes_text(count)}{_why(name)}" for name, count in sums if count > least]
+    return f"; beside it {', '.join(rows)}" if rows else ""
 
 
 def _why(name: str) -> str:
@@ -92,7 +94,7 @@ def traffic_warnings(document: Mapping[str, Any]) -> list[str]:
         for name in moved:
             if name in (planned, "lo") or ":" in name:
                 continue
-            if total(moved, name) > max(2 * best, WORTH_A_WARNING):
+            if total(moved, name) > max(2 * best, MIN_BYTES_WARNED):
                 found.append(
                     f"{host}: {name} carried {bytes_text(total(moved, name))}, and {planned}, which the plan chose, "
                     f"{bytes_text(best)}; does the job set GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME itself?"

@@ -130,13 +130,13 @@ class Outcome:
 
 
 # Fields of run.json that tell what became of ranks and files: an error after them does not take them back.
-OF_THE_END = ("ranks", "missing", "left_behind")
+KEPT_FIELDS = ("ranks", "missing", "left_behind")
 
 
 def error_fields(error: DdpPlayError, known: dict[str, Any]) -> dict[str, Any]:
     """What run.json gets of an error; what it has of the ranks and of files on the hosts (`known`) stays."""
     fields = error_outcome(error).to_json()
-    return {name: known.get(name) or value if name in OF_THE_END else value for name, value in fields.items()}
+    return {name: known.get(name) or value if name in KEPT_FIELDS else value for name, value in fields.items()}
 
 
 def error_outcome(error: DdpPlayError) -> Outcome:

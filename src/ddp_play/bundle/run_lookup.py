@@ -30,7 +30,7 @@ class Run:
         return self.status.final and not self.attended
 
     @property
-    def words(self) -> str:
+    def status_text(self) -> str:
         """The status for people: a run whose controller died says so."""
         if self.status.final:
             return str(self.status)
@@ -39,11 +39,11 @@ class Run:
 
 def load(paths: RunPaths) -> Run:
     """Read a run's state. The locks first: a run that ends in between is then seen as attended once more."""
-    attended = held(paths.root / "background.lock") or held(paths.lock)
+    attended = is_locked(paths.root / "background.lock") or is_locked(paths.lock)
     return Run(paths, read_json(paths.run), attended)
 
 
-def held(path: Any) -> bool:
+def is_locked(path: Any) -> bool:
     """Does a living process hold this lock?"""
     if not path.exists():
         return False

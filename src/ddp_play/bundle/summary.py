@@ -61,7 +61,7 @@ def summary(paths: RunPaths, document: dict[str, Any]) -> list[str]:
     if document.get("nccl"):
         lines.append(f"  {document['nccl']['words']}")
     lines += [f"  {line}" for line in traffic_lines(document.get("network") or {})]
-    lines += _loose_ends(document)
+    lines += _uncollected_lines(document)
     lines.append(f"  bundle: {document.get('output') or paths.root}")
     return lines
 
@@ -73,8 +73,8 @@ def attempt_lines(document: dict[str, Any]) -> list[str]:
         followed = row["attempt"] < int(document.get("attempt") or 1)
         if not (followed or row["reason"]):
             continue
-        said = row["reason"] if followed else f"no restart: {row['reason']}"
-        lines.append(f"attempt {row['attempt']} on {', '.join(row['hosts'])}: {said}")
+        reason = row["reason"] if followed else f"no restart: {row['reason']}"
+        lines.append(f"attempt {row['attempt']} on {', '.join(row['hosts'])}: {reason}")
         lines += [f"  retired {host}: {why}" for host, why in row["retired"].items()]
     return lines
 
@@ -88,7 +88,7 @@ def _tail(paths: RunPaths, verdict: dict[str, Any]) -> list[str]:
     return rows
 
 
-def _loose_ends(document: dict[str, Any]) -> list[str]:
+def _uncollected_lines(document: dict[str, Any]) -> list[str]:
     """What could not be brought home, what is still on hosts."""
     lines = []
     for row in document.get("missing") or ():

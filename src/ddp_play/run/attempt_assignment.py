@@ -42,8 +42,10 @@ class Assignment:
         return run_key(self.paths.run_id, self.token)
 
 
-def links_of(given: Assignment, hosts: set[str]) -> list[Link]:
+def links_of(assignment: Assignment, hosts: set[str]) -> list[Link]:
     """A link to each of these hosts."""
     return [
-        Link(route.host, route, given.passwords.get(route.host, "")) for route in given.routes if route.host in hosts
+        Link(route.host, route, assignment.passwords.get(route.host, ""))
+        for route in assignment.routes
+        if route.host in hosts
     ]

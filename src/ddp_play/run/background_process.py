@@ -22,7 +22,7 @@ from ddp_play.planning.plan_document import plan_from_json
 from ddp_play.run.attempt_assignment import Assignment
 from ddp_play.run.dry_run import facts_cache
 from ddp_play.run.host_channel import Route
-from ddp_play.run.restart_loop import Attempts
+from ddp_play.run.restart_loop import RestartLoop
 from ddp_play.run.source_snapshot import read_snapshot
 
 # The job's role speaks for itself, through its own events.
@@ -35,7 +35,7 @@ TASK_EVENTS = {
 }
 
 
-def carry_out(paths: RunPaths, passwords: Passwords, runner: PlaybookRunner) -> None:
+def run_playbook(paths: RunPaths, passwords: Passwords, runner: PlaybookRunner) -> None:
     """Run the playbook; whatever happens, run.json says how it ended."""
     request = PlaybookRequest.from_json(read_json(paths.run)["request"])
     request.environment[RUN_DIR_ENV] = str(paths.root)
@@ -48,7 +48,7 @@ def carry_out(paths: RunPaths, passwords: Passwords, runner: PlaybookRunner) -> 
             passwords=passwords,
             on_event=lambda event: _journal_event(journal, event),
         )
-        _conclude(paths, outcome)
+        _join_outcomes(paths, outcome)
     except DdpPlayError as error:
         _record_error(paths, error)
 
@@ -59,19 +59,19 @@ def _journal_event(journal: Journal, event: dict[str, Any]) -> None:
     task = str(data.get("task") or "")
     if kind == "playbook_on_play_start":
         journal.emit("play", name=data.get("name") or "")
-    elif kind in TASK_EVENTS and not _is_ours(data):
+    elif kind in TASK_EVENTS and not _is_own_task(data):
         result = data.get("res") or {}
         status = "changed" if kind == "runner_on_ok" and result.get("changed") else TASK_EVENTS[kind]
         message = str(result.get("msg") or "")[:2000]
         journal.emit("task", name=task, host=data.get("host"), status=status, message=message)
 
 
-def _is_ours(data: dict[str, Any]) -> bool:
+def _is_own_task(data: dict[str, Any]) -> bool:
     validates = str(data.get("task_action", "")).endswith("validate_argument_spec") and data.get("role") == "ddp_job"
     return validates or data.get("task_action") in OWN_ACTIONS
 
 
-def _conclude(paths: RunPaths, outcome: PlaybookOutcome) -> None:
+def _join_outcomes(paths: RunPaths, outcome: PlaybookOutcome) -> None:
     """Join the job's own outcome with that of the rest of the playbook."""
     document = read_json(paths.run)
     log = str(paths.ansible / "artifacts" / "1" / "stdout")
@@ -107,7 +107,7 @@ def take_over(paths: RunPaths, passwords: Passwords) -> None:
         if paths.source_archive.exists():
             snapshot = read_snapshot(paths.source_archive, document["source"]["sha256"])
         attempt = int(document.get("attempt") or 1)
-        given = Assignment(
+        assignment = Assignment(
             plan,
             routes,
             paths,
@@ -117,7 +117,7 @@ def take_over(paths: RunPaths, passwords: Passwords) -> None:
             token=str(document.get("token") or ""),  # a run of an earlier version has none
             num_ended=sum(row["attempt"] != attempt for row in document.get("attempts") or ()),
         )
-        Attempts(given).take_over()
+        RestartLoop(assignment).take_over()
     except DdpPlayError as error:
         _record_error(paths, error)
 
@@ -128,13 +128,13 @@ def main() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     with (paths.root / "background.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        typed = json.loads(sys.stdin.buffer.read() or b"{}")
+        passwords = json.loads(sys.stdin.buffer.read() or b"{}")
         write_json(paths.root / "background.json", {"pid": os.getpid(), "started": time.time()})
         try:
             if "--take-over" in sys.argv:
-                take_over(paths, Passwords(**typed))
+                take_over(paths, Passwords(**passwords))
             else:
-                carry_out(paths, Passwords(**typed), AnsibleRunner())
+                run_playbook(paths, Passwords(**passwords), AnsibleRunner())
         except Exception as error:  # noqa: BLE001 - the boundary of this process: the run must say how it ended
             traceback.print_exc()
             hint = f"see {paths.supervisor_log}; the ranks may still run: ddp-play attach {paths.run_id}"

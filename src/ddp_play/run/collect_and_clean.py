@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.bundle.network_traffic import measured
+from ddp_play.bundle.network_traffic import traffic_document
 from ddp_play.bundle.paths import read_json, write_json
 from ddp_play.errors import DdpPlayError
 from ddp_play.run.host_spec import run_paths
@@ -35,7 +35,7 @@ def network_counters(gang: Gang, plan: Plan, paths: RunPaths) -> dict[str, Any]:
     """What the networks carried from the start to the drain."""
     answers = {link.name: link.replies.get("drained", {}).get("counters") for link in gang.links}
     after = {name: counters for name, counters in answers.items() if counters}
-    return measured(plan, read_json(paths.counters), after)
+    return traffic_document(plan, read_json(paths.counters), after)
 
 
 def collect(gang: Gang, plan: Plan, paths: RunPaths, *, artifacts: bool = True) -> list[dict[str, Any]]:
@@ -65,23 +65,25 @@ def collect(gang: Gang, plan: Plan, paths: RunPaths, *, artifacts: bool = True) 
 
 
 def clean(
-    gang: Gang, plan: Plan, missing: list[dict[str, Any]], journal: Journal, *, goes_on: bool
+    gang: Gang, plan: Plan, missing: list[dict[str, Any]], journal: Journal, *, restart_follows: bool
 ) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
     """Remove everything of ours from the hosts, except what could not be collected.
 
-    Returns by host what is left, and the working directories that stay for what is in them. `goes_on`: another attempt
-    follows, so what the run's attempts share stays too. Where the head is lost, another host removes that, unless the
-    head was to collect artifacts from it.
+    Returns by host what is left, and the working directories that stay for what is in them. `restart_follows`: another
+    attempt follows, so what the run's attempts share stays too. Where the head is lost, another host removes that,
+    unless the head was to collect artifacts from it.
     """
     incomplete = {row["host"] for row in missing if row["host"]}
-    here = [plan.head, *(link.name for link in gang.links)]
+    names = [plan.head, *(link.name for link in gang.links)]
     hosts = {host.name: host for host in plan.hosts}
     collects = bool(plan.source and plan.source_shared and plan.artifacts)
     uncollected = run_paths(hosts[plan.head], gang.run_key) if collects and gang.link(plan.head).lost else []
-    in_charge = "" if goes_on or uncollected else next((name for name in here if not gang.link(name).lost), "")
+    run_paths_remover = (
+        "" if restart_follows or uncollected else next((name for name in names if not gang.link(name).lost), "")
+    )
 
     def order(link: Link) -> dict[str, Any]:
-        paths = run_paths(hosts[link.name], gang.run_key) if link.name == in_charge else []
+        paths = run_paths(hosts[link.name], gang.run_key) if link.name == run_paths_remover else []
         return {"keep_src": link.name in incomplete, "run_paths": paths}
 
     try:
@@ -95,12 +97,12 @@ def clean(
         for name, answer in answers.items()
         if answer.get("kept")
     }
-    for name, rows in ({} if goes_on else kept).items():
+    for name, rows in ({} if restart_follows else kept).items():
         left[name] = [*left.get(name, ()), *rows]
     for link in gang.links:
         if link.lost or "cleaned" not in link.replies:
             why = link.lost or "it did not say that it cleaned up"
             left[link.name] = [f"unknown: {why}; ddp-play gc -i INVENTORY when it is back"]
-    for path in () if goes_on else uncollected:
+    for path in () if restart_follows else uncollected:
         left[plan.head].append(f"{path}: not collected, its host was lost; copy what you need from it, then remove it")
     return left, kept

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from ddp_play.run.host_links import Link
     from ddp_play.run.stop_requests import Orders
 
-TURN_S = 0.5
+POLL_S = 0.5
 # A guard looks at its lease every twentieth of a second and kills again every second: this covers a busy host.
 FENCE_MARGIN_S = 5.0
-Keep = Callable[[str, list[str]], None]  # a host, and why which directories stay there
+OnKept = Callable[[str, list[str]], None]  # a host, and why which directories stay there
 
 
 def dead_after(link: Link, plan: Plan) -> float:
@@ -38,73 +38,76 @@ def dead_after(link: Link, plan: Plan) -> float:
     return float(link.heard + plan.timeouts["lease"] + plan.timeouts["grace"] + FENCE_MARGIN_S)
 
 
-def fence(given: Assignment, unfenced: dict[str, float], orders: Orders, journal: Journal, *, keep: Keep) -> set[str]:
+def fence(
+    assignment: Assignment, unfenced: dict[str, float], stop_requests: Orders, journal: Journal, *, on_kept: OnKept
+) -> set[str]:
     """Wait until every host has cleaned up or its lease is certainly over (`unfenced`: that moment, monotonic).
 
-    Returns the hosts that still have to be cleaned. `keep` is called with a host and the working directories that stay
-    there, because nobody has collected them. HostNotReady when of some host we shall never know; Interrupted
+    Returns the hosts that still have to be cleaned. `on_kept` is called with a host and the working directories that
+    stay there, because nobody has collected them. HostNotReady when of some host we shall never know; Interrupted
     when somebody wants the run to end.
     """
     if not unfenced:
         return set()
+    attempt = assignment.attempt
     never = sorted(host for host, moment in unfenced.items() if moment == float("inf"))
     if never:
         raise HostNotReady(
-            f"{', '.join(never)}: ranks of attempt {given.attempt} may still run there, so no other attempt is started",
+            f"{', '.join(never)}: ranks of attempt {attempt} may still run there, so no other attempt is started",
             hint="ddp-play gc -i INVENTORY",
             hosts=tuple(never),
         )
     waits_s = max(unfenced.values()) - time.monotonic()
     journal.emit("waiting", for_hosts=sorted(unfenced), at_most_s=round(max(0.0, waits_s), 1))
-    coming = _Coming(given, set(unfenced), keep)
+    cleaner = _LostHostsCleaner(assignment, set(unfenced), on_kept)
     try:
-        while not all(host in coming.cleaned or time.monotonic() > moment for host, moment in unfenced.items()):
-            coming.turn()
-            if orders.stop() is not None:
+        while not all(host in cleaner.cleaned or time.monotonic() > moment for host, moment in unfenced.items()):
+            cleaner.poll()
+            if stop_requests.stop() is not None:
                 raise Interrupted(f"stopped while it waited for {', '.join(sorted(unfenced))}")
     finally:
-        coming.close()
-    return set(unfenced) - coming.cleaned
+        cleaner.close()
+    return set(unfenced) - cleaner.cleaned
 
 
-def reclaim(given: Assignment, hosts: set[str], *, until: float, keep: Keep) -> set[str]:
-    """Clean up an attempt on hosts that may be back; those that confirmed it are returned. `keep`: as for `fence`."""
-    coming = _Coming(given, hosts, keep)
+def clean_lost_hosts(assignment: Assignment, hosts: set[str], *, until: float, on_kept: OnKept) -> set[str]:
+    """Clean up an attempt on hosts that may be back; the hosts that confirmed it. `on_kept`: as for `fence`."""
+    cleaner = _LostHostsCleaner(assignment, hosts, on_kept)
     try:
-        while time.monotonic() < until and coming.cleaned != hosts:
-            coming.turn()
+        while time.monotonic() < until and cleaner.cleaned != hosts:
+            cleaner.poll()
     finally:
-        coming.close()
-    return coming.cleaned
+        cleaner.close()
+    return cleaner.cleaned
 
 
-class _Coming:
+class _LostHostsCleaner:
     """Hosts that may come back: opened again and again, cleaned when they answer, never sent a heartbeat."""
 
-    def __init__(self, given: Assignment, hosts: set[str], keep: Keep) -> None:
-        plan = given.plan
+    def __init__(self, assignment: Assignment, hosts: set[str], on_kept: OnKept) -> None:
+        plan = assignment.plan
         # where each host has a working directory of its own, its artifacts are nowhere else
         self._keep_src = bool(plan.source and plan.artifacts and not plan.source_shared)
-        self._keep = keep
+        self._on_kept = on_kept
         self.cleaned: set[str] = set()
-        self._told: dict[str, int] = {}
+        self._requested: dict[str, int] = {}
         self._gang = Gang(
-            links_of(given, hosts),
-            run_id=given.paths.run_id,
-            token=given.token,
-            attempt=given.attempt,
+            links_of(assignment, hosts),
+            run_id=assignment.paths.run_id,
+            token=assignment.token,
+            attempt=assignment.attempt,
             on_data=lambda _link, _frame: None,
             on_host=lambda _link, _how: None,
             offsets=lambda _host: {"logs": {}, "metrics": {}},
         )
 
-    def turn(self) -> None:
+    def poll(self) -> None:
         """Open what is not open, tell who answers to clean up, note who has."""
         self._gang.reopen()
-        self._gang.pump(TURN_S)
+        self._gang.pump(POLL_S)
         for link in self._gang.links:
-            if link.place is not None and self._told.get(link.name) != id(link.channel):
-                self._told[link.name] = id(link.channel)
+            if link.place is not None and self._requested.get(link.name) != id(link.channel):
+                self._requested[link.name] = id(link.channel)
                 self._gang.tell("clean", links=[link], run_paths=[], keep_src=self._keep_src)
             reply = link.replies.get("cleaned", {"left": True})
             if reply["left"] == [] and link.name not in self.cleaned:
@@ -113,7 +116,7 @@ class _Coming:
                     rows = [
                         f"{path}: not collected, the host was lost; ddp-play gc removes it" for path in reply["kept"]
                     ]
-                    self._keep(link.name, rows)
+                    self._on_kept(link.name, rows)
 
     def close(self) -> None:
         """End the channels."""

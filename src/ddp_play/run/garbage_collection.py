@@ -38,7 +38,7 @@ class Leftovers:
         """Keys of runs that a guard or a controller carries on somewhere: on other hosts too they are left alone."""
         return {_key(row) for row in self.runs if row["guard_alive"] or row.get("attended")}
 
-    def why_not(self, row: dict[str, Any]) -> str:
+    def why_kept(self, row: dict[str, Any]) -> str:
         """Why this run directory or container stays; empty when it may go."""
         if self.run and row["run"] != self.run:
             return "another run"
@@ -53,17 +53,17 @@ class Leftovers:
     @property
     def removable(self) -> list[dict[str, Any]]:
         """Run directories that may go."""
-        return [row for row in self.runs if not self.why_not(row)]
+        return [row for row in self.runs if not self.why_kept(row)]
 
     @property
     def removable_containers(self) -> list[dict[str, Any]]:
         """Containers that may go."""
-        return [row for row in self.containers if not self.why_not(row)]
+        return [row for row in self.containers if not self.why_kept(row)]
 
     @property
     def others(self) -> list[tuple[dict[str, Any], str]]:
         """What is left alone, and why."""
-        rows = [(row, self.why_not(row)) for row in (*self.runs, *self.containers)]
+        rows = [(row, self.why_kept(row)) for row in (*self.runs, *self.containers)]
         return [(row, why) for row, why in rows if why and why != "another run"]
 
     @property
@@ -81,19 +81,19 @@ def _key(row: dict[str, Any]) -> str:
     return run_key(row["run"], row.get("token", ""))
 
 
-def ask_hosts(
+def find_leftovers(
     request: PlaybookRequest, passwords: Passwords, runner: PlaybookRunner, *, me: str = "", run: str = ""
 ) -> Leftovers:
     """One execution per host. `run`: a name or a key; of a run in this controller's state directory only that one.
 
     UsageError where several runs have the name.
     """
-    name, of_key = split_run_key(run)
-    token = of_key or None
+    name, token_of_key = split_run_key(run)
+    token = token_of_key or None
     if run and not token and (ours := read_json(home() / "runs" / check_run_id(name) / "run.json")):
         token = str(ours.get("token") or "")
     found = Leftovers(me=me, run=name, token=token)
-    for host, answer in _on_all(request, passwords, runner, "runs", {}).items():
+    for host, answer in _run_on_all_hosts(request, passwords, runner, "runs", {}).items():
         if "problem" in answer:
             found.problems[host] = answer["problem"]
             continue
@@ -116,7 +116,7 @@ def remove_leftovers(
         for row in rows:
             nothing: dict[str, Any] = {"paths": [], "containers": [], "living_too": bool(found.run)}
             orders.setdefault(row["inventory_host"], nothing)[kind].append(row[key])
-    answers = _on_all(request, passwords, runner, "clean", orders)
+    answers = _run_on_all_hosts(request, passwords, runner, "clean", orders)
     return [
         f"{host}: {text}"
         for host, answer in answers.items()
@@ -124,13 +124,13 @@ def remove_leftovers(
     ]
 
 
-def _on_all(
+def _run_on_all_hosts(
     request: PlaybookRequest, passwords: Passwords, runner: PlaybookRunner, verb: str, orders: dict[str, Any]
 ) -> dict[str, dict[str, Any]]:
     """Run one verb of the program on every host of the inventory; answers by host."""
     answers: dict[str, dict[str, Any]] = {}
 
-    def heard(event: dict[str, Any]) -> None:
+    def on_event(event: dict[str, Any]) -> None:
         data = event.get("event_data") or {}
         result = (data.get("res") or {}).get("answer")
         if event.get("event") == "runner_on_ok" and result is not None:
@@ -141,12 +141,12 @@ def _on_all(
     with TemporaryDirectory(prefix="ddp-play-sweep-") as scratch:
         orders_file = Path(scratch, "orders.json")
         orders_file.write_text(json.dumps(orders), encoding="utf-8")
-        asking = dataclasses.replace(
+        sweep = dataclasses.replace(
             request,
             playbook=str(collection_root() / "playbooks" / "sweep.yml"),
             environment={"DDP_PLAY_SWEEP_VERB": verb, "DDP_PLAY_SWEEP_ORDERS": str(orders_file)},
         )
-        outcome = runner.run(asking, private_dir=Path(scratch, "ansible"), passwords=passwords, on_event=heard)
+        outcome = runner.run(sweep, private_dir=Path(scratch, "ansible"), passwords=passwords, on_event=on_event)
     if not answers and (error := outcome.error("run ansible -m ping on the inventory")) is not None:
         raise error
     return answers

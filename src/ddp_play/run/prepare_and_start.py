@@ -44,10 +44,10 @@ class Prepared:
 class Starter:
     """Brings one attempt to its start."""
 
-    def __init__(self, given: Assignment, gang: Gang, bundle: Bundle, journal: Journal) -> None:
-        self.given = given
-        self.plan = given.plan
-        self.paths = given.paths
+    def __init__(self, assignment: Assignment, gang: Gang, bundle: Bundle, journal: Journal) -> None:
+        self.assignment = assignment
+        self.plan = assignment.plan
+        self.paths = assignment.paths
         self.gang = gang
         self.bundle = bundle
         self.journal = journal
@@ -56,7 +56,7 @@ class Starter:
 
     def claim(self) -> None:
         """NameTaken, before any host is touched, where another run has this run's name."""
-        if self.given.continues:
+        if self.assignment.continues:
             return  # the name is this run's already, also while its hosts know nothing of it between two attempts
         hosts = {host.name: host for host in self.plan.hosts}
         self.gang.ask("claim", "claimed", deadline_s=30, fields=lambda link: {"shared": shared_runs(hosts[link.name])})
@@ -74,9 +74,9 @@ class Starter:
                 avoid.append(port)
                 if len(avoid) == PORT_TRIES:
                     raise
-                self._clean(self.gang.links, shared_too=not self.given.continues)
+                self._clean(self.gang.links, remove_shared=not self.assignment.continues)
 
-    def ask_for_slots(self) -> None:
+    def check_slots(self) -> None:
         """SlotsTaken at once, before anything is sent, when other runs have the slots."""
         hosts = {host.name: host for host in self.plan.hosts}
         self.gang.ask("slots", "slots", deadline_s=30, fields=lambda link: slots_of(hosts[link.name]))
@@ -91,42 +91,42 @@ class Starter:
         launch = self._launch(port)
         self.prepared = True
         hosts = {host.name: host for host in self.plan.hosts}
-        places = {link.name: _placed(link) for link in self.gang.links}
+        places = {link.name: _place_of(link) for link in self.gang.links}
         specs = {name: launch.host_spec(host, places[name]) for name, host in hosts.items()}
         for spec in specs.values():
             for row in spec["ranks"]:
                 write_text(self.paths.env(row["rank"]), row["env_file"])
-        if self.given.snapshot is not None and not (self.plan.source_shared and self.given.continues):
+        if self.assignment.snapshot is not None and not (self.plan.source_shared and self.assignment.continues):
             for link in self.gang.links:
                 if hosts[link.name].sends_source:
-                    self._send_source(link, self.given.snapshot.archive)
+                    self._send_source(link, self.assignment.snapshot.archive)
         self.gang.ask(
             "prepare",
             "prepared",
             deadline_s=PULL_S if self.plan.runtime == "docker" and not self.plan.image_id else PREPARE_S,
             fields=lambda link: {
                 "spec": specs[link.name],
-                "secrets": self.given.secrets,
-                "registry": self.given.registry,
+                "secrets": self.assignment.secrets,
+                "registry": self.assignment.registry,
             },
         )
-        made = Prepared(port, {name: place.directory for name, place in places.items()})
-        self.bundle.update_run(head_port=port, directories=made.directories)
+        prepared = Prepared(port, {name: place.directory for name, place in places.items()})
+        self.bundle.update_run(head_port=port, directories=prepared.directories)
         self.journal.emit("prepared", port=port, hosts=[link.name for link in self.gang.links])
-        return made
+        return prepared
 
     def _launch(self, port: int) -> Launch:
         return Launch(
             plan=self.plan,
             run_id=self.paths.run_id,
-            attempt=self.given.attempt,
+            attempt=self.assignment.attempt,
             port=port,
             owner=f"{getpass.getuser()}",
             created=time.time(),
-            snapshot=self.given.snapshot,
+            snapshot=self.assignment.snapshot,
             controller=socket.gethostname(),
-            token=self.given.token,
-            continues=self.given.continues,
+            token=self.assignment.token,
+            continues=self.assignment.continues,
         )
 
     def _send_source(self, link: Link, archive: bytes) -> None:
@@ -135,11 +135,11 @@ class Starter:
             self.gang.tell("source", links=[link], payload=bytes(view[start : start + SOURCE_CHUNK]))
         self.gang.tell("source", links=[link])
 
-    def probe(self, made: Prepared) -> None:
+    def probe(self, prepared: Prepared) -> None:
         """What the ranks will need of each other, tried by the hosts before anything starts."""
         probe_lock(self.gang, self.plan)
         if self.plan.probe and self.plan.fabric != "local" and len(self.gang.links) > 1:
-            probe_network(self.gang, self.plan, made.port)
+            probe_network(self.gang, self.plan, prepared.port)
 
     def go(self) -> None:
         """The start signal, out over all channels at once."""
@@ -162,21 +162,21 @@ class Starter:
             return {}
         reachable = [link for link in self.gang.links if link.place is not None]
         with contextlib.suppress(DdpPlayError):
-            self._clean(reachable, shared_too=not (self.given.continues or self.signalled))
+            self._clean(reachable, remove_shared=not (self.assignment.continues or self.signalled))
         self.gang.close()
         return {link.name: link for link in self.gang.links if link.replies.get("cleaned", {"left": True})["left"]}
 
-    def _clean(self, links: list[Link], *, shared_too: bool) -> None:
+    def _clean(self, links: list[Link], *, remove_shared: bool) -> None:
         hosts = {host.name: host for host in self.plan.hosts}
-        first = links[0].name if links and shared_too else ""
+        first = links[0].name if links and remove_shared else ""
 
         def order(link: Link) -> dict[str, Any]:
-            return {"run_paths": run_paths(hosts[link.name], self.given.run_key) if link.name == first else []}
+            return {"run_paths": run_paths(hosts[link.name], self.assignment.run_key) if link.name == first else []}
 
         self.gang.ask("clean", "cleaned", links=links, deadline_s=CLEAN_S, fields=order)
 
 
-def _placed(link: Link) -> HostPlace:
+def _place_of(link: Link) -> HostPlace:
     if link.place is None:
         raise UsageError(f"{link.name} was not opened")
     return link.place

@@ -23,29 +23,29 @@ def probe_network(gang: Gang, plan: Plan, port: int) -> None:
     """
     address = {host.name: host.address for host in plan.hosts}
     names = [host.name for host in plan.hosts]
-    meets = _meeting_port(plan, port)
+    rendezvous_port = _rendezvous_port(plan, port)
     # the process manager of MPI ranks listens there already
-    held = meets if plan.backend != "mpi" else 0
+    also = rendezvous_port if plan.backend != "mpi" else 0
 
     def listen(link: Link) -> dict[str, Any]:
-        return {"address": address[link.name], "also": held if link.name == plan.head else 0}
+        return {"address": address[link.name], "also": also if link.name == plan.head else 0}
 
-    heard = gang.ask("listen", "listening", deadline_s=20, fields=listen)
-    ports = {name: int(answer["port"]) for name, answer in heard.items()}
+    listening = gang.ask("listen", "listening", deadline_s=20, fields=listen)
+    ports = {name: int(answer["port"]) for name, answer in listening.items()}
 
     def targets(link: Link) -> dict[str, Any]:
         at = names.index(link.name)
         peers = set(names) - {link.name} if at == 0 else {names[0], names[(at + 1) % len(names)]} - {link.name}
         rows = [[address[name], ports[name]] for name in sorted(peers)]
-        if meets and link.name != plan.head:
-            rows.append([address[plan.head], meets])
-        return {"targets": rows, "source": address[link.name], "timeout_s": PROBE_S, "connect_only": [meets]}
+        if rendezvous_port and link.name != plan.head:
+            rows.append([address[plan.head], rendezvous_port])
+        return {"targets": rows, "source": address[link.name], "timeout_s": PROBE_S, "connect_only": [rendezvous_port]}
 
     answers = gang.ask("probe", "probed", deadline_s=2 * PROBE_S + 20, fields=targets)
     by_address = {value: name for name, value in address.items()}
     rows = [
         f"{name} ({address[name]}) does not reach {by_address[bad['address']]} ({bad['address']}"
-        f"{f', port {meets} where ranks meet' if bad['port'] == meets else ''}): {bad['problem']}"
+        f"{f', port {rendezvous_port} where ranks meet' if bad['port'] == rendezvous_port else ''}): {bad['problem']}"
         for name, answer in answers.items()
         for bad in answer["failed"]
     ]
@@ -57,7 +57,7 @@ def probe_network(gang: Gang, plan: Plan, port: int) -> None:
         )
 
 
-def _meeting_port(plan: Plan, port: int) -> int:
+def _rendezvous_port(plan: Plan, port: int) -> int:
     """The leased port where it is used; 0 for ranks that meet in a file."""
     in_file = any(url.startswith("file://") for url in (plan.init_url, plan.store_url))
     return 0 if in_file and plan.launcher == "ranks" else port

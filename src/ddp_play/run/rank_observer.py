@@ -29,7 +29,7 @@ class Observer:
         self._reported: dict[int, str] = {}
         self._traffic: dict[str, float] = {}
 
-    def look(self) -> GangView:
+    def view(self) -> GangView:
         """The gang now."""
         self._notice_traffic()
         ranks = outcomes(self._plan, self._gang, self._bundle)
@@ -40,9 +40,9 @@ class Observer:
             ranks=ranks,
             silent_s={link.name: link.silent_s() for link in self._gang.links},
             failed_for_s=time.monotonic() - self._failed_at if self._failed_at is not None else 0.0,
-            only_collateral=bool(failed) and all(self._blames(row) for row in failed),
-            quiet_s=time.monotonic() - self._bundle.last_data,
-            heard=self._bundle.heard,
+            only_collateral=bool(failed) and all(self._is_collateral(row) for row in failed),
+            idle_s=time.monotonic() - self._bundle.last_data,
+            any_output=self._bundle.heard,
             guard_ends={
                 link.name: link.state.get("reason", "")
                 for link in self._gang.links
@@ -68,5 +68,5 @@ class Observer:
                 self._traffic[link.name] = moved
                 self._bundle.last_data = time.monotonic()
 
-    def _blames(self, row: RankOutcome) -> bool:
+    def _is_collateral(self, row: RankOutcome) -> bool:
         return blames_a_peer(row, {row.rank: self._bundle.tail(row.rank)})

@@ -35,8 +35,8 @@ def _outcome(link: Link, rank: int, row: dict[str, Any], log_bytes: int) -> Rank
         signal=row.get("signal"),
         oom=bool(row.get("oom")),
         stopped=bool(row.get("stopped")),
-        started=_on_our_clock(row.get("started"), link),
-        ended=_on_our_clock(row.get("ended"), link),
+        started=_controller_time(row.get("started"), link),
+        ended=_controller_time(row.get("ended"), link),
         detail=row.get("detail", ""),
         log_bytes=log_bytes,
         log_complete=state == "exited" and not link.lost,
@@ -45,5 +45,5 @@ def _outcome(link: Link, rank: int, row: dict[str, Any], log_bytes: int) -> Rank
     )
 
 
-def _on_our_clock(host_time: float | None, link: Link) -> float | None:
+def _controller_time(host_time: float | None, link: Link) -> float | None:
     return None if host_time is None else round(host_time - link.clock_offset_s, 3)

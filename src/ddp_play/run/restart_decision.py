@@ -82,10 +82,10 @@ def infrastructure_failure(outcome: Outcome, exit_codes: tuple[int, ...]) -> str
     if verdict.kind != "rank_failed":
         return ""
     row = next((row for row in outcome.ranks if row.rank == verdict.rank), None)
-    return _of_rank(row, exit_codes) if row is not None else ""
+    return _infrastructure_failure_of_rank(row, exit_codes) if row is not None else ""
 
 
-def _of_rank(row: RankOutcome, exit_codes: tuple[int, ...]) -> str:
+def _infrastructure_failure_of_rank(row: RankOutcome, exit_codes: tuple[int, ...]) -> str:
     who = f"rank {row.rank} on {row.host}"
     if row.exit_code in exit_codes:
         return f"{who} ended with exit code {row.exit_code} (ddp_job_restart_exit_codes)"

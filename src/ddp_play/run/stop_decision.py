@@ -35,8 +35,8 @@ class GangView:
     silent_s: dict[str, float] = field(default_factory=dict)
     failed_for_s: float = 0.0
     only_collateral: bool = False
-    quiet_s: float = 0.0
-    heard: bool = True  # has any rank ever printed or reported anything?
+    idle_s: float = 0.0
+    any_output: bool = True  # has any rank ever printed or reported anything?
     guard_ends: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -72,9 +72,9 @@ def decide(view: GangView, limits: Limits) -> Stop | None:
             grace = limits.grace_s if why != "a rank on this host failed" else limits.failure_grace_s
             return Stop(GUARD_STOPS[why], f"{why} (said by {host})", limits.signal, grace)
     # Imports and compilers are silent: until a rank has been heard, its start is what is timed.
-    quiet_limit_s = limits.idle_timeout_s if view.heard else max(limits.idle_timeout_s, limits.start_timeout_s)
-    if limits.idle_timeout_s and view.quiet_s > quiet_limit_s:
-        reason = f"no output and no progress from any rank for {view.quiet_s:.0f} s (ddp_job_idle_timeout)"
+    limit_s = limits.idle_timeout_s if view.any_output else max(limits.idle_timeout_s, limits.start_timeout_s)
+    if limits.idle_timeout_s and view.idle_s > limit_s:
+        reason = f"no output and no progress from any rank for {view.idle_s:.0f} s (ddp_job_idle_timeout)"
         # SIGABRT: a Python rank prints the stacks of its threads and ends
         return Stop("idle", reason, "SIGABRT", max(limits.failure_grace_s, STACKS_S))
     return None

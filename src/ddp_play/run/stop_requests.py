@@ -40,16 +40,16 @@ class Orders:
         return StopOrder(order.get("reason") or "stopped on request", now)
 
     @contextlib.contextmanager
-    def listening(self) -> Iterator[None]:
+    def handle_signals(self) -> Iterator[None]:
         """Hear signals for as long as this lasts."""
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         with contextlib.suppress(ValueError, OSError):  # three descriptors a host
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
-        def asked(_signum: int, _frame: Any) -> None:
+        def on_signal(_signum: int, _frame: Any) -> None:
             self._signalled += 1
 
-        before = {signum: signal.signal(signum, asked) for signum in (signal.SIGTERM, signal.SIGINT)}
+        before = {signum: signal.signal(signum, on_signal) for signum in (signal.SIGTERM, signal.SIGINT)}
         try:
             yield
         finally:

@@ -14,7 +14,7 @@ from ddp_play.planning.job import job_from_json
 from ddp_play.planning.plan_document import plan_from_json
 from ddp_play.run.attempt_assignment import Assignment
 from ddp_play.run.host_channel import Route
-from ddp_play.run.restart_loop import Attempts
+from ddp_play.run.restart_loop import RestartLoop
 from ddp_play.run.source_snapshot import take_snapshot
 
 if TYPE_CHECKING:
@@ -38,10 +38,10 @@ def supervise_run(
         routes = tuple(Route.from_json(row) for row in read_json(paths.channels)["routes"])
         wait_s = float(os.environ.get(WAIT_ENV) or 0)
         token = str(read_json(paths.run)["token"])
-        given = Assignment(
+        assignment = Assignment(
             plan, routes, paths, snapshot, secret_values, registry, passwords, wait_s=wait_s, token=token
         )
-        return Attempts(given).run()
+        return RestartLoop(assignment).run()
     except DdpPlayError as error:
         record_failure(error, paths)
         raise

@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from ddp_play.bundle.network_traffic import Counters, bytes_text, carried, measured, traffic_lines, traffic_warnings
+from ddp_play.bundle.network_traffic import (
+    Counters,
+    bytes_text,
+    carried,
+    traffic_document,
+    traffic_lines,
+    traffic_warnings,
+)
 from tests.unit.build import hosts, plan
 
 
@@ -32,7 +39,7 @@ def test_bytes_in_between(before: Counters, after: Counters, between: Counters) 
 
 def test_only_hosts_that_answered_at_both_ends() -> None:
     made = plan(*hosts(3))
-    found = measured(made, {"h1": {}, "h2": {}}, {"h1": moved(eth0=4), "h3": moved(eth0=4)})
+    found = traffic_document(made, {"h1": {}, "h2": {}}, {"h1": moved(eth0=4), "h3": moved(eth0=4)})
     assert found == {"fabric": "ethernet", "hosts": {"h1": {"planned": "eth0", "carried": moved(eth0=4)}}}
 
 

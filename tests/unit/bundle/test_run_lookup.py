@@ -7,7 +7,7 @@ import fcntl
 import pytest
 
 from ddp_play.bundle.paths import RunPaths, home, write_json
-from ddp_play.bundle.run_lookup import all_runs, find, held, load
+from ddp_play.bundle.run_lookup import all_runs, find, is_locked, load
 from ddp_play.errors import UsageError
 
 
@@ -97,15 +97,15 @@ def test_how_a_run_stands(status: str, locked: bool, over: bool, words: str) -> 
         if locked:
             fcntl.flock(lock, fcntl.LOCK_EX)
         run = load(paths)
-        assert (run.attended, run.over, run.words) == (locked, over, words)
+        assert (run.attended, run.over, run.status_text) == (locked, over, words)
 
 
 def test_looking_at_a_lock_does_not_take_it() -> None:
     paths = make("r1")
     paths.lock.touch()
-    assert not held(paths.lock)
+    assert not is_locked(paths.lock)
     with paths.lock.open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        assert held(paths.lock)
-    assert not held(paths.lock)
-    assert not held(paths.root / "nowhere")
+        assert is_locked(paths.lock)
+    assert not is_locked(paths.lock)
+    assert not is_locked(paths.root / "nowhere")

@@ -14,7 +14,7 @@ from ddp_play.bundle.paths import RunPaths, read_json, write_json
 from ddp_play.guard.protocol import encode
 from ddp_play.run.attempt_assignment import Assignment
 from ddp_play.run.host_channel import Route
-from ddp_play.run.restart_loop import Attempts
+from ddp_play.run.restart_loop import RestartLoop
 from ddp_play.testing import RANK_ROW, FakeHost, FakeHosts
 from tests.unit.build import hosts, plan
 
@@ -34,10 +34,10 @@ class Stage:
     paths: RunPaths
     far: FakeHosts
 
-    def supervisor(self, **more: Any) -> Attempts:
+    def supervisor(self, **more: Any) -> RestartLoop:
         """Whoever sees this plan through."""
         routes = tuple(Route(name, ("ssh", name), "channel") for name in self.far)
-        return Attempts(Assignment(self.plan, routes, self.paths, **more))
+        return RestartLoop(Assignment(self.plan, routes, self.paths, **more))
 
     def ranks(self, host: str) -> list[int]:
         """The ranks of a host."""

@@ -12,7 +12,7 @@ from ddp_play.bundle.journal import read_events
 from ddp_play.bundle.outcome import Outcome, RankOutcome, RunStatus, Verdict
 from ddp_play.bundle.paths import RunPaths, read_json, write_json
 from ddp_play.errors import HostNotReady, UsageError
-from ddp_play.run.background_process import carry_out
+from ddp_play.run.background_process import run_playbook
 from ddp_play.run.dry_run import facts_cache
 from ddp_play.testing import FakePlaybookRunner
 
@@ -50,7 +50,7 @@ def job(paths: RunPaths, status: RunStatus, code: int) -> Callable[[PlaybookRequ
 
 
 def carried_out(paths: RunPaths, runner: FakePlaybookRunner) -> dict[str, Any]:
-    carry_out(paths, Passwords(become="hunter2"), runner)
+    run_playbook(paths, Passwords(become="hunter2"), runner)
     return read_json(paths.run)
 
 

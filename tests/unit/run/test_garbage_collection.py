@@ -11,7 +11,7 @@ import pytest
 from ddp_play.ansible.runner import Passwords, PlaybookOutcome, PlaybookRequest, PlaybookStatus, TaskFailure
 from ddp_play.bundle.paths import write_json
 from ddp_play.errors import HostNotReady
-from ddp_play.run.garbage_collection import Leftovers, ask_hosts, remove_leftovers
+from ddp_play.run.garbage_collection import Leftovers, find_leftovers, remove_leftovers
 from ddp_play.testing import FakePlaybookRunner
 
 REQUEST = PlaybookRequest("/demo.yml", ("/inv",), "/")
@@ -35,7 +35,7 @@ def test_what_the_hosts_say() -> None:
             {"event": "x"},
         )
     )
-    found = ask_hosts(REQUEST, Passwords(), runner)
+    found = find_leftovers(REQUEST, Passwords(), runner)
     assert [row["run"] for row in found.runs] == ["old-1", "new-1"]
     assert found.removable == [{**DEAD, "inventory_host": "h1"}], "a living guard's run is never touched"
     assert found.containers == [{"id": "c1", "run": "gone-1", "inventory_host": "h1"}]
@@ -45,14 +45,16 @@ def test_what_the_hosts_say() -> None:
 
 
 def test_nothing_of_ours() -> None:
-    found = ask_hosts(REQUEST, Passwords(), FakePlaybookRunner(events=(answers("h1", {"runs": [], "containers": []}),)))
+    found = find_leftovers(
+        REQUEST, Passwords(), FakePlaybookRunner(events=(answers("h1", {"runs": [], "containers": []}),))
+    )
     assert found.empty
 
 
 def test_no_answer_at_all_is_an_error() -> None:
     gone = PlaybookOutcome(PlaybookStatus.UNREACHABLE, 4, (TaskFailure("h1", "t", "no route", True),), "")
     with pytest.raises(HostNotReady, match="no route"):
-        ask_hosts(REQUEST, Passwords(), FakePlaybookRunner(gone))
+        find_leftovers(REQUEST, Passwords(), FakePlaybookRunner(gone))
 
 
 def test_exactly_what_was_listed_is_removed() -> None:
@@ -101,7 +103,7 @@ MINE: dict[str, Any] = {**DEAD, "owner": "kim", "attended": False}
 )
 def test_what_may_go(row: dict[str, Any], elsewhere: dict[str, Any], asked: dict[str, Any], why: str) -> None:
     found = Leftovers(runs=[row, *([elsewhere] if elsewhere else [])], **asked)
-    assert found.why_not(row) == why
+    assert found.why_kept(row) == why
     assert (row in found.removable) == (why == "")
 
 
@@ -113,4 +115,4 @@ def test_a_run_of_an_earlier_version_is_not_taken_for_its_namesake(
     write_json(tmp_path / "runs" / "old-1" / "run.json", {"id": "old-1", "status": "failed"})
     other = {**MINE, "token": "0123456789abcdef", "guard_alive": True}
     runner = FakePlaybookRunner(events=(answers("h1", {"runs": [other], "containers": []}),))
-    assert ask_hosts(REQUEST, Passwords(), runner, me="kim", run="old-1").empty
+    assert find_leftovers(REQUEST, Passwords(), runner, me="kim", run="old-1").empty

@@ -27,7 +27,7 @@ def staged(make: Make, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Stage]:
     """staged(hosts in use, spares): two attempts, a lease of a moment, a shared directory."""
     monkeypatch.setattr("ddp_play.run.host_links.BEAT_S", 0.1)
     monkeypatch.setattr("ddp_play.run.host_links.RECONNECT_S", 0.2)
-    monkeypatch.setattr("ddp_play.run.restart_loop.LAST_CALL_S", 0.3)
+    monkeypatch.setattr("ddp_play.run.restart_loop.LOST_HOSTS_CLEANUP_S", 0.3)
     monkeypatch.setattr("ddp_play.run.fencing.FENCE_MARGIN_S", 0.1)
 
     def build(count: int, spares: int = 0, **values: Any) -> Stage:
@@ -298,7 +298,7 @@ def slots_free_after(stage: Stage, tries: int) -> list[int]:
 
 
 def test_slots_that_are_taken_are_waited_for(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ddp_play.run.restart_loop.SLOTS_TURN_S", 0.1)
+    monkeypatch.setattr("ddp_play.run.restart_loop.SLOTS_POLL_S", 0.1)
     stage = make(2)
     seen = slots_free_after(stage, 3)
     for name in ("h1", "h2"):
@@ -311,7 +311,7 @@ def test_slots_that_are_taken_are_waited_for(make: Make, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("wait_s", [0.0, 0.15])
 def test_slots_are_not_waited_for_longer_than_asked(make: Make, monkeypatch: pytest.MonkeyPatch, wait_s: float) -> None:
-    monkeypatch.setattr("ddp_play.run.restart_loop.SLOTS_TURN_S", 0.1)
+    monkeypatch.setattr("ddp_play.run.restart_loop.SLOTS_POLL_S", 0.1)
     stage = make(2)
     slots_free_after(stage, 100)
     stage.far["h1"].answers["prepare"] = refusal("prepare", "0 of 1 slots free; held by night-1", error="slots")
@@ -322,7 +322,7 @@ def test_slots_are_not_waited_for_longer_than_asked(make: Make, monkeypatch: pyt
 
 
 def test_a_stop_ends_the_wait_for_slots(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ddp_play.run.restart_loop.SLOTS_TURN_S", 60.0)
+    monkeypatch.setattr("ddp_play.run.restart_loop.SLOTS_POLL_S", 60.0)
     stage = make(2)
     slots_free_after(stage, 100)
     write_json(stage.paths.control / "stop", {"reason": "enough"})
