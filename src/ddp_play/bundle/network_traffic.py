@@ -1,4 +1,4 @@
-"""Which network carried how much during a run: the hosts' counters before and after it. Pure."""
+"""Network traffic of a run per interface, from the hosts' counters before and after it. Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 # interface, or RDMA device:port -> {"rx": bytes, "tx": bytes}
 Counters = dict[str, dict[str, int]]
 HOSTS_SHOWN = 4
-# An interface beside the planned one is worth a word from this share of what that one carried.
+# Another interface is listed if it carried more than this share of the planned one's traffic.
 MIN_SHARE_SHOWN = 0.01
-# Management traffic of a short run may well exceed what its ranks exchanged.
+# In a short run, management traffic can exceed the traffic between ranks: below this there is no warning.
 MIN_BYTES_WARNED = 50_000_000
 
 
 def carried(before: Counters, after: Counters) -> Counters:
-    """Bytes in between. A counter that went back was reset by a reboot: it counts from zero."""
+    """Bytes between two readings. A counter that went back was reset by a reboot and counts from zero."""
     found: Counters = {}
     for name, now in after.items():
         earlier = before.get(name, {})
@@ -32,7 +32,7 @@ def carried(before: Counters, after: Counters) -> Counters:
 
 
 def traffic_document(plan: Plan, before: Mapping[str, Counters], after: Mapping[str, Counters]) -> dict[str, Any]:
-    """What run.json says about networks; hosts whose counters are not known at both ends are left out."""
+    """Field `network` of run.json; it leaves out hosts without counters of both the start and the end."""
     hosts = {
         host.name: {"planned": host.interface, "carried": carried(before[host.name], after[host.name])}
         for host in plan.hosts
@@ -42,13 +42,13 @@ def traffic_document(plan: Plan, before: Mapping[str, Counters], after: Mapping[
 
 
 def total(moved: Counters, name: str) -> int:
-    """Both directions together; what loopback sends it also receives."""
+    """Bytes of both directions. Loopback counts every byte in both, so only one direction is taken."""
     row = moved.get(name, {"rx": 0, "tx": 0})
     return row["tx"] if name == "lo" else row["rx"] + row["tx"]
 
 
 def traffic_lines(document: Mapping[str, Any]) -> list[str]:
-    """The network part of a run's summary: what the planned interfaces carried, and what else was busy."""
+    """Network lines of a run's summary: traffic of the planned interfaces, then of others."""
     hosts: dict[str, Any] = document.get("hosts") or {}
     if not hosts:
         return []
@@ -66,25 +66,25 @@ def _per_host(hosts: Mapping[str, Counters], name: str) -> str:
     texts = [f"{bytes_text(total(moved, name))} ({host})" for host, moved in list(hosts.items())[:HOSTS_SHOWN]]
     if len(hosts) > HOSTS_SHOWN:
         everything = sum(total(moved, name) for moved in hosts.values())
-        texts.append(f"and so on, {bytes_text(everything)} on {len(hosts)} hosts")
+        texts.append(f"..., {bytes_text(everything)} on all {len(hosts)} hosts")
     return ", ".join(texts)
 
 
 def _other_interfaces(hosts: Mapping[str, Counters], planned: str) -> str:
-    """`; beside it eth0 12 MB` for everything else that carried a share worth a word."""
+    """`; other interfaces: eth0 12 MB` for interfaces with more than MIN_SHARE_SHOWN of the planned one's traffic."""
     least = MIN_SHARE_SHOWN * sum(total(moved, planned) for moved in hosts.values())
     others = sorted({name for moved in hosts.values() for name in moved} - {planned})
     sums = [(name, sum(total(moved, name) for moved in hosts.values())) for name in others]
     rows = [f"{name} {bytes_text(count)}{_why(name)}" for name, count in sums if count > least]
-    return f"; beside it {', '.join(rows)}" if rows else ""
+    return f"; other interfaces: {', '.join(rows)}" if rows else ""
 
 
 def _why(name: str) -> str:
-    return " (ranks of one host among themselves)" if name == "lo" else ""
+    return " (between ranks of the same host)" if name == "lo" else ""
 
 
 def traffic_warnings(document: Mapping[str, Any]) -> list[str]:
-    """Hosts where another network than the planned one carried the run; RDMA ports belong to the planned one."""
+    """Hosts where another interface carried more than the planned one. RDMA ports count as the planned one."""
     found: list[str] = []
     if document.get("fabric") == "local":
         return found
@@ -96,14 +96,14 @@ def traffic_warnings(document: Mapping[str, Any]) -> list[str]:
                 continue
             if total(moved, name) > max(2 * best, MIN_BYTES_WARNED):
                 found.append(
-                    f"{host}: {name} carried {bytes_text(total(moved, name))}, and {planned}, which the plan chose, "
-                    f"{bytes_text(best)}; does the job set GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME itself?"
+                    f"{host}: {name} carried {bytes_text(total(moved, name))}, the planned interface {planned} only "
+                    f"{bytes_text(best)}; check whether the job sets GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME"
                 )
     return found
 
 
 def bytes_text(count: float) -> str:
-    """1.2 GB, 340 MB, 12 kB: powers of ten, as links are sold."""
+    """1.2 GB, 340 MB, 12 kB: powers of ten, as the speeds of links are given."""
     for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= size:
             value = count / size

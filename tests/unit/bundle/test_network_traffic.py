@@ -54,13 +54,13 @@ def document(*rows: Counters, planned: str = "eth1", fabric: str = "ethernet") -
 def test_the_network_that_carried_it_is_named() -> None:
     lines = traffic_lines(document(moved(eth1=1_234_000_000, eth0=300_000), moved(eth1=1_240_000_000, lo=90_000_000)))
     assert lines == [
-        "network: eth1 carried 1.2 GB (h1), 1.2 GB (h2); beside it lo 45 MB (ranks of one host among themselves)"
+        "network: eth1 carried 1.2 GB (h1), 1.2 GB (h2); other interfaces: lo 45 MB (between ranks of the same host)"
     ]
 
 
 def test_many_hosts_are_summed() -> None:
     (line,) = traffic_lines(document(*[moved(eth1=1_000_000_000)] * 32))
-    assert line.endswith("1.0 GB (h3), 1.0 GB (h4), and so on, 32 GB on 32 hosts")
+    assert line.endswith("1.0 GB (h3), 1.0 GB (h4), ..., 32 GB on all 32 hosts")
 
 
 def test_names_of_their_own_get_lines_of_their_own() -> None:
@@ -93,7 +93,7 @@ def test_another_network_than_the_planned_one_is_a_warning(row: Counters, warns:
     found = traffic_warnings(document(row))
     assert bool(found) == warns
     if warns:
-        assert found[0].startswith("h1: eth0 carried 900 MB, and eth1, which the plan chose, 1.0 kB")
+        assert found[0].startswith("h1: eth0 carried 900 MB, the planned interface eth1 only 1.0 kB")
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def test_a_failure(tmp_path: Path) -> None:
         "  last lines of h1:1:",
         "    | line 1",
         "    | line 2",
-        f"  all of it: {paths.log(1)}",
+        f"  whole log: {paths.log(1)}",
         "  not collected from h2: big.pt (too large)",
         "  not collected from the hosts: all (gone)",
         "  still on h3: container x",
