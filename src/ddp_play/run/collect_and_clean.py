@@ -1,4 +1,4 @@
-"""Collection of logs, results and artifacts after the end, then removal of all our files from the hosts."""
+"""Collection of logs, results and artifacts after the ranks have ended, then cleanup of the hosts."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 COLLECT_S = 3600.0
 CLEAN_S = 60.0
-# Every host answers a heartbeat a second, also between the pieces of a file; for this long none has come.
+# A host answers one heartbeat per second, also while it sends files. After this time without one it has failed.
 SILENCE_S = 60.0
 
 
 def drain(gang: Gang) -> list[dict[str, Any]]:
-    """Read the ranks' logs to their ends, before the verdict; what could not be read is returned."""
+    """Read the ranks' logs to the end, before the verdict. Returns rows for the logs that could not be read."""
     try:
         gang.ask("drain", "drained", deadline_s=COLLECT_S, silence_s=SILENCE_S)
     except DdpPlayError as error:
@@ -32,21 +32,23 @@ def drain(gang: Gang) -> list[dict[str, Any]]:
 
 
 def network_counters(gang: Gang, plan: Plan, paths: RunPaths) -> dict[str, Any]:
-    """What the networks carried from the start to the drain."""
+    """Traffic per interface from the start signal to the end of the logs."""
     answers = {link.name: link.replies.get("drained", {}).get("counters") for link in gang.links}
     after = {name: counters for name, counters in answers.items() if counters}
     return traffic_document(plan, read_json(paths.counters), after)
 
 
 def collect(gang: Gang, plan: Plan, paths: RunPaths, *, artifacts: bool = True) -> list[dict[str, Any]]:
-    """Collect results and artifacts; what could not be fetched is returned."""
+    """Collect results and artifacts. Returns rows for what could not be collected."""
     missing: list[dict[str, Any]] = []
     patterns = list(plan.artifacts) if artifacts else []
     order = {"patterns": patterns, "max_bytes": plan.artifacts_max_mib * 1024 * 1024}
     manifest = []
     for link in gang.links:
         if link.lost:
-            missing.append({"host": link.name, "path": "everything not followed live", "why": link.lost})
+            missing.append(
+                {"host": link.name, "path": "all files that were not copied during the run", "why": link.lost}
+            )
     try:
         answers = gang.ask("fetch", "fetched", deadline_s=COLLECT_S, silence_s=SILENCE_S, fields=lambda _: order)
     except DdpPlayError as error:
@@ -67,11 +69,11 @@ def collect(gang: Gang, plan: Plan, paths: RunPaths, *, artifacts: bool = True) 
 def clean(
     gang: Gang, plan: Plan, missing: list[dict[str, Any]], journal: Journal, *, restart_follows: bool
 ) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Remove everything of ours from the hosts, except what could not be collected.
+    """Remove the run's files and containers from the hosts, except files that could not be collected.
 
-    Returns by host what is left, and the working directories that stay for what is in them. `restart_follows`: another
-    attempt follows, so what the run's attempts share stays too. Where the head is lost, another host removes that,
-    unless the head was to collect artifacts from it.
+    Returns two maps by host: what is left, and the working directories that were kept. `restart_follows`: another
+    attempt follows, so the directories that all attempts share are kept too. If the head is lost, another host removes
+    them, unless the head was to collect artifacts from them.
     """
     incomplete = {row["host"] for row in missing if row["host"]}
     names = [plan.head, *(link.name for link in gang.links)]
@@ -89,7 +91,7 @@ def clean(
     try:
         answers = gang.ask("clean", "cleaned", deadline_s=CLEAN_S, fields=order)
     except DdpPlayError as error:
-        journal.emit("warning", message=f"clean-up: {error.message}")
+        journal.emit("warning", message=f"cleanup incomplete: {error.message}")
         answers = {link.name: link.replies.get("cleaned", {}) for link in gang.links}
     left = {name: answer["left"] for name, answer in answers.items() if answer.get("left")}
     kept = {
@@ -101,8 +103,8 @@ def clean(
         left[name] = [*left.get(name, ()), *rows]
     for link in gang.links:
         if link.lost or "cleaned" not in link.replies:
-            why = link.lost or "it did not say that it cleaned up"
-            left[link.name] = [f"unknown: {why}; ddp-play gc -i INVENTORY when it is back"]
+            why = link.lost or "the host did not confirm the cleanup"
+            left[link.name] = [f"unknown: {why}; when the host is back, run ddp-play gc -i INVENTORY"]
     for path in () if restart_follows else uncollected:
         left[plan.head].append(f"{path}: not collected, its host was lost; copy what you need from it, then remove it")
     return left, kept

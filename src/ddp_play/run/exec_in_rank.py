@@ -1,4 +1,4 @@
-"""Command line that runs a person's command in the environment of a running rank."""
+"""Command line that executes a user's command in the environment of a running rank (`ddp-play exec`)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def exec_command(run: Run, rank: int, command: list[str]) -> list[str]:
-    """The argv on this controller. UsageError when the rank does not exist or the run is over."""
+    """The argv to start on this controller. UsageError if the rank does not exist or the run has ended."""
     if run.over:
-        raise UsageError(f"run {run.paths.run_id} is over: {run.status}")
+        raise UsageError(f"run {run.paths.run_id} has ended: {run.status}")
     plan = plan_from_json(read_json(run.paths.plan))
     if not 0 <= rank < plan.world_size:
         raise UsageError(f"run {run.paths.run_id} has ranks 0 to {plan.world_size - 1}, not {rank}")
@@ -46,7 +46,7 @@ def _host_command(run: Run, plan: Plan, rank: RankPlan, command: list[str]) -> s
 
 
 def _directory_of_an_earlier_version(variables: list[str]) -> str:
-    """The run's directory on the host where run.json does not have it: read back from a path the rank was given."""
+    """The run's directory on the host, from the path of the rank's result: earlier versions did not record it."""
     for variable in variables:
         name, _, value = variable.partition("=")
         if name == "DDP_PLAY_RESULT":

@@ -1,7 +1,7 @@
-"""Fencing between attempts: no rank of the old one may be alive, or two would write one checkpoint.
+"""Fencing between attempts: wait until no rank of the ended attempt can be alive.
 
-A host that answers is cleaned and confirms it. The guard of a host that does not answer ends its ranks when its lease
-is over, so we wait for that moment.
+Otherwise two attempts would write the same checkpoint. A host that answers cleans up and confirms it. On a host that
+does not answer, the guard ends the ranks when their lease expires: the controller waits until then.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from ddp_play.run.stop_requests import Orders
 
 POLL_S = 0.5
-# A guard looks at its lease every twentieth of a second and kills again every second: this covers a busy host.
+# A guard checks its lease every 0.05 s and repeats the kill every second; the margin is for a host under load.
 FENCE_MARGIN_S = 5.0
-OnKept = Callable[[str, list[str]], None]  # a host, and why which directories stay there
+OnKept = Callable[[str, list[str]], None]  # (host, rows that name the directories kept there and why)
 
 
 def dead_after(link: Link, plan: Plan) -> float:
-    """When the ranks of a silent host must have ended (monotonic); inf for one that says that some have not.
+    """The monotonic time when all ranks of this host must have ended; inf if the host reports that some have not.
 
-    A guard counts its lease from a time of its own clock that we had heard of, so that time was before we last heard
-    from the host.
+    A guard counts its lease from a time of its own clock that the controller has sent back to it. The controller had
+    received that time from the host, so the lease began before the host's last message.
     """
     if not link.lost and "cleaned" in link.replies:
         return float("inf")
@@ -41,11 +41,10 @@ def dead_after(link: Link, plan: Plan) -> float:
 def fence(
     assignment: Assignment, unfenced: dict[str, float], stop_requests: Orders, journal: Journal, *, on_kept: OnKept
 ) -> set[str]:
-    """Wait until every host has cleaned up or its lease is certainly over (`unfenced`: that moment, monotonic).
+    """Wait until each host has cleaned up or its lease has expired (`unfenced`: host -> that monotonic time).
 
-    Returns the hosts that still have to be cleaned. `on_kept` is called with a host and the working directories that
-    stay there, because nobody has collected them. HostNotReady when of some host we shall never know; Interrupted
-    when somebody wants the run to end.
+    Returns the hosts that still have to be cleaned. Calls `on_kept` for working directories that stay on a host
+    because they were not collected. HostNotReady if a host has no such time (inf); Interrupted after a stop request.
     """
     if not unfenced:
         return set()
@@ -54,7 +53,7 @@ def fence(
     if never:
         raise HostNotReady(
             f"{', '.join(never)}: ranks of attempt {attempt} may still run there, so no other attempt is started",
-            hint="ddp-play gc -i INVENTORY",
+            hint="end them with ddp-play gc -i INVENTORY",
             hosts=tuple(never),
         )
     waits_s = max(unfenced.values()) - time.monotonic()
@@ -64,14 +63,14 @@ def fence(
         while not all(host in cleaner.cleaned or time.monotonic() > moment for host, moment in unfenced.items()):
             cleaner.poll()
             if stop_requests.stop() is not None:
-                raise Interrupted(f"stopped while it waited for {', '.join(sorted(unfenced))}")
+                raise Interrupted(f"the run was stopped while it waited for {', '.join(sorted(unfenced))}")
     finally:
         cleaner.close()
     return set(unfenced) - cleaner.cleaned
 
 
 def clean_lost_hosts(assignment: Assignment, hosts: set[str], *, until: float, on_kept: OnKept) -> set[str]:
-    """Clean up an attempt on hosts that may be back; the hosts that confirmed it. `on_kept`: as for `fence`."""
+    """Clean up an attempt on hosts that may be back. Returns those that confirmed it. `on_kept`: as in `fence`."""
     cleaner = _LostHostsCleaner(assignment, hosts, on_kept)
     try:
         while time.monotonic() < until and cleaner.cleaned != hosts:
@@ -82,11 +81,11 @@ def clean_lost_hosts(assignment: Assignment, hosts: set[str], *, until: float, o
 
 
 class _LostHostsCleaner:
-    """Hosts that may come back: opened again and again, cleaned when they answer, never sent a heartbeat."""
+    """Cleanup of hosts that may come back: retries their channels and sends no heartbeat, so that leases expire."""
 
     def __init__(self, assignment: Assignment, hosts: set[str], on_kept: OnKept) -> None:
         plan = assignment.plan
-        # where each host has a working directory of its own, its artifacts are nowhere else
+        # a working directory on the host itself has the only copy of its artifacts
         self._keep_src = bool(plan.source and plan.artifacts and not plan.source_shared)
         self._on_kept = on_kept
         self.cleaned: set[str] = set()
@@ -102,7 +101,7 @@ class _LostHostsCleaner:
         )
 
     def poll(self) -> None:
-        """Open what is not open, tell who answers to clean up, note who has."""
+        """Open missing channels, send `clean` to hosts that answer, record those that have confirmed it."""
         self._gang.reopen()
         self._gang.pump(POLL_S)
         for link in self._gang.links:
@@ -119,5 +118,5 @@ class _LostHostsCleaner:
                     self._on_kept(link.name, rows)
 
     def close(self) -> None:
-        """End the channels."""
+        """Close the channels."""
         self._gang.close()

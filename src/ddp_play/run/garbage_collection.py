@@ -1,4 +1,4 @@
-"""Leftovers on hosts: list runs, directories and containers there, remove those without a living guard."""
+"""Leftovers on hosts (`ddp-play gc`, `ps`): runs, directories and containers, and removal of those without a guard."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class Leftovers:
-    """What the hosts said, and what of it may go.
+    """Runs and containers that the hosts reported, and which of them may be removed.
 
-    `me`: whose leftovers; empty means everybody's. `run`: only this run's, and even while it lives; with `token` only
-    that run of the name, and with an empty one only what an earlier version started, which had none.
+    `me`: only leftovers of this initiator; empty: of all. `run`: only those of this run, even while it is active.
+    `token`: only the run of that name with this token; empty: only runs of earlier versions, which had no token.
     """
 
     runs: list[dict[str, Any]] = field(default_factory=list)
@@ -35,11 +35,11 @@ class Leftovers:
 
     @property
     def living(self) -> set[str]:
-        """Keys of runs that a guard or a controller carries on somewhere: on other hosts too they are left alone."""
+        """Keys of runs with a guard or a controller on any host; nothing of them is removed on other hosts either."""
         return {_key(row) for row in self.runs if row["guard_alive"] or row.get("attended")}
 
     def why_kept(self, row: dict[str, Any]) -> str:
-        """Why this run directory or container stays; empty when it may go."""
+        """Why this run directory or container is kept; empty if it may be removed."""
         if self.run and row["run"] != self.run:
             return "another run"
         if self.token is not None and row.get("token", "") != self.token:
@@ -52,23 +52,23 @@ class Leftovers:
 
     @property
     def removable(self) -> list[dict[str, Any]]:
-        """Run directories that may go."""
+        """Run directories that may be removed."""
         return [row for row in self.runs if not self.why_kept(row)]
 
     @property
     def removable_containers(self) -> list[dict[str, Any]]:
-        """Containers that may go."""
+        """Containers that may be removed."""
         return [row for row in self.containers if not self.why_kept(row)]
 
     @property
     def others(self) -> list[tuple[dict[str, Any], str]]:
-        """What is left alone, and why."""
+        """Rows that are kept, each with the reason."""
         rows = [(row, self.why_kept(row)) for row in (*self.runs, *self.containers)]
         return [(row, why) for row, why in rows if why and why != "another run"]
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The keys of the runs that would be removed."""
+        """Keys of the runs whose leftovers may be removed."""
         return tuple(sorted({_key(row) for row in (*self.removable, *self.removable_containers)}))
 
     @property
@@ -84,9 +84,9 @@ def _key(row: dict[str, Any]) -> str:
 def find_leftovers(
     request: PlaybookRequest, passwords: Passwords, runner: PlaybookRunner, *, me: str = "", run: str = ""
 ) -> Leftovers:
-    """One execution per host. `run`: a name or a key; of a run in this controller's state directory only that one.
+    """Query all hosts of the inventory. `run`: a run id or key; an id that this controller knows means its own run.
 
-    UsageError where several runs have the name.
+    UsageError if several runs on the hosts have the id.
     """
     name, token_of_key = split_run_key(run)
     token = token_of_key or None
@@ -107,7 +107,7 @@ def find_leftovers(
 def remove_leftovers(
     request: PlaybookRequest, passwords: Passwords, runner: PlaybookRunner, found: Leftovers
 ) -> list[str]:
-    """Remove what was listed, by exact path and id; what is left, in words."""
+    """Remove the listed paths and containers. Returns one line for each thing that could not be removed."""
     orders: dict[str, Any] = {}
     for kind, key, rows in (
         ("paths", "path", found.removable),
@@ -127,7 +127,7 @@ def remove_leftovers(
 def _run_on_all_hosts(
     request: PlaybookRequest, passwords: Passwords, runner: PlaybookRunner, verb: str, orders: dict[str, Any]
 ) -> dict[str, dict[str, Any]]:
-    """Run one verb of the program on every host of the inventory; answers by host."""
+    """Run one verb of the host program on every host of the inventory. Returns the answers by host."""
     answers: dict[str, dict[str, Any]] = {}
 
     def on_event(event: dict[str, Any]) -> None:

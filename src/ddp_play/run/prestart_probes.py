@@ -1,4 +1,4 @@
-"""Network and lock probes between prepare and go: can the ranks reach each other, does the shared mount lock?"""
+"""Probes before the start signal: connections between the hosts, and file locks on the shared directory."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ PROBE_S = 5.0
 
 
 def probe_network(gang: Gang, plan: Plan, port: int) -> None:
-    """Every host reaches the head and its neighbour, the head every host, with packets of any size; all reach `port`.
+    """HostNotReady unless each host reaches the head and its neighbor, and the head each host, with large packets too.
 
-    `port` is the one where ranks will meet: a firewall may let others pass and not this one.
+    All hosts also connect to `port`, the rendezvous port: a firewall may block it although it lets other ports pass.
     """
     address = {host.name: host.address for host in plan.hosts}
     names = [host.name for host in plan.hosts]
     rendezvous_port = _rendezvous_port(plan, port)
-    # the process manager of MPI ranks listens there already
+    # with MPI the process manager listens on this port already
     also = rendezvous_port if plan.backend != "mpi" else 0
 
     def listen(link: Link) -> dict[str, Any]:
@@ -45,26 +45,26 @@ def probe_network(gang: Gang, plan: Plan, port: int) -> None:
     by_address = {value: name for name, value in address.items()}
     rows = [
         f"{name} ({address[name]}) does not reach {by_address[bad['address']]} ({bad['address']}"
-        f"{f', port {rendezvous_port} where ranks meet' if bad['port'] == rendezvous_port else ''}): {bad['problem']}"
+        f"{f', rendezvous port {rendezvous_port}' if bad['port'] == rendezvous_port else ''}): {bad['problem']}"
         for name, answer in answers.items()
         for bad in answer["failed"]
     ]
     if rows:
         raise HostNotReady(
             f"the hosts do not reach each other on {plan.network}:\n" + "\n".join(rows),
-            hint="a firewall between them (ranks also use ephemeral ports), or the wrong network: "
+            hint="check the firewalls between them (ranks also use ephemeral ports) and the network: "
             "ddp_job_network, ddp_interface",
         )
 
 
 def _rendezvous_port(plan: Plan, port: int) -> int:
-    """The leased port where it is used; 0 for ranks that meet in a file."""
+    """The leased port if the rendezvous uses it; 0 with a rendezvous file."""
     in_file = any(url.startswith("file://") for url in (plan.init_url, plan.store_url))
     return 0 if in_file and plan.launcher == "ranks" else port
 
 
 def probe_lock(gang: Gang, plan: Plan) -> None:
-    """Where ranks meet in a file: one host locks a file beside it, and every other host must see the lock."""
+    """With a rendezvous file: the head locks a file next to it. HostNotReady unless all other hosts see the lock."""
     url = next((url for url in (plan.init_url, plan.store_url) if url.startswith("file://")), "")
     if not url or len(gang.links) < 2 or not plan.hosts[0].shared_dir:
         return
@@ -84,7 +84,7 @@ def probe_lock(gang: Gang, plan: Plan) -> None:
     rows = [f"{name}: {answer['problem']}" for name, answer in answers.items() if answer["problem"]]
     if rows:
         raise HostNotReady(
-            f"ranks cannot meet in a file on {plan.hosts[0].shared_dir}:\n" + "\n".join(rows),
-            hint="mount it with locking (NFSv4, no nolock) on all of them: ranks on the NFS server itself do not share "
-            "its clients' locks; or set ddp_job_init_method to env",
+            f"ranks cannot use a rendezvous file on {plan.hosts[0].shared_dir}:\n" + "\n".join(rows),
+            hint="mount it with locking (NFSv4, not nolock) on all hosts; the NFS server itself does not share locks "
+            "with its clients; or set ddp_job_init_method to env",
         )

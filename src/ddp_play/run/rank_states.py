@@ -1,4 +1,4 @@
-"""Rank states last reported by the hosts, with times on the controller's clock."""
+"""Rank states last reported by the hosts, with times of the controller's clock."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def outcomes(plan: Plan, gang: Gang, bundle: Bundle) -> tuple[RankOutcome, ...]:
-    """Every rank of the plan, in order of rank, as its host last reported it."""
+    """All ranks of the plan in order, as their hosts last reported them."""
     rows = []
     for host in plan.hosts:
         link = gang.link(host.name)

@@ -22,6 +22,7 @@ def supervisor_lock(paths: RunPaths) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise Busy(
-                f"run {paths.run_id} is supervised by another process", hint="ddp-play attach shows it"
+                f"run {paths.run_id} is supervised by another process",
+                hint=f"follow it with ddp-play attach {paths.run_id}",
             ) from None
         yield

@@ -56,5 +56,5 @@ def test_a_rank_that_is_not_there_is_refused(paths: RunPaths) -> None:
     with pytest.raises(UsageError, match="has ranks 0 to 1, not 2"):
         exec_command(run(paths), 2, ["true"])
     over = Run(paths, {"status": "succeeded"}, attended=False)
-    with pytest.raises(UsageError, match="is over: succeeded"):
+    with pytest.raises(UsageError, match="has ended: succeeded"):
         exec_command(over, 0, ["true"])

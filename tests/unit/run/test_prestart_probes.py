@@ -33,7 +33,7 @@ def test_the_port_where_ranks_meet_is_probed_too(make: Make) -> None:
     assert ["10.0.0.2", port] not in stage.far["h1"].order("probe")["targets"]
     blocked = {"address": "10.0.0.2", "port": port, "problem": "timed out"}
     stage.far["h2"].answers["probe"] = [encode("probed", failed=[blocked])]
-    with pytest.raises(HostNotReady, match=r"does not reach h1 \(10\.0\.0\.2, port 29500 where ranks meet\)"):
+    with pytest.raises(HostNotReady, match=r"does not reach h1 \(10\.0\.0\.2, rendezvous port 29500\)"):
         stage.supervisor().run()
 
 
@@ -48,7 +48,7 @@ def test_ranks_that_meet_in_a_file_need_no_port_and_a_lock(make: Make) -> None:
     path = "/shared/.ddp-play/calm-otter-1/rendezvous-1.lock"
     assert stage.far["h1"].order("hold_lock")["path"] == stage.far["h2"].order("see_lock")["path"] == path
     stage.far["h2"].answers["see_lock"] = [encode("lock_seen", problem="a lock that another host holds is not seen")]
-    with pytest.raises(HostNotReady, match="ranks cannot meet in a file on /shared:\nh2: a lock") as caught:
+    with pytest.raises(HostNotReady, match="ranks cannot use a rendezvous file on /shared:\nh2: a lock") as caught:
         stage.supervisor().run()
     assert "nolock" in caught.value.hint
 
