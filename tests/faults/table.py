@@ -52,7 +52,7 @@ def again(*says: str, stopped_s: float | None = 5.0) -> Expected:
 LOST = {"host_timeout": 8, "lease": 12, "grace": 2}
 RESTARTS = {"restarts": 1, "spares": ["h3"], **LOST}
 
-# At its end the run gives the lost host a last call; only then is looked whether the others are clean.
+# At its end the run tries to clean the lost host once more; the other hosts are examined after that.
 AFTER_A_LOSS = dataclasses.replace(again("h3 stands in", stopped_s=10.0), clean_s=5.0 + LOST_HOSTS_CLEANUP_S)
 
 UNSTARTED = Expected(True, "interrupted", 130, stopped_s=None)

@@ -1,4 +1,4 @@
-"""Assignment of the attempt that follows another one, planned from the facts of the run's start. Pure."""
+"""Assignment of the next attempt, planned from the host facts of the run's start. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """Another attempt follows. `retired`: hosts that leave the run with it, and why (host -> reason)."""
+    """Decision to start another attempt. `retired`: hosts that it no longer uses (host -> reason)."""
 
     assignment: Assignment
     reason: str
@@ -28,10 +28,10 @@ class Following:
 
 @dataclass(frozen=True, slots=True)
 class ReplanInput:
-    """What the next attempt is planned from.
+    """Input for the plan of the next attempt.
 
-    `fleet`: None where the bundle does not have it. `retired`: hosts that have left the run already. `wanted`: number
-    of hosts of the first attempt.
+    `fleet`: facts of all hosts of the run, None if the bundle does not have them. `retired`: hosts that earlier
+    attempts have retired already. `wanted`: number of hosts of the first attempt.
     """
 
     fleet: Fleet | None
@@ -40,12 +40,12 @@ class ReplanInput:
 
 
 def assign(step: Restart, assignment: Assignment, known: ReplanInput, *, num_ended: int) -> Following | End:
-    """The assignment after `assignment`; End with the reason where there can be none."""
+    """The assignment of the attempt after `assignment`, or End with the reason if there can be none."""
     fleet = known.fleet
     if fleet is None:
         return End("its facts.json is not in the bundle")
     if fleet.secrets - set(assignment.secrets):
-        return End("whoever took this run over does not know its secrets")
+        return End("the process that took over the run does not have its secrets")
     gone = {**known.retired, **step.gone}
     try:
         plan, left_out = fleet.plan(gone=gone, suspects=step.suspects, wanted=known.wanted)

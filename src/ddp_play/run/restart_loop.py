@@ -1,4 +1,4 @@
-"""Restart loop of a run: one attempt, the decision what follows it, fencing, the next attempt.
+"""Restart loop of a run: an attempt, the decision about a restart, fencing, the next attempt.
 
 The reasons for these steps: docs/decisions/0002-attempts.md.
 """
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from ddp_play.run.restart_decision import Ended
     from ddp_play.run.supervisor import Collected
 
-# At the end of a run: how long hosts that were lost on the way get to answer once more.
+# At the end of a run, time for hosts that were lost during it to answer and clean up.
 LOST_HOSTS_CLEANUP_S = 5.0
-# How often a run that waits for slots looks for them.
+# Longest pause between two tries of a run that waits for slots.
 SLOTS_POLL_S = 5.0
 
 
@@ -54,18 +54,16 @@ class RestartLoop:
         self.history: list[dict[str, Any]] = list(document.get("attempts") or ())
         self._began = time.monotonic()
         self._last_refusal = ""
-        self._refused: dict[str, str] = {}  # hosts that a restart could not use, with what they said
-        self._uncleaned: dict[
-            int, dict[str, str]
-        ] = {}  # attempt -> its hosts that could not be cleaned, with the reason
-        self._kept: dict[str, list[str]] = {}  # host -> files of earlier attempts that could not all be collected
+        self._refused: dict[str, str] = {}  # hosts that refused a restart -> their message
+        self._uncleaned: dict[int, dict[str, str]] = {}  # attempt -> host that was not cleaned -> reason
+        self._kept: dict[str, list[str]] = {}  # host -> directories of earlier attempts that were not fully collected
 
     def run(self) -> Outcome:
-        """From an unstarted plan to the run's outcome."""
+        """Run attempts until the run ends. Returns its outcome."""
         return self._run_locked(Supervisor.run)
 
     def take_over(self) -> Outcome:
-        """From the state that the hosts report to the run's outcome: its controller died."""
+        """Continue a run whose supervisor died, from the state that its hosts report. Returns its outcome."""
         return self._run_locked(Supervisor.take_over)
 
     def _run_locked(self, begin: Callable[[Supervisor], Ended | NotStarted]) -> Outcome:
@@ -73,7 +71,11 @@ class RestartLoop:
             while True:
                 try:
                     outcome = self._run_attempt(begin)
-                except (OSError, ValueError, KeyError) as error:  # ours: of the hosts we know nothing then
+                except (
+                    OSError,
+                    ValueError,
+                    KeyError,
+                ) as error:  # an error of the controller: the state of the hosts is unknown
                     self._list_shared_files(error)
                     raise
                 if outcome is not None:
@@ -82,7 +84,7 @@ class RestartLoop:
                 begin = Supervisor.run
 
     def _run_attempt(self, begin: Callable[[Supervisor], Ended | NotStarted]) -> Outcome | None:
-        """One attempt; its outcome when it was the last."""
+        """Run one attempt. Returns the outcome of the run if this was the last one."""
         supervisor = Supervisor(self.assignment, self.stop_requests)
         ended = begin(supervisor)
         if isinstance(ended, NotStarted):
@@ -106,10 +108,10 @@ class RestartLoop:
         self._kept.setdefault(host, []).extend(rows)
 
     def _continue_with(self, collected: Collected, following: Following) -> None:
-        """From an ended attempt to the one that follows it."""
+        """Fence the ended attempt, move its files to attempts/N and set the next assignment."""
         try:
             self._fence_ended_attempt(collected, following)
-        except DdpPlayError:  # stopped while it waited, or of some host we shall never know
+        except DdpPlayError:  # stop request, or a host whose ranks may still be alive
             outcome, kept = collected.outcome, collected.kept
             left = {host: rows for host, rows in outcome.left.items() if host not in kept}
             self._uncleaned[self.assignment.attempt] = {host: "; ".join(rows) for host, rows in left.items()}
@@ -121,9 +123,9 @@ class RestartLoop:
         self._set_assignment(following.assignment)
 
     def _retry(self, tried: NotStarted) -> Assignment:
-        """Another try, on other hosts or when slots may be free.
+        """The assignment of another try after one that did not start: on other hosts, or later if slots were taken.
 
-        Otherwise the error is raised, after earlier attempts' files were collected or listed in run.json.
+        If there can be none, collects or lists the files of earlier attempts and raises the error.
         """
         try:
             following = self._retry_on_other_hosts(tried.error) or self._retry_after_pause(tried)
@@ -137,24 +139,27 @@ class RestartLoop:
         return following
 
     def _retry_after_pause(self, tried: NotStarted) -> Assignment | None:
-        """The same hosts again after a pause: slots may be free then. A number that hosts know is not used twice."""
+        """Wait, then use the same hosts again. The try gets a new attempt number if hosts know the old one."""
         if not self._may_wait_for_slots(tried.error):
             return None
         self._pause_for_slots(tried.error)
         return dataclasses.replace(self.assignment, attempt=self.assignment.attempt + tried.prepared)
 
     def _rescue_files(self, *, unsafe: tuple[str, ...], missing: tuple[dict[str, Any], ...] = ()) -> None:
-        """No further attempt: collect the files that earlier ones left on hosts, or list in run.json where they are."""
+        """When no attempt follows: collect the files that earlier ones left on hosts, or list them in run.json."""
         rescue = Rescue(self.assignment, self.bundle, self.stop_requests, self.journal)
         rescue.run(unsafe=unsafe)
         self._clean_lost_hosts(rescue.left)
         self.bundle.update_run(missing=[*missing, *rescue.missing], left_behind=rescue.left)
 
     def _list_shared_files(self, error: Exception) -> None:
-        """Where earlier attempts have run, what they share is still there: people must be able to find it."""
+        """List the directory that earlier attempts share in run.json, so that users find it after an internal error."""
         host = next((host for host in self.assignment.plan.hosts if host.shared_dir), None)
         if self.history and host is not None:
-            rows = [f"{path}: not collected, {error!r} here" for path in run_paths(host, self.assignment.run_key)]
+            rows = [
+                f"{path}: not collected because of an error on the controller: {error!r}"
+                for path in run_paths(host, self.assignment.run_key)
+            ]
             with contextlib.suppress(OSError):
                 self.bundle.update_run(left_behind={host.name: rows})
 
@@ -166,7 +171,7 @@ class RestartLoop:
 
     # -- waiting for slots ---------------------------------------------------------------------------
     def _may_wait_for_slots(self, error: DdpPlayError) -> bool:
-        """Was waiting for slots requested, and is there time left?"""
+        """Did the user request to wait for slots, and is there time left?"""
         requested = not self.assignment.continues and isinstance(error, SlotsTaken)
         return requested and time.monotonic() - self._began + SLOTS_POLL_S < self.assignment.wait_s
 
@@ -175,15 +180,15 @@ class RestartLoop:
             self._last_refusal = error.message
             self.journal.emit("waiting", reason=error.message)
         self.bundle.update_run(status=str(RunStatus.WAITING))
-        until = time.monotonic() + SLOTS_POLL_S * random.uniform(0.5, 1.0)  # noqa: S311 - two that wait must not meet
+        until = time.monotonic() + SLOTS_POLL_S * random.uniform(0.5, 1.0)  # noqa: S311 - waiting runs must not retry at the same time
         while time.monotonic() < until:
             if self.stop_requests.stop() is not None:
-                raise Interrupted("stopped while it waited for slots")
+                raise Interrupted("the run was stopped while it waited for slots")
             time.sleep(0.1)
 
     # -- deciding ------------------------------------------------------------------------------------
     def _decide(self, ended: Ended) -> Following | End:
-        """What follows this attempt. Reads the bundle, changes nothing."""
+        """Decide what follows this attempt. Reads the bundle and changes nothing."""
         job = read_json(self.paths.root / "job.json")
         policy = Policy(int(job.get("restarts", 0)), tuple(job.get("restart_exit_codes") or ()))
         step = next_step(ended, policy, tuple(row["fault"] for row in self.history if row.get("fault")))
@@ -192,7 +197,7 @@ class RestartLoop:
         return assign(step, self.assignment, self._replan_input(), num_ended=ended.ordinal)
 
     def _retry_on_other_hosts(self, error: DdpPlayError) -> Assignment | None:
-        """Another try with other hosts, where this was to be a restart and some of its hosts refused."""
+        """A restart without the hosts that refused it; None if this was no restart or the other hosts are too few."""
         refused = isinstance(error, HostNotReady | SlotsTaken | NameTaken)
         if not self.assignment.continues or not error.hosts or not refused or self.stop_requests.stop() is not None:
             return None
@@ -207,16 +212,16 @@ class RestartLoop:
         return step.assignment
 
     def _replan_input(self) -> ReplanInput:
-        """The run until now, from the bundle and from the hosts that refused a restart."""
+        """Facts, retired hosts and first number of hosts, from the bundle and from hosts that refused a restart."""
         data = read_json(self.paths.fleet)
         fleet = Fleet.from_json(data, job_from_json(read_json(self.paths.root / "job.json"))) if data else None
         retired = {host: why for row in self.history for host, why in row["retired"].items()} | self._refused
         first = self.history[0]["hosts"] if self.history else [host.name for host in self.assignment.plan.hosts]
         return ReplanInput(fleet, retired, len(first))
 
-    # -- carrying it out -----------------------------------------------------------------------------
+    # -- recording ----------------------------------------------------------------------------------
     def _record(self, outcome: Outcome, step: Following | End) -> None:
-        """The attempt's row in run.json, where there is more than one attempt or could have been."""
+        """Add the attempt to run.json, if the run has more than one or a restart was considered."""
         if self.history or isinstance(step, Following) or step.reason:
             retired = dict(step.retired) if isinstance(step, Following) else {}
             self.history.append(self._row(outcome, step.reason, retired))
@@ -240,7 +245,7 @@ class RestartLoop:
 
     # -- between two attempts ------------------------------------------------------------------------
     def _fence_ended_attempt(self, collected: Collected, following: Following) -> None:
-        """Wait until no rank of the ended attempt can be alive on any host."""
+        """Announce the restart and wait until no rank of the ended attempt can be alive on any host."""
         hosts = [host.name for host in following.assignment.plan.hosts]
         before = {host.name for host in self.assignment.plan.hosts}
         self.journal.emit(
@@ -261,9 +266,9 @@ class RestartLoop:
             self._uncleaned[self.assignment.attempt] = {host: collected.outcome.left[host][0] for host in uncleaned}
 
     def _clean_lost_hosts(self, left: dict[str, list[str]]) -> None:
-        """Try once more to clean hosts that were lost during the run; `left` lists the others for gc.
+        """Try to clean hosts that were lost during the run. Adds the others to `left`, which `ddp-play gc` is for.
 
-        It also lists what earlier attempts could not collect.
+        Also adds directories of earlier attempts that could not be collected.
         """
         self.paths.source_archive.unlink(missing_ok=True)
         for attempt, hosts in self._uncleaned.items():

@@ -1,4 +1,4 @@
-"""Body of the action plugin `supervise`: carry out the plan in a run directory."""
+"""Body of the action plugin `supervise`: run the plan in a run directory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def supervise_run(
     run_dir: str, *, secret_values: dict[str, str], registry: dict[str, str], passwords: dict[str, str]
 ) -> Outcome:
-    """Carry out the plan in `run_dir`."""
+    """Run the plan in `run_dir`. Values of secrets are passed in memory and never written."""
     paths = RunPaths(Path(run_dir))
     plan = plan_from_json(read_json(paths.plan))
     job = job_from_json(read_json(paths.root / "job.json"))

@@ -1,7 +1,7 @@
-"""Supervisor of one attempt: prepare and start all hosts, watch, stop, collect, clean up.
+"""Supervisor of one attempt: prepare and start all hosts, follow, stop, collect, clean up.
 
-The same code runs under `ddp-play run`, under plain ansible-playbook (from the role's action plugin) and in
-`ddp-play attach` after a controller died.
+The same code runs under `ddp-play run`, under ansible-playbook (from the role's action plugin) and in
+`ddp-play attach` after a supervisor died.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 OPEN_S = 60.0
 TICK_S = 0.1
-# After a stop's grace is over the guards kill; this long later they must have said so.
+# After the grace period the guards kill the ranks. They must report the end of all ranks within this time.
 STOP_SLACK_S = 15.0
 NOT_STARTED = "stopped before it started"
 BEFORE_START = ("lease_port", "prepare", "listen", "probe")
@@ -47,10 +47,10 @@ AFTER_END = ("drain", "fetch")
 
 @dataclass(frozen=True, slots=True)
 class NotStarted:
-    """An attempt that was refused or interrupted before its start, by this error.
+    """An attempt that did not start, because of this error.
 
-    `prepared`: some host was told to prepare, so its number is used up. `signalled`: some may have started its ranks.
-    `unfenced`: host -> the moment (monotonic) from which on no rank can be alive there; inf: never known.
+    `prepared`: `prepare` was sent, so the attempt number is not used again. `signalled`: the start signal was sent, so
+    ranks may have started. `unfenced`: host -> monotonic time after which no rank can be alive there; inf: unknown.
     """
 
     error: DdpPlayError
@@ -61,10 +61,11 @@ class NotStarted:
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """An ended attempt after its clean-up.
+    """An ended attempt after its cleanup.
 
-    `kept`: host -> working directories that stay because not all was collected. `unfenced`: as in `NotStarted`; hosts
-    that said that nothing is left are not in it. `disk_full`: the outcome is final, all of it is on the hosts.
+    `kept`: host -> working directories that were kept because they are not fully collected. `unfenced`: as in
+    `NotStarted`, without hosts that confirmed the cleanup. `disk_full`: all files stay on the hosts, and no
+    restart follows.
     """
 
     outcome: Outcome
@@ -74,7 +75,7 @@ class Collected:
 
 
 class Supervisor:
-    """One attempt of one run; `RestartLoop` makes and locks the run."""
+    """One attempt of a run. `RestartLoop` creates it and holds the run's lock."""
 
     def __init__(self, assignment: Assignment, stop_requests: Orders) -> None:
         self.plan = assignment.plan
@@ -111,11 +112,11 @@ class Supervisor:
         self._wrong_fabric: Stop | None = None
         self._stop_now_sent = False
         self._kill_by = float("inf")
-        self._captured: dict[int, dict[str, Any]] = {}  # of ranks that hung
+        self._captured: dict[int, dict[str, Any]] = {}  # rank -> state captured from /proc when the gang hung
 
-    # -- the whole way -------------------------------------------------------------------------------
+    # -- one attempt ---------------------------------------------------------------------------------
     def run(self) -> Ended | NotStarted:
-        """From an unstarted plan to the end of its ranks. What fails before the start leaves nothing on the hosts."""
+        """Prepare, start and follow the ranks to their end. An error before the start cleans up the hosts."""
         self._set_status(RunStatus.PREPARING)
         self.bundle.begin(self.plan)
         starter = Starter(self.assignment, self.gang, self.bundle, self.journal)
@@ -132,17 +133,20 @@ class Supervisor:
         return self._follow_to_end()
 
     def _abandon(self, starter: Starter, error: DdpPlayError) -> NotStarted:
-        """Clean up what was prepared. Hosts that may have got the start signal and did not answer are unfenced."""
+        """Clean up what was prepared. Hosts that may have started ranks and have not confirmed it are unfenced."""
         unconfirmed = starter.abandon()
         unfenced = {name: dead_after(link, self.plan) for name, link in unconfirmed.items() if starter.signalled}
         return NotStarted(error, starter.prepared, starter.signalled, unfenced)
 
     def take_over(self) -> Ended | NotStarted:
-        """From the state that the hosts report to the end of the ranks: the controller of this run died."""
+        """Follow ranks that run already to their end, from the state that the hosts report."""
         self.gang.open_all(deadline_s=OPEN_S)
-        if not any(link.state for link in self.gang.links):  # nothing of it is anywhere
+        if not any(link.state for link in self.gang.links):
             return NotStarted(
-                UsageError(f"no host knows run {self.paths.run_id}", hint="it has ended and was cleaned up")
+                UsageError(
+                    f"no host knows run {self.paths.run_id}",
+                    hint=f"it has ended and was cleaned up: ddp-play results {self.paths.run_id}",
+                )
             )
         return self._follow_to_end()
 
@@ -165,9 +169,9 @@ class Supervisor:
         )
 
     def collect_and_clean(self, ended: Ended, *, restart_follows: bool) -> Collected:
-        """Bring the files of an ended attempt into the bundle and clean the hosts. `restart_follows`: as for `clean`.
+        """Collect the files of an ended attempt into the bundle and clean the hosts.
 
-        What all attempts share stays where it is until the last one.
+        `restart_follows`: another attempt follows, so directories that all attempts share are kept.
         """
         self._set_status(RunStatus.COLLECTING)
         artifacts = not (restart_follows and self.plan.source_shared)
@@ -183,7 +187,11 @@ class Supervisor:
         return Collected(outcome, kept, self._unfenced(outcome))
 
     def _interruption(self, kind: str) -> str:
-        """Before the start any order to stop ends the waiting, at the end only one to stop now that ended no rank."""
+        """Why to stop waiting for answers to `kind`; empty if there is no reason.
+
+        Before the start any stop request is one. While files are collected only `stop --now` is, unless it was sent
+        to end the ranks.
+        """
         order = self.stop_requests.stop()
         if order is not None and kind in BEFORE_START:
             return NOT_STARTED
@@ -192,7 +200,7 @@ class Supervisor:
         return f"collecting was stopped: {order.reason}"
 
     def _stopped_while_collecting(self, outcome: Outcome) -> Outcome:
-        """The outcome after `stop --now` during the collecting: stopped, although the ranks succeeded."""
+        """The outcome: `stopped` after `stop --now` while files were collected, although the ranks succeeded."""
         order = self.stop_requests.stop()
         if order is None or not order.now or outcome.status is not RunStatus.SUCCEEDED:
             return outcome
@@ -200,7 +208,7 @@ class Supervisor:
         return Outcome(RunStatus.STOPPED, verdict, outcome.ranks)
 
     def leave_on_hosts(self, outcome: Outcome) -> Outcome:
-        """The disk is full here: nothing is removed from the hosts, so that `attach` can collect it later."""
+        """End the run with all files on the hosts, because the controller's disk is full; `attach` can collect them."""
         self.gang.close()
         outcome = left_on_hosts(outcome, self.paths, [link.name for link in self.gang.links])
         self._finish(outcome)
@@ -222,7 +230,7 @@ class Supervisor:
     def _on_data(self, link: Link, frame: Frame) -> None:
         header, payload = frame
         if self.bundle.room.full:
-            return  # requested again when there is room
+            return  # requested again when there is space
         try:
             if header["t"] == "file":
                 self.bundle.file(link.name, header, payload)
@@ -255,7 +263,7 @@ class Supervisor:
                 self._kill_by = float("inf")
 
     def _handle_stop_requests(self, *, before_start: bool = False) -> None:
-        """Carry out stop requests: from `ddp-play stop`, Ctrl-C, or a signal to this process."""
+        """Stop the ranks on request: `ddp-play stop`, Ctrl-C, or a signal to this process."""
         order = self.stop_requests.stop()
         if order is None:
             return
@@ -266,7 +274,7 @@ class Supervisor:
             self._stop_ranks(Stop("stopped", order.reason, self.limits.signal, grace_s, now=order.now))
 
     def _stop_ranks(self, stop: Stop) -> None:
-        """Tell every guard; a first reason stays the reason."""
+        """Send `stop` to all guards. The first reason is kept, but any other reason replaces a stop request."""
         self.stop = self.stop if self.stop is not None and self.stop.kind != "stopped" else stop
         self._stop_now_sent = self._stop_now_sent or stop.now
         self._kill_by = time.monotonic() + stop.grace_s + STOP_SLACK_S
@@ -275,7 +283,7 @@ class Supervisor:
         self.gang.tell("stop", reason=stop.reason, signal=stop.signal, grace_s=stop.grace_s, now=stop.now)
 
     def _note_guard_reason(self, view: GangView) -> None:
-        """A guard that ended its ranks by itself says why; the gang's end has the same reason."""
+        """If guards ended the ranks by themselves, their reason is the reason for the end of the gang."""
         if self.stop is None:
             self.stop = decide(
                 GangView(ranks=tuple(r for r in view.ranks if r.stopped or r.ok), guard_ends=view.guard_ends),

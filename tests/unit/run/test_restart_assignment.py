@@ -59,5 +59,7 @@ def test_what_forbids_another_attempt_is_said() -> None:
     secret = dataclasses.replace(
         replan_input(), fleet=dataclasses.replace(fleet(3, spares=["h3"]), secret_names=("TOKEN",))
     )
-    assert assign(LOST, given(), secret, num_ended=1) == End("whoever took this run over does not know its secrets")
+    assert assign(LOST, given(), secret, num_ended=1) == End(
+        "the process that took over the run does not have its secrets"
+    )
     assert isinstance(assign(LOST, given(secrets={"TOKEN": "t"}), secret, num_ended=1), Following)

@@ -276,7 +276,7 @@ def test_whoever_takes_over_without_the_secrets_starts_nothing(staged: Make, kin
     by_attempt(stage, "h1", a1=KILLED)
     stage.ends_on_stop("h2")
     assert stage.supervisor().run().verdict.exit_code == 137
-    assert "does not know its secrets" in stage.document["attempts"][0]["reason"]
+    assert "does not have its secrets" in stage.document["attempts"][0]["reason"]
 
 
 # -- waiting for slots -----------------------------------------------------------------------------------

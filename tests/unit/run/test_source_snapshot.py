@@ -165,7 +165,7 @@ def test_over_the_cap_says_what_is_large(tree: Path) -> None:
     with pytest.raises(UsageError) as caught:
         snap(tree, max_mib=2)
     assert caught.value.message == (
-        f"ddp_job_source: {tree} holds 4 MiB, the cap is 2 MiB; largest: data 3 MiB, pkg 1 MiB, train.py 0 MiB"
+        f"ddp_job_source: {tree} holds 4 MiB, more than 2 MiB; largest: data 3 MiB, pkg 1 MiB, train.py 0 MiB"
     )
     assert "ddp_job_source_exclude" in caught.value.hint
     assert "ddp_job_source_max_mib" in caught.value.hint
@@ -183,7 +183,7 @@ def test_excluded_things_do_not_count(tree: Path) -> None:
         ("nowhere", {}, "nowhere is not a directory"),
         ("repo/train.py", {}, "train.py is not a directory"),
         ("repo", {"include": ["gone"]}, "gone does not exist"),
-        ("repo", {"exclude": ["*"]}, "nothing to take from"),
+        ("repo", {"exclude": ["*"]}, "no files to copy in"),
     ],
 )
 def test_refusals(tree: Path, where: str, values: dict[str, Any], words: str) -> None:

@@ -51,17 +51,17 @@ CASES: list[tuple[str, GangView, Stop | None]] = [
     (
         "a guard's time limit",
         view(RUNNING, guard_ends={"h1": "max_duration reached"}),
-        Stop("max_duration", "max_duration reached (said by h1)", "SIGUSR1", 30.0),
+        Stop("max_duration", "max_duration reached (reported by h1)", "SIGUSR1", 30.0),
     ),
     (
         "a guard's lease",
         view(RUNNING, guard_ends={"h1": "no controller for longer than the lease"}),
-        Stop("lease", "no controller for longer than the lease (said by h1)", "SIGUSR1", 30.0),
+        Stop("lease", "no controller for longer than the lease (reported by h1)", "SIGUSR1", 30.0),
     ),
     (
         "a guard that was told",
         view(RUNNING, guard_ends={"h1": "the guard was asked to end"}),
-        Stop("stopped", "the guard was asked to end (said by h1)", "SIGUSR1", 30.0),
+        Stop("stopped", "the guard was asked to end (reported by h1)", "SIGUSR1", 30.0),
     ),
     ("a guard's own failure is seen at its rank", view(RUNNING, guard_ends={"h1": "a rank on this host failed"}), None),
     ("quiet but not too long", view(RUNNING, idle_s=60.0), None),
