@@ -1,4 +1,4 @@
-"""Zip file of `ddp_play.guard` for the hosts, and the Python loader that receives and starts it."""
+"""Zip file of `ddp_play.guard` that is sent to the hosts, and the line of Python that starts it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 
 GUARD = Path(str(files("ddp_play.guard")))
 
-# Reads "<size> <sha256>\n" and exactly that many bytes of zip from stdin: what follows is for the program in the zip.
-# Stores the zip under its hash in a directory that only this user may write to, and executes it.
+# Reads "<size> <sha256>\n" and then the zip from stdin, byte by byte exact, so that what follows stays unread;
+# keeps it by its hash in the user's own directory, where nobody else may write, and becomes it.
 _LOADER = """
 import os,sys
 def r(n):
@@ -27,7 +27,7 @@ h=r(84).split()
 d=os.environ.get('DDP_PLAY_HOST_DIR') or ('/var/lib/ddp-play' if os.geteuid()==0 else os.path.join(os.environ.get('XDG_STATE_HOME') or os.path.expanduser('~/.local/state'),'ddp-play','host'))
 os.makedirs(d,mode=0o700,exist_ok=True)
 s=os.stat(d)
-if s.st_uid!=os.geteuid() or s.st_mode&18: sys.exit('ddp-play does not use %s: others may write to it (owner: uid %d, mode %04o); chown it to this user and chmod 700 it'%(d,s.st_uid,s.st_mode&4095))
+if s.st_uid!=os.geteuid() or s.st_mode&18: sys.exit('ddp-play runs nothing from %s: others may write there (owner: uid %d, mode %04o); make it ours alone or remove it'%(d,s.st_uid,s.st_mode&4095))
 p=os.path.join(d,'guard-'+h[1].decode()[:16]+'.pyz')
 b=r(int(h[0]))
 if not os.path.exists(p):
@@ -41,7 +41,7 @@ os.execv(sys.executable,[sys.executable,'-I','-S',p]+sys.argv[1:])
 
 @cache
 def program() -> bytes:
-    """The zip file. The same sources give the same bytes."""
+    """The zip, the same bytes for the same sources."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(GUARD.glob("*.py")):
@@ -58,14 +58,14 @@ def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
 
 @cache
 def preamble() -> bytes:
-    """First bytes on the loader's stdin: a header of 84 bytes, then the zip."""
+    """What the loader reads from its stdin before anything else: 84 bytes of header and the zip."""
     zipped = program()
     header = f"{len(zipped)} {hashlib.sha256(zipped).hexdigest()}".ljust(83).encode() + b"\n"
     return header + zipped
 
 
 def shell_command(python: str, *arguments: str) -> str:
-    """The command line for a POSIX shell on the host. `python` empty: python3 from PATH, else the platform's Python."""
+    """The command line for a POSIX shell on the host. `python` empty: the first python3 there is."""
     words = shlex.join(["-I", "-S", "-c", _LOADER.strip(), *arguments])
     if python:
         return f"exec {shlex.quote(python)} {words}"
