@@ -40,3 +40,16 @@ def test_what_could_not_be_removed_is_told(make: Make) -> None:
     stage.far["h1"].answers["clean"] = [encode("cleaned", left=["container x: engine is down"])]
     stage.supervisor().run()
     assert stage.document["left_behind"] == {"h1": ["container x: engine is down"]}
+
+
+def test_what_the_networks_carried_is_in_the_document(make: Make) -> None:
+    stage = make(2)
+    for name in ("h1", "h2"):
+        done(stage, name)
+    stage.supervisor().run()
+    carried = {"eth0": {"rx": 2_000_000, "tx": 1_000_000}}
+    assert stage.document["network"] == {
+        "fabric": "ethernet",
+        "hosts": {name: {"planned": "eth0", "carried": carried} for name in ("h1", "h2")},
+    }
+    assert stage.document["nccl"] == {}

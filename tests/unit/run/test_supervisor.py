@@ -1,16 +1,24 @@
-"""Carrying out a plan over fake hosts: the order of things, ends of all kinds, and what stays behind."""
+"""One attempt over fake hosts: the order of steps, all kinds of ends, take-over, and a full disk."""
 
 from __future__ import annotations
 
+import errno
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ddp_play.bundle import writer
+from ddp_play.bundle.disk_space import DiskRoom
 from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import write_json
-from ddp_play.errors import Interrupted
+from ddp_play.errors import Interrupted, UsageError
 from ddp_play.guard.protocol import encode
+from ddp_play.testing import FakeHost
 from tests.unit.run.conftest import OK, Make, done
+from tests.unit.run.test_restart_loop import KILLED, attempts_opened, by_attempt, ends_when_told, staged
+
+__all__ = ["staged"]
 
 
 def test_the_whole_way(make: Make) -> None:
@@ -166,3 +174,67 @@ def test_idle_ranks_are_ended(make: Make) -> None:
     for name in ("h1", "h2"):  # looked at before it is ended, and asked for its stacks
         assert stage.far[name].kinds().index("capture") < stage.far[name].kinds().index("stop")
         assert stage.far[name].order("stop")["signal"] == "SIGABRT"
+
+
+def test_a_run_is_taken_over_from_what_the_hosts_say(make: Make) -> None:
+    stage = make(2)
+    stage.paths.log(0).write_bytes(b"first ")
+    for name in ("h1", "h2"):
+        stage.state(name, "running")
+    stage.far["h1"].answers["follow"] = lambda header, _: [
+        encode("log", b"second", rank=0, at=header["logs"]["0"]),
+        stage.state("h1", "ended", **OK),
+    ]
+    stage.on_follow("h2", encode("state", state={**stage.far["h2"].state}))
+    stage.far["h2"].answers["follow"] = lambda *_: [stage.state("h2", "ended", **OK)]
+    assert stage.supervisor().take_over().status is RunStatus.SUCCEEDED
+    assert stage.paths.log(0).read_bytes() == b"first second"
+    assert "prepare" not in stage.far["h1"].kinds()
+
+
+def test_a_run_that_no_host_knows_cannot_be_taken_over(make: Make) -> None:
+    with pytest.raises(UsageError, match="no host knows run calm-otter-1"):
+        make(2).supervisor().take_over()
+
+
+def test_a_run_whose_start_signal_never_came_ends(make: Make) -> None:
+    """Its guards gave up by themselves; attach must not wait for ranks that were never started."""
+    stage = make(2)
+    row = {"state": "exited", "exit_code": None, "stopped": True, "detail": "no start signal came", "started": None}
+    for name in ("h1", "h2"):
+        stage.far[name].answers["follow"] = [stage.state(name, "ended", reason="no start signal came", **row)]
+    outcome = stage.supervisor().take_over()
+    assert outcome.status is RunStatus.FAILED
+    assert outcome.verdict.message == "rank 0 on h1 was ended: no start signal came"
+
+
+def test_nothing_follows_an_attempt_whose_files_find_no_room(staged: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next attempt would clean the hosts: what could not be stored here would be lost."""
+    full: list[bool] = []
+    real = writer._append
+
+    def append(path: Path, data: bytes) -> None:
+        if full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(path, data)
+
+    def fetch(_header: Any, _payload: bytes) -> list[bytes]:
+        full.append(True)
+        return [
+            encode("file", b"w", file="artifact", path="small.pt", last=True),
+            encode("fetched", missing=[], artifacts=[]),
+        ]
+
+    monkeypatch.setattr(writer, "_append", append)
+    monkeypatch.setattr(DiskRoom, "is_back", lambda _room: False)
+    stage = staged(2)
+    by_attempt(stage, "h1", a1=KILLED, a2=OK)
+    ends_when_told(stage, "h2")
+    stage.far["h1"].answers["fetch"] = fetch
+    outcome = stage.supervisor().run()
+    assert outcome.verdict.kind == "disk_full"
+    assert attempts_opened(stage, "h1") == [1]
+    hosts: list[FakeHost] = [stage.far["h1"], stage.far["h2"]]
+    assert ["clean" in host.kinds() for host in hosts] == [False, False]
+    assert stage.document["status"] == "failed"
+    assert set(stage.document["left_behind"]) == {"h1", "h2"}

@@ -1,4 +1,4 @@
-"""What networks carried while a run went on, and what a supervisor makes of it."""
+"""NCCL's transport during a run: reported once, and InfiniBand that is not used."""
 
 from __future__ import annotations
 
@@ -7,20 +7,6 @@ import pytest
 from ddp_play.guard.protocol import encode
 from tests.unit.build import ib_host
 from tests.unit.run.conftest import OK, Make, done
-
-
-def test_what_the_networks_carried_is_in_the_document(make: Make) -> None:
-    stage = make(2)
-    for name in ("h1", "h2"):
-        done(stage, name)
-    stage.supervisor().run()
-    carried = {"eth0": {"rx": 2_000_000, "tx": 1_000_000}}
-    assert stage.document["network"] == {
-        "fabric": "ethernet",
-        "hosts": {name: {"planned": "eth0", "carried": carried} for name in ("h1", "h2")},
-    }
-    assert stage.document["nccl"] == {}
-
 
 NOTES = b"""\
 g1:1:2 [0] NCCL INFO NCCL version 2.27.7+cuda12.9

@@ -1,15 +1,57 @@
-"""A person stops a run while it waits for its hosts: before the start, and when files come home."""
+"""Stop requests: files and signals, and where a run reacts to them before the start and while files are collected."""
 
 from __future__ import annotations
 
-from typing import Any
+import os
+import signal
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ddp_play.bundle.paths import write_json
+from ddp_play.bundle.paths import RunPaths, write_json
 from ddp_play.errors import Interrupted
 from ddp_play.guard.protocol import encode
+from ddp_play.run.stop_requests import Orders, StopOrder
 from tests.unit.run.conftest import Make, done
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> RunPaths:
+    made = RunPaths(tmp_path / "calm-otter-1")
+    made.create()
+    return made
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({}, None),
+        ({"stop": {"reason": "enough"}}, StopOrder("enough", now=False)),
+        ({"stop": {"reason": ""}}, StopOrder("stopped on request", now=False)),
+        ({"stop-now": {}}, StopOrder("stopped on request", now=True)),
+        ({"stop": {"reason": "enough"}, "stop-now": {}}, StopOrder("enough", now=True)),
+    ],
+)
+def test_a_request_in_files(paths: RunPaths, files: dict[str, dict[str, str]], expected: StopOrder | None) -> None:
+    for name, content in files.items():
+        write_json(paths.control / name, content)
+    assert Orders(paths).stop() == expected
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_requests_a_stop_and_a_second_one_a_stop_now(paths: RunPaths, signum: signal.Signals) -> None:
+    before = signal.getsignal(signum)
+    requests = Orders(paths)
+    with requests.handle_signals():
+        assert requests.stop() is None
+        os.kill(os.getpid(), signum)
+        assert requests.stop() == StopOrder("stopped on request", now=False)
+        os.kill(os.getpid(), signum)
+        assert requests.stop() == StopOrder("stopped on request", now=True)
+    assert signal.getsignal(signum) is before
 
 
 def test_an_order_while_hosts_prepare_is_heard(make: Make) -> None:
