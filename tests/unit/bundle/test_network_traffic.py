@@ -1,4 +1,4 @@
-"""What the networks carried, in numbers and in words."""
+"""Network traffic of a run: the numbers in run.json and the lines of the summary."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def moved(**total: int) -> Counters:
         (moved(eth0=10, eth1=5), moved(eth0=10), {}),  # and one that went
     ],
 )
-def test_bytes_in_between(before: Counters, after: Counters, between: Counters) -> None:
+def test_bytes_between_two_readings(before: Counters, after: Counters, between: Counters) -> None:
     assert carried(before, after) == between
 
 
@@ -74,7 +74,7 @@ def test_one_machine_used_no_network() -> None:
     assert line == "network: all ranks were on one machine: loopback carried 7.0 MB, no network was used"
 
 
-def test_nothing_is_said_of_what_is_not_known() -> None:
+def test_without_counters_there_are_no_lines() -> None:
     assert traffic_lines({}) == []
     assert traffic_lines(document()) == []
 

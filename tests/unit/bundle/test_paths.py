@@ -1,4 +1,4 @@
-"""Where runs live, which names they may have, and writing that a crash cannot tear."""
+"""Paths of runs, valid run names, and atomic writes."""
 
 from __future__ import annotations
 

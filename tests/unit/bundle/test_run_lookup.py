@@ -1,4 +1,4 @@
-"""Finding a run by its id."""
+"""Lookup of runs by id, and their status."""
 
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ def test_what_is_no_run_is_not_listed() -> None:
         ("stopped", False, True, "stopped"),
     ],
 )
-def test_how_a_run_stands(status: str, locked: bool, over: bool, words: str) -> None:
-    """Over means the rest of the playbook too: somebody who holds a lock is still at it."""
+def test_the_status_of_a_run(status: str, locked: bool, over: bool, words: str) -> None:
+    """A run is over only when no process holds a lock: the rest of the playbook may still run."""
     paths = make("r1", status=status)
     with (paths.root / "background.lock").open("a") as lock:
         if locked:
@@ -100,7 +100,7 @@ def test_how_a_run_stands(status: str, locked: bool, over: bool, words: str) -> 
         assert (run.attended, run.over, run.status_text) == (locked, over, words)
 
 
-def test_looking_at_a_lock_does_not_take_it() -> None:
+def test_is_locked_does_not_keep_the_lock() -> None:
     paths = make("r1")
     paths.lock.touch()
     assert not is_locked(paths.lock)

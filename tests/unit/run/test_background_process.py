@@ -1,4 +1,4 @@
-"""How a playbook's end and the job's end become one: run.json for every outcome of the playbook."""
+"""Background process: run.json for each combination of the playbook's outcome and the job's."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_a_runner_that_refuses(paths: RunPaths, error: Exception, code: int) -> 
     assert carried_out(paths, FakePlaybookRunner(work=refuse))["exit_code"] == code
 
 
-def test_the_playbook_is_told_where_its_run_lives(paths: RunPaths) -> None:
+def test_the_playbook_gets_the_run_directory_in_its_environment(paths: RunPaths) -> None:
     runner = FakePlaybookRunner()
     carried_out(paths, runner)
     (request,) = runner.requests

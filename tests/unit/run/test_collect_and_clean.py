@@ -1,4 +1,4 @@
-"""After the end: what could not be collected or removed is listed and stays."""
+"""Collection and cleanup after the end: what could not be collected or removed is listed and kept."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_host_that_cannot_be_fetched_from_keeps_its_files(make: Make) -> None:
     assert [stage.far[name].order("clean")["keep_src"] for name in ("h1", "h2")] == [False, True]
 
 
-def test_what_could_not_be_removed_is_told(make: Make) -> None:
+def test_what_could_not_be_removed_is_listed(make: Make) -> None:
     stage = make(1, network="")
     done(stage, "h1")
     stage.far["h1"].answers["clean"] = [encode("cleaned", left=["container x: engine is down"])]
@@ -42,7 +42,7 @@ def test_what_could_not_be_removed_is_told(make: Make) -> None:
     assert stage.document["left_behind"] == {"h1": ["container x: engine is down"]}
 
 
-def test_what_the_networks_carried_is_in_the_document(make: Make) -> None:
+def test_traffic_per_interface_is_in_run_json(make: Make) -> None:
     stage = make(2)
     for name in ("h1", "h2"):
         done(stage, name)

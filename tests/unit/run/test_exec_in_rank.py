@@ -1,4 +1,4 @@
-"""The command line that puts a person next to a running rank, from what the bundle says."""
+"""Command line of `ddp-play exec`, from the bundle of a run."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def run(paths: RunPaths, **fields: Any) -> Run:
         ({}, "/old/way/src"),  # a run of an earlier version
     ],
 )
-def test_a_process_rank_is_joined_in_its_working_directory(
+def test_the_command_runs_in_the_ranks_environment_and_working_directory(
     paths: RunPaths, recorded: dict[str, Any], workdir: str
 ) -> None:
     words = exec_command(run(paths, **recorded), 1, ["py-spy", "dump"])
@@ -52,7 +52,7 @@ def test_a_process_rank_is_joined_in_its_working_directory(
     assert words == ["ssh", "-t", "-p", "22", "h2", f"cd {workdir} && exec env {env} py-spy dump"]
 
 
-def test_a_rank_that_is_not_there_is_refused(paths: RunPaths) -> None:
+def test_a_rank_that_does_not_exist_is_refused(paths: RunPaths) -> None:
     with pytest.raises(UsageError, match="has ranks 0 to 1, not 2"):
         exec_command(run(paths), 2, ["true"])
     over = Run(paths, {"status": "succeeded"}, attended=False)

@@ -1,4 +1,4 @@
-"""Asking hosts what they have of ours, and removing exactly what was listed."""
+"""Leftovers on hosts: the query, what may be removed, and removal of exactly the listed things."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def fails(host: str, words: str) -> dict[str, Any]:
     return {"event": "runner_on_unreachable", "event_data": {"host": host, "res": {"msg": words}}}
 
 
-def test_what_the_hosts_say() -> None:
+def test_leftovers_and_problems_by_host() -> None:
     runner = FakePlaybookRunner(
         events=(
             answers("h1", {"runs": [DEAD, ALIVE], "containers": [{"id": "c1", "run": "gone-1"}]}),
@@ -44,7 +44,7 @@ def test_what_the_hosts_say() -> None:
     assert runner.requests[0].environment["DDP_PLAY_SWEEP_VERB"] == "runs"
 
 
-def test_nothing_of_ours() -> None:
+def test_a_host_without_leftovers() -> None:
     found = find_leftovers(
         REQUEST, Passwords(), FakePlaybookRunner(events=(answers("h1", {"runs": [], "containers": []}),))
     )
@@ -89,7 +89,7 @@ MINE: dict[str, Any] = {**DEAD, "owner": "kim", "attended": False}
         ({**MINE, "owner": ""}, {}, {"me": "pat"}, ""),
         ({**MINE, "guard_alive": True}, {}, {"me": "kim"}, "running"),
         ({**MINE, "attended": True}, {}, {"me": "kim"}, "running"),
-        (MINE, {**MINE, "guard_alive": True}, {"me": "kim"}, "running"),  # on another host it goes on
+        (MINE, {**MINE, "guard_alive": True}, {"me": "kim"}, "running"),  # active on another host
         ({**MINE, "guard_alive": True}, {}, {"me": "kim", "run": "old-1"}, ""),
         ({**MINE, "guard_alive": True}, {}, {"me": "pat", "run": "old-1"}, "of kim"),
         ({**MINE, "guard_alive": True}, {}, {"me": "", "run": "old-1"}, ""),
@@ -101,16 +101,16 @@ MINE: dict[str, Any] = {**DEAD, "owner": "kim", "attended": False}
         ({**MINE, "token": "a"}, {}, {"me": "kim", "run": "old-1", "token": ""}, "another run of that name"),
     ],
 )
-def test_what_may_go(row: dict[str, Any], elsewhere: dict[str, Any], asked: dict[str, Any], why: str) -> None:
+def test_what_may_be_removed(row: dict[str, Any], elsewhere: dict[str, Any], asked: dict[str, Any], why: str) -> None:
     found = Leftovers(runs=[row, *([elsewhere] if elsewhere else [])], **asked)
     assert found.why_kept(row) == why
     assert (row in found.removable) == (why == "")
 
 
-def test_a_run_of_an_earlier_version_is_not_taken_for_its_namesake(
+def test_a_run_without_a_token_is_not_confused_with_another_of_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ours has no token and is gone from the hosts; one of another controller lives there."""
+    """This controller's run has no token and left nothing on the hosts; another controller's is active there."""
     monkeypatch.setenv("DDP_PLAY_HOME", str(tmp_path))
     write_json(tmp_path / "runs" / "old-1" / "run.json", {"id": "old-1", "status": "failed"})
     other = {**MINE, "token": "0123456789abcdef", "guard_alive": True}

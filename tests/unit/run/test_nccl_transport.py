@@ -18,8 +18,8 @@ g1:1:2 [0] NCCL INFO comm 0x5 rank 0 nranks 2 cudaDev 0 busId 9b000 - Init COMPL
 
 
 @pytest.mark.parametrize("fabric", ["ib", "ethernet"])
-def test_sockets_beside_infiniband(make: Make, fabric: str) -> None:
-    """On the InfiniBand fabric it ends the run at once; where ethernet was asked for it is a warning."""
+def test_sockets_although_there_is_infiniband(make: Make, fabric: str) -> None:
+    """On the InfiniBand fabric it ends the run at once; with `fabric: ethernet` it is a warning."""
     stage = make(facts=tuple(ib_host(f"g{n}", n, num_gpus=1) for n in (1, 2)), fabric=fabric)
     first = stage.plan.hosts[0].name
     for name in stage.far:

@@ -22,7 +22,7 @@ def test_hosts_that_do_not_reach_each_other_are_named(make: Make) -> None:
     assert "go" not in stage.far["h1"].kinds()
 
 
-def test_the_port_where_ranks_meet_is_probed_too(make: Make) -> None:
+def test_the_rendezvous_port_is_probed_too(make: Make) -> None:
     stage = make(3, probe=True)
     for name in ("h1", "h2", "h3"):
         done(stage, name)
@@ -37,7 +37,7 @@ def test_the_port_where_ranks_meet_is_probed_too(make: Make) -> None:
         stage.supervisor().run()
 
 
-def test_ranks_that_meet_in_a_file_need_no_port_and_a_lock(make: Make) -> None:
+def test_a_rendezvous_file_needs_locks_and_no_port(make: Make) -> None:
     stage = make(2, probe=True, init_method="file", facts={"shared": shared()})
     for name in ("h1", "h2"):
         done(stage, name)

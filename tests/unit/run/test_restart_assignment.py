@@ -1,4 +1,4 @@
-"""The assignment of the next attempt, as data: nothing is read, written or told."""
+"""The assignment of the next attempt, as data: nothing is read, written or sent."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ def test_a_spare_takes_the_place_of_a_lost_host() -> None:
     assert step.assignment.token == "ab"
 
 
-def test_with_nobody_gone_the_same_hosts_start_again() -> None:
+def test_without_a_lost_host_the_same_hosts_start_again() -> None:
     step = assign(Restart("rank 0 was killed"), given(), replan_input(), num_ended=1)
     assert isinstance(step, Following)
     assert [host.name for host in step.assignment.plan.hosts] == ["h1", "h2"]
     assert dict(step.retired) == {}
 
 
-def test_hosts_that_left_before_stay_out_and_are_not_named_again() -> None:
+def test_hosts_that_were_retired_before_stay_out_and_are_not_listed_again() -> None:
     step = assign(Restart("rank 0 was killed"), given(), replan_input(retired={"h1": "silent"}), num_ended=1)
     assert isinstance(step, Following)
     assert [host.name for host in step.assignment.plan.hosts] == ["h2", "h3"]
     assert dict(step.retired) == {}
 
 
-def test_what_forbids_another_attempt_is_said() -> None:
+def test_the_reason_why_there_is_no_restart() -> None:
     nothing = dataclasses.replace(replan_input(), fleet=None)
     assert assign(LOST, given(), nothing, num_ended=1) == End("its facts.json is not in the bundle")
     few = assign(LOST, given(), replan_input(2, spares=[]), num_ended=1)

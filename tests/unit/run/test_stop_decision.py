@@ -1,4 +1,4 @@
-"""Must the gang end? The first reason that holds."""
+"""Stop decision: the first reason to end the gang."""
 
 from __future__ import annotations
 

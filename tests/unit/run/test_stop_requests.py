@@ -54,12 +54,12 @@ def test_a_signal_requests_a_stop_and_a_second_one_a_stop_now(paths: RunPaths, s
     assert signal.getsignal(signum) is before
 
 
-def test_an_order_while_hosts_prepare_is_heard(make: Make) -> None:
+def test_a_request_while_hosts_prepare_ends_the_run(make: Make) -> None:
     stage = make(2)
 
     def prepare(_header: Any, _payload: bytes) -> list[bytes]:
         write_json(stage.paths.control / "stop", {"reason": "changed my mind"})
-        return []  # a long pull
+        return []  # a long image pull
 
     stage.far["h2"].answers["prepare"] = prepare
     with pytest.raises(Interrupted, match="stopped before it started"):
@@ -69,8 +69,8 @@ def test_an_order_while_hosts_prepare_is_heard(make: Make) -> None:
 
 
 @pytest.mark.parametrize(("name", "kind"), [("stop", "done"), ("stop-now", "stopped")])
-def test_an_order_while_files_come_home(make: Make, name: str, kind: str) -> None:
-    """Once: they come home all the same. Now: what is missing is listed, and the hosts are clean."""
+def test_a_request_while_files_are_collected(make: Make, name: str, kind: str) -> None:
+    """After `stop` all files are collected. After `stop --now` the missing ones are listed, and the hosts are clean."""
     stage = make(2)
     for host in ("h1", "h2"):
         done(stage, host)

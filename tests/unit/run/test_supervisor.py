@@ -21,7 +21,7 @@ from tests.unit.run.test_restart_loop import KILLED, attempts_opened, by_attempt
 __all__ = ["staged"]
 
 
-def test_the_whole_way(make: Make) -> None:
+def test_an_attempt_that_succeeds(make: Make) -> None:
     stage = make(2)
     for name in ("h1", "h2"):
         done(stage, name, b"hello \xff\n")
@@ -77,7 +77,7 @@ def test_a_stop_on_request_uses_the_jobs_signal_and_grace(make: Make) -> None:
 
 
 def test_stop_now_after_a_failure_is_ordered_once(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was ordered again in every turn, and each time the deadline for the hosts moved on."""
+    """Repeated orders would move the deadline for the hosts each time."""
     monkeypatch.setattr("ddp_play.run.host_links.BEAT_S", 0.3)
     stage = make(2, failure_grace="60s")
     done(stage, "h1", exit_code=7)
@@ -103,7 +103,7 @@ def test_stop_now_after_a_failure_is_ordered_once(make: Make, monkeypatch: pytes
     assert outcome.verdict.rank == 0, "the failure stays the reason"
 
 
-def test_an_order_before_the_start_starts_nothing(make: Make) -> None:
+def test_a_stop_request_before_the_start(make: Make) -> None:
     stage = make(2)
     write_json(stage.paths.control / "stop", {"reason": "changed my mind"})
     with pytest.raises(Interrupted, match="stopped before it started"):
@@ -112,9 +112,7 @@ def test_an_order_before_the_start_starts_nothing(make: Make) -> None:
     assert "clean" not in stage.far["h1"].kinds(), "nothing of it is there"
 
 
-def test_a_broken_line_is_opened_again_and_takes_up_where_the_log_is(
-    make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broken_channel_is_opened_again_and_continues_the_log(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ddp_play.run.host_links.RECONNECT_S", 0.0)
     stage = make(1, network="")
     host = stage.far["h1"]
@@ -171,12 +169,12 @@ def test_idle_ranks_are_ended(make: Make) -> None:
     assert (outcome.verdict.kind, outcome.verdict.exit_code) == ("idle", 124)
     assert outcome.verdict.message.endswith("rank 0 gave no Python stack (state S); rank 1 is stopped by a signal")
     assert stage.paths.evidence(1, "proc").read_bytes() == b"what /proc had"
-    for name in ("h1", "h2"):  # looked at before it is ended, and asked for its stacks
+    for name in ("h1", "h2"):  # captured before SIGABRT, which prints its stacks
         assert stage.far[name].kinds().index("capture") < stage.far[name].kinds().index("stop")
         assert stage.far[name].order("stop")["signal"] == "SIGABRT"
 
 
-def test_a_run_is_taken_over_from_what_the_hosts_say(make: Make) -> None:
+def test_a_run_is_taken_over_from_the_states_of_its_hosts(make: Make) -> None:
     stage = make(2)
     stage.paths.log(0).write_bytes(b"first ")
     for name in ("h1", "h2"):
@@ -198,7 +196,7 @@ def test_a_run_that_no_host_knows_cannot_be_taken_over(make: Make) -> None:
 
 
 def test_a_run_whose_start_signal_never_came_ends(make: Make) -> None:
-    """Its guards gave up by themselves; attach must not wait for ranks that were never started."""
+    """Its guards have ended; attach must not wait for ranks that were never started."""
     stage = make(2)
     row = {"state": "exited", "exit_code": None, "stopped": True, "detail": "no start signal came", "started": None}
     for name in ("h1", "h2"):
@@ -208,8 +206,8 @@ def test_a_run_whose_start_signal_never_came_ends(make: Make) -> None:
     assert outcome.verdict.message == "rank 0 on h1 was ended: no start signal came"
 
 
-def test_nothing_follows_an_attempt_whose_files_find_no_room(staged: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next attempt would clean the hosts: what could not be stored here would be lost."""
+def test_no_attempt_follows_if_the_disk_is_full(staged: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next attempt would clean the hosts, and files that could not be stored would be lost."""
     full: list[bool] = []
     real = writer._append
 
