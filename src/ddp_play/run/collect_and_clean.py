@@ -76,16 +76,14 @@ def clean(
     them, unless the head was to collect artifacts from them.
     """
     incomplete = {row["host"] for row in missing if row["host"]}
-    names = [plan.head, *(link.name for link in gang.links)]
     hosts = {host.name: host for host in plan.hosts}
     collects = bool(plan.source and plan.source_shared and plan.artifacts)
     uncollected = run_paths(hosts[plan.head], gang.run_key) if collects and gang.link(plan.head).lost else []
-    run_paths_remover = (
-        "" if restart_follows or uncollected else next((name for name in names if not gang.link(name).lost), "")
-    )
+    reachable = [name for name in (plan.head, *(link.name for link in gang.links)) if not gang.link(name).lost]
+    remover = "" if restart_follows or uncollected else next(iter(reachable), "")
 
     def order(link: Link) -> dict[str, Any]:
-        paths = run_paths(hosts[link.name], gang.run_key) if link.name == run_paths_remover else []
+        paths = run_paths(hosts[link.name], gang.run_key) if link.name == remover else []
         return {"keep_src": link.name in incomplete, "run_paths": paths}
 
     try:

@@ -332,24 +332,3 @@ def test_a_stop_ends_the_wait_for_slots(make: Make, monkeypatch: pytest.MonkeyPa
     write_json(stage.paths.control / "stop", {"reason": "enough"})
     with pytest.raises(Interrupted, match="stopped while it waited for slots"):
         stage.supervisor(wait_s=600.0).run()
-
-
-def test_what_a_lost_head_did_not_collect_stays_on_the_shared_directory(staged: Make) -> None:
-    """Only the head collects from there, and its ranks may still write."""
-    stage = staged(2, restarts=0, source="/code", host_timeout=0.6)
-    by_attempt(stage, "h1", a1={"state": "running"})
-    stage.far["h1"].answers["beat"] = []
-    ends_when_told(stage, "h2")
-    outcome = stage.supervisor().run()
-    assert stage.far["h2"].order("clean")["run_paths"] == []
-    assert any(row.startswith(f"{SHARED}: not collected") for row in outcome.left["h1"])
-    assert stage.document["left_behind"] == outcome.left
-
-
-def test_without_artifacts_there_another_host_removes_what_a_lost_head_leaves(staged: Make) -> None:
-    stage = staged(2, restarts=0, host_timeout=0.6)
-    by_attempt(stage, "h1", a1={"state": "running"})
-    stage.far["h1"].answers["beat"] = []
-    ends_when_told(stage, "h2")
-    stage.supervisor().run()
-    assert stage.far["h2"].order("clean")["run_paths"] == [SHARED]
