@@ -56,6 +56,17 @@ PACKAGES = (
         },
     ),
     Package("src/ddp_play/planning", ("tests/unit/planning",), {}),
+    Package("src/ddp_play/bundle", ("tests/unit/bundle",), {}),
+    Package(
+        "src/ddp_play/run",
+        ("tests/unit/run",),
+        {
+            "rank_observer": (
+                "tests/unit/run/test_supervisor.py",
+                "whole runs over fake hosts read its views and events",
+            )
+        },
+    ),
     Package(
         "src/ddp_play/guard",
         ("tests/unit/guard",),

@@ -10,7 +10,7 @@ import typer
 from ddp_play.bundle.run_lookup import find
 from ddp_play.cli import options
 from ddp_play.cli.error_boundary import error_boundary
-from ddp_play.run.exec_in_rank import command_beside
+from ddp_play.run.exec_in_rank import exec_command
 
 
 def execute(
@@ -27,5 +27,5 @@ def execute(
       ddp-play exec calm-otter-123 -- sh
     """
     with error_boundary():
-        argv = command_beside(find(run_id), rank, command)
+        argv = exec_command(find(run_id), rank, command)
         os.execvp(argv[0], argv)  # noqa: S606 - the command replaces this process and keeps its terminal

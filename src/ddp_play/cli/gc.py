@@ -11,7 +11,7 @@ from ddp_play.ansible.runner import AnsibleRunner
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.errors import CheckFailed
-from ddp_play.run.garbage_collection import Leftovers, ask_hosts, remove_leftovers
+from ddp_play.run.garbage_collection import Leftovers, find_leftovers, remove_leftovers
 
 
 @options.with_ansible
@@ -38,7 +38,7 @@ def gc(
         request = ansible.request(None, inventory)
         passwords = ansible.passwords()
         me = "" if all_users else getpass.getuser()
-        found = ask_hosts(request, passwords, AnsibleRunner(), me=me, run=run)
+        found = find_leftovers(request, passwords, AnsibleRunner(), me=me, run=run)
         if as_json and not yes:
             console.as_json(_as_json(found))
             return

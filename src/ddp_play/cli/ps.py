@@ -14,7 +14,7 @@ from ddp_play.bundle.run_lookup import Run, all_runs
 from ddp_play.bundle.summary import duration
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
-from ddp_play.run.garbage_collection import ask_hosts
+from ddp_play.run.garbage_collection import find_leftovers
 
 
 @options.with_ansible
@@ -39,7 +39,7 @@ def ps(
         if inventory:
             request = ansible.request(None, inventory)
             passwords = ansible.passwords()
-            on_hosts = ask_hosts(request, passwords, AnsibleRunner()).runs
+            on_hosts = find_leftovers(request, passwords, AnsibleRunner()).runs
         if as_json:
             console.as_json({"runs": [_row(run) for run in runs], "on_hosts": on_hosts})
             return
@@ -81,7 +81,7 @@ def _show(runs: list[Run]) -> None:
         style = {"succeeded": "green", "failed": "red"}.get(row["status"], "yellow")
         table.add_row(
             row["run"],
-            f"[{style}]{run.words}[/]" + (f" (attempt {row['attempt']})" if row["attempt"] > 1 else ""),
+            f"[{style}]{run.status_text}[/]" + (f" (attempt {row['attempt']})" if row["attempt"] > 1 else ""),
             str(row["world_size"] or "-"),
             str(len(row["hosts"]) or "-"),
             duration(time.time() - began),

@@ -225,14 +225,14 @@ def test_a_run_of_an_earlier_version_is_collected_from_where_its_plan_says(stage
     """Without a token, and with the run's id where there is a key now."""
     stage = killed_once(staged)
     in_attempt(stage, "h1", "prepare", 2, refusal("prepare", "image x is not on this host"))
-    attempts = stage.supervisor()
-    assert attempts.given.token == ""
+    loop = stage.supervisor()
+    assert loop.assignment.token == ""
     plan = json.loads(json.dumps(stage.plan.to_json()).replace("<run_key>", "<run_id>"))
     rescue = Rescue(
-        dataclasses.replace(attempts.given, plan=plan_from_json(plan)),
-        attempts.bundle,
-        attempts.orders,
-        attempts.journal,
+        dataclasses.replace(loop.assignment, plan=plan_from_json(plan)),
+        loop.bundle,
+        loop.stop_requests,
+        loop.journal,
     )
     rescue.run()
     assert stage.far["h1"].order("fetch")["source"]["path"] == f"{SHARED}/src"
@@ -281,16 +281,16 @@ def test_a_stop_while_a_lost_host_is_waited_for_names_what_is_there(
         return []
 
     stage.far["h2"].answers["beat"] = silence
-    attempts = stage.supervisor()
-    make_sure = attempts._make_sure
+    loop = stage.supervisor()
+    fence = loop._fence_ended_attempt
 
     def stopped(*arguments: Any) -> None:
         write_json(stage.paths.control / "stop", {"reason": "enough"})
-        make_sure(*arguments)
+        fence(*arguments)
 
-    monkeypatch.setattr(attempts, "_make_sure", stopped)
+    monkeypatch.setattr(loop, "_fence_ended_attempt", stopped)
     with pytest.raises(Interrupted, match="stopped while it waited"):
-        attempts.run()
+        loop.run()
     assert stage.document["left_behind"]["h2"][0].startswith("unknown: silent for")
     assert [row["host"] for row in stage.document["missing"]] == ["h2"]
 
