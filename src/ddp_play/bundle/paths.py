@@ -169,6 +169,11 @@ class RunPaths:
         """What a hung rank was doing before it was ended: `proc`, `stack`."""
         return self.root / "evidence" / f"rank-{rank}.{kind}"
 
+    @property
+    def flight_recorder_report(self) -> Path:
+        """What torch's analysis of all ranks' dumps printed."""
+        return self.root / "evidence" / "flight-recorder.txt"
+
     def env(self, rank: int) -> Path:
         """The rank's environment as an env-file, secrets masked."""
         return self.root / "env" / f"rank-{rank}.env"

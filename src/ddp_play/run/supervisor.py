@@ -17,6 +17,7 @@ from ddp_play.errors import DdpPlayError, DiskFull, Interrupted, UsageError
 from ddp_play.run.assignment import links_of
 from ddp_play.run.collect_and_clean import clean, collect, drain, network_counters
 from ddp_play.run.fencing import dead_after
+from ddp_play.run.flight_recorder import with_flight_recorder
 from ddp_play.run.full_disk import FullDisk, left_on_hosts
 from ddp_play.run.gang import Gang
 from ddp_play.run.hang_capture import capture, locate
@@ -175,6 +176,8 @@ class Supervisor:
         if self.bundle.room.full:
             return Collected(self.leave_on_hosts(ended.outcome), disk_full=True)
         outcome = self._cut_short(ended.outcome)
+        if not goes_on:
+            outcome = with_flight_recorder(outcome, self.gang, self.plan, self.paths)
         left, kept = clean(self.gang, self.plan, missing, self.journal, goes_on=goes_on)
         self.gang.close()
         outcome = Outcome(outcome.status, outcome.verdict, outcome.ranks, tuple(missing), left)
