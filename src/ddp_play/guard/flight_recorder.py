@@ -133,7 +133,8 @@ def _run(
             if name:
                 subprocess.run(["docker", "rm", "-f", name], capture_output=True, timeout=TIME_S, check=False)
         output.seek(0)
-        return output.read(MAX_TEXT_BYTES).decode("utf-8", "replace")
+        text = output.read(MAX_TEXT_BYTES).decode("utf-8", "replace")
+        return text + ("" if child.returncode == 0 else "fr_trace ended with exit code %s\n" % child.returncode)
 
 
 def _end(before: "set[int]") -> None:
