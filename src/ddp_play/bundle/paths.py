@@ -169,6 +169,11 @@ class RunPaths:
         """State of a hung rank before it was ended; `kind` is `proc` or `stack`."""
         return self.root / "evidence" / f"rank-{rank}.{kind}"
 
+    @property
+    def flight_recorder_report(self) -> Path:
+        """What torch's analysis of all ranks' dumps printed."""
+        return self.root / "evidence" / "flight-recorder.txt"
+
     def env(self, rank: int) -> Path:
         """Env-file of the rank, with secrets masked."""
         return self.root / "env" / f"rank-{rank}.env"

@@ -59,7 +59,8 @@ def fetch(place: HostRun, order: Dict[str, Any], send: Send) -> Dict[str, Any]:
             if (directory / name).is_file():
                 _send_file(directory / name, {"file": name, "rank": rank["rank"]}, send, missing)
         for path in sorted(directory.glob("flight-recorder-*")):  # torch appends the rank
-            _send_file(path, {"file": "flight-recorder", "rank": rank["rank"]}, send, missing)
+            if not path.is_dir():  # torchft has a directory for each quorum
+                _send_file(path, {"file": "flight-recorder", "rank": rank["rank"]}, send, missing)
     if spec.get("agent") and place.agent_log.is_file():
         _send_file(place.agent_log, {"file": "torchrun.log"}, send, missing)
     source = order.get("source") or spec.get("source") or {}

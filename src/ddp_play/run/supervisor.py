@@ -18,6 +18,7 @@ from ddp_play.run.attempt_assignment import links_of
 from ddp_play.run.collect_and_clean import clean, collect, drain, network_counters
 from ddp_play.run.controller_disk_full import FullDisk, left_on_hosts
 from ddp_play.run.fencing import dead_after
+from ddp_play.run.flight_recorder import with_flight_recorder
 from ddp_play.run.hang_capture import capture, locate
 from ddp_play.run.host_links import Gang
 from ddp_play.run.lost_hosts import declare_stuck, give_up_on_lost_hosts
@@ -178,6 +179,8 @@ class Supervisor:
         if self.bundle.room.full:
             return Collected(self.leave_on_hosts(ended.outcome), disk_full=True)
         outcome = self._stopped_while_collecting(ended.outcome)
+        if not restart_follows:
+            outcome = with_flight_recorder(outcome, self.gang, self.plan, self.paths)
         left, kept = clean(self.gang, self.plan, missing, self.journal, restart_follows=restart_follows)
         self.gang.close()
         outcome = Outcome(outcome.status, outcome.verdict, outcome.ranks, tuple(missing), left)
