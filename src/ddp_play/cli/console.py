@@ -1,6 +1,6 @@
-"""Output of all verbs, the only printer: answers go to stdout, progress and errors to stderr.
+"""Terminal output of all verbs: results go to stdout, progress and errors to stderr. No other module prints.
 
-Texts come from hosts, ranks and users. Whatever could control a terminal is replaced here, for all of them.
+Texts come from hosts, ranks and users. Characters that could control a terminal are replaced here.
 """
 
 from __future__ import annotations
@@ -48,31 +48,31 @@ err = SafeConsole(stderr=True, highlight=False, soft_wrap=True)
 
 
 def line(text: str = "", *, style: str = "") -> None:
-    """One line of answer; the text is never read as markup."""
+    """Print one line of the result. Markup in the text is not interpreted."""
     out.print(escape(text), style=style or None)
 
 
 def note(text: str, *, style: str = "dim") -> None:
-    """One line about progress, on stderr."""
+    """Print one line about progress to stderr."""
     err.print(escape(text), style=style)
 
 
 def error(message: str, *, hint: str = "") -> None:
-    """The red line of a failed command, and the line that helps."""
+    """Print the error message of a failed command and, if known, what to do."""
     err.print(f"[bold red]error:[/] {escape(message)}")
     if hint:
         err.print(f"  [yellow]->[/] {escape(hint)}")
 
 
 def as_text(shown: Any, *, width: int = 140) -> str:
-    """A table as plain text, for a file."""
+    """A table as plain text without colors, for a file."""
     text = io.StringIO()
     SafeConsole(file=text, width=width, color_system=None).print(shown)
     return text.getvalue()
 
 
 def as_json(value: Any) -> None:
-    """Machine-readable answer: sorted keys, two spaces, one document."""
+    """Print the result as one JSON document with sorted keys."""
     text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, default=str)
     sys.stdout.write("".join(json.dumps(char)[1:-1] if _is_hidden(char) else char for char in text) + "\n")
     sys.stdout.flush()

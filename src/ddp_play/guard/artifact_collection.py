@@ -130,6 +130,8 @@ def _send_rank_files(place: HostRun, rank: int, user: User, send: Send, missing:
                 if name in present:
                     _send_limited(fd, where / name, {"file": name, "rank": rank}, send, missing)
             for name in sorted(name for name in present if name.startswith(FLIGHT_RECORDER)):
+                if stat.S_ISDIR(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode):
+                    continue  # torchft has a directory for each quorum
                 _send_limited(fd, where / name, {"file": "flight-recorder", "rank": rank}, send, missing)
     except FileNotFoundError:
         return

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 # Longer texts of a host are cut: messages, reasons, lines of the kernel log, paths.
 MAX_TEXT = 4096
+MAX_ANALYSIS = 64 * 1024  # the text of the flight recorder's analysis
 ARTIFACT = "artifact"
 # Changes of one rank's state that are events; a rank is created, runs and exits.
 MAX_CHANGES = 20
@@ -39,6 +40,7 @@ class Record:
 
     required: Mapping[str, Any] = field(default_factory=dict)
     optional: Mapping[str, Any] = field(default_factory=dict)
+    max_text: int = MAX_TEXT  # of a frame: longer texts in it are cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,7 @@ SHAPES: dict[str, Record] = {
             "artifacts": Rows(Record({"path": str}, {"size": Integer(), "sha256": str})),
         }
     ),
+    "analysed": Record({"text": str}, max_text=MAX_ANALYSIS),
     "cleaned": Record({"left": Rows(str)}, {"kept": Rows(str)}),
 }
 
@@ -134,7 +137,7 @@ def checked(header: Header, ranks: Collection[int]) -> Header | None:
     rank = header.get("rank")
     if rank is not None and rank not in ranks:
         raise HostFrameError(f"a frame {kind} of rank {rank}, which runs on another host or not at all")
-    cut: Header = _cut(header)
+    cut: Header = _cut(header, shape.max_text)
     return cut
 
 
@@ -181,14 +184,14 @@ def _fits(value: Any, shape: Any) -> bool:
     return isinstance(value, shape)
 
 
-def _cut(value: Any) -> Any:
-    """The same value with shorter texts, without numbers that are none."""
+def _cut(value: Any, length: int) -> Any:
+    """The same value with texts of at most `length` characters, and without infinite numbers."""
     if isinstance(value, str):
-        return value if len(value) <= MAX_TEXT else value[:MAX_TEXT] + " ..."
+        return value if len(value) <= length else value[:length] + " ..."
     if isinstance(value, list):
-        return [_cut(item) for item in value]
+        return [_cut(item, length) for item in value]
     if isinstance(value, dict):
-        return {str(_cut(name)): _cut(item) for name, item in value.items()}
+        return {str(_cut(name, length)): _cut(item, length) for name, item in value.items()}
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

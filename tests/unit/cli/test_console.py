@@ -1,4 +1,4 @@
-"""The printer: tables for files, and no text of a host or rank that could control a terminal."""
+"""Tables as plain text, and no text of a host or rank that could control a terminal."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from rich.text import Text
 from ddp_play.bundle.journal import Journal
 from ddp_play.bundle.paths import RunPaths, write_json
 from ddp_play.bundle.run_lookup import load
-from ddp_play.cli import console, live, ps, results
-from ddp_play.cli.progress import progress
+from ddp_play.cli import console, live_view, ps, results
+from ddp_play.cli.progress_display import progress
 from ddp_play.errors import HostNotReady
 
 if TYPE_CHECKING:
@@ -86,14 +86,14 @@ def paths(tmp_path: Path) -> RunPaths:
 
 
 def show_events(paths: RunPaths) -> None:
-    view = live.View(paths, "all")
-    view._meet_ranks()
+    view = live_view.View(paths, "all")
+    view._load_plan()
     paths.events.write_text("".join(json.dumps(event) + "\n" for event in EVENTS))
-    view.turn(last=True)
+    view.refresh(last=True)
 
 
 def show_status(paths: RunPaths) -> None:
-    view = live.View(paths, "all")
+    view = live_view.View(paths, "all")
     view.phase = EVIL
     console.err.print(view._status())
     with Live(Text(EVIL), console=console.err):
@@ -110,7 +110,7 @@ PRINTERS: dict[str, Callable[[RunPaths], object]] = {
     "events": show_events,
     "status": show_status,
     "progress": show_progress,
-    "summary": lambda paths: live.show_end(load(paths)),
+    "summary": lambda paths: live_view.show_end(load(paths)),
     "results": lambda paths: results._show(paths, load(paths).document),
     "ps": lambda paths: ps._show([load(paths)]),
     "line": lambda _paths: console.line(EVIL),

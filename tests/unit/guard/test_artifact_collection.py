@@ -78,6 +78,15 @@ def test_nothing_to_fetch(place: HostRun) -> None:
     assert run(place) == ({"missing": [], "artifacts": []}, {})
 
 
+def test_directories_of_dumps_are_no_file_that_is_missing(place: HostRun) -> None:
+    """torchft has one directory of dumps for each quorum; a directory was reported as a file that could not be read."""
+    (place.rank_dir(0) / "flight-recorder-_quorum_3").mkdir()
+    (place.rank_dir(0) / "flight-recorder-_quorum_3" / "0").write_bytes(b"old")
+    (place.rank_dir(0) / "flight-recorder-0").write_bytes(b"dump")
+    summary, files = run(place)
+    assert (summary["missing"], files) == ([], {"flight-recorder": b"dump"})
+
+
 def test_what_ranks_wrote_for_us(place: HostRun) -> None:
     (place.rank_dir(0) / "result.json").write_bytes(b"{}")
     (place.rank_dir(0) / "other").write_bytes(b"x")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pwd
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +16,7 @@ from ddp_play.guard.untrusted_paths import Below, directory, entries
 from tests.unit.guard.hostile import NOBODY, USER, attempt, needs_root
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
 pytestmark = needs_root
 
@@ -51,16 +53,23 @@ def test_rights_come_back_after_an_error(tmp_path: Path) -> None:
     assert (os.geteuid(), os.getegid(), os.getgroups()) == before
 
 
+@pytest.fixture
+def passable() -> Iterator[Path]:
+    """A directory that every user may enter; pytest's own are for one user."""
+    with tempfile.TemporaryDirectory(prefix="ddp-play-test-") as name:
+        path = Path(name)
+        path.chmod(0o755)
+        yield path
+
+
 @pytest.mark.parametrize(("wanted", "uid"), [("", "65534"), ("65533:65533", "65533"), ("0:0", "0")])
 def test_the_python_of_the_ranks_runs_as_their_user(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: str, uid: str
+    passable: Path, monkeypatch: pytest.MonkeyPatch, wanted: str, uid: str
 ) -> None:
     """`ddp_python` may be in a directory of the ranks' user: root would run whatever that user puts there."""
-    python = tmp_path / "python3"
+    python = passable / "python3"
     python.write_text("#!/bin/sh\nid -u\n")
     python.chmod(0o755)
-    for path in (tmp_path, *tmp_path.parents[:1]):
-        path.chmod(0o755)
     monkeypatch.setenv("SUDO_UID", str(NOBODY))
     monkeypatch.setenv("SUDO_GID", str(NOBODY))
     found = fact_gathering.collect({"python": str(python), "user": wanted})
