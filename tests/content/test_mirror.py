@@ -24,6 +24,7 @@ MPI = ("tests/dist/test_mpi_backend.py", "importing it starts MPI, so the test s
 ENGINE = "needs a Docker engine: `lab up`, `status` and `down` run there"
 TRAINING = "needs a process group and a whole run"
 ACTION = "needs Ansible's own connection and templates: real plays run it there"
+HOSTILE_HOSTS = ("tests/unit/attacks/test_hostile_hosts.py", "limits of what a host may send; hosts that lie are there")
 PACKAGES = (
     Package(
         "trainer",
@@ -64,7 +65,10 @@ PACKAGES = (
             "rank_observer": (
                 "tests/unit/run/test_supervisor.py",
                 "whole runs over fake hosts read its views and events",
-            )
+            ),
+            "host_files": HOSTILE_HOSTS,
+            "host_frames": HOSTILE_HOSTS,
+            "link": HOSTILE_HOSTS,
         },
     ),
     Package(
