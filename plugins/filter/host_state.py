@@ -30,6 +30,11 @@ def stopped_units(state: Mapping[str, Any], wanted: Sequence[str]) -> List[str]:
     return [name for name in wanted if not _runs(state["units"][name])]
 
 
+def inactive_units(state: Mapping[str, Any]) -> List[str]:
+    """Units that were read and do not run."""
+    return [name for name, unit in state["units"].items() if unit["active"] != "active"]
+
+
 def _runs(unit: Mapping[str, Any]) -> bool:
     return bool(unit["active"] == "active" and unit["enabled"] == "enabled")
 
@@ -43,4 +48,5 @@ class FilterModule:
             "host_state_missing": missing_packages,
             "host_state_drifted": drifted_files,
             "host_state_stopped": stopped_units,
+            "host_state_inactive": inactive_units,
         }

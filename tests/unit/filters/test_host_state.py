@@ -62,3 +62,9 @@ def test_drift(given: dict[str, Any], there: dict[str, Any], differs: bool) -> N
 def test_stopped_units(changed: dict[str, str], stopped: list[str]) -> None:
     state = {"units": {"chrony.service": {**RUNS, **changed}, "ddp-firewall.service": RUNS}}
     assert host_state.stopped_units(state, ["chrony.service", "ddp-firewall.service"]) == stopped
+
+
+@pytest.mark.parametrize(("active", "inactive"), [("active", []), ("failed", ["a.mount"]), ("inactive", ["a.mount"])])
+def test_inactive_units(active: str, inactive: list[str]) -> None:
+    assert host_state.inactive_units({"units": {"a.mount": {"active": active}, "b.service": RUNS}}) == inactive
+    assert host_state.inactive_units({"units": {}}) == []
