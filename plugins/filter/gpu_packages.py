@@ -14,7 +14,7 @@ def not_held(packages: Packages) -> List[str]:
 
 def not_of_version(wanted: Sequence[str], packages: Packages, version: str) -> List[str]:
     """Wanted packages that are missing or of another version, whatever their revision after the hyphen."""
-    return [name for name in wanted if not packages.get(name, {}).get("version", "").startswith(version + "-")]
+    return [name for name in wanted if not packages.get(name, {}).get("version", "").startswith(f"{version}-")]
 
 
 class FilterModule:
