@@ -11,11 +11,12 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
-from . import leases, leftovers, mpicheck, rank_containers, secretfiles
+from . import guard_link, leases, leftovers, mpicheck, rank_containers, secretfiles
 from .refusal import Refused
 from .run_files import HostRun, atomic_write, read_json, write_json
 
 GUARD_START_S = 60.0  # enough on a busy host
+OOM_POLICY_SINCE = 243  # version of systemd
 
 
 def prepare(place: HostRun, spec: Dict[str, Any], secrets: Dict[str, str], registry: Dict[str, str]) -> Dict[str, Any]:
@@ -29,6 +30,7 @@ def prepare(place: HostRun, spec: Dict[str, Any], secrets: Dict[str, str], regis
         if spec["runtime"] == "docker":
             rank_containers.provide_image(place, spec, registry)
             rank_containers.create(spec)
+            write_json(place.spec, spec)  # with the ids of the containers
         _check_rendezvous(spec)
         return _start_guard(place)
     except Refused:
@@ -196,7 +198,7 @@ def _start_guard(place: HostRun) -> Dict[str, Any]:
             ).returncode = 0
     deadline = time.monotonic() + GUARD_START_S
     while time.monotonic() < deadline:
-        state = read_json(place.state)
+        state = guard_link.look(place)[0]
         if state and state["phase"] == "ended":
             check_slots((read_json(place.spec) or {}).get("slots") or {})
             raise Refused(state["reason"], kind="slots" if state["reason"] == leases.SLOTS_TAKEN else "busy")
@@ -215,6 +217,7 @@ def _start_unit(unit: str, command: List[str], place: HostRun) -> None:
         "--property=StandardError=append:%s" % place.guard_log,
         "--property=TasksMax=infinity",
         "--property=LimitMEMLOCK=infinity",
+        *_memory_policy(),
     ]
     done = subprocess.run(
         ["systemd-run", "--quiet", "--collect", "--unit=" + unit, *properties, "--", *command],
@@ -225,3 +228,11 @@ def _start_unit(unit: str, command: List[str], place: HostRun) -> None:
     if done.returncode:
         words = done.stderr.decode("utf-8", "replace").strip()
         raise Refused("systemd-run cannot start the guard: %s" % words, kind="internal")
+
+
+def _memory_policy() -> List[str]:
+    """Properties that keep the guard when the kernel kills a rank for memory: systemd would stop the whole unit."""
+    done = subprocess.run(["systemctl", "--version"], capture_output=True, timeout=30, check=False)
+    words = done.stdout.split()
+    known = len(words) > 1 and words[1].isdigit() and int(words[1]) >= OOM_POLICY_SINCE
+    return ["--property=OOMPolicy=continue"] if known else []

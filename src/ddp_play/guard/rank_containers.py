@@ -76,3 +76,6 @@ def create(spec: Dict[str, Any]) -> None:
             words = done.stderr.decode("utf-8", "replace").strip()
             hint = SQUASH_HINT if "stat " in words and "permission denied" in words else ""
             raise Refused("cannot create the container of rank %d: %s" % (unit["rank"], words), hint=hint)
+        unit["container_id"] = done.stdout.decode(
+            "ascii", "replace"
+        ).strip()  # how the guard finds it without the engine

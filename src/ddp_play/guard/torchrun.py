@@ -11,7 +11,8 @@ import signal
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
 from . import kernel_log, proc
-from .ranks import Rank, make
+from .container_rank import make
+from .ranks import Rank
 
 if TYPE_CHECKING:
     from pathlib import Path

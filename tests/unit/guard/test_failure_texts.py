@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ddp_play.bundle.outcome import RankOutcome
+from ddp_play.guard.container_rank import make
 from ddp_play.guard.failure_texts import LAST_BYTES, LAST_LINES, blames_a_peer, is_collateral, is_oom
-from ddp_play.guard.ranks import make
 from ddp_play.guard.run_files import HostRun
 
 PEER = "RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.2]:34710"

@@ -1,0 +1,99 @@
+"""Guard and channel as real processes on a state directory that no longer takes a byte."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ddp_play.guard import proc
+from ddp_play.guard.run_files import HostRun, read_json
+from tests.unit.guard.host_program import Line
+from tests.unit.guard.test_channel import FROM_START, prepared
+from tests.unit.guard.test_daemon import LIMITS, until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a file system")
+
+FILL = "cat /dev/zero >filler 2>/dev/null; "
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of two megabytes for the state directory of a host."""
+    where = tmp_path / "disk"
+    where.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m,mode=755", "tmpfs", str(where)], check=True)
+    try:
+        yield where
+    finally:
+        subprocess.run(["umount", "-l", str(where)], check=True)
+
+
+def place_on(disk: Path) -> HostRun:
+    return HostRun(disk / "runs" / "night.0123456789abcdef" / "1.h1")
+
+
+def fill(disk: Path) -> None:
+    """Until not one byte fits."""
+    with contextlib.suppress(OSError), (disk / "filler").open("ab", buffering=0) as filler:
+        for size in (1 << 16, 1 << 10, 1):
+            with contextlib.suppress(OSError):
+                while filler.write(bytes(size)):
+                    pass
+
+
+def started(line: Line, disk: Path, script: str) -> int:
+    """The pid of the rank."""
+    prepared(line, script, disk)
+    line.ask("go")
+    return int(until(lambda: (read_json(place_on(disk).state) or {})["ranks"]["0"]["pid"]))
+
+
+def final_state(line: Line) -> dict[str, Any]:
+    """The first state of an ended guard that the channel sends."""
+    while True:
+        header = line.until("state")[-1][0]
+        if header["state"]["phase"] == "ended":
+            return dict(header["state"])
+
+
+def test_orders_and_states_pass_a_full_disk(disk: Path) -> None:
+    with Line(disk) as line:
+        pid = started(line, disk, "echo ready; exec sleep 100")
+        fill(disk)
+        line.order("follow", **FROM_START)
+        line.order("beat", id=7, seen=1.0)
+        assert line.until("beat")[-1][0]["guard_gone"] is False
+        line.order("stop", reason="enough", now=True)
+        state = final_state(line)
+        assert (state["reason"], state["ranks"]["0"]["signal"], state["ranks"]["0"]["stopped"]) == ("enough", 9, True)
+        assert not proc.alive(pid, None)
+        line.order("clean")
+        assert line.until("cleaned")[-1][0]["left"] == []
+    assert list((disk / "runs").iterdir()) == []
+
+
+def test_a_lease_needs_no_disk(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Heartbeats renew it, and without them it ends the ranks, in time."""
+    monkeypatch.setitem(LIMITS, "lease_s", 2.0)
+    monkeypatch.setitem(LIMITS, "grace_s", 0.5)
+    with Line(disk) as line:
+        pid = started(line, disk, "trap '' TERM; while :; do sleep 1; done")
+        fill(disk)
+        began = time.monotonic()
+        while time.monotonic() - began < 5:
+            line.order("beat", id=1, seen=proc.uptime_s())
+            assert line.until("beat")[-1][0]["guard_gone"] is False
+            time.sleep(0.2)
+        assert proc.alive(pid, None), "the controller was there all the time"
+    quiet = time.monotonic()
+    until(lambda: not proc.alive(pid, None), 20)
+    assert time.monotonic() - quiet < 2.0 + 0.5 + 1.0
