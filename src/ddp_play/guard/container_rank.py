@@ -28,7 +28,7 @@ SLOW_ENGINE_S = 10.0
 LAST_QUESTION_S = 0.1
 # Between two looks for a process that starts late.
 REMOVE_S = 0.5
-START_POLL_S = 0.01
+START_POLL_S = 0.05
 
 
 class _Start(threading.Thread):
@@ -136,7 +136,7 @@ class ContainerRank(Rank):
         self._take_engine_state(document.get("State") or {})
 
     def _question_s(self) -> float:
-        patience_s = ENGINE_PATIENCE_S if self.signalled or self.must_stop() else SLOW_ENGINE_S
+        patience_s = ENGINE_PATIENCE_S if self.signalled else SLOW_ENGINE_S
         return max(LAST_QUESTION_S, (self._gone_since or 0.0) + patience_s - time.monotonic())
 
     def _take_engine_state(self, state: Dict[str, Any]) -> None:

@@ -47,7 +47,7 @@ class Guard:
         self.fence = Fence(self.units, self.ranks, self.limits, self.orders)
         self.fence.tell = self.publish
         for unit in self.units:
-            unit.must_stop = lambda: self.fence.stopping
+            unit.must_stop = self._must_stop
         self.state_file = StateFile(place.state)
         self.control: Optional[ControlServer] = None
         with contextlib.suppress(OSError):  # another process has the name: files remain
@@ -143,6 +143,11 @@ class Guard:
             else:
                 unit.start()
         self.write_state()
+
+    def _must_stop(self) -> bool:
+        """Asked while the engine starts a container."""
+        self.orders.read_files(self.place)
+        return self.fence.stopping
 
     def _watch(self) -> None:
         while any(rank.running for rank in [*self.units, *self.ranks]):
