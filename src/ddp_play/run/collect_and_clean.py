@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ddp_play.bundle.disk_space import is_full
 from ddp_play.bundle.paths import read_json, write_json
 from ddp_play.bundle.traffic import measured
 from ddp_play.errors import DdpPlayError
@@ -60,7 +61,12 @@ def collect(gang: Gang, plan: Plan, paths: RunPaths, *, artifacts: bool = True) 
         missing += [{"host": name, **row} for row in answer.get("missing", [])]
         manifest += [{"host": name, **row} for row in answer.get("artifacts", [])]
     if manifest:
-        write_json(paths.root / "artifacts.json", manifest)
+        try:
+            write_json(paths.root / "artifacts.json", manifest)
+        except OSError as error:
+            if not is_full(error):
+                raise
+            missing.append({"host": "", "path": "artifacts.json", "why": error.strerror})
     return missing
 
 

@@ -226,8 +226,8 @@ class Supervisor:
         try:
             if header["t"] == "file":
                 self.bundle.file(link.name, header, payload)
-            else:
-                self.bundle.data(str(header["t"]), int(header["rank"]), int(header["at"]), payload)
+            elif not self.bundle.data(str(header["t"]), int(header["rank"]), int(header["at"]), payload):
+                self.disk.follow_again(link)
             if header["t"] == "nccl":
                 self._wrong_fabric = self.transport.heard(int(header["rank"])) or self._wrong_fabric
         except DiskFull as error:
