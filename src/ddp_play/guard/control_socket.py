@@ -130,11 +130,14 @@ class ControlServer:
             for key, _ in self._selector.select():
                 self._handle(key.fileobj)
             self._send()
+        self._accept(wait_s=0.0)  # one that connected just before
         self._offer()
         self._send()
         for peer in list(self._peers.values()):
             self._drop(peer)
-        self._listener.close()
+        self._selector.close()
+        for sock in (self._listener, self._wake_out, self._wake_in):
+            sock.close()
 
     def _handle(self, ready: Any) -> None:
         if ready is self._listener:
@@ -150,11 +153,11 @@ class ControlServer:
         for peer in self._peers.values():
             peer.state = self._state
 
-    def _accept(self) -> None:
+    def _accept(self, wait_s: float = 0.05) -> None:
         try:
             sock, _ = self._listener.accept()
         except OSError:
-            time.sleep(0.05)  # no descriptor is free: the listener stays readable
+            time.sleep(wait_s)  # no descriptor is free: the listener stays readable
             return
         if _peer_uid(sock) not in (0, os.geteuid()):
             sock.close()
@@ -227,8 +230,12 @@ class ControlClient:
         self.is_open = False
         self._sock.close()
 
-    def read(self, timeout_s: float = 0.0) -> None:
-        """Take what the guard has sent; wait at most `timeout_s` for it."""
+    def read(self, timeout_s: float = 0.0) -> Optional[Dict[str, Any]]:
+        """Take what the guard has sent, wait at most `timeout_s` for it, and return the newest state."""
+        self._read(timeout_s)
+        return self.state
+
+    def _read(self, timeout_s: float) -> None:
         if not self.is_open:
             return
         try:

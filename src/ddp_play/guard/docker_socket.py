@@ -76,7 +76,7 @@ def _decode(status: int, body: bytes) -> Any:
     return value
 
 
-def answers(timeout_s: float) -> str:
+def silence(timeout_s: float) -> str:
     """Why the engine does not answer a request that costs it nothing, or empty."""
     try:
         call("GET", "/_ping", timeout_s=timeout_s)
@@ -89,6 +89,11 @@ def version() -> Dict[str, Any]:
     """Version document of the engine. Raises EngineError."""
     answer = call("GET", "/version", timeout_s=10)
     return dict(answer or {})
+
+
+def info() -> Dict[str, Any]:
+    """Document about the engine and its settings. Raises EngineError."""
+    return dict(call("GET", "/info", timeout_s=30) or {})
 
 
 def image(reference: str) -> Optional[Dict[str, Any]]:

@@ -50,14 +50,15 @@ class GuardLink:
     def __init__(self, place: HostRun) -> None:
         self.place = place
         self._client: Optional[ControlClient] = None
-        self._tried = 0.0
+        self._tried = float("-inf")
         self._stamp: Any = None
         self._sent: Optional[Dict[str, Any]] = None
 
-    def _connected(self) -> Optional[ControlClient]:
+    def _connected(self, *, at_once: bool = True) -> Optional[ControlClient]:
+        """The connection; `at_once`: try even if there was no guard a moment ago."""
         if self._client is not None and self._client.is_open:
             return self._client
-        if self._client is None and time.monotonic() - self._tried < RECONNECT_S and self._tried:
+        if not at_once and self._client is None and time.monotonic() - self._tried < RECONNECT_S:
             return None
         self._tried, self._client = time.monotonic(), None
         with contextlib.suppress(OSError):
@@ -109,7 +110,7 @@ class GuardLink:
 
     def fresh(self) -> Optional[Dict[str, Any]]:
         """The state, if it has changed since the last call or since `again`."""
-        client = self._connected()
+        client = self._connected(at_once=False)
         if client is not None:
             client.read()
         state = client.state if client is not None and client.is_open else self._changed_file()

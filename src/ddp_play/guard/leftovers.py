@@ -186,7 +186,7 @@ def _keep_only_src(place: HostRun) -> List[str]:
 
 def remove_containers(names: List[str]) -> List[str]:
     """Remove containers; return a message per one that is left. An engine that hangs costs the time of one question."""
-    problem = docker_socket.answers(PING_S) if names else ""
+    problem = docker_socket.silence(PING_S) if names else ""
     if problem:
         return ["container %s: %s" % (name, problem) for name in names]
     left, deadline = [], time.monotonic() + REMOVE_S

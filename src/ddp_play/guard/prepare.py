@@ -28,6 +28,7 @@ def prepare(place: HostRun, spec: Dict[str, Any], secrets: Dict[str, str], regis
         _write_secrets(place, spec, secrets)
         write_json(place.spec, spec)
         if spec["runtime"] == "docker":
+            rank_containers.check_users(spec)
             rank_containers.provide_image(place, spec, registry)
             rank_containers.create(spec)
             write_json(place.spec, spec)  # with the ids of the containers

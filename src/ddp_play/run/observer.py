@@ -77,8 +77,8 @@ class Observer:
             if problem and link.name not in self._full:
                 self._full.add(link.name)
                 message = (
-                    f"{link.name}: the logs of its ranks cannot be written ({problem}); what ranks print is lost until "
-                    f"that is mended (df -h on {link.name}), and a rank that does not handle the error of its print ends"
+                    f"{link.name}: the logs of its ranks cannot be written ({problem}); what they print is lost until "
+                    f"that is mended (df -h on {link.name}), and ranks that do not handle the error of their print end"
                 )
                 self._journal.emit("warning", message=message)
             elif not problem and link.name in self._full:
