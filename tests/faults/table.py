@@ -302,7 +302,7 @@ ATTEMPTS = (
         "partitioned head, its engine SIGSTOPped, one rank ignores SIGTERM",
         AFTER_A_LOSS,
         hosts.freeze_engine_and_cut_head,
-        victim=("--steps", "1000", "--stubborn-rank", "1"),
+        victim=("--steps", "400", "--stubborn-rank", "1"),
         job=RESTARTS,
         after=hosts.thaw_and_mend,
         on=("lab",),
