@@ -231,11 +231,15 @@ class Guard:
         """Write the last state; stay until the disk takes it, or until somebody who has read it cleans up."""
         self._ended = True
         self.write_state(check=True)
-        while not self.state_file.stored and not self.term_received and self.place.root.is_dir():
+        while not self.state_file.stored and not self.term_received and self._is_wanted():
             time.sleep(WATCH_S)
             self.write_state()
         if self.control is not None:
             self.control.close()
+
+    def _is_wanted(self) -> bool:
+        """Whether somebody may still read the last state."""
+        return self.fence.reason != NO_START and self.place.root.is_dir()
 
 
 def main(root: str) -> None:

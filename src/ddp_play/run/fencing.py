@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ddp_play.run.stop_requests import Orders
 
 TURN_S = 0.5
-# A guard looks at its lease every twentieth of a second and kills again every second: this covers a busy host.
+# A guard looks at its lease every fifth of a second and kills again every second: this covers a busy host.
 FENCE_MARGIN_S = 5.0
 Keep = Callable[[str, list[str]], None]  # a host, and why which directories stay there
 
