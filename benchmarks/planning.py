@@ -24,9 +24,9 @@ from rich.console import Console
 from rich.table import Table
 
 from ddp_play.ansible.runner import PlaybookRequest
-from ddp_play.planning.assembly import make_plan
 from ddp_play.planning.host_facts import facts_from_json
 from ddp_play.planning.job import parse_job
+from ddp_play.planning.planner import make_plan
 from ddp_play.planning.rank_context import Asked
 from ddp_play.run.dry_run import facts_cache
 

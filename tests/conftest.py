@@ -70,8 +70,8 @@ def _own_places(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
         (root / where).mkdir()
         monkeypatch.setenv(name, str(root / where))
     monkeypatch.setattr("ddp_play.guard.leases.SCOPE", f"ddp-play-test-{secrets.token_hex(8)}")
-    monkeypatch.setattr("ddp_play.guard.run_files.secrets_base", lambda: root / "secrets")
-    monkeypatch.setattr("ddp_play.guard.secretfiles.secrets_base", lambda: root / "secrets")
+    monkeypatch.setattr("ddp_play.guard.run_directory.secrets_base", lambda: root / "secrets")
+    monkeypatch.setattr("ddp_play.guard.secret_files.secrets_base", lambda: root / "secrets")
 
 
 @contextlib.contextmanager

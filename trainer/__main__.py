@@ -14,9 +14,9 @@ from torch.distributed.elastic.multiprocessing.errors import record
 
 from trainer import collective_check, collective_timing, stop_request, store
 from trainer.errors import TrainerError
-from trainer.records import MetricsLog, write_json
-from trainer.train import train
+from trainer.output_files import MetricsLog, write_json
 from trainer.train_options import add_record_arguments, add_train_arguments, train_options
+from trainer.training_loop import train
 from trainer.world import add_world_arguments, joined, parse_rendezvous
 
 

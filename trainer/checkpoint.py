@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from trainer.errors import TrainerError
-from trainer.records import write_json
+from trainer.output_files import write_json
 from trainer.world import World, broadcast_bytes
 
 PREFIX = "step-"

@@ -19,7 +19,7 @@ import torch.distributed as dist
 
 from trainer.collective_calls import CaseContext, WrongValueError
 from trainer.collective_cases import CASES, Case, is_documented
-from trainer.records import MetricsLog, write_json
+from trainer.output_files import MetricsLog, write_json
 from trainer.store import explicit_store
 from trainer.world import World, joined, parse_rendezvous
 

@@ -19,8 +19,8 @@ import torch.distributed as dist
 
 from trainer.host_groups import group_by_host
 from trainer.memory import available_bytes
+from trainer.output_files import MetricsLog, write_json
 from trainer.plain_tcp import Link, links_line, measure_links
-from trainer.records import MetricsLog, write_json
 from trainer.store import explicit_store
 from trainer.timed_collectives import TIMED_COLLECTIVES, TimedCollective
 from trainer.world import World, joined, parse_rendezvous

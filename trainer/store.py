@@ -17,7 +17,7 @@ from torch.distributed import (  # type: ignore[attr-defined]  # public, but mis
 )
 
 from trainer.errors import TrainerError
-from trainer.records import write_json
+from trainer.output_files import write_json
 from trainer.world import Rendezvous, joined, parse_rendezvous, sum_over_ranks
 
 

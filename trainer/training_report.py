@@ -11,7 +11,7 @@ from torch import Tensor
 from trainer.errors import TrainerError
 from trainer.host_groups import sum_over_host
 from trainer.model import parameters_sha256
-from trainer.training_run import TrainingRun
+from trainer.training_state import TrainingRun
 from trainer.world import require_agreement, sum_over_ranks
 
 

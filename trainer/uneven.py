@@ -17,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 from trainer.errors import TrainerError
 from trainer.gradients import loss_sum
 from trainer.training_report import add_to_totals
-from trainer.training_run import TrainingRun, save, seed_step
+from trainer.training_state import TrainingRun, save, seed_step
 from trainer.world import sum_over_ranks
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ddp_play.ansible.runner import Passwords, PlaybookRequest
     from ddp_play.guard.protocol import Frame, Header
-    from ddp_play.run.channel import Route
+    from ddp_play.run.host_channel import Route
 
 
 @dataclass
@@ -106,7 +106,7 @@ def refusal(order: str, message: str, *, error: str = "host_not_ready", hint: st
 
 
 class FakeChannel:
-    """Implements `ddp_play.run.channel.Channel` against a FakeHost; no process, no descriptor, no waiting."""
+    """Implements `ddp_play.run.host_channel.Channel` against a FakeHost; no process, no descriptor, no waiting."""
 
     def __init__(self, far_end: FakeHost) -> None:
         self.host = far_end.name
@@ -160,7 +160,7 @@ class FakeChannel:
 
 
 class FakeHosts(dict[str, FakeHost]):
-    """Takes the place of `ddp_play.run.channel.ProcessChannel`: opens a FakeChannel to the host of the route."""
+    """Takes the place of `ddp_play.run.host_channel.ProcessChannel`: opens a FakeChannel to the host of the route."""
 
     def __init__(self, *hosts: FakeHost) -> None:
         super().__init__({host.name: host for host in hosts})

@@ -44,7 +44,12 @@ PACKAGES = (
     Package(
         "src/ddp_play/guard",
         ("tests/unit/guard",),
-        {"refusal": ("tests/unit/guard/test_channel.py", "one class without behavior; the test reads its fields")},
+        {
+            "refusal": (
+                "tests/unit/guard/test_controller_channel.py",
+                "one class without behavior; the test reads its fields",
+            )
+        },
     ),
     Package(
         "src/ddp_play/images",

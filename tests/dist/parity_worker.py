@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 from torch.nn.utils import parameters_to_vector
 
-from trainer.records import MetricsLog
+from trainer.output_files import MetricsLog
 from trainer.sampler import GlobalBatchSampler
 from trainer.stop_request import StopFlag
-from trainer.train import train
+from trainer.training_loop import train
 from trainer.train_options import TrainOptions
 from trainer.world import Rendezvous, World, joined
 

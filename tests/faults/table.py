@@ -6,8 +6,8 @@ import dataclasses
 import signal
 from pathlib import Path
 
-from ddp_play.run.attempts import LAST_CALL_S
-from ddp_play.run.full_disk import ROOM_S
+from ddp_play.run.controller_disk_full import ROOM_S
+from ddp_play.run.restart_loop import LAST_CALL_S
 from tests.faults import acts, hosts
 from tests.faults.rows import DONE, Expected, Row
 

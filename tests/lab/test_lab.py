@@ -12,8 +12,8 @@ import pytest
 from ddp_play.errors import HostNotReady
 from ddp_play.lab import machine
 from ddp_play.lab.lifecycle import up
-from ddp_play.lab.needs import Machine
 from ddp_play.lab.progress import Silent
+from ddp_play.lab.requirements import Machine
 from ddp_play.lab.spec import LabSpec, make_spec
 
 from .conftest import COMMAND, SLIM

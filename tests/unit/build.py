@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.planning.assembly import make_plan
 from ddp_play.planning.host_facts import Engine, Gpu, HostFacts, Image, Interface, RdmaPort, SharedDir, User
 from ddp_play.planning.job import Job, parse_job
+from ddp_play.planning.planner import make_plan
 from ddp_play.planning.rank_context import Caller
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from ddp_play.ansible.plugin_variables import RUN_DIR_ENV
 from ddp_play.bundle.outcome import RunStatus, error_fields
 from ddp_play.bundle.paths import RunPaths, home, read_json, write_json
 from ddp_play.bundle.run_ids import new_run_id, new_token
-from ddp_play.planning.assembly import make_plan
 from ddp_play.planning.host_facts import HostFacts, Problem, facts_from_json
 from ddp_play.planning.job import Job, check_names, parse_job
 from ddp_play.planning.next_attempt import Fleet, callers_values
+from ddp_play.planning.planner import make_plan
 from ddp_play.planning.rank_context import Caller
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from ddp_play.errors import DdpPlayError, Interrupted
-from ddp_play.guard.failure_texts import rank_failed
+from ddp_play.guard.rank_failure import rank_failed
 
 
 class RunStatus(StrEnum):

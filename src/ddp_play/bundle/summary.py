@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ddp_play.bundle.network_traffic import traffic_lines
 from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import RunPaths, read_json
-from ddp_play.bundle.traffic import traffic_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,13 +7,13 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from ddp_play.bundle.network_traffic import traffic_lines
 from ddp_play.bundle.paths import read_json
-from ddp_play.bundle.traffic import traffic_lines
 from ddp_play.cli import console, options, run_series
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.errors import CheckFailed
-from ddp_play.measuring.backend_runs import Finished
-from ddp_play.measuring.interpretation import Reach, rate, reach, reach_lines, size_text, time_text
+from ddp_play.measuring.measurement_findings import Reach, rate, reach, reach_lines, size_text, time_text
+from ddp_play.measuring.measurement_runs import Finished
 from ddp_play.planning.plan_document import Plan, plan_from_json
 
 

@@ -10,8 +10,8 @@ from rich.table import Table
 
 from ddp_play.cli import console, options, run_series
 from ddp_play.cli.error_boundary import error_boundary
-from ddp_play.measuring.backend_runs import Finished
-from ddp_play.measuring.interpretation import Cell, collective_table
+from ddp_play.measuring.measurement_findings import Cell, collective_table
+from ddp_play.measuring.measurement_runs import Finished
 
 STYLES = {"works": "green", "refused": "yellow", "wrong": "bold red", "hung": "bold red", "not run": "dim"}
 

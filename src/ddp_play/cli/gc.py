@@ -11,7 +11,7 @@ from ddp_play.ansible.runner import AnsibleRunner
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.errors import CheckFailed
-from ddp_play.run.host_leftovers import Leftovers, ask_hosts, remove_leftovers
+from ddp_play.run.garbage_collection import Leftovers, ask_hosts, remove_leftovers
 
 
 @options.with_ansible

@@ -25,7 +25,7 @@ from ddp_play.lab.state import lab_state, ssh_options
 from ddp_play.lab.status import LabStatus, read_status
 
 if TYPE_CHECKING:
-    from ddp_play.lab.needs import KernelLimit
+    from ddp_play.lab.requirements import KernelLimit
 
 app = typer.Typer(no_args_is_help=True, help="A cluster of real hosts (systemd, sshd, Docker) on this machine.")
 

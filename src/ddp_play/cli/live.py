@@ -10,10 +10,10 @@ from rich.live import Live
 from rich.markup import escape
 from rich.text import Text
 
+from ddp_play.bundle.file_tail import JsonTail, LineTail
 from ddp_play.bundle.paths import read_json
 from ddp_play.bundle.run_lookup import Run, load
 from ddp_play.bundle.summary import duration, number, summary
-from ddp_play.bundle.tail import JsonTail, LineTail
 from ddp_play.cli import console
 
 if TYPE_CHECKING:

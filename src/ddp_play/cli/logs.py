@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ddp_play.bundle.file_tail import LineTail
 from ddp_play.bundle.paths import RunPaths, read_json
 from ddp_play.bundle.run_lookup import Run, find, load
-from ddp_play.bundle.tail import LineTail
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.errors import UsageError

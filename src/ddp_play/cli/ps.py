@@ -14,7 +14,7 @@ from ddp_play.bundle.run_lookup import Run, all_runs
 from ddp_play.bundle.summary import duration
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
-from ddp_play.run.host_leftovers import ask_hosts
+from ddp_play.run.garbage_collection import ask_hosts
 
 
 @options.with_ansible

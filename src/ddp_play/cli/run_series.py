@@ -15,7 +15,7 @@ from ddp_play.bundle.run_ids import new_run_id
 from ddp_play.cli import console, options
 from ddp_play.cli.run import stop_on_term, watch
 from ddp_play.errors import Interrupted, UsageError
-from ddp_play.measuring.backend_runs import Finished, request_for, ways_to_try
+from ddp_play.measuring.measurement_runs import Finished, request_for, ways_to_try
 from ddp_play.run.dry_run import dry_run
 from ddp_play.run.submission import create_run, start_background
 

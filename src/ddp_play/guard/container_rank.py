@@ -13,11 +13,11 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
 
-from . import docker_socket, proc
+from . import docker_socket, processes
 from .ranks import ProcessRank, Rank
 
 if TYPE_CHECKING:
-    from .run_files import HostRun
+    from .run_directory import HostRun
 
 # After a container's process has ended: how long to ask an engine that refuses, or that does not answer while the
 # ranks are being stopped, for the exit code.
@@ -102,14 +102,14 @@ class ContainerRank(Rank):
         pid = self._find_process()
         if pid:
             with contextlib.suppress(PermissionError):
-                proc.signal_exactly(pid, proc.start_ticks(pid), signal.SIGKILL)
+                processes.signal_exactly(pid, processes.start_ticks(pid), signal.SIGKILL)
         with contextlib.suppress(docker_socket.EngineError):
             docker_socket.remove(self.spec["container"], REMOVE_S)
             self._unanswered = False
 
     def _find_process(self) -> Optional[int]:
         """First process of the container according to the kernel."""
-        return proc.first_in_container(self.spec.get("container_id") or "")
+        return processes.first_in_container(self.spec.get("container_id") or "")
 
     def look(self) -> None:
         """Note when its process has ended: the patience with the engine is counted from then."""
@@ -118,7 +118,7 @@ class ContainerRank(Rank):
 
     def _lives(self) -> bool:
         pid = self.row["pid"]
-        return bool(pid and proc.alive(pid, self.row["ticks"]))
+        return bool(pid and processes.alive(pid, self.row["ticks"]))
 
     def poll(self) -> None:
         """Record the end with the exit code of the engine, once the first process has ended."""
@@ -169,7 +169,7 @@ class ContainerRank(Rank):
         """Signal the first process, through the engine if this user may not; never waits for the engine."""
         pid, ticks = self.row["pid"], self.row["ticks"]
         try:
-            if pid and proc.signal_exactly(pid, ticks, signum):
+            if pid and processes.signal_exactly(pid, ticks, signum):
                 return
         except PermissionError:
             pass  # a process of another user: only the engine may signal it

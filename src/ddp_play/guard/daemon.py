@@ -14,16 +14,16 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
-from . import failure_texts, gpus, hang_evidence, kernel_log, leases, leftovers, pmi, proc
+from . import gpus, hang_evidence, kernel_log, leases, leftovers, pmi_server, processes, rank_failure
 from .control_socket import ControlServer
 from .fence import Fence
 from .guard_link import DISK_PROBLEM
 from .orders import GO, STOP, STOP_NOW, Orders
 from .ranks import Rank, reap
-from .run_files import FROZEN, HostRun, read_json
+from .run_directory import FROZEN, HostRun, read_json
 from .socket_activity import Traffic
 from .state_file import StateFile
-from .torchrun import make_all
+from .torchrun_ranks import make_all
 
 TICK_S = 0.05
 # Interval while ranks run: at 0.05 s the guard took 1 % of a core from the ranks.
@@ -59,7 +59,7 @@ class Guard:
         self.kernel_log = kernel_log.KernelLog()
         self.traffic = Traffic()
         pid = os.getpid()
-        self._identity = {"boot": proc.boot_id(), "guard_pid": pid, "guard_ticks": proc.start_ticks(pid)}
+        self._identity = {"boot": processes.boot_id(), "guard_pid": pid, "guard_ticks": processes.start_ticks(pid)}
 
     # -- state ---------------------------------------------------------------------------------------
     def _state(self) -> Dict[str, Any]:
@@ -91,8 +91,8 @@ class Guard:
         signal.signal(signal.SIGTERM, self._on_term)
         signal.signal(signal.SIGINT, self._on_term)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        proc.become_subreaper()
-        proc.no_core_files()
+        processes.become_subreaper()
+        processes.no_core_files()
         self.write_state()
         if self._wait_for_go():
             try:
@@ -192,7 +192,7 @@ class Guard:
         if not died or self.fence.stopping:
             return
         self._failed_at = self._failed_at or time.monotonic()
-        blame = all(failure_texts.blames_a_peer(self.place.log(rank.number)) for rank in died)
+        blame = all(rank_failure.blames_a_peer(self.place.log(rank.number)) for rank in died)
         self.fence.stop_at(self._failed_at + float(self.limits["patience_s" if blame else "settle_s"]))
 
     def _notice_traffic(self) -> None:
@@ -214,12 +214,12 @@ class Guard:
 
     def _end(self) -> None:
         """End all processes that ranks forked: SIGTERM, one second, SIGKILL."""
-        if proc.kill_descendants(os.getpid(), signal.SIGTERM):
+        if processes.kill_descendants(os.getpid(), signal.SIGTERM):
             deadline = time.monotonic() + 1.0
-            while time.monotonic() < deadline and proc.descendants(os.getpid()):
+            while time.monotonic() < deadline and processes.descendants(os.getpid()):
                 reap(self.units)
                 time.sleep(TICK_S)
-            proc.kill_descendants(os.getpid())
+            processes.kill_descendants(os.getpid())
         while any(unit.may_start_late for unit in self.units) and not self.term_received:
             for unit in self.units:
                 unit.prevent_late_start()
@@ -256,7 +256,7 @@ def main(root: str) -> None:
             guard.refuse("lease taken: " + ", ".join(lost) if lost else leases.SLOTS_TAKEN)
             return
         try:
-            server = pmi.for_ranks(spec.get("pmi"), place.run_key)
+            server = pmi_server.for_ranks(spec.get("pmi"), place.run_key)
         except OSError as error:
             guard.refuse("port taken: %s" % error)
             return

@@ -12,7 +12,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
-from . import proc
+from . import processes
 from .orders import STOP, STOP_NOW
 
 if TYPE_CHECKING:
@@ -157,4 +157,4 @@ class Fence:
         for unit in self._units:
             unit.send(signal.SIGKILL)
         if not any(unit.spec.get("container") for unit in self._units):
-            proc.kill_descendants(os.getpid())
+            processes.kill_descendants(os.getpid())

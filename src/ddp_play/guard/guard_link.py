@@ -10,12 +10,12 @@ import os
 import time
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
-from . import proc
+from . import processes
 from .control_socket import ControlClient
-from .run_files import read_json
+from .run_directory import read_json
 
 if TYPE_CHECKING:
-    from .run_files import HostRun
+    from .run_directory import HostRun
 
 # A guard sends its state at once when a channel connects.
 STATE_S = 2.0
@@ -26,13 +26,13 @@ DISK_PROBLEM = "disk_problem"
 
 def same_boot(state: Dict[str, Any]) -> bool:
     """Whether the state was written since this host booted; otherwise its pids may belong to other processes."""
-    return bool(state.get("boot")) and state.get("boot") == proc.boot_id()
+    return bool(state.get("boot")) and state.get("boot") == processes.boot_id()
 
 
 def guard_alive(state: Dict[str, Any]) -> bool:
     """Whether the guard that wrote this state is running."""
     pid, ticks = state.get("guard_pid"), state.get("guard_ticks")
-    return bool(pid and ticks) and same_boot(state) and proc.alive(int(pid or 0), ticks)
+    return bool(pid and ticks) and same_boot(state) and processes.alive(int(pid or 0), ticks)
 
 
 def look(place: HostRun) -> Tuple[Dict[str, Any], bool]:

@@ -10,7 +10,7 @@ import signal
 import time
 from typing import Any, Dict, List, Optional, Tuple
 
-from . import proc
+from . import processes
 
 SAMPLE_S = 0.3
 MAX_PROCESSES, MAX_THREADS = 12, 48
@@ -30,7 +30,7 @@ def _read(path: str, limit: int = 65536) -> str:
 
 def tree(root: int) -> List[int]:
     """Pids of a rank's processes, parents before children, at most MAX_PROCESSES."""
-    return [root, *proc.descendants(root)][:MAX_PROCESSES]
+    return [root, *processes.descendants(root)][:MAX_PROCESSES]
 
 
 def is_python(pid: int) -> bool:
@@ -45,20 +45,20 @@ def main_processes(root: int) -> List[int]:
     if is_python(root) and not LAUNCHER.search(_read("/proc/%d/cmdline" % root).encode()):
         return [root]
     found: List[int] = []
-    for child in proc.children(root):
+    for child in processes.children(root):
         found += main_processes(child)
     return found or ([root] if is_python(root) else [])
 
 
 def cpu_s(pid: int) -> float:
     """CPU time of the process in seconds; 0 when it has ended."""
-    fields = proc.stat_fields(pid)
+    fields = processes.stat_fields(pid)
     return (int(fields[11]) + int(fields[12])) / TICKS if fields else 0.0
 
 
 def state_of(pid: int) -> str:
     """State letter of /proc/PID/stat (R, S, D, T, ...); X when the process has ended."""
-    fields = proc.stat_fields(pid)
+    fields = processes.stat_fields(pid)
     return fields[0] if fields else "X"
 
 
@@ -98,7 +98,7 @@ def _describe_process(pid: int) -> str:
     with contextlib.suppress(OSError):
         for thread in sorted(os.listdir(base + "/task"), key=int)[:MAX_THREADS]:
             where = "%s/task/%s" % (base, thread)
-            fields = proc.stat_fields(int(thread)) or ["?"]
+            fields = processes.stat_fields(int(thread)) or ["?"]
             lines.append(
                 "thread %s %s: state %s, waits in %s, syscall %s"
                 % (thread, _read(where + "/comm"), fields[0], _read(where + "/wchan"), _read(where + "/syscall"))
@@ -174,7 +174,7 @@ def request_stacks(root: int, ticks: Optional[int]) -> bool:
     The signal is pending while the process is frozen, and is delivered when it is thawed. Core files are disabled: one
     could be as large as the memory of the rank.
     """
-    if not proc.alive(root, ticks):
+    if not processes.alive(root, ticks):
         return True
     mains = main_processes(root) or [root]
     told = [_abort(pid) for pid in mains]
@@ -199,7 +199,7 @@ def capture(ranks: Dict[str, Dict[str, Any]]) -> Tuple[Dict[str, Dict[str, Any]]
     roots = {
         int(rank): int(row["pid"])
         for rank, row in ranks.items()
-        if row["state"] == "running" and row["pid"] and proc.alive(int(row["pid"]), row["ticks"])
+        if row["state"] == "running" and row["pid"] and processes.alive(int(row["pid"]), row["ticks"])
     }
     seen = survey(roots)
     texts = {str(rank): describe(root, seen[rank]) for rank, root in roots.items()}

@@ -14,7 +14,7 @@ import subprocess
 import time
 from typing import Dict, List, Optional, Tuple
 
-from .failure_texts import OOM_EVENT, OOM_GROUP, OOM_KILLED, is_oom
+from .rank_failure import OOM_EVENT, OOM_GROUP, OOM_KILLED, is_oom
 
 KMSG = "/dev/kmsg"
 # Inode of the first pid namespace (PROC_PID_INIT_INO in the kernel); the kernel log uses its pids.

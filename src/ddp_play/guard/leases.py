@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Set
 
-from .run_files import HostRun, read_json, user_name
+from .run_directory import HostRun, read_json, user_name
 from .running_guards import guards
 
 # First part of every name. Abstract names are per network namespace, as ports are.

@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
-from . import docker_socket, proc, secretfiles
+from . import docker_socket, processes, secret_files
 from .guard_link import look, same_boot
 from .protocol import split_run_key
-from .run_files import HostRun, base_dir, read_json
+from .run_directory import HostRun, base_dir, read_json
 from .running_guards import guards
 
 RUN_LABEL = "ddp-play.run"
@@ -89,12 +89,12 @@ def orphan_containers() -> List[Dict[str, Any]]:
 def stop_guard(state: Dict[str, Any], grace_s: float = 5.0) -> None:
     """Send SIGTERM to a guard, which then stops its ranks, and SIGKILL after `grace_s`."""
     pid, ticks = int(state.get("guard_pid") or 0), state.get("guard_ticks")
-    if not ticks or not same_boot(state) or not proc.signal_exactly(pid, ticks, signal.SIGTERM):
+    if not ticks or not same_boot(state) or not processes.signal_exactly(pid, ticks, signal.SIGTERM):
         return
     deadline = time.monotonic() + grace_s
-    while time.monotonic() < deadline and proc.alive(pid, ticks):
+    while time.monotonic() < deadline and processes.alive(pid, ticks):
         time.sleep(0.05)
-    proc.signal_exactly(pid, ticks, signal.SIGKILL)
+    processes.signal_exactly(pid, ticks, signal.SIGKILL)
 
 
 def _stop_ranks(state: Dict[str, Any]) -> List[str]:
@@ -110,15 +110,15 @@ def _stop_ranks(state: Dict[str, Any]) -> List[str]:
         if not pid or not ticks:
             continue  # a pid without a start time may belong to another process
         with contextlib.suppress(PermissionError):  # in a container, which the engine removes
-            if proc.signal_exactly(int(pid), ticks, signal.SIGKILL, group=not row.get("container")):
+            if processes.signal_exactly(int(pid), ticks, signal.SIGKILL, group=not row.get("container")):
                 killed.append((rank, int(pid), ticks))
     deadline = time.monotonic() + KILL_S
-    while time.monotonic() < deadline and any(proc.alive(pid, ticks) for _, pid, ticks in killed):
+    while time.monotonic() < deadline and any(processes.alive(pid, ticks) for _, pid, ticks in killed):
         time.sleep(0.02)
     return [
         "rank %s: process %d did not end after SIGKILL" % (rank, pid)
         for rank, pid, ticks in killed
-        if proc.alive(pid, ticks)
+        if processes.alive(pid, ticks)
     ]
 
 
@@ -141,7 +141,7 @@ def clean(
     left += remove_containers([unit["container"] for unit in units if unit.get("container")])
     for extra in spec.get("owned_paths", ()):
         left += _remove_tree(Path(extra))
-    left += filter(None, [secretfiles.remove(place.secrets)])
+    left += filter(None, [secret_files.remove(place.secrets)])
     of_head = spec.get("run_paths", []) if spec.get("head") and not spec.get("continues") else []
     left += _remove_run_paths(place, of_head if run_paths is None else run_paths, keep=keep_src)
     if keep_src and (place.src.is_dir() or spec.get("run_paths")):

@@ -7,9 +7,9 @@ import os
 import sys
 from pathlib import Path
 
-from . import channel, daemon, facts, guard_link, leftovers
+from . import controller_channel, daemon, fact_gathering, guard_link, leftovers
 from .protocol import BEGIN, END
-from .run_files import HostRun, read_json
+from .run_directory import HostRun, read_json
 
 
 def _answer(value: object) -> None:
@@ -46,13 +46,13 @@ def main() -> None:
     os.environ["PATH"] = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
     verb, rest = sys.argv[1], sys.argv[2:]
     if verb == "facts":
-        _answer(facts.collect(json.loads(rest[0])))
+        _answer(fact_gathering.collect(json.loads(rest[0])))
     elif verb == "runs":
         _runs()
     elif verb == "clean":
         _clean(rest[0])
     elif verb == "channel":
-        channel.main(rest)
+        controller_channel.main(rest)
     elif verb == "guard":
         daemon.main(rest[0])
     else:

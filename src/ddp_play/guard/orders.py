@@ -9,11 +9,11 @@ import contextlib
 import threading
 from typing import TYPE_CHECKING, Any, Dict, Optional
 
-from . import proc
-from .run_files import FROZEN
+from . import processes
+from .run_directory import FROZEN
 
 if TYPE_CHECKING:
-    from .run_files import HostRun
+    from .run_directory import HostRun
 
 GO, STOP, STOP_NOW = "go", "stop", "stop-now"
 NAMES = (GO, STOP, STOP_NOW, FROZEN)
@@ -25,7 +25,7 @@ class Orders:
     def __init__(self) -> None:
         self.changed = threading.Event()
         self._given: Dict[str, Dict[str, Any]] = {}
-        self._seen_s = proc.uptime_s()
+        self._seen_s = processes.uptime_s()
         self._lease_stamp = 0
 
     def give(self, name: str, value: Dict[str, Any]) -> None:
@@ -43,8 +43,8 @@ class Orders:
         self._given.pop(name, None)
 
     def renew(self, seen_s: float) -> None:
-        """Note that the controller knew the host time `seen_s` (`proc.uptime_s`), which cannot be in the future."""
-        self._seen_s = max(self._seen_s, min(seen_s, proc.uptime_s()))
+        """Note that the controller knew the host time `seen_s` (`processes.uptime_s`), which cannot be in the future."""
+        self._seen_s = max(self._seen_s, min(seen_s, processes.uptime_s()))
 
     def controller_gone_s(self) -> float:
         """Seconds since the controller last had news of this host.
@@ -52,7 +52,7 @@ class Orders:
         The arrival of a heartbeat does not count, because one may have waited in a queue while the network was cut.
         Each heartbeat carries the newest time of this host that the controller knew, and that time counts.
         """
-        return proc.uptime_s() - self._seen_s
+        return processes.uptime_s() - self._seen_s
 
     def read_files(self, place: HostRun) -> None:
         """Take what a channel without the control socket left in files."""

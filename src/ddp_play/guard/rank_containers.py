@@ -9,13 +9,13 @@ import shutil
 import subprocess
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
-from . import docker_socket, secretfiles
+from . import docker_socket, secret_files
 from .refusal import Refused
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .run_files import HostRun
+    from .run_directory import HostRun
 
 SQUASH_HINT = (
     "the engine runs as root, which an NFS server with root_squash maps to nobody: chmod o+x every directory above "
@@ -52,9 +52,9 @@ def _pull(place: HostRun, reference: str, registry: Dict[str, str], timeout_s: f
     config: Optional[Path] = None
     if registry:
         token = base64.b64encode(("%s:%s" % (registry["username"], registry["password"])).encode()).decode()
-        config = secretfiles.docker_config(place.secrets)
+        config = secret_files.docker_config(place.secrets)
         document = {"auths": {registry["server"]: {"auth": token}}}
-        secretfiles.write(config, {"config.json": json.dumps(document).encode()})
+        secret_files.write(config, {"config.json": json.dumps(document).encode()})
         env["DOCKER_CONFIG"] = str(config)
     try:
         done = _docker(["pull", "--quiet", reference], env, timeout_s)

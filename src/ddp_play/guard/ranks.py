@@ -10,10 +10,10 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
-from . import failure_texts, hang_evidence, kernel_log, proc, secretfiles
+from . import hang_evidence, kernel_log, processes, rank_failure, secret_files
 
 if TYPE_CHECKING:
-    from .run_files import HostRun
+    from .run_directory import HostRun
 
 # Held while a child is signalled or its wait status is collected: a collected pid may belong to another process.
 _CHILDREN = threading.Lock()
@@ -53,7 +53,7 @@ class Rank:
     @property
     def failed(self) -> bool:
         """Whether it ended with an error and was not stopped by the guard."""
-        return failure_texts.rank_failed(self.row["state"], self.row["exit_code"], stopped=self.row["stopped"])
+        return rank_failure.rank_failed(self.row["state"], self.row["exit_code"], stopped=self.row["stopped"])
 
     def start(self) -> None:
         """Start the rank; a failure to start is recorded as exit code 125 to 127."""
@@ -107,7 +107,7 @@ class Rank:
         self.deliver(signum)
 
     def _mark_running(self, pid: int) -> None:
-        self.row.update(state="running", pid=pid, ticks=proc.start_ticks(pid), started=time.time())
+        self.row.update(state="running", pid=pid, ticks=processes.start_ticks(pid), started=time.time())
         self.witness = kernel_log.Witness(pid)
 
     def ended(self, exit_code: Optional[int], *, signum: Optional[int] = None, detail: str = "") -> None:
@@ -166,7 +166,7 @@ class ProcessRank(Rank):
 
     def _secrets(self) -> Dict[str, str]:
         """Environment variables whose values are kept in memory only. Raises OSError."""
-        return {name: secretfiles.read(self.place.secrets, name) for name in self.spec.get("secret_env", ())}
+        return {name: secret_files.read(self.place.secrets, name) for name in self.spec.get("secret_env", ())}
 
     def poll(self) -> None:
         """Nothing to do: the guard waits for any child and calls `reaped`."""
@@ -182,12 +182,12 @@ class ProcessRank(Rank):
     def deliver(self, signum: int) -> None:
         """Send a signal to the process group of the rank."""
         with _CHILDREN:
-            proc.signal_exactly(self.row["pid"], self.row["ticks"], signum, group=True)
+            processes.signal_exactly(self.row["pid"], self.row["ticks"], signum, group=True)
 
     def warn(self, signum: int) -> None:
         """Send a signal to the first process only, not to its group."""
         with _CHILDREN:
-            proc.signal_exactly(self.row["pid"], self.row["ticks"], signum)
+            processes.signal_exactly(self.row["pid"], self.row["ticks"], signum)
 
 
 def reap(ranks: List[Rank]) -> None:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Dict
 
-from .run_files import HostRun
+from .run_directory import HostRun
 
 
 def guards() -> Dict[int, HostRun]:

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Dict, List, Optional
 
-from . import hang_evidence, proc
+from . import hang_evidence, processes
 
 NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY = 4, 20
 NLM_F_REQUEST_DUMP, NLMSG_ERROR, NLMSG_DONE = 0x301, 2, 3
@@ -97,7 +97,7 @@ class Traffic:
             return
         self._looked = time.monotonic()
         known = tcp_bytes() or {}
-        inodes = hang_evidence.socket_inodes([*roots, *proc.descendants(*roots)]) if known else {}
+        inodes = hang_evidence.socket_inodes([*roots, *processes.descendants(*roots)]) if known else {}
         mine = {inode: known[inode] for inode in inodes if inode in known}
         moved = sum(count - self._bytes.get(inode, 0) for inode, count in mine.items())
         rdma = rdma_bytes()

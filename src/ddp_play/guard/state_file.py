@@ -6,7 +6,7 @@ import copy
 import time
 from typing import TYPE_CHECKING, Any, Dict, Optional
 
-from .run_files import write_json
+from .run_directory import write_json
 
 if TYPE_CHECKING:
     from pathlib import Path

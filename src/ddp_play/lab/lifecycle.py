@@ -15,8 +15,8 @@ from ddp_play.lab.base_image_recipe import host_tag
 from ddp_play.lab.docker_client import connect, engine_errors, is_local
 from ddp_play.lab.host_containers import await_boot, create_host, each, find_hosts, start_hosts
 from ddp_play.lab.layout import LABEL, LABEL_STATE, LabPlan, plan_lab
-from ddp_play.lab.needs import KernelLimit, check_room, kernel_limits
 from ddp_play.lab.networks import SubnetTaken, create_networks, remove_networks, taken_networks
+from ddp_play.lab.requirements import KernelLimit, check_room, kernel_limits
 from ddp_play.lab.state import LabState, lab_state, locked, make_keys, write_inventory
 
 if TYPE_CHECKING:

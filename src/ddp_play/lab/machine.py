@@ -9,7 +9,7 @@ import struct
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ddp_play.lab.needs import MIB, KernelLimit, Machine
+from ddp_play.lab.requirements import MIB, KernelLimit, Machine
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ddp_play.errors import UsageError
-from ddp_play.planning.late_binding import HEAD_PORT, HOST_DIR, RUN_ID, RUN_KEY
+from ddp_play.planning.launch_placeholders import HEAD_PORT, HOST_DIR, RUN_ID, RUN_KEY
 from ddp_play.planning.plan_document import AgentPlan, HostPlan, RankPlan
 from ddp_play.planning.rank_container import agent_name, container_name, create_argv
 from ddp_play.planning.rank_context import Place, RankContext

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.errors import HostNotReady
-from ddp_play.planning.assembly import make_plan
 from ddp_play.planning.host_facts import Problem, facts_from_json
+from ddp_play.planning.planner import make_plan
 from ddp_play.planning.rank_context import Caller
 
 if TYPE_CHECKING:

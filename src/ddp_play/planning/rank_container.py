@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ddp_play.planning.late_binding import AGENT_LOG, ATTEMPT, HOST_DIR, OWNER, RUN_ID, RUN_KEY, SECRETS_DIR
+from ddp_play.planning.launch_placeholders import AGENT_LOG, ATTEMPT, HOST_DIR, OWNER, RUN_ID, RUN_KEY, SECRETS_DIR
 from ddp_play.planning.rank_environment import CONTAINER_RANK_DIR, CONTAINER_SECRETS
 from ddp_play.planning.torchrun import CONTAINER_LOG_DIR
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ddp_play.errors import UsageError
 from ddp_play.planning import nccl
-from ddp_play.planning.late_binding import ATTEMPT, HEAD_PORT, HOST_DIR, MASKED, RUN_ID, SECRETS_DIR
+from ddp_play.planning.launch_placeholders import ATTEMPT, HEAD_PORT, HOST_DIR, MASKED, RUN_ID, SECRETS_DIR
 
 if TYPE_CHECKING:
     from ddp_play.planning.host_facts import HostFacts

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ddp_play.errors import UsageError
-from ddp_play.planning.late_binding import ATTEMPT, HEAD_PORT, RUN_KEY
+from ddp_play.planning.launch_placeholders import ATTEMPT, HEAD_PORT, RUN_KEY
 
 if TYPE_CHECKING:
     from ddp_play.planning.job import Job

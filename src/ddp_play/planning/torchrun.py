@@ -15,7 +15,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from ddp_play.errors import UsageError
-from ddp_play.planning.late_binding import HEAD_PORT, HOST_DIR, RUN_KEY
+from ddp_play.planning.launch_placeholders import HEAD_PORT, HOST_DIR, RUN_KEY
 from ddp_play.planning.rank_environment import EnvVar, rank_dir
 
 if TYPE_CHECKING:

@@ -19,10 +19,10 @@ from ddp_play.bundle.outcome import RunStatus, error_fields
 from ddp_play.bundle.paths import RunPaths, read_json, write_json
 from ddp_play.errors import CheckFailed, DdpPlayError, InternalError, UsageError
 from ddp_play.planning.plan_document import plan_from_json
-from ddp_play.run.assignment import Assignment
-from ddp_play.run.attempts import Attempts
-from ddp_play.run.channel import Route
+from ddp_play.run.attempt_assignment import Assignment
 from ddp_play.run.dry_run import facts_cache
+from ddp_play.run.host_channel import Route
+from ddp_play.run.restart_loop import Attempts
 from ddp_play.run.source_snapshot import read_snapshot
 
 # The job's role speaks for itself, through its own events.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.disk_space import is_full
+from ddp_play.bundle.network_traffic import measured
 from ddp_play.bundle.paths import read_json, write_json
-from ddp_play.bundle.traffic import measured
 from ddp_play.errors import DdpPlayError
 from ddp_play.run.host_spec import run_paths
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ddp_play.bundle.journal import Journal
     from ddp_play.bundle.paths import RunPaths
     from ddp_play.planning.plan_document import Plan
-    from ddp_play.run.gang import Gang, Link
+    from ddp_play.run.host_links import Gang, Link
 
 COLLECT_S = 3600.0
 CLEAN_S = 60.0

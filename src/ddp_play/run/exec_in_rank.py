@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from ddp_play.bundle.paths import read_json
 from ddp_play.errors import UsageError
 from ddp_play.guard.protocol import run_key
-from ddp_play.planning.late_binding import ATTEMPT, HOST_DIR, RUN_ID, RUN_KEY, bind
+from ddp_play.planning.launch_placeholders import ATTEMPT, HOST_DIR, RUN_ID, RUN_KEY, bind
 from ddp_play.planning.plan_document import Plan, RankPlan, plan_from_json
-from ddp_play.run.channel import Route
+from ddp_play.run.host_channel import Route
 
 if TYPE_CHECKING:
     from ddp_play.bundle.run_lookup import Run

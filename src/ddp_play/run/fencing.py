@@ -11,14 +11,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ddp_play.errors import HostNotReady, Interrupted
-from ddp_play.run.assignment import links_of
-from ddp_play.run.gang import Gang
+from ddp_play.run.attempt_assignment import links_of
+from ddp_play.run.host_links import Gang
 
 if TYPE_CHECKING:
     from ddp_play.bundle.journal import Journal
     from ddp_play.planning.plan_document import Plan
-    from ddp_play.run.assignment import Assignment
-    from ddp_play.run.gang import Link
+    from ddp_play.run.attempt_assignment import Assignment
+    from ddp_play.run.host_links import Link
     from ddp_play.run.stop_requests import Orders
 
 TURN_S = 0.5

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ddp_play.bundle.journal import Journal
     from ddp_play.bundle.paths import RunPaths
-    from ddp_play.run.gang import Gang
+    from ddp_play.run.host_links import Gang
 
 CAPTURE_S = 4.0
 

@@ -7,8 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.guard.protocol import run_key
-from ddp_play.planning.late_binding import ATTEMPT, HEAD_PORT, HOST_DIR, OWNER, RUN_ID, RUN_KEY, SECRETS_DIR, bind
-from ddp_play.run.env_file import render_env_file
+from ddp_play.planning.launch_placeholders import (
+    ATTEMPT,
+    HEAD_PORT,
+    HOST_DIR,
+    OWNER,
+    RUN_ID,
+    RUN_KEY,
+    SECRETS_DIR,
+    bind,
+)
+from ddp_play.run.rank_env_file import render_env_file
 
 if TYPE_CHECKING:
     from ddp_play.planning.plan_document import AgentPlan, HostPlan, Plan, RankPlan

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ddp_play.bundle.journal import Journal
-    from ddp_play.run.gang import Gang, Link
+    from ddp_play.run.host_links import Gang, Link
     from ddp_play.run.stop_decision import GangView
 
 

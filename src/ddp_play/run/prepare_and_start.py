@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from ddp_play.bundle.journal import Journal
     from ddp_play.bundle.writer import Bundle
-    from ddp_play.run.assignment import Assignment
-    from ddp_play.run.gang import Gang, Link
+    from ddp_play.run.attempt_assignment import Assignment
+    from ddp_play.run.host_links import Gang, Link
     from ddp_play.run.host_spec import HostPlace
 
 PREPARE_S = 180.0

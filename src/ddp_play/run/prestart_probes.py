@@ -7,11 +7,11 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.errors import HostNotReady
-from ddp_play.planning.late_binding import ATTEMPT, RUN_KEY, bind
+from ddp_play.planning.launch_placeholders import ATTEMPT, RUN_KEY, bind
 
 if TYPE_CHECKING:
     from ddp_play.planning.plan_document import Plan
-    from ddp_play.run.gang import Gang, Link
+    from ddp_play.run.host_links import Gang, Link
 
 PROBE_S = 5.0
 

@@ -9,7 +9,7 @@ from ddp_play.bundle.outcome import RankOutcome
 if TYPE_CHECKING:
     from ddp_play.bundle.writer import Bundle
     from ddp_play.planning.plan_document import Plan
-    from ddp_play.run.gang import Gang, Link
+    from ddp_play.run.host_links import Gang, Link
 
 
 def outcomes(plan: Plan, gang: Gang, bundle: Bundle) -> tuple[RankOutcome, ...]:

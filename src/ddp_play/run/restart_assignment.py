@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ddp_play.planning.next_attempt import Fleet
-    from ddp_play.run.assignment import Assignment
+    from ddp_play.run.attempt_assignment import Assignment
     from ddp_play.run.restart_decision import Restart
 
 

@@ -12,9 +12,9 @@ from ddp_play.bundle.paths import RunPaths, read_json, write_bytes, write_json
 from ddp_play.errors import DdpPlayError
 from ddp_play.planning.job import job_from_json
 from ddp_play.planning.plan_document import plan_from_json
-from ddp_play.run.assignment import Assignment
-from ddp_play.run.attempts import Attempts
-from ddp_play.run.channel import Route
+from ddp_play.run.attempt_assignment import Assignment
+from ddp_play.run.host_channel import Route
+from ddp_play.run.restart_loop import Attempts
 from ddp_play.run.source_snapshot import take_snapshot
 
 if TYPE_CHECKING:

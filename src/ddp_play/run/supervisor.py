@@ -14,17 +14,17 @@ from ddp_play.bundle.journal import Journal
 from ddp_play.bundle.outcome import Outcome, RunStatus, Verdict
 from ddp_play.bundle.writer import Bundle
 from ddp_play.errors import DdpPlayError, DiskFull, Interrupted, UsageError
-from ddp_play.run.assignment import links_of
+from ddp_play.run.attempt_assignment import links_of
 from ddp_play.run.collect_and_clean import clean, collect, drain, network_counters
+from ddp_play.run.controller_disk_full import FullDisk, left_on_hosts
 from ddp_play.run.fencing import dead_after
-from ddp_play.run.full_disk import FullDisk, left_on_hosts
-from ddp_play.run.gang import Gang
 from ddp_play.run.hang_capture import capture, locate
+from ddp_play.run.host_links import Gang
 from ddp_play.run.host_spec import PATIENCE_S, SETTLE_S
 from ddp_play.run.lost_hosts import declare_stuck, give_up_on_lost_hosts
 from ddp_play.run.nccl_transport import TransportWatch
-from ddp_play.run.observer import Observer
 from ddp_play.run.prepare_and_start import Starter
+from ddp_play.run.rank_observer import Observer
 from ddp_play.run.rank_states import outcomes
 from ddp_play.run.restart_decision import Ended
 from ddp_play.run.stop_decision import GangView, Limits, Stop, decide
@@ -32,8 +32,8 @@ from ddp_play.run.verdict import EXIT_STOPPED, judge
 
 if TYPE_CHECKING:
     from ddp_play.guard.protocol import Frame
-    from ddp_play.run.assignment import Assignment
-    from ddp_play.run.gang import Link
+    from ddp_play.run.attempt_assignment import Assignment
+    from ddp_play.run.host_links import Link
     from ddp_play.run.stop_requests import Orders
 
 OPEN_S = 60.0

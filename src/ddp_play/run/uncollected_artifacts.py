@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import write_json
 from ddp_play.errors import DdpPlayError, InternalError
-from ddp_play.planning.late_binding import RUN_ID, RUN_KEY, bind
-from ddp_play.run.assignment import links_of
+from ddp_play.planning.launch_placeholders import RUN_ID, RUN_KEY, bind
+from ddp_play.run.attempt_assignment import links_of
 from ddp_play.run.collect_and_clean import CLEAN_S, COLLECT_S, SILENCE_S
-from ddp_play.run.gang import Gang, Link
+from ddp_play.run.host_links import Gang, Link
 from ddp_play.run.host_spec import run_paths
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ddp_play.bundle.writer import Bundle
     from ddp_play.guard.protocol import Frame
     from ddp_play.planning.plan_document import HostPlan
-    from ddp_play.run.assignment import Assignment
+    from ddp_play.run.attempt_assignment import Assignment
     from ddp_play.run.stop_requests import Orders
 
 OPEN_S = 20.0

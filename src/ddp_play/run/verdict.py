@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ddp_play.bundle.outcome import Outcome, RankOutcome, RunStatus, Verdict
-from ddp_play.guard.failure_texts import is_collateral, is_oom
+from ddp_play.guard.rank_failure import is_collateral, is_oom
 from ddp_play.run.stack_dumps import DUMP, summary, suspect
 
 if TYPE_CHECKING:

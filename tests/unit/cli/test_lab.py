@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ddp_play.cli.lab import _tell_up
 from ddp_play.lab.layout import plan_lab
 from ddp_play.lab.lifecycle import UpResult
-from ddp_play.lab.needs import KernelLimit
+from ddp_play.lab.requirements import KernelLimit
 from ddp_play.lab.spec import LabSpec, make_spec
 from ddp_play.lab.state import lab_state
 

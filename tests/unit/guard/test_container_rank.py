@@ -10,7 +10,7 @@ import pytest
 
 from ddp_play.guard import container_rank
 from ddp_play.guard.container_rank import ContainerRank, make
-from ddp_play.guard.run_files import HostRun
+from ddp_play.guard.run_directory import HostRun
 from tests.unit.guard.test_daemon import until
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def test_what_we_may_not_signal_the_engine_signals(
     def refuse(*_: object, **__: object) -> bool:
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr("ddp_play.guard.proc.signal_exactly", refuse)
+    monkeypatch.setattr("ddp_play.guard.processes.signal_exactly", refuse)
     container.warn(signal.SIGUSR1)
     container.send(signal.SIGTERM)
     wanted = [f"POST /containers/r0/kill?signal={name}" for name in ("SIGUSR1", "SIGTERM", "SIGCONT")]

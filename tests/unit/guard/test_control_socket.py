@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ddp_play.guard import control_socket, proc
+from ddp_play.guard import control_socket, processes
 from ddp_play.guard.control_socket import ControlClient, ControlServer, address
 from ddp_play.guard.orders import STOP, Orders
 from tests.unit.guard.test_daemon import until
@@ -56,7 +56,7 @@ def test_orders_are_there_when_the_answer_is(client: ControlClient, orders: Orde
 
 def test_heartbeats_renew_the_lease(client: ControlClient, orders: Orders) -> None:
     orders._seen_s = 0.0
-    seen_s = proc.uptime_s()
+    seen_s = processes.uptime_s()
     client.beat(seen_s)
     until(lambda: orders._seen_s == pytest.approx(seen_s))
 

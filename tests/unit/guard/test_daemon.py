@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ddp_play.guard import daemon, hang_evidence, leases, proc
-from ddp_play.guard.run_files import FROZEN, HostRun, read_json, write_json
+from ddp_play.guard import daemon, hang_evidence, leases, processes
+from ddp_play.guard.run_directory import FROZEN, HostRun, read_json, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -175,12 +175,12 @@ def test_limits_need_no_controller(tmp_path: Path, limits: dict[str, float], rea
 def test_heartbeats_that_lay_in_a_queue_renew_nothing(tmp_path: Path) -> None:
     """They arrive now, and what they prove is old."""
     with guard(tmp_path, "sleep 100", lease_s=1.0) as (place, process):
-        began = proc.uptime_s()
+        began = processes.uptime_s()
         place.order("go")
-        while process.poll() is None and proc.uptime_s() - began < 20:
+        while process.poll() is None and processes.uptime_s() - began < 20:
             place.renew_lease(began)
             time.sleep(0.1)
-        assert proc.uptime_s() - began < 10
+        assert processes.uptime_s() - began < 10
         state = end(place, process)
     assert state["reason"] == "no controller for longer than the lease"
 
@@ -189,7 +189,7 @@ def test_fresh_heartbeats_renew_the_lease(tmp_path: Path) -> None:
     with guard(tmp_path, "sleep 3", lease_s=1.0) as (place, process):
         place.order("go")
         while process.poll() is None:
-            place.renew_lease(proc.uptime_s())
+            place.renew_lease(processes.uptime_s())
             time.sleep(0.1)
         state = end(place, process)
     assert (state["reason"], state["ranks"]["0"]["exit_code"]) == ("", 0)

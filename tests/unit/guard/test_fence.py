@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ddp_play.guard import proc
+from ddp_play.guard import processes
 from ddp_play.guard.fence import Fence
 from ddp_play.guard.orders import STOP, STOP_NOW, Orders
 from ddp_play.guard.ranks import Rank
-from ddp_play.guard.run_files import HostRun, read_json
+from ddp_play.guard.run_directory import HostRun, read_json
 from tests.unit.guard.test_daemon import LIMITS, end, guard_over, until
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def test_an_engine_that_hangs_does_not_hold_up_the_lease(
         place.order("go")
         until(lambda: running(place))
         engine.awake.clear()
-        place.renew_lease(proc.uptime_s())
+        place.renew_lease(processes.uptime_s())
         began = time.monotonic()
         ended = [end_of(child) - began for child in processes]
         state = end(place, process)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ddp_play.guard import guard_link, proc
+from ddp_play.guard import guard_link, processes
 from ddp_play.guard.control_socket import ControlServer
 from ddp_play.guard.guard_link import DISK_PROBLEM, GuardLink
 from ddp_play.guard.orders import STOP, Orders
-from ddp_play.guard.run_files import HostRun, write_json
+from ddp_play.guard.run_directory import HostRun, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +35,7 @@ def link(place: HostRun, monkeypatch: pytest.MonkeyPatch) -> Iterator[GuardLink]
 
 def state(phase: str, **more: Any) -> dict[str, Any]:
     pid = os.getpid()
-    identity = {"boot": proc.boot_id(), "guard_pid": pid, "guard_ticks": proc.start_ticks(pid)}
+    identity = {"boot": processes.boot_id(), "guard_pid": pid, "guard_ticks": processes.start_ticks(pid)}
     return {"phase": phase, **identity, **more}
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ddp_play.guard import hang_evidence, proc
+from ddp_play.guard import hang_evidence, processes
 
 LOOP = """import faulthandler; faulthandler.enable()
 print('ready', flush=True)
@@ -40,9 +40,9 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
     yield begin
     for child in made:
-        for pid in [*proc.descendants(child.pid), child.pid]:
+        for pid in [*processes.descendants(child.pid), child.pid]:
             hang_evidence.thaw([pid])
-            proc.signal_exactly(pid, proc.start_ticks(pid), signal.SIGKILL)
+            processes.signal_exactly(pid, processes.start_ticks(pid), signal.SIGKILL)
         child.wait()
 
 
@@ -54,7 +54,7 @@ def wait_for(condition: Callable[[], Any]) -> None:
 
 
 def row(pid: int) -> dict[str, Any]:
-    return {"state": "running", "pid": pid, "ticks": proc.start_ticks(pid)}
+    return {"state": "running", "pid": pid, "ticks": processes.start_ticks(pid)}
 
 
 def test_a_busy_rank_is_described_and_frozen(start: Start) -> None:
@@ -80,7 +80,7 @@ def test_a_stopped_rank_is_seen_as_such(start: Start) -> None:
 def test_frozen_ranks_tell_their_stack_and_end(start: Start, tmp_path: Path) -> None:
     child = start([sys.executable, "-c", LOOP])
     hang_evidence.capture({"0": row(child.pid)})
-    assert hang_evidence.request_stacks(child.pid, proc.start_ticks(child.pid)) is True
+    assert hang_evidence.request_stacks(child.pid, processes.start_ticks(child.pid)) is True
     assert child.wait(20) == -signal.SIGABRT
     assert b'File "<string>", line 4 in busy' in (tmp_path / "log").read_bytes()
     assert hang_evidence.request_stacks(child.pid, 1) is True  # gone: nothing to do
@@ -91,9 +91,9 @@ def test_the_rank_below_its_wrappers_is_asked(start: Start, tmp_path: Path) -> N
     inner.write_text(LOOP)
     child = start(["sh", "-c", f"{sys.executable} {inner}; exit 7"])
     main = hang_evidence.main_processes(child.pid)
-    assert main == proc.children(child.pid)
+    assert main == processes.children(child.pid)
     assert main != [child.pid]
-    assert hang_evidence.request_stacks(child.pid, proc.start_ticks(child.pid)) is True
+    assert hang_evidence.request_stacks(child.pid, processes.start_ticks(child.pid)) is True
     assert child.wait(20) == 7
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ddp_play.guard import failure_texts, kernel_log
+from ddp_play.guard import kernel_log, rank_failure
 
 MINE, OTHER = "a" * 64, "b" * 64
 # As Linux 6.18 printed it (cgroup v1), and as 4.18 and the NVIDIA driver do.
@@ -72,8 +72,8 @@ def test_an_xid_without_a_pid_is_of_the_gpu() -> None:
 
 
 def test_what_counts_as_memory() -> None:
-    assert failure_texts.is_oom(kill(MINE, 1))
-    assert not failure_texts.is_oom([XID, NOISE])
+    assert rank_failure.is_oom(kill(MINE, 1))
+    assert not rank_failure.is_oom([XID, NOISE])
 
 
 @pytest.mark.parametrize(

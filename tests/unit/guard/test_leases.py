@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ddp_play.guard import leases
-from ddp_play.guard.run_files import user_name
+from ddp_play.guard.run_directory import user_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ddp_play.guard import leftovers, prepare, proc
+from ddp_play.guard import attempt_preparation, leftovers, processes
 from ddp_play.guard.refusal import Refused
-from ddp_play.guard.run_files import HostRun, read_json, write_json
+from ddp_play.guard.run_directory import HostRun, read_json, write_json
 
 if TYPE_CHECKING:
     from tests.unit.guard.conftest import Engine
@@ -32,7 +32,7 @@ def laid_out(tmp_path: Path, shared: Path, attempt: int, *, head: bool = True) -
     none = {"role": "none", "path": "", "collect": False}
     spec: dict[str, Any] = {"ranks": [], "source": none, "user": None, "attempt": attempt, "head": head}
     spec["run_paths"] = [str(shared)]
-    prepare._create_layout(place, spec)
+    attempt_preparation._create_layout(place, spec)
     write_json(place.spec, spec)
     return place
 
@@ -77,8 +77,8 @@ def test_what_could_not_be_brought_home_stays_with_what_is_shared(tmp_path: Path
 def test_a_rank_that_outlived_its_guard_is_ended_and_that_is_waited_for(tmp_path: Path, shared: Path) -> None:
     place = laid_out(tmp_path, shared, 1)
     with subprocess.Popen(["sleep", "600"], start_new_session=True) as rank:
-        rows = {"0": {"pid": rank.pid, "ticks": proc.start_ticks(rank.pid), "container": None}}
-        write_json(place.state, {"phase": "running", "boot": proc.boot_id(), "ranks": rows})
+        rows = {"0": {"pid": rank.pid, "ticks": processes.start_ticks(rank.pid), "container": None}}
+        write_json(place.state, {"phase": "running", "boot": processes.boot_id(), "ranks": rows})
         assert leftovers.clean(place) == []
         assert rank.wait(5) == -9
 
@@ -100,11 +100,11 @@ def test_a_later_attempt_goes_on_in_the_working_directory(tmp_path: Path, shared
     (shared / "src").mkdir()
     (shared / "src" / "train.py").write_text("print('mine')")
     (shared / ".complete-d1").touch()
-    prepare._unpack_source(place, {"source": source})
+    attempt_preparation._unpack_source(place, {"source": source})
     assert (shared / "src" / "train.py").read_text() == "print('mine')"
     (shared / ".complete-d1").unlink()
     with pytest.raises(Refused, match=r"is no longer at "):
-        prepare._unpack_source(place, {"source": source})
+        attempt_preparation._unpack_source(place, {"source": source})
 
 
 @pytest.mark.parametrize("by_guard", [True, False])
@@ -127,8 +127,8 @@ def test_an_engine_that_hangs_costs_one_question(
     engine.awake.clear()
     place = laid_out(tmp_path, shared, 1)
     with subprocess.Popen(["/bin/sleep", "100"]) as first:
-        row = {"pid": first.pid, "ticks": proc.start_ticks(first.pid), "container": "r0"}
-        write_json(place.state, {"boot": proc.boot_id(), "ranks": {"0": row}})
+        row = {"pid": first.pid, "ticks": processes.start_ticks(first.pid), "container": "r0"}
+        write_json(place.state, {"boot": processes.boot_id(), "ranks": {"0": row}})
         ranks = [{"rank": n, "container": f"r{n}"} for n in range(8)]
         write_json(place.spec, {**(read_json(place.spec) or {}), "ranks": ranks})
         began = time.monotonic()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ddp_play.guard.protocol import BEGIN, END
-from ddp_play.guard.run_files import HostRun, write_json
+from ddp_play.guard.run_directory import HostRun, write_json
 from tests.unit.guard import host_program
 
 if TYPE_CHECKING:

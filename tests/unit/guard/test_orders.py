@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ddp_play.guard import proc
+from ddp_play.guard import processes
 from ddp_play.guard.orders import GO, STOP, Orders
-from ddp_play.guard.run_files import FROZEN, HostRun
+from ddp_play.guard.run_directory import FROZEN, HostRun
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,13 +45,13 @@ def test_files_are_orders_too(place: HostRun) -> None:
 
 def test_the_newest_time_counts_and_none_is_in_the_future(place: HostRun) -> None:
     orders = Orders()
-    orders.renew(proc.uptime_s() + 1000)
+    orders.renew(processes.uptime_s() + 1000)
     gone_s = orders.controller_gone_s()
     assert 0 <= gone_s < 5
     orders.renew(1.0)
     assert orders.controller_gone_s() < 5
     orders._seen_s = 0.0
-    seen_s = proc.uptime_s()
+    seen_s = processes.uptime_s()
     place.renew_lease(seen_s)
     orders.read_files(place)
     assert orders._seen_s == pytest.approx(seen_s, abs=0.01)

@@ -10,7 +10,7 @@ import pytest
 from ddp_play.guard import rank_containers
 from ddp_play.guard.docker_socket import EngineError
 from ddp_play.guard.refusal import Refused
-from ddp_play.guard.run_files import HostRun
+from ddp_play.guard.run_directory import HostRun
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ddp_play.guard import ranks, secretfiles
+from ddp_play.guard import ranks, secret_files
 from ddp_play.guard.container_rank import make
 from ddp_play.guard.ranks import ProcessRank, Rank
-from ddp_play.guard.run_files import HostRun
+from ddp_play.guard.run_directory import HostRun
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,7 +88,7 @@ def test_a_command_that_cannot_start(place: HostRun, argv: list[str], code: int,
 
 
 def test_secrets_reach_the_process(place: HostRun) -> None:
-    secretfiles.write(place.secrets, {"TOKEN": b"hunter2"})
+    secret_files.write(place.secrets, {"TOKEN": b"hunter2"})
     rank = process(place, "/bin/sh", "-c", 'echo "$TOKEN"', secret_env=["TOKEN"])
     rank.start()
     until_ended(rank)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ddp_play.guard import proc, state_file
-from ddp_play.guard.run_files import HostRun, read_json
+from ddp_play.guard import processes, state_file
+from ddp_play.guard.run_directory import HostRun, read_json
 from ddp_play.guard.state_file import StateFile
 from tests.unit.guard.host_program import Line
-from tests.unit.guard.test_channel import FROM_START, RUN, prepared
+from tests.unit.guard.test_controller_channel import FROM_START, RUN, prepared
 from tests.unit.guard.test_daemon import LIMITS, until
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def test_orders_and_states_pass_a_full_disk(disk: Path) -> None:
         line.order("stop", reason="enough", now=True)
         state = final_state(line)
         assert (state["reason"], state["ranks"]["0"]["signal"], state["ranks"]["0"]["stopped"]) == ("enough", 9, True)
-        assert not proc.alive(pid, None)
+        assert not processes.alive(pid, None)
         line.order("clean")
         assert line.until("cleaned")[-1][0]["left"] == []
     assert list((disk / "runs").iterdir()) == []
@@ -117,12 +117,12 @@ def test_a_lease_needs_no_disk(disk: Path, monkeypatch: pytest.MonkeyPatch) -> N
         fill(disk)
         began = time.monotonic()
         while time.monotonic() - began < 5:
-            line.order("beat", id=1, seen=proc.uptime_s())
+            line.order("beat", id=1, seen=processes.uptime_s())
             assert line.until("beat")[-1][0]["guard_gone"] is False
             time.sleep(0.2)
-        assert proc.alive(pid, None), "the controller was there all the time"
+        assert processes.alive(pid, None), "the controller was there all the time"
     quiet = time.monotonic()
-    until(lambda: not proc.alive(pid, None), 20)
+    until(lambda: not processes.alive(pid, None), 20)
     assert time.monotonic() - quiet < 2.0 + 0.5 + 1.0
 
 
@@ -139,11 +139,11 @@ def test_a_disk_that_turned_read_only_stops_neither_orders_nor_states(fragile: P
         state = final_state(line)
         assert (state["reason"], state["ranks"]["0"]["signal"]) == ("enough", 15)
         assert "Read-only file system" in state["disk_problem"]
-        assert not proc.alive(pid, None)
+        assert not processes.alive(pid, None)
         line.order("clean")
         left = line.until("cleaned")[-1][0]["left"]
         assert "Read-only" in left[0]
-        until(lambda: not proc.alive(state["guard_pid"], state["guard_ticks"]))
+        until(lambda: not processes.alive(state["guard_pid"], state["guard_ticks"]))
 
 
 def test_a_rank_that_fails_on_a_full_disk_says_that_its_log_is_incomplete(disk: Path) -> None:

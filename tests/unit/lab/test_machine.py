@@ -6,7 +6,7 @@ from ipaddress import IPv4Network
 from typing import TYPE_CHECKING
 
 from ddp_play.lab import machine
-from ddp_play.lab.needs import KernelLimit
+from ddp_play.lab.requirements import KernelLimit
 
 if TYPE_CHECKING:
     from pathlib import Path

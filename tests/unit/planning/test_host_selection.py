@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from ddp_play.errors import HostNotReady, UsageError
-from ddp_play.planning.assembly import make_plan
 from ddp_play.planning.host_facts import Problem
+from ddp_play.planning.planner import make_plan
 from ddp_play.planning.rank_context import Caller
 from tests.unit.build import gpus, host, hosts, job, plan
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from ddp_play.planning.plan_document import command_line, plan_from_json
-from tests.unit.planning.test_assembly import WHOLE, as_text, whole
+from tests.unit.planning.test_planner import WHOLE, as_text, whole
 
 
 @pytest.mark.parametrize("name", WHOLE)

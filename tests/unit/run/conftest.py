@@ -12,9 +12,9 @@ import pytest
 from ddp_play.bundle.journal import read_events
 from ddp_play.bundle.paths import RunPaths, read_json, write_json
 from ddp_play.guard.protocol import encode
-from ddp_play.run.assignment import Assignment
-from ddp_play.run.attempts import Attempts
-from ddp_play.run.channel import Route
+from ddp_play.run.attempt_assignment import Assignment
+from ddp_play.run.host_channel import Route
+from ddp_play.run.restart_loop import Attempts
 from ddp_play.testing import RANK_ROW, FakeHost, FakeHosts
 from tests.unit.build import hosts, plan
 
@@ -96,9 +96,9 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Stage
         paths.create()
         write_json(paths.run, {"id": "calm-otter-1", "status": "starting"})
         far = FakeHosts(*(FakeHost(host.name) for host in everyone))
-        monkeypatch.setattr("ddp_play.run.gang.ProcessChannel", far)
+        monkeypatch.setattr("ddp_play.run.host_links.ProcessChannel", far)
         # fake channels have nothing to wait on
-        monkeypatch.setattr("ddp_play.run.gang.wait_any", lambda _channels, _timeout_s: time.sleep(0.005))
+        monkeypatch.setattr("ddp_play.run.host_links.wait_any", lambda _channels, _timeout_s: time.sleep(0.005))
         return Stage(made, paths, far)
 
     return build

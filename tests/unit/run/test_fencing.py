@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from ddp_play.run.channel import Route
 from ddp_play.run.fencing import FENCE_MARGIN_S, dead_after
-from ddp_play.run.gang import Link
+from ddp_play.run.host_channel import Route
+from ddp_play.run.host_links import Link
 from tests.unit.build import hosts, plan
 
 MADE = plan(*hosts(2), lease="60s", grace="10s")

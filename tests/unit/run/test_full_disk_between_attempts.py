@@ -13,7 +13,7 @@ from ddp_play.bundle.disk_space import DiskRoom
 from ddp_play.guard.protocol import encode
 from ddp_play.testing import FakeHost
 from tests.unit.run.conftest import OK, Make
-from tests.unit.run.test_attempts import KILLED, attempts_opened, by_attempt, ends_when_told, staged
+from tests.unit.run.test_restart_loop import KILLED, attempts_opened, by_attempt, ends_when_told, staged
 
 __all__ = ["staged"]
 

@@ -39,7 +39,7 @@ def test_a_silent_host_is_lost_after_its_timeout(make: Make) -> None:
 
 def test_our_own_sleep_is_not_the_hosts_silence(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """A laptop that was closed for a while: no host is lost because of it."""
-    monkeypatch.setattr("ddp_play.run.gang.BEAT_S", 0.05)
+    monkeypatch.setattr("ddp_play.run.host_links.BEAT_S", 0.05)
     stage = make(2, host_timeout=0.6)
     slept: list[float] = []
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ddp_play.bundle.paths import RunPaths
-from ddp_play.run.assignment import Assignment
+from ddp_play.run.attempt_assignment import Assignment
 from ddp_play.run.restart_assignment import Following, RunSoFar, assign
 from ddp_play.run.restart_decision import End, Restart
 from tests.unit.build import hosts, plan

@@ -70,7 +70,7 @@ def test_a_stop_on_request_uses_the_jobs_signal_and_grace(make: Make) -> None:
 
 def test_stop_now_after_a_failure_is_ordered_once(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was ordered again in every turn, and each time the deadline for the hosts moved on."""
-    monkeypatch.setattr("ddp_play.run.gang.BEAT_S", 0.3)
+    monkeypatch.setattr("ddp_play.run.host_links.BEAT_S", 0.3)
     stage = make(2, failure_grace="60s")
     done(stage, "h1", exit_code=7)
     stage.ends_on_stop("h2")
@@ -107,7 +107,7 @@ def test_an_order_before_the_start_starts_nothing(make: Make) -> None:
 def test_a_broken_line_is_opened_again_and_takes_up_where_the_log_is(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ddp_play.run.gang.RECONNECT_S", 0.0)
+    monkeypatch.setattr("ddp_play.run.host_links.RECONNECT_S", 0.0)
     stage = make(1, network="")
     host = stage.far["h1"]
     follows = iter([b"first ", b"second"])
@@ -124,7 +124,7 @@ def test_a_broken_line_is_opened_again_and_takes_up_where_the_log_is(
             host.channels[0].cut("Connection reset by peer")
         return [encode("beat", guard_gone=False)]
 
-    monkeypatch.setattr("ddp_play.run.gang.BEAT_S", 0.0)
+    monkeypatch.setattr("ddp_play.run.host_links.BEAT_S", 0.0)
     host.answers.update(follow=follow, beat=beat)
     assert stage.supervisor().run().status is RunStatus.SUCCEEDED
     assert stage.paths.log(0).read_bytes() == b"first second"

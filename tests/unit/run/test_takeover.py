@@ -7,7 +7,7 @@ import pytest
 from ddp_play.bundle.outcome import RunStatus
 from ddp_play.errors import Busy, UsageError
 from ddp_play.guard.protocol import encode
-from ddp_play.run import attempts
+from ddp_play.run import restart_loop
 from tests.unit.run.conftest import OK, Make
 
 
@@ -45,6 +45,6 @@ def test_a_run_whose_start_signal_never_came_ends(make: Make) -> None:
 
 def test_two_supervisors_never_meet(make: Make) -> None:
     stage = make(1, network="")
-    with attempts.lock(stage.paths), pytest.raises(Busy, match="supervised by another process"):
+    with restart_loop.lock(stage.paths), pytest.raises(Busy, match="supervised by another process"):
         stage.supervisor().run()
     assert stage.far["h1"].orders == []

@@ -15,11 +15,11 @@ from ddp_play.bundle.paths import write_json
 from ddp_play.errors import DdpPlayError, HostNotReady, Interrupted, NameTaken, SlotsTaken, UsageError
 from ddp_play.guard.protocol import Header, encode
 from ddp_play.planning.plan_document import plan_from_json
-from ddp_play.run.gang import Gang
+from ddp_play.run.host_links import Gang
 from ddp_play.run.uncollected_artifacts import Rescue
 from ddp_play.testing import refusal
 from tests.unit.run.conftest import OK, Make, Stage
-from tests.unit.run.test_attempts import KILLED, SHARED, attempts_opened, by_attempt, ends_when_told, staged
+from tests.unit.run.test_restart_loop import KILLED, SHARED, attempts_opened, by_attempt, ends_when_told, staged
 
 __all__ = ["staged"]
 

@@ -1,0 +1,286 @@
+"""Host side of the controller's channel: executes orders and sends the guard's files. Owns no rank.
+
+When the connection breaks this process ends. The guard goes on, and the next channel continues from the offsets that
+the controller has.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import time
+from pathlib import Path
+from typing import IO, Any, List, Optional
+
+from . import (
+    attempt_preparation,
+    hang_evidence,
+    interfaces,
+    leases,
+    leftovers,
+    network_probe,
+    processes,
+    run_id_conflicts,
+    shared_lock_check,
+)
+from .artifact_collection import fetch
+from .guard_link import GuardLink
+from .log_following import Following
+from .orders import GO, STOP, STOP_NOW
+from .protocol import MAGIC, FrameReader, Header, encode, run_key, split_run_key, write_all
+from .refusal import Refused
+from .run_directory import FROZEN, HostRun
+
+# Interval between looks at the logs: while output arrives, and after QUIET_AFTER_S without any.
+POLL_S, QUIET_POLL_S = 0.05, 0.25
+QUIET_AFTER_S = 2.0
+# A live controller sends a heartbeat every second.
+CONTROLLER_SILENCE_S = 30.0
+
+
+class Channel:
+    """One connection of the controller, about one attempt on this host."""
+
+    def __init__(self) -> None:
+        self.reader = FrameReader()
+        self.place: Optional[HostRun] = None
+        self.guard: Optional[GuardLink] = None
+        self.following = Following(self.send)
+        self.lease: Optional[leases.PortLease] = None
+        self.listeners: List[network_probe.Listener] = []
+        self.held: Optional[shared_lock_check.Held] = None
+        self.archive: Optional[IO[bytes]] = None
+        self.attending: Optional[IO[Any]] = None
+        self.open = True
+
+    def send(self, kind: str, payload: bytes = b"", **fields: Any) -> None:
+        """Send one frame to the controller. Raises OSError when the connection is broken."""
+        write_all(1, encode(kind, payload, **fields))
+
+    def run(self) -> None:
+        """Execute orders until the controller sends `bye`, closes the connection or is silent for too long."""
+        write_all(1, MAGIC)
+        heard = time.monotonic()
+        while self.open:
+            busy = self.following.turn()
+            quiet = time.monotonic() - self.following.moved > QUIET_AFTER_S
+            news = [] if self.guard is None else self.guard.descriptors()
+            ready, _, _ = select.select([0, *news], [], [], 0.0 if busy else QUIET_POLL_S if quiet else POLL_S)
+            if 0 in ready:
+                heard = (
+                    time.monotonic()
+                )  # after an order that took long, the heartbeats of that time are still to be read
+                data = os.read(0, 1 << 20)
+                if not data:
+                    return
+                for header, payload in self.reader.feed(data):
+                    self._obey(header, payload)
+            elif time.monotonic() - heard > CONTROLLER_SILENCE_S:
+                return  # the controller or the network is lost, and the connection would stay half open
+
+    def _obey(self, header: Header, payload: bytes) -> None:
+        handler = getattr(self, "on_" + str(header["t"]), self._unknown)
+        try:
+            handler(header, payload)
+        except Refused as refused:
+            self.send("refused", order=header["t"], message=str(refused), error=refused.kind, hint=refused.hint)
+        except OSError as error:
+            self.send("refused", order=header["t"], message=str(error), error="host_not_ready", hint="")
+
+    def _unknown(self, header: Header, _payload: bytes) -> None:
+        raise Refused("unknown order %s" % header["t"], kind="internal")
+
+    def _the_place(self) -> HostRun:
+        if self.place is None:
+            raise Refused("no run was opened on this channel", kind="internal")
+        return self.place
+
+    def _the_guard(self) -> GuardLink:
+        if self.guard is None:
+            raise Refused("no run was opened on this channel", kind="internal")
+        return self.guard
+
+    def _attend(self, place: HostRun) -> None:
+        if self.attending is None:
+            self.attending = place.attend()
+
+    # -- orders --------------------------------------------------------------------------------------
+    def on_open(self, header: Header, _payload: bytes) -> None:
+        """Select the attempt; answer its directories on this host and its state."""
+        self.place = HostRun.at(
+            run_key(header["run"], header.get("token") or ""), int(header["attempt"]), header["host"]
+        )
+        self.guard = GuardLink(self.place)
+        if self.place.root.is_dir():
+            with contextlib.suppress(OSError):  # a read-only disk: nobody can clean up there at the same time
+                self._attend(self.place)
+        state, alive = self.guard.look()
+        self.send(
+            "opened",
+            dir=str(self.place.root),
+            secrets=str(self.place.secrets),
+            clock=time.time(),
+            uptime=processes.uptime_s(),
+            state=state,
+            guard_alive=alive,
+            uid=os.geteuid(),
+        )
+
+    def on_claim(self, header: Header, _payload: bytes) -> None:
+        """Refuse, before anything is changed, if another run of the same name has files or a guard here."""
+        run_id, token = split_run_key(self._the_place().run_key)
+        why = run_id_conflicts.problem(run_id, token, list(header.get("shared", ())))
+        if why:
+            hint = "choose another --name; ddp-play ps -i INVENTORY lists what runs, ddp-play gc what was left behind"
+            raise Refused(why, kind="name_taken", hint=hint)
+        self.send("claimed")
+
+    def on_beat(self, header: Header, _payload: bytes) -> None:
+        """Renew the lease and answer. `seen`: newest `uptime` of this host that the controller knew."""
+        guard, seen = self._the_guard(), header.get("seen")
+        if seen is not None:
+            guard.renew(float(seen))
+        state, alive = guard.look()
+        self.send(
+            "beat",
+            id=header.get("id", 0),
+            clock=time.time(),
+            uptime=processes.uptime_s(),
+            guard_gone=bool(state) and not alive and state["phase"] != "ended",
+        )
+
+    def on_lease_port(self, header: Header, _payload: bytes) -> None:
+        """Lease a rendezvous port for this attempt."""
+        first, last = header["range"]
+        self.lease = leases.lease_port(int(first), int(last), list(header.get("avoid", [])))
+        if self.lease is None:
+            raise Refused(leases.ports_problem(int(first), int(last)), kind="busy", hint="widen ddp_job_port_range")
+        self.send("leased", port=self.lease.port)
+
+    def on_slots(self, header: Header, _payload: bytes) -> None:
+        """Check that the slots of a run are free, without taking them."""
+        attempt_preparation.check_slots(header)
+        self.send("slots")
+
+    def on_source(self, _header: Header, payload: bytes) -> None:
+        """Append a piece to the source archive; an empty piece ends it."""
+        place = self._the_place()
+        if self.archive is None:
+            self._attend(place)
+            self.archive = open(str(place.root / "src.tar"), "wb")  # noqa: SIM115 - open over several frames
+        if payload:
+            self.archive.write(payload)
+        else:
+            self.archive.close()
+            self.archive = None
+
+    def on_prepare(self, header: Header, _payload: bytes) -> None:
+        """Prepare the attempt: everything but the start of the ranks."""
+        if self.lease is not None:  # the guard takes it over
+            self.lease.handle.close()
+            self.lease = None
+        place = self._the_place()
+        self._attend(place)
+        state = attempt_preparation.prepare(
+            place, header["spec"], header.get("secrets") or {}, header.get("registry") or {}
+        )
+        self.send("prepared", guard_pid=state["guard_pid"])
+
+    def on_listen(self, header: Header, _payload: bytes) -> None:
+        """Listen for probes on the address of the fabric, on a free port and on the port `also`."""
+        try:
+            self.listeners = [
+                network_probe.Listener(header["address"], port) for port in {0, int(header.get("also", 0))}
+            ]
+        except OSError as error:
+            raise Refused("cannot listen on %s: %s" % (header["address"], error.strerror)) from error
+        self.send("listening", port=next(item.port for item in self.listeners if item.port != header.get("also")))
+
+    def on_hold_lock(self, header: Header, _payload: bytes) -> None:
+        """Lock a file in the shared directory; other hosts check that they see the lock."""
+        try:
+            self.held = shared_lock_check.Held(Path(header["path"]), header["word"])
+        except OSError as error:
+            raise Refused("cannot lock %s: %s" % (header["path"], error.strerror)) from error
+        self.send("lock_held")
+
+    def on_see_lock(self, header: Header, _payload: bytes) -> None:
+        """Check a file that another host holds locked."""
+        self.send("lock_seen", problem=shared_lock_check.problem(Path(header["path"]), header["word"]))
+
+    def on_drop_lock(self, _header: Header, _payload: bytes) -> None:
+        """Release the lock: the other hosts have checked it."""
+        if self.held is not None:
+            self.held.close()
+            self.held = None
+        self.send("lock_dropped")
+
+    def on_probe(self, header: Header, _payload: bytes) -> None:
+        """Connect to the listeners of the peers; answer those that failed."""
+        targets = [(str(address), int(port)) for address, port in header["targets"]]
+        only = [int(port) for port in header.get("connect_only", ())]
+        self.send("probed", failed=network_probe.connect(targets, header["source"], float(header["timeout_s"]), only))
+
+    def on_go(self, header: Header, _payload: bytes) -> None:
+        """Start the ranks; answer the traffic counters from before the start."""
+        before = interfaces.counters()
+        for listener in self.listeners:
+            listener.close()
+        self.listeners = []
+        self._the_guard().order(GO, {"by": header.get("by", "")})
+        self.send("going", counters=before)
+
+    def on_follow(self, header: Header, _payload: bytes) -> None:
+        """Send logs, metrics and NCCL's debug output from these offsets on, and the state whenever it changes."""
+        self.following.begin(self._the_place(), header, self._the_guard())
+
+    def on_pause(self, _header: Header, _payload: bytes) -> None:
+        """Send no logs and metrics until the next `follow`: the disk of the controller is full."""
+        self.following.pause()
+
+    def on_stop(self, header: Header, _payload: bytes) -> None:
+        """Pass on the order to stop, with a grace period or (`now`) without."""
+        order = {
+            "reason": header["reason"],
+            "signal": header.get("signal"),
+            "grace_s": header.get("grace_s", 0),
+        }
+        self._the_guard().order(STOP_NOW if header.get("now") else STOP, order)
+        self.send("stopping")
+
+    def on_capture(self, _header: Header, _payload: bytes) -> None:
+        """Collect evidence of every rank of this host and freeze it, before a hung gang is ended."""
+        guard = self._the_guard()
+        guard.order(FROZEN)
+        seen, texts = hang_evidence.capture(guard.look()[0].get("ranks") or {})
+        for rank, text in texts.items():
+            self.send("file", text.encode(), file="proc", rank=int(rank), last=True)
+        self.send("captured", ranks=seen)
+
+    def on_drain(self, header: Header, _payload: bytes) -> None:
+        """Answer once all followed files have been sent, with the traffic counters."""
+        self.following.drain(int(header.get("id", 0)))
+
+    def on_fetch(self, header: Header, _payload: bytes) -> None:
+        """Send results and artifacts."""
+        self.send("fetched", **fetch(self._the_place(), header, self.send))
+
+    def on_clean(self, header: Header, _payload: bytes) -> None:
+        """Remove all files, containers and processes of this attempt from this host."""
+        self.following.end()
+        place, keep_src = self._the_place(), bool(header.get("keep_src"))
+        left = leftovers.clean(place, keep_src=keep_src, run_paths=header.get("run_paths"))
+        if self.attending is not None:
+            self.attending.close()
+            self.attending = None
+        self.send("cleaned", left=left, kept=leftovers.kept(place) if keep_src else [])
+
+    def on_bye(self, _header: Header, _payload: bytes) -> None:
+        """End this process: the controller is done."""
+        self.open = False
+
+
+def main(_arguments: List[str]) -> None:
+    """Entry point of the verb `channel`."""
+    Channel().run()

@@ -1,0 +1,188 @@
+"""Host facts, collected in one execution: what the controller reads as HostFacts."""
+
+from __future__ import annotations
+
+import grp
+import os
+import platform
+import pwd
+import resource
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Dict, List, Optional
+
+from . import docker_socket, gpus, interfaces, leftovers
+from .run_directory import base_dir
+
+
+def collect(wanted: Dict[str, Any]) -> Dict[str, Any]:
+    """All facts as a JSON object; `wanted` selects what is examined: engine, image, shared_dir, python."""
+    gpu_rows, gpu_problem = gpus.gpus()
+    return {
+        "hostname": socket.gethostname(),
+        "machine": _machine(),
+        "os": _os_name(),
+        "kernel": platform.release(),
+        "python": sys.executable,
+        "python_version": platform.python_version(),
+        "user": _user(),
+        "cpus": len(os.sched_getaffinity(0)),
+        "memory_mib": _memory_mib(),
+        "disk_free_mib": _disk_free_mib(base_dir()),
+        "nofile_hard": resource.getrlimit(resource.RLIMIT_NOFILE)[1],
+        "clock": time.time(),
+        "systemd": Path("/run/systemd/system").is_dir(),
+        "resolves_to": interfaces.name_resolves_to(),
+        "interfaces": interfaces.interfaces(),
+        "rdma": interfaces.rdma_ports(),
+        "gpus": gpu_rows,
+        "gpu_problem": gpu_problem,
+        "nccl_conf": Path("/etc/nccl.conf").is_file(),
+        "ephemeral_ports": _ephemeral_ports(),
+        "engine": _engine(wanted.get("image")) if wanted.get("engine") else None,
+        "shared": _shared(wanted.get("shared_dir")),
+        "rank_python": _rank_python(wanted.get("python"), packages=not wanted.get("engine")),
+        "runs": leftovers.runs(),
+    }
+
+
+def _machine() -> str:
+    """Boot id and network namespace: equal for two inventory names of the same machine."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    try:
+        return boot + "/" + os.readlink("/proc/self/ns/net")
+    except OSError:
+        return boot
+
+
+def _os_name() -> str:
+    for line in Path("/etc/os-release").read_text().splitlines() if Path("/etc/os-release").exists() else []:
+        if line.startswith("PRETTY_NAME="):
+            return line.partition("=")[2].strip('"')
+    return platform.platform()
+
+
+def _user() -> Dict[str, Any]:
+    uid = os.geteuid()
+    try:
+        entry = pwd.getpwuid(uid)
+        name, home = entry.pw_name, entry.pw_dir
+    except KeyError:
+        name, home = str(uid), "/"
+    groups = {}
+    for gid in os.getgroups():
+        try:
+            groups[grp.getgrgid(gid).gr_name] = gid
+        except KeyError:
+            groups[str(gid)] = gid
+    sudo_uid = os.environ.get("SUDO_UID")
+    return {
+        "name": name,
+        "home": home,
+        "uid": uid,
+        "gid": os.getegid(),
+        "groups": groups,
+        # With become, ranks still run as the user who logged in, so that files belong to that user.
+        "login_uid": int(sudo_uid) if sudo_uid and sudo_uid.isdigit() else uid,
+        "login_gid": int(os.environ.get("SUDO_GID") or os.getegid()),
+        "login_name": os.environ.get("SUDO_USER") or name,
+    }
+
+
+def _memory_mib() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // (1024 * 1024)
+
+
+def _disk_free_mib(path: Path) -> int:
+    while not path.exists():
+        path = path.parent
+    return shutil.disk_usage(str(path)).free // (1024 * 1024)
+
+
+def _ephemeral_ports() -> List[int]:
+    try:
+        return [int(n) for n in Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()]
+    except (OSError, ValueError):
+        return [32768, 60999]
+
+
+def _engine(reference: Optional[str]) -> Dict[str, Any]:
+    facts: Dict[str, Any] = {"version": "", "problem": "", "cli": bool(shutil.which("docker")), "image": None}
+    try:
+        facts["version"] = docker_socket.version().get("Version", "")
+        document = docker_socket.image(reference) if reference else None
+    except docker_socket.EngineError as error:
+        facts["problem"] = str(error)
+        facts["permission"] = error.status == -1
+        return facts
+    if document:
+        config = document.get("Config") or {}
+        facts["image"] = {
+            "id": document.get("Id", ""),
+            "digests": document.get("RepoDigests") or [],
+            "entrypoint": config.get("Entrypoint") or [],
+            "architecture": document.get("Architecture", ""),
+        }
+    return facts
+
+
+def _shared(path: Optional[str]) -> Optional[Dict[str, Any]]:
+    """Whether the shared directory exists and this user can write to it, tried by writing a file."""
+    if not path:
+        return None
+    facts: Dict[str, Any] = {"path": path, "exists": os.path.isdir(path), "writable": False, "problem": ""}
+    if not facts["exists"]:
+        facts["problem"] = "does not exist"
+        return facts
+    facts["fstype"] = _fstype(path)
+    try:
+        with tempfile.NamedTemporaryFile(prefix=".ddp-play-", dir=path) as probe:
+            probe.write(b"x")
+            probe.flush()
+        facts["writable"] = True
+    except OSError as error:
+        facts["problem"] = error.strerror or str(error)
+    return facts
+
+
+def _fstype(path: str) -> str:
+    best, kind = "", ""
+    real = os.path.realpath(path)
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        fields = line.split()
+        where = fields[1].encode().decode("unicode_escape")
+        inside = real == where or real.startswith(where.rstrip("/") + "/")
+        if inside and len(where) >= len(best):
+            best, kind = where, fields[2]
+    return kind
+
+
+PYTHON_VERSION = "import platform; print(platform.python_version())"
+# from package metadata, because importing torch takes seconds
+PACKAGE_VERSIONS = """
+import importlib.metadata
+for name in ("torch", "mpi4py"):
+    try:
+        print(importlib.metadata.version(name))
+    except importlib.metadata.PackageNotFoundError:
+        print()
+"""
+
+
+def _rank_python(path: Optional[str], *, packages: bool) -> Dict[str, Any]:
+    """Python for ranks without containers (`path`, else the first python3 on PATH), with its package versions."""
+    found = path or shutil.which("python3") or sys.executable
+    facts = {"path": found, "version": "", "problem": "", "torch": "", "mpi4py": ""}
+    code = ["-c", PYTHON_VERSION + PACKAGE_VERSIONS] if packages else ["-S", "-c", PYTHON_VERSION]
+    try:
+        done = subprocess.run([found, "-I", *code], capture_output=True, timeout=20, check=True)
+        lines = [*done.stdout.decode().splitlines(), "", "", ""]
+        facts["version"], facts["torch"], facts["mpi4py"] = (line.strip() for line in lines[:3])
+    except (OSError, subprocess.SubprocessError) as error:
+        facts["problem"] = "%s cannot be run (%s)" % (found, getattr(error, "strerror", None) or error)
+    return facts

@@ -1,0 +1,99 @@
+"""What a channel sends of a running attempt: logs, metrics and NCCL's debug output by offset, and the guard's state."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Callable, Dict, Optional, Tuple
+
+from . import interfaces
+from .guard_link import GuardLink
+from .protocol import MAX_PAYLOAD, Header
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .run_directory import HostRun
+
+CHUNKS_PER_TURN = 16
+
+Send = Callable[..., None]
+
+
+class Followed:
+    """A file sent piece by piece as it grows."""
+
+    def __init__(self, path: Path, offset: int) -> None:
+        self.path = path
+        self.offset = offset
+
+    def next_chunk(self) -> bytes:
+        """Bytes appended since `offset`, at most MAX_PAYLOAD; empty if there are none or the file cannot be read."""
+        try:
+            if self.path.stat().st_size <= self.offset:
+                return b""
+            with open(str(self.path), "rb") as handle:
+                handle.seek(self.offset)
+                return handle.read(MAX_PAYLOAD)
+        except OSError:
+            return b""
+
+
+class Following:
+    """The followed files and the state of one attempt; `turn` sends what is new."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._files: Dict[Tuple[str, int], Followed] = {}
+        self._guard: Optional[GuardLink] = None
+        self._drain: Optional[int] = None
+        self.moved = time.monotonic()  # time.monotonic() of the last chunk sent
+
+    def begin(self, place: HostRun, header: Header, guard: Optional[GuardLink] = None) -> None:
+        """Start at these offsets by rank: `logs`, `metrics` and `nccl` of the order; the state comes from `guard`."""
+        for rank, offset in header["logs"].items():
+            self._files[("log", int(rank))] = Followed(place.log(int(rank)), int(offset))
+        for kind, name in (("metrics", "metrics.jsonl"), ("nccl", "nccl.log")):
+            for rank, offset in header[kind].items():
+                self._files[(kind, int(rank))] = Followed(place.rank_dir(int(rank)) / name, int(offset))
+        self._guard = guard or GuardLink(place)
+        self._guard.again()
+
+    def pause(self) -> None:
+        """Send no files until `begin`; the state is still sent."""
+        self._files.clear()
+
+    def end(self) -> None:
+        """Send nothing until `begin`."""
+        self._files.clear()
+        self._guard = None
+
+    def drain(self, order: int) -> None:
+        """Send `drained` with this order number once all present bytes have been sent."""
+        self._drain = order
+
+    def turn(self) -> bool:
+        """Send what is new; True if more is waiting. The state is sent after the output that preceded it."""
+        fresh = self._guard.fresh() if self._guard is not None else None
+        busy = self._send_files()
+        if fresh is not None and not busy:
+            self._send("state", state=fresh)
+        elif self._guard is not None and fresh is not None:
+            self._guard.again()  # once the logs have been sent
+        if self._drain is not None and not busy:
+            self._send("drained", id=self._drain, counters=interfaces.counters())
+            self._drain = None
+        return busy
+
+    def _send_files(self) -> bool:
+        busy = False
+        for (kind, rank), followed in self._files.items():
+            for _ in range(CHUNKS_PER_TURN):
+                chunk = followed.next_chunk()
+                if not chunk:
+                    break
+                self.moved = time.monotonic()
+                self._send(kind, chunk, rank=rank, at=followed.offset)
+                followed.offset += len(chunk)
+            else:
+                busy = True
+        return busy

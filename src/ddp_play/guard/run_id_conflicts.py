@@ -1,0 +1,110 @@
+"""Other runs with the same run id on this host; only one run at a time may have an id.
+
+Files of a namesake have another token and are never changed. They are only found, so that the second run is refused
+before it writes anything on the host.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, NamedTuple
+
+from .leases import owner
+from .protocol import split_run_key
+from .run_directory import base_dir, read_json, user_name
+from .running_guards import guards
+
+
+class Namesake(NamedTuple):
+    """Another run with the same id. `since` in epoch seconds; `place`: its guard's pid or its directory."""
+
+    alive: bool
+    owner: str
+    controller: str
+    since: float
+    place: str
+
+
+def find(run_id: str, token: str, shared: List[str]) -> List[Namesake]:
+    """Every run `run_id` with another token: guards of any user, directories on this host and in `shared`."""
+    return [*_living(run_id, token), *_here(run_id, token), *_on_shared(run_id, token, shared)]
+
+
+def describe_namesake(found: Namesake, run_id: str, now: float) -> str:
+    """`run night of kim, started 2 h ago from login2, is running here`."""
+    whose = "run %s of %s" % (run_id, found.owner)
+    started = ", started %s ago" % _age(now - found.since) if found.since else ""
+    origin = "%s from %s" % (started or ", started", found.controller) if found.controller else started
+    return "%s%s, %s %s" % (
+        whose,
+        origin,
+        "is running: its guard is" if found.alive else "has files here:",
+        found.place,
+    )
+
+
+def _living(run_id: str, token: str) -> Iterator[Namesake]:
+    stands_for_a_host = os.environ.get("DDP_PLAY_HOST_DIR")  # then guards of other directories count as on other hosts
+    for pid, place in guards().items():
+        if _is_namesake(place.run_key, run_id, token) and (not stands_for_a_host or base_dir() in place.root.parents):
+            spec, process = read_json(place.spec) or {}, Path("/proc/%d" % pid)
+            since = spec.get("created") or _changed(process)
+            whose = owner(place, _uid_of(process))
+            yield Namesake(True, whose, str(spec.get("controller") or ""), float(since), "process %d" % pid)
+
+
+def _here(run_id: str, token: str) -> Iterator[Namesake]:
+    for directory in _entries(base_dir() / "runs"):
+        if _is_namesake(directory.name, run_id, token):
+            specs: List[Dict[str, Any]] = [read_json(place / "spec.json") or {} for place in _entries(directory)]
+            spec = specs[-1] if specs else {}
+            whose = str(spec.get("owner") or user_name(_uid_of(directory)))
+            since = float(spec.get("created") or _changed(directory))
+            yield Namesake(False, whose, str(spec.get("controller") or ""), since, str(directory))
+
+
+def _on_shared(run_id: str, token: str, shared: List[str]) -> Iterator[Namesake]:
+    for directory in (entry for parent in shared for entry in _entries(Path(parent))):
+        if _is_namesake(directory.name, run_id, token):
+            yield Namesake(False, user_name(_uid_of(directory)), "", _changed(directory), str(directory))
+
+
+def _is_namesake(key: str, run_id: str, token: str) -> bool:
+    run, other = split_run_key(key)
+    return run == run_id and other != token
+
+
+def _entries(directory: Path) -> List[Path]:
+    try:
+        return sorted(directory.iterdir())
+    except OSError:
+        return []
+
+
+def _uid_of(path: Path) -> int:
+    try:
+        return path.stat().st_uid
+    except OSError:
+        return -1
+
+
+def _changed(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _age(seconds: float) -> str:
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= size:
+            return "%d %s" % (seconds / size, unit)
+    return "%d s" % max(0, seconds)
+
+
+def problem(run_id: str, token: str, shared: List[str]) -> str:
+    """Why this run id is taken on this host, a running namesake first; empty if it is free."""
+    found = find(run_id, token, shared)
+    return describe_namesake(found[0], run_id, time.time()) if found else ""

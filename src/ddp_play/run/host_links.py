@@ -1,0 +1,296 @@
+"""The controller's side of all hosts of a run: one link a host, asked together, followed together."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ddp_play.errors import (
+    Busy,
+    DdpPlayError,
+    HostNotReady,
+    InternalError,
+    Interrupted,
+    NameTaken,
+    SlotsTaken,
+    UsageError,
+)
+from ddp_play.guard.protocol import run_key
+from ddp_play.run.host_channel import ProcessChannel, Route, wait_any
+from ddp_play.run.host_spec import HostPlace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ddp_play.guard.protocol import Frame
+
+BEAT_S = 1.0
+# Nothing heard for this long, though we ask every second: the line is dead, open another.
+SILENT_S = 5.0
+RECONNECT_S = 2.0
+# A turn that comes this much later than it ought to: it was us.
+STALL_S = 0.2
+OPENING_S = 15.0
+
+ERRORS: dict[str, type[DdpPlayError]] = {
+    "busy": Busy,
+    "slots": SlotsTaken,
+    "name_taken": NameTaken,
+    "internal": InternalError,
+    "usage": UsageError,
+}
+
+
+@dataclass
+class Link:
+    """One host: its route, its channel, what it last said."""
+
+    name: str
+    route: Route
+    password: str = ""
+    channel: ProcessChannel | None = None
+    place: HostPlace | None = None
+    state: dict[str, Any] = field(default_factory=dict)
+    guard_gone: bool = False
+    clock_offset_s: float = 0.0
+    uptime_s: float | None = None  # the host's own clock when it last spoke: what a heartbeat renews the lease with
+    heard: float = field(default_factory=time.monotonic)
+    excused_s: float = 0.0  # of the silence since then: we did not listen
+    asked: float = 0.0
+    asked_beat: float = 0.0
+    opened_at: float = 0.0
+    replies: dict[str, dict[str, Any]] = field(default_factory=dict)
+    refused: dict[str, Any] | None = None
+    following: bool = False
+    lost: str = ""  # unreachable for good
+    ranks_lost: str = ""  # reachable, but its ranks are beyond our knowledge
+
+    def silent_s(self) -> float:
+        """Seconds since the host last said anything, without those in which we ourselves were held up."""
+        return time.monotonic() - self.heard - self.excused_s
+
+
+class Gang:
+    """All links of one attempt. `on_data` receives log, metrics and file frames, `on_host` changes of reachability."""
+
+    def __init__(
+        self,
+        links: list[Link],
+        *,
+        run_id: str,
+        token: str,
+        attempt: int,
+        on_data: Callable[[Link, Frame], None],
+        on_host: Callable[[Link, str], None],
+        offsets: Callable[[str], dict[str, dict[str, int]]],
+        gives_up: Callable[[str], str] = lambda _kind: "",
+    ) -> None:
+        """`gives_up`: why the answers to this kind of question are no longer waited for: people may stop a run."""
+        self.links = links
+        self._gives_up = gives_up
+        self.run_id = run_id
+        self.token = token
+        self.attempt = attempt
+        self._on_data = on_data
+        self._on_host = on_host
+        self._offsets = offsets
+        self._due = float("inf")  # when the next turn ought to begin
+
+    @property
+    def run_key(self) -> str:
+        """The run's name on hosts."""
+        return run_key(self.run_id, self.token)
+
+    def link(self, name: str) -> Link:
+        """The link of a host."""
+        return next(link for link in self.links if link.name == name)
+
+    # -- opening -------------------------------------------------------------------------------------
+    def open_all(self, *, deadline_s: float) -> None:
+        """A channel to every host; HostNotReady naming those that do not answer."""
+        for link in self.links:
+            self._open(link, link.route)
+        until = time.monotonic() + deadline_s
+        while any(link.place is None for link in self.links) and time.monotonic() < until:
+            self.pump(0.5)
+            if any(link.channel is not None and link.channel.broken for link in self.links if link.place is None):
+                break
+        waiting = [link for link in self.links if link.place is None]
+        if waiting:
+            rows = [f"{link.name}: {(link.channel.broken if link.channel else '') or 'no answer'}" for link in waiting]
+            raise HostNotReady(
+                "no channel to\n" + "\n".join(rows),
+                hint="ddp-play attach tries again",
+                hosts=tuple(link.name for link in waiting),
+            )
+
+    def _open(self, link: Link, route: Route) -> None:
+        if link.channel is not None:
+            link.channel.close()
+        link.channel = ProcessChannel(route, become_password=link.password)
+        link.opened_at = time.monotonic()
+        link.asked = time.time()
+        link.channel.send("open", run=self.run_id, token=self.token, attempt=self.attempt, host=link.name)
+
+    def _on_opened(self, link: Link, header: dict[str, Any]) -> None:
+        received = time.time()
+        link.clock_offset_s = header["clock"] - (link.asked + received) / 2
+        link.place = HostPlace(header["dir"], header["secrets"], header["uid"])
+        link.uptime_s = header.get("uptime")
+        if header.get("state"):
+            link.state = header["state"]
+            link.guard_gone = not header["guard_alive"] and link.state["phase"] != "ended"
+        if link.following:
+            self.follow(link)
+            self._on_host(link, "back")
+
+    def follow(self, link: Link) -> None:
+        """Ask for everything this bundle does not have yet."""
+        link.following = True
+        if link.channel is not None:
+            offsets = self._offsets(link.name)
+            link.channel.send("follow", logs=offsets["logs"], metrics=offsets["metrics"], nccl=offsets["nccl"])
+
+    # -- asking --------------------------------------------------------------------------------------
+    def ask(
+        self,
+        kind: str,
+        reply: str,
+        *,
+        links: list[Link] | None = None,
+        deadline_s: float,
+        silence_s: float = float("inf"),
+        fields: Callable[[Link], dict[str, Any]] | None = None,
+    ) -> dict[str, dict[str, Any]]:
+        """The same question to many hosts at once; answers by host. Raises the first refusal's error class.
+
+        A host that breaks, or says nothing at all for `silence_s`, is HostNotReady; all problems are named together.
+        """
+        asked = [link for link in (links if links is not None else self.links) if not link.lost]
+        for link in asked:
+            link.replies.pop(reply, None)
+            link.refused = None
+            if link.channel is not None:
+                link.channel.send(kind, **(fields(link) if fields else {}))
+        began = time.monotonic()
+        until = began + deadline_s
+        while time.monotonic() < until:
+            open_ones = [
+                link
+                for link in asked
+                if reply not in link.replies and not self._out(link) and link.silent_s() < silence_s
+            ]
+            if not open_ones:
+                break
+            if why := self._gives_up(kind):
+                raise Interrupted(why)
+            self.pump(0.5)
+            if time.monotonic() - began > BEAT_S:
+                for link in asked:  # a host that is ready waits for the start only while it hears of us
+                    self._beat(link)
+        self._raise_for([link for link in asked if reply not in link.replies], kind)
+        return {link.name: link.replies[reply] for link in asked}
+
+    def _out(self, link: Link) -> bool:
+        return link.refused is not None or link.channel is None or bool(link.channel.broken)
+
+    def _raise_for(self, failed: list[Link], kind: str) -> None:
+        if not failed:
+            return
+        rows, hints, error = [], [], HostNotReady
+        names = tuple(link.name for link in failed)
+        for link in failed:
+            if link.refused is not None:
+                rows.append(f"{link.name}: {link.refused['message']}")
+                hints.append(link.refused.get("hint") or "")
+                error = ERRORS.get(link.refused.get("error", ""), error)  # type: ignore[assignment]
+            else:
+                why = link.channel.broken if link.channel is not None else "no channel"
+                rows.append(f"{link.name}: {why or f'no answer to {kind}'}")
+        raise error("\n".join(rows), hint=next((hint for hint in hints if hint), ""), hosts=names)
+
+    def tell(self, kind: str, *, links: list[Link] | None = None, **fields: Any) -> None:
+        """An order without waiting for its answer."""
+        for link in links if links is not None else self.links:
+            if not link.lost and link.channel is not None and not link.channel.broken:
+                link.channel.send(kind, **fields)
+
+    # -- pumping -------------------------------------------------------------------------------------
+    def pump(self, timeout_s: float) -> None:
+        """Wait for anything, handle all that came."""
+        self.notice_stalls()
+        self._due = time.monotonic() + timeout_s
+        channels = [link.channel for link in self.links if link.channel is not None and not link.channel.broken]
+        wait_any(channels, timeout_s)
+        for link in self.links:
+            if link.channel is not None:
+                for frame in link.channel.receive():
+                    self._handle(link, frame)
+
+    def notice_stalls(self) -> None:
+        """A controller that slept or had no CPU for a while must not take its own silence for that of the hosts."""
+        now = time.monotonic()
+        late_s = now - self._due
+        if late_s > STALL_S:
+            for link in self.links:
+                link.excused_s += late_s
+            self._due = now
+
+    def _handle(self, link: Link, frame: Frame) -> None:
+        header, _ = frame
+        link.heard, link.excused_s = time.monotonic(), 0.0
+        kind = str(header["t"])
+        if kind in ("log", "metrics", "nccl", "file"):
+            self._on_data(link, frame)
+        elif kind == "state":
+            link.state = header["state"]
+        elif kind == "opened":
+            self._on_opened(link, header)
+        elif kind == "refused":
+            link.refused = header
+        else:
+            if kind == "beat":
+                link.guard_gone = bool(header["guard_gone"])
+                link.uptime_s = header.get("uptime")
+            link.replies[kind] = header
+
+    def _beat(self, link: Link) -> None:
+        """A heartbeat, where there has been none for a second."""
+        usable = link.place is not None and link.channel is not None and not link.channel.broken
+        if usable and not link.lost and time.monotonic() - link.asked_beat > BEAT_S:
+            link.asked_beat = time.monotonic()
+            self.tell("beat", links=[link], seen=link.uptime_s)
+
+    def keep_alive(self) -> None:
+        """Heartbeats out; channels that broke or fell silent are opened afresh."""
+        now = time.monotonic()
+        for link in self.links:
+            if link.lost:
+                continue
+            broken = link.channel is None or bool(link.channel.broken)
+            if not broken and not (link.silent_s() > SILENT_S and now - link.opened_at > SILENT_S):
+                self._beat(link)
+            elif now - link.opened_at > RECONNECT_S:
+                if link.place is not None and link.silent_s() < SILENT_S + RECONNECT_S:
+                    self._on_host(link, "silent")
+                self._open(link, link.route.fresh())
+
+    def reopen(self) -> None:
+        """Open a fresh channel to every host that has none, at most one every few seconds; no heartbeats."""
+        for link in self.links:
+            stale = link.place is None and time.monotonic() - link.opened_at > OPENING_S
+            if (link.channel is None or link.channel.broken or stale) and (
+                time.monotonic() - link.opened_at > RECONNECT_S or link.channel is None
+            ):
+                self._open(link, link.route.fresh())
+
+    def close(self) -> None:
+        """End all channels; whatever runs on the hosts goes on."""
+        self.tell("bye")
+        until = time.monotonic() + 0.5
+        while time.monotonic() < until and any(link.channel and not link.channel.broken for link in self.links):
+            self.pump(0.05)
+        for link in self.links:
+            if link.channel is not None:
+                link.channel.close()

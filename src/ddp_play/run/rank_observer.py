@@ -1,0 +1,89 @@
+"""View of the gang at one moment, and an event for every change of a rank's state."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from ddp_play.run.rank_states import outcomes
+from ddp_play.run.stop_decision import GangView
+from ddp_play.run.verdict import blames_a_peer
+
+if TYPE_CHECKING:
+    from ddp_play.bundle.journal import Journal
+    from ddp_play.bundle.outcome import RankOutcome
+    from ddp_play.bundle.writer import Bundle
+    from ddp_play.planning.plan_document import Plan
+    from ddp_play.run.host_links import Gang
+
+
+class Observer:
+    """Makes views from the hosts' reports; remembers when the first rank failed and which states were reported."""
+
+    def __init__(self, plan: Plan, gang: Gang, bundle: Bundle, journal: Journal) -> None:
+        self._plan = plan
+        self._gang = gang
+        self._bundle = bundle
+        self._journal = journal
+        self._failed_at: float | None = None
+        self._reported: dict[int, str] = {}
+        self._traffic: dict[str, float] = {}
+        self._full: set[str] = set()  # hosts that cannot store what their ranks print
+
+    def look(self) -> GangView:
+        """The gang now."""
+        self._notice_traffic()
+        self._notice_full_disks()
+        ranks = outcomes(self._plan, self._gang, self._bundle)
+        failed = [row for row in ranks if row.failed]
+        if failed and self._failed_at is None:
+            self._failed_at = time.monotonic()
+        return GangView(
+            ranks=ranks,
+            silent_s={link.name: link.silent_s() for link in self._gang.links},
+            failed_for_s=time.monotonic() - self._failed_at if self._failed_at is not None else 0.0,
+            only_collateral=bool(failed) and all(self._blames(row) for row in failed),
+            quiet_s=time.monotonic() - self._bundle.last_data,
+            heard=self._bundle.heard,
+            guard_ends={
+                link.name: link.state.get("reason", "")
+                for link in self._gang.links
+                if link.state.get("phase") in ("stopping", "ended") and link.state.get("reason")
+            },
+        )
+
+    def report(self, view: GangView) -> None:
+        """An event for every change of a rank."""
+        for row in view.ranks:
+            if self._reported.get(row.rank) != row.state:
+                self._reported[row.rank] = row.state
+                how = row.words() if row.state in ("exited", "lost") else ""
+                self._journal.emit(
+                    "rank", rank=row.rank, host=row.host, state=row.state, ok=row.ok, stopped=row.stopped, how=how
+                )
+
+    def _notice_traffic(self) -> None:
+        """Bytes that moved between ranks are progress, printed or not."""
+        for link in self._gang.links:
+            moved = float(link.state.get("traffic_at") or 0.0)
+            if moved > self._traffic.get(link.name, 0.0):
+                self._traffic[link.name] = moved
+                self._bundle.last_data = time.monotonic()
+
+    def _notice_full_disks(self) -> None:
+        """Warn once per host whose disk takes nothing any more, and say when it does again."""
+        for link in self._gang.links:
+            problem = str(link.state.get("disk_problem") or "")
+            if problem and link.name not in self._full:
+                self._full.add(link.name)
+                message = (
+                    f"{link.name}: the logs of its ranks cannot be written ({problem}); what they print is lost until "
+                    f"that is mended (df -h on {link.name}), and ranks that do not handle the error of their print end"
+                )
+                self._journal.emit("warning", message=message)
+            elif not problem and link.name in self._full:
+                self._full.remove(link.name)
+                self._journal.emit("warning", message=f"{link.name}: the logs of its ranks can be written again")
+
+    def _blames(self, row: RankOutcome) -> bool:
+        return blames_a_peer(row, {row.rank: self._bundle.tail(row.rank)})

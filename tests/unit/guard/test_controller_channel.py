@@ -1,0 +1,184 @@
+"""The channel's far end as a real process: orders and answers over its pipes, a guard and a rank below it."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import socket
+import tarfile
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ddp_play.guard.run_directory import HostRun, read_json
+from tests.unit.guard.host_program import Line
+from tests.unit.guard.test_daemon import LIMITS, until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+RUN: dict[str, Any] = {"run": "night", "token": "0123456789abcdef", "attempt": 1, "host": "h1"}
+FROM_START: dict[str, Any] = {"logs": {"0": 0}, "metrics": {"0": 0}, "nccl": {}}
+
+
+@pytest.fixture
+def line(tmp_path: Path) -> Iterator[Line]:
+    with Line(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> HostRun:
+    """Where the run of these tests lives."""
+    return HostRun(tmp_path / "runs" / "night.0123456789abcdef" / "1.h1")
+
+
+def source(root: Path) -> dict[str, Any]:
+    return {"role": "unpack", "path": str(root / "src"), "digest": "d1", "wait_s": 5, "collect": True, "manifest": {}}
+
+
+def spec(script: str, root: Path) -> dict[str, Any]:
+    rank = {
+        "rank": 0,
+        "argv": ["/bin/sh", "-c", script],
+        "env": {"PATH": "/usr/bin:/bin"},
+        "workdir": str(root / "src"),
+    }
+    return {"attempt": 1, "runtime": "process", "source": source(root), "limits": LIMITS, "ranks": [rank]}
+
+
+def prepared(line: Line, script: str, root: Path) -> None:
+    """Open the run, send a source of one file, prepare it: the guard waits for `go`."""
+    line.ask("open", **RUN)
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        info = tarfile.TarInfo("word")
+        info.size = 5
+        tar.addfile(info, io.BytesIO(b"hello"))
+    line.order("source", buffer.getvalue())
+    line.order("source")
+    answer = line.ask("prepare", spec=spec(script, root))
+    assert answer["t"] == "prepared", answer
+
+
+def test_a_run_from_open_to_clean(line: Line, place: HostRun, tmp_path: Path) -> None:
+    opened = line.ask("open", **RUN)
+    assert (opened["dir"], opened["state"], opened["guard_alive"]) == (str(place.root), {}, False)
+    assert line.ask("claim", shared=[]) == {"t": "claimed"}
+    prepared(line, "cat word; echo result > new; exit 3", tmp_path)
+    assert "lo" in line.ask("go", by="kim")["counters"]
+    line.order("follow", **FROM_START)
+    frames = line.until("state")
+    while frames[-1][0]["state"]["phase"] != "ended":
+        frames += line.until("state")
+    assert b"".join(payload for header, payload in frames if header["t"] == "log") == b"hello"
+    assert frames[-1][0]["state"]["ranks"]["0"]["exit_code"] == 3
+    line.order("drain", id=4)
+    assert line.until("drained")[-1][0]["id"] == 4
+    line.order("fetch", max_bytes=1000, patterns=["new"])
+    *files, (fetched, _) = line.until("fetched")
+    assert b"".join(payload for _, payload in files) == b"result\n"
+    digest = hashlib.sha256(b"result\n").hexdigest()
+    assert (fetched["missing"], [row["sha256"] for row in fetched["artifacts"]]) == ([], [digest])
+    assert line.ask("clean") == {"t": "cleaned", "left": [], "kept": []}
+    assert not place.root.exists()
+    line.order("bye")
+    assert line.process.wait(20) == 0
+
+
+def test_the_guard_outlives_its_channel_and_the_next_one_takes_over(line: Line, place: HostRun, tmp_path: Path) -> None:
+    prepared(line, "echo ready; sleep 100", tmp_path)
+    line.ask("go")
+    until(lambda: place.log(0).read_bytes() == b"ready\n")
+    assert line.hang_up() == 0
+    with Line(tmp_path) as second:
+        opened = second.ask("open", **RUN)
+        assert (opened["guard_alive"], opened["state"]["phase"]) == (True, "running")
+        second.order("follow", **{**FROM_START, "logs": {"0": 2}})
+        frames = second.until("state")
+        assert [(header["at"], payload) for header, payload in frames if header["t"] == "log"] == [(2, b"ady\n")]
+        second.order("beat", id=9, seen=opened["uptime"])
+        beat = second.until("beat")[-1][0]
+        assert (beat["id"], beat["guard_gone"]) == (9, False)
+        assert not place.lease.exists(), "the guard has it in memory"
+        second.order("stop", reason="enough", now=True)
+        second.until("stopping")
+        until(lambda: (read_json(place.state) or {})["phase"] == "ended")
+        second.order("clean")
+        assert second.until("cleaned")[-1][0]["left"] == []
+    assert not place.root.exists()
+
+
+@pytest.mark.parametrize("order", ["beat", "prepare", "go", "follow", "fetch", "clean"])
+def test_orders_about_a_run_need_one(line: Line, order: str) -> None:
+    answer = line.ask(order, spec={}, patterns=[])
+    assert (answer["t"], answer["order"], answer["error"]) == ("refused", order, "internal")
+    assert answer["message"] == "no run was opened on this channel"
+
+
+def test_an_unknown_order_is_refused_and_the_line_goes_on(line: Line) -> None:
+    answer = line.ask("dance")
+    assert (answer["t"], answer["error"], answer["message"]) == ("refused", "internal", "unknown order dance")
+    assert line.ask("open", **RUN)["t"] == "opened"
+
+
+def test_a_port_is_leased_once(line: Line, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = int(taken.getsockname()[1])
+        refused = line.ask("lease_port", range=[port, port])
+    assert (refused["t"], refused["error"]) == ("refused", "busy")
+    assert f"no free port between {port} and {port}" in refused["message"]
+    assert line.ask("lease_port", range=[port, port]) == {"t": "leased", "port": port}
+    with Line(tmp_path) as other:
+        assert other.ask("lease_port", range=[port, port])["t"] == "refused"
+
+
+def test_a_name_that_another_run_has_is_refused(line: Line, place: HostRun) -> None:
+    other = place.root.parent.with_name("night.fedcba9876543210")
+    (other / "1.h1").mkdir(parents=True)
+    line.ask("open", **RUN)
+    refused = line.ask("claim", shared=[])
+    assert (refused["t"], refused["error"]) == ("refused", "name_taken")
+    assert str(other) in refused["message"]
+    assert not place.root.exists()
+
+
+def test_slots_that_are_free(line: Line) -> None:
+    assert line.ask("slots", names=["gpu-test"], need=1) == {"t": "slots"}
+    refused = line.ask("slots", names=["gpu-test"], need=2)
+    assert (refused["t"], refused["error"]) == ("refused", "slots")
+
+
+def test_hosts_try_each_other(line: Line, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        dead = int(sock.getsockname()[1])
+    with Line(tmp_path) as peer:
+        port = peer.ask("listen", address="127.0.0.1")["port"]
+        targets = [["127.0.0.1", port], ["127.0.0.1", dead]]
+        probed = line.ask("probe", targets=targets, source="127.0.0.1", timeout_s=5)
+    assert probed["failed"] == [{"address": "127.0.0.1", "port": dead, "problem": "Connection refused"}]
+    assert line.ask("listen", address="203.0.113.1")["message"].startswith("cannot listen on 203.0.113.1")
+
+
+def test_hosts_see_each_others_locks(line: Line, tmp_path: Path) -> None:
+    path = str(tmp_path / "rendezvous.lock")
+    with Line(tmp_path) as peer:
+        assert line.ask("hold_lock", path=path, word="w") == {"t": "lock_held"}
+        assert peer.ask("see_lock", path=path, word="w") == {"t": "lock_seen", "problem": ""}
+    assert line.ask("drop_lock") == {"t": "lock_dropped"}
+    assert line.ask("hold_lock", path=str(tmp_path / "gone" / "x"), word="w")["error"] == "host_not_ready"
+
+
+def test_what_ranks_do_is_captured_and_they_are_frozen(line: Line, place: HostRun, tmp_path: Path) -> None:
+    prepared(line, "echo ready; exec sleep 100", tmp_path)
+    line.ask("go")
+    until(lambda: place.log(0).read_bytes() == b"ready\n")
+    line.order("capture")
+    (file, text), (captured, _) = line.until("captured")
+    assert (file["file"], file["rank"], file["last"]) == ("proc", 0, True)
+    assert b"sleep 100" in text
+    assert captured["ranks"]["0"]["pid"] == (read_json(place.state) or {})["ranks"]["0"]["pid"]
+    line.ask("stop", reason="hung", now=True)
+    until(lambda: (read_json(place.state) or {})["phase"] == "ended")
+    assert line.ask("clean")["left"] == []

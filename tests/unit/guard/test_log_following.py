@@ -1,0 +1,105 @@
+"""What is sent of growing files, in which order, and when a drain is answered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ddp_play.guard import log_following
+from ddp_play.guard.log_following import Following
+from ddp_play.guard.run_directory import HostRun, write_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FROM_START: dict[str, Any] = {"logs": {"0": 0}, "metrics": {"0": 0}, "nccl": {}}
+
+
+class Sent:
+    """Takes the place of the channel."""
+
+    def __init__(self) -> None:
+        self.frames: list[tuple[str, bytes, dict[str, Any]]] = []
+
+    def __call__(self, kind: str, payload: bytes = b"", **fields: Any) -> None:
+        self.frames.append((kind, payload, fields))
+
+    def take(self) -> list[str]:
+        """The kinds of what was sent since the last look."""
+        kinds = [kind for kind, _, _ in self.frames]
+        self.frames.clear()
+        return kinds
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> HostRun:
+    made = HostRun(tmp_path / "1.h1")
+    made.logs.mkdir(parents=True)
+    made.rank_dir(0).mkdir()
+    return made
+
+
+@pytest.fixture
+def sent() -> Sent:
+    return Sent()
+
+
+def test_files_are_sent_from_their_offsets_and_once(place: HostRun, sent: Sent) -> None:
+    place.log(0).write_bytes(b"old new")
+    turns = Following(sent)
+    turns.begin(place, {**FROM_START, "logs": {"0": 4}})
+    assert turns.turn() is False
+    assert sent.frames == [("log", b"new", {"rank": 0, "at": 4})]
+    sent.take()
+    assert turns.turn() is False
+    assert sent.take() == []
+    with place.log(0).open("ab") as log:
+        log.write(b"er")
+    (place.rank_dir(0) / "metrics.jsonl").write_bytes(b"{}\n")
+    turns.turn()
+    assert sent.frames == [("log", b"er", {"rank": 0, "at": 7}), ("metrics", b"{}\n", {"rank": 0, "at": 0})]
+
+
+def test_the_state_goes_after_the_bytes_that_it_speaks_of(
+    place: HostRun, sent: Sent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_following, "CHUNKS_PER_TURN", 2)
+    monkeypatch.setattr(log_following, "MAX_PAYLOAD", 4)
+    place.log(0).write_bytes(b"x" * 10)
+    write_json(place.state, {"phase": "ended"})
+    turns = Following(sent)
+    turns.begin(place, FROM_START)
+    turns.drain(7)
+    assert turns.turn() is True
+    assert sent.take() == ["log", "log"]
+    assert turns.turn() is False
+    assert [frame[:2] for frame in sent.frames[:-1]] == [("log", b"xx"), ("state", b"")]
+    assert sent.frames[-1][0] == "drained"
+    assert sent.frames[-1][2]["id"] == 7
+    sent.take()
+    turns.turn()
+    assert sent.take() == []
+    write_json(place.state, {"phase": "gone"})
+    turns.turn()
+    assert sent.frames == [("state", b"", {"state": {"phase": "gone"}})]
+
+
+def test_a_pause_keeps_the_state_and_an_end_nothing(place: HostRun, sent: Sent) -> None:
+    turns = Following(sent)
+    turns.begin(place, FROM_START)
+    turns.pause()
+    place.log(0).write_bytes(b"x")
+    write_json(place.state, {"phase": "running"})
+    turns.turn()
+    assert sent.take() == ["state"]
+    turns.begin(place, FROM_START)
+    turns.end()
+    write_json(place.state, {"phase": "ended"})
+    turns.turn()
+    assert sent.take() == []
+
+
+def test_nothing_followed_is_nothing_sent(sent: Sent) -> None:
+    assert Following(sent).turn() is False
+    assert sent.take() == []

@@ -1,0 +1,351 @@
+"""One attempt after another over fake hosts: who is used, what is put away, and what is never done too early."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ddp_play.bundle.outcome import RunStatus
+from ddp_play.bundle.paths import read_json, write_json
+from ddp_play.errors import HostNotReady, Interrupted, SlotsTaken
+from ddp_play.guard.protocol import Header, encode
+from ddp_play.planning.next_attempt import Fleet
+from ddp_play.testing import refusal
+from tests.unit.build import hosts, job, shared
+from tests.unit.planning.test_next_attempt import raw
+from tests.unit.run.conftest import OK, Make, Stage
+
+KILLED: dict[str, Any] = {"state": "exited", "ended": 2.0, "exit_code": 137, "signal": 9}
+SHARED = "/shared/.ddp-play/calm-otter-1"
+
+
+@pytest.fixture
+def staged(make: Make, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Stage]:
+    """staged(hosts in use, spares): two attempts, a lease of a moment, a shared directory."""
+    monkeypatch.setattr("ddp_play.run.host_links.BEAT_S", 0.1)
+    monkeypatch.setattr("ddp_play.run.host_links.RECONNECT_S", 0.2)
+    monkeypatch.setattr("ddp_play.run.restart_loop.LAST_CALL_S", 0.3)
+    monkeypatch.setattr("ddp_play.run.fencing.FENCE_MARGIN_S", 0.1)
+
+    def build(count: int, spares: int = 0, **values: Any) -> Stage:
+        names = [f"h{n}" for n in range(count + 1, count + spares + 1)]
+        wanted = {"restarts": 1, "lease": 0.1, "grace": 0.1, "spares": names, **values}
+        mount = wanted.pop("mount", shared())
+        stage = make(count + spares, facts={"shared": mount}, **wanted)
+        facts = {host.name: raw(host) for host in hosts(count + spares, shared=mount)}
+        made = job(probe=False, **wanted)
+        write_json(stage.paths.root / "job.json", made.model_dump(mode="json"))
+        write_json(stage.paths.fleet, Fleet(made, facts, (), (), {}).to_json())
+        write_json(stage.paths.plan, stage.plan.to_json())
+        return stage
+
+    return build
+
+
+def by_attempt(stage: Stage, host: str, **attempts: Any) -> None:
+    """What a host does when it is followed: a1=..., a2=... are rows of its ranks, or frames."""
+
+    def follow(_header: Header, _payload: bytes) -> list[bytes]:
+        attempt = int(stage.far[host].order("open")["attempt"])
+        given = attempts[f"a{attempt}"]
+        return given if isinstance(given, list) else [state(stage, host, **given)]
+
+    stage.far[host].answers["follow"] = follow
+
+
+def state(stage: Stage, host: str, **row: Any) -> bytes:
+    """The state of a host whose ranks are all alike; which ranks it has, its last order tells."""
+    ranks = [rank["rank"] for rank in stage.far[host].order("prepare")["spec"]["ranks"]]
+    rows = {str(rank): {"started": 1.0, "oom": False, "stopped": False, "detail": "", **row} for rank in ranks}
+    phase = "ended" if row["state"] == "exited" else "running"
+    return encode("state", state={"phase": phase, "reason": "", "guard_pid": 1, "guard_ticks": 1, "ranks": rows})
+
+
+def ends_when_told(stage: Stage, host: str) -> None:
+    """Its ranks run in the first attempt until the stop, and end well in the second."""
+
+    def follow(_header: Header, _payload: bytes) -> list[bytes]:
+        first = stage.far[host].order("open")["attempt"] == 1
+        return [state(stage, host, state="running")] if first else [state(stage, host, **OK)]
+
+    def stop(_header: Header, _payload: bytes) -> list[bytes]:
+        ended = {"state": "exited", "ended": 3.0, "exit_code": 143, "signal": 15, "stopped": True}
+        return [encode("stopping"), state(stage, host, **ended)]
+
+    stage.far[host].answers.update(follow=follow, stop=stop)
+
+
+def attempts_opened(stage: Stage, host: str) -> list[int]:
+    """The attempts that a host was opened for."""
+    return [int(header["attempt"]) for header, _ in stage.far[host].orders if header["t"] == "open"]
+
+
+def test_a_killed_rank_starts_the_same_hosts_again(staged: Make) -> None:
+    stage = staged(2, 1)
+    by_attempt(stage, "h1", a1=KILLED, a2=OK)
+    ends_when_told(stage, "h2")
+    stage.paths.log(0).write_bytes(b"of the first\n")
+    outcome = stage.supervisor().run()
+    assert outcome.status is RunStatus.SUCCEEDED
+    assert attempts_opened(stage, "h1") == [1, 2]
+    assert attempts_opened(stage, "h3") == []
+    document = stage.document
+    assert (document["status"], document["attempt"], document["hosts"]) == ("succeeded", 2, ["h1", "h2"])
+    assert [row["reason"] for row in document["attempts"]] == ["rank 0 on h1 was killed from outside", ""]
+    put = stage.paths.attempt(1)
+    assert put.log(0).read_bytes() == b"of the first\n"
+    assert read_json(put.root / "outcome.json")["verdict"]["rank"] == 0
+    assert stage.paths.log(0).read_bytes() == b""
+
+
+def test_what_attempts_share_goes_with_the_last_one_only(staged: Make) -> None:
+    stage = staged(2)
+    by_attempt(stage, "h1", a1=KILLED, a2=OK)
+    ends_when_told(stage, "h2")
+    stage.supervisor().run()
+    told = [header["run_paths"] for header, _ in stage.far["h1"].orders if header["t"] == "clean"]
+    assert told == [[], [SHARED]]
+    fetched = [header["patterns"] for header, _ in stage.far["h1"].orders if header["t"] == "fetch"]
+    assert fetched == [[], ["**"]], "the working directory is still at work"
+
+
+def test_a_lost_host_is_retired_and_a_spare_stands_in(staged: Make) -> None:
+    stage = staged(2, 1, host_timeout=0.6)
+    ends_when_told(stage, "h1")
+    by_attempt(stage, "h2", a1={"state": "running"})
+    stage.far["h2"].answers["beat"] = []
+    by_attempt(stage, "h3", a2=OK)
+    outcome = stage.supervisor().run()
+    assert outcome.status is RunStatus.SUCCEEDED
+    row = stage.document["attempts"][0]
+    assert (row["verdict"], row["fault"], list(row["retired"])) == ("host_lost", "h2", ["h2"])
+    assert stage.document["hosts"] == ["h1", "h3"]
+    event = stage.events("restart")[0]
+    assert (event["attempt"], event["new"]) == (2, ["h3"])
+
+
+def test_nothing_starts_before_the_lost_hosts_lease_is_over(staged: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ddp_play.run.fencing.FENCE_MARGIN_S", 0.5)
+    stage = staged(2, 1, host_timeout=0.6, lease=1.0)
+    heard: list[float] = []
+    started: list[float] = []
+    ends_when_told(stage, "h1")
+    by_attempt(stage, "h2", a1={"state": "running"})
+    beat: list[bytes] = [encode("beat", guard_gone=False, uptime=5.0)]
+
+    def last_beat(_header: Header, _payload: bytes) -> list[bytes]:
+        if len(heard) > 2:
+            stage.far["h2"].channels[-1].cut("no route to host")
+            stage.far["h2"].answers["open"] = []
+            return []
+        heard.append(time.monotonic())
+        return beat
+
+    stage.far["h2"].answers["beat"] = last_beat
+
+    def prepare(_header: Header, _payload: bytes) -> list[bytes]:
+        started.append(time.monotonic())
+        return [encode("prepared", guard_pid=1)]
+
+    stage.far["h3"].answers["prepare"] = prepare
+    by_attempt(stage, "h3", a2=OK)
+    assert stage.supervisor().run().status is RunStatus.SUCCEEDED
+    waited = started[0] - heard[-1]
+    assert waited >= 1.0 + 0.1 + 0.5, "lease, grace, margin"
+    assert stage.document["left_behind"]["h2"]
+    assert {header.get("seen") for header, _ in stage.far["h2"].orders if header["t"] == "beat"} >= {5.0}
+
+
+def test_a_lost_host_that_comes_back_is_cleaned_and_not_waited_for(staged: Make) -> None:
+    stage = staged(2, 1, host_timeout=0.6, lease="1h")
+    ends_when_told(stage, "h1")
+    by_attempt(stage, "h2", a1={"state": "running"})
+    stage.far["h2"].answers["beat"] = []
+    by_attempt(stage, "h3", a2=OK)
+    outcome = stage.supervisor().run()
+    assert outcome.status is RunStatus.SUCCEEDED
+    assert "clean" in stage.far["h2"].kinds()
+    assert outcome.left == {}
+
+
+def test_a_lost_host_that_comes_back_keeps_what_nobody_has_collected(staged: Make) -> None:
+    """Without a shared directory its artifacts are nowhere else."""
+    stage = staged(2, 1, host_timeout=0.6, lease="1h", mount=None, source="/code")
+    ends_when_told(stage, "h1")
+    by_attempt(stage, "h2", a1={"state": "running"})
+    stage.far["h2"].answers["beat"] = []
+    stage.far["h2"].answers["clean"] = lambda header, _: [
+        encode("cleaned", left=[], kept=["/state/h2/src"] if header["keep_src"] else [])
+    ]
+    by_attempt(stage, "h3", a2=OK)
+    outcome = stage.supervisor().run()
+    assert outcome.status is RunStatus.SUCCEEDED
+    assert outcome.left == {"h2": ["/state/h2/src: not collected, the host was lost; ddp-play gc removes it"]}
+    assert stage.document["left_behind"] == outcome.left
+
+
+def test_an_order_to_stop_ends_the_wait(staged: Make) -> None:
+    stage = staged(2, 1, host_timeout=0.6, lease="1h")
+    ends_when_told(stage, "h1")
+    by_attempt(stage, "h2", a1={"state": "running"})
+
+    def silence(_header: Header, _payload: bytes) -> list[bytes]:
+        stage.far["h2"].answers["open"] = []
+        return []
+
+    stage.far["h2"].answers["beat"] = silence
+    attempts = stage.supervisor()
+    emit = attempts.journal.emit
+
+    def on_event(kind: str, **fields: Any) -> None:
+        emit(kind, **fields)
+        if kind == "waiting":
+            write_json(stage.paths.control / "stop", {"reason": "enough"})
+
+    attempts.journal.emit = on_event  # type: ignore[method-assign]
+    with pytest.raises(Interrupted, match="stopped while it waited for h2"):
+        attempts.run()
+    assert attempts_opened(stage, "h3") == []
+    assert stage.far["h1"].order("clean")["run_paths"] == [], "its ranks may still write there"
+    (row,) = stage.document["left_behind"]["h1"]
+    assert row.startswith(f"{SHARED}: ranks may still write there from h2")
+
+
+def test_ranks_that_may_still_run_forbid_another_attempt(staged: Make) -> None:
+    """Its guard is gone and its container cannot be removed: no lease will ever end it."""
+    stage = staged(2, 1)
+    ends_when_told(stage, "h1")
+    by_attempt(stage, "h2", a1={"state": "running"})
+    stage.far["h2"].guard_gone = True
+    stage.far["h2"].answers["clean"] = [encode("cleaned", left=["container x: engine is down"])]
+    with pytest.raises(HostNotReady, match="h2: ranks of attempt 1 may still run there"):
+        stage.supervisor().run()
+    assert attempts_opened(stage, "h3") == []
+
+
+def test_the_same_fault_twice_ends_the_run(staged: Make) -> None:
+    stage = staged(2)
+    by_attempt(stage, "h1", a1=KILLED, a2=KILLED)
+    stage.ends_on_stop("h2")
+    outcome = stage.supervisor().run()
+    assert (outcome.status, outcome.verdict.exit_code) == (RunStatus.FAILED, 137)
+    assert stage.document["attempts"][-1]["reason"] == "attempt 2 of 2: ddp_job_restarts is 1"
+    assert len(stage.document["attempts"]) == 2
+
+
+def test_a_failure_of_the_jobs_own_is_no_reason_to_restart(staged: Make) -> None:
+    stage = staged(2)
+    by_attempt(stage, "h1", a1={**OK, "exit_code": 3})
+    stage.ends_on_stop("h2")
+    assert stage.supervisor().run().verdict.exit_code == 3
+    assert attempts_opened(stage, "h1") == [1]
+    assert "attempts" not in stage.document
+
+
+def test_a_spare_that_refuses_is_passed_over(staged: Make) -> None:
+    stage = staged(2, 2, host_timeout=0.6)
+    ends_when_told(stage, "h1")
+    by_attempt(stage, "h2", a1={"state": "running"})
+    stage.far["h2"].answers["beat"] = []
+    stage.far["h3"].answers["prepare"] = refusal("prepare", "no space left on device")
+    by_attempt(stage, "h4", a3=OK)
+    outcome = stage.supervisor().run()
+    assert outcome.status is RunStatus.SUCCEEDED
+    assert stage.document["hosts"] == ["h1", "h4"]
+    assert stage.events("retired")[0]["hosts"] == {"h3": "h3: no space left on device"}
+
+
+def test_no_host_left_ends_the_run_with_the_first_reason(staged: Make) -> None:
+    stage = staged(2, host_timeout=0.6)
+    ends_when_told(stage, "h1")
+    by_attempt(stage, "h2", a1={"state": "running"})
+    stage.far["h2"].answers["beat"] = []
+    outcome = stage.supervisor().run()
+    assert (outcome.verdict.kind, outcome.verdict.host) == ("host_lost", "h2")
+    assert "too few hosts are left" in stage.document["attempts"][0]["reason"]
+
+
+@pytest.mark.parametrize("kind", ["secret_names", "secret_env"])
+def test_whoever_takes_over_without_the_secrets_starts_nothing(staged: Make, kind: str) -> None:
+    stage = staged(2)
+    data = read_json(stage.paths.fleet)
+    write_json(stage.paths.fleet, {**data, kind: ["TOKEN"]})
+    by_attempt(stage, "h1", a1=KILLED)
+    stage.ends_on_stop("h2")
+    assert stage.supervisor().run().verdict.exit_code == 137
+    assert "does not know its secrets" in stage.document["attempts"][0]["reason"]
+
+
+# -- waiting for slots -----------------------------------------------------------------------------------
+
+
+def slots_free_after(stage: Stage, tries: int) -> list[int]:
+    """h1 refuses so many times; the list grows with every try."""
+    seen: list[int] = []
+
+    def slots(_header: Header, _payload: bytes) -> list[bytes]:
+        seen.append(len(seen))
+        if len(seen) > tries:
+            return [encode("slots")]
+        return refusal("slots", "0 of 1 slots free and 1 needed; held by run night-1 of kim", error="slots")
+
+    stage.far["h1"].answers["slots"] = slots
+    stage.far["h2"].answers["slots"] = [encode("slots")]
+    return seen
+
+
+def test_slots_that_are_taken_are_waited_for(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ddp_play.run.restart_loop.SLOTS_TURN_S", 0.1)
+    stage = make(2)
+    seen = slots_free_after(stage, 3)
+    for name in ("h1", "h2"):
+        by_attempt(stage, name, a1=OK)
+    assert stage.supervisor(wait_s=60.0).run().status is RunStatus.SUCCEEDED
+    assert len(seen) == 4
+    assert len(stage.events("waiting")) == 1, "the same reason is told once"
+    assert stage.far["h1"].kinds().count("prepare") == 1
+
+
+@pytest.mark.parametrize("wait_s", [0.0, 0.15])
+def test_slots_are_not_waited_for_longer_than_asked(make: Make, monkeypatch: pytest.MonkeyPatch, wait_s: float) -> None:
+    monkeypatch.setattr("ddp_play.run.restart_loop.SLOTS_TURN_S", 0.1)
+    stage = make(2)
+    slots_free_after(stage, 100)
+    stage.far["h1"].answers["prepare"] = refusal("prepare", "0 of 1 slots free; held by night-1", error="slots")
+    with pytest.raises(SlotsTaken, match="h1: 0 of 1 slots free") as caught:
+        stage.supervisor(wait_s=wait_s).run()
+    assert caught.value.exit_code == 75
+    assert stage.far["h1"].kinds().count("prepare") <= 1, "other ports would not help"
+
+
+def test_a_stop_ends_the_wait_for_slots(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ddp_play.run.restart_loop.SLOTS_TURN_S", 60.0)
+    stage = make(2)
+    slots_free_after(stage, 100)
+    write_json(stage.paths.control / "stop", {"reason": "enough"})
+    with pytest.raises(Interrupted, match="stopped while it waited for slots"):
+        stage.supervisor(wait_s=600.0).run()
+
+
+def test_what_a_lost_head_did_not_collect_stays_on_the_shared_directory(staged: Make) -> None:
+    """Only the head collects from there, and its ranks may still write."""
+    stage = staged(2, restarts=0, source="/code", host_timeout=0.6)
+    by_attempt(stage, "h1", a1={"state": "running"})
+    stage.far["h1"].answers["beat"] = []
+    ends_when_told(stage, "h2")
+    outcome = stage.supervisor().run()
+    assert stage.far["h2"].order("clean")["run_paths"] == []
+    assert any(row.startswith(f"{SHARED}: not collected") for row in outcome.left["h1"])
+    assert stage.document["left_behind"] == outcome.left
+
+
+def test_without_artifacts_there_another_host_removes_what_a_lost_head_leaves(staged: Make) -> None:
+    stage = staged(2, restarts=0, host_timeout=0.6)
+    by_attempt(stage, "h1", a1={"state": "running"})
+    stage.far["h1"].answers["beat"] = []
+    ends_when_told(stage, "h2")
+    stage.supervisor().run()
+    assert stage.far["h2"].order("clean")["run_paths"] == [SHARED]
