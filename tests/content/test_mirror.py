@@ -30,9 +30,9 @@ PACKAGES = (
         {
             "collective_calls": ("tests/dist/test_trainer_suite.py", "needs a process group; all cases run there"),
             "errors": ("tests/unit/trainer/test_main.py", "one class without behavior; the test reads its text"),
-            "evaluate": ("tests/dist/test_train.py", f"{TRAINING}; the accuracy is compared between ranks"),
+            "evaluate": ("tests/dist/test_training_loop.py", f"{TRAINING}; the accuracy is compared between ranks"),
             "parallel": ("tests/dist/test_trainer_suite.py", f"{TRAINING}; every communication hook trains there"),
-            "training_report": ("tests/dist/test_train.py", f"{TRAINING}; the test reads the lines it writes"),
+            "training_report": ("tests/dist/test_training_loop.py", f"{TRAINING}; the test reads the lines it writes"),
             "mpi_backend/buffers": MPI,
             "mpi_backend/joining": MPI,
             "mpi_backend/library": MPI,

@@ -123,7 +123,7 @@ class HostRun:
         return self.logs / "torchrun.log"
 
     def renew_lease(self, seen_s: float) -> None:
-        """Record that the controller knew the host time `seen_s` (`proc.uptime_s`)."""
+        """Record that the controller knew the host time `seen_s` (`processes.uptime_s`)."""
         atomic_write(self.lease, b"%.3f" % seen_s)
 
     def lease_seen_s(self) -> float:

@@ -100,7 +100,7 @@ def test_odd_command_names_do_not_confuse(tmp_path: Any) -> None:
 def test_a_subreaper_inherits_what_ranks_forked() -> None:
     program = (
         f"import sys; sys.path.insert(0, {SOURCES!r})\n"
-        "import os, subprocess, time\nfrom guard import proc\nproc.become_subreaper()\n"
+        "import os, subprocess, time\nfrom guard import processes\nprocesses.become_subreaper()\n"
         "subprocess.run(['/bin/sh', '-c', 'sleep 100 & exit 0'])\n"
         "print(len(processes.descendants(os.getpid())), processes.kill_descendants(os.getpid()))"
     )
