@@ -20,6 +20,7 @@ from .fence import Fence
 from .guard_link import DISK_PROBLEM
 from .orders import GO, STOP, STOP_NOW, Orders
 from .ranks import Rank, reap
+from .recent_files import RecentFiles
 from .run_directory import FROZEN, HostRun, read_json
 from .socket_activity import Traffic
 from .state_file import StateFile
@@ -58,6 +59,7 @@ class Guard:
         self._frozen_at: Optional[float] = None
         self.kernel_log = kernel_log.KernelLog()
         self.traffic = Traffic()
+        self.files = RecentFiles(spec.get("owned_paths", []))
         pid = os.getpid()
         self._identity = {"boot": processes.boot_id(), "guard_pid": pid, "guard_ticks": processes.start_ticks(pid)}
 
@@ -154,6 +156,7 @@ class Guard:
             self.orders.read_files(self.place)
             self._notice_ends()
             self._notice_traffic()
+            self.files.renew()
             self._thaw_abandoned()
             self.write_state()
             time.sleep(WATCH_S)

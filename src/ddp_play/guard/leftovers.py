@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import time
 from pathlib import Path
@@ -15,11 +14,13 @@ from .guard_link import look, same_boot
 from .protocol import split_run_key
 from .run_directory import HostRun, base_dir, read_json
 from .running_guards import guards
+from .untrusted_paths import locate, open_file, remove
 
 RUN_LABEL = "ddp-play.run"
 KEY_LABEL = "ddp-play.key"
 # File in a run's shared directory with the number of the attempt that prepared it last.
 ATTEMPT_MARK = ".attempt"
+MARK_BYTES = 20
 KILL_S = 5.0
 # The controller waits 60 s for the whole clean-up: less than that for the engine.
 PING_S, REMOVE_S = 10.0, 35.0
@@ -156,7 +157,8 @@ def clean(
 def newest_attempt(run_path: Path) -> int:
     """Number of the last attempt that prepared a shared directory of a run; 0 if unknown."""
     try:
-        return int((run_path / ATTEMPT_MARK).read_text())
+        with open_file(locate(run_path / ATTEMPT_MARK)) as mark:
+            return int(mark.read(MARK_BYTES))
     except (OSError, ValueError):
         return 0
 
@@ -199,15 +201,11 @@ def remove_containers(names: List[str]) -> List[str]:
 
 
 def _remove_tree(path: Path) -> List[str]:
-    for _ in range(5):
-        try:
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(str(path))
-            elif path.exists() or path.is_symlink():
-                os.unlink(str(path))
-        except FileNotFoundError:
-            continue  # another process removes the same path
-        except OSError as error:
-            return ["%s: %s" % (path, error.strerror or error)]
-        return []
-    return ["%s: other processes keep writing there" % path]
+    """Remove a file, a link or a directory, which ranks may change meanwhile; return why that failed."""
+    try:
+        remove(locate(path))
+    except FileNotFoundError:
+        return []  # it, or a directory above it, does not exist
+    except OSError as error:
+        return ["%s: %s" % (error.filename or path, error.strerror or error)]
+    return []

@@ -43,7 +43,7 @@ class Orders:
         self._given.pop(name, None)
 
     def renew(self, seen_s: float) -> None:
-        """Note that the controller knew the host time `seen_s` (`processes.uptime_s`), which cannot be in the future."""
+        """Record that the controller knew the host time `seen_s` (`processes.uptime_s`); it cannot be in the future."""
         self._seen_s = max(self._seen_s, min(seen_s, processes.uptime_s()))
 
     def controller_gone_s(self) -> float:

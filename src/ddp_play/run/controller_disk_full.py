@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from ddp_play.bundle.journal import Journal
     from ddp_play.bundle.paths import RunPaths
     from ddp_play.bundle.writer import Bundle
-    from ddp_play.run.host_links import Gang, Link
+    from ddp_play.run.host_links import Gang
+    from ddp_play.run.link import Link
     from ddp_play.run.stop_requests import Orders
 
 # The ranks have ended and the disk is full: how long somebody may take to make room.
@@ -45,12 +46,14 @@ class FullDisk:
             self.follow_again(link)
         return True
 
-    def follow_again(self, link: Link) -> None:
-        """Ask a host for everything that is not here, unless it was asked a moment ago."""
+    def follow_again(self, link: Link) -> bool:
+        """Request everything that is not here from a host, unless that was requested less than FOLLOW_AGAIN_S ago."""
         now = time.monotonic()
         if now - self._followed.get(link.name, float("-inf")) > FOLLOW_AGAIN_S:
             self._followed[link.name] = now
             self._gang.follow(link)
+            return True
+        return False
 
     def wait_for_room(self, orders: Orders) -> bool:
         """Where the disk is full: was there room in time? Then everything is asked for again."""

@@ -29,7 +29,7 @@ STUBBORN = "trap '' TERM; while :; do sleep 0.1; done"
 
 
 @pytest.fixture
-def processes(engine: Engine) -> Iterator[list[subprocess.Popen[bytes]]]:
+def firsts(engine: Engine) -> Iterator[list[subprocess.Popen[bytes]]]:
     """First processes of two containers; only SIGKILL ends the second."""
     made = [subprocess.Popen(["/bin/sh", "-c", script]) for script in ("exec sleep 100", STUBBORN)]
     for number, process in enumerate(made):
@@ -57,7 +57,7 @@ def end_of(process: subprocess.Popen[bytes], timeout_s: float = 30.0) -> float:
 
 
 def test_an_engine_that_hangs_does_not_hold_up_the_lease(
-    tmp_path: Path, engine: Engine, processes: list[subprocess.Popen[bytes]]
+    tmp_path: Path, engine: Engine, firsts: list[subprocess.Popen[bytes]]
 ) -> None:
     """The first rank ends at once and the engine cannot tell its exit code; the second is killed in time."""
     with guard_over(tmp_path, containers(2), lease_s=1.5, grace_s=1.0) as (place, process):
@@ -66,7 +66,7 @@ def test_an_engine_that_hangs_does_not_hold_up_the_lease(
         engine.awake.clear()
         place.renew_lease(processes.uptime_s())
         began = time.monotonic()
-        ended = [end_of(child) - began for child in processes]
+        ended = [end_of(child) - began for child in firsts]
         state = end(place, process)
     assert ended[0] < 1.5 + 1.0
     assert ended[1] < 1.5 + 1.0 + 1.0
