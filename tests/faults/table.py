@@ -145,6 +145,18 @@ HOSTS = (
         check=hosts.sweeps_when_the_engine_is_back,
     ),
     Row(
+        "dockerd SIGSTOPped on one host, then Ctrl-C",
+        dataclasses.replace(
+            stopped("interrupted with Ctrl-C", "still on h2: container"),
+            remains={"h2": ("container",)},
+            clean_s=30.0,  # a question to the engine that has no answer
+        ),
+        hosts.freeze_engine_and_interrupt,
+        after=hosts.thaw_engine,
+        on=("lab",),
+        check=hosts.sweeps_what_is_left,
+    ),
+    Row(
         "dockerd restarted with live-restore",
         DONE,
         hosts.restart_engine,
@@ -247,6 +259,19 @@ SHARED = (
     ),
 )
 
+STATE = (
+    Row(
+        "state disk filled by ranks' logs, then Ctrl-C",
+        stopped("interrupted with Ctrl-C", "cannot be written", "No space left on device"),
+        acts.interrupt_on_a_full_host,
+        victim=("--steps", "2000", "--fault", "fill", "--at-rank", "1"),
+        before=acts.small_state_disk,
+        after=acts.unmount,
+        on=("here",),
+        quick=True,
+    ),
+)
+
 ATTEMPTS = (
     Row(
         "spare takes over from a host without its guard",
@@ -272,6 +297,16 @@ ATTEMPTS = (
         after=hosts.mend_network,
         on=("lab",),
         check=hosts.old_head_ended_in_time,
+    ),
+    Row(
+        "partitioned head, its engine SIGSTOPped, one rank ignores SIGTERM",
+        AFTER_A_LOSS,
+        hosts.freeze_engine_and_cut_head,
+        victim=("--steps", "400", "--stubborn-rank", "1"),
+        job=RESTARTS,
+        after=hosts.thaw_and_mend,
+        on=("lab",),
+        check=hosts.stubborn_rank_ended_in_time,
     ),
     Row(
         "same fault twice with one restart",
@@ -375,4 +410,4 @@ OUTPUT = (
     ),
 )
 
-ROWS: tuple[Row, ...] = (*RANKS, *HANGS, *HOSTS, *SHARED, *ATTEMPTS, *CONTROLLER, *OUTPUT)
+ROWS: tuple[Row, ...] = (*RANKS, *HANGS, *HOSTS, *SHARED, *STATE, *ATTEMPTS, *CONTROLLER, *OUTPUT)

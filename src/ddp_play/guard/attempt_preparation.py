@@ -12,13 +12,14 @@ import time
 from pathlib import Path
 from typing import IO, Any, Dict, List
 
-from . import leases, leftovers, login_session, mpi_check, rank_containers, secret_files
+from . import guard_link, leases, leftovers, login_session, mpi_check, rank_containers, secret_files
 from .rank_user import User, acting_as, other_user, owners
 from .refusal import Refused
 from .run_directory import HostRun, atomic_write, read_json, user_name, write_json
 from .untrusted_paths import create_file, directory, locate, make_directory
 
 GUARD_START_S = 60.0  # enough on a busy host
+OOM_POLICY_SINCE = 243  # version of systemd
 # Variables of the login that a guard needs; the user manager has an environment of its own.
 KEPT_ENV = ("DDP_PLAY_HOST_DIR", "DOCKER_HOST", "PATH", "XDG_STATE_HOME")
 
@@ -33,8 +34,10 @@ def prepare(place: HostRun, spec: Dict[str, Any], secrets: Dict[str, str], regis
         _write_secrets(place, spec, secrets)
         write_json(place.spec, spec)
         if spec["runtime"] == "docker":
+            rank_containers.check_users(spec)
             rank_containers.provide_image(place, spec, registry)
             rank_containers.create(spec)
+            write_json(place.spec, spec)  # with the ids of the containers
         _check_rendezvous(spec)
         return _start_guard(place)
     except Refused:
@@ -228,7 +231,7 @@ def _start_guard(place: HostRun) -> Dict[str, Any]:
             ).returncode = 0
     deadline = time.monotonic() + GUARD_START_S
     while time.monotonic() < deadline:
-        state = read_json(place.state)
+        state = guard_link.look(place)[0]
         if state and state["phase"] == "ended":
             check_slots((read_json(place.spec) or {}).get("slots") or {})
             raise Refused(state["reason"], kind="slots" if state["reason"] == leases.SLOTS_TAKEN else "busy")
@@ -250,6 +253,7 @@ def _start_unit(unit: str, command: List[str], place: HostRun, *, of_user: bool 
         "--property=StandardError=append:%s" % place.guard_log,
         "--property=TasksMax=infinity",
         "--property=LimitMEMLOCK=infinity",
+        *_memory_policy(),
     ]
     manager, env = ["--system"], dict(os.environ)
     if of_user:
@@ -265,3 +269,11 @@ def _start_unit(unit: str, command: List[str], place: HostRun, *, of_user: bool 
     if done.returncode:
         words = done.stderr.decode("utf-8", "replace").strip()
         raise Refused("systemd-run cannot start the guard: %s" % words, kind="internal")
+
+
+def _memory_policy() -> List[str]:
+    """Properties that keep the guard when the kernel kills a rank for memory: systemd would stop the whole unit."""
+    done = subprocess.run(["systemctl", "--version"], capture_output=True, timeout=30, check=False)
+    words = done.stdout.split()
+    known = len(words) > 1 and words[1].isdigit() and int(words[1]) >= OOM_POLICY_SINCE
+    return ["--property=OOMPolicy=continue"] if known else []

@@ -11,7 +11,8 @@ import signal
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 from . import kernel_log, processes
-from .ranks import Rank, make
+from .container_rank import make
+from .ranks import Rank
 from .untrusted_paths import Below, open_file
 
 if TYPE_CHECKING:

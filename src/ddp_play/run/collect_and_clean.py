@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ddp_play.bundle.disk_space import is_full
 from ddp_play.bundle.network_traffic import traffic_document
 from ddp_play.bundle.paths import read_json, write_json
 from ddp_play.errors import DdpPlayError
@@ -65,9 +66,19 @@ def collect(gang: Gang, plan: Plan, paths: RunPaths, *, artifacts: bool = True) 
         rows, collected = rows_of(link, link.replies.get("fetched", {}))
         missing += rows
         manifest += collected
-    if manifest:
-        write_json(paths.root / "artifacts.json", manifest)
-    return missing
+    return [*missing, *_write_manifest(paths, manifest)]
+
+
+def _write_manifest(paths: RunPaths, manifest: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Write the list of collected artifacts, if there are any. Returns a row if the disk is full."""
+    try:
+        if manifest:
+            write_json(paths.root / "artifacts.json", manifest)
+    except OSError as error:
+        if not is_full(error):
+            raise
+        return [{"host": "", "path": "artifacts.json", "why": error.strerror}]
+    return []
 
 
 def rows_of(link: Link, answer: dict[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

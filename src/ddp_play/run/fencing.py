@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ddp_play.run.stop_requests import Orders
 
 POLL_S = 0.5
-# A guard checks its lease every 0.05 s and repeats the kill every second; the margin is for a host under load.
+# A guard checks its lease every 0.2 s and repeats the kill every second; the margin is for a host under load.
 FENCE_MARGIN_S = 5.0
 OnKept = Callable[[str, list[str]], None]  # (host, rows that name the directories kept there and why)
 

@@ -31,10 +31,12 @@ class Observer:
         self._reported: dict[int, str] = {}
         self._changes: Counter[int] = Counter()
         self._traffic: dict[str, float] = {}
+        self._full: set[str] = set()  # hosts that cannot store what their ranks print
 
     def view(self) -> GangView:
         """The gang at this moment."""
         self._notice_traffic()
+        self._notice_full_disks()
         ranks = outcomes(self._plan, self._gang, self._bundle)
         failed = [row for row in ranks if row.failed]
         if failed and self._failed_at is None:
@@ -71,6 +73,21 @@ class Observer:
             if moved > self._traffic.get(link.name, 0.0):
                 self._traffic[link.name] = moved
                 self._bundle.last_data = time.monotonic()
+
+    def _notice_full_disks(self) -> None:
+        """Warn once per host whose disk takes no more data, and report when it does again."""
+        for link in self._gang.links:
+            problem = str(link.state.get("disk_problem") or "")
+            if problem and link.name not in self._full:
+                self._full.add(link.name)
+                message = (
+                    f"{link.name}: the logs of its ranks cannot be written ({problem}). Their output is lost until "
+                    f"there is space again (df -h on {link.name}); ranks that do not handle a failed write end"
+                )
+                self._journal.emit("warning", message=message)
+            elif not problem and link.name in self._full:
+                self._full.remove(link.name)
+                self._journal.emit("warning", message=f"{link.name}: the logs of its ranks can be written again")
 
     def _is_collateral(self, row: RankOutcome) -> bool:
         return blames_a_peer(row, {row.rank: self._bundle.tail(row.rank)})

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.journal import Journal
-from ddp_play.bundle.outcome import Outcome, RunStatus, Verdict
+from ddp_play.bundle.outcome import Outcome, RunStatus
 from ddp_play.bundle.writer import BeyondEndError, Bundle
 from ddp_play.errors import DdpPlayError, DiskFull, Interrupted, UsageError
 from ddp_play.run.attempt_assignment import links_of
@@ -30,7 +30,7 @@ from ddp_play.run.rank_observer import Observer
 from ddp_play.run.rank_states import outcomes
 from ddp_play.run.restart_decision import Ended
 from ddp_play.run.stop_decision import GangView, Limits, Stop, decide
-from ddp_play.run.verdict import EXIT_STOPPED, judge
+from ddp_play.run.verdict import judge, stopped_while_collecting
 
 if TYPE_CHECKING:
     from ddp_play.guard.protocol import Frame
@@ -182,7 +182,7 @@ class Supervisor:
         missing = [*ended.undrained, *collect(self.gang, self.plan, self.paths, artifacts=artifacts)]
         if self.bundle.room.full:
             return Collected(self.leave_on_hosts(ended.outcome), disk_full=True)
-        outcome = self._stopped_while_collecting(ended.outcome)
+        outcome = stopped_while_collecting(ended.outcome, self.stop_requests.stop())
         if not restart_follows:
             outcome = with_flight_recorder(outcome, self.gang, self.plan, self.paths)
         left, kept = clean(self.gang, self.plan, missing, self.journal, restart_follows=restart_follows)
@@ -204,14 +204,6 @@ class Supervisor:
         if order is None or not order.now or self._stop_now_sent or kind not in AFTER_END:
             return ""
         return f"collecting was stopped: {order.reason}"
-
-    def _stopped_while_collecting(self, outcome: Outcome) -> Outcome:
-        """The outcome: `stopped` after `stop --now` while files were collected, although the ranks succeeded."""
-        order = self.stop_requests.stop()
-        if order is None or not order.now or outcome.status is not RunStatus.SUCCEEDED:
-            return outcome
-        verdict = Verdict("stopped", f"{outcome.verdict.message}; collecting was stopped: {order.reason}", EXIT_STOPPED)
-        return Outcome(RunStatus.STOPPED, verdict, outcome.ranks)
 
     def leave_on_hosts(self, outcome: Outcome) -> Outcome:
         """End the run with all files on the hosts, because the controller's disk is full; `attach` can collect them."""
@@ -247,10 +239,10 @@ class Supervisor:
         except DiskFull as error:
             self.disk.pause(error)
         except BeyondEndError as error:
-            link.gaps += 1
+            if self.disk.follow_again(link):
+                link.gaps += 1
             if link.gaps > MAX_GAPS:
                 raise HostFrameError(f"{link.gaps} pieces beyond the end of a file: {error}") from error
-            self.gang.follow(link)  # from where the file ends here
 
     def _watch(self) -> None:
         while True:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from ddp_play.run.stack_dumps import Whereabouts
     from ddp_play.run.stop_decision import Stop
+    from ddp_play.run.stop_requests import StopOrder
 
 TAIL_LINES, TAIL_WIDTH = 20, 400
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -140,6 +141,14 @@ def _lost(lost: list[RankOutcome], outcomes: tuple[RankOutcome, ...]) -> Outcome
         hint="when it is back: ddp-play gc -i INVENTORY",
     )
     return Outcome(RunStatus.FAILED, verdict, outcomes)
+
+
+def stopped_while_collecting(outcome: Outcome, request: StopOrder | None) -> Outcome:
+    """The outcome: `stopped` after `stop --now` while files were collected, although the ranks succeeded."""
+    if request is None or not request.now or outcome.status is not RunStatus.SUCCEEDED:
+        return outcome
+    message = f"{outcome.verdict.message}; collecting was stopped: {request.reason}"
+    return Outcome(RunStatus.STOPPED, Verdict("stopped", message, EXIT_STOPPED), outcome.ranks)
 
 
 def _ended_by_us(

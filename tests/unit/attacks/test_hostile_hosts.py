@@ -223,6 +223,7 @@ def test_pieces_beyond_the_end_are_asked_for_again_and_not_for_ever(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(supervisor, "MAX_GAPS", 5)
+    monkeypatch.setattr(controller_disk_full, "FOLLOW_AGAIN_S", 0.0)
     stage = make(1, network="")
     stage.on_follow("h1", encode("log", b"x", rank=0, at=100), stage.state("h1", "running"))
     outcome = stage.supervisor().run()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ddp_play.bundle.outcome import RankOutcome
+from ddp_play.guard.container_rank import make
 from ddp_play.guard.rank_failure import (
     LAST_BYTES,
     LAST_LINES,
@@ -16,7 +17,6 @@ from ddp_play.guard.rank_failure import (
     is_collateral,
     is_oom,
 )
-from ddp_play.guard.ranks import make
 from ddp_play.guard.run_directory import HostRun
 from tests.unit.guard.recorded_tails import ENDS, TAILS, Tail
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ddp_play.guard import fact_gathering, mpi_check, ranks
+from ddp_play.guard import container_rank, fact_gathering, mpi_check
 from ddp_play.guard.rank_user import acting_as, supplementary_groups
 from ddp_play.guard.untrusted_paths import Below, directory, entries
 from tests.unit.guard.hostile import NOBODY, USER, attempt, needs_root
@@ -34,7 +34,9 @@ def test_a_rank_has_the_groups_of_a_login_of_its_user(tmp_path: Path, monkeypatc
     data.chmod(0o750)
     tmp_path.chmod(0o711)
     place = attempt(tmp_path)
-    rank = ranks.make({"rank": 0, "argv": ["id", "-G"], "env": dict(os.environ), "workdir": "/", "user": USER}, place)
+    rank = container_rank.make(
+        {"rank": 0, "argv": ["id", "-G"], "env": dict(os.environ), "workdir": "/", "user": USER}, place
+    )
     rank.start()
     assert os.waitpid(rank.row["pid"], 0)[1] == 0
     assert place.log(0).read_text().split() == ["65534", "20001", "20002"]
