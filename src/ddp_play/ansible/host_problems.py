@@ -135,6 +135,11 @@ KNOWN: tuple[Known, ...] = (
         "give the password with -K, or NOPASSWD in sudoers for this user",
     ),
     Known(
+        r"you must have a tty to run sudo",
+        Kind.BECOME,
+        "sudo there wants a terminal, which a run cannot have: add 'Defaults:USER !requiretty' with visudo on {host}",
+    ),
+    Known(
         r"sudo: (command )?not found|sudo: No such file",
         Kind.BECOME,
         "install sudo on {host}, or connect as root with -u root",
