@@ -90,6 +90,7 @@ class ActionModule(ActionBase):
             "command": command,
             "become_prompt": prompt,
             "become_success": success,
+            "asks_password": self._asks_password(connection),
         }
 
     def _argv(self, connection: ConnectionBase) -> list[str]:
@@ -101,11 +102,16 @@ class ActionModule(ActionBase):
         connection.host = connection.get_option("host") or self._play_context.remote_addr
         command = connection._build_command(connection.get_option("ssh_executable"), "ssh", connection.host)
         words = [word.decode() if isinstance(word, bytes) else word for word in command]
-        if words[0] == "sshpass":  # the shared master is authenticated already
+        if words[0] == "sshpass":  # the channel answers the prompt itself, also when it is opened again
             for fd in connection.sshpass_pipe or ():
                 os.close(fd)
             words = words[words.index(connection.get_option("ssh_executable")) :]
         return words
+
+    def _asks_password(self, connection: ConnectionBase) -> bool:
+        if connection.transport != "ssh":
+            return False
+        return bool(connection.get_option("password") or self._play_context.password)
 
 
 def _integer(value: Any) -> int | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -69,8 +70,18 @@ class SshServer:
             "ansible_ssh_common_args": f"{known} {args}".strip(),
             "ansible_python_interpreter": "/usr/bin/python3",
             "ddp_python": "/usr/bin/python3",
+            "ddp_slots": 50,  # others on this machine may hold some
             **more,
         }
+
+    def cut(self) -> int:
+        """End every connection that is open, as a network failure does; how many there were."""
+        monitors = _children(self.process.pid)
+        sessions = [session for pid in monitors for session in _children(pid)]
+        for pid in (*sessions, *monitors):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return len(sessions)
 
     def left_behind(self, user: str) -> list[str]:
         """Files of runs in the user's home."""
@@ -78,12 +89,24 @@ class SshServer:
         return sorted(str(path) for path in runs.rglob("*")) if runs.exists() else []
 
     def close(self) -> None:
-        """End the server and whoever is logged in: the namespace's mounts go with the last process."""
-        self.process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(5)
-        self.process.kill()
+        """End the server and all that was started through it: the namespace's mounts go with the last process."""
+        namespace = Path(f"/proc/{self.process.pid}/ns/mnt").readlink()
+        for entry in Path("/proc").iterdir():
+            with contextlib.suppress(OSError):
+                if entry.name.isdigit() and (entry / "ns" / "mnt").readlink() == namespace:
+                    os.kill(int(entry.name), signal.SIGKILL)
         self.process.wait()
+
+
+def _children(pid: int) -> list[int]:
+    """Processes of sshd that this one of sshd has started."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError):
+            fields = (entry / "stat").read_text().rpartition(")")
+            if entry.name.isdigit() and int(fields[2].split()[1]) == pid and "(sshd" in fields[0]:
+                found.append(int(entry.name))
+    return found
 
 
 def why_not() -> str:

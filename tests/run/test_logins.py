@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import shutil
+import signal
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.run import ssh_server
-from tests.run.conftest import Play
+from tests.run.conftest import Play, living, wait_until
 from tests.run.ssh_server import SshServer, User
+from tests.run.test_outcomes import controller_processes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,7 +78,7 @@ def test_a_run_through_any_login_shell(play: Play, server: SshServer, name: str)
     if not Path(USERS[name].shell).exists():
         pytest.skip(f"{USERS[name].shell} is not installed")
     greeting = 'a b\'s "c" \\n ! $HOME `x`'
-    job = play.job({"command": command(), "env": {"GREETING": greeting}})
+    job = play.job({"ranks_per_host": 1, "command": command(), "env": {"GREETING": greeting}})
     done = play("run", job, "-i", inventory(play, {"h1": server.host(name)}), "--ranks", "all")
     assert done.code == 0, done.err + done.out
     assert (play.newest() / "logs" / "rank-0.log").read_text() == f"rank 0 of 1 as {name} with {greeting}\n"
@@ -89,7 +94,7 @@ def test_a_read_only_home_is_refused_with_what_helps(play: Play, server: SshServ
 
 
 def test_a_read_only_home_with_another_directory_for_our_files(play: Play, server: SshServer) -> None:
-    job = play.job({"command": command(), "env": {"GREETING": "hi"}})
+    job = play.job({"ranks_per_host": 1, "command": command(), "env": {"GREETING": "hi"}})
     done = play("run", job, "-i", inventory(play, {"h1": server.host("elsewhere")}), "--ranks", "all")
     assert done.code == 0, done.err
     assert "h1:0: rank 0 of 1 as elsewhere with hi" in done.out
@@ -103,7 +108,101 @@ def test_requiretty_is_refused_with_the_line_that_helps(play: Play, server: SshS
 
 
 def test_become_through_tcsh(play: Play, server: SshServer) -> None:
-    job = play.job({"command": command(), "env": {"GREETING": "hi"}})
+    job = play.job({"ranks_per_host": 1, "command": command(), "env": {"GREETING": "hi"}})
     done = play("run", job, "-i", inventory(play, {"h1": server.host("root2")}), "-b", "--ranks", "all")
     assert done.code == 0, done.err
     assert server.left_behind("root2") == []
+
+
+def typed(server: SshServer) -> dict[str, Any]:
+    """A host that accepts a password only."""
+    return {**server.host("typed"), "ansible_ssh_private_key_file": "/nowhere/no-key"}
+
+
+WAITS = ["sh", "-c", 'echo started; while [ ! -e "$0" ]; do sleep 0.1; done; echo ended', "/home/apart/go-on"]
+
+
+@pytest.fixture
+def release(server: SshServer) -> Iterator[Path]:
+    """The file that lets the rank of a test end; there when the test has ended."""
+    path = Path(f"/proc/{server.process.pid}/root/home/apart/go-on")
+    path.unlink(missing_ok=True)
+    yield path
+    path.touch()
+
+
+def begin(play: Play, server: SshServer, name: str) -> subprocess.Popen[str]:
+    """A run whose rank has started, and the file that lets it end."""
+    job = play.job({"ranks_per_host": 1, "command": WAITS})
+    child = play.start(
+        "run", job, "-i", inventory(play, {"h1": typed(server)}), "-k", "--name", name, stdin=subprocess.PIPE
+    )
+    assert child.stdin is not None
+    with child.stdin as line:
+        line.write(PASSWORD + "\n")
+    child.stdin = None
+    log = play.home / "runs" / name / "logs" / "rank-0.log"
+    wait_until(lambda: child.poll() is not None or (log.exists() and "started" in log.read_text()))
+    assert child.poll() is None, child.communicate()
+    return child
+
+
+def lose_controller(play: Play, server: SshServer) -> None:
+    """Nobody supervises the run any more, and no connection to the host is left."""
+    for pid in controller_processes(play):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not play("ps", "--json").json["runs"][0]["attended"])
+    server.cut()
+
+
+def nowhere_stored(play: Play) -> None:
+    """The password is in no file of the run and in no command line or environment."""
+    for path in (*play.home.rglob("*"), *play.cwd.rglob("*")):
+        if path.is_file():
+            assert PASSWORD.encode() not in path.read_bytes(), path
+    assert living(PASSWORD) == []
+
+
+def test_a_host_with_a_password_is_reached_again_after_a_cut(play: Play, server: SshServer, release: Path) -> None:
+    child = begin(play, server, "cut")
+    nowhere_stored(play)
+    assert server.cut() > 0
+    wait_until(lambda: "back" in (play.home / "runs/cut/events.jsonl").read_text(), timeout_s=40)
+    nowhere_stored(play)
+    release.touch()
+    out, err = child.communicate(timeout=60)
+    assert child.returncode == 0, err
+    assert "ended" in out
+
+
+def test_attach_asks_for_the_password_again(play: Play, server: SshServer, release: Path) -> None:
+    begin(play, server, "taken-over")
+    lose_controller(play, server)
+    refused = play("attach", "taken-over")
+    assert refused.code == 64, refused.err
+    assert "logs in with a password (h1)" in refused.err
+    assert "ddp-play attach taken-over -k" in refused.err
+    again = play.start("attach", "taken-over", "-k", stdin=subprocess.PIPE)
+    release.touch()
+    out, err = again.communicate(PASSWORD + "\n", timeout=60)
+    assert again.returncode == 0, err + out
+    nowhere_stored(play)
+
+
+def test_a_wrong_password_at_attach_is_refused_once_and_does_not_end_the_run(
+    play: Play, server: SshServer, release: Path
+) -> None:
+    begin(play, server, "mistyped")
+    lose_controller(play, server)
+    before = server.log.count("Failed password")
+    again = play.start("attach", "mistyped", "-k", stdin=subprocess.PIPE)
+    _out, err = again.communicate("wrong\n", timeout=120)
+    assert again.returncode == 64, err
+    assert "h1 refuses the SSH password" in err
+    assert "Permission denied" in err
+    assert server.log.count("Failed password") - before == 1
+    release.touch()
+    right = play.start("attach", "mistyped", "-k", stdin=subprocess.PIPE)
+    _out, err = right.communicate(PASSWORD + "\n", timeout=60)
+    assert right.returncode == 0, err

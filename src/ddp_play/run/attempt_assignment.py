@@ -25,7 +25,8 @@ class Assignment:
     snapshot: Snapshot | None = None
     secrets: dict[str, str] = field(default_factory=dict, repr=False)
     registry: dict[str, str] = field(default_factory=dict, repr=False)
-    passwords: dict[str, str] = field(default_factory=dict, repr=False)
+    become_passwords: dict[str, str] = field(default_factory=dict, repr=False)  # by host, as the next
+    ssh_passwords: dict[str, str] = field(default_factory=dict, repr=False)
     attempt: int = 1  # no two tries of a run have the same number
     wait_s: float = 0.0  # how long to wait for slots that other runs have; 0: not at all
     token: str = ""  # what tells this run from others of its name
@@ -44,6 +45,9 @@ class Assignment:
 
 def links_of(given: Assignment, hosts: set[str]) -> list[Link]:
     """A link to each of these hosts."""
+    become, ssh = given.become_passwords, given.ssh_passwords
     return [
-        Link(route.host, route, given.passwords.get(route.host, "")) for route in given.routes if route.host in hosts
+        Link(route.host, route, become.get(route.host, ""), ssh.get(route.host, ""))
+        for route in given.routes
+        if route.host in hosts
     ]
