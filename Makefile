@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 LONG := tests/lab/test_matrix.py tests/lab/test_registry.py tests/lab/test_provision_faults.py tests/lab/test_lost_hosts.py \
   tests/lab/test_engine_replaced.py tests/lab/test_rdma.py
 
-.PHONY: help demo check test lint format fast run-tests lab-tests lab-tests-all wheel-demo engine faults gpu-role-tests
+.PHONY: help demo check test lint lint-python lint-roles format fast run-tests lab-tests lab-tests-all wheel-demo engine faults gpu-role-tests
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
@@ -31,20 +31,27 @@ format: $(STAMP) ## rewrite the code in the house's format
 	@$(BIN)/ruff format src tests trainer plugins benchmarks
 	@$(BIN)/ruff check --fix --unsafe-fixes src tests trainer plugins benchmarks
 
-lint: $(STAMP) ## format, lint, types, import contracts, YAML and roles
-	@echo "==> ruff, mypy, import contracts, yamllint, ansible-lint"
+lint: lint-python lint-roles ## format, lint, types, import contracts, YAML and roles
+
+lint-python: $(STAMP)
+	@echo "==> ruff, mypy, import contracts"
 	@$(BIN)/ruff format --check src tests trainer plugins benchmarks
 	@$(BIN)/ruff check src tests trainer plugins benchmarks
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+
+lint-roles: $(STAMP)
+	@echo "==> yamllint, ansible-lint"
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/yamllint --strict .
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/ansible-lint --offline --strict --profile production
 
 fast: $(STAMP)
 	@echo "==> unit and content tests"
-	@$(BIN)/pytest -q tests/unit tests/content
+	@$(BIN)/pytest -q --numprocesses auto --maxprocesses 4 --dist worksteal tests/unit tests/content
 
-check: lint fast ## everything that needs no Docker, GPU or network; before every commit
+# The three parts run at the same time; each prints its output in one piece when it ends.
+check: $(STAMP) ## everything that needs no Docker, GPU or network; before every commit
+	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target fast lint-roles lint-python
 
 run-tests: $(STAMP)
 	@echo "==> real gloo ranks and whole runs on this machine"
@@ -71,7 +78,7 @@ faults: $(STAMP) engine ## every row of the fault table, here and on a lab (need
 gpu-role-tests: $(STAMP) engine ## the GPU roles on bare container hosts, with stub packages (gpg and a C compiler needed)
 	@$(BIN)/pytest -q tests/roles_gpu
 
-test: lint fast run-tests wheel-demo lab-tests ## everything CI runs, after the demo
+test: check run-tests wheel-demo lab-tests ## everything CI runs, after the demo
 
 venv: $(STAMP) ## create .venv with everything development needs
 .PHONY: venv molecule vm matrix

@@ -185,7 +185,7 @@ def gather(context: CaseContext) -> None:
 
 
 def scatter(context: CaseContext) -> None:
-    """Rank 0 sends a tensor of its own to every rank."""
+    """Rank 0 sends each rank a different tensor."""
     received = context.full(0)
     rows = [context.full(rank + 1) for rank in range(context.size)] if context.rank == 0 else None
     dist.scatter(received, rows, src=0, group=context.group)

@@ -1,4 +1,4 @@
-"""Table of the collective test cases, and of what torch's documentation says about them."""
+"""Table of the collective test cases, each with its support in torch's documentation."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

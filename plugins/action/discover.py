@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 
 class ActionModule(ActionBase):
-    """Returns `facts` and `route`, or `problem`; never fails, so that one sick host holds up nobody."""
+    """Returns `facts` and `route`, or `problem`; never fails, so that discovery of the other hosts goes on."""
 
     TRANSFERS_FILES = False
     _supports_check_mode = True
     _supports_async = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Ask the host for its facts. Adds `variables`: the names of the ddp_* variables that Ansible sees for it."""
+        """Read the host's facts. Adds `variables`: the names of the ddp_* variables that Ansible has for the host."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         variables = task_vars or {}
         host = variables["inventory_hostname"]
@@ -41,16 +41,16 @@ class ActionModule(ActionBase):
         names = sorted(name for name in variables if name.startswith("ddp_") and name != "ddp_job_result")
         python = self._python(variables)
         inventory = {"slots": _integer(args.get("slots")), "interface": args.get("interface") or None}
-        wanted = {key: args.get(key) or None for key in ("image", "shared_dir", "python")}
+        wanted = {key: args.get(key) or None for key in ("image", "shared_dir", "python", "user")}
         wanted["engine"] = bool(args.get("engine"))
-        asked = time.time()
+        sent = time.time()
         try:
             share_jump_host(self._connection, self._play_context.remote_addr)
             done = self._low_level_execute_command(
                 self._in_host_dir(shell_command(python, "facts", json.dumps(wanted))), in_data=preamble()
             )
             facts = discover_action.parse_facts(
-                done["stdout"], done["stderr"], asked=asked, received=time.time(), inventory=inventory
+                done["stdout"], done["stderr"], sent=sent, received=time.time(), inventory=inventory
             )
         except AnsibleConnectionFailure as error:
             problem = host_problems.problem_from_text(host, str(error), self._address(host))
@@ -63,12 +63,12 @@ class ActionModule(ActionBase):
         return {**result, "changed": False, "facts": facts, "route": self._route(host, python), "variables": names}
 
     def _python(self, variables: dict[str, Any]) -> str:
-        """The inventory's interpreter when it names one; else the host's first python3."""
+        """The interpreter that the inventory names, or else the host's first python3."""
         given = self._templar.template(variables.get("ansible_python_interpreter", ""))
         return "" if not given or str(given).startswith("auto") else str(given)
 
     def _in_host_dir(self, command: str) -> str:
-        """Tests keep the hosts' state in a place of their own."""
+        """The command with another directory for the host's state, if a test sets one."""
         override = os.environ.get("DDP_PLAY_HOST_DIR")
         local = self._connection.transport == "local"
         return f"export DDP_PLAY_HOST_DIR='{override}'; {command}" if override and local else command
@@ -78,7 +78,7 @@ class ActionModule(ActionBase):
         return address or host
 
     def _route(self, host: str, python: str) -> dict[str, Any]:
-        """What supervision needs to open its own channel; no secret is in it."""
+        """Data from which the supervisor opens its own channel to the host; contains no secret."""
         connection = self._connection
         command = self._in_host_dir(shell_command(python, "channel"))
         prompt = success = ""
@@ -97,11 +97,11 @@ class ActionModule(ActionBase):
         }
 
     def _argv(self, connection: ConnectionBase) -> list[str]:
-        """The connection's own command line, up to where the remote command goes."""
+        """Command line of Ansible's connection plugin, up to the place of the remote command."""
         if connection.transport == "local":
             return ["/bin/sh", "-c"]
         if connection.transport != "ssh":
-            raise AnsibleError(f"connection {connection.transport} cannot carry a run; use ssh or local")
+            raise AnsibleError(f"connection {connection.transport} is not supported; use ssh or local")
         words: list[str] = ssh_argv(connection, self._play_context.remote_addr)
         return words
 
@@ -112,7 +112,7 @@ class ActionModule(ActionBase):
 
 
 def _integer(value: Any) -> int | None:
-    """A slot count as a number; anything else is left for the plan to refuse."""
+    """A slot count as a number; the plan refuses other values."""
     if value in (None, ""):
         return None
     try:

@@ -56,7 +56,7 @@ class ActionModule(ActionBase):
         return {**result, "changed": False, **planned}
 
     def _secrets(self, values: dict[str, Any], variables: dict[str, Any]) -> JobSecrets:
-        """What is secret among the job's values; refused where it would be seen."""
+        """The secret values of the job; a secret in a variable that others can read is refused."""
         known = Known(is_vaulted, decrypted_texts(variables))
         given = self._templar.template(variables.get(PREFIX + "secrets"))
         secrets = separate(values.get("env"), given, known, os.environ)
@@ -65,7 +65,7 @@ class ActionModule(ActionBase):
         return secrets
 
     def _discovered(self, variables: dict[str, Any]) -> tuple[dict[str, dict[str, Any]], tuple[str, ...]]:
-        """host -> what discovery said, in the play's order; and every ddp_* variable seen on any host."""
+        """Results of discovery by host, in the play's order, and all ddp_* variables of any host."""
         register = self._task.args["discovered"]
         hosts, hostvars = list(variables["ansible_play_hosts_all"]), variables["hostvars"]
         rows = {}
@@ -76,5 +76,5 @@ class ActionModule(ActionBase):
 
     @staticmethod
     def _with_bare_keys(env: dict[str, Any] | None) -> dict[str, Any]:
-        """In YAML a key without a value is null, and so it stays: the caller's environment supplies it."""
+        """In YAML a key without a value is null and stays null: its value comes from the caller's environment."""
         return {} if env is None else env

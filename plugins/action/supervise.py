@@ -1,4 +1,4 @@
-"""Once: carry out the plan on all hosts and stay until it has ended. Runs on the controller."""
+"""Once: carry out the plan on all hosts and wait until the run has ended. Runs on the controller."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 
 try:
-    from ddp_play.ansible import credentials, installed_collection
+    from ddp_play.ansible import installed_collection, registry_server
     from ddp_play.bundle.outcome import RunStatus
     from ddp_play.errors import DdpPlayError
     from ddp_play.planning.job import PREFIX
@@ -72,10 +72,10 @@ class ActionModule(ActionBase):
         if not (username and password):
             return {}
         image = str(self._templar.template(variables.get(PREFIX + "image")))
-        return {"server": credentials.registry_of(image), "username": username, "password": password}
+        return {"server": registry_server.registry_of(image), "username": username, "password": password}
 
     def _passwords(self, variables: dict[str, Any], names: tuple[str, ...], default_name: str) -> dict[str, str]:
-        """Passwords by host, for the channels; they go from memory to the prompt and nowhere else."""
+        """Passwords by host, for the channels; they are only sent to the prompt and never stored."""
         found = {}
         default = getattr(self._play_context, default_name, None)
         for host in variables["ansible_play_hosts_all"]:

@@ -1,4 +1,4 @@
-"""Per host: ask ddp-play's program what it has of ours, or have it remove exactly what was listed."""
+"""Per host: list the runs that ddp-play's program finds on the host, or remove exactly the listed ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ansible_collections.ddp.play.plugins.plugin_utils.ssh_connections import sh
 
 
 class ActionModule(ActionBase):
-    """The verb and the orders come through the environment of ddp-play's own playbook run."""
+    """ddp-play passes the verb and its arguments in the environment of its playbook run."""
 
     TRANSFERS_FILES = False
 

@@ -8,11 +8,11 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ansible.errors import AnsibleFilterError
 
-# Packages that bring a dockerd, whatever their source.
+# Packages that contain dockerd, from any source.
 ENGINES = ("docker-ce", "docker.io", "moby-engine")
-# Of these lists the host's own entries are kept with ours; other lists are replaced whole.
+# In these lists the host's own entries are kept in addition to the role's; other lists are replaced.
 UNITED = ("registry-mirrors", "insecure-registries")
-# Options of one log driver are errors with another: dockerd would not start.
+# dockerd does not start with options of another log driver.
 LOG_DRIVER = "log-driver"
 LOG_OPTIONS = "log-opts"
 MISSING = object()
@@ -44,11 +44,11 @@ def engine_there(state: Mapping[str, Any]) -> Dict[str, str]:
 
 
 def decide(state: Mapping[str, Any], wanted: Mapping[str, Any]) -> Dict[str, Any]:
-    """What becomes of the host's engine.
+    """Decision on the host's engine: install, keep, adopt, replace or refuse.
 
     `wanted` has packages (the first is the engine), conflicts, version, floor, replace and owned (this role installed
-    what is there). The action is install, replace, keep (nothing to do), adopt (somebody else's engine serves) or
-    refuse; `why` says so to a person. Nothing is ever in `remove` unless `replace` is set.
+    the engine). The action is install, replace, keep (nothing to do), adopt (use an engine that the role did not
+    install) or refuse; `why` is the text for messages. `remove` is empty unless `replace` is set.
     """
     there = engine_there(state)
     packages, conflicts = list(wanted["packages"]), list(wanted["conflicts"])
@@ -73,7 +73,7 @@ def decide(state: Mapping[str, Any], wanted: Mapping[str, Any]) -> Dict[str, Any
 
 def named(engine: Mapping[str, str]) -> str:
     """Package and version of an engine, for messages."""
-    return "%s %s" % (engine["package"] or "an engine that no package brought,", engine["version"])
+    return "%s %s" % (engine["package"] or "an engine without a package,", engine["version"])
 
 
 def _without_engine(choice: Dict[str, Any], packages: List[str], clash: List[str], *, replace: bool) -> Dict[str, Any]:
@@ -86,16 +86,16 @@ def _without_engine(choice: Dict[str, Any], packages: List[str], clash: List[str
 def _replaced(choice: Dict[str, Any], packages: List[str], clash: List[str], *, same: bool) -> Dict[str, Any]:
     engine = choice["engine"]
     if not same and engine["package"] not in clash:
-        why = "%s cannot be replaced: no package manager could remove it with what comes for it" % named(engine)
+        why = "%s cannot be replaced: the package manager would not remove it with the new packages" % named(engine)
         return {**choice, "action": "refuse", "why": why}
     missing = [name for name in packages if name not in choice["held"]]
     return {**choice, "action": "replace", "install": missing, "remove": clash, "held": packages, "why": named(engine)}
 
 
 def _unfit(there: Mapping[str, str], wanted: Mapping[str, Any], *, other_version: bool, unit: str) -> str:
-    """Why somebody else's engine cannot serve; empty where it can."""
+    """Why an engine that the role did not install cannot be adopted; empty if it can."""
     if version_key(there["version"]) < version_key(wanted["floor"]):
-        return "%s is older than %s, the oldest that serves" % (named(there), wanted["floor"])
+        return "%s is older than %s, the oldest supported version" % (named(there), wanted["floor"])
     if other_version:
         return "%s is not the version %s of docker_engine_version" % (named(there), wanted["version"])
     if unit != "loaded":
@@ -104,14 +104,14 @@ def _unfit(there: Mapping[str, str], wanted: Mapping[str, Any], *, other_version
 
 
 def daemon_problem(text: str) -> str:
-    """Why this daemon.json cannot be merged with anything; empty where it can."""
+    """Why this daemon.json cannot be merged; empty if it can."""
     if not text.strip():
         return ""
     try:
         found = json.loads(text)
     except ValueError as error:
         return "is not valid JSON (%s)" % error
-    return "" if isinstance(found, dict) else "is valid JSON, but no object"
+    return "" if isinstance(found, dict) else "is valid JSON, but not an object"
 
 
 def _parsed(text: str) -> Dict[str, Any]:
@@ -119,7 +119,7 @@ def _parsed(text: str) -> Dict[str, Any]:
 
 
 def merge(current: Any, wanted: Any, last: Any = MISSING, key: str = "") -> Any:
-    """`wanted` over `current`; what only `last` (our previous wish) had is taken out again, everything else stays."""
+    """Merge `wanted` over `current`. Keys that only `last` (the role's previous keys) has are removed, others stay."""
     if isinstance(current, dict) and isinstance(wanted, dict):
         return _merged_objects(current, wanted, last if isinstance(last, dict) else {})
     if key in UNITED and isinstance(current, list) and isinstance(wanted, list):
@@ -142,7 +142,7 @@ def _merged_objects(current: Dict[str, Any], wanted: Dict[str, Any], last: Dict[
 
 
 def _without(value: Any, last: Any) -> Any:
-    """What is left of a value that we no longer want; MISSING where all of it was ours."""
+    """The host's own part of a value that the role no longer sets; MISSING if all of it was the role's."""
     if value == last:
         return MISSING
     if isinstance(value, dict) and isinstance(last, dict):
@@ -153,7 +153,7 @@ def _without(value: Any, last: Any) -> Any:
 
 
 def merged_daemon(text: str, wanted: Mapping[str, Any], record: str = "") -> Dict[str, Any]:
-    """The new daemon.json as an object, from its text, what this role wants, and the record of what it wanted last."""
+    """The new daemon.json as an object, from its text, the wanted keys, and the record of the keys wanted last time."""
     current, plain = _parsed(text), json.loads(json.dumps(wanted))
     driver = current.get(LOG_DRIVER, "json-file")
     if LOG_DRIVER in plain and plain[LOG_DRIVER] != driver:
@@ -162,20 +162,20 @@ def merged_daemon(text: str, wanted: Mapping[str, Any], record: str = "") -> Dic
 
 
 def changed_keys(text: str, wanted: Mapping[str, Any]) -> List[str]:
-    """Keys of daemon.json that would change, by the text that is there."""
+    """Keys of daemon.json that would change, compared with the existing text."""
     current = _parsed(text)
     return sorted(key for key in {*current, *wanted} if current.get(key, MISSING) != wanted.get(key, MISSING))
 
 
 def daemon_text(text: str, daemon: Mapping[str, Any]) -> str:
-    """The new text of daemon.json: the old one where it says the same, however it is written."""
+    """The new text of daemon.json: the old text if it has the same content in any format."""
     if text.strip() and not changed_keys(text, daemon):
         return text
     return json.dumps(daemon, indent=2, sort_keys=True) + "\n"
 
 
 def record(text: str, daemon: Optional[Mapping[str, Any]] = None, installed: Sequence[str] = ()) -> str:
-    """The record of what this role did to the host: its part of daemon.json, and the packages it brought."""
+    """The record of this role's changes to the host: its keys in daemon.json, and the packages that it installed."""
     found = _parsed(text)
     found["packages"] = sorted({*found.get("packages", []), *installed})
     if daemon is not None:
@@ -190,7 +190,7 @@ def recorded(text: str) -> Dict[str, Any]:
 
 
 def put_back(state: Mapping[str, Any], paths: Sequence[str]) -> List[Dict[str, str]]:
-    """The tasks of ddp.play.files that bring files back to what `state` has read of them."""
+    """Entries for ddp.play.files that restore files to the content in `state`."""
     files = state["files"]
     there = [path for path in paths if files[path]["type"] == "file"]
     rows = [{"path": path, "content": files[path]["content"], "mode": files[path]["mode"]} for path in there]
@@ -198,10 +198,10 @@ def put_back(state: Mapping[str, Any], paths: Sequence[str]) -> List[Dict[str, s
 
 
 def undone(state: Mapping[str, Any], paths: Mapping[str, Sequence[str]], text: str, kept: str) -> List[Dict[str, Any]]:
-    """The tasks of ddp.play.files that leave the host as this role found it.
+    """Entries for ddp.play.files that restore the state of the host before this role.
 
-    `paths` has `ours`, which go, and `shared`, which come back from where they were kept and are left alone otherwise.
-    A daemon.json that somebody edited after us loses our keys only.
+    `paths` has `ours`, which are removed, and `shared`, which are restored from the kept original if there is one.
+    If somebody edited daemon.json after this role, only the role's keys are removed.
     """
     rows: List[Dict[str, Any]] = [{"path": path, "state": "absent"} for path in paths["ours"]]
     for path in paths["shared"]:
@@ -223,13 +223,13 @@ def _daemon_undone(state: Mapping[str, Any], path: str, text: str, kept: str) ->
 
 
 def _edited(state: Mapping[str, Any], path: str, ours: Mapping[str, Any], kept: str) -> bool:
-    """Has somebody else changed daemon.json since this role wrote it over what it kept?"""
+    """Whether daemon.json was edited after this role wrote it."""
     before = state["files"][path + kept]["content"]
     return merged_daemon(before, ours) != _parsed(state["files"][path]["content"])
 
 
 def _strict(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Errors of a filter name it; a traceback would be all otherwise."""
+    """Raise errors of a filter with its name instead of a traceback."""
 
     def wrapped(*args: Any, **options: Any) -> Any:
         try:

@@ -1,4 +1,4 @@
-"""What role nfs_server computes: export directories, drift, threads, connected clients."""
+"""Computations of role nfs_server: export directories, drift, threads, connected clients."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ ATTRIBUTES = ("owner", "group", "mode")
 
 
 def directories(exports: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
-    """Entries for ddp.play.files. An existing directory keeps what its export does not name."""
+    """Entries for ddp.play.files. An existing directory keeps the attributes that its export does not name."""
     return [
         {"path": export["path"], "state": "directory", **{key: export[key] for key in ATTRIBUTES if export.get(key)}}
         for export in exports
@@ -23,7 +23,7 @@ def drifted(wanted: List[Dict[str, Any]], found: Dict[str, Dict[str, Any]]) -> L
 
 def _differs(want: Dict[str, Any], there: Dict[str, Any]) -> bool:
     if want.get("state") == "directory":
-        # A link to a directory is one: the mode of the link itself says nothing.
+        # A link to a directory counts as a directory; the mode of the link itself is meaningless.
         is_directory = there["type"] == "directory"
         return there["type"] not in ("directory", "link") or bool(
             is_directory and want.get("mode") and there["mode"] != want["mode"]
@@ -32,7 +32,7 @@ def _differs(want: Dict[str, Any], there: Dict[str, Any]) -> bool:
 
 
 def threads(site_conf: str, wanted: int) -> int:
-    """Threads of the server: the site's /etc/nfs.conf may ask for more, never lowered by us."""
+    """Threads of the server: a higher number in the site's /etc/nfs.conf is kept."""
     parser = configparser.ConfigParser(strict=False, allow_no_value=True, interpolation=None)
     try:
         parser.read_string(site_conf)
@@ -42,7 +42,7 @@ def threads(site_conf: str, wanted: int) -> int:
 
 
 def clients(answer: Dict[str, Any], active: str) -> List[str]:
-    """Peers connected to a running server, without ports. answer: of `ss -Htn`, the peer is its last column."""
+    """Peers connected to a running server, without ports. answer: of `ss -Htn`, whose last column is the peer."""
     if active != "active":
         return []
     if answer["rc"] != 0:
@@ -55,7 +55,7 @@ class FilterModule:
     """The filters by the names that the role uses."""
 
     def filters(self) -> Dict[str, Callable[..., Any]]:
-        """Name to function, as Ansible asks for them."""
+        """The filters by name, for Ansible."""
         return {
             "nfs_server_directories": directories,
             "nfs_server_drifted": drifted,

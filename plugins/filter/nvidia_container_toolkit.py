@@ -1,4 +1,4 @@
-"""What role nvidia_container_toolkit would do that running containers notice."""
+"""Pending changes of role nvidia_container_toolkit that running containers would notice."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MODE = re.compile(r'^\s*mode\s*=\s*"([^"]*)"', re.MULTILINE)
 
 
 def changes(state: Dict[str, Any], mode: str) -> List[str]:
-    """Changes that restart the engine or reload systemd. mode: wanted mode of the runtime, auto leaves it.
+    """Changes that restart the engine or reload systemd. mode: wanted mode of the runtime; auto keeps the host's.
 
     state: version, misfit (packages), config (text of config.toml), unwatched (the path unit does not run),
     undescribed (the loaded driver has no CDI specification yet).
@@ -22,7 +22,7 @@ def changes(state: Dict[str, Any], mode: str) -> List[str]:
     if state["unwatched"]:
         found.append("start nvidia-cdi-refresh.path and reload systemd")
     if state["undescribed"]:
-        found.append("describe the GPUs for CDI and restart the engine")
+        found.append("write the CDI specification and restart the engine")
     return found
 
 
@@ -30,5 +30,5 @@ class FilterModule:
     """The filters by the names that the role uses."""
 
     def filters(self) -> Dict[str, Callable[..., Any]]:
-        """Name to function, as Ansible asks for them."""
+        """The filters by name, for Ansible."""
         return {"nvidia_container_toolkit_changes": changes}

@@ -1,4 +1,4 @@
-"""What role nvidia_driver would do that ranks notice, and why a reboot waits."""
+"""Pending changes of role nvidia_driver that ranks would notice, and why a reboot is pending."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ def changes(facts: Dict[str, Any], wanted: Dict[str, Any]) -> List[str]:
     """
     found = []
     if wanted["misfit"]:
-        found.append(f"move the driver to {wanted['version']}")
+        found.append(f"change the driver to {wanted['version']}")
     elif wanted["missing"]:
         found.append(f"install {', '.join(wanted['missing'])}")
     if wanted["fabric_unequal"]:
-        found.append(f"move {', '.join(wanted['fabric_unequal'])} to the driver's version")
+        found.append(f"change {', '.join(wanted['fabric_unequal'])} to the driver's version")
     if wanted["fabric_surplus"]:
         found.append(f"remove {', '.join(wanted['fabric_surplus'])}")
     if wanted["override_stale"]:
@@ -37,5 +37,5 @@ class FilterModule:
     """The filters by the names that the role uses."""
 
     def filters(self) -> Dict[str, Callable[..., Any]]:
-        """Name to function, as Ansible asks for them."""
+        """The filters by name, for Ansible."""
         return {"nvidia_driver_changes": changes, "nvidia_driver_occupants": occupants}

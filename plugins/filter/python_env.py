@@ -1,4 +1,4 @@
-"""Who uses a Python environment: the busy ones among the hosts that share it."""
+"""Users of a Python environment: the busy hosts among those that share it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Callable, Dict, List, Mapping
 
 
 def busy_hosts(hostvars: Mapping[str, Any], names: List[str]) -> List[str]:
-    """Busy hosts with their reasons. A host that was not read (unreachable) counts: nobody knows what it runs."""
+    """Busy hosts with their reasons. A host that was not read (unreachable) counts as busy: its state is unknown."""
     found = []
     for name in names:
         state: Dict[str, Any] = hostvars[name].get("__python_env_state") or {}
@@ -19,5 +19,5 @@ class FilterModule:
     """The filters by the names that the role uses."""
 
     def filters(self) -> Dict[str, Callable[..., Any]]:
-        """Name to function, as Ansible asks for them."""
+        """The filters by name, for Ansible."""
         return {"python_env_busy_hosts": busy_hosts}

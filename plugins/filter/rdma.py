@@ -1,4 +1,4 @@
-"""What role rdma computes: commands that give InfiniBand interfaces their addresses, and what would change."""
+"""Computations of role rdma: commands that set addresses of InfiniBand interfaces, and pending changes."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ DEFAULT_MTU = 2044
 def apply_commands(links: List[Dict[str, Any]], manager: str, path: str) -> List[List[str]]:
     """Commands that bring up the named interfaces and no other. manager: ifupdown, netplan or nmstate.
 
-    `netplan apply` has no choice of interfaces, and `networkctl reload` after `netplan generate` takes the addresses of
-    every interface away for a moment, because generate writes all files anew. So the running system gets the
-    addresses from `ip`, and netplan's file serves the next boot.
+    `netplan apply` applies to all interfaces, and `networkctl reload` after `netplan generate` removes the addresses
+    of every interface for a moment, because generate rewrites all files. So `ip` sets the addresses in the running
+    system, and netplan's file is for the next boot.
     """
     names = [link["interface"] for link in links]
     if not names:
         return []
     if manager == "ifupdown":
-        # ifup alone leaves the address from before beside the new one.
+        # ifup alone keeps the old address in addition to the new one.
         return [["ifdown", "--force", *names], ["ifup", "--force", *names]]
     if manager == "nmstate":
         return [["nmstatectl", "apply", path]]  # changes only the interfaces that the file names
@@ -37,7 +37,7 @@ def _ip_commands(link: Dict[str, Any]) -> List[List[str]]:
 
 
 def changes(missing: List[str], links: List[Dict[str, Any]], is_stale: bool) -> List[str]:
-    """What the role would do that ranks notice: packages with their drivers, addresses."""
+    """Pending changes that ranks would notice: packages with their drivers, addresses."""
     found = ["install " + ", ".join(sorted(missing))] if missing else []
     if links and is_stale:
         found.append("bring up " + ", ".join(link["interface"] for link in links))
@@ -48,5 +48,5 @@ class FilterModule:
     """The filters by the names that the role uses."""
 
     def filters(self) -> Dict[str, Callable[..., Any]]:
-        """Name to function, as Ansible asks for them."""
+        """The filters by name, for Ansible."""
         return {"rdma_apply_commands": apply_commands, "rdma_changes": changes}

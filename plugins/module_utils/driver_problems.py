@@ -1,4 +1,4 @@
-"""What is wrong with a host's NVIDIA driver: facts and a wish in, a list of problems out; no I/O here."""
+"""Problems of a host's NVIDIA driver, from its facts and the wanted state; no I/O here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Facts = Dict[str, Any]
 
 
 def problems(facts: Facts, expect: Facts) -> List[str]:
-    """Each problem in one sentence with its evidence; empty when the host is as `expect` says."""
+    """Each problem in one sentence with its evidence; empty if the host is in the state `expect`."""
     found: List[str] = []
     for check in (_packages, _module, _dkms, _loaded, _smi, _cuda, _units, _fabric):
         found += check(facts, expect)
@@ -80,7 +80,9 @@ def _smi(facts: Facts, expect: Facts) -> List[str]:
         return [f"nvidia-smi failed: {smi['error']}"]
     found = []
     if smi["driver_version"] != facts["driver"]["disk"]["version"]:
-        found.append(f"nvidia-smi speaks {smi['driver_version']}, module is {facts['driver']['disk']['version']}")
+        found.append(
+            f"nvidia-smi is of version {smi['driver_version']}, the module is {facts['driver']['disk']['version']}"
+        )
     counts = {"nvidia-smi": len(smi["gpus"]), "sysfs": len(facts["gpus"])}
     if expect.get("gpus"):
         counts["inventory"] = expect["gpus"]

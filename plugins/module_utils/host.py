@@ -13,7 +13,7 @@ Packages = Dict[str, Dict[str, Any]]  # by name: version, and held (is it on hol
 
 
 def run(argv: List[str], timeout_s: int = 60) -> Tuple[int, str, str]:
-    """rc 127 where the program does not exist, 124 where it hung."""
+    """rc 127 if the program does not exist, 124 if it hung."""
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=timeout_s, check=False)
     except FileNotFoundError:
@@ -24,7 +24,7 @@ def run(argv: List[str], timeout_s: int = 60) -> Tuple[int, str, str]:
 
 
 def read(path: Path) -> str:
-    """Text of a file without spaces around it; empty where it cannot be read."""
+    """Text of a file without surrounding spaces; empty if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
@@ -32,7 +32,7 @@ def read(path: Path) -> str:
 
 
 def read_bytes(path: Path) -> Optional[bytes]:
-    """Content of a file; None where it cannot be read."""
+    """Content of a file; None if it cannot be read."""
     try:
         return path.read_bytes()
     except OSError:

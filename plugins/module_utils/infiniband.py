@@ -1,4 +1,4 @@
-"""What sysfs and PCI configuration space say about RDMA; pure functions over their text and bytes."""
+"""Parsers of sysfs files and PCI configuration space for RDMA; pure functions over text and bytes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def parse_port(files: Dict[str, str]) -> Dict[str, Any]:
 
 
 def acs_control(config: Optional[bytes]) -> Optional[int]:
-    """The ACS control register out of configuration space; None where there is no such capability."""
+    """The ACS control register from configuration space; None without that capability."""
     offset = 0x100
     seen = set()
     while config and 0x100 <= offset <= len(config) - 8 and offset not in seen:
@@ -48,11 +48,11 @@ def port_problems(name: str, number: str, port: Dict[str, Any], min_rate_gbps: f
 
 
 def problems(facts: Dict[str, Any], expect: Dict[str, Any]) -> List[str]:
-    """Each problem in one sentence; empty when the host is as `expect` says."""
+    """Each problem in one sentence; empty if the host is in the state `expect`."""
     found = [f"package {n} is not installed" for n in expect.get("packages", []) if n not in facts["packages"]]
     wanted = expect.get("hcas", 0)
     if wanted and len(facts["devices"]) != wanted:
-        found.append(f"{len(facts['devices'])} RDMA devices in sysfs, inventory says {wanted}")
+        found.append(f"{len(facts['devices'])} RDMA devices in sysfs, the inventory expects {wanted}")
     if not facts["devices"]:
         found.append(f"{len(facts['hcas'])} HCAs on the PCI bus but no RDMA device: is mlx5_ib loaded?")
     for device in facts["devices"]:

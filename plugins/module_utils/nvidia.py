@@ -1,4 +1,4 @@
-"""What the NVIDIA driver's files and programs say, read from their text; no I/O here."""
+"""Parsers of the files of the NVIDIA driver and of its programs' output; no I/O here."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _text(node: ET.Element, path: str) -> str:
 
 
 def parse_smi(xml: str) -> Dict[str, Any]:
-    """`nvidia-smi -q -x`: the driver and, per GPU, what decides whether it can be used."""
+    """`nvidia-smi -q -x`: the driver and, per GPU, the fields that decide whether it can be used."""
     root = ET.fromstring(xml)  # noqa: S314 - the program's own output, run by root on its host
     gpus = [
         {
@@ -71,7 +71,7 @@ def parse_smi(xml: str) -> Dict[str, Any]:
 
 
 def parse_secure_boot(efivar: Optional[bytes]) -> str:
-    """The SecureBoot EFI variable: four bytes of attributes, then 0 or 1. None where there is no EFI."""
+    """The SecureBoot EFI variable: four bytes of attributes, then 0 or 1. None without EFI."""
     if efivar is None:
         return "unsupported"
     return "enabled" if len(efivar) >= 5 and efivar[4] == 1 else "disabled"
@@ -105,17 +105,17 @@ def without(packages: Dict[str, Any], patterns: List[str]) -> Dict[str, Any]:
 
 
 def upstream(version: str) -> str:
-    """580.178.04 out of 3:580.178.04-1 or 580.178.04-0ubuntu0.24.04.1."""
+    """The version 580.178.04 in 3:580.178.04-1 or 580.178.04-0ubuntu0.24.04.1."""
     return version.rsplit(":", maxsplit=1)[-1].split("-", maxsplit=1)[0]
 
 
 def reboot_reasons(loaded: Dict[str, str], disk: Dict[str, str], nouveau: bool) -> List[str]:
-    """Why the driver on disk needs a reboot to be used. From state, never from "changed"."""
+    """Why the driver on disk needs a reboot to be used, from the state of the host and never from "changed"."""
     if not disk["version"]:
         return []
     reasons = []
     if nouveau:
-        reasons.append("nouveau is loaded and holds the GPU")
+        reasons.append("nouveau is loaded and uses the GPU")
     if loaded["version"] and loaded["version"] != disk["version"]:
         reasons.append(f"module {loaded['version']} is loaded, {disk['version']} is on disk")
     elif loaded["flavour"] and disk["flavour"] and loaded["flavour"] != disk["flavour"]:

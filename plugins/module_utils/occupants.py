@@ -1,7 +1,7 @@
-"""What lives on a host and would suffer from a restart, a reload or a reboot: containers, ranks, a silent engine.
+"""Occupants of a host that a restart or reboot would disturb: containers, ranks, an engine that does not answer.
 
-One notion of a busy host for every role. Everything that runs counts, whoever started it, and so does an engine that
-cannot be asked: nobody knows then what it runs.
+All roles use this definition of a busy host. Every container and rank counts, whoever started it. An engine that
+does not answer counts too, because its containers are unknown.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any, Dict, List, Sequence, Tuple
 
 ENGINE_TIMEOUT_S = 10
 MAX_NAMED = 5
-# Started by our own units, which start them again after the engine: nobody loses anything with them.
+# Containers of the roles' own units, which start them again after the engine; ending them disturbs nobody.
 OUR_SERVICES = ("ddp-dcgm-exporter",)
-# The container's own processes live on under these while no engine runs (live-restore).
+# A container's processes continue under these while no engine runs (live-restore).
 SHIM = "containerd-shim"
 PS = ["docker", "ps", "--no-trunc", "--format", "{{.Names}}\t{{.Image}}"]
-# A guard runs as a unit of the system, or of a user, or as a plain process; all have this command line.
+# A guard runs as a unit of the system, a unit of a user, or a plain process, always with this command line.
 GUARDS = ["pgrep", "--full", "--list-full", " -I -S [^ ]+ guard "]
 PROCESSES = ["ps", "-A", "-o", "comm="]
 NOT_RUNNING = ("Cannot connect to the Docker daemon", "Is the docker daemon running")
@@ -26,7 +26,7 @@ Answer = Tuple[int, str, str]
 
 
 def ask(argv: Sequence[str], timeout_s: float) -> Answer:
-    """rc 127 where the program does not exist, 124 where it hung."""
+    """rc 127 if the program does not exist, 124 if it hung."""
     env = dict(os.environ, LC_ALL="C", LANGUAGE="C")
     env["PATH"] = env.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
     try:
@@ -41,14 +41,14 @@ def ask(argv: Sequence[str], timeout_s: float) -> Answer:
 
 
 def engine_state(answer: Answer) -> str:
-    """One of running, silent, stopped, absent, unknown, by what `docker ps` answered."""
+    """One of running, silent, stopped, absent, unknown, from the result of `docker ps`."""
     rc, _, err = answer
     named = {0: "running", 124: "silent", 127: "absent"}.get(rc, "")
     return named or ("stopped" if any(text in err for text in NOT_RUNNING) else "unknown")
 
 
 def parse_containers(text: str) -> List[Dict[str, str]]:
-    """Running containers by name and image, without the services of our own units."""
+    """Running containers by name and image, without those of the roles' own units."""
     rows = [line.partition("\t")[::2] for line in text.splitlines() if line.strip()]
     return [{"name": name, "image": image} for name, image in rows if name not in OUR_SERVICES]
 
@@ -59,7 +59,7 @@ def parse_guards(text: str) -> List[str]:
 
 
 def shortened(names: List[str]) -> str:
-    """At most five names, and how many more there are."""
+    """At most five names, and the number of further ones."""
     more = len(names) - MAX_NAMED
     return ", ".join(names[:MAX_NAMED]) + (" and %d more" % more if more > 0 else "")
 
@@ -70,7 +70,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def reasons(engine: str, error: str, containers: List[Dict[str, str]], shims: int, guards: List[str]) -> List[str]:
-    """Why the host is busy, each reason a clause with its subject; empty where it is not."""
+    """Why the host is busy, each reason a clause with its subject; empty if it is not busy."""
     found = []
     if containers:
         names = ["%(name)s (%(image)s)" % row for row in containers]
@@ -78,16 +78,16 @@ def reasons(engine: str, error: str, containers: List[Dict[str, str]], shims: in
     if engine == "silent":
         found.append("the Docker engine does not answer (%s)" % error)
     if engine == "unknown":
-        found.append("the Docker engine cannot be asked what it runs (%s)" % (error.splitlines() or ["no message"])[0])
+        found.append("the Docker engine does not list its containers (%s)" % (error.splitlines() or ["no message"])[0])
     if engine != "running" and shims:
-        found.append("%s running without an engine that answers" % counted(shims, "container"))
+        found.append("%s running while the engine does not answer" % counted(shims, "container"))
     if guards:
         found.append("ranks running: %s" % shortened(guards))
     return found
 
 
 def read(timeout_s: float = ENGINE_TIMEOUT_S) -> Dict[str, Any]:
-    """Ask the host: engine, containers, guards, and reasons (empty: the host is idle)."""
+    """Read the host's engine, containers and guards, and the reasons why it is busy (empty: it is not)."""
     answer = ask(PS, timeout_s)
     engine = engine_state(answer)
     containers = parse_containers(answer[1]) if engine == "running" else []

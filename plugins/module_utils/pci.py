@@ -1,4 +1,4 @@
-"""PCI devices as sysfs shows them, and which kernel module each NVIDIA GPU generation takes."""
+"""PCI devices in sysfs, and the kernel module flavour of each NVIDIA GPU generation."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def generation(device_id: int) -> Generation:
 
 
 def flavours(device_ids: List[int]) -> List[str]:
-    """The kernel module flavours all these GPUs can share, preferred first; empty where there is none."""
+    """The kernel module flavours that all these GPUs support, preferred first; empty if there is none."""
     possible = {"open", "proprietary"}
     for device_id in device_ids:
         wanted = generation(device_id).flavour
@@ -78,7 +78,7 @@ def _number(path: Path, base: int) -> Optional[int]:
 
 
 def devices(sysfs: Path) -> List[Device]:
-    """All PCI devices below a sysfs, by slot; those with unreadable ids are left out."""
+    """All PCI devices below a sysfs, by slot, except those with unreadable ids."""
     found = []
     for folder in sorted((sysfs / "bus/pci/devices").glob("*")):
         vendor = _number(folder / "vendor", 16)
@@ -92,25 +92,25 @@ def devices(sysfs: Path) -> List[Device]:
 
 
 def is_gpu(device: Device) -> bool:
-    """An NVIDIA display controller?"""
+    """Whether the device is an NVIDIA display controller."""
     return device.vendor == NVIDIA and device.pci_class >> 16 == DISPLAY
 
 
 def is_nvswitch(device: Device) -> bool:
-    """An NVSwitch, by vendor, class and device id?"""
+    """Whether the device is an NVSwitch, by vendor, class and device id."""
     bridge = device.pci_class >> 8 == OTHER_BRIDGE
     return device.vendor == NVIDIA and bridge and device.device >= FIRST_NVSWITCH
 
 
 def is_hca(device: Device) -> bool:
-    """A host channel adapter: the InfiniBand class, or any network device of Mellanox (ConnectX on ethernet)?"""
+    """Whether the device is an HCA: class InfiniBand, or a network device of Mellanox (ConnectX on ethernet)."""
     if device.pci_class >> 8 == INFINIBAND:
         return True
     return device.vendor == MELLANOX and device.pci_class >> 16 == NETWORK
 
 
 def describe_gpu(device: Device) -> Dict[str, Any]:
-    """Slot, device id, generation and NUMA node (-1 where there is none) of a GPU, for the facts."""
+    """Slot, device id, generation and NUMA node (-1 if there is none) of a GPU, for the facts."""
     return {
         "slot": device.slot,
         "device_id": f"0x{device.device:04x}",

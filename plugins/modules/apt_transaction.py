@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Install packages with apt, and remove what they replace, in one transaction that starts after everything is here."""
+"""Install packages with apt and remove those they replace, in one transaction after all downloads."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: apt_transaction
-short_description: Replace packages without a moment at which neither the old nor the new ones can be had
+short_description: Replace packages so that either the old or the new ones are always installed
 description:
   - Updates the package lists, simulates the transaction, downloads every package, and only then removes and
     installs in one transaction, from the cache. A failure before that leaves the packages of the host as they were.
-  - Refuses a transaction that would remove a package nobody named.
-  - Not idempotent by itself. Give it what is missing.
+  - Refuses a transaction that would remove a package that was not named.
+  - Not idempotent by itself. Name only missing packages.
 options:
   install:
     description: Packages to install, as C(name) or C(name=version); the version may end in an asterisk.
@@ -24,15 +24,15 @@ options:
     elements: str
     default: []
   remove:
-    description: Installed packages that may be removed, and are.
+    description: Installed packages to remove.
     type: list
     elements: str
     default: []
   source:
-    description: File below sources.list.d whose repositories have to answer. Others may fail without an error.
+    description: File below sources.list.d whose repositories must answer. Others may fail without an error.
     type: path
   allow_downgrade:
-    description: Let a version that was named be older than the one installed.
+    description: Accept a named version that is older than the installed one.
     type: bool
     default: false
   lock_timeout_s:
@@ -70,7 +70,7 @@ RETRY_S = 2.0
 
 
 def update_commands(source: Optional[str]) -> List[List[str]]:
-    """The repository that has to answer first, alone; then all lists, of which any may fail."""
+    """First the update of the repository that must answer, alone; then of all lists, each of which may fail."""
     plain = ["apt-get", "update", "--quiet"]
     if not source:
         return [plain]
@@ -85,18 +85,18 @@ def install_command(install: List[str], remove: List[str], *extra: str, allow_do
 
 
 def removals(simulated: str) -> List[str]:
-    """Names that a simulation would remove."""
+    """Names of the packages that a simulated transaction removes."""
     return re.findall(r"(?m)^(?:Remv|Purg) ([^\s:]+)", simulated)
 
 
 def complaints(text: str) -> str:
-    """The lines of apt that say what is wrong; all of it where it marks none."""
+    """The lines of apt that are marked as errors or warnings; the whole text if none is marked."""
     lines = [line for line in text.splitlines() if re.match(r"(?:E|W|Err):?", line)]
     return "\n".join(dict.fromkeys(lines)) or text.strip()
 
 
 def run(module: AnsibleModule, argv: List[str], deadline: float) -> Tuple[int, str, str]:
-    """Run to the end, again while another package manager holds the lock and time is left."""
+    """Run a command to its end; repeat it until the deadline while another package manager holds the lock."""
     environment = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C", "LANGUAGE": "C"}
     while True:
         rc, out, err = module.run_command(argv, environ_update=environment)
@@ -106,13 +106,13 @@ def run(module: AnsibleModule, argv: List[str], deadline: float) -> Tuple[int, s
 
 
 def fail(module: AnsibleModule, step: str, text: str, warnings: str = "") -> None:
-    """End the module with apt's complaints and the step, before anything was removed."""
+    """End the module with apt's errors and the step, before anything was removed."""
     more = "\n".join(part for part in (complaints(text), warnings) if part)
     module.fail_json(msg="apt-get failed in step %s, nothing was removed: %s" % (step, more), step=step)
 
 
 def update(module: AnsibleModule, deadline: float) -> str:
-    """Fails where the named repository does not answer; returns the complaints about the others."""
+    """Fail if the named repository does not answer; return the warnings about the others."""
     warnings = ""
     for argv in update_commands(module.params["source"]):
         rc, _, err = run(module, argv, deadline)
@@ -140,13 +140,13 @@ def main() -> None:
     deadline = time.monotonic() + want["lock_timeout_s"]
     warnings = update(module, deadline)
     names = (want["install"], want["remove"])
-    # The last one finds everything in the cache; told --no-download, apt fails with repositories of file: URIs.
+    # The last step finds all packages in the cache; with --no-download, apt fails for repositories with file: URIs.
     for step, extra in (("plan", ["--simulate"]), ("download", ["--download-only"]), ("install", [])):
         argv = install_command(*names, *extra, allow_downgrade=want["allow_downgrade"])
         rc, out, err = run(module, argv, deadline)
         unasked = sorted(set(removals(out)) - set(want["remove"])) if step == "plan" else []
         if rc == 0 and unasked:
-            fail(module, step, "it would remove %s too, which nobody named" % ", ".join(unasked))
+            fail(module, step, "it would also remove %s, which was not named" % ", ".join(unasked))
         if rc != 0 and step == "install":
             module.fail_json(msg="apt-get failed while it installed: %s" % complaints(err), step=step)
         if rc != 0:

@@ -16,14 +16,14 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: files
-short_description: Bring several files to a state in one execution
+short_description: Set the state of several files in one execution
 description:
-  - Does for a list of files what M(ansible.builtin.copy) with C(content) does for one, because a loop costs
+  - Does the same for a list of files as M(ansible.builtin.copy) with C(content) for one file. A loop would need
     one execution per item and host. All files are validated before the first one is written.
   - Parent directories that are missing are created with mode 0755.
 options:
   files:
-    description: The files, in the order they are handled.
+    description: The files, in the order of processing.
     type: list
     elements: dict
     required: true
@@ -38,30 +38,30 @@ options:
         default: ""
       state:
         description:
-          - C(present) is a file with this text, C(directory) a directory, C(absent) nothing there.
+          - C(present) is a file with this text, C(directory) a directory, C(absent) no file.
           - A directory that is not empty stays.
-          - C(restored) is what stands at I(original), which is moved back; nothing where there is no I(original).
+          - C(restored) moves I(original) back; without I(original) the file is removed.
         type: str
         choices: [present, directory, absent, restored]
         default: present
       original:
         description:
-          - Where what stands at I(path) is kept before I(state=present) writes there or I(state=absent) removes it.
-          - A file that is kept there already is never overwritten, so it is what was there before the first change.
+          - Path of the copy of the existing file, made before I(state=present) writes it or I(state=absent) removes it.
+          - An existing copy is never overwritten, so it is the file before the first change.
         type: path
       mode:
         description:
-          - Octal mode as a string; 0644 for files and 0755 for new directories unless given.
-          - A directory that exists keeps its mode, owner and group where they are not given.
+          - Octal mode as a string; by default 0644 for files and 0755 for new directories.
+          - An existing directory keeps its mode, owner and group by default.
         type: str
       owner:
-        description: Name of the owner; root for files and new directories unless given.
+        description: Name of the owner; by default root for files and new directories.
         type: str
       group:
-        description: Name of the group; root for files and new directories unless given.
+        description: Name of the group; by default root for files and new directories.
         type: str
       validate:
-        description: Command that reads the new text from C(%s) and answers 0 where it is good.
+        description: Command that reads the new text from C(%s) and exits with 0 if it is valid.
         type: list
         elements: str
         default: []
@@ -97,17 +97,17 @@ DEFAULT_MODES = {"present": "0644", "directory": "0755"}
 
 
 def read_text(path: str) -> Optional[str]:
-    """The text of a regular file; None where there is none."""
+    """The text of a regular file; None if there is no such file."""
     if not Path(path).is_file() or Path(path).is_symlink():
         return None
     return Path(path).read_bytes().decode("utf-8", "replace")
 
 
 def validate(module: AnsibleModule, want: Want) -> None:
-    """End the module where the program refuses the new text. In check mode the program may be missing."""
+    """End the module if the program refuses the new text. In check mode the program may be missing."""
     if not want["validate"] or (module.check_mode and not module.get_bin_path(want["validate"][0])):
         return
-    # beside the file it will be: AppArmor and SELinux let a daemon read there, and not in /tmp
+    # in the directory of the file: AppArmor and SELinux let a daemon read there, and not in /tmp
     folder = Path(want["path"]).parent
     handle, temporary = tempfile.mkstemp(prefix=".ddp-play-validate-", dir=str(folder) if folder.is_dir() else None)
     try:
@@ -125,7 +125,7 @@ def validate(module: AnsibleModule, want: Want) -> None:
 
 
 def owner_ids(module: AnsibleModule, want: Want) -> Ids:  # type: ignore[return]  # fail_json ends the program
-    """uid and gid of the wanted owner and group; ends the module where the host does not know one."""
+    """uid and gid of the wanted owner and group; ends the module if the host does not know one."""
     try:
         return pwd.getpwnam(want["owner"] or "root").pw_uid, grp.getgrnam(want["group"] or "root").gr_gid
     except KeyError as error:
@@ -133,7 +133,7 @@ def owner_ids(module: AnsibleModule, want: Want) -> Ids:  # type: ignore[return]
 
 
 def attributes_differ(path: str, want: Want, ids: Ids) -> bool:
-    """Are mode, owner or group other than wanted?"""
+    """Whether mode, owner or group differ from the wanted ones."""
     info = Path(path).stat()
     mode = int(want["mode"] or DEFAULT_MODES[want["state"]], 8)
     return stat.S_IMODE(info.st_mode) != mode or (info.st_uid, info.st_gid) != ids
@@ -146,7 +146,7 @@ def set_attributes(path: str, want: Want, ids: Ids) -> None:
 
 
 def ensure_absent(want: Want, check_mode: bool) -> bool:
-    """Remove a file, link or empty directory; True where that was, or would be, done."""
+    """Remove a file, link or empty directory; True if that was done, or would be in check mode."""
     path = Path(want["path"])
     if not os.path.lexists(str(path)):
         return False
@@ -160,7 +160,7 @@ def ensure_absent(want: Want, check_mode: bool) -> bool:
 
 
 def kept_attributes(want: Want, ids: Ids) -> Tuple[Want, Ids]:
-    """Attributes for an existing directory: its own mode, owner and group where none is given."""
+    """Attributes for an existing directory: by default its own mode, owner and group."""
     info = Path(want["path"]).stat()
     mode = want["mode"] or "%04o" % stat.S_IMODE(info.st_mode)
     owner = ids[0] if want["owner"] else info.st_uid
@@ -169,7 +169,7 @@ def kept_attributes(want: Want, ids: Ids) -> Tuple[Want, Ids]:
 
 
 def ensure_directory(want: Want, ids: Ids, check_mode: bool) -> bool:
-    """Create a directory with its parents or set its attributes; True where that was, or would be, done."""
+    """Create a directory with its parents or set its attributes; True if something changed, or would in check mode."""
     path = want["path"]
     if Path(path).is_dir():
         want, ids = kept_attributes(want, ids)
@@ -182,7 +182,7 @@ def ensure_directory(want: Want, ids: Ids, check_mode: bool) -> bool:
 
 
 def ensure_text(module: AnsibleModule, want: Want, ids: Ids) -> bool:
-    """Write the text to a temporary file and move it into place; True where that was, or would be, done."""
+    """Write the text to a temporary file and move it into place; True if that was done, or would be in check mode."""
     path = want["path"]
     if read_text(path) == want["content"] and not attributes_differ(path, want, ids):
         return False
@@ -191,7 +191,7 @@ def ensure_text(module: AnsibleModule, want: Want, ids: Ids) -> bool:
     folder = Path(path).parent
     folder.mkdir(mode=0o755, parents=True, exist_ok=True)
     if Path(path).is_dir() and not Path(path).is_symlink():
-        module.fail_json(msg="%s: a directory stands where a file has to be" % path, changed_paths=[])
+        module.fail_json(msg="%s: there is a directory in place of the file" % path, changed_paths=[])
     handle, temporary = tempfile.mkstemp(prefix=".ddp-play-", dir=str(folder))
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
@@ -207,7 +207,7 @@ def ensure_text(module: AnsibleModule, want: Want, ids: Ids) -> bool:
 
 
 def ensure_restored(want: Want, check_mode: bool) -> bool:
-    """Move the original back with its owner and mode; remove the file where nothing was there before it."""
+    """Move the original back with its owner and mode; remove the file if there was none before it."""
     original = want["original"]
     if not original or not os.path.lexists(original):
         return ensure_absent(want, check_mode)
@@ -217,7 +217,7 @@ def ensure_restored(want: Want, check_mode: bool) -> bool:
 
 
 def keep_original(want: Want, check_mode: bool) -> bool:
-    """Copy what stands there now to where it is kept; True where that was, or would be, done."""
+    """Copy the existing file to the path of the original; True if that was done, or would be in check mode."""
     original = want["original"]
     if not original or os.path.lexists(original) or not os.path.lexists(want["path"]):
         return False
@@ -231,7 +231,7 @@ def keep_original(want: Want, check_mode: bool) -> bool:
 
 
 def ensure(module: AnsibleModule, want: Want) -> Optional[Dict[str, str]]:
-    """Bring one file to its state; the difference where it changed, else None."""
+    """Set the state of one file; the difference if it changed, else None."""
     before = read_text(want["path"])
     ids: Any = owner_ids(module, want) if want["state"] in DEFAULT_MODES else None
     after: Optional[str]
@@ -257,7 +257,7 @@ def ensure(module: AnsibleModule, want: Want) -> Optional[Dict[str, str]]:
 
 
 def main() -> None:
-    """Validate all new texts, then bring each file to its state in the order of the list."""
+    """Validate all new texts, then set the state of each file in the order of the list."""
     options = {
         "path": {"type": "path", "required": True},
         "content": {"type": "str", "default": ""},

@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Everything the GPU roles ask about a host: GPUs, driver, DKMS, packages, units, verdict."""
+"""Facts of a host for the GPU roles: GPUs, driver, DKMS, packages, units, problems."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ options:
     type: path
     default: /sys
   procfs:
-    description: Where to read the loaded driver and who uses the GPUs.
+    description: Where to read the loaded driver and the users of the GPUs.
     type: path
     default: /proc
   packages:
@@ -25,7 +25,7 @@ options:
     elements: str
     default: []
   exclude:
-    description: Glob patterns of package names to leave out again.
+    description: Glob patterns of package names to exclude.
     type: list
     elements: str
     default: []
@@ -40,7 +40,7 @@ options:
     elements: str
     default: []
   users:
-    description: Report the processes that hold a GPU open.
+    description: Report the processes that use a GPU.
     type: bool
     default: false
   smi:
@@ -48,12 +48,12 @@ options:
     type: bool
     default: false
   cuda:
-    description: Create a CUDA context, the only proof that the driver works.
+    description: Create a CUDA context, the only reliable test of the driver.
     type: bool
     default: false
   expect:
     description:
-      - What the host should be, with any of version, flavour, packages, same_version, hold, dkms, loaded,
+      - Wanted state, with any of version, flavour, packages, same_version, hold, dkms, loaded,
         gpus, units, fabric_manager.
       - Fills RV(ansible_facts.ddp_gpu.problems).
     type: dict
@@ -103,9 +103,9 @@ from ansible_collections.ddp.play.plugins.module_utils.host import (  # noqa: E4
 
 SECURE_BOOT = "firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 MODULE_NAMES = ("nvidia", "nvidia-current-open", "nvidia-current")  # the last two are Debian's own packages
-# As /proc/PID/comm has them, cut at 15 characters. The last is what role monitoring starts.
+# Names as in /proc/PID/comm, cut at 15 characters. Role monitoring starts the last one.
 DAEMONS = ("nvidia-persiste", "nv-fabricmanage", "nv-hostengine", "dcgm-exporter")
-# A child of its own: a broken driver may hang or crash in here. Prints "devices error".
+# Runs in a child process, because a broken driver may hang or crash it. Prints "devices error".
 CUDA_PROBE = """
 import ctypes
 cuda = ctypes.CDLL("libcuda.so.1")
@@ -123,7 +123,7 @@ print(count.value)
 
 
 def disk_module(kernel: str) -> Dict[str, str]:
-    """Version, flavour and path of the driver's module on disk for a kernel, by modinfo; empty where there is none."""
+    """Version, flavour and path of the driver's module on disk for a kernel, by modinfo; empty if there is none."""
     for name in MODULE_NAMES:
         rc, out, _ = run(["modinfo", "-k", kernel, name])
         if rc == 0:
@@ -137,14 +137,14 @@ def disk_module(kernel: str) -> Dict[str, str]:
 
 
 def loaded_module(sysfs: Path, procfs: Path) -> Dict[str, str]:
-    """Version and flavour of the module that the kernel has loaded, from sysfs and procfs; empty where none is."""
+    """Version and flavour of the loaded module, from sysfs and procfs; empty if none is loaded."""
     version = read(sysfs / "module/nvidia/version")
     nvrm = nvidia.parse_nvrm(read(procfs / "driver/nvidia/version") + " ")
     return {"version": version or nvrm["version"], "flavour": nvrm["flavour"]}
 
 
 def gpu_users(procfs: Path) -> List[Dict[str, Any]]:
-    """Processes with a GPU device open, other than daemons that watch over GPUs."""
+    """Processes with an open GPU device, except daemons that monitor GPUs."""
     found = []
     for folder in procfs.glob("[0-9]*"):
         try:
@@ -158,7 +158,7 @@ def gpu_users(procfs: Path) -> List[Dict[str, Any]]:
 
 
 def smi() -> Dict[str, Any]:
-    """What `nvidia-smi -q -x` says within 120 s; `error` has the reason where it says nothing usable."""
+    """Parsed output of `nvidia-smi -q -x`, with a time limit of 120 s; `error` has the reason if there is none."""
     rc, out, err = run(["nvidia-smi", "-q", "-x"], timeout_s=120)
     if rc != 0:
         return {"error": f"rc {rc}: {(err or out).strip()[:300]}", "driver_version": "", "gpus": []}
@@ -169,7 +169,7 @@ def smi() -> Dict[str, Any]:
 
 
 def cuda_context() -> Dict[str, Any]:
-    """Number of devices on which CUDA starts, in a process of its own with 120 s; `error` has CUDA's call and code."""
+    """Number of devices on which CUDA starts, tested in a child process; `error` has CUDA's call and code."""
     rc, out, err = run([sys.executable, "-c", CUDA_PROBE], timeout_s=120)
     if rc != 0:
         return {"devices": 0, "error": (err.strip().splitlines() or [f"rc {rc}"])[-1]}

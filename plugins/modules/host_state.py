@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Read what a role needs to know about a host in one execution: files, units, packages, commands."""
+"""Read the state of a host for a role in one execution: files, units, packages, commands."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ DOCUMENTATION = r"""
 module: host_state
 short_description: Read files, units, packages and read-only commands in one execution
 description:
-  - An unchanged module task over eight hosts costs seconds, so a role asks all its questions at once.
-  - Changes nothing. The commands given to it have to be reads.
+  - An unchanged module task over eight hosts takes seconds, so a role reads everything in one task.
+  - Changes nothing. Its commands must only read.
 options:
   files:
-    description: Paths to look at.
+    description: Paths to read.
     type: list
     elements: path
     default: []
@@ -41,11 +41,11 @@ options:
     elements: str
     default: []
   commands:
-    description: A name for each command (a list of arguments). A program that is missing answers 127.
+    description: A name for each command (a list of arguments). A missing program gives 127.
     type: dict
     default: {}
   timeout_s:
-    description: Seconds one command may take; one that takes longer answers 124.
+    description: Time limit of one command in seconds; a command that takes longer gives 124.
     type: int
     default: 30
   occupants:
@@ -83,7 +83,7 @@ units:
   returned: always
   type: dict
 packages:
-  description: By name - the installed version, empty where it is not installed.
+  description: By name - the installed version, empty if it is not installed.
   returned: always
   type: dict
 commands:
@@ -92,9 +92,9 @@ commands:
   type: dict
 occupants:
   description:
-    - C(reasons), why the host is busy, a clause each, empty where it is idle.
+    - C(reasons), why the host is busy, a clause each, empty if it is not busy.
     - C(engine), one of C(running), C(silent) (it hangs), C(stopped), C(absent), C(unknown).
-    - C(containers), every running one with C(name) and C(image), except those of our own systemd units.
+    - C(containers), every running one with C(name) and C(image), except those of the roles' own systemd units.
     - C(guards), the directories of runs whose ranks are on this host.
     - Empty unless I(occupants) is true.
   returned: always
@@ -103,7 +103,7 @@ occupants:
 
 
 MAX_CONTENT_BYTES = 65536
-# Counted from boot: a time of day may have been written down before the clock was set.
+# Counted from boot: a time of day may have been recorded before the clock was set.
 START_PROPERTY = "ExecMainStartTimestampMonotonic"
 UNIT_PROPERTIES = {
     "LoadState": "load",
@@ -145,7 +145,7 @@ def read_file(path: str, with_content: bool) -> Dict[str, Any]:
 
 
 def run(argv: Sequence[object], timeout_s: int) -> Dict[str, Any]:
-    """rc, stdout and stderr of a command in the C locale; rc 127 where it cannot start, 124 after `timeout_s`."""
+    """rc, stdout and stderr of a command in the C locale; rc 127 if it cannot start, 124 after `timeout_s`."""
     env = dict(os.environ, LC_ALL="C", LANGUAGE="C")
     env["PATH"] = env.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
     try:
@@ -170,7 +170,7 @@ def run(argv: Sequence[object], timeout_s: int) -> Dict[str, Any]:
 
 
 def read_units(units: List[str], timeout_s: int) -> Dict[str, Dict[str, Any]]:
-    """One `systemctl show` for all; answers come in the order asked, an empty line between."""
+    """State of all units with one `systemctl show`, which prints them in order, separated by empty lines."""
     found: Dict[str, Dict[str, Any]] = {
         unit: dict(dict.fromkeys(UNIT_PROPERTIES.values(), ""), started=0.0) for unit in units
     }
@@ -188,14 +188,14 @@ def read_units(units: List[str], timeout_s: int) -> Dict[str, Dict[str, Any]]:
 
 
 def started(microseconds: str) -> float:
-    """When something began that systemd dates from boot, by the clock as it is now."""
+    """Start time by the current clock of an event that systemd dates from boot."""
     if not microseconds.isdigit() or not int(microseconds):
         return 0.0
     return time.time() - time.monotonic() + int(microseconds) / 1000000
 
 
 def read_packages(names: List[str], timeout_s: int) -> Dict[str, str]:
-    """Installed version of each name by dpkg or rpm; empty where it is not installed."""
+    """Installed version of each name by dpkg or rpm; empty if it is not installed."""
     found = dict.fromkeys(names, "")
     if not names:
         return found
@@ -211,7 +211,7 @@ def read_packages(names: List[str], timeout_s: int) -> Dict[str, str]:
 
 
 def main() -> None:
-    """Answer all questions of the parameters. A file, unit or program that is missing is an answer too."""
+    """Return the requested state. A missing file, unit or program is a result, not a failure."""
     module = AnsibleModule(
         argument_spec={
             "files": {"type": "list", "elements": "path", "default": []},

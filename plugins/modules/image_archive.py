@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Read what identifies the image in an archive of `docker save`, without loading it."""
+"""Read the identity of the image in an archive of `docker save`, without loading it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DOCUMENTATION = r"""
 module: image_archive
 short_description: Identify the image in an archive
 description:
-  - Returns the id that an engine's classic image store reports, and what is the same in every store - layers
+  - Returns the id that an engine's classic image store reports, and the values that are equal in every store - layers
     and creation time.
 options:
   path:
@@ -43,11 +43,11 @@ layers:
   type: list
   elements: str
 created:
-  description: Creation time as the configuration has it.
+  description: Creation time from the configuration.
   returned: always
   type: str
 tags:
-  description: Names the archive gives the image.
+  description: Names of the image in the archive.
   returned: always
   type: list
   elements: str
@@ -55,10 +55,10 @@ tags:
 
 
 def member(archive: tarfile.TarFile, name: str) -> bytes:
-    """The content of a file in the archive. KeyError where there is none, also where the name is a directory's."""
+    """The content of a file in the archive. KeyError if there is none, or if it is a directory."""
     stream = archive.extractfile(name)
     if stream is None:
-        raise KeyError("%s is no file" % name)
+        raise KeyError("%s is not a file" % name)
     return stream.read()
 
 
@@ -77,7 +77,7 @@ def read(path: str) -> Dict[str, Any]:
 
 
 def main() -> None:
-    """Return what identifies the image, or fail with the archive's path and what is wrong with it."""
+    """Return the identity of the image, or fail with the archive's path and its defect."""
     module = AnsibleModule(argument_spec={"path": {"type": "path", "required": True}}, supports_check_mode=True)
     path = module.params["path"]
     try:

@@ -9,7 +9,7 @@ short_description: Hold many dpkg packages at once
 version_added: "0.1.0"
 description:
   - Sets dpkg's selection of every installed package that matches.
-  - M(ansible.builtin.dpkg_selections) takes one name a call.
+  - M(ansible.builtin.dpkg_selections) takes one name per call.
 options:
   patterns:
     description: Glob patterns of package names; only installed packages are touched.
@@ -17,7 +17,7 @@ options:
     elements: str
     required: true
   exclude:
-    description: Glob patterns of package names to leave alone.
+    description: Glob patterns of package names to exclude.
     type: list
     elements: str
     default: []
@@ -50,7 +50,7 @@ from ansible_collections.ddp.play.plugins.module_utils.nvidia import parse_dpkg,
 
 
 def to_change(installed: Dict[str, Dict[str, Any]], hold: bool) -> List[str]:
-    """Names of the installed packages whose hold is other than wanted, sorted."""
+    """Sorted names of the installed packages whose hold differs from the wanted one."""
     return sorted(name for name, package in installed.items() if package["held"] != hold)
 
 
@@ -66,7 +66,7 @@ def main() -> None:
     )
     hold = module.params["state"] == "held"
     fields = "${binary:Package}\t${Version}\t${db:Status-Abbrev}\n"
-    # rc 1: a pattern matched nothing, which is no error here
+    # rc 1: a pattern matched no package, which is not an error here
     _, out, _ = module.run_command(["dpkg-query", "-W", "-f", fields, *module.params["patterns"]])
     names = to_change(without(parse_dpkg(out), module.params["exclude"]), hold)
     if names and not module.check_mode:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: rdma_facts
-short_description: RDMA devices and what stands in the way of GPUDirect
+short_description: RDMA devices and obstacles to GPUDirect
 version_added: "0.1.0"
 description:
   - Reads sysfs and PCI configuration space. Changes nothing; needs no package on the host.
@@ -24,7 +24,7 @@ options:
     elements: str
     default: []
   expect:
-    description: What the host should be, with any of hcas, rate_gbps, packages, addresses; fills problems.
+    description: Wanted state, with any of hcas, rate_gbps, packages, addresses. Differences are reported in problems.
     type: dict
 author: the ddp-play authors
 """
@@ -84,7 +84,7 @@ def acs_bridges(sysfs: Path) -> List[str]:
 
 
 def addresses() -> Dict[str, List[str]]:
-    """Addresses with prefix length by interface, from `ip -json address`; empty where ip fails."""
+    """Addresses with prefix length by interface, from `ip -json address`; empty if ip fails."""
     rc, out, _ = run(["ip", "-json", "address"])
     links = json.loads(out) if rc == 0 and out else []
     return {link["ifname"]: [f"{a['local']}/{a['prefixlen']}" for a in link.get("addr_info", [])] for link in links}

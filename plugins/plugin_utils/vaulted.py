@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 HEADER = b"$ANSIBLE_VAULT;"
-# Other views of the same variables, or of other hosts; how hosts are reached is no part of a job.
+# Other views of the same variables, or variables of other hosts; connection settings are not part of a job.
 SKIPPED = ("hostvars", "vars", "groups", "environment")
 SKIPPED_PREFIX = "ansible_"
 
 
 def is_vaulted(value: object) -> bool:
-    """Did Ansible decrypt this very value: a `!vault` scalar, or one from a file that is encrypted as a whole?
+    """Whether Ansible decrypted this value: a `!vault` scalar, or one from a file that is encrypted as a whole.
 
-    A tag says so of the former, and stays on a value that a template hands on as it is. Of the latter only the origin
-    is known. What a filter made of either carries neither.
+    The scalar has a tag, which stays on a value that a template returns unchanged. A value from an encrypted file is
+    known by its origin only. The output of a filter on either has neither tag nor origin.
     """
     if VaultHelper.get_ciphertext(value, with_tags=False) is not None:
         return True
@@ -41,7 +41,7 @@ def _is_encrypted(path: str) -> bool:
 
 
 def decrypted_texts(variables: Mapping[str, object]) -> frozenset[str]:
-    """All texts among the variables that came from a vault, decrypted; those whose password is missing are left out."""
+    """All decrypted texts from a vault among the variables, except those whose password is missing."""
     found = set()
     for name, value in variables.items():
         if name not in SKIPPED and not name.startswith(SKIPPED_PREFIX):

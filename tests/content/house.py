@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # What is measured, and where the tests of its modules are.
 TREES = {
     "src/ddp_play": ("tests/unit",),
-    "plugins": ("tests/unit/modules", "tests/unit/filters"),
+    "plugins": ("tests/unit/modules", "tests/unit/module_utils", "tests/unit/filters", "tests/unit/plugin_utils"),
     "trainer": ("tests/unit/trainer",),
 }
 FUNCTION_LINES, FILE_LINES, TEST_FILE_LINES = 40, 300, 350

@@ -94,9 +94,15 @@ def command_lines(doc: Path, program: str) -> list[list[str]]:
     return found
 
 
-def test_verbs_and_options_that_are_named_exist(doc: Path) -> None:
+@pytest.fixture(scope="module")
+def ddp_play() -> object:
+    """The command with all its verbs."""
+    return typer.main.get_command(app)
+
+
+def test_verbs_and_options_that_are_named_exist(doc: Path, ddp_play: object) -> None:
     for words in command_lines(doc, "ddp-play"):
-        command: object = typer.main.get_command(app)
+        command = ddp_play
         for word in words:
             if word == "--":
                 break

@@ -5,6 +5,7 @@ To take over a wanted change: `python -m tests.golden`, then read the diff.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,6 +35,7 @@ def verbs(group: TyperGroup | None = None, path: tuple[str, ...] = ()) -> Iterat
             yield (*path, name)
 
 
+@functools.cache
 def help_text(words: tuple[str, ...]) -> str:
     """The help of a verb, without colours, at a fixed width."""
     with pytest.MonkeyPatch.context() as patch:

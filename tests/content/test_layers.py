@@ -18,7 +18,7 @@ AT_THE_TOP = {"__init__", "__main__", "errors", "testing"}
 
 def drawn() -> list[set[str]]:
     """The rows of the diagram."""
-    section = ARCHITECTURE.read_text(encoding="utf-8").split("## Who may know whom")[1].split("\n## ")[0]
+    section = ARCHITECTURE.read_text(encoding="utf-8").split("## Which package may import which")[1].split("\n## ")[0]
     return [set(row.split(" · ")) for row in ROW.findall(section.split("```")[1])]
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
+from ansible._internal._templating._jinja_bits import AnsibleEnvironment
 from ansible.errors import AnsibleUndefinedVariable
 from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.loader import init_plugin_loader
@@ -67,6 +68,24 @@ def facts(system: str, architecture: str = "x86_64") -> dict[str, Any]:
 @pytest.fixture(scope="module", autouse=True)
 def _plugins() -> None:
     init_plugin_loader()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _templates_are_compiled_once() -> Iterator[None]:
+    """Ansible compiles a template anew at each use; here a few hundred are used thousands of times."""
+    compiled: dict[str, Any] = {}
+    compile_template = AnsibleEnvironment.compile
+
+    def once(environment: AnsibleEnvironment, source: Any, *arguments: Any, **options: Any) -> Any:
+        if not isinstance(source, str) or arguments or options:
+            return compile_template(environment, source, *arguments, **options)
+        if source not in compiled:
+            compiled[source] = compile_template(environment, source)
+        return compiled[source]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(AnsibleEnvironment, "compile", once)
+        yield
 
 
 @functools.cache

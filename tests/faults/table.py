@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 from ddp_play.run.controller_disk_full import ROOM_S
-from ddp_play.run.restart_loop import LAST_CALL_S
+from ddp_play.run.restart_loop import LOST_HOSTS_CLEANUP_S
 from tests.faults import acts, hosts
 from tests.faults.rows import DONE, Expected, Row
 
@@ -52,8 +52,8 @@ def again(*says: str, stopped_s: float | None = 5.0) -> Expected:
 LOST = {"host_timeout": 8, "lease": 12, "grace": 2}
 RESTARTS = {"restarts": 1, "spares": ["h3"], **LOST}
 
-# At its end the run gives the lost host a last call; only then is looked whether the others are clean.
-AFTER_A_LOSS = dataclasses.replace(again("h3 stands in", stopped_s=10.0), clean_s=5.0 + LAST_CALL_S)
+# At its end the run tries to clean the lost host once more; the other hosts are examined after that.
+AFTER_A_LOSS = dataclasses.replace(again("replacement host: h3", stopped_s=10.0), clean_s=5.0 + LOST_HOSTS_CLEANUP_S)
 
 UNSTARTED = Expected(True, "interrupted", 130, stopped_s=None)
 
@@ -250,7 +250,7 @@ SHARED = (
 ATTEMPTS = (
     Row(
         "spare takes over from a host without its guard",
-        again("h3 stands in", stopped_s=10.0),
+        again("replacement host: h3", stopped_s=10.0),
         acts.kill_guard,
         job=RESTARTS,
     ),

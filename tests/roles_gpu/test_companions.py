@@ -79,7 +79,7 @@ def test_hardware_that_has_gone_is_no_reason_to_skip(host: Host, tasks_from: str
         ("nccl", {"nccl_conf": {"NCCL_DEBUG": "INFO"}}, "debugging does not belong"),
         ("nccl", {"nccl_conf": {"NCCL_SOCKET_IFNAME": "eth1"}}, 'write "=eth1"'),
         ("nccl", {"nccl_conf": {"UCX_TLS": "rc"}}, "UCX_TLS is no NCCL variable"),
-        ("rdma", {"rdma_stack": "doca"}, "use rdma_source vendor or mirror"),
+        ("rdma", {"rdma_stack": "doca"}, "set rdma_source to vendor or mirror"),
         (
             "cuda_toolkit",
             {"cuda_toolkit_install": True, "cuda_toolkit_version": "13"},
@@ -168,7 +168,7 @@ def test_rdma(host: Host) -> None:
     host.sh("echo '2: INIT' > /opt/hardware/sys/class/infiniband/mlx5_1/ports/1/state")
     broken = host.play("rdma", RDMA | {"rdma_expected_hcas": 8}, tasks_from="verify")
     assert broken.rc != 0
-    assert "2 RDMA devices in sysfs, inventory says 8" in broken.text
+    assert "2 RDMA devices in sysfs, the inventory expects 8" in broken.text
     assert "mlx5_1 port 1 is INIT, LinkUp (no subnet manager answers)" in broken.text
     assert host.play("rdma", RDMA, tasks_from="remove").rc == 0
 

@@ -242,7 +242,7 @@ def test_an_older_module_in_the_kernel_asks_for_a_reboot(host: Host) -> None:
     outcome = play(host)
     assert (outcome.rc, outcome.changed) == (0, 0)
     assert "pending: nvidia_driver: reboot needed: module 570.86.15 is loaded, 580.178.04 is on disk" in outcome.text
-    assert "This is a container, which cannot." in outcome.text
+    assert "This is a container, which cannot reboot." in outcome.text
     alone = play(host, tasks_from="verify")
     assert alone.rc != 0
     assert "reboot needed: module 570.86.15" in alone.text

@@ -1,4 +1,4 @@
-"""A job without torch: all ranks meet at MASTER_ADDR:MASTER_PORT, and each must get the sum of all ranks plus one."""
+"""A job without torch: a rendezvous at MASTER_ADDR:MASTER_PORT, where each rank must get the sum of all ranks plus one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def main() -> int:
 
 
 def serve(address: tuple[str, int], world_size: int) -> int:
-    """Rank 0's half: the sum, once every other rank has said its number and was told."""
+    """Rank 0: receive the number of every other rank, send all of them the sum, and return it."""
     with socket.create_server(address) as server:
         server.settimeout(DEADLINE_S)
         peers = [server.accept()[0] for _ in range(world_size - 1)]
@@ -37,7 +37,7 @@ def serve(address: tuple[str, int], world_size: int) -> int:
 
 
 def ask(address: tuple[str, int], rank: int) -> int:
-    """The other ranks' half: rank 0 may not listen yet."""
+    """Other ranks: send the number and return the sum; repeat the connection until rank 0 listens."""
     deadline = time.monotonic() + DEADLINE_S
     while True:
         try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
 import time
 from pathlib import PurePosixPath
@@ -22,6 +24,10 @@ OF_ATTEMPT = (
     *("logs", "metrics", "nccl", "results", "env", "evidence", "flight-recorder"),
     *("artifacts", "artifacts.json"),
 )
+
+
+class BeyondEndError(ValueError):
+    """A piece that begins after the end of the file that is here: something is missing in between."""
 
 
 class Bundle:
@@ -79,7 +85,7 @@ class Bundle:
         path = {"log": self.paths.log, "metrics": self.paths.metrics, "nccl": self.paths.nccl}[kind](rank)
         have = _size(path)
         if at > have:
-            raise ValueError(f"{path.name}: got offset {at}, have {have}")
+            raise BeyondEndError(f"{path.name}: got offset {at}, have {have}")
         fresh = payload[have - at :]
         if not fresh:
             return
@@ -92,7 +98,7 @@ class Bundle:
     def file(self, host: str, header: dict[str, Any], payload: bytes) -> None:
         """A piece of a collected file; it gets its name when its last piece has come."""
         target = self._target(host, header)
-        temporary = target.with_name(f".{target.name}.part")
+        temporary = _part_of(target)
         if temporary not in self._partial:
             temporary.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             temporary.write_bytes(b"")
@@ -101,6 +107,13 @@ class Bundle:
         if header.get("last"):
             temporary.replace(target)
             del self._partial[temporary]
+
+    def discard(self, host: str, header: dict[str, Any]) -> None:
+        """Remove the pieces of a file that is not collected."""
+        with contextlib.suppress(OSError, ValueError, KeyError):  # a path or a kind that has no place here
+            temporary = _part_of(self._target(host, header))
+            if self._partial.pop(temporary, None) is not None:
+                temporary.unlink()
 
     def _append(self, path: Path, data: bytes) -> None:
         try:
@@ -137,6 +150,11 @@ class Bundle:
     def log_size(self, rank: int) -> int:
         """Bytes of the rank's log that are here."""
         return _size(self.paths.log(rank))
+
+
+def _part_of(target: Path) -> Path:
+    """Name of a file until its last piece has come; a name of 255 bytes leaves no room for a suffix."""
+    return target.with_name("." + hashlib.sha256(os.fsencode(target.name)).hexdigest()[:32] + ".part")
 
 
 def read_tail(path: Path, num_bytes: int) -> str:

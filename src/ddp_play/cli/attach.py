@@ -1,4 +1,4 @@
-"""`ddp-play attach`: watch a detached run, or take over its supervision when its controller died."""
+"""`ddp-play attach`: live view of a detached run, and takeover of a run whose supervisor died."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ddp_play.bundle.run_lookup import find
-from ddp_play.cli import console, live, options
+from ddp_play.cli import console, live_view, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.run import watch
 from ddp_play.errors import DiskFull, UsageError
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 def attach(
     run_id: options.RunId = "-",
-    ranks: Annotated[str, typer.Option("--ranks", help="Whose lines to show: 0, 0,3 or all.")] = "0",
+    ranks: Annotated[str, typer.Option("--ranks", help="Ranks whose output to show: 0, 0,3 or all.")] = "0",
     as_json: options.Json = False,
     ask_pass: options.AskPass = False,
     ask_become_pass: options.AskBecomePass = False,
 ) -> None:
-    """Watch a run to its end; where nobody supervises it any more, take over from the hosts' own state.
+    """Watch a run to its end. If its supervisor died, start a new one, which continues from the hosts' state.
 
     [bold]Examples[/]
 
@@ -36,10 +36,10 @@ def attach(
     with error_boundary():
         run = find(run_id)
         if run.over and run.document.get("exit_class") != DiskFull.kind:
-            raise typer.Exit(live.show_end(run))
+            raise typer.Exit(live_view.show_end(run))
         if not run.attended:
             passwords = _ask_passwords(run, ssh=ask_pass, become=ask_become_pass)
-            console.note(f"run {run.paths.run_id} is unattended: taking over")
+            console.note(f"run {run.paths.run_id} has no supervisor: starting a new one")
             start_background(run.paths, passwords, take_over=True)
         raise typer.Exit(watch(run.paths, ranks=ranks, as_json=as_json))
 

@@ -12,6 +12,7 @@ from typing import Any, Dict, List, Optional
 
 from . import gpus, hang_evidence, kernel_log, leases, leftovers, pmi_server, processes, rank_failure
 from .ranks import Rank, reap
+from .recent_files import RecentFiles
 from .run_directory import FROZEN, HostRun, read_json, write_json
 from .socket_activity import Traffic
 from .torchrun_ranks import make_all
@@ -48,6 +49,7 @@ class Guard:
         self._written: Optional[Dict[str, Any]] = None
         self.kernel_log = kernel_log.KernelLog()
         self.traffic = Traffic()
+        self.files = RecentFiles(spec.get("owned_paths", []))
 
     # -- state ---------------------------------------------------------------------------------------
     def write_state(self) -> None:
@@ -129,6 +131,7 @@ class Guard:
         while any(rank.running for rank in [*self.units, *self.ranks]):
             self._notice_ends()
             self._notice_traffic()
+            self.files.renew()
             self._obey()
             self._enforce()
             self._escalate()

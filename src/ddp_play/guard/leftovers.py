@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import time
 from pathlib import Path
@@ -14,11 +13,13 @@ from . import docker_socket, processes, secret_files
 from .protocol import split_run_key
 from .run_directory import HostRun, base_dir, read_json
 from .running_guards import guards
+from .untrusted_paths import locate, open_file, remove
 
 RUN_LABEL = "ddp-play.run"
 KEY_LABEL = "ddp-play.key"
 # File in a run's shared directory with the number of the attempt that prepared it last.
 ATTEMPT_MARK = ".attempt"
+MARK_BYTES = 20
 KILL_S = 5.0
 
 
@@ -168,7 +169,8 @@ def clean(
 def newest_attempt(run_path: Path) -> int:
     """Number of the last attempt that prepared a shared directory of a run; 0 if unknown."""
     try:
-        return int((run_path / ATTEMPT_MARK).read_text())
+        with open_file(locate(run_path / ATTEMPT_MARK)) as mark:
+            return int(mark.read(MARK_BYTES))
     except (OSError, ValueError):
         return 0
 
@@ -205,15 +207,11 @@ def _remove_container(name: str) -> List[str]:
 
 
 def _remove_tree(path: Path) -> List[str]:
-    for _ in range(5):
-        try:
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(str(path))
-            elif path.exists() or path.is_symlink():
-                os.unlink(str(path))
-        except FileNotFoundError:
-            continue  # another process removes the same path
-        except OSError as error:
-            return ["%s: %s" % (path, error.strerror or error)]
-        return []
-    return ["%s: other processes keep writing there" % path]
+    """Remove a file, a link or a directory, which ranks may change meanwhile; return why that failed."""
+    try:
+        remove(locate(path))
+    except FileNotFoundError:
+        return []  # it, or a directory above it, does not exist
+    except OSError as error:
+        return ["%s: %s" % (error.filename or path, error.strerror or error)]
+    return []

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple
 
 from . import interfaces
 from .protocol import MAX_PAYLOAD, Header
+from .rank_user import other_user
 from .run_directory import HostRun, read_json
+from .untrusted_paths import Below, open_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,16 +22,18 @@ Send = Callable[..., None]
 class Followed:
     """A file sent piece by piece as it grows."""
 
-    def __init__(self, path: Path, offset: int) -> None:
+    def __init__(self, path: Path, offset: int, *, owner: Optional[int] = None) -> None:
+        """`owner`: the only uid whose file is read; the directory of the path cannot be replaced by ranks."""
         self.path = path
         self.offset = offset
+        self._owner = owner
 
     def next_chunk(self) -> bytes:
         """Bytes appended since `offset`, at most MAX_PAYLOAD; empty if there are none or the file cannot be read."""
         try:
-            if self.path.stat().st_size <= self.offset:
+            if self.path.lstat().st_size <= self.offset:
                 return b""
-            with open(str(self.path), "rb") as handle:
+            with open_file(Below(self.path.parent, (self.path.name,)), self._owner) as handle:
                 handle.seek(self.offset)
                 return handle.read(MAX_PAYLOAD)
         except OSError:
@@ -49,11 +53,13 @@ class Following:
 
     def begin(self, place: HostRun, header: Header) -> None:
         """Start at these offsets by rank: `logs`, `metrics` and `nccl` of the order."""
+        user = other_user((read_json(place.spec) or {}).get("user"))
+        owner = user["uid"] if user else None
         for rank, offset in header["logs"].items():
             self._files[("log", int(rank))] = Followed(place.log(int(rank)), int(offset))
         for kind, name in (("metrics", "metrics.jsonl"), ("nccl", "nccl.log")):
             for rank, offset in header[kind].items():
-                self._files[(kind, int(rank))] = Followed(place.rank_dir(int(rank)) / name, int(offset))
+                self._files[(kind, int(rank))] = Followed(place.rank_dir(int(rank)) / name, int(offset), owner=owner)
         self._stamp = None
         self._place = place
 

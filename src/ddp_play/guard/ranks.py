@@ -9,7 +9,7 @@ import subprocess
 import time
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
-from . import docker_socket, hang_evidence, kernel_log, processes, rank_failure, secret_files
+from . import docker_socket, hang_evidence, kernel_log, processes, rank_failure, rank_user, secret_files
 
 if TYPE_CHECKING:
     from .run_directory import HostRun
@@ -109,10 +109,7 @@ class ProcessRank(Rank):
 
     def start(self) -> None:
         """Start the process with its log as output; exit code 126 or 127 if that fails."""
-        spec, user = self.spec, self.spec.get("user")
-        options: Dict[str, Any] = {}
-        if user and os.geteuid() == 0 and user["uid"] != 0:
-            options = {"user": user["uid"], "group": user["gid"], "extra_groups": user["groups"]}
+        spec = self.spec
         try:
             env = {**spec["env"], **self._secrets()}
         except OSError as error:
@@ -129,7 +126,7 @@ class ProcessRank(Rank):
                     stdout=log,
                     stderr=log,
                     start_new_session=True,
-                    **options,
+                    **rank_user.process_options(spec.get("user")),
                 )
         except (OSError, subprocess.SubprocessError) as error:
             code = 127 if isinstance(error, FileNotFoundError) else 126

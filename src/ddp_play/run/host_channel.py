@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 READ_SIZE = 1 << 20
 STDERR_TAIL = 4096
+# Of what a host prints before privilege escalation has succeeded.
+HEAD_TAIL = 65536
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +85,8 @@ class Channel(Protocol):
     def broken(self) -> str:
         """Why it is over, empty while it is not."""
 
-    def close(self) -> None:
-        """End it; what the host owns stays."""
+    def close(self, why: str = "closed") -> None:
+        """End it; what the host owns stays. `why` is what `broken` says from then on."""
 
 
 class ProcessChannel:
@@ -94,7 +96,7 @@ class ProcessChannel:
         self.host = route.host
         self.route = route
         self._password = become_password
-        self._reader = FrameReader(expect_magic=True)
+        self._reader = FrameReader(expect_magic=True, limited=True)
         self._out: deque[memoryview] = deque()
         self._stderr = b""
         self._head = b""  # stdout before the magic line: a become prompt or success marker may be in it
@@ -193,9 +195,9 @@ class ProcessChannel:
 
     def _become(self, data: bytes) -> bytes:
         """Wait for the privilege escalation to succeed; then the loader may be fed."""
-        self._head += data
-        self._answer_prompt(self._head)
         marker = self.route.become_success.encode()
+        self._head = (self._head + data)[-max(HEAD_TAIL, len(data)) :]
+        self._answer_prompt(self._head)
         if marker not in self._head:
             return b""
         self._ready = True
@@ -222,8 +224,8 @@ class ProcessChannel:
         self._broken = words[-1] if words else f"the channel ended (exit code {code})"
         self.close()
 
-    def close(self) -> None:
-        self._broken = self._broken or "closed"
+    def close(self, why: str = "closed") -> None:
+        self._broken = self._broken or why
         if self._prompt:
             self._prompt.close()
             self._prompt = None

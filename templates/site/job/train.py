@@ -1,4 +1,4 @@
-"""`ddp-play run train.yml -i inventory`: all ranks meet and add up their numbers."""
+"""`ddp-play run train.yml -i inventory`: all ranks join a process group and add up their numbers."""
 
 import os
 

@@ -148,7 +148,7 @@ def test_merge(there: dict[str, Any], wanted: dict[str, Any], last: dict[str, An
         ("\n", ""),
         ("{}", ""),
         ('{"debug": true,}', "is not valid JSON"),
-        ("[]", "is valid JSON, but no object"),
+        ("[]", "is valid JSON, but not an object"),
         ('{"debug": true', "is not valid JSON"),
     ],
 )

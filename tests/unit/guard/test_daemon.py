@@ -35,7 +35,7 @@ LIMITS: dict[str, Any] = {
     "signal": "SIGTERM",
 }
 
-BLAME = "RuntimeError: Connection closed by peer [10.0.0.2]:34710"
+BLAME = "RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.2]:34710"
 
 
 def until(condition: Callable[[], Any], timeout_s: float = 30.0) -> Any:

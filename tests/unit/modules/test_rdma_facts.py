@@ -67,4 +67,4 @@ def test_problems_are_only_looked_for_when_something_is_expected(
     params: dict[str, Any] = {"sysfs": str(tmp_path), "procfs": str(tmp_path), "packages": [], "expect": None}
     assert "problems" not in rdma_facts.gather(params)
     found = rdma_facts.gather({**params, "expect": {"hcas": 1}})["problems"]
-    assert found[0] == "0 RDMA devices in sysfs, inventory says 1"
+    assert found[0] == "0 RDMA devices in sysfs, the inventory expects 1"

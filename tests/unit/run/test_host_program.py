@@ -62,7 +62,7 @@ def test_the_header_has_the_length_that_the_loader_reads() -> None:
 def test_it_starts_and_answers(python: str) -> None:
     done = start("facts", json.dumps({"engine": False, "shared_dir": "/nowhere"}), python=python)
     facts = discover_action.parse_facts(
-        done.stdout.decode(), done.stderr.decode(), asked=time.time() - 60, received=time.time(), inventory={"slots": 3}
+        done.stdout.decode(), done.stderr.decode(), sent=time.time() - 60, received=time.time(), inventory={"slots": 3}
     )
     known = facts_from_json("h1", facts)
     assert (known.name, known.slots, known.cpus) == ("h1", 3, len(os.sched_getaffinity(0)))

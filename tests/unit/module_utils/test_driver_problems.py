@@ -1,0 +1,115 @@
+"""Facts of a good host give no problem; each single fault gives its sentence."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from ansible_collections.ddp.play.plugins.module_utils import driver_problems
+
+VERSION = "580.178.04"
+GOOD: dict[str, Any] = {
+    "gpus": [{"slot": "0000:1b:00.0"}],
+    "driver": {
+        "disk": {"version": VERSION, "flavour": "open"},
+        "loaded": {"version": VERSION, "flavour": "open"},
+        "nouveau": False,
+    },
+    "kernel": {"running": "6.12.48"},
+    "dkms": [{"module": "nvidia", "version": VERSION, "kernel": "6.12.48", "arch": "x86_64", "state": "installed"}],
+    "packages": {
+        "nvidia-driver-cuda": {"version": f"{VERSION}-1", "held": True},
+        "nvidia-fabricmanager": {"version": f"{VERSION}-1", "held": True},
+    },
+    "units": {
+        "nvidia-persistenced": {"active": "active", "enabled": "enabled"},
+        "nvidia-fabricmanager": {"active": "active", "enabled": "enabled"},
+    },
+    "reboot": {"needed": False, "reasons": []},
+    "smi": {"driver_version": VERSION, "error": "", "gpus": [{"slot": "0", "fabric_state": "Completed"}]},
+    "cuda": {"devices": 1, "error": ""},
+}
+EXPECT: dict[str, Any] = {
+    "version": "580",
+    "flavour": "open",
+    "packages": ["nvidia-driver-cuda"],
+    "same_version": ["nvidia-driver-cuda"],
+    "hold": True,
+    "dkms": True,
+    "loaded": True,
+    "gpus": 1,
+    "fabric_manager": True,
+    "units": ["nvidia-persistenced", "nvidia-fabricmanager"],
+}
+
+
+def test_a_good_host_has_no_problem() -> None:
+    assert driver_problems.problems(GOOD, EXPECT) == []
+
+
+def test_nothing_expected_of_a_good_host() -> None:
+    facts = copy.deepcopy(GOOD)
+    facts["units"]["nvidia-fabricmanager"] = {"active": "inactive"}
+    assert driver_problems.problems(facts, {}) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "problem"),
+    [
+        (
+            "packages",
+            {"nvidia-fabricmanager": GOOD["packages"]["nvidia-fabricmanager"]},
+            "nvidia-driver-cuda is not installed",
+        ),
+        (
+            "packages.nvidia-driver-cuda.version",
+            "595.91.07-1",
+            "nvidia-driver-cuda is 595.91.07-1, wanted 580",
+        ),
+        ("packages.nvidia-driver-cuda.held", False, "not on hold: nvidia-driver-cuda"),
+        ("packages.nvidia-fabricmanager.version", "580.105.08-1", "they must be equal (CUDA error 802)"),
+        ("driver.disk.version", "", "no nvidia module for the running kernel 6.12.48"),
+        ("driver.disk.version", "595.91.07", "module on disk is 595.91.07, wanted 580"),
+        ("driver.disk.flavour", "proprietary", "module on disk is the proprietary one, wanted open"),
+        ("driver.nouveau", True, "nouveau is loaded"),
+        ("driver.loaded.version", "", "the nvidia module is not loaded"),
+        ("reboot.reasons", ["module 1 is loaded"], "reboot needed: module 1 is loaded"),
+        ("dkms", [], "no nvidia module installed for the running kernel 6.12.48"),
+        (
+            "dkms",
+            [{"module": "nvidia", "kernel": "6.1", "state": "installed"}],
+            "for the running kernel 6.12.48",
+        ),
+        ("smi.driver_version", "570.1", "nvidia-smi is of version 570.1, the module is 580.178.04"),
+        ("smi.gpus", [], "GPU counts differ: nvidia-smi 0, sysfs 1, inventory 1"),
+        ("smi.error", "rc 9: no devices", "nvidia-smi failed: rc 9"),
+        ("smi.gpus", [{"slot": "0", "fabric_state": "In Progress"}], "fabric state is not Completed on 0"),
+        ("cuda.error", "cuInit 3", "try nvidia_driver_uvm_disable_hmm"),
+        ("cuda.error", "cuInit 802", "NVSwitch without a matching fabric manager"),
+        ("units.nvidia-persistenced.active", "failed", "nvidia-persistenced is failed, wanted active"),
+    ],
+)
+def test_each_fault_is_named(path: str, value: Any, problem: str) -> None:
+    facts = copy.deepcopy(GOOD)
+    node = facts
+    *parents, last = path.split(".")
+    for key in parents:
+        node = node[key]
+    node[last] = value
+    found = driver_problems.problems(facts, EXPECT)
+    assert any(problem in sentence for sentence in found), found
+
+
+def test_fabric_manager_on_a_host_without_nvswitch() -> None:
+    facts = copy.deepcopy(GOOD)
+    facts["units"]["nvidia-fabricmanager"]["active"] = "failed"
+    found = driver_problems.problems(facts, EXPECT | {"fabric_manager": False, "units": []})
+    assert found == ["nvidia-fabricmanager is failed on a host without NVSwitch"]
+
+
+def test_nouveau_that_only_a_reboot_removes_says_so() -> None:
+    """A driver on disk, the wrong module in the kernel: the remedy is named, not only the state."""
+    reasons = ["nouveau is loaded and uses the GPU"]
+    facts = {**GOOD, "driver": {**GOOD["driver"], "nouveau": True}, "reboot": {"needed": True, "reasons": reasons}}
+    assert "reboot needed: nouveau is loaded and uses the GPU" in driver_problems.problems(facts, EXPECT)

@@ -1,0 +1,116 @@
+"""Who makes a host busy: every container, every rank, and an engine that cannot be asked."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from ansible_collections.ddp.play.plugins.module_utils import occupants
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DB = {"name": "db", "image": "postgres:16"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "state"),
+    [
+        ((0, "", ""), "running"),
+        ((124, "", "no answer within 10 s"), "silent"),
+        ((127, "", "docker: not found"), "absent"),
+        (
+            (
+                1,
+                "",
+                "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?",
+            ),
+            "stopped",
+        ),
+        ((1, "", "permission denied while trying to connect"), "unknown"),
+        ((1, "", ""), "unknown"),
+    ],
+)
+def test_state_of_the_engine(answer: tuple[int, str, str], state: str) -> None:
+    assert occupants.engine_state(answer) == state
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("", []),
+        ("db\tpostgres:16\n", ["db"]),
+        ("db\tpostgres:16\nddp-play-night-1-r0\tteam/train:2\n", ["db", "ddp-play-night-1-r0"]),
+        ("ddp-dcgm-exporter\tnvidia/dcgm-exporter:4\n", []),
+    ],
+)
+def test_containers_of_anybody_count_and_our_services_do_not(text: str, names: list[str]) -> None:
+    assert [row["name"] for row in occupants.parse_containers(text)] == names
+
+
+def test_a_guard_is_named_by_its_run() -> None:
+    line = "412 /usr/bin/python3 -I -S /run/user/7/ddp-play.pyz guard /home/ops/.ddp-play/runs/night/1"
+    assert occupants.parse_guards(f"{line}\n\n") == ["/home/ops/.ddp-play/runs/night/1"]
+
+
+@pytest.mark.parametrize(
+    ("engine", "error", "containers", "shims", "guards", "expected"),
+    [
+        ("running", "", [], 0, [], []),
+        ("running", "", [], 1, [], []),  # a managed plugin of the engine has a shim too
+        ("stopped", "Cannot connect", [], 0, [], []),
+        ("absent", "docker: not found", [], 0, [], []),
+        ("running", "", [DB], 1, [], ["1 container running: db (postgres:16)"]),
+        ("silent", "no answer within 10 s", [], 0, [], ["the Docker engine does not answer (no answer within 10 s)"]),
+        ("unknown", "permission denied\nmore", [], 0, [], [
+            "the Docker engine does not list its containers (permission denied)"
+        ]),
+        ("unknown", "", [], 0, [], ["the Docker engine does not list its containers (no message)"]),
+        ("stopped", "Cannot connect", [], 2, [], ["2 containers running while the engine does not answer"]),
+        ("absent", "", [], 1, [], ["1 container running while the engine does not answer"]),
+        ("absent", "", [], 0, ["/h/runs/a/1"], ["ranks running: /h/runs/a/1"]),
+    ],
+)  # fmt: skip
+def test_reasons(
+    engine: str, error: str, containers: list[dict[str, str]], shims: int, guards: list[str], expected: list[str]
+) -> None:
+    assert occupants.reasons(engine, error, containers, shims, guards) == expected
+
+
+def test_a_long_list_is_shortened() -> None:
+    rows = [{"name": f"c{number}", "image": "i"} for number in range(8)]
+    (reason,) = occupants.reasons("running", "", rows, 8, [])
+    assert reason.startswith("8 containers running: c0 (i), ")
+    assert reason.endswith("c4 (i) and 3 more")
+
+
+def program(folder: Path, name: str, code: str) -> None:
+    path = folder / name
+    path.write_text(f"#!{sys.executable} -S\n{code}\n")
+    path.chmod(0o755)
+
+
+def test_an_engine_that_hangs_makes_the_host_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A real process that gives no answer: it is given up after the timeout, and nothing is said of containers."""
+    program(tmp_path, "docker", "import time; time.sleep(60)")
+    program(tmp_path, "pgrep", "raise SystemExit(1)")
+    program(tmp_path, "ps", "print('systemd')")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    started = time.monotonic()
+    found = occupants.read(timeout_s=1)
+    assert time.monotonic() - started < 20
+    assert (found["engine"], found["containers"]) == ("silent", [])
+    assert found["reasons"] == ["the Docker engine does not answer (no answer within 1 s)"]
+
+
+def test_a_foreign_container_makes_the_host_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The question is not limited to containers with our label."""
+    program(tmp_path, "docker", "import sys; print('' if '--filter' in sys.argv else 'db\\tpostgres:16')")
+    program(tmp_path, "pgrep", "raise SystemExit(1)")
+    program(tmp_path, "ps", "print('containerd-shim')")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = occupants.read()
+    assert found["containers"] == [DB]
+    assert found["reasons"] == ["1 container running: db (postgres:16)"]
