@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -65,9 +66,19 @@ def facts(system: str, architecture: str = "x86_64") -> dict[str, Any]:
     }
 
 
+def _collection_modules() -> list[str]:
+    return [name for name in sys.modules if name.partition(".")[0] == "ansible_collections"]
+
+
 @pytest.fixture(scope="module", autouse=True)
-def _plugins() -> None:
+def _plugins() -> Iterator[None]:
+    """Ansible's loader finds no filter of a collection that another test has imported without it."""
+    before = {name: sys.modules.pop(name) for name in _collection_modules()}
     init_plugin_loader()
+    yield
+    for name in _collection_modules():
+        del sys.modules[name]
+    sys.modules.update(before)
 
 
 @pytest.fixture(scope="module", autouse=True)
