@@ -166,10 +166,12 @@ class FakeHosts(dict[str, FakeHost]):
         super().__init__({host.name: host for host in hosts})
         self.routes: list[Route] = []
         self.passwords: dict[str, str] = {}
+        self.ssh_passwords: dict[str, str] = {}
 
-    def __call__(self, route: Route, *, become_password: str = "") -> FakeChannel:
+    def __call__(self, route: Route, *, become_password: str = "", ssh_password: str = "") -> FakeChannel:
         self.routes.append(route)
         self.passwords[route.host] = become_password
+        self.ssh_passwords[route.host] = ssh_password
         return FakeChannel(self[route.host])
 
 

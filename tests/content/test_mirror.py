@@ -45,7 +45,11 @@ PACKAGES = (
     Package("plugins/modules", ("tests/unit/modules",), {}),
     Package("plugins/module_utils", ("tests/unit/module_utils",), {}),
     Package("plugins/filter", ("tests/unit/filters",), {}),
-    Package("plugins/plugin_utils", ("tests/unit/plugin_utils",), {}),
+    Package(
+        "plugins/plugin_utils",
+        ("tests/unit/plugin_utils",),
+        {"ssh_connections": ("tests/run/test_jump_hosts.py", ACTION)},
+    ),
     Package(
         "plugins/action",
         ("tests/unit/action",),
@@ -62,10 +66,6 @@ PACKAGES = (
         "src/ddp_play/run",
         ("tests/unit/run",),
         {
-            "rank_observer": (
-                "tests/unit/run/test_supervisor.py",
-                "whole runs over fake hosts read its views and events",
-            ),
             "host_files": HOSTILE_HOSTS,
             "host_frames": HOSTILE_HOSTS,
             "link": HOSTILE_HOSTS,

@@ -138,6 +138,11 @@ KNOWN_PROBLEMS: tuple[KnownProblem, ...] = (
         "give the password with -K, or NOPASSWD in sudoers for this user",
     ),
     KnownProblem(
+        r"you must have a tty to run sudo",
+        Kind.BECOME,
+        "sudo there wants a terminal, which a run cannot have: add 'Defaults:USER !requiretty' with visudo on {host}",
+    ),
+    KnownProblem(
         r"sudo: (command )?not found|sudo: No such file",
         Kind.BECOME,
         "install sudo on {host}, or connect as root with -u root",

@@ -24,6 +24,7 @@ Inventory = Annotated[
     list[str] | None,
     typer.Option("-i", "--inventory", help="Ansible inventory: a file, a directory, a script, 'h1,h2,'."),
 ]
+AskPass = Annotated[bool, typer.Option("-k", "--ask-pass", help="Ask for the SSH password.", rich_help_panel=ANSIBLE)]
 AskBecomePass = Annotated[
     bool, typer.Option("-K", "--ask-become-pass", help="Ask for the sudo password.", rich_help_panel=ANSIBLE)
 ]
@@ -46,9 +47,7 @@ class Ansible:
     private_key: Annotated[
         str, typer.Option("--private-key", "--key-file", help="SSH key to use.", rich_help_panel=ANSIBLE)
     ] = ""
-    ask_pass: Annotated[
-        bool, typer.Option("-k", "--ask-pass", help="Ask for the SSH password.", rich_help_panel=ANSIBLE)
-    ] = False
+    ask_pass: AskPass = False
     become: Annotated[
         bool, typer.Option("-b", "--become", help="Become root on the hosts.", rich_help_panel=ANSIBLE)
     ] = False

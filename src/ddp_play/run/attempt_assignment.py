@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """Input of a supervisor. `secrets`, `registry` and `passwords` exist in memory only and are never written."""
+    """Input of a supervisor. `secrets`, `registry` and the passwords exist in memory only and are never written."""
 
     plan: Plan
     routes: tuple[Route, ...]
@@ -27,7 +27,8 @@ class Assignment:
     snapshot: Snapshot | None = None
     secrets: dict[str, str] = field(default_factory=dict, repr=False)
     registry: dict[str, str] = field(default_factory=dict, repr=False)
-    passwords: dict[str, str] = field(default_factory=dict, repr=False)
+    become_passwords: dict[str, str] = field(default_factory=dict, repr=False)  # by host
+    ssh_passwords: dict[str, str] = field(default_factory=dict, repr=False)  # by host
     attempt: int = 1  # unique in the run, also among attempts that did not start
     wait_s: float = 0.0  # how long to wait for slots that other runs hold; 0: no waiting
     token: str = ""  # distinguishes this run from others of the same name
@@ -51,11 +52,13 @@ def links_of(assignment: Assignment, hosts: set[str]) -> list[Link]:
     plan = assignment.plan
     ranks = {host.name: frozenset(rank.rank for rank in host.ranks) for host in plan.hosts}
     max_bytes = plan.artifacts_max_mib * 1024 * 1024
+    become, ssh = assignment.become_passwords, assignment.ssh_passwords
     return [
         Link(
             route.host,
             route,
-            assignment.passwords.get(route.host, ""),
+            become.get(route.host, ""),
+            ssh.get(route.host, ""),
             ranks=ranks.get(route.host, frozenset()),
             files=HostFiles(route.host, max_bytes),
         )

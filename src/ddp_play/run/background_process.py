@@ -102,7 +102,6 @@ def take_over(paths: RunPaths, passwords: Passwords) -> None:
         plan = plan_from_json(read_json(paths.plan))
         document = read_json(paths.run)
         routes = tuple(Route.from_json(row) for row in read_json(paths.channels)["routes"])
-        become = {route.host: passwords.become for route in routes if passwords.become}
         snapshot = None
         if paths.source_archive.exists():
             snapshot = read_snapshot(paths.source_archive, document["source"]["sha256"])
@@ -112,7 +111,8 @@ def take_over(paths: RunPaths, passwords: Passwords) -> None:
             routes,
             paths,
             snapshot=snapshot,
-            passwords=become,
+            become_passwords={route.host: passwords.become for route in routes},
+            ssh_passwords={route.host: passwords.connection for route in routes if route.asks_password},
             attempt=attempt,
             token=str(document.get("token") or ""),  # earlier versions of ddp-play wrote no token
             num_ended=sum(row["attempt"] != attempt for row in document.get("attempts") or ()),

@@ -101,7 +101,7 @@ class Gang:
     def _open(self, link: Link, route: Route) -> None:
         if link.channel is not None:
             link.channel.close()
-        link.channel = ProcessChannel(route, become_password=link.password)
+        link.channel = ProcessChannel(route, become_password=link.become_password, ssh_password=link.ssh_password)
         link.opened_at = time.monotonic()
         link.asked = time.time()
         link.channel.send("open", run=self.run_id, token=self.token, attempt=self.attempt, host=link.name)

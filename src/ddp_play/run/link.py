@@ -19,7 +19,8 @@ class Link:
 
     name: str
     route: Route
-    password: str = ""
+    become_password: str = field(default="", repr=False)
+    ssh_password: str = field(default="", repr=False)
     channel: ProcessChannel | None = None
     place: HostPlace | None = None
     state: dict[str, Any] = field(default_factory=dict)

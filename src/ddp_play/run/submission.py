@@ -8,13 +8,14 @@ import socket
 import subprocess
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import RunPaths, check_run_id, home, read_json, write_json
 from ddp_play.bundle.run_ids import new_run_id, new_token
 from ddp_play.errors import InternalError, UsageError
+from ddp_play.run.host_channel import ProcessChannel, Route, wait_any
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from ddp_play.ansible.runner import Passwords, PlaybookRequest
 
 BACKGROUND_START_S = 20.0
+LOGIN_S = 20.0
 
 
 def create_run(request: PlaybookRequest, *, name: str, output: Path | None, argv: list[str]) -> RunPaths:
@@ -58,6 +60,27 @@ def create_run(request: PlaybookRequest, *, name: str, output: Path | None, argv
             output.rmdir()
         output.symlink_to(paths.root)
     return paths
+
+
+def hosts_with_password(paths: RunPaths) -> list[str]:
+    """The hosts that let this run's user in with a password only."""
+    routes = (Route.from_json(row) for row in read_json(paths.channels).get("routes") or ())
+    return [route.host for route in routes if route.asks_password]
+
+
+def check_password(paths: RunPaths, password: str) -> None:
+    """UsageError where the first host with a password refuses this one: the run itself is not touched by that."""
+    routes = (Route.from_json(row) for row in read_json(paths.channels)["routes"])
+    route = next(route for route in routes if route.asks_password)
+    channel = ProcessChannel(replace(route.fresh(), command="exit 0", become_success=""), ssh_password=password)
+    deadline = time.monotonic() + LOGIN_S
+    while not channel.broken and time.monotonic() < deadline:
+        wait_any([channel], 0.5)
+        channel.receive()
+    channel.close()
+    if "Permission denied" in channel.broken:
+        hint = f"ddp-play attach {paths.run_id} -k; the run is as it was"
+        raise UsageError(f"{route.host} refuses the SSH password: {channel.broken}", hint=hint)
 
 
 def start_background(paths: RunPaths, passwords: Passwords, *, take_over: bool = False) -> None:

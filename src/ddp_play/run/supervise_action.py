@@ -22,9 +22,14 @@ if TYPE_CHECKING:
 
 
 def supervise_run(
-    run_dir: str, *, secret_values: dict[str, str], registry: dict[str, str], passwords: dict[str, str]
+    run_dir: str,
+    *,
+    secret_values: dict[str, str],
+    registry: dict[str, str],
+    become_passwords: dict[str, str],
+    ssh_passwords: dict[str, str],
 ) -> Outcome:
-    """Run the plan in `run_dir`. Values of secrets are passed in memory and never written."""
+    """Run the plan in `run_dir`. Passwords are by host; they and the values of secrets are never written."""
     paths = RunPaths(Path(run_dir))
     plan = plan_from_json(read_json(paths.plan))
     job = job_from_json(read_json(paths.root / "job.json"))
@@ -39,7 +44,16 @@ def supervise_run(
         wait_s = float(os.environ.get(WAIT_ENV) or 0)
         token = str(read_json(paths.run)["token"])
         assignment = Assignment(
-            plan, routes, paths, snapshot, secret_values, registry, passwords, wait_s=wait_s, token=token
+            plan,
+            routes,
+            paths,
+            snapshot,
+            secret_values,
+            registry,
+            become_passwords,
+            ssh_passwords,
+            wait_s=wait_s,
+            token=token,
         )
         return RestartLoop(assignment).run()
     except DdpPlayError as error:

@@ -239,10 +239,9 @@ class Supervisor:
         except DiskFull as error:
             self.disk.pause(error)
         except BeyondEndError as error:
-            if self.disk.follow_again(link):
-                link.gaps += 1
-            if link.gaps > MAX_GAPS:
-                raise HostFrameError(f"{link.gaps} pieces beyond the end of a file: {error}") from error
+            if link.gaps >= MAX_GAPS:
+                raise HostFrameError(f"{link.gaps + 1} pieces beyond the end of a file: {error}") from error
+            link.gaps += self.disk.follow_again(link)
 
     def _watch(self) -> None:
         while True:

@@ -34,6 +34,7 @@ SAID: list[tuple[str, bool, str, str]] = [
     ("Incorrect sudo password", True, "become", "-K"),
     ("sudo: a password is required", True, "become", "NOPASSWD"),
     ("sudo: a terminal is required to read the password; either use the -S option", True, "become", "-K"),
+    ("sudo: sorry, you must have a tty to run sudo", True, "become", "'Defaults:USER !requiretty'"),
     ("ops is not in the sudoers file.  This incident will be reported.", True, "become", "sudoers"),
     ("Sorry, user ops is not allowed to execute '/bin/sh' as root on h1.", True, "become", "sudoers"),
     ("ssh: Could not resolve hostname h1: Name or service not known", False, "unreachable", "ansible_host"),

@@ -13,7 +13,7 @@ from ddp_play.bundle.outcome import Outcome, RunStatus
 from ddp_play.errors import HostNotReady
 from ddp_play.guard import protocol
 from ddp_play.guard.protocol import encode
-from ddp_play.run import host_files, supervisor
+from ddp_play.run import controller_disk_full, host_files, supervisor
 from ddp_play.run.host_channel import ProcessChannel, Route, wait_any
 from ddp_play.run.host_program import preamble
 from tests.unit.run.conftest import OK, Make, Stage, done

@@ -32,14 +32,17 @@ def test_the_run_key_has_the_token(tmp_path: Path, token: str, key: str) -> None
 
 
 def test_links_go_to_the_requested_hosts_with_their_passwords(tmp_path: Path) -> None:
-    links = links_of(assignment(tmp_path, passwords={"h3": "hunter2"}), {"h1", "h3"})
-    assert [(link.name, link.route.host, link.password) for link in links] == [
-        ("h1", "h1", ""),
-        ("h3", "h3", "hunter2"),
+    passwords = {"become_passwords": {"h3": "hunter2"}, "ssh_passwords": {"h1": "hunter3"}}
+    links = links_of(assignment(tmp_path, **passwords), {"h1", "h3"})
+    assert [(link.name, link.route.host, link.become_password, link.ssh_password) for link in links] == [
+        ("h1", "h1", "", "hunter3"),
+        ("h3", "h3", "hunter2", ""),
     ]
+    assert "hunter" not in repr(links)
     assert links_of(assignment(tmp_path), set()) == []
 
 
 def test_secrets_are_not_printed(tmp_path: Path) -> None:
     secret = {"NAME": "hunter2"}
-    assert "hunter2" not in repr(assignment(tmp_path, secrets=secret, registry=secret, passwords=secret))
+    fields = ("secrets", "registry", "become_passwords", "ssh_passwords")
+    assert "hunter2" not in repr(assignment(tmp_path, **dict.fromkeys(fields, secret)))

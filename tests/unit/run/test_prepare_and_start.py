@@ -69,11 +69,17 @@ def test_secrets_go_to_the_hosts_and_nowhere_else(make: Make) -> None:
     stage = make(2)
     for name in ("h1", "h2"):
         done(stage, name)
-    given = {"secrets": {"TOKEN": "hunter2"}, "registry": {"password": "hunter3"}, "passwords": {"h1": "hunter4"}}
+    given = {
+        "secrets": {"TOKEN": "hunter2"},
+        "registry": {"password": "hunter3"},
+        "become_passwords": {"h1": "hunter4"},
+        "ssh_passwords": {"h2": "hunter5"},
+    }
     stage.supervisor(**given).run()
     assert stage.far["h1"].order("prepare")["secrets"] == {"TOKEN": "hunter2"}
     assert stage.far["h1"].order("prepare")["registry"] == {"password": "hunter3"}
     assert stage.far.passwords == {"h1": "hunter4", "h2": ""}
+    assert stage.far.ssh_passwords == {"h1": "", "h2": "hunter5"}
     written = b"".join(path.read_bytes() for path in stage.paths.root.rglob("*") if path.is_file())
     for secret in (b"hunter", base64.b64encode(b"hunter2")[:6]):
         assert secret not in written

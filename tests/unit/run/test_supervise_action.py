@@ -34,7 +34,11 @@ def run_directory(make: Make, **values: Any) -> Stage:
 
 def supervise(stage: Stage) -> RunStatus:
     return supervise_run(
-        str(stage.paths.root), secret_values={"KEY": "hunter2"}, registry={}, passwords={"h1": "open sesame"}
+        str(stage.paths.root),
+        secret_values={"KEY": "hunter2"},
+        registry={},
+        become_passwords={"h1": "open sesame"},
+        ssh_passwords={"h1": "hunter3"},
     ).status
 
 
@@ -44,6 +48,7 @@ def test_the_plan_runs_with_the_runs_token_and_secrets(make: Make) -> None:
     assert stage.far["h1"].order("open")["token"] == "ab12"
     assert stage.far["h1"].order("prepare")["secrets"] == {"KEY": "hunter2"}
     assert stage.far.passwords == {"h1": "open sesame"}
+    assert stage.far.ssh_passwords == {"h1": "hunter3"}
     assert "source" not in stage.document
 
 
@@ -59,7 +64,7 @@ def test_the_source_is_recorded(make: Make, tmp_path: Path, monkeypatch: pytest.
     code.mkdir()
     (code / "train.py").write_text("print()")
     stage = run_directory(make, source=str(code), restarts=restarts)
-    supervise_run(str(stage.paths.root), secret_values={}, registry={}, passwords={})
+    supervise_run(str(stage.paths.root), secret_values={}, registry={}, become_passwords={}, ssh_passwords={})
     source = stage.document["source"]
     assert (source["path"], source["files"], len(source["sha256"])) == (str(code), 1, hashlib.sha256().digest_size * 2)
     assert archives == [bool(restarts)]
