@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from ddp_play.images.ssh_access import Reach, resolve
+from ddp_play.images.ssh_access import HostAccess, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -138,7 +138,7 @@ def rival(template: str) -> Callable[[Bench, int], Timing]:
     return run
 
 
-def _raw_rank(bench: Bench, host: Reach, *, rank: int, head: str, port: int) -> str:
+def _raw_rank(bench: Bench, host: HostAccess, *, rank: int, head: str, port: int) -> str:
     environment = {
         "RANK": rank,
         "WORLD_SIZE": bench.num_hosts,
@@ -158,7 +158,7 @@ def _raw_rank(bench: Bench, host: Reach, *, rank: int, head: str, port: int) -> 
     return done.stdout.decode()
 
 
-def _raw_end(hosts: list[Reach]) -> None:
+def _raw_end(hosts: list[HostAccess]) -> None:
     """Remove the containers on all hosts after one of them failed."""
     script = f"docker ps -aq --filter label={RAW} | xargs -r docker rm -f"
     with ThreadPoolExecutor(len(hosts)) as pool:

@@ -18,7 +18,7 @@ import yaml
 from contenders import SHARED, TORCH_ENV
 
 if TYPE_CHECKING:
-    from ddp_play.images.ssh_access import Reach
+    from ddp_play.images.ssh_access import HostAccess
 
 ROOT = Path(__file__).resolve().parents[1]
 WORK = f"{SHARED}/bench/work"
@@ -36,7 +36,7 @@ class BenchLab:
     inventory: str
     home: Path
     image: str
-    hosts: tuple[Reach, ...]
+    hosts: tuple[HostAccess, ...]
     lab_name: str
     num_steps: int = 0
 

@@ -18,6 +18,8 @@ try:
 except ImportError as error:
     raise AnsibleError(f"the Python package ddp-play is not installed where Ansible runs ({error})") from error
 
+from ansible_collections.ddp.play.plugins.plugin_utils.ssh_connections import share_jump_host, ssh_argv
+
 if TYPE_CHECKING:
     from ansible.plugins.connection import ConnectionBase
 
@@ -39,15 +41,16 @@ class ActionModule(ActionBase):
         names = sorted(name for name in variables if name.startswith("ddp_") and name != "ddp_job_result")
         python = self._python(variables)
         inventory = {"slots": _integer(args.get("slots")), "interface": args.get("interface") or None}
-        wanted = {key: args.get(key) or None for key in ("image", "shared_dir", "python")}
+        wanted = {key: args.get(key) or None for key in ("image", "shared_dir", "python", "user")}
         wanted["engine"] = bool(args.get("engine"))
-        asked = time.time()
+        sent = time.time()
         try:
+            share_jump_host(self._connection, self._play_context.remote_addr)
             done = self._low_level_execute_command(
                 self._in_host_dir(shell_command(python, "facts", json.dumps(wanted))), in_data=preamble()
             )
             facts = discover_action.parse_facts(
-                done["stdout"], done["stderr"], asked=asked, received=time.time(), inventory=inventory
+                done["stdout"], done["stderr"], sent=sent, received=time.time(), inventory=inventory
             )
         except AnsibleConnectionFailure as error:
             problem = host_problems.problem_from_text(host, str(error), self._address(host))
@@ -90,6 +93,7 @@ class ActionModule(ActionBase):
             "command": command,
             "become_prompt": prompt,
             "become_success": success,
+            "asks_password": self._asks_password(connection),
         }
 
     def _argv(self, connection: ConnectionBase) -> list[str]:
@@ -98,14 +102,13 @@ class ActionModule(ActionBase):
             return ["/bin/sh", "-c"]
         if connection.transport != "ssh":
             raise AnsibleError(f"connection {connection.transport} is not supported; use ssh or local")
-        connection.host = connection.get_option("host") or self._play_context.remote_addr
-        command = connection._build_command(connection.get_option("ssh_executable"), "ssh", connection.host)
-        words = [word.decode() if isinstance(word, bytes) else word for word in command]
-        if words[0] == "sshpass":  # the shared master is authenticated already
-            for fd in connection.sshpass_pipe or ():
-                os.close(fd)
-            words = words[words.index(connection.get_option("ssh_executable")) :]
+        words: list[str] = ssh_argv(connection, self._play_context.remote_addr)
         return words
+
+    def _asks_password(self, connection: ConnectionBase) -> bool:
+        if connection.transport != "ssh":
+            return False
+        return bool(connection.get_option("password") or self._play_context.password)
 
 
 def _integer(value: Any) -> int | None:

@@ -10,7 +10,7 @@ from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 
 try:
-    from ddp_play.ansible import credentials, installed_collection
+    from ddp_play.ansible import installed_collection, registry_server
     from ddp_play.bundle.outcome import RunStatus
     from ddp_play.errors import DdpPlayError
     from ddp_play.planning.job import PREFIX
@@ -21,7 +21,8 @@ except ImportError as error:
 
 from ansible_collections.ddp.play.plugins.plugin_utils.vaulted import decrypted_texts, is_vaulted
 
-PASSWORD_VARIABLES = ("ansible_become_password", "ansible_become_pass", "ansible_sudo_pass")
+SSH_PASSWORD_VARIABLES = ("ansible_password", "ansible_ssh_pass", "ansible_ssh_password")
+BECOME_PASSWORD_VARIABLES = ("ansible_become_password", "ansible_become_pass", "ansible_sudo_pass")
 
 
 class ActionModule(ActionBase):
@@ -42,7 +43,8 @@ class ActionModule(ActionBase):
                 self._task.args["run_dir"],
                 secret_values=self._secrets(variables),
                 registry=self._registry(variables),
-                passwords=self._passwords(variables),
+                become_passwords=self._passwords(variables, BECOME_PASSWORD_VARIABLES, "become_pass"),
+                ssh_passwords=self._passwords(variables, SSH_PASSWORD_VARIABLES, "password"),
             )
         except DdpPlayError as error:
             return {**result, "failed": True, "msg": str(error)}
@@ -70,15 +72,15 @@ class ActionModule(ActionBase):
         if not (username and password):
             return {}
         image = str(self._templar.template(variables.get(PREFIX + "image")))
-        return {"server": credentials.registry_of(image), "username": username, "password": password}
+        return {"server": registry_server.registry_of(image), "username": username, "password": password}
 
-    def _passwords(self, variables: dict[str, Any]) -> dict[str, str]:
-        """Become passwords by host, for the channels; they are only sent to the prompt and never stored."""
+    def _passwords(self, variables: dict[str, Any], names: tuple[str, ...], default_name: str) -> dict[str, str]:
+        """Passwords by host, for the channels; they are only sent to the prompt and never stored."""
         found = {}
-        default = getattr(self._play_context, "become_pass", None)
+        default = getattr(self._play_context, default_name, None)
         for host in variables["ansible_play_hosts_all"]:
             values = variables["hostvars"][host]
-            given = next((values[name] for name in PASSWORD_VARIABLES if values.get(name)), default)
+            given = next((values[name] for name in names if values.get(name)), default)
             if given:
                 found[host] = str(given)
         return found

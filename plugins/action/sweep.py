@@ -16,6 +16,8 @@ try:
 except ImportError as error:
     raise AnsibleError(f"the Python package ddp-play is not installed where Ansible runs ({error})") from error
 
+from ansible_collections.ddp.play.plugins.plugin_utils.ssh_connections import share_jump_host
+
 
 class ActionModule(ActionBase):
     """ddp-play passes the verb and its arguments in the environment of its playbook run."""
@@ -40,6 +42,7 @@ class ActionModule(ActionBase):
         override = os.environ.get("DDP_PLAY_HOST_DIR")
         if override and self._connection.transport == "local":
             command = f"export DDP_PLAY_HOST_DIR='{override}'; {command}"
+        share_jump_host(self._connection, self._play_context.remote_addr)
         done = self._low_level_execute_command(command, in_data=preamble())
         answer = discover_action.parse_answer(done["stdout"], done["stderr"])
         return {**result, "changed": verb == "clean", "answer": answer}

@@ -228,6 +228,30 @@ def _edited(state: Mapping[str, Any], path: str, ours: Mapping[str, Any], kept: 
     return merged_daemon(before, ours) != _parsed(state["files"][path]["content"])
 
 
+def is_restored(rows: Sequence[Mapping[str, Any]], path: str) -> bool:
+    """Whether one of the entries of `undone` restores the original of this file."""
+    return any(row["path"] == path and "original" in row for row in rows)
+
+
+def package_specs(names: Sequence[str], versioned: Sequence[str], suffix: str) -> List[str]:
+    """Names for the package manager; those in `versioned` get the wanted version as a suffix."""
+    return [name + suffix if name in versioned else name for name in names]
+
+
+def ca_files(certificates: Mapping[str, str]) -> List[Dict[str, str]]:
+    """Entries for ddp.play.files: the certificate of each registry, where the engine looks for it at every pull."""
+    return [{"path": f"/etc/docker/certs.d/{name}/ca.crt", "content": text} for name, text in certificates.items()]
+
+
+def waiting(due: Mapping[str, Any], daemon_path: str) -> List[str]:
+    """Changes that wait until a busy host is free. `due`: packages, repository (a path), keys, unread and stopped."""
+    found = ["packages: " + " ".join(due["packages"])] if due["packages"] else []
+    found += [due["repository"]] if due["repository"] else []
+    found += [daemon_path + ": " + " ".join(due["keys"])] if due["keys"] else []
+    found += ["restart of docker.service, which has not read daemon.json"] if due["unread"] else []
+    return found + (["start of docker.service"] if due["stopped"] else [])
+
+
 def _strict(function: Callable[..., Any]) -> Callable[..., Any]:
     """Raise errors of a filter with its name instead of a traceback."""
 
@@ -255,4 +279,8 @@ class FilterModule:
             "docker_engine_recorded": recorded,
             "docker_engine_undone": _strict(undone),
             "docker_engine_put_back": _strict(put_back),
+            "docker_engine_is_restored": is_restored,
+            "docker_engine_package_specs": package_specs,
+            "docker_engine_ca_files": ca_files,
+            "docker_engine_waiting": waiting,
         }

@@ -1,8 +1,9 @@
-"""Computations of role nfs_server: export directories, drift, threads, connected clients."""
+"""Computations of role nfs_server: export directories, missing exports, threads, connected clients."""
 
 from __future__ import annotations
 
 import configparser
+import re
 from typing import Any, Callable, Dict, List
 
 ATTRIBUTES = ("owner", "group", "mode")
@@ -16,19 +17,17 @@ def directories(exports: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
     ]
 
 
-def drifted(wanted: List[Dict[str, Any]], found: Dict[str, Dict[str, Any]]) -> List[str]:
-    """Paths whose text, type or named mode differs. found: the files that ddp.play.host_state returned."""
-    return [want["path"] for want in wanted if _differs(want, found[want["path"]])]
+def missing(exports: List[Dict[str, Any]], exported: str) -> List[str]:
+    """Path and client of every export that the kernel does not have. exported: text of `exportfs -s`.
+
+    It prints a line for each client: /srv/data  10.1.0.0/16(rw,wdelay,root_squash)
+    """
+    pairs = [(export["path"], client) for export in exports for client in export["clients"]]
+    return [f"{path} to {client}" for path, client in pairs if not re.search(_line(path, client), exported)]
 
 
-def _differs(want: Dict[str, Any], there: Dict[str, Any]) -> bool:
-    if want.get("state") == "directory":
-        # A link to a directory counts as a directory; the mode of the link itself is meaningless.
-        is_directory = there["type"] == "directory"
-        return there["type"] not in ("directory", "link") or bool(
-            is_directory and want.get("mode") and there["mode"] != want["mode"]
-        )
-    return bool(there.get("content") != want["content"] or there.get("mode") != want.get("mode", "0644"))
+def _line(path: str, client: str) -> str:
+    return r"(?m)^" + re.escape(path) + r"\s+" + re.escape(client) + r"[^\s(]*\("
 
 
 def threads(site_conf: str, wanted: int) -> int:
@@ -58,7 +57,7 @@ class FilterModule:
         """The filters by name, for Ansible."""
         return {
             "nfs_server_directories": directories,
-            "nfs_server_drifted": drifted,
+            "nfs_server_missing": missing,
             "nfs_server_threads": threads,
             "nfs_server_clients": clients,
         }

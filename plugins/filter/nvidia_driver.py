@@ -1,9 +1,13 @@
-"""Computations of role nvidia_driver: pending changes that ranks would notice, and packages of kernels."""
+"""Role nvidia_driver: packages of the wanted driver and of kernels, and pending changes that ranks would notice."""
 
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Mapping, Sequence
+
+# An optional epoch and a driver's version: 580.178.04-1, 1:580.178.04-1.el9
+DRIVER_VERSION = re.compile(r"(\d+:)?\d{3}\.\d+")
+EPOCH_AND_REVISION = re.compile(r"^\d+:|-.*$")
 
 
 def changes(facts: Dict[str, Any], wanted: Dict[str, Any]) -> List[str]:
@@ -62,6 +66,33 @@ def kernel_packages(kernel: str, distribution: str, release: str, prefix: str) -
     return [prefix + kernel, *([prefix + flavour] if flavour else [])]
 
 
+def offered(branches: Mapping[str, Mapping[str, Any]]) -> List[str]:
+    """Branches that the role installs. branches: NVIDIA's table with `offered` by branch."""
+    return [name for name, branch in branches.items() if branch["offered"]]
+
+
+def misfit(packages: Mapping[str, Mapping[str, Any]], names: Sequence[str], wanted: str) -> List[str]:
+    """Versions of the installed ones of these packages that are not the wanted branch or version."""
+    versions = [EPOCH_AND_REVISION.sub("", found["version"]) for name, found in packages.items() if name in names]
+    return [version for version in versions if version != wanted and not version.startswith(wanted + ".")]
+
+
+def unequal(packages: Mapping[str, Mapping[str, Any]], names: Sequence[str], version: str) -> List[str]:
+    """The installed ones of these packages whose version is not this one, whatever the revision after the hyphen."""
+    found = [name for name in packages if name in names]
+    return [name for name in found if not packages[name]["version"].startswith(version + "-")]
+
+
+def moving(packages: Mapping[str, Mapping[str, Any]], wanted: Sequence[str], branch: str) -> List[str]:
+    """Packages that change version together: the wanted ones, and those with a driver's version.
+
+    Not those with another branch in their name, and not the package that pins a branch.
+    """
+    other = re.compile(r"pinning|-(?!%s)\d{3}(-|$)" % branch)
+    versioned = [name for name, found in packages.items() if DRIVER_VERSION.match(found["version"])]
+    return list(dict.fromkeys([*wanted, *(name for name in versioned if not other.search(name))]))
+
+
 class FilterModule:
     """The filters by the names that the role uses."""
 
@@ -71,4 +102,8 @@ class FilterModule:
             "nvidia_driver_changes": changes,
             "nvidia_driver_kernel_packages": kernel_packages,
             "nvidia_driver_occupants": occupants,
+            "nvidia_driver_offered": offered,
+            "nvidia_driver_misfit": misfit,
+            "nvidia_driver_unequal": unequal,
+            "nvidia_driver_moving": moving,
         }

@@ -1,18 +1,18 @@
-"""Every error ddp-play raises on purpose, by who must act.
+"""Exception classes of ddp-play, by who must act.
 
     DdpPlayError
     ├── UsageError          the command line or the job is wrong           exit 64
     ├── HostNotReady        a host is unreachable or lacks something       exit 69
-    ├── CheckFailed         a check or a provisioning step said no         exit 1
+    ├── CheckFailed         a check or a provisioning step failed          exit 1
     ├── Busy                slots or ports are taken: try again later      exit 75
     │   ├── SlotsTaken      by other runs on these hosts
     │   └── NameTaken       another run of the same name is on these hosts
     ├── Interrupted         the user asked to stop                         exit 130
-    ├── DiskFull            no room for the bundle on this machine         exit 70
-    └── InternalError       our own failure, with a log to read            exit 70
+    ├── DiskFull            no space for the bundle on the controller      exit 70
+    └── InternalError       ddp-play itself failed; a log tells why        exit 70
 
-A rank's own failure is no exception: it is an Outcome with a verdict, and its exit code is the rank's.
-The boundary that turns classes into exit codes is `ddp_play.cli.error_boundary`; nothing below it exits.
+A rank's failure is not an exception but an Outcome with a verdict, and the exit code is the rank's.
+Only `ddp_play.cli.error_boundary` turns classes into exit codes; no other module exits.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from typing import ClassVar
 
 
 class DdpPlayError(Exception):
-    """What happened and where in the message; `hint` is the command or the edit that helps.
+    """Error whose `message` tells what happened and where; `hint` is the command to run or the edit to make.
 
-    `hosts`: inventory names of the hosts that said no, where the message is about some.
+    `hosts`: inventory names of the hosts that the message is about; empty if it is not about hosts.
     """
 
     exit_code: ClassVar[int] = 70
@@ -46,8 +46,8 @@ class UsageError(DdpPlayError):
     kind = "usage"
 
 
-class HostNotReady(DdpPlayError):  # noqa: N818 - reads as the sentence it stands for
-    """A host cannot be reached, or reached but not used as asked."""
+class HostNotReady(DdpPlayError):  # noqa: N818 - the name states what is wrong
+    """A host cannot be reached, or lacks something that the job or the command needs."""
 
     exit_code = 69
     kind = "host_not_ready"
@@ -68,32 +68,32 @@ class Busy(DdpPlayError):  # noqa: N818
 
 
 class SlotsTaken(Busy):
-    """Other runs hold the slots that this one needs; `hosts` tells where."""
+    """Other runs hold the slots that this run needs; `hosts` names their hosts."""
 
 
 class NameTaken(Busy):
-    """Another controller's run has this name on the hosts; `hosts` tells where."""
+    """Another controller's run has this name on the hosts in `hosts`."""
 
 
 class Interrupted(DdpPlayError):  # noqa: N818
-    """The user interrupted us."""
+    """The user interrupted the command or the run."""
 
     exit_code = 130
     kind = "interrupted"
 
 
 class DiskFull(DdpPlayError):  # noqa: N818
-    """The disk that holds the run's bundle is full; the ranks' files wait on their hosts."""
+    """The disk that holds the run's bundle is full; the ranks' files stay on their hosts."""
 
     kind = "disk_full"
 
 
 class InternalError(DdpPlayError):
-    """We failed, not the user."""
+    """ddp-play itself failed."""
 
 
 def error_class(kind: str) -> type[DdpPlayError]:
-    """The class whose `kind` was written into a run.json; InternalError when unknown."""
+    """Class of a `kind` from a run.json; InternalError if the kind is unknown."""
     for cls in (UsageError, HostNotReady, CheckFailed, Busy, Interrupted):
         if cls.kind == kind:
             return cls

@@ -1,4 +1,4 @@
-"""Fakes of the two seams, for our own tests and for whoever builds on ddp-play: a host and ansible-playbook."""
+"""Fakes for tests of ddp-play and of programs that use it: a host at the end of a channel, and ansible-playbook."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class FakeHost:
-    """The far end of a channel: remembers every order, answers as a healthy host does unless told otherwise.
+    """Fake of the host's end of a channel: records every order, and answers like a healthy host by default.
 
-    `answers` maps the kind of an order to the encoded frames of its answer, or to a function that makes them;
-    an empty list means silence. `say` sends something unasked, as a guard's new state is.
+    `answers` maps the kind of an order to the encoded frames of its answer, or to a function that returns them.
+    An empty list means no answer. `say` sends a frame that is no answer to an order, such as a guard's new state.
     """
 
     name: str
@@ -35,25 +35,25 @@ class FakeHost:
     channels: list[FakeChannel] = field(default_factory=list)
 
     def kinds(self) -> list[str]:
-        """The kinds of all orders so far, heartbeats left out."""
+        """Kinds of all orders so far, without heartbeats."""
         return [str(header["t"]) for header, _ in self.orders if header["t"] != "beat"]
 
     def order(self, kind: str) -> Header:
-        """The newest order of a kind."""
+        """Newest order of a kind."""
         return next(header for header, _ in reversed(self.orders) if header["t"] == kind)
 
     def say(self, kind: str, payload: bytes = b"", **fields: Any) -> None:
-        """A frame that nobody asked for, on the newest channel."""
+        """Send a frame that is no answer to an order, on the newest channel."""
         self.channels[-1].arrive(encode(kind, payload, **fields))
 
     def say_state(self, phase: str, ranks: dict[int, dict[str, Any]], *, reason: str = "") -> None:
-        """The guard's state, as the channel sends it when it has changed."""
+        """Send the guard's state, as the channel does when it has changed."""
         rows = {str(rank): {**RANK_ROW, **row} for rank, row in ranks.items()}
         self.state = {"phase": phase, "reason": reason, "guard_pid": 1, "guard_ticks": 1, "ranks": rows}
         self.say("state", state=self.state)
 
     def obey(self, header: Header, payload: bytes) -> list[bytes]:
-        """The answer to one order."""
+        """Record an order and return the frames of its answer."""
         self.orders.append((header, payload))
         kind = str(header["t"])
         if kind in self.answers:
@@ -101,24 +101,24 @@ RANK_ROW: dict[str, Any] = {
 
 
 def refusal(order: str, message: str, *, error: str = "host_not_ready", hint: str = "") -> list[bytes]:
-    """What a host answers to an order it cannot obey."""
+    """Answer of a host that refuses an order."""
     return [encode("refused", order=order, message=message, error=error, hint=hint)]
 
 
 class FakeChannel:
-    """Implements `ddp_play.run.host_channel.Channel` against a FakeHost; no process, no descriptor, no waiting."""
+    """Implements `ddp_play.run.host_channel.Channel` with a FakeHost: without processes, descriptors and waiting."""
 
     def __init__(self, far_end: FakeHost) -> None:
         self.host = far_end.name
         self.far_end = far_end
         self._broken = ""
-        self._reader = FrameReader()
+        self._reader = FrameReader(limited=True)
         self._orders = FrameReader()
         self._frames: deque[Frame] = deque()
         far_end.channels.append(self)
 
     def send(self, kind: str, payload: bytes = b"", **fields: Any) -> None:
-        """Through the real encoding, so that a fake never gets what a host would not."""
+        """Encode and decode an order like a real channel, then add the FakeHost's answer to the received frames."""
         if self._broken:
             return
         for header, body in self._orders.feed(encode(kind, payload, **fields)):
@@ -128,7 +128,7 @@ class FakeChannel:
             self._broken = "the channel ended (exit code 0)"
 
     def arrive(self, data: bytes) -> None:
-        """Bytes from the host."""
+        """Receive bytes from the host."""
         self._frames.extend(self._reader.feed(data))
 
     def receive(self) -> list[Frame]:
@@ -137,14 +137,14 @@ class FakeChannel:
         return [] if self._broken else frames
 
     def pump(self) -> None:
-        """Nothing is ever queued."""
+        """Do nothing: no output is ever queued."""
 
     def read_fds(self) -> tuple[int, ...]:
-        """Nothing to wait on."""
+        """No file descriptors."""
         return ()
 
     def write_fd(self) -> int | None:
-        """Nothing to wait on."""
+        """No file descriptor."""
         return None
 
     @property
@@ -152,32 +152,34 @@ class FakeChannel:
         return self._broken
 
     def cut(self, why: str) -> None:
-        """The line breaks."""
+        """Break the connection."""
         self._broken = why
 
-    def close(self) -> None:
-        self._broken = self._broken or "closed"
+    def close(self, why: str = "closed") -> None:
+        self._broken = self._broken or why
 
 
 class FakeHosts(dict[str, FakeHost]):
-    """Takes the place of `ddp_play.run.host_channel.ProcessChannel`: opens a FakeChannel to the host of the route."""
+    """Fake of `ddp_play.run.host_channel.ProcessChannel` that opens a FakeChannel to the FakeHost of the route."""
 
     def __init__(self, *hosts: FakeHost) -> None:
         super().__init__({host.name: host for host in hosts})
         self.routes: list[Route] = []
         self.passwords: dict[str, str] = {}
+        self.ssh_passwords: dict[str, str] = {}
 
-    def __call__(self, route: Route, *, become_password: str = "") -> FakeChannel:
+    def __call__(self, route: Route, *, become_password: str = "", ssh_password: str = "") -> FakeChannel:
         self.routes.append(route)
         self.passwords[route.host] = become_password
+        self.ssh_passwords[route.host] = ssh_password
         return FakeChannel(self[route.host])
 
 
 @dataclass
 class FakePlaybookRunner:
-    """Implements `ddp_play.ansible.runner.PlaybookRunner`: hands over `events`, does `work`, ends with `outcome`.
+    """Implements `ddp_play.ansible.runner.PlaybookRunner`: passes `events` on, calls `work`, returns `outcome`.
 
-    `work` gets the request and does what the playbook would have done (write a plan, a run.json); it may raise.
+    `work` gets the request and does what the playbook would do, such as to write a plan or a run.json. It may raise.
     """
 
     outcome: PlaybookOutcome = field(default_factory=lambda: PlaybookOutcome(PlaybookStatus.OK, 0, (), ""))

@@ -24,6 +24,7 @@ MPI = ("tests/dist/test_mpi_backend.py", "importing it starts MPI, so the test s
 ENGINE = "needs a Docker engine: `lab up`, `status` and `down` run there"
 TRAINING = "needs a process group and a whole run"
 ACTION = "needs Ansible's own connection and templates: real plays run it there"
+HOSTILE_HOSTS = ("tests/unit/attacks/test_hostile_hosts.py", "limits of what a host may send; hosts that lie are there")
 PACKAGES = (
     Package(
         "trainer",
@@ -44,7 +45,11 @@ PACKAGES = (
     Package("plugins/modules", ("tests/unit/modules",), {}),
     Package("plugins/module_utils", ("tests/unit/module_utils",), {}),
     Package("plugins/filter", ("tests/unit/filters",), {}),
-    Package("plugins/plugin_utils", ("tests/unit/plugin_utils",), {}),
+    Package(
+        "plugins/plugin_utils",
+        ("tests/unit/plugin_utils",),
+        {"ssh_connections": ("tests/run/test_jump_hosts.py", ACTION)},
+    ),
     Package(
         "plugins/action",
         ("tests/unit/action",),
@@ -56,6 +61,16 @@ PACKAGES = (
         },
     ),
     Package("src/ddp_play/planning", ("tests/unit/planning",), {}),
+    Package("src/ddp_play/bundle", ("tests/unit/bundle",), {}),
+    Package(
+        "src/ddp_play/run",
+        ("tests/unit/run",),
+        {
+            "host_files": HOSTILE_HOSTS,
+            "host_frames": HOSTILE_HOSTS,
+            "link": HOSTILE_HOSTS,
+        },
+    ),
     Package(
         "src/ddp_play/guard",
         ("tests/unit/guard",),
@@ -82,9 +97,32 @@ PACKAGES = (
             "host_containers": ("tests/lab/test_lab.py", ENGINE),
             "lifecycle": ("tests/lab/test_lab.py", ENGINE),
             "networks": ("tests/lab/test_lab.py", ENGINE),
-            "progress": ("tests/lab/test_lab.py", "one protocol and its silent implementation"),
+            "progress_listener": ("tests/lab/test_lab.py", "one protocol and its silent implementation"),
             "status": ("tests/lab/test_lab.py", ENGINE),
         },
+    ),
+    Package(
+        "src/ddp_play/cli",
+        ("tests/unit/cli",),
+        {
+            "attach": ("tests/run/test_outcomes.py", "needs a run whose supervisor died"),
+            "execute": ("tests/run/test_outcomes.py", "its process becomes the command; the test starts the program"),
+            "init": ("tests/content/test_site.py", "one call; the test runs the verb"),
+            "inventory": ("tests/content/test_site.py", "one call; the test runs the verb"),
+            "provision": ("tests/content/test_site.py", "calls playbook_run; the test runs the verbs' refusals"),
+            "stop": ("tests/run/test_outcomes.py", "needs a run that is alive"),
+        },
+    ),
+    Package("src/ddp_play/measuring", ("tests/unit/measuring",), {}),
+    Package(
+        "src/ddp_play/provisioning",
+        ("tests/unit/provisioning",),
+        {"site_scaffold": ("tests/content/test_site.py", "the test runs `init` and the site that it writes")},
+    ),
+    Package(
+        "src/ddp_play/ansible",
+        ("tests/unit/ansible",),
+        {"plugin_variables": ("tests/unit/ansible/test_plan_action.py", "names of variables, which the test sets")},
     ),
 )
 

@@ -85,13 +85,13 @@ def test_only_a_new_or_empty_directory(site: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["deprovision", "-i", "inventory"], 64, "no --limit was given"),
-        (["deprovision", "-i", "inventory", "--limit", "node1"], 64, "say --yes"),
+        (["deprovision", "-i", "inventory"], 64, "--limit was not given"),
+        (["deprovision", "-i", "inventory", "--limit", "node1"], 64, "repeat it with --yes"),
         (["provision", "-i", "nowhere"], 64, "no inventory nowhere"),
-        (["provision"], 64, "no -i was given"),
+        (["provision"], 64, "-i was not given"),
         (["provision", "-i", "inventory", "--tags", "docker"], 64, "no role docker"),
         (["provision", "-i", "inventory", "--limit", "nobody"], 64, "nobody"),
-        (["inventory", "check", "-i", "inventory"], 0, "nothing to correct: 4 hosts"),
+        (["inventory", "check", "-i", "inventory"], 0, "no errors: 4 hosts"),
         (["init", "."], 64, "is not empty"),
     ],
 )

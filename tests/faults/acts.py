@@ -220,6 +220,32 @@ def fill_home(scene: Scene) -> None:
     )
 
 
+def small_state_disk(scene: Scene) -> None:
+    """The hosts' state directory is on a disk of twelve megabytes."""
+    mount(scene, Path(scene.host_dir("h1")), 12)
+
+
+def interrupt_on_a_full_host(scene: Scene) -> None:
+    """Ctrl-C once the ranks' logs have filled the disk of their hosts and the controller says so."""
+    wait_until(
+        lambda: any("cannot be written" in row["message"] for row in scene.events("warning")),
+        timeout_s=60,
+        what="the full disk of the hosts is reported",
+    )
+    before = _steps(scene)
+    wait_until(lambda: _steps(scene) > before, timeout_s=20, what="the ranks go on")
+    interrupt(scene)
+
+
+def _steps(scene: Scene) -> int:
+    """CPU time of the ranks in ticks: their logs grow no more."""
+    total = 0
+    for rank in range(4):
+        _, pid = scene.rank_process(rank)
+        total += int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11])
+    return total
+
+
 def attach_brings_it_home(scene: Scene) -> None:
     """With room again everything is fetched, to the last byte, and the hosts are clean."""
     subprocess.run(["mount", "-o", "remount,size=200m", str(scene.stage.home)], check=True)

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tests.faults import acts
 from tests.faults.scene import Scene, wait_until
 from tests.faults.stage import OnLab
 
@@ -26,10 +27,57 @@ def start_engine(scene: Scene) -> None:
     scene.stage.on("h2", "systemctl start docker.socket docker && timeout 60 docker version >/dev/null")
 
 
+def freeze_engine(scene: Scene, host: str) -> None:
+    """dockerd accepts requests and answers none."""
+    scene.notes["frozen"] = host
+    scene.stage.on(host, "kill -STOP $(cat /run/docker.pid)")
+
+
+def thaw_engine(scene: Scene) -> None:
+    """It carries out what it was asked meanwhile."""
+    if host := scene.notes.pop("frozen", None):
+        scene.stage.on(host, "kill -CONT $(cat /run/docker.pid) && timeout 60 docker version >/dev/null")
+
+
+def freeze_engine_and_interrupt(scene: Scene) -> None:
+    """Ctrl-C while the engine of h2 hangs; it is thawed when the run has ended."""
+    freeze_engine(scene, "h2")
+    acts.interrupt(scene)
+    assert scene.child is not None
+    scene.child.wait(120)
+    thaw_engine(scene)
+
+
+def freeze_engine_and_cut_head(scene: Scene) -> None:
+    """The head is cut off, and its engine tells nobody how a rank ended."""
+    freeze_engine(scene, "h1")
+    cut_head(scene)
+
+
+def thaw_and_mend(scene: Scene) -> None:
+    """Whatever happened."""
+    thaw_engine(scene)
+    mend_network(scene)
+
+
+def stubborn_rank_ended_in_time(scene: Scene) -> None:
+    """Rank 0 ended by SIGTERM; rank 1 had to be killed, although the engine said nothing of rank 0."""
+    thaw_engine(scene)
+    rows = [_rank_row(scene, "h1", rank) for rank in (0, 1)]
+    began = min(row["started"] for row in scene.document()["ranks"])
+    assert all(scene.fault_at + 3 < row["ended"] < began for row in rows), (scene.fault_at, rows, began)
+    old_head_ended_in_time(scene)
+
+
 def sweeps_when_the_engine_is_back(scene: Scene) -> None:
     """run.json names what could not be removed, and gc removes it."""
-    assert "container" in json.dumps(scene.document()["left_behind"].get("h2", [])), scene.document()["left_behind"]
     start_engine(scene)
+    sweeps_what_is_left(scene)
+
+
+def sweeps_what_is_left(scene: Scene) -> None:
+    """The same, with an engine that answers again."""
+    assert "container" in json.dumps(scene.document()["left_behind"].get("h2", [])), scene.document()["left_behind"]
     scene.play("gc", "-i", str(scene.stage.inventory), "--yes")
     assert scene.child is not None
     assert scene.child.wait(120) == 0, scene.text()[-2000:]

@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 from ddp_play.run.controller_disk_full import ROOM_S
-from ddp_play.run.restart_loop import LAST_CALL_S
+from ddp_play.run.restart_loop import LOST_HOSTS_CLEANUP_S
 from tests.faults import acts, hosts
 from tests.faults.rows import DONE, Expected, Row
 
@@ -52,8 +52,8 @@ def again(*says: str, stopped_s: float | None = 5.0) -> Expected:
 LOST = {"host_timeout": 8, "lease": 12, "grace": 2}
 RESTARTS = {"restarts": 1, "spares": ["h3"], **LOST}
 
-# At its end the run gives the lost host a last call; only then is looked whether the others are clean.
-AFTER_A_LOSS = dataclasses.replace(again("h3 stands in", stopped_s=10.0), clean_s=5.0 + LAST_CALL_S)
+# At its end the run tries to clean the lost host once more; the other hosts are examined after that.
+AFTER_A_LOSS = dataclasses.replace(again("replacement host: h3", stopped_s=10.0), clean_s=5.0 + LOST_HOSTS_CLEANUP_S)
 
 UNSTARTED = Expected(True, "interrupted", 130, stopped_s=None)
 
@@ -143,6 +143,18 @@ HOSTS = (
         after=hosts.start_engine,
         on=("lab",),
         check=hosts.sweeps_when_the_engine_is_back,
+    ),
+    Row(
+        "dockerd SIGSTOPped on one host, then Ctrl-C",
+        dataclasses.replace(
+            stopped("interrupted with Ctrl-C", "still on h2: container"),
+            remains={"h2": ("container",)},
+            clean_s=30.0,  # a question to the engine that has no answer
+        ),
+        hosts.freeze_engine_and_interrupt,
+        after=hosts.thaw_engine,
+        on=("lab",),
+        check=hosts.sweeps_what_is_left,
     ),
     Row(
         "dockerd restarted with live-restore",
@@ -247,10 +259,23 @@ SHARED = (
     ),
 )
 
+STATE = (
+    Row(
+        "state disk filled by ranks' logs, then Ctrl-C",
+        stopped("interrupted with Ctrl-C", "cannot be written", "No space left on device"),
+        acts.interrupt_on_a_full_host,
+        victim=("--steps", "2000", "--fault", "fill", "--at-rank", "1"),
+        before=acts.small_state_disk,
+        after=acts.unmount,
+        on=("here",),
+        quick=True,
+    ),
+)
+
 ATTEMPTS = (
     Row(
         "spare takes over from a host without its guard",
-        again("h3 stands in", stopped_s=10.0),
+        again("replacement host: h3", stopped_s=10.0),
         acts.kill_guard,
         job=RESTARTS,
     ),
@@ -272,6 +297,16 @@ ATTEMPTS = (
         after=hosts.mend_network,
         on=("lab",),
         check=hosts.old_head_ended_in_time,
+    ),
+    Row(
+        "partitioned head, its engine SIGSTOPped, one rank ignores SIGTERM",
+        AFTER_A_LOSS,
+        hosts.freeze_engine_and_cut_head,
+        victim=("--steps", "400", "--stubborn-rank", "1"),
+        job=RESTARTS,
+        after=hosts.thaw_and_mend,
+        on=("lab",),
+        check=hosts.stubborn_rank_ended_in_time,
     ),
     Row(
         "same fault twice with one restart",
@@ -375,4 +410,4 @@ OUTPUT = (
     ),
 )
 
-ROWS: tuple[Row, ...] = (*RANKS, *HANGS, *HOSTS, *SHARED, *ATTEMPTS, *CONTROLLER, *OUTPUT)
+ROWS: tuple[Row, ...] = (*RANKS, *HANGS, *HOSTS, *SHARED, *STATE, *ATTEMPTS, *CONTROLLER, *OUTPUT)

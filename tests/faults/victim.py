@@ -8,6 +8,7 @@ It prints a line a step, and `FAULT <epoch seconds>` just before it misbehaves.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import io
 import os
@@ -95,6 +96,13 @@ def print_long() -> None:
     sys.stdout.flush()
 
 
+def print_until_full() -> None:
+    """Until the disk that holds the log takes no more."""
+    with contextlib.suppress(OSError):
+        while True:
+            os.write(1, b"x" * ((1 << 16) - 1) + b"\n")
+
+
 FAULTS: dict[str, Callable[[], None]] = {
     "exit": leave,
     "raise": fail,
@@ -106,6 +114,7 @@ FAULTS: dict[str, Callable[[], None]] = {
     "much": print_much,
     "bytes": print_bytes,
     "long": print_long,
+    "fill": print_until_full,
 }
 
 
@@ -134,7 +143,8 @@ def train(steps: int, pause_s: float, checkpoint: str, misbehave: Callable[[int]
         dist.all_reduce(total)
         if checkpoint and RANK == 0 and step % 5 == 0:
             save(model, checkpoint)
-        print(f"rank {RANK} step {step} loss {total.item():.6f}", flush=True)
+        with contextlib.suppress(OSError):  # a training that logs goes on when its log cannot be written
+            os.write(1, f"rank {RANK} step {step} loss {total.item():.6f}\n".encode())
         time.sleep(pause_s)
 
 
@@ -148,9 +158,10 @@ def main() -> None:
     parser.add_argument("--at-step", type=int, default=20)
     parser.add_argument("--checkpoint", default="", help="rank 0 writes here every five steps")
     parser.add_argument("--stubborn", action="store_true", help="SIGTERM is ignored")
+    parser.add_argument("--stubborn-rank", type=int, default=-1, help="this rank ignores SIGTERM")
     parser.add_argument("--leave-mib", type=int, default=0, help="how large a file rank 0 leaves behind")
     args = parser.parse_args()
-    if args.stubborn:
+    if args.stubborn or args.stubborn_rank == RANK:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     checkpoint = str(Path(args.checkpoint).absolute()) if args.checkpoint else ""
     dist.init_process_group("gloo")

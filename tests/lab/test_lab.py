@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ddp_play.errors import HostNotReady
-from ddp_play.lab import machine
+from ddp_play.lab import machine_resources
 from ddp_play.lab.lifecycle import up
-from ddp_play.lab.progress import Silent
-from ddp_play.lab.requirements import Machine
+from ddp_play.lab.progress_listener import SilentListener
+from ddp_play.lab.requirements import MachineResources
 from ddp_play.lab.spec import LabSpec, make_spec
 
 from .conftest import COMMAND, SLIM
@@ -160,7 +160,7 @@ def test_an_interrupted_up_can_be_finished_or_removed(other_lab: Lab, verb: str)
     started.send_signal(signal.SIGINT)
     _, err = started.communicate(timeout=60)
     assert started.returncode == 130, err
-    assert "the same command goes on from here" in err
+    assert "the same command continues" in err
     if verb == "up":
         other_lab.up("--hosts", "2", "--no-docker")
         assert other_lab.status()["state"] == "up"
@@ -187,9 +187,9 @@ def test_too_little_room_is_said_before_anything_is_made(
 ) -> None:
     """The engine and all else are real; only the machine is made smaller than it is."""
     monkeypatch.setenv("DDP_PLAY_HOME", str(other_lab.home))
-    monkeypatch.setattr(machine, "read_machine", lambda *_, **__: Machine(memory_mib, disk_mib))
+    monkeypatch.setattr(machine_resources, "read_resources", lambda *_, **__: MachineResources(memory_mib, disk_mib))
     with pytest.raises(HostNotReady, match=words):
-        up(make_spec(LabSpec(other_lab.name, 3, ())), progress=Silent())
+        up(make_spec(LabSpec(other_lab.name, 3, ())), progress=SilentListener())
     for kind in (["ps", "--all"], ["volume", "ls"], ["network", "ls"]):
         assert labelled(kind, other_lab.name) == []
     assert not (other_lab.home / "lab" / other_lab.name).exists()
@@ -202,7 +202,7 @@ def test_a_container_with_the_name_of_a_host_is_left_alone(other_lab: Lab, lab3:
     try:
         done = other_lab.play("lab", "up", "--name", other_lab.name, "--no-docker")
         assert done.returncode == 64
-        assert f"containers of this name exist and are not of a lab: {name}" in done.stderr
+        assert f"containers with these names exist and do not belong to a lab: {name}" in done.stderr
         assert labelled(["network", "ls"], other_lab.name) == []
     finally:
         docker("rm", name)

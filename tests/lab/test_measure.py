@@ -90,7 +90,7 @@ def test_a_share_that_is_not_reached_fails_the_check(torch_on_hosts: Lab) -> Non
     words = ["bench", "--min-bytes", "16M", "--max-bytes", "16M", "--seconds-per-size", "0.1", "--at-least", "50"]
     done = torch_on_hosts.play(*words, "-i", str(torch_on_hosts.inventory), "-e", VARIABLES)
     assert done.returncode == 1, done.stderr
-    assert "of plain TCP, and --at-least asks for 50" in done.stderr
+    assert "of plain TCP, but --at-least requires 50" in done.stderr
 
 
 def test_a_backend_that_does_not_fit_the_hosts(lab3: Lab) -> None:

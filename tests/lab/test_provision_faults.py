@@ -115,8 +115,8 @@ def test_sick_hosts_hold_up_nobody(sick: Lab) -> None:
         ("h4", "base_os"): "failed", ("h1", "rdma"): "skipped", ("h2", "rdma"): "skipped",
         ("h3", "rdma"): "not_run", ("h4", "rdma"): "not_run",
     }  # fmt: skip
-    assert "is it up? ssh 10." in found["h3", "base_os"]["remedy"]
-    assert "apt-get update on the host says" in found["h4", "base_os"]["remedy"]
+    assert "check that it is up: ssh 10." in found["h3", "base_os"]["remedy"]
+    assert "apt-get update on the host names" in found["h4", "base_os"]["remedy"]
     assert found["h4", "rdma"]["reason"] == "base_os failed before it"
     assert run.returncode == 1
     assert "h3 (base_os unreachable), h4 (base_os failed)" in errors
@@ -132,7 +132,7 @@ CASES = [
         " echo 11.9 > /etc/debian_version",
         "mv /etc/os-release.kept /etc/os-release; mv /root/debian_version /etc",
         "runs Debian 11. Known: Debian 12, Debian 13, Ubuntu 22.04",
-        "take one of the systems that it lists",
+        "use one of the systems that the message lists",
         id="unsupported system",
     ),
     pytest.param(
@@ -148,7 +148,7 @@ CASES = [
         " mount -t tmpfs -o size=64k tmpfs /var/cache/apt/archives",
         "umount /var/cache/apt/archives",
         "enough free space in /var/cache/apt/archives",
-        "make room: df -h on the host",
+        "free disk space: df -h on the host",
         id="disk full",
     ),
 ]
@@ -168,7 +168,7 @@ def test_a_lock_that_is_not_given_up(sick: Lab) -> None:
         cell = provision(sick, "h3", "base_os", "-e", "base_os_lock_timeout_s=3")
     assert cell["status"] == "failed"
     assert "lock" in cell["message"]
-    assert "another package manager is at work there" in cell["remedy"]
+    assert "another package manager runs on the host" in cell["remedy"]
     assert provision(sick, "h3", "base_os")["status"] == "changed"
 
 

@@ -40,8 +40,8 @@ class Case:
 
 
 CASES = {
-    "the port where ranks meet, blocked on one host": Case(
-        ("h2 (", "does not reach h1", "where ranks meet", "a firewall between them"),
+    "the rendezvous port, blocked on one host": Case(
+        ("h2 (", "does not reach h1", "rendezvous port", "check the firewalls between them"),
         variables={"port_range": PORTS.replace(":", "-")},
         ill={"h1": f"iptables -I {BLOCK}"},
         well={"h1": f"iptables -D {BLOCK}"},
@@ -54,7 +54,7 @@ CASES = {
         ("ddp_shared_dir",), variables={"init_method": "file"}, everywhere={"ddp_shared_dir": ""}, code=64
     ),
     "a file in a directory that is not shared": Case(
-        ("ranks cannot meet in a file on /tmp/apart", "h2: ", "not the same file system", "init_method to env"),
+        ("ranks cannot use a rendezvous file on /tmp/apart", "h2: ", "not the same file system", "init_method to env"),
         variables={"init_method": "file"},
         everywhere={"ddp_shared_dir": "/tmp/apart"},
         ill=dict.fromkeys(("h1", "h2", "h3"), "install -d -o ops /tmp/apart"),

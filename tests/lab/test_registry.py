@@ -16,7 +16,7 @@ from ddp_play.images.ssh_access import resolve
 from ddp_play.lab import base_image
 from ddp_play.lab.base_image_recipe import root_tag
 from ddp_play.lab.docker_client import connect
-from ddp_play.lab.progress import Silent
+from ddp_play.lab.progress_listener import SilentListener
 from ddp_play.lab.spec import Distro
 
 from .conftest import SLIM, Lab
@@ -111,12 +111,12 @@ def test_the_labs_base_image_comes_from_a_registry(near: str, monkeypatch: pytes
     reference = f"{near}/debian:bookworm-slim"
     monkeypatch.setattr(base_image, "root_tag", lambda _: pulled)
     with pytest.raises(HostNotReady, match=f"{near}/nothing:1 cannot be pulled"):
-        base_image.ensure_root_image(client, Distro.BOOKWORM, progress=Silent(), base=f"{near}/nothing:1")
+        base_image.ensure_root_image(client, Distro.BOOKWORM, progress=SilentListener(), base=f"{near}/nothing:1")
     client.images.get(known).tag(reference)
     try:
         assert '"error"' not in str(client.images.push(reference))
         client.images.remove(reference)
-        base_image.ensure_root_image(client, Distro.BOOKWORM, progress=Silent(), base=reference)
+        base_image.ensure_root_image(client, Distro.BOOKWORM, progress=SilentListener(), base=reference)
         assert client.images.get(pulled).attrs["RootFS"] == client.images.get(known).attrs["RootFS"]
     finally:
         for name in (reference, pulled):

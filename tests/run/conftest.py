@@ -67,13 +67,15 @@ class Play:
             **self.environment,
         }
 
-    def start(self, *arguments: str | Path, program: str = "ddp-play") -> subprocess.Popen[str]:
+    def start(
+        self, *arguments: str | Path, program: str = "ddp-play", stdin: int = subprocess.DEVNULL
+    ) -> subprocess.Popen[str]:
         """Start it and return at once."""
         child = subprocess.Popen(
             [str(Path(sys.executable).parent / program), *map(str, arguments)],
             cwd=self.cwd,
             env=self.env(),
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -50,7 +50,7 @@ def test_bad_command_lines(play: Play) -> None:
     cases: tuple[tuple[list[str | Path], str], ...] = (
         (["run", "nope.yml", "-i", LOCAL], "no playbook nope.yml"),
         (["run", job, "-i", "nowhere"], "no inventory nowhere"),
-        (["run", job], "which hosts?"),
+        (["run", job], "-i was not given"),
         (["run", job, "-i", LOCAL, "--name", "../up"], "cannot be a run name"),
         (["run", job, "-i", LOCAL, "--name", "two words"], "cannot be a run name"),
         (["run", job, "-i", LOCAL, "--name", "--help"], "cannot be a run name"),

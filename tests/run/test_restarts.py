@@ -146,7 +146,7 @@ def test_a_host_whose_guard_is_gone_gives_way_to_a_spare(play: Play) -> None:
     document = play.document(play.home / "runs" / "spare")
     assert document["hosts"] == ["a", "c"]
     assert list(document["attempts"][0]["retired"]) == ["b"]
-    assert "c stands in" in err
+    assert "replacement host: c" in err
     assert not alive(rank), "no rank outlives its guard into the next attempt"
     assert play.left_on_host() == []
 

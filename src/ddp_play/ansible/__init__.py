@@ -1,1 +1,1 @@
-"""The one seam to Ansible: running playbooks, and what the collection's action plugins call."""
+"""Interface to Ansible: execution of playbooks, and the code behind the collection's action plugins."""

@@ -1,4 +1,4 @@
-"""What the action plugin `discover` calls: the program's answer as facts, and the cache of facts."""
+"""Code of the action plugin `discover`: host facts from the host program's output, and the cache of host facts."""
 
 from __future__ import annotations
 
@@ -16,37 +16,38 @@ from ddp_play.guard.protocol import BEGIN, END
 OLDEST_PYTHON = (3, 9)
 
 
-def parse_facts(
-    stdout: str, stderr: str, *, asked: float, received: float, inventory: dict[str, Any]
-) -> dict[str, Any]:
-    """The program's answer plus the host variables that concern us. Times in epoch seconds of the controller."""
+def parse_facts(stdout: str, stderr: str, *, sent: float, received: float, inventory: dict[str, Any]) -> dict[str, Any]:
+    """Host facts from the program's output, with its clock offset and `inventory`, the host's variables.
+
+    `sent` and `received`: times of the request and its answer, in epoch seconds of the controller. Raises HostNotReady.
+    """
     facts = parse_answer(stdout, stderr)
     found = tuple(int(part) for part in facts["python_version"].split(".")[:2])
     if found < OLDEST_PYTHON:
         raise HostNotReady(f"Python {facts['python_version']} is too old", hint="3.9 or newer is needed on hosts")
-    # Somewhere between asking and receiving the host looked at its clock.
-    facts["clock_offset_s"] = round(facts["clock"] - min(max(facts["clock"], asked), received), 3)
+    # The host read its clock between `sent` and `received`: within this interval the offset is 0.
+    facts["clock_offset_s"] = round(facts["clock"] - min(max(facts["clock"], sent), received), 3)
     facts["inventory"] = inventory
     return facts
 
 
 def parse_answer(stdout: str, stderr: str) -> dict[str, Any]:
-    """The marked line of JSON in what the program printed; whatever a login shell added is ignored."""
+    """JSON between the markers in the program's output; other output, such as a login shell's, is ignored."""
     match = re.search(re.escape(BEGIN) + "(.*?)" + re.escape(END), stdout, re.DOTALL)
     if not match:
-        words = (stderr.strip() or stdout.strip()).splitlines()
-        raise HostNotReady(words[-1] if words else "the host gave no answer")
+        lines = (stderr.strip() or stdout.strip()).splitlines()
+        raise HostNotReady(lines[-1] if lines else "the host gave no answer")
     answer: dict[str, Any] = json.loads(match[1])
     return answer
 
 
 def only_cached() -> bool:
-    """Was discovery skipped on purpose?"""
+    """Whether the command requested cached host facts instead of discovery."""
     return bool(os.environ.get(USE_CACHED_ENV))
 
 
 def cached_facts(hosts: list[str], discovered: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """`plan --cached` reads the facts of the last discovery; every discovery leaves them for it."""
+    """Write discovered facts to the cache, or return the cached facts of `hosts` for `plan --cached`."""
     given = os.environ.get(FACTS_ENV)
     if not given:
         return discovered
@@ -58,5 +59,5 @@ def cached_facts(hosts: list[str], discovered: dict[str, dict[str, Any]]) -> dic
     missing = [host for host in hosts if host not in known]
     if missing:
         shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
-        raise UsageError(f"no cached facts of {shown}", hint="ddp-play plan without --cached asks the hosts")
+        raise UsageError(f"no cached facts of {shown}", hint="run ddp-play plan without --cached")
     return {host: known[host] for host in hosts}

@@ -1,4 +1,4 @@
-"""Where the Ansible collection that belongs to this package is, and that it is the same build."""
+"""Location of the Ansible collection that belongs to this package, and the check that both are of the same build."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ddp_play.errors import InternalError
 
 @cache
 def collection_root() -> Path:
-    """The collection's directory: beside us in a checkout, in site-packages after an install."""
+    """Directory of the collection, in the checkout or in site-packages. Raises InternalError if it is missing."""
     package = Path(str(files("ddp_play"))).resolve()
     checkout = package.parents[1]
     if (checkout / "galaxy.yml").is_file() and (checkout / "roles").is_dir():
@@ -24,26 +24,26 @@ def collection_root() -> Path:
     spec = importlib.util.find_spec("ansible_collections.ddp.play")
     if spec and spec.submodule_search_locations:
         return Path(next(iter(spec.submodule_search_locations)))
-    raise InternalError("the Ansible collection ddp.play is not installed beside ddp_play", hint="pip install ddp-play")
+    raise InternalError("the Ansible collection ddp.play is not installed with ddp_play", hint="pip install ddp-play")
 
 
 def demo_playbook() -> Path:
-    """The playbook of `ddp-play run` without arguments."""
+    """Playbook of `ddp-play run` without arguments."""
     return collection_root() / "playbooks" / "train.yml"
 
 
 def demo_inventory() -> Path:
-    """The embedded inventory: two ranks on this machine."""
+    """Inventory of the demo: two ranks on this machine."""
     return collection_root() / "inventory" / "local"
 
 
 def check_same_build(plugin: Path) -> None:
-    """The collection that Ansible loaded must be the one this package belongs to: a stale copy mixes silently."""
+    """Raise InternalError if Ansible loaded the collection from another build than this package."""
     loaded, ours = plugin.resolve().parents[2], collection_root().resolve()
     if loaded != ours and _content_hash(loaded) != _content_hash(ours):
         raise InternalError(
             f"Ansible loads the collection ddp.play from {loaded}, which is another build than the package at {ours}",
-            hint="install both from one wheel, or remove the stale one",
+            hint="install both from one wheel, or remove the older one",
         )
 
 

@@ -1,4 +1,4 @@
-"""What the action plugin `plan` calls: the plan and the run directory, from the job's variables and discovery."""
+"""Code of the action plugin `plan`: the plan and the run directory, from the job's variables and host facts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ddp_play.planning.job_secrets import JobSecrets
     from ddp_play.planning.plan_document import Plan
 
-# The group of an inventory whose hosts stand by, unless the job names others.
+# Group of the inventory with the job's spare hosts, unless the job names others.
 SPARES = "spares"
 
 
@@ -40,17 +40,17 @@ def plan_job(
     secrets: JobSecrets,
     playbook_dir: str,
 ) -> dict[str, Any]:
-    """Make the plan and the run's directory. `discovered` maps hosts to their facts or problem, in play order."""
+    """Make the plan and the run's directory; `discovered`: facts or problem by host, in the play's order."""
     check_names(variable_names)
     job = _with_absolute_source(parse_job({k: v for k, v in values.items() if v is not None}), playbook_dir)
-    facts, problems = _split(discovered)
+    facts, problems = _facts_and_problems(discovered)
     caller = Caller(dict(os.environ), tuple(sorted(secrets.file_names)), secrets.env_names)
     plan = make_plan(job, facts, problems, caller)
     paths = _run_paths()
     paths.create()
     write_json(paths.plan, plan.to_json(), indent=None if plan.world_size > 64 else 2)
     used = {host.name for host in plan.hosts}
-    if job.restarts:  # other hosts may take the places of some
+    if job.restarts:  # a restart may use hosts that are not in this plan
         used |= {host.name for host in facts}
         fleet = Fleet(
             job,
@@ -69,7 +69,7 @@ def plan_job(
 
 
 def _run_paths() -> RunPaths:
-    """The directory that `ddp-play run` made for us; a new one under plain ansible-playbook or for a second job."""
+    """Directory that `ddp-play run` made for this run; a new one for ansible-playbook or a second job."""
     given = os.environ.get(RUN_DIR_ENV)
     if given and not (Path(given) / "plan.json").exists():
         return RunPaths(Path(given))
@@ -77,7 +77,7 @@ def _run_paths() -> RunPaths:
 
 
 def record_failure(error: DdpPlayError, paths: RunPaths | None = None) -> None:
-    """A run that ended before it began says why in its run.json."""
+    """Write the error of a run that could not start to its run.json."""
     paths = paths or _run_paths()
     paths.create()
     known = read_json(paths.run)
@@ -92,7 +92,7 @@ def _with_absolute_source(job: Job, playbook_dir: str) -> Job:
     return job.model_copy(update={"source": str(path if path.is_absolute() else Path(playbook_dir, path).resolve())})
 
 
-def _split(discovered: Mapping[str, dict[str, Any]]) -> tuple[tuple[HostFacts, ...], tuple[Problem, ...]]:
+def _facts_and_problems(discovered: Mapping[str, dict[str, Any]]) -> tuple[tuple[HostFacts, ...], tuple[Problem, ...]]:
     facts, problems = [], []
     for name, row in discovered.items():
         if row.get("facts"):
@@ -130,7 +130,7 @@ def _describe_run(paths: RunPaths, plan: Plan, facts: tuple[HostFacts, ...]) -> 
 
 
 def versions() -> dict[str, str]:
-    """Versions of what takes part on the controller."""
+    """Versions of ddp-play, ansible-core and ansible-runner on the controller."""
     found = {}
     for name in ("ddp-play", "ansible-core", "ansible-runner"):
         try:
@@ -141,7 +141,7 @@ def versions() -> dict[str, str]:
 
 
 def summarize(plan: Plan) -> str:
-    """The plan in one line."""
+    """Summary of the plan in one line."""
     hosts = f"{len(plan.hosts)} host" + ("s" if len(plan.hosts) != 1 else "")
     ranks = f"{plan.world_size} rank" + ("s" if plan.world_size != 1 else "")
     what = plan.image or "processes"

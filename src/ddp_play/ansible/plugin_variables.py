@@ -1,4 +1,4 @@
-"""The DDP_PLAY_* variables by which the command speaks to its action plugins, through ansible-playbook."""
+"""Environment variables DDP_PLAY_* that pass values from the command through ansible-playbook to action plugins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one seam to Ansible: a playbook request in, its events and one outcome out. Only importer of ansible_runner."""
+"""Execution of a playbook: request, events, outcome. The only module that imports ansible_runner."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from ddp_play.errors import CheckFailed, DdpPlayError, HostNotReady, Interrupted
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-# One fork a host up to here; beyond it the controller's memory is the limit.
+# Number of hosts that Ansible works on at a time; more would need too much memory on the controller.
 FORKS = 100
 MASK = "<not stored>"
 
 
 @dataclass(frozen=True, slots=True)
 class Passwords:
-    """What the user typed at a prompt. Never on a command line, never in an environment, never stored."""
+    """Passwords that the user typed. They are never stored, nor in command lines or environment variables."""
 
     connection: str = ""
     become: str = ""
@@ -38,7 +38,7 @@ class Passwords:
 
 @dataclass(frozen=True, slots=True)
 class PlaybookRequest:
-    """One playbook over one inventory, with Ansible's own options passed through as they came."""
+    """Request to run a playbook on an inventory; `options` reach Ansible unchanged."""
 
     playbook: str
     inventory: tuple[str, ...]
@@ -49,24 +49,24 @@ class PlaybookRequest:
     environment: dict[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """For run.json."""
+        """Document for run.json."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> PlaybookRequest:
-        """From run.json."""
+        """Request from the document in run.json."""
         lists = {name: tuple(data[name]) for name in ("inventory", "options", "tags", "skip_tags")}
         return cls(**{**data, **lists})
 
     def command_line(self) -> list[str]:
         """Arguments of ansible-playbook after the playbook's name."""
-        words = [word for source in self.inventory for word in ("-i", source)]
-        words += self.options
+        arguments = [word for source in self.inventory for word in ("-i", source)]
+        arguments += self.options
         if self.tags:
-            words += ["--tags", ",".join(self.tags)]
+            arguments += ["--tags", ",".join(self.tags)]
         if self.skip_tags:
-            words += ["--skip-tags", ",".join(self.skip_tags)]
-        return words
+            arguments += ["--skip-tags", ",".join(self.skip_tags)]
+        return arguments
 
 
 class PlaybookStatus(StrEnum):
@@ -92,7 +92,7 @@ class TaskFailure:
 
 @dataclass(frozen=True, slots=True)
 class PlaybookOutcome:
-    """The end of a playbook."""
+    """How a playbook ended, with the failures of its tasks and the counts by host."""
 
     status: PlaybookStatus
     rc: int
@@ -101,12 +101,12 @@ class PlaybookOutcome:
     stats: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def error(self, log: str) -> DdpPlayError | None:
-        """The error that this outcome is, None when it went well."""
+        """Error for this outcome, with the path of the log; None if the playbook succeeded."""
         if self.status is PlaybookStatus.OK:
             return None
         bad = [row.message for row in self.failures if row.bad_arguments]
         if bad:
-            return UsageError("\n".join(dict.fromkeys(bad)), hint="ansible-doc -t role ROLE shows what it takes")
+            return UsageError("\n".join(dict.fromkeys(bad)), hint="ansible-doc -t role ROLE lists its variables")
         rows = "\n".join(f"{row.host}: {row.task}: {row.message}" for row in self.failures[:20])
         if self.status is PlaybookStatus.CANCELED:
             return Interrupted("the playbook was interrupted")
@@ -118,7 +118,7 @@ class PlaybookOutcome:
 
 
 class PlaybookRunner(Protocol):
-    """The seam: one method. The shipped fake is `ddp_play.testing.FakePlaybookRunner`."""
+    """Interface to ansible-playbook. Its fake for tests is `ddp_play.testing.FakePlaybookRunner`."""
 
     def run(
         self,
@@ -128,11 +128,11 @@ class PlaybookRunner(Protocol):
         passwords: Passwords,
         on_event: Callable[[dict[str, Any]], None],
     ) -> PlaybookOutcome:
-        """Run it to its end, handing over every event as it comes."""
+        """Run the playbook to its end, and call `on_event` with every event at once."""
 
 
 class AnsibleRunner:
-    """The real one: ansible-runner, with what it would store in clear taken out again."""
+    """Runs playbooks with ansible-runner, and removes the environment's values from the files that it writes."""
 
     def run(
         self,
@@ -149,10 +149,10 @@ class AnsibleRunner:
                 raise UsageError(f"no inventory {source}", hint="a file, a directory, or host names with a comma")
         private_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         failures: list[TaskFailure] = []
-        tidy = _Tidy(private_dir)
+        redactor = _CommandFileRedactor(private_dir)
 
         def handle(event: dict[str, Any]) -> bool:
-            tidy.redact()
+            redactor.redact()
             failure = _failure(event)
             if failure is not None:
                 failures.append(failure)
@@ -172,18 +172,18 @@ class AnsibleRunner:
                 suppress_env_files=True,
                 settings={"suppress_ansible_output": True, "idle_timeout": 0, "job_timeout": 0},
             )
-        tidy.redact(final=True)
+        redactor.redact(final=True)
         return _outcome(result, tuple(failures))
 
 
 def _environment(cwd: str) -> dict[str, str]:
-    """What a launch over many hosts needs, unless the user has said otherwise."""
+    """Ansible's settings for many hosts, unless the user's environment sets them."""
     defaults = {
         "ANSIBLE_PIPELINING": "True",
         "ANSIBLE_FORKS": str(FORKS),
         "ANSIBLE_NOCOLOR": "1",
         "ANSIBLE_SSH_RETRIES": "1",
-        # ansible-runner would switch it off; only the user may
+        # ansible-runner would disable it by default; only the user may do that
         "ANSIBLE_HOST_KEY_CHECKING": _configured("host_key_checking", cwd) or "True",
     }
     found = {name: value for name, value in defaults.items() if name not in os.environ}
@@ -194,7 +194,7 @@ def _environment(cwd: str) -> dict[str, str]:
 
 
 def _configured(name: str, cwd: str) -> str:
-    """A value of the user's own ansible.cfg, found where Ansible looks for it."""
+    """Value from the user's ansible.cfg, searched in Ansible's order; empty if not set."""
     places = (
         os.environ.get("ANSIBLE_CONFIG"),
         str(Path(cwd, "ansible.cfg")),
@@ -212,13 +212,13 @@ def _configured(name: str, cwd: str) -> str:
 
 @contextlib.contextmanager
 def password_files(passwords: Passwords) -> Iterator[list[str]]:
-    """Passwords reach ansible-playbook as files in memory that only we can read, gone when it has ended."""
+    """Options for ansible-playbook with files of the passwords: in memory, mode 0600, removed at the end."""
     wanted = {
         "--connection-password-file": passwords.connection,
         "--become-password-file": passwords.become,
         "--vault-password-file": passwords.vault,
     }
-    base = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 - a 0700 directory of our own in it
+    base = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 - the files are in a new directory of mode 0700
     if not any(wanted.values()):
         yield []
         return
@@ -233,8 +233,8 @@ def password_files(passwords: Passwords) -> Iterator[list[str]]:
         yield options
 
 
-class _Tidy:
-    """ansible-runner stores argv and the whole environment in artifacts/1/command; the values must not stay."""
+class _CommandFileRedactor:
+    """Removes the environment's values from artifacts/1/command, where ansible-runner stores them."""
 
     def __init__(self, private_dir: Path) -> None:
         self._command = private_dir / "artifacts" / "1" / "command"
@@ -265,7 +265,7 @@ def _failure(event: dict[str, Any]) -> TaskFailure | None:
 
 
 def _outcome(result: Any, failures: tuple[TaskFailure, ...]) -> PlaybookOutcome:
-    """One enum from status, rc and stats: `status` alone is coarse, and rc 254 means canceled."""
+    """Outcome from status, rc and stats: `status` alone does not distinguish failures, and rc 254 means canceled."""
     stats = result.stats or {}
     if result.status == "successful":
         status = PlaybookStatus.OK
@@ -281,11 +281,11 @@ def _outcome(result: Any, failures: tuple[TaskFailure, ...]) -> PlaybookOutcome:
     if status is PlaybookStatus.NOT_STARTED:
         with contextlib.suppress(OSError, AttributeError):
             tail = "\n".join(result.stdout.read().strip().splitlines()[-12:])
-    return PlaybookOutcome(status, int(result.rc or 0), failures, tail, _by_host(stats))
+    return PlaybookOutcome(status, int(result.rc or 0), failures, tail, _stats_by_host(stats))
 
 
-def _by_host(stats: dict[str, Any]) -> dict[str, dict[str, int]]:
-    """ansible's stats are result -> host -> count; the other way round is what one wants to read."""
+def _stats_by_host(stats: dict[str, Any]) -> dict[str, dict[str, int]]:
+    """Counts by host and result, from Ansible's counts by result and host."""
     found: dict[str, dict[str, int]] = {}
     for result in ("ok", "changed", "failures", "dark", "skipped"):
         for host, count in (stats.get(result) or {}).items():

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import shutil
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 RESERVE_BYTES = 1024 * 1024
+# Free space says nothing about quotas, so room is tried out, at most this often.
+TRIAL_S = 2.0
 
 
 def is_full(error: OSError) -> bool:
@@ -24,12 +28,13 @@ class DiskRoom:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._reserve = root / ".reserve"
+        self._tried = float("-inf")
         self.full = False
 
     def reserve(self) -> None:
         """Set the reserve aside, where there is room for it."""
         with contextlib.suppress(OSError):
-            self._reserve.write_bytes(bytes(RESERVE_BYTES))
+            _allocate(self._reserve, RESERVE_BYTES)
 
     def give_up(self) -> None:
         """Nothing fits any more: free the reserve for run.json and the events."""
@@ -43,8 +48,31 @@ class DiskRoom:
 
     def is_back(self) -> bool:
         """Is there room again? Then a new reserve is set aside."""
-        if self.full and shutil.disk_usage(self._root).free > 3 * RESERVE_BYTES:
+        if self.full and shutil.disk_usage(self._root).free > 3 * RESERVE_BYTES and self._takes_it():
             self.full = False
             self.reserve()
             return True
         return False
+
+    def _takes_it(self) -> bool:
+        """Whether the disk stores as much as was asked for: no quota is in the way."""
+        if time.monotonic() - self._tried < TRIAL_S:
+            return False
+        self._tried = time.monotonic()
+        trial = self._root / ".room"
+        try:
+            _allocate(trial, 3 * RESERVE_BYTES)
+        except OSError:
+            return False
+        finally:
+            with contextlib.suppress(OSError):
+                trial.unlink()
+        return True
+
+
+def _allocate(path: Path, num_bytes: int) -> None:
+    """Write a file that a compressing file system cannot shrink. Raises OSError, also what only a sync reports."""
+    with path.open("wb") as handle:
+        handle.write(os.urandom(num_bytes))
+        handle.flush()
+        os.fsync(handle.fileno())

@@ -1,4 +1,4 @@
-"""Following growing files of a bundle: complete lines as they come."""
+"""Readers of growing files of a bundle: each call returns the lines that were added since the last one."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 READ_BYTES = 1 << 20
-# A longer line is cut on the screen; the file has all of it.
+# A longer line is cut on the screen; the file has the whole line.
 LINE_BYTES = 4000
 
 
 class LineTail:
-    """Complete lines appended to a file since the last look; a line without an end is handed over at `finish`."""
+    """Complete lines added to a file since the last call; `finish` also returns a last line without a newline."""
 
     def __init__(self, path: Path, offset: int = 0) -> None:
         self.path = path
@@ -32,13 +32,13 @@ class LineTail:
             out += [shown(line) for line in complete]
 
     def finish(self) -> list[str]:
-        """Whatever is left, at the end."""
+        """The remaining lines, after the writer has finished."""
         complete = self.lines()
         rest, self._rest = self._rest, b""
         return [*complete, *([shown(rest)] if rest else [])]
 
     def finish_in(self, moved: Path) -> list[str]:
-        """Whatever is left of a file that is, or any moment will be, at another place."""
+        """The remaining lines of a file that was moved to `moved`, or is about to be."""
         out: list[str] = []
         if not moved.exists():
             out = self.lines()
@@ -57,7 +57,7 @@ class LineTail:
 
 
 def shown(line: bytes) -> str:
-    """A line of a log for the screen: valid text, the last of overprinted parts, no control characters."""
+    """A line of a log for the screen: valid text, only what follows the last carriage return, no control characters."""
     line = line.rstrip(b"\r").rpartition(b"\r")[2]
     text = line[:LINE_BYTES].decode("utf-8", "replace")
     cut = f" ... ({len(line)} bytes)" if len(line) > LINE_BYTES else ""
@@ -65,7 +65,7 @@ def shown(line: bytes) -> str:
 
 
 class JsonTail:
-    """Complete JSON lines appended to a file since the last look; lines that are not JSON objects are skipped."""
+    """JSON objects added to a file since the last call, one per line; other lines are skipped."""
 
     def __init__(self, path: Path) -> None:
         self._lines = LineTail(path)

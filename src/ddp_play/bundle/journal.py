@@ -1,4 +1,4 @@
-"""events.jsonl: what happened, in order, one JSON object a line. Log bytes never pass through it."""
+"""Event journal of a run (events.jsonl): one JSON object per line, in order of time. Logs have files of their own."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ if TYPE_CHECKING:
 
 
 class Journal:
-    """Appends events; several processes may hold one each, a line is one write."""
+    """Appends events. Several processes may write to the same file, because each line is one write."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def emit(self, kind: str, **fields: Any) -> None:
-        """One event, stamped with the controller's clock."""
+        """Append an event with the controller's time."""
         line = json.dumps({"time": round(time.time(), 3), "type": kind, **fields}, ensure_ascii=False) + "\n"
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
-            os.write(fd, line.encode())
+            os.write(fd, line.encode("utf-8", "backslashreplace"))  # a host's JSON may hold lone surrogates
         except OSError as error:
-            if not is_full(error):  # an event that does not fit is no reason to end a run
+            if not is_full(error):  # a full disk must not end the run because of an event
                 raise
         finally:
             os.close(fd)
 
 
 def read_events(path: Path) -> Iterator[dict[str, Any]]:
-    """All complete events; a torn last line is left for later, one that a crash tore is skipped."""
+    """All complete events. An incomplete last line is not read yet; a line that a crash cut off is skipped."""
     if path.exists():
         with path.open("rb") as handle:
             for line in handle:

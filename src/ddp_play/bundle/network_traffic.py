@@ -1,4 +1,4 @@
-"""Which network carried how much during a run: the hosts' counters before and after it. Pure."""
+"""Network traffic of a run per interface, from the hosts' counters before and after it. Pure."""
 
 from __future__ import annotations
 
@@ -12,25 +12,27 @@ if TYPE_CHECKING:
 # interface, or RDMA device:port -> {"rx": bytes, "tx": bytes}
 Counters = dict[str, dict[str, int]]
 HOSTS_SHOWN = 4
-# An interface beside the planned one is worth a word from this share of what that one carried.
-WORTH_A_WORD = 0.01
-# Management traffic of a short run may well exceed what its ranks exchanged.
-WORTH_A_WARNING = 50_000_000
+# Another interface is listed if it carried more than this share of the planned one's traffic.
+MIN_SHARE_SHOWN = 0.01
+# In a short run, management traffic can exceed the traffic between ranks: below this there is no warning.
+MIN_BYTES_WARNED = 50_000_000
 
 
 def carried(before: Counters, after: Counters) -> Counters:
-    """Bytes in between. A counter that went back was reset by a reboot: it counts from zero."""
+    """Bytes between two readings. A counter that went back was reset by a reboot and counts from zero."""
     found: Counters = {}
     for name, now in after.items():
-        then = before.get(name, {})
-        moved = {way: now[way] - then.get(way, 0) if now[way] >= then.get(way, 0) else now[way] for way in ("rx", "tx")}
+        earlier = before.get(name, {})
+        moved = {
+            key: now[key] - earlier.get(key, 0) if now[key] >= earlier.get(key, 0) else now[key] for key in ("rx", "tx")
+        }
         if any(moved.values()):
             found[name] = moved
     return found
 
 
-def measured(plan: Plan, before: Mapping[str, Counters], after: Mapping[str, Counters]) -> dict[str, Any]:
-    """What run.json says about networks; hosts whose counters are not known at both ends are left out."""
+def traffic_document(plan: Plan, before: Mapping[str, Counters], after: Mapping[str, Counters]) -> dict[str, Any]:
+    """Field `network` of run.json; it leaves out hosts without counters of both the start and the end."""
     hosts = {
         host.name: {"planned": host.interface, "carried": carried(before[host.name], after[host.name])}
         for host in plan.hosts
@@ -40,13 +42,13 @@ def measured(plan: Plan, before: Mapping[str, Counters], after: Mapping[str, Cou
 
 
 def total(moved: Counters, name: str) -> int:
-    """Both directions together; what loopback sends it also receives."""
+    """Bytes of both directions. Loopback counts every byte in both, so only one direction is taken."""
     row = moved.get(name, {"rx": 0, "tx": 0})
     return row["tx"] if name == "lo" else row["rx"] + row["tx"]
 
 
 def traffic_lines(document: Mapping[str, Any]) -> list[str]:
-    """The network part of a run's summary: what the planned interfaces carried, and what else was busy."""
+    """Network lines of a run's summary: traffic of the planned interfaces, then of others."""
     hosts: dict[str, Any] = document.get("hosts") or {}
     if not hosts:
         return []
@@ -56,7 +58,7 @@ def traffic_lines(document: Mapping[str, Any]) -> list[str]:
     lines = []
     for planned in sorted({row["planned"] for row in hosts.values()}):
         mine = {name: row["carried"] for name, row in hosts.items() if row["planned"] == planned}
-        lines.append(f"network: {planned} carried {_per_host(mine, planned)}{_beside(mine, planned)}")
+        lines.append(f"network: {planned} carried {_per_host(mine, planned)}{_other_interfaces(mine, planned)}")
     return lines + [f"warning: {text}" for text in traffic_warnings(document)]
 
 
@@ -64,25 +66,25 @@ def _per_host(hosts: Mapping[str, Counters], name: str) -> str:
     texts = [f"{bytes_text(total(moved, name))} ({host})" for host, moved in list(hosts.items())[:HOSTS_SHOWN]]
     if len(hosts) > HOSTS_SHOWN:
         everything = sum(total(moved, name) for moved in hosts.values())
-        texts.append(f"and so on, {bytes_text(everything)} on {len(hosts)} hosts")
+        texts.append(f"..., {bytes_text(everything)} on all {len(hosts)} hosts")
     return ", ".join(texts)
 
 
-def _beside(hosts: Mapping[str, Counters], planned: str) -> str:
-    """`; beside it eth0 12 MB` for everything else that carried a share worth a word."""
-    least = WORTH_A_WORD * sum(total(moved, planned) for moved in hosts.values())
+def _other_interfaces(hosts: Mapping[str, Counters], planned: str) -> str:
+    """`; other interfaces: eth0 12 MB` for interfaces with more than MIN_SHARE_SHOWN of the planned one's traffic."""
+    least = MIN_SHARE_SHOWN * sum(total(moved, planned) for moved in hosts.values())
     others = sorted({name for moved in hosts.values() for name in moved} - {planned})
     sums = [(name, sum(total(moved, name) for moved in hosts.values())) for name in others]
-    said = [f"{name} {bytes_text(count)}{_why(name)}" for name, count in sums if count > least]
-    return f"; beside it {', '.join(said)}" if said else ""
+    rows = [f"{name} {bytes_text(count)}{_why(name)}" for name, count in sums if count > least]
+    return f"; other interfaces: {', '.join(rows)}" if rows else ""
 
 
 def _why(name: str) -> str:
-    return " (ranks of one host among themselves)" if name == "lo" else ""
+    return " (between ranks of the same host)" if name == "lo" else ""
 
 
 def traffic_warnings(document: Mapping[str, Any]) -> list[str]:
-    """Hosts where another network than the planned one carried the run; RDMA ports belong to the planned one."""
+    """Hosts where another interface carried more than the planned one. RDMA ports count as the planned one."""
     found: list[str] = []
     if document.get("fabric") == "local":
         return found
@@ -92,16 +94,16 @@ def traffic_warnings(document: Mapping[str, Any]) -> list[str]:
         for name in moved:
             if name in (planned, "lo") or ":" in name:
                 continue
-            if total(moved, name) > max(2 * best, WORTH_A_WARNING):
+            if total(moved, name) > max(2 * best, MIN_BYTES_WARNED):
                 found.append(
-                    f"{host}: {name} carried {bytes_text(total(moved, name))}, and {planned}, which the plan chose, "
-                    f"{bytes_text(best)}; does the job set GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME itself?"
+                    f"{host}: {name} carried {bytes_text(total(moved, name))}, the planned interface {planned} only "
+                    f"{bytes_text(best)}; check whether the job sets GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME"
                 )
     return found
 
 
 def bytes_text(count: float) -> str:
-    """1.2 GB, 340 MB, 12 kB: powers of ten, as links are sold."""
+    """1.2 GB, 340 MB, 12 kB: powers of ten, as the speeds of links are given."""
     for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= size:
             value = count / size

@@ -1,4 +1,4 @@
-"""How a run stands and why it ended: the words of run.json."""
+"""Status, verdict and rank outcomes of a run, as run.json has them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ddp_play.guard.rank_failure import rank_failed
 
 
 class RunStatus(StrEnum):
-    """Where a run is in its life. The last three are final."""
+    """Status of a run. The last three are final."""
 
     STARTING = "starting"
     WAITING = "waiting"  # for slots on the hosts, or for the end of a lost host's ranks
@@ -40,27 +40,27 @@ class RankOutcome:
     exit_code: int | None = None
     signal: int | None = None
     oom: bool = False
-    stopped: bool = False  # ended because we ended it
+    stopped: bool = False  # ddp-play ended it
     started: float | None = None
     ended: float | None = None
     detail: str = ""
     log_bytes: int = 0
     log_complete: bool = False
-    kernel: tuple[str, ...] = ()  # what the host's kernel log has about its end
-    kernel_problem: str = ""  # why it has nothing, where it cannot be read
+    kernel: tuple[str, ...] = ()  # lines of the host's kernel log about its end
+    kernel_problem: str = ""  # why the kernel log could not be read
 
     @property
     def ok(self) -> bool:
-        """Did it end well, by itself?"""
+        """Did it exit with code 0?"""
         return self.state == "exited" and self.exit_code == 0
 
     @property
     def failed(self) -> bool:
-        """Did it end badly, and not because we ended it?"""
+        """Did it fail, and not because ddp-play ended it?"""
         return rank_failed(self.state, self.exit_code, stopped=self.stopped)
 
     def words(self) -> str:
-        """How it ended, for people: `exit code 3`, `signal 9 (SIGKILL), out of memory`."""
+        """How it ended, for messages: `exit code 3`, `signal 9 (SIGKILL), out of memory`."""
         if self.state == "lost":
             return "lost with its host"
         if self.state in ("created", "running"):
@@ -81,7 +81,7 @@ def signal_name(number: int | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Why the run ended: the first failing rank and host apart from collateral."""
+    """Why the run ended: the first failing rank and its host, apart from collateral failures."""
 
     kind: str  # done | rank_failed | host_lost | stopped | max_duration | idle | lease | <error kind>
     message: str
@@ -108,7 +108,10 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The end of a run: status, verdict and every rank."""
+    """How a run ended: status, verdict and every rank.
+
+    `missing`: files that could not be collected. `left`: host -> what remains on it.
+    """
 
     status: RunStatus
     verdict: Verdict
@@ -129,14 +132,14 @@ class Outcome:
         }
 
 
-# Fields of run.json that tell what became of ranks and files: an error after them does not take them back.
-OF_THE_END = ("ranks", "missing", "left_behind")
+# Fields of run.json about ranks and files: a later error does not replace them.
+KEPT_FIELDS = ("ranks", "missing", "left_behind")
 
 
 def error_fields(error: DdpPlayError, known: dict[str, Any]) -> dict[str, Any]:
-    """What run.json gets of an error; what it has of the ranks and of files on the hosts (`known`) stays."""
+    """Fields of run.json after an error. Ranks and files that run.json (`known`) lists already stay listed."""
     fields = error_outcome(error).to_json()
-    return {name: known.get(name) or value if name in OF_THE_END else value for name, value in fields.items()}
+    return {name: known.get(name) or value if name in KEPT_FIELDS else value for name, value in fields.items()}
 
 
 def error_outcome(error: DdpPlayError) -> Outcome:

@@ -1,4 +1,4 @@
-"""Every file name of a run's directory, and where runs live."""
+"""Paths of all files of a run on the controller, and the atomic reads and writes of these files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RUN_ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,47}\Z")
 
 
 def home() -> Path:
-    """Where ddp-play keeps its runs: $DDP_PLAY_HOME, else the user's state directory."""
+    """State directory of ddp-play: $DDP_PLAY_HOME, else a folder in the user's state directory."""
     if explicit := os.environ.get("DDP_PLAY_HOME"):
         return Path(explicit).expanduser().absolute()
     state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
@@ -24,7 +24,7 @@ def home() -> Path:
 
 
 def check_run_id(name: str) -> str:
-    """The name itself when it can be a directory and a label; UsageError otherwise."""
+    """The name, if it is valid as a directory name and as a container label; UsageError otherwise."""
     if not RUN_ID.fullmatch(name) or ".." in name:
         raise UsageError(
             f"{name!r} cannot be a run name",
@@ -34,7 +34,7 @@ def check_run_id(name: str) -> str:
 
 
 def write_bytes(path: Path, data: bytes, *, mode: int = 0o600) -> None:
-    """Write beside the target and rename: a reader never sees half a file."""
+    """Write a temporary file in the same directory and rename it: a reader never sees half a file."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     fd, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     temporary = Path(name)
@@ -48,18 +48,19 @@ def write_bytes(path: Path, data: bytes, *, mode: int = 0o600) -> None:
 
 
 def write_text(path: Path, text: str, *, mode: int = 0o600) -> None:
-    """The same for text."""
-    # a caller's environment may hold any bytes: Python hands them over as surrogates
+    """`write_bytes` for text."""
+    # a caller's environment may hold any bytes; Python represents them as surrogates
     write_bytes(path, text.encode("utf-8", "surrogateescape"), mode=mode)
 
 
 def write_json(path: Path, value: Any, *, indent: int | None = 2) -> None:
-    """`value` as one JSON document, atomically. Without indent it is written five times as fast."""
-    write_text(path, json.dumps(value, indent=indent, sort_keys=True, ensure_ascii=False) + "\n")
+    """Write `value` as one JSON document, atomically. Without indent this is five times as fast."""
+    text = json.dumps(value, indent=indent, sort_keys=True, ensure_ascii=False) + "\n"
+    write_bytes(path, text.encode("utf-8", "backslashreplace"))  # surrogates become escapes of JSON
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The document, or an empty one where there is none."""
+    """The JSON object in the file; an empty one if there is no such file or it is not a JSON object."""
     try:
         value = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
     except (OSError, ValueError):
@@ -69,18 +70,18 @@ def read_json(path: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class RunPaths:
-    """One run's directory, which is also the bundle of its results."""
+    """Paths in the directory of one run, its bundle."""
 
     root: Path
 
     @classmethod
     def of(cls, run_id: str) -> RunPaths:
-        """The directory of a run by its id; it need not exist."""
+        """The paths of the run with this id; the directory need not exist."""
         return cls(home() / "runs" / check_run_id(run_id))
 
     @property
     def run_id(self) -> str:
-        """The run's id is its directory's name."""
+        """The run's id: the name of its directory."""
         return self.root.name
 
     @property
@@ -95,22 +96,22 @@ class RunPaths:
 
     @property
     def events(self) -> Path:
-        """events.jsonl: what happened, in order."""
+        """events.jsonl: the event journal."""
         return self.root / "events.jsonl"
 
     @property
     def channels(self) -> Path:
-        """channels.json: how each host is reached, for `attach`; no secrets."""
+        """channels.json: the command that opens a channel to each host, for `attach`; no secrets."""
         return self.root / "channels.json"
 
     @property
     def lock(self) -> Path:
-        """Held by whoever supervises the run."""
+        """File that the supervisor of the run locks."""
         return self.root / "supervisor.lock"
 
     @property
     def control(self) -> Path:
-        """Orders for the supervisor: `stop`, `stop-now`."""
+        """Directory of requests to the supervisor: the files `stop` and `stop-now`."""
         return self.root / "control"
 
     @property
@@ -120,75 +121,80 @@ class RunPaths:
 
     @property
     def supervisor_log(self) -> Path:
-        """What the background process itself had to say."""
+        """Output of the background process itself."""
         return self.root / "supervisor.log"
 
     @property
     def counters(self) -> Path:
-        """counters.json: what each host's networks had carried when the ranks started."""
+        """counters.json: network counters of each host at the start of the ranks."""
         return self.root / "counters.json"
 
     @property
     def artifacts(self) -> Path:
-        """Files the job left in its working directory, one folder per host."""
+        """Artifacts of the job, one folder per host."""
         return self.root / "artifacts"
 
     def log(self, rank: int) -> Path:
-        """Everything the rank printed, byte for byte."""
+        """Output of the rank, byte for byte."""
         return self.root / "logs" / f"rank-{rank}.log"
 
     def agent_log(self, host: str) -> Path:
-        """What a host's torchrun itself printed, where one started the ranks."""
+        """Output of a host's torchrun, if torchrun started the ranks."""
         return self.root / "logs" / f"torchrun-{host}.log"
 
     def times(self, rank: int) -> Path:
-        """When which part of the log arrived: lines of `epoch-seconds offset`."""
+        """Arrival times of the rank's log: lines of `epoch-seconds offset`."""
         return self.root / "logs" / f"rank-{rank}.times"
 
     def metrics(self, rank: int) -> Path:
-        """What the rank reported while running, JSON lines."""
+        """Metrics that the rank reported while it ran, JSON lines."""
         return self.root / "metrics" / f"rank-{rank}.jsonl"
 
     def nccl(self, rank: int) -> Path:
-        """What NCCL noted while it connected the rank: transports, devices, versions."""
+        """NCCL's debug output of the rank: transports, devices, versions."""
         return self.root / "nccl" / f"rank-{rank}.log"
 
     def result(self, rank: int) -> Path:
-        """What the rank reported at its end."""
+        """Result that the rank reported at its end."""
         return self.root / "results" / f"rank-{rank}.json"
 
     def error_file(self, rank: int) -> Path:
-        """The exception that torch's @record wrote for the rank."""
+        """Exception of the rank, as torch's @record wrote it."""
         return self.root / "results" / f"rank-{rank}.error.json"
 
     def flight_recorder(self, rank: int) -> Path:
-        """The rank's last collectives as torch's flight recorder dumped them; `torchfrtrace` reads the directory."""
+        """Dump of torch's flight recorder with the rank's last collectives; `torchfrtrace` reads the directory."""
         return self.root / "flight-recorder" / f"rank_{rank}"
 
     def evidence(self, rank: int, kind: str) -> Path:
-        """What a hung rank was doing before it was ended: `proc`, `stack`."""
+        """State of a hung rank before it was ended; `kind` is `proc` or `stack`."""
         return self.root / "evidence" / f"rank-{rank}.{kind}"
 
+    @property
+    def flight_recorder_report(self) -> Path:
+        """What torch's analysis of all ranks' dumps printed."""
+        return self.root / "evidence" / "flight-recorder.txt"
+
     def env(self, rank: int) -> Path:
-        """The rank's environment as an env-file, secrets masked."""
+        """Env-file of the rank, with secrets masked."""
         return self.root / "env" / f"rank-{rank}.env"
 
     def attempt(self, number: int) -> RunPaths:
-        """The same files of an earlier attempt; the newest is at the top."""
+        """Paths of an earlier attempt. The newest attempt's files are in the bundle itself."""
         return RunPaths(self.root / "attempts" / str(number))
 
     @property
     def fleet(self) -> Path:
-        """facts.json: what another attempt's plan is made from; only of jobs that restart."""
+        """facts.json: host facts for the plan of a next attempt; only of jobs with restarts."""
         return self.root / "facts.json"
 
     @property
     def source_archive(self) -> Path:
-        """source.tar: the snapshot, while another attempt may need it."""
+        """source.tar: the snapshot, as long as a next attempt may need it."""
         return self.root / "source.tar"
 
     def create(self) -> None:
-        """Make the directory, readable by its owner only."""
+        """Create the directory and its folders, readable by the owner only."""
         for directory in (
             self.root,
             *(self.root / name for name in ("logs", "metrics", "results", "env", "control")),

@@ -1,4 +1,4 @@
-"""Run ids that a tired person can read aloud: adjective-animal-number."""
+"""Random run ids that are easy to read aloud (adjective-animal-number), and run tokens."""
 
 from __future__ import annotations
 
@@ -121,12 +121,12 @@ ANIMALS = [
 
 
 def new_token() -> str:
-    """64 random bits: what tells this run from any other of its name, on this controller or another."""
+    """64 random bits: they distinguish the run from others of the same name, also on other controllers."""
     return secrets.token_hex(8)
 
 
 def new_run_id(runs: Path) -> str:
-    """An id that no run in this directory has."""
+    """A random id that no run in this directory has."""
     while True:
         name = f"{secrets.choice(ADJECTIVES)}-{secrets.choice(ANIMALS)}-{secrets.randbelow(900) + 100}"
         if not (runs / name).exists():

@@ -1,4 +1,4 @@
-"""The runs this controller knows: finding one by its id, and how it stands."""
+"""Lookup of this controller's runs by id, with their status."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ from ddp_play.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run directory, as it stands now."""
+    """One run directory at the time of reading."""
 
     paths: RunPaths
     document: dict[str, Any]
-    attended: bool  # some process on this controller carries it on
+    attended: bool  # a process on this controller supervises it
 
     @property
     def status(self) -> RunStatus:
-        """As run.json has it."""
+        """The status in run.json."""
         return RunStatus(self.document.get("status", "starting"))
 
     @property
     def over(self) -> bool:
-        """Has everything ended: the ranks, and the rest of the playbook?"""
+        """Have the ranks and the rest of the playbook ended?"""
         return self.status.final and not self.attended
 
     @property
-    def words(self) -> str:
-        """The status for people: a run whose controller died says so."""
+    def status_text(self) -> str:
+        """The status for display, with `(unattended)` if no process supervises the run."""
         if self.status.final:
             return str(self.status)
         return str(self.status) if self.attended else f"{self.status} (unattended)"
 
 
 def load(paths: RunPaths) -> Run:
-    """Read a run's state. The locks first: a run that ends in between is then seen as attended once more."""
-    attended = held(paths.root / "background.lock") or held(paths.lock)
+    """Read a run. The locks are read first: a run that ends meanwhile then counts as attended, not as unattended."""
+    attended = is_locked(paths.root / "background.lock") or is_locked(paths.lock)
     return Run(paths, read_json(paths.run), attended)
 
 
-def held(path: Any) -> bool:
-    """Does a living process hold this lock?"""
+def is_locked(path: Any) -> bool:
+    """Does a process hold this lock?"""
     if not path.exists():
         return False
     with path.open("a") as handle:
@@ -56,14 +56,14 @@ def held(path: Any) -> bool:
 
 
 def all_runs() -> list[Run]:
-    """Every run of this controller, newest first."""
+    """All runs of this controller, newest first."""
     root = home() / "runs"
     found = [load(RunPaths(path)) for path in root.iterdir() if (path / "run.json").exists()] if root.is_dir() else []
     return sorted(found, key=lambda run: run.document.get("created", 0.0), reverse=True)
 
 
 def find(run_id: str) -> Run:
-    """The run with this id or with this beginning of an id; `-` is the newest. UsageError when there is none."""
+    """The run with this id, or the only one whose id begins so; `-` is the newest. UsageError if there is none."""
     runs = all_runs()
     if run_id == "-":
         if not runs:
@@ -75,9 +75,9 @@ def find(run_id: str) -> Run:
     if len(matching) == 1:
         return matching[0]
     if matching:
-        raise UsageError(f"{run_id} is the beginning of {', '.join(run.paths.run_id for run in matching)}")
+        raise UsageError(f"several runs begin with {run_id}: {', '.join(run.paths.run_id for run in matching)}")
     known = ", ".join(run.paths.run_id for run in runs[:5])
     raise UsageError(
         f"no run {run_id} under {home() / 'runs'}",
-        hint=f"the newest are {known}" if known else "ddp-play ps -i INVENTORY asks the hosts",
+        hint=f"the newest are {known}" if known else "ddp-play ps -i INVENTORY lists runs on the hosts",
     )

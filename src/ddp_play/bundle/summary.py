@@ -1,4 +1,4 @@
-"""A run in words: the summary at its end, and tables of ranks. Pure over the bundle's documents."""
+"""Text summary of a run at its end, and its table of ranks, from the documents of the bundle."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ddp_play.bundle.paths import RunPaths, read_json
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# What a rank's result.json may say that is worth a line, in this order.
+# Keys of a rank's result.json that the summary shows, in this order.
 HEADLINES = ("accuracy", "loss", "epochs", "steps", "samples_per_s", "seconds")
 
 
@@ -26,7 +26,7 @@ def duration(seconds: float) -> str:
 
 
 def number(value: Any) -> str:
-    """A metric for people: four significant decimals, integers as they are."""
+    """A metric for display: four decimals or significant digits, integers unchanged."""
     return (
         f"{value:.4g}"
         if isinstance(value, float) and abs(value) >= 1
@@ -35,12 +35,12 @@ def number(value: Any) -> str:
 
 
 def headline(result: dict[str, Any]) -> str:
-    """`accuracy 0.9833  loss 0.0526` of a rank's result, empty when it has none."""
+    """`accuracy 0.9833  loss 0.0526` from a rank's result; empty if it has none of HEADLINES."""
     return "  ".join(f"{key} {number(result[key])}" for key in HEADLINES if isinstance(result.get(key), int | float))
 
 
 def summary(paths: RunPaths, document: dict[str, Any]) -> list[str]:
-    """The last words about a run: what, why, where everything is."""
+    """Lines that `run` and `results` show at the end: status, verdict, remedy, end of the log, place of the bundle."""
     status = RunStatus(document.get("status", "starting"))
     verdict = document.get("verdict") or {}
     took = ""
@@ -61,20 +61,20 @@ def summary(paths: RunPaths, document: dict[str, Any]) -> list[str]:
     if document.get("nccl"):
         lines.append(f"  {document['nccl']['words']}")
     lines += [f"  {line}" for line in traffic_lines(document.get("network") or {})]
-    lines += _loose_ends(document)
+    lines += _uncollected_lines(document)
     lines.append(f"  bundle: {document.get('output') or paths.root}")
     return lines
 
 
 def attempt_lines(document: dict[str, Any]) -> list[str]:
-    """One line for every attempt that another followed or could not follow."""
+    """One line for each attempt that was followed by another, or could not be."""
     lines = []
     for row in document.get("attempts") or ():
         followed = row["attempt"] < int(document.get("attempt") or 1)
         if not (followed or row["reason"]):
             continue
-        said = row["reason"] if followed else f"no restart: {row['reason']}"
-        lines.append(f"attempt {row['attempt']} on {', '.join(row['hosts'])}: {said}")
+        reason = row["reason"] if followed else f"no restart: {row['reason']}"
+        lines.append(f"attempt {row['attempt']} on {', '.join(row['hosts'])}: {reason}")
         lines += [f"  retired {host}: {why}" for host, why in row["retired"].items()]
     return lines
 
@@ -84,12 +84,12 @@ def _tail(paths: RunPaths, verdict: dict[str, Any]) -> list[str]:
     rows = [f"  last lines of {who}:"]
     rows += [f"    | {line}" for line in verdict["tail"]]
     if verdict.get("rank") is not None:
-        rows.append(f"  all of it: {paths.log(verdict['rank'])}")
+        rows.append(f"  whole log: {paths.log(verdict['rank'])}")
     return rows
 
 
-def _loose_ends(document: dict[str, Any]) -> list[str]:
-    """What could not be brought home, what is still on hosts."""
+def _uncollected_lines(document: dict[str, Any]) -> list[str]:
+    """Lines about files that were not collected and about what is still on hosts."""
     lines = []
     for row in document.get("missing") or ():
         lines.append(f"  not collected from {row.get('host') or 'the hosts'}: {row['path']} ({row['why']})")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
 import time
 from pathlib import PurePosixPath
@@ -12,6 +14,7 @@ from ddp_play.bundle.paths import RunPaths, read_json, write_json
 from ddp_play.errors import DiskFull
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from ddp_play.planning.plan_document import Plan
@@ -24,6 +27,10 @@ OF_ATTEMPT = (
 )
 
 
+class BeyondEndError(ValueError):
+    """A piece that begins after the end of the file that is here: something is missing in between."""
+
+
 class Bundle:
     """The one writer of logs, metrics, results and artifacts of a run."""
 
@@ -32,19 +39,26 @@ class Bundle:
         self.room = DiskRoom(paths.root)
         self._stamped: dict[int, float] = {}
         self._partial: dict[Path, int] = {}
+        self._unsaved: dict[str, Any] = {}  # fields of run.json for which there was no room
         self.last_data = time.monotonic()
         self.heard = False  # has any rank ever printed or reported anything?
 
     def update_run(self, **fields: Any) -> dict[str, Any]:
-        """Merge fields into run.json."""
-        document = {**read_json(self.paths.run), **fields}
+        """Merge fields into run.json. On a full disk they wait for the next call, but for the end of the run."""
+        self._unsaved.update(fields)
+        document = {**read_json(self.paths.run), **self._unsaved}
         try:
-            write_json(self.paths.run, document)
-        except OSError as error:
-            if not is_full(error):
-                raise
-            self.room.give_up()
-            write_json(self.paths.run, document)
+            with self._or_full(self.paths.run):
+                write_json(self.paths.run, document)
+        except DiskFull:
+            try:
+                with self._or_full(self.paths.run):
+                    write_json(self.paths.run, document)  # in the room of the reserve
+            except DiskFull:
+                if "ended" in fields:
+                    raise
+                return document
+        self._unsaved.clear()
         return document
 
     def begin(self, plan: Plan) -> None:
@@ -74,37 +88,55 @@ class Bundle:
             "nccl": {str(rank): _size(self.paths.nccl(rank)) for rank in ranks if "nccl" in plan.backend},
         }
 
-    def data(self, kind: str, rank: int, at: int, payload: bytes) -> None:
-        """A piece of a log, of metrics or of NCCL's notes that begins at offset `at` of the rank's file."""
+    def data(self, kind: str, rank: int, at: int, payload: bytes) -> bool:
+        """Store a piece of a log, of metrics or of NCCL's notes that begins at offset `at` of the rank's file.
+
+        False, and nothing is stored, if bytes before it are missing: it was sent before the disk became full.
+        """
         path = {"log": self.paths.log, "metrics": self.paths.metrics, "nccl": self.paths.nccl}[kind](rank)
         have = _size(path)
         if at > have:
-            raise ValueError(f"{path.name}: got offset {at}, have {have}")
+            raise BeyondEndError(f"{path.name}: got offset {at}, have {have}")
         fresh = payload[have - at :]
         if not fresh:
-            return
+            return True
         self._append(path, fresh)
         self.last_data, self.heard = time.monotonic(), True
         if kind == "log" and time.time() - self._stamped.get(rank, 0.0) >= 1.0:
             self._stamped[rank] = time.time()
             self._append(self.paths.times(rank), b"%.3f %d\n" % (time.time(), have))
+        return True
 
     def file(self, host: str, header: dict[str, Any], payload: bytes) -> None:
         """A piece of a collected file; it gets its name when its last piece has come."""
         target = self._target(host, header)
-        temporary = target.with_name(f".{target.name}.part")
-        if temporary not in self._partial:
-            temporary.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            temporary.write_bytes(b"")
-            self._partial[temporary] = 0
-        self._append(temporary, payload)
-        if header.get("last"):
-            temporary.replace(target)
-            del self._partial[temporary]
+        temporary = _part_of(target)
+        with self._or_full(temporary):
+            if temporary not in self._partial:
+                temporary.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                temporary.write_bytes(b"")
+                self._partial[temporary] = 0
+            _append(temporary, payload)
+            if header.get("last"):
+                temporary.replace(target)
+                del self._partial[temporary]
+
+    def discard(self, host: str, header: dict[str, Any]) -> None:
+        """Remove the pieces of a file that is not collected."""
+        with contextlib.suppress(OSError, ValueError, KeyError):  # a path or a kind that has no place here
+            temporary = _part_of(self._target(host, header))
+            if self._partial.pop(temporary, None) is not None:
+                temporary.unlink()
 
     def _append(self, path: Path, data: bytes) -> None:
-        try:
+        with self._or_full(path):
             _append(path, data)
+
+    @contextlib.contextmanager
+    def _or_full(self, path: Path) -> Iterator[None]:
+        """Give up the reserve and raise DiskFull if nothing more fits."""
+        try:
+            yield
         except OSError as error:
             if not is_full(error):
                 raise
@@ -137,6 +169,11 @@ class Bundle:
     def log_size(self, rank: int) -> int:
         """Bytes of the rank's log that are here."""
         return _size(self.paths.log(rank))
+
+
+def _part_of(target: Path) -> Path:
+    """Name of a file until its last piece has come; a name of 255 bytes leaves no room for a suffix."""
+    return target.with_name("." + hashlib.sha256(os.fsencode(target.name)).hexdigest()[:32] + ".part")
 
 
 def read_tail(path: Path, num_bytes: int) -> str:

@@ -1,1 +1,1 @@
-"""The command: thin files, one per verb, over the other packages."""
+"""Command line of ddp-play: one module per verb, which reads options, calls the other packages and prints."""

@@ -1,26 +1,31 @@
-"""`ddp-play attach`: watch a detached run, or take over its supervision when its controller died."""
+"""`ddp-play attach`: live view of a detached run, and takeover of a run whose supervisor died."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ddp_play.bundle.run_lookup import find
-from ddp_play.cli import console, live, options
+from ddp_play.cli import console, live_view, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.run import watch
-from ddp_play.errors import DiskFull
-from ddp_play.run.submission import start_background
+from ddp_play.errors import DiskFull, UsageError
+from ddp_play.run.submission import check_password, hosts_with_password, start_background
+
+if TYPE_CHECKING:
+    from ddp_play.ansible.runner import Passwords
+    from ddp_play.bundle.run_lookup import Run
 
 
 def attach(
     run_id: options.RunId = "-",
-    ranks: Annotated[str, typer.Option("--ranks", help="Whose lines to show: 0, 0,3 or all.")] = "0",
+    ranks: Annotated[str, typer.Option("--ranks", help="Ranks whose output to show: 0, 0,3 or all.")] = "0",
     as_json: options.Json = False,
+    ask_pass: options.AskPass = False,
     ask_become_pass: options.AskBecomePass = False,
 ) -> None:
-    """Watch a run to its end; where nobody supervises it any more, take over from the hosts' own state.
+    """Watch a run to its end. If its supervisor died, start a new one, which continues from the hosts' state.
 
     [bold]Examples[/]
 
@@ -31,9 +36,23 @@ def attach(
     with error_boundary():
         run = find(run_id)
         if run.over and run.document.get("exit_class") != DiskFull.kind:
-            raise typer.Exit(live.show_end(run))
+            raise typer.Exit(live_view.show_end(run))
         if not run.attended:
-            console.note(f"run {run.paths.run_id} is unattended: taking over")
-            passwords = options.ask_passwords(connection=False, become=ask_become_pass)
+            passwords = _ask_passwords(run, ssh=ask_pass, become=ask_become_pass)
+            console.note(f"run {run.paths.run_id} has no supervisor: starting a new one")
             start_background(run.paths, passwords, take_over=True)
         raise typer.Exit(watch(run.paths, ranks=ranks, as_json=as_json))
+
+
+def _ask_passwords(run: Run, *, ssh: bool, become: bool) -> Passwords:
+    hosts = hosts_with_password(run.paths)
+    if hosts and not ssh:
+        named = ", ".join(hosts[:5]) + (f" and {len(hosts) - 5} more" if len(hosts) > 5 else "")
+        raise UsageError(
+            f"run {run.paths.run_id} logs in with a password ({named}), which is stored nowhere",
+            hint=f"ddp-play attach {run.paths.run_id} -k asks for it",
+        )
+    passwords = options.ask_passwords(connection=ssh, become=become)
+    if hosts:
+        check_password(run.paths, passwords.connection)
+    return passwords

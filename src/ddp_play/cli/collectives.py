@@ -1,4 +1,4 @@
-"""`ddp-play collectives`: which collectives work on these hosts, compared with torch's documentation."""
+"""`ddp-play collectives`: test of every collective on the hosts, compared with torch's documentation."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from rich.table import Table
 
 from ddp_play.cli import console, options, run_series
 from ddp_play.cli.error_boundary import error_boundary
-from ddp_play.measuring.measurement_findings import Cell, collective_table
-from ddp_play.measuring.measurement_runs import Finished
+from ddp_play.measuring.measurement_findings import CollectiveResult, collective_table
+from ddp_play.measuring.measurement_runs import FinishedRun
 
 STYLES = {"works": "green", "refused": "yellow", "wrong": "bold red", "hung": "bold red", "not run": "dim"}
 
@@ -28,11 +28,11 @@ def collectives(
 ) -> None:
     """Try every collective on every backend and device of the hosts, and check the values on every rank.
 
-    A star marks what differs from torch's own table. A hang is a result: it ends after twice the limit of a case.
+    A star marks results that differ from torch's documentation. A hang is reported after twice --case-timeout.
 
     The job's variables (image, ranks per host, network) come from the inventory and from -e, as for a run.
 
-    Exit codes: 0 all values right, 1 a wrong value or a hang, else that of the run that failed.
+    Exit codes: 0 all values right, 1 a wrong value or a hang, else the code of the failed run.
 
     [bold]Examples[/]
 
@@ -42,50 +42,60 @@ def collectives(
     """
     with error_boundary():
         command = ("{python}", "-m", "trainer", "collectives", "--case-timeout", f"{case_timeout:g}")
-        finished = run_series.run_everywhere(
-            "collectives", inventory, ansible, command, backends=tuple(backend or ()), name=name, also=("mpi",)
+        finished = run_series.run_variants(
+            "collectives",
+            inventory,
+            ansible,
+            command,
+            backends=tuple(backend or ()),
+            name=name,
+            optional_backends=("mpi",),
         )
-        table = collective_table({str(one.way): one.result for one in finished if one.result})
-        document = {"runs": [one.to_json() for one in finished]}
-        run_series.keep(finished, "collectives", document, {"collectives.txt": _as_text(table, finished).encode()})
+        table = collective_table(
+            {str(finished_run.variant): finished_run.result for finished_run in finished if finished_run.result}
+        )
+        document = {"runs": [finished_run.to_json() for finished_run in finished]}
+        run_series.write_to_bundles(
+            finished, "collectives", document, {"collectives.txt": _as_text(table, finished).encode()}
+        )
         if as_json:
             console.as_json(document)
         else:
-            console.out.print(_rich(table, finished))
+            console.out.print(_result_table(table, finished))
             for line in _details(table):
                 console.line(line)
-            run_series.say_failures(finished)
+            run_series.print_failures(finished)
             console.note(run_series.bundle_line(finished, "collectives.txt and collectives.json"))
         raise typer.Exit(run_series.exit_code(finished))
 
 
-def _rich(table: dict[str, dict[str, Cell]], finished: list[Finished]) -> Table:
+def _result_table(table: dict[str, dict[str, CollectiveResult]], finished: list[FinishedRun]) -> Table:
     """Two columns for each backend and device: the result here, and the entry of torch's table."""
-    shown = Table(box=None, pad_edge=False, header_style="bold")
-    shown.add_column("collective")
-    ways = [str(one.way) for one in finished if one.result]
-    for way in ways:
-        shown.add_column(way)
-        shown.add_column("documented")
+    result_table = Table(box=None, pad_edge=False, header_style="bold")
+    result_table.add_column("collective")
+    variants = [str(finished_run.variant) for finished_run in finished if finished_run.result]
+    for variant in variants:
+        result_table.add_column(variant)
+        result_table.add_column("documented")
     for row, cells in table.items():
         texts = []
-        for way in ways:
-            cell = cells.get(way) or Cell("not run", None, "")
+        for variant in variants:
+            cell = cells.get(variant) or CollectiveResult("not run", None, "")
             texts.append(f"[{STYLES[cell.status]}]{cell.status}{'*' if cell.differs else ''}[/]")
             texts.append({True: "yes", False: "no", None: "-"}[cell.documented])
-        shown.add_row(escape(row), *texts)
-    return shown
+        result_table.add_row(escape(row), *texts)
+    return result_table
 
 
-def _details(table: dict[str, dict[str, Cell]]) -> list[str]:
+def _details(table: dict[str, dict[str, CollectiveResult]]) -> list[str]:
     """torch's message for every collective that did not work."""
     return [
-        f"{way}, {name}: {cell.status}: {cell.detail}"
+        f"{variant}, {name}: {cell.status}: {cell.detail}"
         for name, cells in table.items()
-        for way, cell in cells.items()
+        for variant, cell in cells.items()
         if cell.detail and cell.status != "not run"
     ]
 
 
-def _as_text(table: dict[str, dict[str, Cell]], finished: list[Finished]) -> str:
-    return console.as_text(_rich(table, finished)) + "".join(f"{line}\n" for line in _details(table))
+def _as_text(table: dict[str, dict[str, CollectiveResult]], finished: list[FinishedRun]) -> str:
+    return console.as_text(_result_table(table, finished)) + "".join(f"{line}\n" for line in _details(table))

@@ -1,44 +1,78 @@
-"""Output of all verbs, the only printer: answers go to stdout, progress and errors to stderr."""
+"""Terminal output of all verbs: results go to stdout, progress and errors to stderr. No other module prints.
+
+Texts come from hosts, ranks and users. Characters that could control a terminal are replaced here.
+"""
 
 from __future__ import annotations
 
 import io
 import json
 import sys
-from typing import Any
+import unicodedata
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
+from rich.segment import Segment
 
-out = Console(highlight=False, soft_wrap=True)
-err = Console(stderr=True, highlight=False, soft_wrap=True)
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.console import ConsoleOptions, RenderableType
+
+# Control characters (escape sequences begin with one), invisible and bidirectional formats, surrogates, separators.
+HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+
+
+def _is_hidden(char: str) -> bool:
+    return char != "\n" and unicodedata.category(char) in HIDDEN
+
+
+def harmless(text: str) -> str:
+    """The text with a replacement character for each one that could control a terminal; line ends stay."""
+    if text.isprintable():
+        return text
+    return "".join("\N{REPLACEMENT CHARACTER}" if _is_hidden(char) else char for char in text)
+
+
+class SafeConsole(Console):
+    """A console on which only its own styles and cursor movements control the terminal."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(harmless(segment.text), segment.style)
+
+
+out = SafeConsole(highlight=False, soft_wrap=True)
+err = SafeConsole(stderr=True, highlight=False, soft_wrap=True)
 
 
 def line(text: str = "", *, style: str = "") -> None:
-    """One line of answer; the text is never read as markup."""
+    """Print one line of the result. Markup in the text is not interpreted."""
     out.print(escape(text), style=style or None)
 
 
 def note(text: str, *, style: str = "dim") -> None:
-    """One line about progress, on stderr."""
+    """Print one line about progress to stderr."""
     err.print(escape(text), style=style)
 
 
 def error(message: str, *, hint: str = "") -> None:
-    """The red line of a failed command, and the line that helps."""
+    """Print the error message of a failed command and, if known, what to do."""
     err.print(f"[bold red]error:[/] {escape(message)}")
     if hint:
         err.print(f"  [yellow]->[/] {escape(hint)}")
 
 
 def as_text(shown: Any, *, width: int = 140) -> str:
-    """A table as plain text, for a file."""
+    """A table as plain text without colors, for a file."""
     text = io.StringIO()
-    Console(file=text, width=width, color_system=None).print(shown)
+    SafeConsole(file=text, width=width, color_system=None).print(shown)
     return text.getvalue()
 
 
 def as_json(value: Any) -> None:
-    """Machine-readable answer: sorted keys, two spaces, one document."""
-    sys.stdout.write(json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, default=str) + "\n")
+    """Print the result as one JSON document with sorted keys."""
+    text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, default=str)
+    sys.stdout.write("".join(json.dumps(char)[1:-1] if _is_hidden(char) else char for char in text) + "\n")
     sys.stdout.flush()

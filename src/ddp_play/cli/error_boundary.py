@@ -1,4 +1,4 @@
-"""Error boundary of all verbs: errors become messages and exit codes here only."""
+"""Error boundary of all verbs: the only place that turns exceptions into messages and exit codes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def error_boundary() -> Iterator[None]:
-    """Expected errors: one red line and the class's exit code. Anything else: 70 and a log file."""
+    """Print expected errors and exit with the code of their class; for all others write a log and exit with 70."""
     try:
         yield
     except (typer.Exit, typer.Abort):
@@ -32,7 +32,7 @@ def error_boundary() -> Iterator[None]:
         raise typer.Exit(Interrupted.exit_code) from None
     except BrokenPipeError:
         raise typer.Exit(0) from None
-    except Exception as error:  # noqa: BLE001 - the boundary: a traceback is for the log, not for the user
+    except Exception as error:  # noqa: BLE001 - the boundary writes the traceback to a log
         console.error(f"ddp-play itself failed: {error}", hint=f"please report it with {_write_log()}")
         raise typer.Exit(70) from None
 

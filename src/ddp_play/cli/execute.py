@@ -1,4 +1,4 @@
-"""`ddp-play exec`: run a command in a rank's container, or on its host in its directory."""
+"""`ddp-play exec`: a command in a rank's container, or on the rank's host in the rank's directory."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import typer
 from ddp_play.bundle.run_lookup import find
 from ddp_play.cli import options
 from ddp_play.cli.error_boundary import error_boundary
-from ddp_play.run.exec_in_rank import command_beside
+from ddp_play.run.exec_in_rank import exec_command
 
 
 def execute(
     run_id: options.RunId,
     command: Annotated[list[str], typer.Argument(help="The command, after --.")],
-    rank: Annotated[int, typer.Option("--rank", help="Beside which rank.")] = 0,
+    rank: Annotated[int, typer.Option("--rank", help="Rank whose container or environment to use.")] = 0,
 ) -> None:
     """Run a command where a rank runs: in its container, or on its host with its environment.
 
@@ -27,5 +27,5 @@ def execute(
       ddp-play exec calm-otter-123 -- sh
     """
     with error_boundary():
-        argv = command_beside(find(run_id), rank, command)
-        os.execvp(argv[0], argv)  # noqa: S606 - our terminal becomes the command's
+        argv = exec_command(find(run_id), rank, command)
+        os.execvp(argv[0], argv)  # noqa: S606 - the command replaces this process and keeps its terminal

@@ -1,4 +1,4 @@
-"""`ddp-play gc`: leftovers of runs on hosts, after a controller died or a host rebooted; `--yes` removes them."""
+"""`ddp-play gc`: list and removal of what runs left on hosts after a controller died or a host rebooted."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from ddp_play.ansible.runner import AnsibleRunner
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.errors import CheckFailed
-from ddp_play.run.garbage_collection import Leftovers, ask_hosts, remove_leftovers
+from ddp_play.run.garbage_collection import Leftovers, find_leftovers, remove_leftovers
 
 
 @options.with_ansible
 def gc(
     *,
     inventory: options.Inventory = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Remove what is listed.")] = False,
-    run: Annotated[str, typer.Option("--run", help="Only this run, even while it lives: its ranks are ended.")] = "",
-    all_users: Annotated[bool, typer.Option("--all-users", help="What other users left, too.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove the listed leftovers.")] = False,
+    run: Annotated[str, typer.Option("--run", help="Only this run, even if it is alive: its ranks are ended.")] = "",
+    all_users: Annotated[bool, typer.Option("--all-users", help="Also leftovers of other users' runs.")] = False,
     as_json: options.Json = False,
     ansible: options.Ansible,
 ) -> None:
-    """List what ended runs of yours left on the hosts, and remove it with --yes. What lives, anywhere, is left alone.
+    """List what your ended runs left on the hosts, and remove it with --yes. Live runs are not touched.
 
     [bold]Examples[/]
 
@@ -38,7 +38,7 @@ def gc(
         request = ansible.request(None, inventory)
         passwords = ansible.passwords()
         me = "" if all_users else getpass.getuser()
-        found = ask_hosts(request, passwords, AnsibleRunner(), me=me, run=run)
+        found = find_leftovers(request, passwords, AnsibleRunner(), me=me, run=run)
         if as_json and not yes:
             console.as_json(_as_json(found))
             return
@@ -64,17 +64,17 @@ def _show(found: Leftovers) -> None:
     for host, why in sorted(found.problems.items()):
         console.error(f"{host}: {why}")
     for row in (*found.removable, *found.removable_containers):
-        console.line(_words(row))
+        console.line(_description(row))
     for row, why in found.others:
-        console.line(f"{_words(row)}: left alone, {why}")
+        console.line(f"{_description(row)}: left alone, {why}")
     if found.empty:
-        console.line("nothing left behind")
+        console.line("no leftovers of runs")
     else:
-        console.note("remove it with --yes")
+        console.note("repeat the command with --yes to remove them")
 
 
-def _words(row: dict[str, Any]) -> str:
-    whose = f"{row['inventory_host']}: run {row['run']} attempt {row['attempt']} of {row['owner'] or 'unknown'}"
+def _description(row: dict[str, Any]) -> str:
+    run_text = f"{row['inventory_host']}: run {row['run']} attempt {row['attempt']} of {row['owner'] or 'unknown'}"
     if "path" in row:
-        return f"{whose} ({row['phase']}): {row['path']}"
-    return f"{whose}: container {row['id'][:12]} ({row['state']})"
+        return f"{run_text} ({row['phase']}): {row['path']}"
+    return f"{run_text}: container {row['id'][:12]} ({row['state']})"

@@ -1,4 +1,4 @@
-"""`ddp-play init DIR`: write the files of a new site."""
+"""`ddp-play init DIR`: files of a new site."""
 
 from __future__ import annotations
 

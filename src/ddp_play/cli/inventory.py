@@ -1,4 +1,4 @@
-"""`ddp-play inventory check`: validate an inventory without a connection to its hosts."""
+"""`ddp-play inventory check`: validation of an inventory without connections to its hosts."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.errors import UsageError
 from ddp_play.provisioning.inventory_check import check_inventory
 
-app = typer.Typer(no_args_is_help=True, help="What an inventory says, before anything is touched.")
+app = typer.Typer(no_args_is_help=True, help="Check of an inventory before any host is touched.")
 
 
 @app.callback()
 def root() -> None:
-    """What an inventory says, before anything is touched."""
+    """Check of an inventory before any host is touched."""
 
 
 @app.command()
@@ -26,9 +26,9 @@ def check(
     as_json: options.Json = False,
     ansible: options.Ansible,
 ) -> None:
-    """Judge an inventory by the roles' specs: unknown names, wrong values, groups, addresses. Asks no host.
+    """Check an inventory: variable names and values by the roles' specs, groups, addresses. Contacts no host.
 
-    All findings are listed, with the host or the file and line; any finding ends in exit code 64.
+    All errors are listed with the host or the file and line. The exit code is 64 if there are any.
 
     [bold]Examples[/]
 
@@ -47,7 +47,7 @@ def check(
                 console.line(str(finding))
         if checked.findings:
             number = len(checked.findings)
-            raise UsageError(f"{number} thing{'s' if number != 1 else ''} to correct; no host was touched")
+            raise UsageError(f"{number} error{'s' if number != 1 else ''} in the inventory; no host was touched")
         if not as_json:
             num_groups, num_hosts = len(checked.inventory.groups), len(checked.inventory.hosts)
-            console.line(f"nothing to correct: {num_hosts} hosts in {num_groups} groups")
+            console.line(f"no errors: {num_hosts} hosts in {num_groups} groups")

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from ddp_play.cli import console
 from ddp_play.cli.error_boundary import error_boundary
-from ddp_play.cli.progress import progress
+from ddp_play.cli.progress_display import progress
 from ddp_play.errors import HostNotReady, UsageError
 from ddp_play.images.recipe import REPOSITORY
 from ddp_play.lab.base_image import ensure_host_image
@@ -29,22 +29,24 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="A cluster of real hosts (systemd, sshd, Docker) on this machine.")
 
-Name = Annotated[str, typer.Option("--name", help="The lab's name; several labs can run side by side.")]
+Name = Annotated[str, typer.Option("--name", help="The lab's name; several labs can run at the same time.")]
 
 
 @app.command()
 def up(
     *,
     hosts: Annotated[int, typer.Option("--hosts", help="How many hosts.")] = 2,
-    slots: Annotated[str, typer.Option("--slots", help="Places for ranks: one number, or one per host (2,1,1).")] = "",
+    slots: Annotated[
+        str, typer.Option("--slots", help="Slots of the hosts: one number, or one per host (2,1,1).")
+    ] = "",
     distro: Annotated[Distro, typer.Option("--distro", help="The hosts' Debian release.")] = Distro.BOOKWORM,
-    fabrics: Annotated[int, typer.Option("--fabrics", help="2 adds a slow network for SSH beside the fast one.")] = 1,
+    fabrics: Annotated[int, typer.Option("--fabrics", help="2 adds a slow network, which carries SSH.")] = 1,
     name: Name = DEFAULT_NAME,
     subnet: Annotated[list[str] | None, typer.Option("--subnet", help="Network to use, once per fabric.")] = None,
-    user: Annotated[str, typer.Option("--user", help="Who the inventory connects as: ops (sudo) or root.")] = USERS[0],
-    docker: Annotated[bool, typer.Option("--docker/--no-docker", help="Hosts with or without an engine.")] = True,
+    user: Annotated[str, typer.Option("--user", help="User of the inventory: ops (with sudo) or root.")] = USERS[0],
+    docker: Annotated[bool, typer.Option("--docker/--no-docker", help="Hosts with or without Docker.")] = True,
 ) -> None:
-    """Bring up hosts as containers and write their inventory; what is up already stays as it is."""
+    """Start hosts as containers and write their inventory. Hosts that already run stay as they are."""
     with error_boundary():
         spec = make_spec(
             LabSpec(
@@ -59,12 +61,12 @@ def up(
             )
         )
         try:
-            with progress(f"lab {name}") as shown:
-                result = lab_up(spec, progress=shown)
+            with progress(f"lab {name}") as listener:
+                result = lab_up(spec, progress=listener)
         except KeyboardInterrupt:
-            console.note(f"the same command goes on from here; `ddp-play lab down --name {name}` removes what is there")
+            console.note(f"the same command continues; `ddp-play lab down --name {name}` removes what it made so far")
             raise
-        _tell_up(result)
+        _print_up_result(result)
 
 
 @app.command()
@@ -78,7 +80,7 @@ def status(
         if as_json:
             console.as_json(found.as_dict())
         else:
-            _tell_status(found)
+            _print_status(found)
 
 
 @app.command(context_settings={"ignore_unknown_options": True})
@@ -98,7 +100,7 @@ def ssh(
         argv = ["ssh", "-i", str(state.key), *ssh_options(state), "-o", "LogLevel=ERROR"]
         argv += ["-l", user or plan.spec.user, target.addresses[0], *(command or [])]
         try:
-            os.execvp("ssh", argv)  # noqa: S606 - become ssh, so that its terminal and exit code are the user's
+            os.execvp("ssh", argv)  # noqa: S606 - ssh replaces this process: terminal and exit code are ssh's
         except FileNotFoundError:
             raise HostNotReady("ssh is not installed", hint="apt-get install openssh-client") from None
 
@@ -106,15 +108,17 @@ def ssh(
 @app.command()
 def down(
     name: Name = DEFAULT_NAME,
-    force: Annotated[bool, typer.Option("--force", help="Also when another user or home made the lab.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also if the lab belongs to another user or DDP_PLAY_HOME.")
+    ] = False,
 ) -> None:
     """Remove the lab: containers, volumes, networks, keys and inventory."""
     with error_boundary():
-        with progress(f"lab {name}") as shown:
-            removed = lab_down(name, force=force, progress=shown)
+        with progress(f"lab {name}") as listener:
+            removed = lab_down(name, force=force, progress=listener)
         if removed.hosts or removed.volumes or removed.networks:
             counts = f"{removed.hosts} hosts, {removed.volumes} volumes, {removed.networks} networks"
-            console.line(f"lab {name} is gone: {counts}")
+            console.line(f"removed lab {name}: {counts}")
         else:
             console.line(f"there was no lab named {name}")
 
@@ -122,17 +126,19 @@ def down(
 @app.command()
 def image(
     distro: Annotated[Distro, typer.Option("--distro", help="Debian release.")] = Distro.BOOKWORM,
-    docker: Annotated[bool, typer.Option("--docker/--no-docker", help="With or without an engine.")] = True,
-    base: Annotated[str, typer.Option("--base", help="Debian to start from, in a registry of yours.")] = "",
+    docker: Annotated[bool, typer.Option("--docker/--no-docker", help="With or without Docker.")] = True,
+    base: Annotated[
+        str, typer.Option("--base", help="Debian base image to pull, for example from your registry.")
+    ] = "",
 ) -> None:
-    """Build the hosts' base image where it is missing, and print its tag."""
+    """Build the image of lab hosts if it is missing, and print its tag."""
     with error_boundary():
-        with progress("base image") as shown:
-            tag = ensure_host_image(connect(), distro, engine=docker, progress=shown, base=base)
+        with progress("base image") as listener:
+            tag = ensure_host_image(connect(), distro, engine=docker, progress=listener, base=base)
         console.line(tag)
 
 
-def _tell_up(result: UpResult) -> None:
+def _print_up_result(result: UpResult) -> None:
     if result.limits_raised:
         console.note(f"raised kernel limits for this many hosts: {_settings(result.limits_raised)}")
     if result.limits_refused:
@@ -152,14 +158,14 @@ def _settings(limits: tuple[KernelLimit, ...]) -> str:
 
 
 def next_command(result: UpResult) -> str:
-    """What to type after `lab up`: a run, or on hosts without an engine a first hello."""
+    """Command to run after `lab up`: a first job, or Ansible's ping if the hosts have no engine."""
     path = shlex.quote(str(result.state.inventory))
     if not result.plan.spec.engine:
         return f"ansible ranks -i {path} -m ansible.builtin.ping"
     return f"ddp-play image load -i {path} && ddp-play run -i {path} -e ddp_job_image={REPOSITORY}"
 
 
-def _tell_status(found: LabStatus) -> None:
+def _print_status(found: LabStatus) -> None:
     if found.state == "absent":
         console.line(f"there is no lab named {found.name}")
         return

@@ -1,4 +1,4 @@
-"""`ddp-play logs`: complete output of the ranks, from the bundle."""
+"""`ddp-play logs`: complete output of the ranks, read from the bundle."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 def logs(
     run_id: options.RunId = "-",
-    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the run is over.")] = False,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Print new lines until the run is over.")] = False,
     rank: Annotated[list[int] | None, typer.Option("--rank", help="Only these ranks.")] = None,
     host: Annotated[list[str] | None, typer.Option("--host", help="Only ranks of these hosts.")] = None,
     grep: Annotated[str, typer.Option("--grep", help="Only lines that match this regular expression.")] = "",
-    since: Annotated[str, typer.Option("--since", help="Only what arrived in the last 90s, 10m, 2h.")] = "",
-    attempt: Annotated[int, typer.Option("--attempt", help="An earlier attempt of a run that started again.")] = 0,
+    since: Annotated[str, typer.Option("--since", help="Only output of the last 90s, 10m, 2h.")] = "",
+    attempt: Annotated[int, typer.Option("--attempt", help="An earlier attempt of a run that restarted.")] = 0,
     raw: Annotated[bool, typer.Option("--raw", help="One rank's log, byte for byte.")] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Print the ranks' logs as `host:rank: line`; without a run id, the newest run's.
+    """Print the ranks' logs as `host:rank: line`; without a run id, those of the newest run.
 
     [bold]Examples[/]
 
@@ -45,27 +45,27 @@ def logs(
       ddp-play logs calm-otter-123 --rank 0 --raw > rank0.log
     """
     with error_boundary():
-        paths = _of_attempt(find(run_id), attempt)
-        chosen = _chosen(paths, rank, host)
+        paths = _attempt_paths(find(run_id), attempt)
+        chosen = _selected_ranks(paths, rank, host)
         if as_json:
             console.as_json({str(number): str(paths.log(number)) for number in chosen})
             return
         if raw:
-            _raw(paths, chosen)
+            _print_raw(paths, chosen)
             return
         _print(paths, chosen, matches=_matcher(grep), since=since, follow=follow)
 
 
-def _of_attempt(run: Run, attempt: int) -> RunPaths:
-    """Where the logs of an attempt are; 0 means the newest."""
+def _attempt_paths(run: Run, attempt: int) -> RunPaths:
+    """Paths of an attempt's logs; 0 means the newest attempt."""
     newest = int(run.document.get("attempt") or 1)
     if not 0 <= attempt <= newest:
         raise UsageError(f"run {run.paths.run_id} has attempts 1 to {newest}, not {attempt}")
     return run.paths if attempt in (0, newest) else run.paths.attempt(attempt)
 
 
-def _chosen(paths: RunPaths, ranks: list[int] | None, hosts: list[str] | None) -> dict[int, str]:
-    """rank -> host of every selected rank."""
+def _selected_ranks(paths: RunPaths, ranks: list[int] | None, hosts: list[str] | None) -> dict[int, str]:
+    """Host of every selected rank."""
     plan = read_json(paths.plan)
     if not plan:
         raise UsageError(f"run {paths.run_id} has no plan, so it has no ranks", hint=f"ddp-play results {paths.run_id}")
@@ -73,9 +73,9 @@ def _chosen(paths: RunPaths, ranks: list[int] | None, hosts: list[str] | None) -
     unknown = [str(number) for number in ranks or () if number not in everything]
     if unknown:
         raise UsageError(f"run {paths.run_id} has ranks 0 to {len(everything) - 1}, not {', '.join(unknown)}")
-    strangers = sorted(set(hosts or ()) - set(everything.values()))
-    if strangers:
-        raise UsageError(f"run {paths.run_id} has no host {', '.join(strangers)}")
+    unknown_hosts = sorted(set(hosts or ()) - set(everything.values()))
+    if unknown_hosts:
+        raise UsageError(f"run {paths.run_id} has no host {', '.join(unknown_hosts)}")
     return {
         number: name
         for number, name in everything.items()
@@ -92,7 +92,7 @@ def _matcher(grep: str) -> Callable[[str], bool]:
 
 
 def _offset_since(paths: RunPaths, rank: int, since: str) -> int:
-    """Offset in the log at which `since` begins, by the recorded times of arrival (to a second)."""
+    """Offset in the log of the first bytes that arrived within the last `since`. Times are recorded per second."""
     if not since:
         return 0
     try:
@@ -108,7 +108,7 @@ def _offset_since(paths: RunPaths, rank: int, since: str) -> int:
     return paths.log(rank).stat().st_size
 
 
-def _raw(paths: RunPaths, chosen: dict[int, str]) -> None:
+def _print_raw(paths: RunPaths, chosen: dict[int, str]) -> None:
     if len(chosen) != 1:
         raise UsageError("--raw prints one rank's log", hint="name it with --rank")
     with paths.log(next(iter(chosen))).open("rb") as handle:
@@ -123,16 +123,16 @@ def _print(
     attempt = _attempt(paths)
     while True:
         over = not follow or load(paths).over or not load(paths).attended
-        if _attempt(paths) != attempt:  # the logs went to attempts/N, new ones take their place
-            put = paths.attempt(attempt)
+        if _attempt(paths) != attempt:  # the run restarted: its earlier logs are in attempts/N now
+            moved = paths.attempt(attempt)
             for number, tail in tails.items():
-                _say(chosen[number], number, tail.finish_in(put.log(number)), matches)
+                _print_matching(chosen[number], number, tail.finish_in(moved.log(number)), matches)
             attempt = _attempt(paths)
-            everything = _chosen(paths, None, None)
+            everything = _selected_ranks(paths, None, None)
             chosen = {number: everything[number] for number in chosen if number in everything}
             tails = {number: LineTail(paths.log(number)) for number in chosen}
         for number, tail in tails.items():
-            _say(chosen[number], number, tail.finish() if over else tail.lines(), matches)
+            _print_matching(chosen[number], number, tail.finish() if over else tail.lines(), matches)
         if over:
             return
         time.sleep(0.1)
@@ -142,7 +142,7 @@ def _attempt(paths: RunPaths) -> int:
     return int(read_json(paths.run).get("attempt") or 1)
 
 
-def _say(host: str, rank: int, lines: list[str], matches: Callable[[str], bool]) -> None:
+def _print_matching(host: str, rank: int, lines: list[str], matches: Callable[[str], bool]) -> None:
     for line in lines:
         if matches(line):
             console.line(f"{host}:{rank}: {line}")

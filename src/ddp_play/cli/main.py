@@ -1,4 +1,4 @@
-"""Assembles the verbs into the `ddp-play` command."""
+"""The `ddp-play` command, assembled from its verbs."""
 
 from __future__ import annotations
 
@@ -67,9 +67,10 @@ def root(
 ) -> None:
     """From bare Linux hosts to a finished PyTorch DDP run, from one Ansible inventory.
 
-    Exit codes: 0 done, after launch the first failing rank's own code (128+N for signals), 1 a check or a
-    playbook failed, 64 usage, 69 a host is unreachable or not ready, 70 our own failure, 75 busy, 124 a time
-    limit ended the job, 130 interrupted. --json carries the class by name.
+    Exit codes: 0 done, after launch the first failing rank's own code (128+N for signals),
+    1 a check or a playbook failed, 64 usage, 69 a host is unreachable or not ready, 70 ddp-play
+    itself failed, 75 busy, 124 a time limit ended the job, 130 interrupted.
+    --json names the class of the error.
     """
 
 

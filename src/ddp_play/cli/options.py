@@ -1,4 +1,4 @@
-"""Options that several verbs share, and Ansible's common options, declared once and passed through unchanged."""
+"""Command line options that several verbs share, among them Ansible's, which reach Ansible unchanged."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ ANSIBLE = "Ansible's options"
 Playbook = Annotated[str | None, typer.Argument(help="The job: a playbook with the role ddp.play.ddp_job.")]
 Inventory = Annotated[
     list[str] | None,
-    typer.Option("-i", "--inventory", help="Anything ansible takes: a file, a directory, a script, 'h1,h2,'."),
+    typer.Option("-i", "--inventory", help="Ansible inventory: a file, a directory, a script, 'h1,h2,'."),
 ]
+AskPass = Annotated[bool, typer.Option("-k", "--ask-pass", help="Ask for the SSH password.", rich_help_panel=ANSIBLE)]
 AskBecomePass = Annotated[
     bool, typer.Option("-K", "--ask-become-pass", help="Ask for the sudo password.", rich_help_panel=ANSIBLE)
 ]
@@ -46,15 +47,14 @@ class Ansible:
     private_key: Annotated[
         str, typer.Option("--private-key", "--key-file", help="SSH key to use.", rich_help_panel=ANSIBLE)
     ] = ""
-    ask_pass: Annotated[
-        bool, typer.Option("-k", "--ask-pass", help="Ask for the SSH password.", rich_help_panel=ANSIBLE)
-    ] = False
+    ask_pass: AskPass = False
     become: Annotated[
         bool, typer.Option("-b", "--become", help="Become root on the hosts.", rich_help_panel=ANSIBLE)
     ] = False
     ask_become_pass: AskBecomePass = False
     vault_password_file: Annotated[
-        list[str] | None, typer.Option("--vault-password-file", help="File with it.", rich_help_panel=ANSIBLE)
+        list[str] | None,
+        typer.Option("--vault-password-file", help="File with the vault password.", rich_help_panel=ANSIBLE),
     ] = None
     vault_id: Annotated[list[str] | None, typer.Option("--vault-id", help="id@source.", rich_help_panel=ANSIBLE)] = None
     ask_vault_pass: Annotated[
@@ -65,7 +65,7 @@ class Ansible:
     ] = 0
 
     def request(self, playbook: str | None, inventory: list[str] | None) -> PlaybookRequest:
-        """The request for ansible-playbook; without playbook and inventory it is the demo's."""
+        """Request for ansible-playbook; without playbook and inventory, that of the demo. Raises UsageError."""
         path = Path(playbook) if playbook else demo_playbook()
         if not path.is_file():
             raise UsageError(f"no playbook {path}", hint="ddp-play run without arguments runs the demo")
@@ -73,35 +73,35 @@ class Ansible:
             playbook=str(path.absolute()),
             inventory=_inventory(playbook, inventory),
             cwd=str(Path.cwd()),
-            options=self._words(),
+            options=self._playbook_options(),
         )
 
     def passwords(self) -> Passwords:
-        """Prompt for the passwords that the options request."""
+        """Prompt for the passwords that the options require."""
         return ask_passwords(connection=self.ask_pass, become=self.ask_become_pass, vault=self.ask_vault_pass)
 
-    def _words(self) -> tuple[str, ...]:
-        words: list[str] = []
+    def _playbook_options(self) -> tuple[str, ...]:
+        arguments: list[str] = []
         for flag, value in (("--limit", self.limit), ("--user", self.user), ("--private-key", self.private_key)):
             if value:
-                words += [flag, value]
+                arguments += [flag, value]
         for flag, values in (
             ("--extra-vars", self.extra_vars),
             ("--vault-password-file", self.vault_password_file),
             ("--vault-id", self.vault_id),
         ):
-            words += [word for value in values or () for word in (flag, value)]
+            arguments += [word for value in values or () for word in (flag, value)]
         if self.become:
-            words.append("--become")
+            arguments.append("--become")
         if self.verbose:
-            words.append("-" + "v" * self.verbose)
-        return tuple(words)
+            arguments.append("-" + "v" * self.verbose)
+        return tuple(arguments)
 
 
 def with_some_of_ansible(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """The verb's parameter `ansible` becomes these options on the command line, in its place.
+    """Decorator that replaces the verb's parameter `ansible` by these options of Ansible.
 
-    typer reads a command's options from the function's signature, so the signature is what is replaced.
+    typer reads a command's options from the function's signature, so the decorator replaces the signature.
     """
     hints = get_type_hints(Ansible, include_extras=True)
     chosen = [
@@ -117,16 +117,16 @@ def with_some_of_ansible(*names: str) -> Callable[[Callable[..., None]], Callabl
         def command(**given: Any) -> None:
             verb(ansible=Ansible(**{name: given.pop(name) for name in names}), **given)
 
-        parameters = _replaced(verb, chosen)
-        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what typer looks at
+        parameters = _parameters_with_options(verb, chosen)
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
         command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return command
 
     return decorate
 
 
-def _replaced(verb: Callable[..., None], chosen: list[inspect.Parameter]) -> list[inspect.Parameter]:
-    """The verb's parameters with `chosen` where `ansible` stands."""
+def _parameters_with_options(verb: Callable[..., None], chosen: list[inspect.Parameter]) -> list[inspect.Parameter]:
+    """The verb's parameters, with `chosen` in place of `ansible`."""
     hints = get_type_hints(verb, include_extras=True)
     found: list[inspect.Parameter] = []
     for parameter in inspect.signature(verb).parameters.values():
@@ -142,17 +142,19 @@ with_ansible = with_some_of_ansible(*(field.name for field in fields(Ansible)))
 
 
 def _inventory(playbook: str | None, inventory: list[str] | None) -> tuple[str, ...]:
-    """The given one; the demo's for the demo; else what ansible's own configuration says."""
+    """Requested inventory; for the demo its own; empty if Ansible's configuration defines one. Raises UsageError."""
     sources = tuple(inventory or ())
     for source in sources:
         if "," not in source and not Path(source).exists():
-            raise UsageError(f"no inventory {source}", hint="a file, a directory, or host names with a comma: h1,h2,")
+            raise UsageError(
+                f"no inventory {source}", hint="give a file, a directory, or host names with a comma: h1,h2,"
+            )
     if sources:
         return tuple(source if "," in source else str(Path(source).absolute()) for source in sources)
     if playbook is None:
         return (str(demo_inventory()),)
     if not os.environ.get("ANSIBLE_INVENTORY") and not os.environ.get("ANSIBLE_CONFIG") and not _has_ansible_cfg():
-        raise UsageError("which hosts? no -i was given", hint="-i INVENTORY, or an inventory in ansible.cfg")
+        raise UsageError("no inventory: -i was not given", hint="give -i INVENTORY, or set an inventory in ansible.cfg")
     return ()
 
 
@@ -161,7 +163,7 @@ def _has_ansible_cfg() -> bool:
 
 
 def ask_passwords(*, connection: bool, become: bool, vault: bool = False) -> Passwords:
-    """Prompt for the requested passwords. Without a terminal getpass reads the first line of standard input."""
+    """Prompt for passwords. Without a terminal, getpass reads the first line of standard input."""
     return Passwords(
         connection=getpass.getpass("SSH password: ") if connection else "",
         become=getpass.getpass("BECOME password: ") if become else "",

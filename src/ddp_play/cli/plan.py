@@ -1,4 +1,4 @@
-"""`ddp-play plan`: print the plan of a run with its reasons, without starting it."""
+"""`ddp-play plan`: plan of a run with the reason of each choice; nothing is started."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def plan(
     *,
     playbook: options.Playbook = None,
     inventory: options.Inventory = None,
-    rank: Annotated[int, typer.Option("--rank", help="Whose environment and command to print.")] = 0,
-    cached: Annotated[bool, typer.Option("--cached", help="Use the last discovery's facts; asks no host.")] = False,
+    rank: Annotated[int, typer.Option("--rank", help="Rank whose environment and command to print.")] = 0,
+    cached: Annotated[bool, typer.Option("--cached", help="Use the host facts of the last discovery.")] = False,
     as_json: options.Json = False,
     ansible: options.Ansible,
 ) -> None:
     """Print the plan: ranks, network, backend, every variable with its source, the exact commands.
 
-    It asks the hosts for facts and runs none of the playbook's own tasks. What stays open until launch is
-    in angle brackets: <run_id>, <head_port>.
+    The hosts report their facts; the playbook's own tasks do not run. Values that are not known
+    before launch are in angle brackets: <run_id>, <head_port>.
 
     [bold]Examples[/]
 
@@ -47,7 +47,7 @@ def plan(
 
 
 def show_plan(made: Plan, *, as_json: bool = False, rank: int = 0) -> None:
-    """The plan for people, or its JSON."""
+    """Print the plan as tables, or as JSON."""
     if as_json:
         console.as_json(made.to_json())
         return

@@ -1,4 +1,4 @@
-"""`ddp-play provision`, `verify` and `deprovision`: configure hosts for ranks, check them, undo it."""
+"""`ddp-play provision`, `verify` and `deprovision`: configuration of hosts for ranks, its check, its removal."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ddp_play.ansible.installed_collection import collection_root
 from ddp_play.ansible.runner import AnsibleRunner, Passwords, PlaybookRequest
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
-from ddp_play.cli.provisioning_view import show_plan, show_report, watching
+from ddp_play.cli.provisioning_view import phase_view, show_plan, show_report
 from ddp_play.errors import UsageError
-from ddp_play.provisioning.playbook_run import Planned, Report, plan_playbook, run_playbook
+from ddp_play.provisioning.playbook_run import PlaybookPlan, Report, plan_playbook, run_playbook
 
 Tags = Annotated[list[str] | None, typer.Option("-t", "--tags", help="Only these roles: docker_engine,nfs_client.")]
 
@@ -23,15 +23,15 @@ def provision(
     *,
     inventory: options.Inventory = None,
     tags: Tags = None,
-    check: Annotated[bool, typer.Option("--check", help="Only say what would change.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Only print what would change.")] = False,
     as_json: options.Json = False,
     ansible: options.Ansible,
 ) -> None:
-    """Turn hosts into nodes that can run ranks; a second time it changes nothing.
+    """Configure hosts so that they can run ranks. A second run changes nothing.
 
-    The plan comes first, then a line for every host and role, then a table with reasons and remedies.
+    The output is the plan, then a line for every host and role, then a table with reasons and remedies.
 
-    A host that fails is left behind, and the others go on. Exit codes: 0 all done, 1 a role failed,
+    If a role fails on a host, the other hosts continue. Exit codes: 0 all done, 1 a role failed,
 
     64 the inventory does not fit the roles (nothing was touched), 69 hosts could not be reached.
 
@@ -50,7 +50,7 @@ def provision(
         if check:
             request = dataclasses.replace(request, options=(*request.options, "--check"))
         passwords = ansible.passwords()
-        _carry_out(_planned(request, "provision", passwords, tags), passwords, as_json=as_json)
+        _run_and_report(_plan(request, "provision", passwords, tags), passwords, as_json=as_json)
 
 
 @options.with_ansible
@@ -61,7 +61,7 @@ def verify(
     as_json: options.Json = False,
     ansible: options.Ansible,
 ) -> None:
-    """Prove on every host what `provision` promises; changes nothing.
+    """Check that every host is in the state that `provision` defines; changes nothing.
 
     [bold]Examples[/]
 
@@ -72,19 +72,19 @@ def verify(
     with error_boundary():
         request = ansible.request(_playbook("verify"), inventory)
         passwords = ansible.passwords()
-        _carry_out(_planned(request, "verify", passwords, tags), passwords, as_json=as_json)
+        _run_and_report(_plan(request, "verify", passwords, tags), passwords, as_json=as_json)
 
 
 @options.with_ansible
 def deprovision(
     *,
     inventory: options.Inventory = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it; without it only the plan is shown.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Undo; without it only the plan is shown.")] = False,
     tags: Tags = None,
     as_json: options.Json = False,
     ansible: options.Ansible,
 ) -> None:
-    """Take our files, packages, mounts and holds off the hosts of --limit, and say what stays there.
+    """Remove ddp-play's files, packages, mounts and holds from the hosts of --limit, and list what remains.
 
     [bold]Examples[/]
 
@@ -94,35 +94,37 @@ def deprovision(
     """
     with error_boundary():
         if not ansible.limit:
-            raise UsageError("which hosts? no --limit was given", hint="--limit HOST; --limit all takes every host")
+            raise UsageError("no hosts: --limit was not given", hint="give --limit HOST, or --limit all for every host")
         request = ansible.request(_playbook("deprovision"), inventory)
         passwords = ansible.passwords()
-        planned = _planned(request, "deprovision", passwords, tags)
+        planned = _plan(request, "deprovision", passwords, tags)
         if not yes:
             show_plan(planned)
             names = ", ".join(planned.hosts)
-            raise UsageError(f"this takes everything above off {names} again", hint="say --yes to do it")
-        _carry_out(planned, passwords, as_json=as_json)
+            raise UsageError(
+                f"nothing was changed: this would undo all roles above on {names}", hint="repeat it with --yes"
+            )
+        _run_and_report(planned, passwords, as_json=as_json)
 
 
 def _playbook(name: str) -> str:
-    """Named, so that without -i Ansible's own configuration says which hosts, never the demo."""
+    """Path of a playbook. A named playbook without -i takes the inventory of ansible.cfg, not the demo's."""
     return str(collection_root() / "playbooks" / f"{name}.yml")
 
 
-def _planned(request: PlaybookRequest, name: str, passwords: Passwords, tags: list[str] | None) -> Planned:
-    wanted = tuple(word for value in tags or () for word in value.split(",") if word)
+def _plan(request: PlaybookRequest, name: str, passwords: Passwords, tags: list[str] | None) -> PlaybookPlan:
+    wanted = tuple(role for value in tags or () for role in value.split(",") if role)
     return plan_playbook(dataclasses.replace(request, tags=wanted), name, passwords)
 
 
-def _carry_out(planned: Planned, passwords: Passwords, *, as_json: bool) -> None:
+def _run_and_report(planned: PlaybookPlan, passwords: Passwords, *, as_json: bool) -> None:
     show_plan(planned)
-    with watching() as view:
+    with phase_view() as view:
         report = run_playbook(planned, passwords, AnsibleRunner(), view)
-    _tell(planned, report, as_json=as_json)
+    _print_report(planned, report, as_json=as_json)
 
 
-def _tell(planned: Planned, report: Report, *, as_json: bool) -> None:
+def _print_report(planned: PlaybookPlan, report: Report, *, as_json: bool) -> None:
     if as_json:
         console.as_json({**report.to_json(), "phases": [phase.to_json() for phase in planned.phases]})
     elif report.cells:

@@ -1,4 +1,4 @@
-"""Output of provisioning: the plan before, a line per host and role while it runs, the table after it."""
+"""Output of provisioning: first the plan, then a line per host and role, at the end the table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ddp_play.bundle.summary import duration
 from ddp_play.cli import console
 from ddp_play.provisioning.host_role_table import Cell, CellStatus, verdict_line
 from ddp_play.provisioning.phases import Phase
-from ddp_play.provisioning.playbook_run import Planned, Report
+from ddp_play.provisioning.playbook_run import PlaybookPlan, Report
 
 STYLES = {
     CellStatus.CHANGED: "yellow",
@@ -24,12 +24,12 @@ STYLES = {
     CellStatus.UNREACHABLE: "bold red",
     CellStatus.NOT_RUN: "dim",
 }
-WIDE = 8  # roles that fit beside each other; beyond it the table is turned
+MAX_ROLE_COLUMNS = 8  # with more roles the table is transposed: a row per role
 
 
 @dataclass
 class PhaseView:
-    """Implements `ddp_play.provisioning.playbook_run.Watcher` over the console."""
+    """Prints events of provisioning; implements `ddp_play.provisioning.playbook_run.ProvisioningObserver`."""
 
     update: Callable[[str], None]
     started: float = field(default_factory=time.monotonic)
@@ -38,35 +38,35 @@ class PhaseView:
     num_hosts: int = 0
 
     def phase(self, phase: Phase) -> None:
-        """Hosts that have answered are counted anew."""
+        """Show the new phase and reset the count of hosts that finished a task."""
         self.current, self.num_hosts = f"{phase.name} ({', '.join(phase.roles)})", len(phase.hosts)
         self.seen.clear()
         self.update(self.current)
         if not console.err.is_terminal:
-            self._line(f"{self.current} on {_host_words(phase.hosts)}")
+            self._line(f"{self.current} on {_host_list(phase.hosts)}")
 
     def task(self, name: str, host: str) -> None:
-        """Only on a terminal."""
+        """Show the task in the status line. Without a terminal nothing is printed."""
         self.seen.add(host)
         self.update(f"{self.current}: {name[:60]}, {len(self.seen)}/{self.num_hosts} hosts")
 
     def cell(self, cell: Cell) -> None:
-        """A line that stays."""
-        self._line(f"{cell.host}: {cell.role} {words(cell)}", style=STYLES[cell.status])
+        """Print the result of a role on a host."""
+        self._line(f"{cell.host}: {cell.role} {cell_text(cell)}", style=STYLES[cell.status])
 
     def _line(self, text: str, style: str = "dim") -> None:
         console.note(f"{duration(time.monotonic() - self.started):>12} {text}", style=style)
 
 
 @contextmanager
-def watching() -> Iterator[PhaseView]:
-    """A moving line on a terminal; elsewhere only the lines that stay."""
+def phase_view() -> Iterator[PhaseView]:
+    """Show a status line on a terminal until the block ends."""
     with console.err.status("starting") as status:
         yield PhaseView(lambda text: status.update(escape(text)))
 
 
-def words(cell: Cell) -> str:
-    """A cell in a few words."""
+def cell_text(cell: Cell) -> str:
+    """Result of a role on a host as a short text."""
     if cell.status is CellStatus.CHANGED:
         return f"changed {cell.num_changed}"
     if cell.status is CellStatus.NOT_RUN:
@@ -81,25 +81,25 @@ def _short(text: str, width: int = 100) -> str:
     return line if len(line) <= width else f"{line[: width - 3]}..."
 
 
-def show_plan(planned: Planned) -> None:
-    """The phases with their hosts and roles, on stderr: the table is the answer."""
+def show_plan(planned: PlaybookPlan) -> None:
+    """Print the phases with their hosts and roles to stderr; only the final table goes to stdout."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("phase", "hosts", "roles"):
         table.add_column(column)
     for phase in planned.phases:
-        table.add_row(escape(phase.name), escape(_host_words(phase.hosts)), ", ".join(phase.roles))
+        table.add_row(escape(phase.name), escape(_host_list(phase.hosts)), ", ".join(phase.roles))
     console.err.print(table)
     console.note("")
 
 
-def _host_words(hosts: tuple[str, ...]) -> str:
+def _host_list(hosts: tuple[str, ...]) -> str:
     if len(hosts) <= 4:
         return ", ".join(hosts) or "-"
     return f"{hosts[0]}, {hosts[1]} ... {hosts[-1]} ({len(hosts)})"
 
 
 def show_report(report: Report) -> None:
-    """Hosts down, roles across; then the reasons, the failures with what helps, and where the logs are."""
+    """Print the table of hosts and roles, the reasons of skipped roles, failures with remedies, and the log's path."""
     console.out.print(_table(report.cells))
     _show_skipped(report.cells)
     for cell in report.cells:
@@ -121,18 +121,18 @@ def show_report(report: Report) -> None:
 def _table(cells: tuple[Cell, ...]) -> Table:
     hosts = tuple(dict.fromkeys(cell.host for cell in cells))
     roles = tuple(dict.fromkeys(cell.role for cell in cells))
-    rows, columns = (hosts, roles) if len(roles) <= WIDE and len(roles) < len(hosts) else (roles, hosts)
+    rows, columns = (hosts, roles) if len(roles) <= MAX_ROLE_COLUMNS and len(roles) < len(hosts) else (roles, hosts)
     by_names = {frozenset((cell.host, cell.role)): cell for cell in cells}
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("host" if rows is hosts else "role")
     for column in columns:
         table.add_column(escape(column))
     for row in rows:
-        table.add_row(escape(row), *(_cell_words(by_names.get(frozenset((row, column)))) for column in columns))
+        table.add_row(escape(row), *(_table_entry(by_names.get(frozenset((row, column)))) for column in columns))
     return table
 
 
-def _cell_words(cell: Cell | None) -> str:
+def _table_entry(cell: Cell | None) -> str:
     if cell is None:
         return "-"
     text = f"changed {cell.num_changed}" if cell.status is CellStatus.CHANGED else str(cell.status).replace("_", " ")
@@ -140,12 +140,12 @@ def _cell_words(cell: Cell | None) -> str:
 
 
 def _show_skipped(cells: tuple[Cell, ...]) -> None:
-    """One line per reason, however many hosts share it; what a failure kept from running is seen in the table."""
-    sick = {cell.host for cell in cells if cell.status.bad}
+    """Print one line per reason and role with its hosts. Roles that a failure prevented are only in the table."""
+    failed_hosts = {cell.host for cell in cells if cell.status.bad}
     reasons: dict[tuple[str, str, str], list[str]] = {}
     for cell in cells:
-        if cell.reason and not (cell.status is CellStatus.NOT_RUN and cell.host in sick):
+        if cell.reason and not (cell.status is CellStatus.NOT_RUN and cell.host in failed_hosts):
             kind = str(cell.status).replace("_", " ")
             reasons.setdefault((cell.role, kind, _short(cell.reason, 400)), []).append(cell.host)
     for (role, kind, reason), hosts in reasons.items():
-        console.line(f"{role} {kind} on {_host_words(tuple(hosts))}: {reason}", style="dim")
+        console.line(f"{role} {kind} on {_host_list(tuple(hosts))}: {reason}", style="dim")

@@ -1,4 +1,4 @@
-"""`ddp-play ps`: list the runs of this controller, and with an inventory those on its hosts."""
+"""`ddp-play ps`: list of the runs of this controller and, with an inventory, of the runs on its hosts."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from ddp_play.bundle.run_lookup import Run, all_runs
 from ddp_play.bundle.summary import duration
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
-from ddp_play.run.garbage_collection import ask_hosts
+from ddp_play.run.garbage_collection import find_leftovers
 
 
 @options.with_ansible
 def ps(
     *,
     inventory: options.Inventory = None,
-    everything: Annotated[bool, typer.Option("-a", "--all", help="Ended runs too, not only the newest ten.")] = False,
+    everything: Annotated[bool, typer.Option("-a", "--all", help="All runs, not only the newest ten.")] = False,
     as_json: options.Json = False,
     ansible: options.Ansible,
 ) -> None:
-    """List runs. With -i the hosts are asked too: a run whose controller died is found again.
+    """List runs. With -i also those on the hosts, which finds a run whose controller died.
 
     [bold]Examples[/]
 
@@ -39,7 +39,7 @@ def ps(
         if inventory:
             request = ansible.request(None, inventory)
             passwords = ansible.passwords()
-            on_hosts = ask_hosts(request, passwords, AnsibleRunner()).runs
+            on_hosts = find_leftovers(request, passwords, AnsibleRunner()).runs
         if as_json:
             console.as_json({"runs": [_row(run) for run in runs], "on_hosts": on_hosts})
             return
@@ -81,7 +81,7 @@ def _show(runs: list[Run]) -> None:
         style = {"succeeded": "green", "failed": "red"}.get(row["status"], "yellow")
         table.add_row(
             row["run"],
-            f"[{style}]{run.words}[/]" + (f" (attempt {row['attempt']})" if row["attempt"] > 1 else ""),
+            f"[{style}]{run.status_text}[/]" + (f" (attempt {row['attempt']})" if row["attempt"] > 1 else ""),
             str(row["world_size"] or "-"),
             str(len(row["hosts"]) or "-"),
             duration(time.time() - began),
@@ -96,5 +96,5 @@ def _show_hosts(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         ranks = ", ".join(f"{rank} {what['state']}" for rank, what in sorted(row["ranks"].items()))
         guard = "guard alive" if row["guard_alive"] else "no guard"
-        whose = f"{row['run']} attempt {row['attempt']} of {row['owner'] or 'unknown'}"
-        console.line(f"  {row['inventory_host']}: {whose} {row['phase']}, {guard}; {ranks}")
+        run_text = f"{row['run']} attempt {row['attempt']} of {row['owner'] or 'unknown'}"
+        console.line(f"  {row['inventory_host']}: {run_text} {row['phase']}, {guard}; {ranks}")

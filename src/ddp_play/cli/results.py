@@ -46,7 +46,7 @@ def _collected(paths: RunPaths) -> dict[str, Any]:
 
 
 def read_list(path: Any) -> list[Any]:
-    """A JSON list, empty where there is none."""
+    """List from a JSON file; empty if the file is missing or holds something else."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""`ddp-play run`: start a job and watch it."""
+"""`ddp-play run`: start of a job and its live view; Ctrl-C and the stop request, also for other verbs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ddp_play.ansible.plugin_variables import WAIT_ENV
 from ddp_play.ansible.runner import AnsibleRunner
 from ddp_play.bundle.paths import RunPaths, write_json
 from ddp_play.bundle.run_lookup import Run, load
-from ddp_play.cli import console, live, options
+from ddp_play.cli import console, live_view, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.plan import show_plan
 from ddp_play.errors import Interrupted, UsageError
@@ -28,16 +28,16 @@ def run(
     playbook: options.Playbook = None,
     inventory: options.Inventory = None,
     detach: Annotated[bool, typer.Option("-d", "--detach", help="Return at once; the run goes on.")] = False,
-    name: Annotated[str, typer.Option("--name", help="The run's id; otherwise a memorable one is made.")] = "",
-    output: Annotated[Path | None, typer.Option("--output", help="Where the bundle shall be found.")] = None,
-    ranks: Annotated[str, typer.Option("--ranks", help="Whose lines to show: 0, 0,3 or all.")] = "0",
-    wait: Annotated[bool, typer.Option("--wait", help="Wait while other runs have the slots.")] = False,
+    name: Annotated[str, typer.Option("--name", help="The run's id; by default a new one is drawn.")] = "",
+    output: Annotated[Path | None, typer.Option("--output", help="Symbolic link to the bundle to create.")] = None,
+    ranks: Annotated[str, typer.Option("--ranks", help="Ranks whose output to show: 0, 0,3 or all.")] = "0",
+    wait: Annotated[bool, typer.Option("--wait", help="Wait while other runs hold the slots.")] = False,
     wait_at_most: Annotated[str, typer.Option("--wait-at-most", help="Wait no longer than 90s, 10m, 2h.")] = "",
     dry: Annotated[bool, typer.Option("--dry-run", help="Only print the plan.")] = False,
     as_json: options.Json = False,
     ansible: options.Ansible,
 ) -> None:
-    """Run a job on all its hosts and bring the results home.
+    """Run a job on all its hosts and collect the results.
 
     Without arguments it trains the bundled example: two ranks on this machine.
 
@@ -51,7 +51,7 @@ def run(
 
       ddp-play run train.yml -i inventory -d --name night-1; ddp-play attach night-1
 
-      ddp-play run train.yml -i inventory --wait    queue behind the runs that have the slots
+      ddp-play run train.yml -i inventory --wait    wait while other runs hold the slots
     """
     with error_boundary():
         request, passwords = ansible.request(playbook, inventory), ansible.passwords()
@@ -62,13 +62,13 @@ def run(
             request.environment[WAIT_ENV] = _seconds_to_wait(wait_at_most)
         paths = create_run(request, name=name, output=output, argv=sys.argv)
         start_background(paths, passwords)
-        _tell_or_watch(paths, request.playbook, detach=detach, ranks=ranks, as_json=as_json)
+        _print_id_or_watch(paths, request.playbook, detach=detach, ranks=ranks, as_json=as_json)
 
 
-def _tell_or_watch(paths: RunPaths, playbook: str, *, detach: bool, ranks: str, as_json: bool) -> None:
-    """Detached: print the run's id and return. Otherwise watch it to its end and exit with its code."""
+def _print_id_or_watch(paths: RunPaths, playbook: str, *, detach: bool, ranks: str, as_json: bool) -> None:
+    """Print the run's id if detached; otherwise watch the run to its end and exit with its code."""
     if detach:
-        _say_detached(paths, as_json=as_json)
+        _print_detached(paths, as_json=as_json)
         return
     console.note(f"run {paths.run_id}: {playbook}")
     stop_on_term()
@@ -76,8 +76,8 @@ def _tell_or_watch(paths: RunPaths, playbook: str, *, detach: bool, ranks: str, 
 
 
 def stop_on_term() -> None:
-    """Handle SIGTERM like Ctrl-C: a CI system that cancels the job wants to stop the run."""
-    signal.signal(signal.SIGTERM, _as_ctrl_c)
+    """Handle SIGTERM like Ctrl-C: a CI system that cancels a job sends SIGTERM, and the run should stop."""
+    signal.signal(signal.SIGTERM, _raise_keyboard_interrupt)
 
 
 def _seconds_to_wait(at_most: str) -> str:
@@ -87,11 +87,11 @@ def _seconds_to_wait(at_most: str) -> str:
         raise UsageError(f"--wait-at-most: {error}") from None
 
 
-def _as_ctrl_c(_signum: int, _frame: object) -> None:
+def _raise_keyboard_interrupt(_signum: int, _frame: object) -> None:
     raise KeyboardInterrupt
 
 
-def _say_detached(paths: RunPaths, *, as_json: bool) -> None:
+def _print_detached(paths: RunPaths, *, as_json: bool) -> None:
     if as_json:
         console.as_json({"run": paths.run_id, "bundle": str(paths.root)})
         return
@@ -100,33 +100,37 @@ def _say_detached(paths: RunPaths, *, as_json: bool) -> None:
 
 
 def watch(paths: RunPaths, *, ranks: str, as_json: bool = False) -> int:
-    """Follow a run to its end; Ctrl-C asks on a terminal and stops gracefully elsewhere, twice stops now."""
-    asked = 0
+    """Follow a run to its end and return its exit code.
+
+    The first Ctrl-C asks on a terminal whether to detach or to stop, and stops gracefully elsewhere. The second
+    stops at once.
+    """
+    num_interrupts = 0
     while True:
         try:
-            return _end(live.follow(paths, ranks=ranks), as_json=as_json)
+            return _show_end(live_view.follow(paths, ranks=ranks), as_json=as_json)
         except KeyboardInterrupt:
-            asked += 1
-            if asked == 1 and sys.stdin.isatty() and not _wants_stop(paths):
+            num_interrupts += 1
+            if num_interrupts == 1 and sys.stdin.isatty() and not _user_wants_stop(paths):
                 return 0
-            order_stop(paths, now=asked > 1, reason="interrupted with Ctrl-C")
+            request_stop(paths, now=num_interrupts > 1, reason="interrupted with Ctrl-C")
 
 
-def _end(run: Run, *, as_json: bool) -> int:
+def _show_end(run: Run, *, as_json: bool) -> int:
     if not run.status.final:
         console.error(
-            f"nobody supervises run {run.paths.run_id} any more; its ranks go on",
+            f"run {run.paths.run_id} has no supervisor any more; its ranks go on",
             hint=f"ddp-play attach {run.paths.run_id} takes over",
         )
         return 70
-    code = live.show_end(run)
+    code = live_view.show_end(run)
     if as_json:
         console.as_json(run.document)
     return code
 
 
-def _wants_stop(paths: RunPaths) -> bool:
-    """Detach or stop? Anything but `d` stops; Ctrl-C again does too."""
+def _user_wants_stop(paths: RunPaths) -> bool:
+    """Ask whether to detach or to stop. `d` detaches; every other answer and Ctrl-C stop the run."""
     console.note(f"\n[d] detach, the run goes on   [s] stop {paths.run_id} gracefully", style="bold")
     try:
         answer = input("d/s> ").strip().lower()
@@ -138,7 +142,7 @@ def _wants_stop(paths: RunPaths) -> bool:
     return True
 
 
-def order_stop(paths: RunPaths, *, now: bool, reason: str) -> None:
+def request_stop(paths: RunPaths, *, now: bool, reason: str) -> None:
     """Write the stop request to the run's control directory, where its supervisor reads it."""
     if load(paths).over:
         raise Interrupted(f"run {paths.run_id} is over")

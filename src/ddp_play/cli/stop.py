@@ -1,4 +1,4 @@
-"""`ddp-play stop`: end a run, gracefully unless told otherwise."""
+"""`ddp-play stop`: end of a run, gracefully or, with --now, at once."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Annotated
 import typer
 
 from ddp_play.bundle.run_lookup import find, load
-from ddp_play.cli import console, live, options
+from ddp_play.cli import console, live_view, options
 from ddp_play.cli.error_boundary import error_boundary
-from ddp_play.cli.run import order_stop
+from ddp_play.cli.run import request_stop
 from ddp_play.run.submission import start_background
 
 
 def stop(
     run_id: options.RunId,
-    now: Annotated[bool, typer.Option("--now", help="SIGKILL at once instead of the signal and the grace.")] = False,
+    now: Annotated[bool, typer.Option("--now", help="Send SIGKILL at once, without signal and grace period.")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Return when the run is over.")] = True,
     ask_become_pass: options.AskBecomePass = False,
 ) -> None:
@@ -33,7 +33,7 @@ def stop(
         if run.over:
             console.note(f"run {run.paths.run_id} is over already: {run.status}")
             return
-        order_stop(run.paths, now=now, reason="stopped with ddp-play stop")
+        request_stop(run.paths, now=now, reason="stopped with ddp-play stop")
         if not run.attended:
             passwords = options.ask_passwords(connection=False, become=ask_become_pass)
             start_background(run.paths, passwords, take_over=True)
@@ -41,4 +41,4 @@ def stop(
             return
         while not load(run.paths).over and load(run.paths).attended:
             time.sleep(0.1)
-        live.show_end(load(run.paths))
+        live_view.show_end(load(run.paths))

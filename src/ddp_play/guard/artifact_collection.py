@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import hashlib
+import json
 import os
+import stat
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
-from .protocol import MAX_PAYLOAD
+from .protocol import FILE_LIMITS, MAX_ARTIFACTS, MAX_DEPTH, MAX_MANIFEST_BYTES, MAX_MISSING, MAX_PAYLOAD, path_problem
+from .rank_user import User, acting_as, owners
 from .run_directory import HostRun, read_json
+from .untrusted_paths import Below, directory, entries, locate, open_at, walk
 
 Send = Callable[..., None]
 RANK_FILES = ("metrics.jsonl", "result.json", "error.json")
+FLIGHT_RECORDER = "flight-recorder-"  # torch appends the rank
 
 
 def matches(relative: str, patterns: List[str]) -> bool:
@@ -26,83 +32,173 @@ def matches(relative: str, patterns: List[str]) -> bool:
     )
 
 
-def new_files(
-    source: Path, manifest: Dict[str, List[float]], unreadable: Optional[Callable[[OSError], None]] = None
-) -> Iterator[Tuple[str, Path, os.stat_result]]:
-    """Files in the working directory that are not in the snapshot, or differ from it in size or mtime.
+class Found(NamedTuple):
+    """A regular file, in an open directory; `problem`: why it, or the directory of this path, cannot be sent."""
 
-    `unreadable` is called for each directory that cannot be listed.
+    relative: str
+    directory: int
+    size: int
+    problem: str = ""
+
+
+class Missing:
+    """Files that were not sent, and why; at most MAX_MISSING rows."""
+
+    def __init__(self) -> None:
+        self._rows: List[Dict[str, str]] = []
+        self._more = 0
+
+    def add(self, path: object, why: object) -> None:
+        """Name a file that was not sent."""
+        if len(self._rows) == MAX_MISSING:
+            self._more += 1
+            return
+        words = (why.strerror or str(why)) if isinstance(why, OSError) else str(why)
+        self._rows.append({"path": str(path), "why": words})
+
+    def rows(self) -> List[Dict[str, str]]:
+        """All rows, and one for those over the limit."""
+        if not self._more:
+            return self._rows
+        return [*self._rows, {"path": "%d more files" % self._more, "why": "the list ends after %d" % MAX_MISSING}]
+
+
+class Manifest:
+    """Rows of the artifacts that were sent; `full` says when the answer would become too long."""
+
+    def __init__(self) -> None:
+        self.rows: List[Dict[str, Any]] = []
+        self._num_bytes = 0
+
+    def add(self, path: str, size: int, digest: str) -> None:
+        """Record an artifact that was sent."""
+        self.rows.append({"path": path, "size": size, "sha256": digest})
+        self._num_bytes += len(json.dumps(self.rows[-1]))
+
+    def full(self) -> bool:
+        """Whether no further artifact may be sent."""
+        return len(self.rows) >= MAX_ARTIFACTS or self._num_bytes >= MAX_MANIFEST_BYTES
+
+
+def new_files(top: int, manifest: Dict[str, List[float]]) -> Iterator[Found]:
+    """Regular files below an open directory that are not in the snapshot, or differ from it in size or mtime.
+
+    A directory that cannot be listed is found as a problem, unless it was removed meanwhile.
     """
-    for where, directories, names in os.walk(str(source), onerror=unreadable):
-        directories[:] = sorted(d for d in directories if d != "__pycache__")
-        for name in sorted(names):
-            path = Path(where) / name
-            relative = str(path.relative_to(source))
-            if path.is_symlink() or not path.is_file():
-                continue
-            stat = path.stat()
-            known = manifest.get(relative)
-            if known is None or known[0] != stat.st_size or abs(known[1] - stat.st_mtime) > 1.0:
-                yield relative, path, stat
+    for where, fd, names, error in walk(top, MAX_DEPTH, skip="__pycache__"):
+        if error is not None and not (where and isinstance(error, FileNotFoundError)):
+            yield Found(where, -1, 0, error.strerror or str(error))
+        for name in names:
+            relative = where + "/" + name if where else name
+            with contextlib.suppress(FileNotFoundError):
+                found = os.stat(name, dir_fd=fd, follow_symlinks=False)
+                if stat.S_ISREG(found.st_mode) and not _is_known(manifest.get(relative), found):
+                    yield Found(relative, fd, found.st_size)
+
+
+def _is_known(known: Optional[List[float]], found: os.stat_result) -> bool:
+    return known is not None and known[0] == found.st_size and abs(known[1] - found.st_mtime) <= 1.0
 
 
 def fetch(place: HostRun, order: Dict[str, Any], send: Send) -> Dict[str, Any]:
     """Send all requested files; return the manifest of artifacts, and which files were not sent and why.
 
-    `order["source"]` is the working directory of an attempt whose own files are already removed.
+    Files are read with the rights of the ranks' user. `order["source"]` is the working directory, and `order["user"]`
+    the ranks' user, of an attempt whose own files are already removed.
     """
     spec = read_json(place.spec) or {}
-    missing: List[Dict[str, str]] = []
+    user = spec.get("user") or order.get("user")
+    missing = Missing()
     for rank in spec.get("ranks", []):
-        directory = place.rank_dir(int(rank["rank"]))
-        for name in RANK_FILES:
-            if (directory / name).is_file():
-                _send_file(directory / name, {"file": name, "rank": rank["rank"]}, send, missing)
-        for path in sorted(directory.glob("flight-recorder-*")):  # torch appends the rank
-            _send_file(path, {"file": "flight-recorder", "rank": rank["rank"]}, send, missing)
+        _send_rank_files(place, int(rank["rank"]), user, send, missing)
     if spec.get("agent") and place.agent_log.is_file():
-        _send_file(place.agent_log, {"file": "torchrun.log"}, send, missing)
+        with directory(Below(place.logs, ())) as fd:
+            _send_limited(fd, place.agent_log, {"file": "torchrun.log"}, send, missing)
     source = order.get("source") or spec.get("source") or {}
-    manifest: List[Dict[str, Any]] = []
+    manifest = Manifest()
     if source.get("collect"):
-        manifest = _send_artifacts(Path(source["path"]), source, order, send, missing)
-    return {"missing": missing, "artifacts": manifest}
+        _send_artifacts(source, user, order, send, (manifest, missing))
+    return {"missing": missing.rows(), "artifacts": manifest.rows}
+
+
+def _send_rank_files(place: HostRun, rank: int, user: User, send: Send, missing: Missing) -> None:
+    where = place.rank_dir(rank)
+    try:
+        with directory(Below(place.root, (where.name,))) as fd, acting_as(user):
+            present = [name for names in entries(fd) for name in names]
+            for name in RANK_FILES:
+                if name in present:
+                    _send_limited(fd, where / name, {"file": name, "rank": rank}, send, missing)
+            for name in sorted(name for name in present if name.startswith(FLIGHT_RECORDER)):
+                if stat.S_ISDIR(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode):
+                    continue  # torchft has a directory for each quorum
+                _send_limited(fd, where / name, {"file": "flight-recorder", "rank": rank}, send, missing)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        missing.add(where, error)
 
 
 def _send_artifacts(
-    root: Path, source: Dict[str, Any], order: Dict[str, Any], send: Send, missing: List[Dict[str, str]]
-) -> List[Dict[str, Any]]:
+    source: Dict[str, Any], user: User, order: Dict[str, Any], send: Send, results: Tuple[Manifest, Missing]
+) -> None:
+    manifest, missing = results
+    root = Path(source["path"])
     budget = int(order["max_bytes"])
-    manifest: List[Dict[str, Any]] = []
-
-    def unreadable(error: OSError) -> None:
-        gone_since = isinstance(error, FileNotFoundError) and str(error.filename) != str(root)
-        if order["patterns"] and not gone_since:
-            missing.append({"path": str(error.filename), "why": error.strerror or str(error)})
-
-    for relative, path, stat in new_files(root, source.get("manifest") or {}, unreadable):
-        if not matches(relative, list(order["patterns"])):
-            continue
-        if stat.st_size > budget:
-            missing.append({"path": relative, "why": "larger than what is left of ddp_job_artifacts_max_mib"})
-            continue
-        budget -= stat.st_size
-        digest = _send_file(path, {"file": "artifact", "path": relative}, send, missing)
-        if digest:
-            manifest.append({"path": relative, "size": stat.st_size, "sha256": digest})
-    return manifest
-
-
-def _send_file(path: Path, what: Dict[str, Any], send: Send, missing: List[Dict[str, str]]) -> str:
-    digest = hashlib.sha256()
     try:
-        with open(str(path), "rb") as handle:
+        with directory(locate(root), owners(user)) as top, acting_as(user):
+            for found in new_files(top, source.get("manifest") or {}):
+                why = _why_not(found, order["patterns"], budget, manifest)
+                if why:
+                    missing.add(root / found.relative if found.directory < 0 else found.relative, why)
+                if why is not None:
+                    continue
+                what = {"file": "artifact", "path": found.relative}
+                digest = _send_file(found.directory, root / found.relative, what, send, missing, limit=found.size)
+                if digest:
+                    budget -= found.size
+                    manifest.add(found.relative, found.size, digest)
+    except OSError as error:
+        if order["patterns"]:
+            missing.add(root, error)
+
+
+def _why_not(found: Found, patterns: List[str], budget: int, manifest: Manifest) -> Optional[str]:
+    """Why a file is not sent; empty if nobody wants it, None if it is to be sent."""
+    if found.problem:
+        return found.problem if patterns else ""
+    if not matches(found.relative, list(patterns)):
+        return ""
+    if found.size > budget:
+        return "larger than what is left of ddp_job_artifacts_max_mib"
+    if manifest.full():
+        return "more than %d artifacts of this host" % len(manifest.rows)
+    return path_problem(found.relative) or None
+
+
+def _send_limited(fd: int, path: Path, what: Dict[str, Any], send: Send, missing: Missing) -> None:
+    """Send a file of a rank, up to the limit for files of its kind."""
+    limit = FILE_LIMITS[what["file"]]
+    with contextlib.suppress(OSError):  # `_send_file` names it
+        if os.stat(path.name, dir_fd=fd, follow_symlinks=False).st_size > limit:
+            missing.add(path, "larger than %d MiB, the limit for this kind of file" % (limit >> 20))
+            return
+    _send_file(fd, path, what, send, missing, limit=limit)
+
+
+def _send_file(fd: int, path: Path, what: Dict[str, Any], send: Send, missing: Missing, *, limit: int) -> str:
+    """Send at most `limit` bytes of a file in an open directory; return their SHA-256, or empty."""
+    digest = hashlib.sha256()
+    left = limit
+    try:
+        with open_at(fd, path.name, path) as handle:
             while True:
-                chunk = handle.read(MAX_PAYLOAD)
+                chunk = handle.read(min(MAX_PAYLOAD, left))  # other processes may append for ever
+                left -= len(chunk)
                 digest.update(chunk)
                 send("file", chunk, last=not chunk, **what)
                 if not chunk:
                     return digest.hexdigest()
     except OSError as error:
-        missing.append({"path": str(path), "why": error.strerror or str(error)})
+        missing.add(path, error)
         return ""

@@ -6,6 +6,7 @@ the controller has.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import time
@@ -14,6 +15,7 @@ from typing import IO, Any, List, Optional
 
 from . import (
     attempt_preparation,
+    flight_recorder,
     hang_evidence,
     interfaces,
     leases,
@@ -24,7 +26,9 @@ from . import (
     shared_lock_check,
 )
 from .artifact_collection import fetch
+from .guard_link import GuardLink
 from .log_following import Following
+from .orders import GO, STOP, STOP_NOW
 from .protocol import MAGIC, FrameReader, Header, encode, run_key, split_run_key, write_all
 from .refusal import Refused
 from .run_directory import FROZEN, HostRun, read_json
@@ -42,6 +46,7 @@ class Channel:
     def __init__(self) -> None:
         self.reader = FrameReader()
         self.place: Optional[HostRun] = None
+        self.guard: Optional[GuardLink] = None
         self.following = Following(self.send)
         self.lease: Optional[leases.PortLease] = None
         self.listeners: List[network_probe.Listener] = []
@@ -61,8 +66,9 @@ class Channel:
         while self.open:
             busy = self.following.turn()
             quiet = time.monotonic() - self.following.moved > QUIET_AFTER_S
-            ready, _, _ = select.select([0], [], [], 0.0 if busy else QUIET_POLL_S if quiet else POLL_S)
-            if ready:
+            news = [] if self.guard is None else self.guard.descriptors()
+            ready, _, _ = select.select([0, *news], [], [], 0.0 if busy else QUIET_POLL_S if quiet else POLL_S)
+            if 0 in ready:
                 heard = (
                     time.monotonic()
                 )  # after an order that took long, the heartbeats of that time are still to be read
@@ -91,6 +97,11 @@ class Channel:
             raise Refused("no run was opened on this channel", kind="internal")
         return self.place
 
+    def _the_guard(self) -> GuardLink:
+        if self.guard is None:
+            raise Refused("no run was opened on this channel", kind="internal")
+        return self.guard
+
     def _attend(self, place: HostRun) -> None:
         if self.attending is None:
             self.attending = place.attend()
@@ -101,9 +112,11 @@ class Channel:
         self.place = HostRun.at(
             run_key(header["run"], header.get("token") or ""), int(header["attempt"]), header["host"]
         )
+        self.guard = GuardLink(self.place)
         if self.place.root.is_dir():
-            self._attend(self.place)
-        state, alive = leftovers.look(self.place)
+            with contextlib.suppress(OSError):  # a read-only disk: nobody can clean up there at the same time
+                self._attend(self.place)
+        state, alive = self.guard.look()
         self.send(
             "opened",
             dir=str(self.place.root),
@@ -126,10 +139,10 @@ class Channel:
 
     def on_beat(self, header: Header, _payload: bytes) -> None:
         """Renew the lease and answer. `seen`: newest `uptime` of this host that the controller knew."""
-        place, seen = self._the_place(), header.get("seen")
-        if seen is not None and place.root.is_dir():
-            place.renew_lease(float(seen))
-        state, alive = leftovers.look(place)
+        guard, seen = self._the_guard(), header.get("seen")
+        if seen is not None:
+            guard.renew(float(seen))
+        state, alive = guard.look()
         self.send(
             "beat",
             id=header.get("id", 0),
@@ -216,32 +229,32 @@ class Channel:
         for listener in self.listeners:
             listener.close()
         self.listeners = []
-        self._the_place().order("go", {"by": header.get("by", "")})
+        self._the_guard().order(GO, {"by": header.get("by", "")})
         self.send("going", counters=before)
 
     def on_follow(self, header: Header, _payload: bytes) -> None:
         """Send logs, metrics and NCCL's debug output from these offsets on, and the state whenever it changes."""
-        self.following.begin(self._the_place(), header)
+        self.following.begin(self._the_place(), header, self._the_guard())
 
     def on_pause(self, _header: Header, _payload: bytes) -> None:
         """Send no logs and metrics until the next `follow`: the disk of the controller is full."""
         self.following.pause()
 
     def on_stop(self, header: Header, _payload: bytes) -> None:
-        """Leave the order to stop, with a grace period or (`now`) without."""
+        """Pass on the order to stop, with a grace period or (`now`) without."""
         order = {
             "reason": header["reason"],
             "signal": header.get("signal"),
             "grace_s": header.get("grace_s", 0),
         }
-        self._the_place().order("stop-now" if header.get("now") else "stop", order)
+        self._the_guard().order(STOP_NOW if header.get("now") else STOP, order)
         self.send("stopping")
 
     def on_capture(self, _header: Header, _payload: bytes) -> None:
         """Collect evidence of every rank of this host and freeze it, before a hung gang is ended."""
-        place = self._the_place()
-        place.order(FROZEN)
-        seen, texts = hang_evidence.capture((read_json(place.state) or {}).get("ranks") or {})
+        guard = self._the_guard()
+        guard.order(FROZEN)
+        seen, texts = hang_evidence.capture(guard.look()[0].get("ranks") or {})
         for rank, text in texts.items():
             self.send("file", text.encode(), file="proc", rank=int(rank), last=True)
         self.send("captured", ranks=seen)
@@ -253,6 +266,15 @@ class Channel:
     def on_fetch(self, header: Header, _payload: bytes) -> None:
         """Send results and artifacts."""
         self.send("fetched", **fetch(self._the_place(), header, self.send))
+
+    def on_dump(self, header: Header, payload: bytes) -> None:
+        """Append a piece to the flight recorder dump of a rank, which may have run on another host."""
+        flight_recorder.receive(self._the_place(), int(header["rank"]), payload)
+
+    def on_analyse(self, _header: Header, _payload: bytes) -> None:
+        """Answer what torch's fr_trace prints about these dumps."""
+        place = self._the_place()
+        self.send("analysed", text=flight_recorder.analyse(place, read_json(place.spec) or {}))
 
     def on_clean(self, header: Header, _payload: bytes) -> None:
         """Remove all files, containers and processes of this attempt from this host."""

@@ -14,14 +14,19 @@ from typing import Any, Dict, List, Optional, Tuple
 from urllib.parse import quote
 
 SOCKET = "/var/run/docker.sock"
+START_S = 120.0
 
 
 class EngineError(Exception):
-    """The engine refused (`status`: HTTP status), was not reached (0) or denied permission on its socket (-1)."""
+    """The engine refused (`status`: HTTP status), was not reached (0) or denied permission on its socket (-1).
 
-    def __init__(self, message: str, status: int = 0) -> None:
+    `slow`: it accepted the request and did not answer in time, so it may still carry the request out.
+    """
+
+    def __init__(self, message: str, status: int = 0, *, slow: bool = False) -> None:
         super().__init__(message)
         self.status = status
+        self.slow = slow
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -49,6 +54,10 @@ def call(method: str, path: str, *, timeout_s: float = 30.0) -> Any:
         body = response.read()
     except PermissionError as error:
         raise EngineError("no permission on %s" % _socket_path(), -1) from error
+    except socket.timeout as error:  # another class than TimeoutError before Python 3.10
+        raise EngineError(
+            "the engine did not answer on %s within %.0f s" % (_socket_path(), timeout_s), slow=True
+        ) from error
     except (OSError, http.client.HTTPException) as error:
         raise EngineError("no Docker engine answers on %s (%s)" % (_socket_path(), error)) from error
     finally:
@@ -67,10 +76,24 @@ def _decode(status: int, body: bytes) -> Any:
     return value
 
 
+def silence(timeout_s: float) -> str:
+    """Why the engine does not answer a request that costs it nothing, or empty."""
+    try:
+        call("GET", "/_ping", timeout_s=timeout_s)
+    except EngineError as error:
+        return str(error) if error.status <= 0 else ""
+    return ""
+
+
 def version() -> Dict[str, Any]:
     """Version document of the engine. Raises EngineError."""
     answer = call("GET", "/version", timeout_s=10)
     return dict(answer or {})
+
+
+def info() -> Dict[str, Any]:
+    """Document about the engine and its settings. Raises EngineError."""
+    return dict(call("GET", "/info", timeout_s=30) or {})
 
 
 def image(reference: str) -> Optional[Dict[str, Any]]:
@@ -89,16 +112,21 @@ def containers(label: str) -> List[Dict[str, Any]]:
     return list(call("GET", "/containers/json?all=1&filters=" + filters) or [])
 
 
-def inspect(container: str) -> Dict[str, Any]:
+def inspect(container: str, timeout_s: float = 10) -> Dict[str, Any]:
     """Document of one container. Raises EngineError, with status 404 if it does not exist."""
-    return dict(call("GET", "/containers/%s/json" % quote(container, safe=""), timeout_s=10))
+    return dict(call("GET", "/containers/%s/json" % quote(container, safe=""), timeout_s=timeout_s))
 
 
 def start(container: str) -> Tuple[int, str]:
-    """Start a container: (0, ""), or the exit code that `docker start` has (125 to 127) and the engine's message."""
+    """Start a container: (0, ""), or the exit code that `docker start` has (125 to 127) and the engine's message.
+
+    Raises EngineError if the engine is slow: the container may start later.
+    """
     try:
-        call("POST", "/containers/%s/start" % quote(container, safe=""), timeout_s=120)
+        call("POST", "/containers/%s/start" % quote(container, safe=""), timeout_s=START_S)
     except EngineError as error:
+        if error.slow:
+            raise
         text = str(error)
         if "executable file not found" in text or "no such file or directory" in text:
             return 127, text
@@ -111,16 +139,16 @@ def start(container: str) -> Tuple[int, str]:
 def kill(container: str, signal_name: str) -> None:
     """Signal the first process of a container; one that is not running is no error. Raises EngineError."""
     try:
-        call("POST", "/containers/%s/kill?signal=%s" % (quote(container, safe=""), quote(signal_name)))
+        call("POST", "/containers/%s/kill?signal=%s" % (quote(container, safe=""), quote(signal_name)), timeout_s=30)
     except EngineError as error:
         if error.status not in (404, 409):
             raise
 
 
-def remove(container: str) -> None:
+def remove(container: str, timeout_s: float = 60) -> None:
     """Remove a container, running or not, with its anonymous volumes. Raises EngineError."""
     try:
-        call("DELETE", "/containers/%s?force=1&v=1" % quote(container, safe=""), timeout_s=60)
+        call("DELETE", "/containers/%s?force=1&v=1" % quote(container, safe=""), timeout_s=timeout_s)
     except EngineError as error:
         if error.status != 404:
             raise
@@ -128,7 +156,7 @@ def remove(container: str) -> None:
 
 def logs_tail(container: str, lines: int = 50) -> bytes:
     """Last lines that a container printed outside the rank's log (banner of an entry point, failed exec); or empty."""
-    connection = _UnixConnection(_socket_path(), 10)
+    connection = _UnixConnection(_socket_path(), 3)
     path = "/containers/%s/logs?stdout=1&stderr=1&tail=%d" % (quote(container, safe=""), lines)
     try:
         connection.request("GET", path)

@@ -17,12 +17,17 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional
 
 from . import docker_socket, gpus, interfaces, leftovers
+from .rank_user import User, process_options
 from .run_directory import base_dir
 
 
 def collect(wanted: Dict[str, Any]) -> Dict[str, Any]:
-    """All facts as a JSON object; `wanted` selects what is examined: engine, image, shared_dir, python."""
+    """All facts as a JSON object; `wanted` selects what is examined: engine, image, shared_dir, python.
+
+    `user`: uid:gid of the ranks, if it is not that of the login.
+    """
     gpu_rows, gpu_problem = gpus.gpus()
+    user = _user()
     return {
         "hostname": socket.gethostname(),
         "machine": _machine(),
@@ -30,7 +35,7 @@ def collect(wanted: Dict[str, Any]) -> Dict[str, Any]:
         "kernel": platform.release(),
         "python": sys.executable,
         "python_version": platform.python_version(),
-        "user": _user(),
+        "user": user,
         "cpus": len(os.sched_getaffinity(0)),
         "memory_mib": _memory_mib(),
         "disk_free_mib": _disk_free_mib(base_dir()),
@@ -46,7 +51,9 @@ def collect(wanted: Dict[str, Any]) -> Dict[str, Any]:
         "ephemeral_ports": _ephemeral_ports(),
         "engine": _engine(wanted.get("image")) if wanted.get("engine") else None,
         "shared": _shared(wanted.get("shared_dir")),
-        "rank_python": _rank_python(wanted.get("python"), packages=not wanted.get("engine")),
+        "rank_python": _rank_python(
+            wanted.get("python"), packages=not wanted.get("engine"), user=_rank_user(wanted.get("user"), user)
+        ),
         "runs": leftovers.runs(),
     }
 
@@ -92,6 +99,12 @@ def _user() -> Dict[str, Any]:
         "login_gid": int(os.environ.get("SUDO_GID") or os.getegid()),
         "login_name": os.environ.get("SUDO_USER") or name,
     }
+
+
+def _rank_user(wanted: Optional[str], user: Dict[str, Any]) -> Dict[str, Any]:
+    """User of the ranks: uid and gid, from `uid:gid` or else from the login."""
+    uid, _, gid = (wanted or "%d:%d" % (user["login_uid"], user["login_gid"])).partition(":")
+    return {"uid": int(uid), "gid": int(gid), "groups": [int(gid)]}
 
 
 def _memory_mib() -> int:
@@ -174,13 +187,17 @@ for name in ("torch", "mpi4py"):
 """
 
 
-def _rank_python(path: Optional[str], *, packages: bool) -> Dict[str, Any]:
-    """Python for ranks without containers (`path`, else the first python3 on PATH), with its package versions."""
+def _rank_python(path: Optional[str], *, packages: bool, user: User = None) -> Dict[str, Any]:
+    """Python for ranks without containers (`path`, else the first python3 on PATH), with its package versions.
+
+    It runs as the ranks' user, who may be able to replace it.
+    """
     found = path or shutil.which("python3") or sys.executable
     facts = {"path": found, "version": "", "problem": "", "torch": "", "mpi4py": ""}
     code = ["-c", PYTHON_VERSION + PACKAGE_VERSIONS] if packages else ["-S", "-c", PYTHON_VERSION]
     try:
-        done = subprocess.run([found, "-I", *code], capture_output=True, timeout=20, check=True)
+        options = process_options(user)
+        done = subprocess.run([found, "-I", *code], cwd="/", capture_output=True, timeout=20, check=True, **options)
         lines = [*done.stdout.decode().splitlines(), "", "", ""]
         facts["version"], facts["torch"], facts["mpi4py"] = (line.strip() for line in lines[:3])
     except (OSError, subprocess.SubprocessError) as error:

@@ -11,6 +11,8 @@ from typing import Any, Dict, List, Optional
 
 NET = Path("/sys/class/net")
 RDMA = Path("/sys/class/infiniband")
+ROUTES = Path("/proc/net/route")
+ROUTES6 = Path("/proc/net/ipv6_route")
 # ARPHRD_* numbers of include/uapi/linux/if_arp.h
 LINK_TYPES = {"1": "ethernet", "32": "infiniband", "772": "loopback"}
 
@@ -60,11 +62,15 @@ def _shaping() -> Dict[str, int]:
 
 
 def default_route_interface() -> Optional[str]:
-    """Interface of the IPv4 default route, or None; used when several networks are equally suitable."""
-    for line in _read(Path("/proc/net/route")).splitlines()[1:]:
+    """Interface of the default route, IPv4 before IPv6, or None; it decides between equally suitable networks."""
+    for line in _read(ROUTES).splitlines()[1:]:
         fields = line.split()
         if len(fields) > 7 and fields[1] == "00000000" and fields[7] == "00000000":
             return fields[0]
+    for line in _read(ROUTES6).splitlines():
+        fields = line.split()
+        if len(fields) > 9 and fields[0] == "0" * 32 and fields[1] == "00" and fields[9] != "lo":
+            return fields[9]
     return None
 
 

@@ -15,10 +15,10 @@ import struct
 import threading
 import time
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Set
+from typing import Any, List, Optional, Set
 
-from .run_directory import HostRun, read_json, user_name
-from .running_guards import guards
+from .run_directory import HostRun, user_name
+from .running_guards import guards, read_spec
 
 # First part of every name. Abstract names are per network namespace, as ports are.
 SCOPE = "ddp-play"
@@ -150,10 +150,7 @@ def owner(place: HostRun, uid: int) -> str:
 
     A process can choose its command line, so the spec must belong to the same user.
     """
-    told: Dict[str, Any] = {}
-    with contextlib.suppress(OSError):
-        told = (read_json(place.spec) or {}) if place.spec.stat().st_uid == uid else {}
-    return str(told["owner"]) if told.get("owner") else user_name(uid)
+    return str(read_spec(place, uid).get("owner") or user_name(uid))
 
 
 def port_free(port: int) -> bool:

@@ -4,40 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import time
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional
 
 from . import docker_socket, processes, secret_files
+from .guard_link import look, same_boot
 from .protocol import split_run_key
 from .run_directory import HostRun, base_dir, read_json
 from .running_guards import guards
+from .untrusted_paths import locate, open_file, remove
 
 RUN_LABEL = "ddp-play.run"
 KEY_LABEL = "ddp-play.key"
 # File in a run's shared directory with the number of the attempt that prepared it last.
 ATTEMPT_MARK = ".attempt"
+MARK_BYTES = 20
 KILL_S = 5.0
-
-
-def guard_alive(state: Dict[str, Any]) -> bool:
-    """Whether the guard that wrote this state is running."""
-    pid, ticks = state.get("guard_pid"), state.get("guard_ticks")
-    return bool(pid and ticks) and same_boot(state) and processes.alive(int(pid or 0), ticks)
-
-
-def look(place: HostRun) -> Tuple[Dict[str, Any], bool]:
-    """(state, whether its guard runs); read again when the guard has ended, for its last state."""
-    state = read_json(place.state) or {}
-    alive = guard_alive(state)
-    return (state, True) if alive else (read_json(place.state) or {}, False)
-
-
-def same_boot(state: Dict[str, Any]) -> bool:
-    """Whether the state was written since this host booted; otherwise its pids may belong to other processes."""
-    return bool(state.get("boot")) and state.get("boot") == processes.boot_id()
+# The controller waits 60 s for the whole clean-up: less than that for the engine.
+PING_S, REMOVE_S = 10.0, 35.0
 
 
 def runs() -> List[Dict[str, Any]]:
@@ -48,7 +34,7 @@ def runs() -> List[Dict[str, Any]]:
         for place in sorted(run_dir.iterdir()) if run_dir.is_dir() else []:
             host = place.name.partition(".")[2]
             run, token = split_run_key(run_dir.name)
-            state = read_json(place / "state.json") or {}
+            state, alive = look(HostRun(place))
             spec = read_json(place / "spec.json") or {}
             found.append(
                 {
@@ -59,7 +45,7 @@ def runs() -> List[Dict[str, Any]]:
                     "path": str(place),
                     "phase": state.get("phase", "unknown"),
                     "reason": state.get("reason", ""),
-                    "guard_alive": guard_alive(state),
+                    "guard_alive": alive,
                     "attended": HostRun(place).attended(),
                     "owner": spec.get("owner", ""),
                     "controller": spec.get("controller", ""),
@@ -113,16 +99,20 @@ def stop_guard(state: Dict[str, Any], grace_s: float = 5.0) -> None:
 
 
 def _stop_ranks(state: Dict[str, Any]) -> List[str]:
-    """Kill rank processes that outlived their guard; return a message per process that did not end."""
+    """Kill rank processes that outlived their guard; return a message per process that did not end.
+
+    First processes of containers too: an engine that does not answer removes none.
+    """
     if not same_boot(state):
         return []
     killed = []
     for rank, row in (state.get("ranks") or {}).items():
         pid, ticks = row.get("pid"), row.get("ticks")
-        if row.get("container") or not pid or not ticks:
+        if not pid or not ticks:
             continue  # a pid without a start time may belong to another process
-        if processes.signal_exactly(int(pid), ticks, signal.SIGKILL, group=True):
-            killed.append((rank, int(pid), ticks))
+        with contextlib.suppress(PermissionError):  # in a container, which the engine removes
+            if processes.signal_exactly(int(pid), ticks, signal.SIGKILL, group=not row.get("container")):
+                killed.append((rank, int(pid), ticks))
     deadline = time.monotonic() + KILL_S
     while time.monotonic() < deadline and any(processes.alive(pid, ticks) for _, pid, ticks in killed):
         time.sleep(0.02)
@@ -142,15 +132,14 @@ def clean(
     of them on the head of a first attempt, else none. `by_guard`: the caller is the guard, before any rank started.
     """
     left: List[str] = []
-    state = read_json(place.state) or {}
+    state = {} if by_guard else look(place)[0]
     spec = read_json(place.spec) or {}
     if not by_guard:
         stop_guard(state)
         left += _stop_ranks(state)
     agent = spec.get("agent")
-    for unit in [*spec.get("ranks", []), *([agent] if agent else [])]:
-        if unit.get("container"):
-            left += _remove_container(unit["container"])
+    units = [*spec.get("ranks", []), *([agent] if agent else [])]
+    left += remove_containers([unit["container"] for unit in units if unit.get("container")])
     for extra in spec.get("owned_paths", ()):
         left += _remove_tree(Path(extra))
     left += filter(None, [secret_files.remove(place.secrets)])
@@ -168,7 +157,8 @@ def clean(
 def newest_attempt(run_path: Path) -> int:
     """Number of the last attempt that prepared a shared directory of a run; 0 if unknown."""
     try:
-        return int((run_path / ATTEMPT_MARK).read_text())
+        with open_file(locate(run_path / ATTEMPT_MARK)) as mark:
+            return int(mark.read(MARK_BYTES))
     except (OSError, ValueError):
         return 0
 
@@ -196,24 +186,26 @@ def _keep_only_src(place: HostRun) -> List[str]:
     return left
 
 
-def _remove_container(name: str) -> List[str]:
-    try:
-        docker_socket.remove(name)
-    except docker_socket.EngineError as error:
-        return ["container %s: %s" % (name, error)]
-    return []
+def remove_containers(names: List[str]) -> List[str]:
+    """Remove containers; return a message per one that is left. An engine that hangs costs the time of one question."""
+    problem = docker_socket.silence(PING_S) if names else ""
+    if problem:
+        return ["container %s: %s" % (name, problem) for name in names]
+    left, deadline = [], time.monotonic() + REMOVE_S
+    for name in names:
+        try:
+            docker_socket.remove(name, max(1.0, deadline - time.monotonic()))
+        except docker_socket.EngineError as error:
+            left.append("container %s: %s" % (name, error))
+    return left
 
 
 def _remove_tree(path: Path) -> List[str]:
-    for _ in range(5):
-        try:
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(str(path))
-            elif path.exists() or path.is_symlink():
-                os.unlink(str(path))
-        except FileNotFoundError:
-            continue  # another process removes the same path
-        except OSError as error:
-            return ["%s: %s" % (path, error.strerror or error)]
-        return []
-    return ["%s: other processes keep writing there" % path]
+    """Remove a file, a link or a directory, which ranks may change meanwhile; return why that failed."""
+    try:
+        remove(locate(path))
+    except FileNotFoundError:
+        return []  # it, or a directory above it, does not exist
+    except OSError as error:
+        return ["%s: %s" % (error.filename or path, error.strerror or error)]
+    return []

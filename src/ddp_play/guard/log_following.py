@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple
+from typing import TYPE_CHECKING, Callable, Dict, Optional, Tuple
 
 from . import interfaces
+from .guard_link import GuardLink
 from .protocol import MAX_PAYLOAD, Header
+from .rank_user import other_user
 from .run_directory import HostRun, read_json
+from .untrusted_paths import Below, open_file
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from .run_directory import HostRun
 
 CHUNKS_PER_TURN = 16
 
@@ -20,16 +25,18 @@ Send = Callable[..., None]
 class Followed:
     """A file sent piece by piece as it grows."""
 
-    def __init__(self, path: Path, offset: int) -> None:
+    def __init__(self, path: Path, offset: int, *, owner: Optional[int] = None) -> None:
+        """`owner`: the only uid whose file is read; the directory of the path cannot be replaced by ranks."""
         self.path = path
         self.offset = offset
+        self._owner = owner
 
     def next_chunk(self) -> bytes:
         """Bytes appended since `offset`, at most MAX_PAYLOAD; empty if there are none or the file cannot be read."""
         try:
-            if self.path.stat().st_size <= self.offset:
+            if self.path.lstat().st_size <= self.offset:
                 return b""
-            with open(str(self.path), "rb") as handle:
+            with open_file(Below(self.path.parent, (self.path.name,)), self._owner) as handle:
                 handle.seek(self.offset)
                 return handle.read(MAX_PAYLOAD)
         except OSError:
@@ -42,20 +49,21 @@ class Following:
     def __init__(self, send: Send) -> None:
         self._send = send
         self._files: Dict[Tuple[str, int], Followed] = {}
-        self._place: Optional[HostRun] = None
-        self._stamp: Any = None
+        self._guard: Optional[GuardLink] = None
         self._drain: Optional[int] = None
         self.moved = time.monotonic()  # time.monotonic() of the last chunk sent
 
-    def begin(self, place: HostRun, header: Header) -> None:
-        """Start at these offsets by rank: `logs`, `metrics` and `nccl` of the order."""
+    def begin(self, place: HostRun, header: Header, guard: Optional[GuardLink] = None) -> None:
+        """Start at these offsets by rank: `logs`, `metrics` and `nccl` of the order; the state comes from `guard`."""
+        user = other_user((read_json(place.spec) or {}).get("user"))
+        owner = user["uid"] if user else None
         for rank, offset in header["logs"].items():
             self._files[("log", int(rank))] = Followed(place.log(int(rank)), int(offset))
         for kind, name in (("metrics", "metrics.jsonl"), ("nccl", "nccl.log")):
             for rank, offset in header[kind].items():
-                self._files[(kind, int(rank))] = Followed(place.rank_dir(int(rank)) / name, int(offset))
-        self._stamp = None
-        self._place = place
+                self._files[(kind, int(rank))] = Followed(place.rank_dir(int(rank)) / name, int(offset), owner=owner)
+        self._guard = guard or GuardLink(place)
+        self._guard.again()
 
     def pause(self) -> None:
         """Send no files until `begin`; the state is still sent."""
@@ -64,7 +72,7 @@ class Following:
     def end(self) -> None:
         """Send nothing until `begin`."""
         self._files.clear()
-        self._place = None
+        self._guard = None
 
     def drain(self, order: int) -> None:
         """Send `drained` with this order number once all present bytes have been sent."""
@@ -72,12 +80,12 @@ class Following:
 
     def turn(self) -> bool:
         """Send what is new; True if more is waiting. The state is sent after the output that preceded it."""
-        fresh = self._fresh_state()
+        fresh = self._guard.fresh() if self._guard is not None else None
         busy = self._send_files()
         if fresh is not None and not busy:
             self._send("state", state=fresh)
-        elif fresh is not None:
-            self._stamp = None  # look again once the logs have been sent
+        elif self._guard is not None and fresh is not None:
+            self._guard.again()  # once the logs have been sent
         if self._drain is not None and not busy:
             self._send("drained", id=self._drain, counters=interfaces.counters())
             self._drain = None
@@ -96,16 +104,3 @@ class Following:
             else:
                 busy = True
         return busy
-
-    def _fresh_state(self) -> Optional[Dict[str, Any]]:
-        if self._place is None:
-            return None
-        try:
-            stat = self._place.state.stat()
-        except OSError:
-            return None
-        stamp = (stat.st_ino, stat.st_mtime_ns)
-        if stamp == self._stamp:
-            return None
-        self._stamp = stamp
-        return read_json(self._place.state)

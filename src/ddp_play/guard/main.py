@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from . import controller_channel, daemon, fact_gathering, leftovers
+from . import controller_channel, daemon, fact_gathering, guard_link, leftovers
 from .protocol import BEGIN, END
 from .run_directory import HostRun, read_json
 
@@ -28,7 +28,7 @@ def _clean(order: str) -> None:
     left = []
     for path in wanted.get("paths", []):
         place = HostRun(Path(path))
-        if (leftovers.look(place)[1] or place.attended()) and not wanted.get("living_too"):
+        if (guard_link.look(place)[1] or place.attended()) and not wanted.get("living_too"):
             left.append(
                 "%s: a guard or a channel became active after it was listed (ddp-play ps -i INVENTORY shows it)" % path
             )
@@ -36,7 +36,7 @@ def _clean(order: str) -> None:
             spec = read_json(place.spec) or {}  # requested by a user: the head also removes what its attempts share
             left += leftovers.clean(place, run_paths=spec.get("run_paths", []) if spec.get("head") else [])
     for container in wanted.get("containers", []):
-        left += leftovers._remove_container(container)
+        left += leftovers.remove_containers([container])
     _answer({"left": left})
 
 

@@ -8,6 +8,8 @@ import shutil
 import subprocess
 from typing import Any, Dict, List
 
+from .rank_user import process_options
+
 TIMEOUT_S = 60.0
 # Does not initialize MPI, which would connect to the process manager.
 CODE = """
@@ -39,7 +41,10 @@ def problem(spec: Dict[str, Any]) -> str:
     env = dict(os.environ) if spec["runtime"] == "docker" else {}
     env.update(spec["ranks"][0]["env"])
     try:
-        done = subprocess.run(command(spec), env=env, capture_output=True, timeout=TIMEOUT_S, check=False)
+        options = process_options(spec.get("user")) if spec["runtime"] != "docker" else {}
+        done = subprocess.run(
+            command(spec), env=env, cwd="/", capture_output=True, timeout=TIMEOUT_S, check=False, **options
+        )
     except (OSError, subprocess.SubprocessError) as error:
         return str(error)
     if not done.returncode:

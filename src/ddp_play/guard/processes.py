@@ -104,6 +104,17 @@ def kill_descendants(root: int, signum: int = signal.SIGKILL) -> int:
     return count
 
 
+def first_in_container(container_id: str) -> Optional[int]:
+    """Oldest living process whose control group carries this id; None if there is none or the id is empty."""
+    found = []
+    for name in os.listdir("/proc") if container_id else ():
+        if name.isdigit():
+            with contextlib.suppress(OSError), open("/proc/%s/cgroup" % name, encoding="utf-8") as groups:
+                ticks = start_ticks(int(name)) if container_id in groups.read() else None
+                found += [(ticks, int(name))] if ticks is not None and alive(int(name), ticks) else []
+    return min(found)[1] if found else None
+
+
 def uptime_s() -> float:
     """Seconds since this host booted, including suspend; the same clock for all processes of the host."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -13,8 +13,32 @@ from typing import Any, Dict, List, Optional, Tuple
 # First bytes from the host; what a login shell printed before them is ignored.
 MAGIC = b"DDP-PLAY-CHANNEL 1\n"
 MAX_PAYLOAD = 256 * 1024
+# What a host may send of files: per kind of file, and of artifacts in number, depth and names. Both ends check it.
+FILE_LIMITS = {
+    "metrics.jsonl": 1 << 30,
+    "result.json": 16 << 20,
+    "error.json": 1 << 20,
+    "flight-recorder": 256 << 20,
+    "proc": 16 << 20,
+    "torchrun.log": 4 << 30,
+}
+MAX_ARTIFACTS = 100_000
+MAX_MANIFEST_BYTES = 16 << 20
+MAX_MISSING = 1000
+MAX_DEPTH = 64
+MAX_NAME_BYTES, MAX_PATH_BYTES = 255, 2048
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+
+# What a host may send in one frame. The controller's orders may be longer: the list of a large source is in one.
+MAX_HEADER, MAX_HOST_PAYLOAD = 64 << 20, 16 << 20
+# Kind of the frame that stands for bytes that are no frame; `why` says what is wrong.
+UNREADABLE = "unreadable"
+
 # Around the answer of a verb that answers once, for the same reason.
 BEGIN, END = "<ddp-play-answer>", "</ddp-play-answer>"
+
+# Directory of all runs in a shared directory.
+SHARED_RUNS = ".ddp-play"
 
 # 64 random bits in hexadecimal, which distinguish two runs with the same name.
 TOKEN = re.compile(r"(?P<run>.+)\.(?P<token>[0-9a-f]{16})\Z")
@@ -32,6 +56,21 @@ def split_run_key(key: str) -> Tuple[str, str]:
     """(run id, token) of a run key; the token is empty if an earlier version wrote the key."""
     found = TOKEN.match(key)
     return (found.group("run"), found.group("token")) if found else (key, "")
+
+
+def path_problem(relative: str) -> str:
+    """Why an artifact with this path is neither sent nor accepted; empty if it is."""
+    parts = relative.split("/")
+    if CONTROL.search(relative):
+        return "its name has control characters"
+    if any(part in ("", ".", "..") for part in parts):
+        return "its path is not below the working directory"
+    if len(parts) > MAX_DEPTH:
+        return "it is nested deeper than %d directories" % MAX_DEPTH
+    sizes = [len(part.encode("utf-8", "surrogateescape")) for part in parts]
+    if max(sizes) > MAX_NAME_BYTES or sum(sizes) + len(parts) > MAX_PATH_BYTES:
+        return "its path is longer than %d bytes, or a name in it longer than %d" % (MAX_PATH_BYTES, MAX_NAME_BYTES)
+    return ""
 
 
 def encode(kind: str, payload: bytes = b"", **fields: Any) -> bytes:
@@ -52,7 +91,10 @@ def write_all(fd: int, data: bytes) -> None:
 class FrameReader:
     """Turns a byte stream into frames; `feed` may be called with any slicing of the stream."""
 
-    def __init__(self, *, expect_magic: bool = False) -> None:
+    def __init__(self, *, expect_magic: bool = False, limited: bool = False) -> None:
+        """`limited`: the sender is not trusted. Whatever is no frame ends the stream with a frame UNREADABLE."""
+        self._limited = limited
+        self._over = False
         self._buffer = bytearray()
         self._header: Optional[Header] = None
         self._noise = expect_magic
@@ -63,16 +105,28 @@ class FrameReader:
         return not self._noise
 
     def feed(self, data: bytes) -> List[Frame]:
-        """Return all frames that `data` completes, in order. Raises ValueError for a header that is not JSON."""
+        """Return all frames that `data` completes, in order. Raises ValueError for what is no frame, unless limited."""
+        if self._over:
+            return []
         self._buffer += data
         if self._noise and not self._skip_noise():
             return []
         frames: List[Frame] = []
         while True:
-            frame = self._next()
+            try:
+                frame = self._next()
+            except (ValueError, RecursionError) as error:
+                if not self._limited:
+                    raise
+                return [*frames, self._end(str(error))]
             if frame is None:
                 return frames
             frames.append(frame)
+
+    def _end(self, why: str) -> Frame:
+        self._over = True
+        self._buffer.clear()
+        return {"t": UNREADABLE, "why": "bytes that are no frame (%s)" % why[:200]}, b""
 
     def _skip_noise(self) -> bool:
         at = self._buffer.find(MAGIC)
@@ -86,14 +140,26 @@ class FrameReader:
     def _next(self) -> Optional[Frame]:
         if self._header is None:
             end = self._buffer.find(b"\n")
+            if self._limited and max(end, len(self._buffer) if end < 0 else 0) > MAX_HEADER:
+                raise ValueError("a header of more than %d MiB" % (MAX_HEADER >> 20))
             if end < 0:
                 return None
-            self._header = json.loads(bytes(self._buffer[:end]))
+            self._header = _read_header(bytes(self._buffer[:end]))
             del self._buffer[: end + 1]
         wanted = self._header.get("n", 0)
+        if self._limited and wanted > MAX_HOST_PAYLOAD:
+            raise ValueError("a frame of more than %d MiB" % (MAX_HOST_PAYLOAD >> 20))
         if len(self._buffer) < wanted:
             return None
         payload = bytes(self._buffer[:wanted])
         del self._buffer[:wanted]
         header, self._header = self._header, None
         return header, payload
+
+
+def _read_header(line: bytes) -> Header:
+    header = json.loads(line)
+    size = header.get("n", 0) if isinstance(header, dict) else None
+    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+        raise ValueError("a header without a size")
+    return dict(header)

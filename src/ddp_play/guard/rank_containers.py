@@ -66,6 +66,22 @@ def _pull(place: HostRun, reference: str, registry: Dict[str, str], timeout_s: f
         raise Refused("cannot pull %s: %s" % (reference, words[-1] if words else "docker pull failed"))
 
 
+def check_users(spec: Dict[str, Any]) -> None:
+    """Refuse a lease that only the engine could enforce: a guard may not signal the users that it maps others to."""
+    if os.geteuid() == 0 or not spec["limits"]["lease_s"]:
+        return
+    try:
+        options = docker_socket.info().get("SecurityOptions") or []
+    except docker_socket.EngineError as error:
+        raise Refused(str(error)) from error
+    if "name=userns" in options:
+        raise Refused(
+            "the engine maps users (userns-remap), so this user may signal ranks only through the engine, and a lease "
+            "would not end them while it hangs",
+            hint="use become (-b), or a job with neither ddp_job_restarts nor ddp_job_lease",
+        )
+
+
 def create(spec: Dict[str, Any]) -> None:
     """Create the containers of this host's ranks. Raises Refused with the message of docker."""
     for unit in [spec["agent"]] if spec.get("agent") else spec["ranks"]:
@@ -76,3 +92,6 @@ def create(spec: Dict[str, Any]) -> None:
             words = done.stderr.decode("utf-8", "replace").strip()
             hint = SQUASH_HINT if "stat " in words and "permission denied" in words else ""
             raise Refused("cannot create the container of rank %d: %s" % (unit["rank"], words), hint=hint)
+        unit["container_id"] = done.stdout.decode(
+            "ascii", "replace"
+        ).strip()  # how the guard finds it without the engine

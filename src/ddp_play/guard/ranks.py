@@ -1,4 +1,4 @@
-"""Ranks of a guard, as a plain process or as a container, with the same interface."""
+"""Ranks of a guard: what all have in common, and ranks that are plain processes."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import contextlib
 import os
 import signal
 import subprocess
+import threading
 import time
-from typing import TYPE_CHECKING, Any, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
-from . import docker_socket, hang_evidence, kernel_log, processes, rank_failure, secret_files
+from . import hang_evidence, kernel_log, processes, rank_failure, rank_user, secret_files
 
 if TYPE_CHECKING:
     from .run_directory import HostRun
 
-# After a container's process has ended: how long to ask an engine that does not answer for the exit code.
-ENGINE_PATIENCE_S = 3.0
+# Held while a child is signalled or its wait status is collected: a collected pid may belong to another process.
+_CHILDREN = threading.Lock()
 
 
 class Rank:
@@ -27,6 +28,7 @@ class Rank:
         self.place = place
         self.log = place.log(self.number)
         self.signalled = False
+        self.must_stop: Callable[[], bool] = lambda: False  # whether the guard has begun to stop its ranks
         self.witness: Optional[kernel_log.Witness] = None
         self.row: Dict[str, Any] = {
             "state": "created",
@@ -57,24 +59,47 @@ class Rank:
         """Start the rank; a failure to start is recorded as exit code 125 to 127."""
         raise NotImplementedError
 
+    def not_started(self, why: str) -> None:
+        """Record an end without a start, because the ranks are being stopped."""
+        self.signalled = True
+        self.ended(None, detail=why)
+
+    def look(self) -> None:
+        """Note, without asking the engine, whether its process has ended."""
+
     def poll(self) -> None:
         """Record the end of the rank if it has ended."""
         raise NotImplementedError
 
+    @property
+    def may_start_late(self) -> bool:
+        """Whether it counts as ended, and the engine may still carry out an unanswered request to start it."""
+        return False
+
+    def prevent_late_start(self) -> None:
+        """Remove it, and kill it if it has started, while `may_start_late`."""
+
     def send(self, signum: int) -> None:
-        """Signal the rank to end; its end then counts as stopped by the guard."""
+        """Signal the rank to end, without waiting; its end then counts as stopped by the guard."""
         if not self.running:
             return
         self.signalled = True
-        pid, ticks = self.row["pid"], self.row["ticks"]
-        if signum == signal.SIGABRT and pid and hang_evidence.request_stacks(pid, ticks):
-            return
+        if signum == signal.SIGABRT and self.row["pid"]:  # reads files of the process, which may block
+            threading.Thread(target=self._request_stacks, daemon=True).start()
+        else:
+            self._end(signum)
+
+    def _request_stacks(self) -> None:
+        if not hang_evidence.request_stacks(self.row["pid"], self.row["ticks"]):
+            self._end(signal.SIGABRT)
+
+    def _end(self, signum: int) -> None:
         self.deliver(signum)
         if signum != signal.SIGKILL:
             self.deliver(signal.SIGCONT)  # a frozen process handles no signal
 
     def deliver(self, signum: int) -> None:
-        """Send a signal to the rank's process."""
+        """Send a signal to the rank's process, without waiting."""
         raise NotImplementedError
 
     def warn(self, signum: int) -> None:
@@ -100,7 +125,7 @@ class Rank:
 
     def say(self, text: str) -> None:
         """Append a line of ddp-play to the rank's log, for failures before the rank could print."""
-        with open(str(self.log), "ab") as log:
+        with contextlib.suppress(OSError), open(str(self.log), "ab") as log:
             log.write(("ddp-play: %s\n" % text).encode())
 
 
@@ -109,10 +134,7 @@ class ProcessRank(Rank):
 
     def start(self) -> None:
         """Start the process with its log as output; exit code 126 or 127 if that fails."""
-        spec, user = self.spec, self.spec.get("user")
-        options: Dict[str, Any] = {}
-        if user and os.geteuid() == 0 and user["uid"] != 0:
-            options = {"user": user["uid"], "group": user["gid"], "extra_groups": user["groups"]}
+        spec = self.spec
         try:
             env = {**spec["env"], **self._secrets()}
         except OSError as error:
@@ -129,7 +151,7 @@ class ProcessRank(Rank):
                     stdout=log,
                     stderr=log,
                     start_new_session=True,
-                    **options,
+                    **rank_user.process_options(spec.get("user")),
                 )
         except (OSError, subprocess.SubprocessError) as error:
             code = 127 if isinstance(error, FileNotFoundError) else 126
@@ -156,101 +178,26 @@ class ProcessRank(Rank):
 
     def deliver(self, signum: int) -> None:
         """Send a signal to the process group of the rank."""
-        processes.signal_exactly(self.row["pid"], self.row["ticks"], signum, group=True)
+        with _CHILDREN:
+            processes.signal_exactly(self.row["pid"], self.row["ticks"], signum, group=True)
 
     def warn(self, signum: int) -> None:
         """Send a signal to the first process only, not to its group."""
-        processes.signal_exactly(self.row["pid"], self.row["ticks"], signum)
-
-
-class ContainerRank(Rank):
-    """A rank as a container, watched by its first process, so that it survives a restart of the engine."""
-
-    def __init__(self, spec: Dict[str, Any], place: HostRun) -> None:
-        super().__init__(spec, place)
-        self._gone_since: Optional[float] = None
-
-    def start(self) -> None:
-        """Start the container; exit code 125 to 127 if that fails."""
-        code, words = docker_socket.start(self.spec["container"])
-        if code:
-            self.say("the container does not start: %s" % words)
-            self.ended(code, detail="container does not start: %s" % words)
-            return
-        state = self._inspect()
-        if state and state.get("Pid"):
-            self._mark_running(int(state["Pid"]))
-        else:  # it ended before `inspect`
-            self.row.update(state="running", started=time.time())
-            self.poll()
-
-    def poll(self) -> None:
-        """Record the end with the exit code of the engine, once the first process has ended."""
-        pid, ticks = self.row["pid"], self.row["ticks"]
-        if not self.running or (pid and processes.alive(pid, ticks)):
-            return
-        if self._gone_since is None:
-            self._gone_since = time.monotonic()
-        try:
-            document = docker_socket.inspect(self.spec["container"])
-        except docker_socket.EngineError as error:
-            self._on_engine_error(error)
-            return
-        self._take_engine_state(document.get("State") or {})
-
-    def _take_engine_state(self, state: Dict[str, Any]) -> None:
-        if state.get("Running") and self._may_wait():
-            return  # the engine has not recorded the end yet
-        code = int(state.get("ExitCode", 0))
-        self.row["oom"] = bool(state.get("OOMKilled"))
-        tail = docker_socket.logs_tail(self.spec["container"]).decode("utf-8", "replace").strip()
-        if tail:
-            self.say("output of the container outside the rank's log:\n%s" % tail)
-        # 128+N is how the container's init reports a signal
-        self.ended(code, signum=code - 128 if 128 < code <= 192 else None, detail=state.get("Error") or "")
-
-    def _on_engine_error(self, error: docker_socket.EngineError) -> None:
-        if error.status == 404:
-            self.ended(None, detail="the container was removed from outside")
-        elif not self._may_wait():
-            self.ended(None, detail="its process is gone and the engine cannot tell its exit code: %s" % error)
-
-    def _may_wait(self) -> bool:
-        return time.monotonic() - (self._gone_since or 0.0) < ENGINE_PATIENCE_S
-
-    def _inspect(self) -> Optional[Dict[str, Any]]:
-        try:
-            return dict(docker_socket.inspect(self.spec["container"]).get("State") or {})
-        except docker_socket.EngineError:
-            return None
-
-    def deliver(self, signum: int) -> None:
-        """Signal the first process, through the engine if this user may not."""
-        pid, ticks = self.row["pid"], self.row["ticks"]
-        try:
-            if pid and processes.signal_exactly(pid, ticks, signum):
-                return
-        except PermissionError:
-            pass  # a process of another user: only the engine may signal it
-        with contextlib.suppress(docker_socket.EngineError):
-            docker_socket.kill(self.spec["container"], signal.Signals(signum).name)
-
-
-def make(spec: Dict[str, Any], place: HostRun) -> Rank:
-    """Rank object for one entry of the host's spec."""
-    return ContainerRank(spec, place) if spec.get("container") else ProcessRank(spec, place)
+        with _CHILDREN:
+            processes.signal_exactly(self.row["pid"], self.row["ticks"], signum)
 
 
 def reap(ranks: List[Rank]) -> None:
     """Collect the wait status of every ended child: ranks and processes that they forked."""
     by_pid = {rank.row["pid"]: rank for rank in ranks if rank.running}
     while True:
-        try:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return
-        if pid == 0:
-            return
-        rank = by_pid.get(pid)
-        if isinstance(rank, ProcessRank):
-            rank.reaped(status)
+        with _CHILDREN:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            rank = by_pid.get(pid)
+            if isinstance(rank, ProcessRank):
+                rank.reaped(status)

@@ -136,7 +136,11 @@ class HostRun:
     def attend(self) -> IO[Any]:
         """Mark that a channel uses this directory, as long as the returned file is open."""
         self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handle = open(str(self.root / "channel.lock"), "a")  # noqa: SIM115 - held open on purpose
+        path = str(self.root / "channel.lock")
+        try:
+            handle = open(path, "a")  # noqa: SIM115 - held open on purpose
+        except OSError:  # read-only or full: the file of an earlier channel does
+            handle = open(path)  # noqa: SIM115
         fcntl.flock(handle, fcntl.LOCK_SH)
         return handle
 

@@ -14,7 +14,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple
 from .leases import owner
 from .protocol import split_run_key
 from .run_directory import base_dir, read_json, user_name
-from .running_guards import guards
+from .running_guards import guards, read_spec
 
 
 class Namesake(NamedTuple):
@@ -49,7 +49,8 @@ def _living(run_id: str, token: str) -> Iterator[Namesake]:
     stands_for_a_host = os.environ.get("DDP_PLAY_HOST_DIR")  # then guards of other directories count as on other hosts
     for pid, place in guards().items():
         if _is_namesake(place.run_key, run_id, token) and (not stands_for_a_host or base_dir() in place.root.parents):
-            spec, process = read_json(place.spec) or {}, Path("/proc/%d" % pid)
+            process = Path("/proc/%d" % pid)
+            spec = read_spec(place, _uid_of(process))
             since = spec.get("created") or _changed(process)
             whose = owner(place, _uid_of(process))
             yield Namesake(True, whose, str(spec.get("controller") or ""), float(since), "process %d" % pid)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
-from typing import Dict
+from typing import Any, Dict
 
 from .run_directory import HostRun
+from .untrusted_paths import Below, open_file
+
+MAX_SPEC_BYTES = 64 << 20
 
 
 def guards() -> Dict[int, HostRun]:
@@ -22,3 +26,13 @@ def guards() -> Dict[int, HostRun]:
         if len(words) > 2 and words[-2] == b"guard" and words[-3].endswith(b".pyz"):
             found[int(name)] = HostRun(Path(os.fsdecode(words[-1])))
     return found
+
+
+def read_spec(place: HostRun, uid: int) -> Dict[str, Any]:
+    """Spec of an attempt that a process of user `uid` names as its own; empty if the file is not that user's."""
+    try:
+        with open_file(Below(place.root, (place.spec.name,)), uid) as handle:
+            value = json.loads(handle.read(MAX_SPEC_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}

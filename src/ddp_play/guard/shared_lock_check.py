@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import time
 from typing import IO, TYPE_CHECKING, Any
+
+from .untrusted_paths import locate, new_file, open_file, remove
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,9 +22,9 @@ class Held:
 
     def __init__(self, path: Path, word: str) -> None:
         self.path = path
-        self._handle: IO[Any] = open(str(path), "w")  # noqa: SIM115 - the open file is the lock
+        self._handle: IO[Any] = new_file(locate(path))
         try:
-            self._handle.write(word)
+            self._handle.write(word.encode())
             self._handle.flush()
             os.fsync(self._handle.fileno())
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -32,21 +35,25 @@ class Held:
     def close(self) -> None:
         """Release the lock and remove the file."""
         self._handle.close()
-        if self.path.exists():
-            os.unlink(str(self.path))
+        with contextlib.suppress(FileNotFoundError):
+            remove(locate(self.path))
 
 
 def problem(path: Path, word: str) -> str:
     """What is wrong with a file that another host holds locked, seen from this host; empty if nothing."""
     deadline = time.monotonic() + PATIENCE_S
-    while not path.exists():
+    while not os.path.lexists(str(path)):
         if time.monotonic() > deadline:
             return "it does not see the file %s of another host: not the same file system on both (see findmnt)" % path
         if path.parent.is_dir():
             os.listdir(str(path.parent))
         time.sleep(0.1)
-    with open(str(path), "r+") as handle:
-        if handle.read() != word:
+    try:
+        handle = open_file(locate(path), writable=True)
+    except OSError as error:
+        return "%s: %s" % (path, error.strerror)
+    with handle:
+        if handle.read(len(word) + 1) != word.encode():
             return "%s has other content here: not the same file system on both hosts (see findmnt)" % path
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -8,10 +8,12 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from typing import TYPE_CHECKING, Any, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 from . import kernel_log, processes
-from .ranks import Rank, make
+from .container_rank import make
+from .ranks import Rank
+from .untrusted_paths import Below, open_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from .run_directory import HostRun
 
 TAIL_BYTES = 2000
+NUMBER_BYTES = 20
+MAX_EXIT_CODE = 255
 # A host may hide processes of containers: after so many attempts a rank stays without a pid.
 PID_ATTEMPTS = 20
 
@@ -72,16 +76,19 @@ class Worker(Rank):
 
     def notice_start(self) -> None:
         """Record the start; the pid of a rank in a container is looked up through its pid namespace."""
-        path = self.directory / ".started"
         if self.row["state"] == "running" and not self.row["pid"] and self.pid_attempts_left and self.agent.row["pid"]:
             self.pid_attempts_left -= 1
             self._set_pid(processes.pid_outside_namespace(self.inside, self.agent.row["pid"]))
-        if self.row["state"] != "created" or not path.exists():
+        told = self._told(".started") if self.row["state"] == "created" else None
+        if told is None:
             return
-        text = _read(path)
-        self.inside = int(text) if text.isdigit() else 0
-        self._set_pid(None if self.row["container"] else self.inside)
-        self.row.update(state="running", started=path.stat().st_mtime)
+        text, when = told
+        self.inside = _number(text) or 0
+        # a rank may write any pid there, and what has it is signalled
+        agent = self.agent.row["pid"]
+        ours = bool(agent) and not self.row["container"] and self.inside in processes.descendants(agent)
+        self._set_pid(self.inside if ours else None)
+        self.row.update(state="running", started=when)
 
     def _set_pid(self, pid: Optional[int]) -> None:
         if pid:
@@ -90,15 +97,23 @@ class Worker(Rank):
 
     def exit_time(self) -> Optional[float]:
         """When the exit code was written, in epoch seconds; None before that."""
+        told = self._told(".exited")
+        return told[1] if told else None
+
+    def _told(self, name: str) -> Optional[Tuple[str, float]]:
+        """Content and time of a file that the wrapper wrote; None if there is none that can be read."""
         try:
-            return (self.directory / ".exited").stat().st_mtime
+            with open_file(Below(self.directory, (name,))) as handle:
+                text = handle.read(NUMBER_BYTES).decode("utf-8", "replace").strip()
+                return text, os.fstat(handle.fileno()).st_mtime
         except OSError:
             return None
 
     def take_exit(self, when: float, *, after_failure: bool) -> None:
         """Record the end; ranks that torchrun ended after another one failed count as stopped."""
-        text = _read(self.directory / ".exited")
-        code = int(text) if text.isdigit() else None
+        text = (self._told(".exited") or ("", 0.0))[0]
+        code = _number(text)
+        code = None if code is None or code > MAX_EXIT_CODE else code
         signum = code - 128 if code is not None and 128 < code <= 192 else None
         self.signalled = self.agent.signalled or (after_failure and signum in (signal.SIGTERM, signal.SIGKILL))
         self.ended(code, signum=signum)
@@ -117,7 +132,11 @@ class Worker(Rank):
         self.ended(row["exit_code"] or None, signum=row["signal"], detail="torchrun ended: see the end of the log")
 
 
-def _read(path: Path, num_bytes: int = 64) -> str:
+def _number(text: str) -> Optional[int]:
+    return int(text) if text.isascii() and text.isdigit() else None
+
+
+def _read(path: Path, num_bytes: int) -> str:
     """Last `num_bytes` of a file as text; empty if it cannot be read."""
     try:
         with open(str(path), "rb") as handle:

@@ -1,1 +1,1 @@
-"""Image of the ranks: build on the controller, distribution to all hosts, comparison by content."""
+"""Rank image: build on the controller, distribution to all hosts, comparison by content."""

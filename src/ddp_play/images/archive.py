@@ -1,4 +1,4 @@
-"""Image distribution by archive: saved once on the controller, sent to the hosts that lack the image."""
+"""Image distribution by archive: the controller saves the image once and sends it to hosts that lack it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from docker.errors import ImageNotFound
 
 from ddp_play.errors import HostNotReady, UsageError
-from ddp_play.images.content import fingerprint
+from ddp_play.images.content_hash import fingerprint
 from ddp_play.lab.docker_client import connect, engine_errors
 
 if TYPE_CHECKING:
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
     from docker.models.images import Image
 
-    from ddp_play.images.ssh_access import Reach
-    from ddp_play.lab.progress import Progress
+    from ddp_play.images.ssh_access import HostAccess
+    from ddp_play.lab.progress_listener import ProgressListener
 
-_ASK_WORKERS = 16
+_QUERY_WORKERS = 16
 # Each transfer needs one core for ssh on the controller and one for unpacking on the host.
 _SEND_WORKERS = 8
 
@@ -46,28 +46,28 @@ class HostImage:
 
 
 @dataclass(frozen=True)
-class Loaded:
-    """Hosts to which the image was sent, and hosts that had it."""
+class LoadResult:
+    """Hosts to which the image was sent, and hosts that already had it."""
 
     content: str
     sent: tuple[str, ...]
     present: tuple[str, ...]
 
 
-def load(image: str, hosts: Sequence[Reach], *, progress: Progress) -> Loaded:
+def load(image: str, hosts: Sequence[HostAccess], *, progress: ProgressListener) -> LoadResult:
     """Send `image` to every host that does not have its content. Raises HostNotReady with the failed hosts."""
     local = local_image(image)
     content = fingerprint(local.attrs)
-    answers = ask_all(image, hosts, progress=progress)
+    answers = query_all_hosts(image, hosts, progress=progress)
     lacking = [host for host, answer in zip(hosts, answers, strict=True) if answer.content != content]
     if lacking:
         with saved(local, image, progress=progress) as archive:
             progress.step(f"sending {archive.stat().st_size >> 20} MiB to {len(lacking)} hosts")
-            fail_for(image, _send(archive, lacking))
+            raise_failures(image, _send(archive, lacking))
         _verify(image, content, lacking)
     sent = {host.name for host in lacking}
     present = tuple(host.name for host in hosts if host.name not in sent)
-    return Loaded(content, tuple(host.name for host in lacking), present)
+    return LoadResult(content, tuple(host.name for host in lacking), present)
 
 
 def local_image(image: str) -> Image:
@@ -81,7 +81,7 @@ def local_image(image: str) -> Image:
 
 
 @contextmanager
-def saved(local: Image, image: str, *, progress: Progress) -> Iterator[Path]:
+def saved(local: Image, image: str, *, progress: ProgressListener) -> Iterator[Path]:
     """Temporary archive of the image."""
     with tempfile.TemporaryDirectory(prefix="ddp-play-image-", dir="/var/tmp") as scratch:
         archive = Path(scratch) / "image.tar"
@@ -92,17 +92,17 @@ def saved(local: Image, image: str, *, progress: Progress) -> Iterator[Path]:
         yield archive
 
 
-def ask_all(image: str, hosts: Sequence[Reach], *, progress: Progress) -> list[HostImage]:
-    """Like `ask`; raises HostNotReady if a host or its engine does not answer."""
-    progress.step(f"asking {len(hosts)} hosts for {image}")
-    answers = ask(image, hosts)
-    fail_for(image, [answer for answer in answers if answer.error])
+def query_all_hosts(image: str, hosts: Sequence[HostAccess], *, progress: ProgressListener) -> list[HostImage]:
+    """Like `query_hosts`; raises HostNotReady if a host or its engine does not answer."""
+    progress.step(f"querying {len(hosts)} hosts for {image}")
+    answers = query_hosts(image, hosts)
+    raise_failures(image, [answer for answer in answers if answer.error])
     return answers
 
 
-def ask(image: str, hosts: Sequence[Reach]) -> list[HostImage]:
+def query_hosts(image: str, hosts: Sequence[HostAccess]) -> list[HostImage]:
     """Image of that name on each host, in the order of `hosts`."""
-    return _all(partial(_ask, image), hosts, workers=_ASK_WORKERS)
+    return _in_parallel(partial(_query_host, image), hosts, workers=_QUERY_WORKERS)
 
 
 def remote_docker(arguments: str) -> str:
@@ -110,42 +110,46 @@ def remote_docker(arguments: str) -> str:
     return f"if docker version >/dev/null 2>&1; then exec docker {arguments}; else exec sudo -n docker {arguments}; fi"
 
 
-def _ask(image: str, host: Reach) -> HostImage:
+def _query_host(image: str, host: HostAccess) -> HostImage:
     result = host.run(remote_docker(f"image inspect {shlex.quote(image)}"))
     if result.returncode == 0:
         inspected: dict[str, Any] = json.loads(result.stdout)[0]
         size_mib = int(inspected.get("Size", 0)) >> 20
         return HostImage(host.name, fingerprint(inspected), size_mib, tuple(inspected.get("RepoDigests") or ()))
-    words = result.stderr.decode(errors="replace").strip()
-    if "No such image" in words:
+    stderr = result.stderr.decode(errors="replace").strip()
+    if "No such image" in stderr:
         return HostImage(host.name)
-    return HostImage(host.name, error=words.splitlines()[-1] if words else f"exit {result.returncode}")
+    return HostImage(host.name, error=stderr.splitlines()[-1] if stderr else f"exit {result.returncode}")
 
 
-def _send(archive: Path, hosts: Sequence[Reach]) -> list[HostImage]:
-    answers = _all(partial(_send_one, archive), hosts, workers=_SEND_WORKERS)
+def _send(archive: Path, hosts: Sequence[HostAccess]) -> list[HostImage]:
+    answers = _in_parallel(partial(_send_one, archive), hosts, workers=_SEND_WORKERS)
     return [answer for answer in answers if answer.error]
 
 
-def _send_one(archive: Path, host: Reach) -> HostImage:
+def _send_one(archive: Path, host: HostAccess) -> HostImage:
     with archive.open("rb") as file:
         result = host.run(remote_docker("load"), stdin=file)
-    words = result.stderr.decode(errors="replace").strip() or f"exit {result.returncode}"
-    return HostImage(host.name, error=words.splitlines()[-1] if result.returncode else "")
+    stderr = result.stderr.decode(errors="replace").strip() or f"exit {result.returncode}"
+    return HostImage(host.name, error=stderr.splitlines()[-1] if result.returncode else "")
 
 
-def _verify(image: str, content: str, hosts: Sequence[Reach]) -> None:
-    wrong = [answer for answer in ask(image, hosts) if answer.content != content]
-    fail_for(image, [HostImage(w.host, error=w.error or f"holds {w.content or 'nothing'} after load") for w in wrong])
+def _verify(image: str, content: str, hosts: Sequence[HostAccess]) -> None:
+    wrong = [answer for answer in query_hosts(image, hosts) if answer.content != content]
+    raise_failures(
+        image, [HostImage(w.host, error=w.error or f"holds {w.content or 'nothing'} after load") for w in wrong]
+    )
 
 
-def fail_for(image: str, failures: Sequence[HostImage]) -> None:
+def raise_failures(image: str, failures: Sequence[HostImage]) -> None:
     """Raise HostNotReady with a line per failed host; do nothing if there is none."""
     if failures:
         lines = "\n".join(f"  {failure.host}: {failure.error}" for failure in failures)
         raise HostNotReady(f"{image} did not reach {len(failures)} hosts\n{lines}")
 
 
-def _all(work: Callable[[Reach], HostImage], hosts: Sequence[Reach], *, workers: int) -> list[HostImage]:
+def _in_parallel(
+    work: Callable[[HostAccess], HostImage], hosts: Sequence[HostAccess], *, workers: int
+) -> list[HostImage]:
     with ThreadPoolExecutor(workers) as pool:
         return list(pool.map(work, hosts))

@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
     from docker import DockerClient
 
-    from ddp_play.lab.progress import Progress
+    from ddp_play.lab.progress_listener import ProgressListener
     from ddp_play.lab.spec import Distro
 
 
-def build_image(request: ImageRequest, *, progress: Progress) -> str:
+def build_image(request: ImageRequest, *, progress: ProgressListener) -> str:
     """Build the image and return its tag. Raises UsageError or HostNotReady."""
     if request.base and (request.offline or request.slim):
-        raise UsageError("--base goes with neither --offline nor --slim: both bring their own base")
+        raise UsageError("--base cannot be combined with --offline or --slim: both have their own base")
     client = connect()
     if request.slim:
         tag_as(client, _ensure_slim(client, request.distro, progress=progress), request.result_tag)
@@ -54,7 +54,9 @@ def build_image(request: ImageRequest, *, progress: Progress) -> str:
             buildargs={"BASE": base} if base else {},
             label="rank",
             progress=progress,
-            hint="" if request.offline else "--offline needs no registry; --base names another image with torch",
+            hint=""
+            if request.offline
+            else "use --offline, which needs no registry, or --base with another image that has torch",
         )
     return request.result_tag
 
@@ -65,7 +67,7 @@ def tag_as(client: DockerClient, source: str, tag: str) -> None:
     client.images.get(source).tag(repository, name or "latest")
 
 
-def _ensure_slim(client: DockerClient, distro: Distro, *, progress: Progress) -> str:
+def _ensure_slim(client: DockerClient, distro: Distro, *, progress: ProgressListener) -> str:
     tag = slim_base_tag(distro)
     if not has_image(client, tag):
         ensure_root_image(client, distro, progress=progress)
@@ -78,19 +80,19 @@ def _ensure_slim(client: DockerClient, distro: Distro, *, progress: Progress) ->
     return tag
 
 
-def _wheelhouse(request: ImageRequest, *, progress: Progress) -> Path:
+def _wheelhouse(request: ImageRequest, *, progress: ProgressListener) -> Path:
     """Directory with wheels for the image's Python, downloaded once with pip. Raises HostNotReady."""
     wanted_python = PYTHON[request.distro]
-    same = wanted_python == f"{sys.version_info.major}.{sys.version_info.minor}"
+    same_python = wanted_python == f"{sys.version_info.major}.{sys.version_info.minor}"
     torch = request.torch or _installed("torch")
     target = home() / "wheelhouse" / f"python{wanted_python}-torch{torch or 'newest'}"
     done = target / ".complete"
     if done.exists():
         return target
     target.mkdir(parents=True, exist_ok=True)
-    wanted = requirements(torch=torch, numpy=_installed("numpy"), same_python=same)
+    wanted = requirements(torch=torch, numpy=_installed("numpy"), same_python=same_python)
     progress.step(f"downloading wheels ({' '.join(wanted)})")
-    argv = pip_download_argv(sys.executable, wanted, str(target), version=wanted_python, same_python=same)
+    argv = pip_download_argv(sys.executable, wanted, str(target), version=wanted_python, same_python=same_python)
     result = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if result.returncode != 0:
         raise HostNotReady(

@@ -18,7 +18,7 @@ PYTHON = {Distro.BOOKWORM: "3.11", Distro.TRIXIE: "3.13"}
 
 @dataclass(frozen=True)
 class ImageRequest:
-    """The options of `image build`; an empty `base` is the trainer Dockerfile's own default."""
+    """Options of `image build`; if `base` is empty, the trainer's Dockerfile chooses it."""
 
     tag: str = ""
     base: str = ""

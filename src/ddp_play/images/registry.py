@@ -1,4 +1,4 @@
-"""Image distribution by a registry on one of the hosts, with the role image_distribution."""
+"""Image distribution by a registry on one of the hosts, set up by the role image_distribution."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from ddp_play.bundle.paths import home, write_json
 from ddp_play.errors import UsageError
-from ddp_play.images.archive import HostImage, ask_all, fail_for, local_image, saved
-from ddp_play.images.content import fingerprint
+from ddp_play.images.archive import HostImage, local_image, query_all_hosts, raise_failures, saved
+from ddp_play.images.content_hash import fingerprint
 from ddp_play.provisioning.inventory import load_inventory
 from ddp_play.provisioning.playbook_run import plan_playbook, run_playbook
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ddp_play.ansible.runner import Passwords, PlaybookRequest, PlaybookRunner
-    from ddp_play.images.ssh_access import Reach
-    from ddp_play.lab.progress import Progress
+    from ddp_play.images.ssh_access import HostAccess
+    from ddp_play.lab.progress_listener import ProgressListener
     from ddp_play.provisioning.host_role_table import Cell
     from ddp_play.provisioning.inventory import Inventory
     from ddp_play.provisioning.phases import Phase
-    from ddp_play.provisioning.playbook_run import Planned
+    from ddp_play.provisioning.playbook_run import PlaybookPlan
 
 GROUP, ROLE = "registry", "image_distribution"
 DEFAULT_PORT = 5000
@@ -40,13 +40,13 @@ class Registry:
 
     @property
     def name(self) -> str:
-        """Name of the registry in references; without TLS each host forwards a port of its loopback address."""
+        """Name of the registry in image references. Without TLS, each host forwards a port of its loopback address."""
         return f"{self.address if self.tls else '127.0.0.1'}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
-    """Result of `serve`; `reference`: the image by digest."""
+class RegistryResult:
+    """Result of `distribute_by_registry`; `reference`: the image by digest."""
 
     registry: Registry
     content: str
@@ -56,7 +56,7 @@ class Served:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class RegistryRequest:
     """Request to distribute the controller's `image`; `request` must not contain a limit."""
 
     image: str
@@ -71,29 +71,34 @@ def choose_registry(inventory: Inventory, *, tls: bool) -> Registry:
     if not hosts:
         raise UsageError("the inventory has no hosts", hint="ansible-inventory --graph shows it")
     host = hosts[0]
-    told = inventory.value(host, f"{ROLE}_registry_address") or inventory.value(host, "ansible_host") or host
+    address = inventory.value(host, f"{ROLE}_registry_address") or inventory.value(host, "ansible_host") or host
     port = int(inventory.value(host, f"{ROLE}_registry_port") or DEFAULT_PORT)
-    return Registry(host, str(told), port, tls)
+    return Registry(host, str(address), port, tls)
 
 
-def serve(
-    order: Order, hosts: Sequence[Reach], passwords: Passwords, runner: PlaybookRunner, *, progress: Progress
-) -> Served:
+def distribute_by_registry(
+    distribution: RegistryRequest,
+    hosts: Sequence[HostAccess],
+    passwords: Passwords,
+    runner: PlaybookRunner,
+    *,
+    progress: ProgressListener,
+) -> RegistryResult:
     """Distribute the image to all hosts, with one digest of one registry. Raises UsageError or HostNotReady."""
-    image, local = order.image, local_image(order.image)
+    image, local = distribution.image, local_image(distribution.image)
     content = fingerprint(local.attrs)
-    registry = choose_registry(load_inventory(order.request, passwords), tls=order.tls)
-    answers = ask_all(image, hosts, progress=progress)
+    registry = choose_registry(load_inventory(distribution.request, passwords), tls=distribution.tls)
+    answers = query_all_hosts(image, hosts, progress=progress)
     lacking = tuple(row.host for row in answers if row.content != content or not digest_of(row, registry))
     if lacking or len({digest_of(row, registry) for row in answers}) > 1:
         with saved(local, image, progress=progress) as archive:
-            planned = _plan(order, archive, registry, passwords)
-            error = run_playbook(planned, passwords, runner, _Steps(progress)).error()
+            planned = _plan(distribution, archive, registry, passwords)
+            error = run_playbook(planned, passwords, runner, _ProvisioningProgress(progress)).error()
         if error is not None:
             raise error
-        answers = ask_all(image, hosts, progress=progress)
+        answers = query_all_hosts(image, hosts, progress=progress)
     present = tuple(row.host for row in answers if row.host not in lacking)
-    return Served(registry, content, _one_digest(image, content, registry, answers), lacking, present)
+    return RegistryResult(registry, content, _one_digest(image, content, registry, answers), lacking, present)
 
 
 def digest_of(answer: HostImage, registry: Registry) -> str:
@@ -102,7 +107,7 @@ def digest_of(answer: HostImage, registry: Registry) -> str:
 
 
 def role_variables(image: str, archive: Path, registry: Registry) -> dict[str, object]:
-    """Variables for the role; the inventory may set others."""
+    """Variables of the role for this distribution. The inventory may set further ones."""
     values = {
         "source": "registry",
         "images": [{"name": image if ":" in image.rpartition("/")[2] else f"{image}:latest", "archive": str(archive)}],
@@ -116,33 +121,33 @@ def role_variables(image: str, archive: Path, registry: Registry) -> dict[str, o
     return {f"{ROLE}_{name}": value for name, value in values.items()}
 
 
-def _plan(order: Order, archive: Path, registry: Registry, passwords: Passwords) -> Planned:
-    options = [*order.request.options]
-    if order.limit:
-        options += ["--limit", f"{order.limit},{registry.host}"]
+def _plan(distribution: RegistryRequest, archive: Path, registry: Registry, passwords: Passwords) -> PlaybookPlan:
+    options = [*distribution.request.options]
+    if distribution.limit:
+        options += ["--limit", f"{distribution.limit},{registry.host}"]
     variables = archive.with_name("variables.json")
-    write_json(variables, role_variables(order.image, archive, registry))
+    write_json(variables, role_variables(distribution.image, archive, registry))
     options += ["--extra-vars", f"@{variables}"]
-    request = dataclasses.replace(order.request, options=tuple(options), tags=(ROLE,))
+    request = dataclasses.replace(distribution.request, options=tuple(options), tags=(ROLE,))
     return plan_playbook(request, "provision", passwords)
 
 
 def _one_digest(image: str, content: str, registry: Registry, answers: list[HostImage]) -> str:
-    """Digest that all hosts have. Raises HostNotReady if they differ."""
+    """Reference by digest that all hosts have. Raises HostNotReady if they differ."""
     found = {digest_of(row, registry) for row in answers}
     wrong = [row for row in answers if row.content != content or not digest_of(row, registry)]
     if not wrong and len(found) > 1:
         wrong = answers
     rows = [f"holds {row.content or 'nothing'} {digest_of(row, registry) or 'from elsewhere'}" for row in wrong]
-    fail_for(image, [HostImage(row.host, error=text) for row, text in zip(wrong, rows, strict=True)])
+    raise_failures(image, [HostImage(row.host, error=text) for row, text in zip(wrong, rows, strict=True)])
     return found.pop()
 
 
 @dataclass(frozen=True, slots=True)
-class _Steps:
+class _ProvisioningProgress:
     """Reports events of provisioning as progress."""
 
-    progress: Progress
+    progress: ProgressListener
 
     def phase(self, phase: Phase) -> None:
         self.progress.step(f"{phase.name} on {len(phase.hosts)} hosts")

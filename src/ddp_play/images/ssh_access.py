@@ -1,4 +1,4 @@
-"""Access of `image load` to the hosts of an inventory: ssh with the options of Ansible's variables."""
+"""SSH access of `image load` to the hosts of an inventory, with options from Ansible's connection variables."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _GROUP = "ranks"
 
 
 @dataclass(frozen=True)
-class Reach:
-    """A host and the argv before a shell command for it; empty argv: this machine."""
+class HostAccess:
+    """A host and the argv that precedes a shell command for it; empty if the host is this machine."""
 
     name: str
     argv: tuple[str, ...]
@@ -31,7 +31,7 @@ class Reach:
         return subprocess.run(argv, stdin=stdin, capture_output=True, check=False)
 
 
-def resolve(inventory: str, limit: str = "") -> list[Reach]:
+def resolve(inventory: str, limit: str = "") -> list[HostAccess]:
     """Hosts of group `ranks`, or all hosts if there is no such group, in inventory order. Raises UsageError."""
     program = Path(sys.executable).with_name("ansible-inventory")
     argv = [str(program) if program.exists() else "ansible-inventory", "-i", inventory, "--list"]
@@ -45,11 +45,11 @@ def resolve(inventory: str, limit: str = "") -> list[Reach]:
     return found
 
 
-def parse_inventory(listing: Mapping[str, Any]) -> list[Reach]:
+def parse_inventory(listing: Mapping[str, Any]) -> list[HostAccess]:
     """Hosts from the output of `ansible-inventory --list`."""
     variables = listing.get("_meta", {}).get("hostvars", {})
     start = _GROUP if _GROUP in listing else "all"
-    return [Reach(name, ssh_argv(name, variables.get(name, {}))) for name in _members(listing, start)]
+    return [HostAccess(name, ssh_argv(name, variables.get(name, {}))) for name in _members(listing, start)]
 
 
 def ssh_argv(name: str, variables: Mapping[str, Any]) -> tuple[str, ...]:

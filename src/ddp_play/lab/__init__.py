@@ -1,1 +1,1 @@
-"""A cluster on one machine: hosts as containers with systemd, sshd and a Docker daemon of their own."""
+"""Lab: a cluster on one machine, whose hosts are containers with systemd, sshd and their own Docker daemon."""

@@ -22,13 +22,13 @@ from ddp_play.lab.docker_client import connect, engine_errors
 if TYPE_CHECKING:
     from docker import DockerClient
 
-    from ddp_play.lab.progress import Progress
+    from ddp_play.lab.progress_listener import ProgressListener
     from ddp_play.lab.spec import Distro
 
-# How long to wait for an answer of a registry.
-_PULL_SILENCE_S = 15
-# Package lists, caches and documentation: half of the tree, which would be sent to every host.
-_NOT_IN_ROOT = (
+# Longest wait for a registry's answer.
+_PULL_TIMEOUT_S = 15
+# Package lists, caches and documentation are half of the root file system, and no host needs them.
+_ROOT_EXCLUDES = (
     "var/cache/apt/*",
     "var/lib/apt/lists/*",
     "var/log/*",
@@ -49,8 +49,10 @@ def has_image(client: DockerClient, tag: str) -> bool:
     return True
 
 
-def ensure_host_image(client: DockerClient, distro: Distro, *, engine: bool, progress: Progress, base: str = "") -> str:
-    """Build the host image if the engine does not have it; return its tag. Raises HostNotReady."""
+def ensure_host_image(
+    client: DockerClient, distro: Distro, *, engine: bool, progress: ProgressListener, base: str = ""
+) -> str:
+    """Build the image of lab hosts if the engine does not have it; return its tag. Raises HostNotReady."""
     steps = host_steps(distro, engine=engine)
     if not has_image(client, steps[-1].tag):
         ensure_root_image(client, distro, progress=progress, base=base)
@@ -61,24 +63,24 @@ def ensure_host_image(client: DockerClient, distro: Distro, *, engine: bool, pro
     return steps[-1].tag
 
 
-def ensure_root_image(client: DockerClient, distro: Distro, *, progress: Progress, base: str = "") -> str:
+def ensure_root_image(client: DockerClient, distro: Distro, *, progress: ProgressListener, base: str = "") -> str:
     """Pull a minimal Debian, or make it with debootstrap if no `base` is given; return its tag. Raises HostNotReady."""
     tag = root_tag(distro)
     if has_image(client, tag):
         return tag
-    wanted = base or f"debian:{distro}-slim"
-    progress.step(f"pulling {wanted}")
-    refusal = _pull(wanted, tag)
-    if refusal and base:
-        raise HostNotReady(f"{base} cannot be pulled: {refusal}", hint=f"docker pull {base} shows more")
-    if refusal:
-        progress.step(f"no registry in reach ({refusal}); making {tag} with debootstrap")
+    reference = base or f"debian:{distro}-slim"
+    progress.step(f"pulling {reference}")
+    pull_error = _pull(reference, tag)
+    if pull_error and base:
+        raise HostNotReady(f"{base} cannot be pulled: {pull_error}", hint=f"docker pull {base} shows more")
+    if pull_error:
+        progress.step(f"no registry is reachable ({pull_error}); making {tag} with debootstrap")
         _debootstrap(client, distro, tag, progress=progress)
     return tag
 
 
-def build(client: DockerClient, step: BuildStep, *, progress: Progress) -> None:
-    """Run one build; its output is reported as progress. Raises HostNotReady with the last lines."""
+def build(client: DockerClient, step: BuildStep, *, progress: ProgressListener) -> None:
+    """Run one build and report its output as progress. Raises HostNotReady with the last lines of output."""
     build_stream(
         client,
         io.BytesIO(build_context(step)),
@@ -96,7 +98,7 @@ def build_stream(
     tag: str,
     buildargs: dict[str, str],
     label: str,
-    progress: Progress,
+    progress: ProgressListener,
     hint: str = "",
 ) -> None:
     """Build an image from a tar context with the engine's API. Raises HostNotReady."""
@@ -122,24 +124,24 @@ def build_stream(
 
 
 def _pull(reference: str, tag: str) -> str:
-    """Pull and tag an image; return why it failed, or empty."""
-    impatient = connect(timeout_s=_PULL_SILENCE_S)
+    """Pull and tag an image; return the reason of a failure, empty on success."""
+    client = connect(timeout_s=_PULL_TIMEOUT_S)
     try:
         # a colon before the last slash is a registry's port
         repository, _, version = (
             reference.rpartition(":") if ":" in reference.rpartition("/")[2] else (reference, "", "")
         )
-        impatient.images.pull(repository, version or "latest").tag(*tag.split(":"))
+        client.images.pull(repository, version or "latest").tag(*tag.split(":"))
     except APIError as error:
         return str(error.explanation or error).rsplit(": ", maxsplit=1)[-1]
     except RequestException:
-        return f"silent for {_PULL_SILENCE_S} s"
+        return f"no answer within {_PULL_TIMEOUT_S} s"
     finally:
-        impatient.close()
+        client.close()
     return ""
 
 
-def _debootstrap(client: DockerClient, distro: Distro, tag: str, *, progress: Progress) -> None:
+def _debootstrap(client: DockerClient, distro: Distro, tag: str, *, progress: ProgressListener) -> None:
     _require_debootstrap()
     # In a mount namespace, so that mounts of an interrupted debootstrap disappear.
     with tempfile.TemporaryDirectory(prefix="ddp-play-root-", dir="/var/tmp") as scratch:
@@ -158,7 +160,7 @@ def _debootstrap(client: DockerClient, distro: Distro, tag: str, *, progress: Pr
 
 
 def _import_tree(client: DockerClient, target: Path, tag: str) -> None:
-    excludes = [f"--exclude=./{pattern}" for pattern in _NOT_IN_ROOT]
+    excludes = [f"--exclude=./{pattern}" for pattern in _ROOT_EXCLUDES]
     command = ["tar", "-C", str(target), *excludes, "-c", "."]
     with (
         engine_errors(f"import {tag}"),
@@ -170,17 +172,17 @@ def _import_tree(client: DockerClient, target: Path, tag: str) -> None:
         )
     if process.returncode != 0:
         client.images.remove(tag)
-        raise HostNotReady(f"tar of the new root file system failed with {process.returncode}")
+        raise HostNotReady(f"tar of the new root file system failed (exit code {process.returncode})")
 
 
 def _require_debootstrap() -> None:
     if shutil.which("debootstrap") is None:
         raise HostNotReady(
-            "no registry is in reach and debootstrap is not installed, so there is nothing to make hosts of",
+            "no registry is reachable and debootstrap is not installed, so the image of lab hosts cannot be made",
             hint="apt-get install debootstrap, or docker load a Debian image and tag it as the base",
         )
     if os.geteuid() != 0:
         raise HostNotReady(
-            "no registry is in reach, and debootstrap needs root to make a base image",
+            "no registry is reachable, and debootstrap needs root to make a base image",
             hint="sudo ddp-play lab image; after that the lab itself needs no root",
         )

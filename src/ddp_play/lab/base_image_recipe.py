@@ -1,4 +1,4 @@
-"""Recipe of the images of lab hosts; tags contain its hash, so that a changed recipe is another image."""
+"""Recipe of the images of lab hosts. Tags contain its hash, so that a changed recipe gives a new image."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ddp_play.lab.spec import Distro
 ROOT_REPOSITORY = "ddp-play-lab-root"
 HOST_REPOSITORY = "ddp-play-lab-host"
 IMAGE_LABEL = "ddp-play.image"
-# Bump when the way a root file system is made changes.
+# Increase it when the construction of the root file system changes.
 _ROOT_VERSION = 2
 _CONTEXT_FILES = ("entry.sh", "slow-net.sh", "slow-net.service", "sshd.conf")
 _ENGINE_PACKAGES = {
@@ -56,7 +56,7 @@ def host_tag(distro: Distro, *, engine: bool) -> str:
 
 
 def build_context(step: BuildStep) -> bytes:
-    """Tar archive for a build; the same bytes for the same recipe."""
+    """Tar archive for a build. The same recipe gives the same bytes."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         for name in _CONTEXT_FILES:

@@ -1,4 +1,4 @@
-"""Connection to the Docker engine, and its errors as HostNotReady."""
+"""Client of the Docker engine, with the engine's errors as HostNotReady."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def engine_url() -> str:
 def connect(timeout_s: int = _TIMEOUT_S) -> DockerClient:
     """Client of a running engine. Raises HostNotReady with a hint."""
     if is_local():
-        _knock(engine_url().removeprefix("unix://"))
+        _check_socket_access(engine_url().removeprefix("unix://"))
     try:
         client = docker.from_env(timeout=timeout_s)
         client.ping()
@@ -40,32 +40,32 @@ def connect(timeout_s: int = _TIMEOUT_S) -> DockerClient:
 
 
 def is_local() -> bool:
-    """Whether the engine runs on this machine, so that its files and kernel settings are readable."""
+    """Whether the engine runs on this machine. Only then are its files and kernel settings readable."""
     return engine_url().startswith("unix:")
 
 
 @contextmanager
-def engine_errors(doing: str) -> Iterator[None]:
-    """Turn errors of the engine into HostNotReady, with the operation (`doing`) and the engine's message."""
+def engine_errors(operation: str) -> Iterator[None]:
+    """Turn errors of the engine into HostNotReady, with the `operation` and the engine's message."""
     try:
         yield
     except APIError as error:
-        raise HostNotReady(f"the Docker engine refused to {doing}: {error.explanation or error}") from None
+        raise HostNotReady(f"the Docker engine refused to {operation}: {error.explanation or error}") from None
     except RequestException as error:
         raise HostNotReady(
-            f"the Docker engine at {engine_url()} stopped answering while it should {doing}: {error}",
-            hint="docker info",
+            f"the Docker engine at {engine_url()} did not answer the request to {operation}: {error}",
+            hint="docker info shows whether it runs",
         ) from None
 
 
-def _knock(path: str) -> None:
-    """Connect to the socket directly, to tell a missing permission from a missing engine; the SDK hides it."""
-    with socket.socket(socket.AF_UNIX) as door:
+def _check_socket_access(path: str) -> None:
+    """Connect to the socket, because the SDK does not distinguish a missing permission from a missing engine."""
+    with socket.socket(socket.AF_UNIX) as connection:
         try:
-            door.connect(path)
+            connection.connect(path)
         except PermissionError:
             raise HostNotReady(
-                f"the Docker engine at {engine_url()} does not let this user in",
+                f"the Docker engine at {engine_url()} refuses this user",
                 hint='sudo usermod -aG docker "$USER", then log in again',
             ) from None
         except OSError as error:

@@ -1,4 +1,4 @@
-"""Lab hosts as containers: create, start, wait for their boot."""
+"""Containers of lab hosts: creation, start, and the wait for their boot."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from docker.models.containers import Container
 
     from ddp_play.lab.layout import Host, LabPlan
-    from ddp_play.lab.progress import Progress
+    from ddp_play.lab.progress_listener import ProgressListener
     from ddp_play.lab.state import LabState
 
-# --privileged needs SYS_RESOURCE too, which some machines (and CI runners) do not have.
+# A list instead of --privileged, which needs SYS_RESOURCE: some machines and CI runners do not have it.
 _CAPABILITIES = [
     "SYS_ADMIN",
     "NET_ADMIN",
@@ -43,7 +43,7 @@ _CAPABILITIES = [
     "SYS_BOOT",
     "LINUX_IMMUTABLE",
 ]
-# `reboot` inside a host ends its container: the engine then starts it again; `docker kill` stays down.
+# `reboot` inside a host ends its container, and the engine starts it again. `docker kill` ends it for good.
 _RESTART_POLICY: Any = {"Name": "unless-stopped"}
 _SHM_SIZE = "1g"
 _SLOW_RATE = "200mbit"
@@ -61,7 +61,7 @@ def find_hosts(client: DockerClient, lab: str) -> dict[str, Container]:
 
 
 def create_host(client: DockerClient, plan: LabPlan, host: Host, *, image: str, state: LabState) -> None:
-    """Create a host with volumes, addresses and SSH keys, not started. Raises HostNotReady."""
+    """Create a host with volumes, addresses and SSH keys, but do not start it. Raises HostNotReady."""
     first, *others = zip(plan.networks, host.addresses, strict=True)
     with engine_errors(f"create {host.container}"):
         for volume in (host.volume, plan.shared_volume):
@@ -90,20 +90,20 @@ def create_host(client: DockerClient, plan: LabPlan, host: Host, *, image: str, 
         container.put_archive("/", _host_files(plan, host, state))
 
 
-def start_hosts(containers: Sequence[Container], *, progress: Progress) -> None:
-    """Start the hosts, without waiting for their boot (`await_boot`)."""
+def start_hosts(containers: Sequence[Container], *, progress: ProgressListener) -> None:
+    """Start the hosts and return at once; `await_boot` waits for their boot."""
     if not containers:
         return
     progress.step(f"starting {len(containers)} hosts")
     with engine_errors("start the hosts"):
-        each(lambda container: container.start(), containers)
+        run_in_parallel(lambda container: container.start(), containers)
 
 
 def await_boot(container: Container) -> None:
     """Wait until systemd, sshd and the engine, if installed, run. Raises HostNotReady with the failed unit."""
     deadline = time.monotonic() + _BOOT_TIMEOUT_S
     while time.monotonic() < deadline:
-        answer = _ask(container, "timeout 60 systemctl is-system-running --wait")
+        answer = _command_output(container, "timeout 60 systemctl is-system-running --wait")
         if answer in {"running", "degraded"}:
             break
         time.sleep(0.5)  # systemd or its bus is not up yet, or the wait timed out
@@ -112,9 +112,9 @@ def await_boot(container: Container) -> None:
             f"{container.name} did not finish booting in {_BOOT_TIMEOUT_S} s (systemd: {answer or 'silent'})",
             hint=f"docker logs {container.name}; docker exec {container.name} systemctl list-jobs",
         )
-    wanted = _ask(container, "systemctl is-enabled ssh.service docker.service 2>/dev/null").split()
+    wanted = _command_output(container, "systemctl is-enabled ssh.service docker.service 2>/dev/null").split()
     units = ["ssh.service", "docker.service"][: len(wanted)]
-    states = _ask(container, "systemctl is-active " + " ".join(units)).split()
+    states = _command_output(container, "systemctl is-active " + " ".join(units)).split()
     failed = [unit for unit, unit_state in zip(units, states, strict=False) if unit_state != "active"]
     if failed:
         raise HostNotReady(
@@ -123,14 +123,14 @@ def await_boot(container: Container) -> None:
         )
 
 
-def each(work: Callable[[T], object], items: Sequence[T]) -> None:
-    """Call `work` for all items, in a few threads; raise the first failure after all have finished."""
+def run_in_parallel(work: Callable[[T], object], items: Sequence[T]) -> None:
+    """Call `work` for all items in a few threads; when all have finished, raise the first failure."""
     with ThreadPoolExecutor(_WORKERS) as pool:
         for result in [pool.submit(work, item) for item in items]:
             result.result()
 
 
-def _ask(container: Container, command: str) -> str:
+def _command_output(container: Container, command: str) -> str:
     try:
         output = container.exec_run(["sh", "-c", command]).output
     except (APIError, NotFound):

@@ -1,4 +1,4 @@
-"""Plan of a lab: names and addresses of everything, before anything is created."""
+"""Plan of a lab: names and addresses of its containers, volumes and networks, made before their creation."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 LABEL = "ddp-play.lab"
 LABEL_STATE = "ddp-play.lab.state"
 LABEL_HOST = "ddp-play.lab.host"
-# Pool for subnets of labs: 256 networks of 253 hosts, rarely used at home or in offices.
+# Pool for subnets of labs: 256 networks of 253 hosts each, in a range that few networks use.
 _POOL = ipaddress.IPv4Network("10.213.0.0/16")
 
 
 @dataclass(frozen=True)
 class Network:
-    """One network; `kind` is `fast`, or `mgmt` for the slow one that carries SSH when there are two."""
+    """One network of a lab; `kind` is `fast`, or `mgmt` for the slow network for SSH if the lab has two networks."""
 
     name: str
     kind: str
@@ -31,7 +31,7 @@ class Network:
 
 @dataclass(frozen=True)
 class Host:
-    """One host; `addresses` follow the lab's networks in order, the first is the one SSH uses."""
+    """One host of a lab; `addresses` are in the order of the lab's networks, and SSH uses the first."""
 
     name: str
     container: str
@@ -42,7 +42,7 @@ class Host:
 
 @dataclass(frozen=True)
 class LabPlan:
-    """Everything `up` creates and `down` removes."""
+    """Everything that `up` creates and `down` removes."""
 
     spec: LabSpec
     networks: tuple[Network, ...]
@@ -57,10 +57,10 @@ class LabPlan:
 
 def plan_lab(spec: LabSpec, *, taken: Sequence[ipaddress.IPv4Network] = ()) -> LabPlan:
     """Plan a checked spec; `taken`: networks in use on this machine. Raises UsageError if no subnet is free."""
-    subnets = _asked_subnets(spec, taken) or _free_subnets(spec.num_fabrics, taken)
+    subnets = _requested_subnets(spec, taken) or _free_subnets(spec.num_fabrics, taken)
     kinds = ("fast",) if spec.num_fabrics == 1 else ("mgmt", "fast")
     prefix = f"ddp-play-{spec.name}"
-    # Docker numbers a container's interfaces by network name: the digit makes the SSH network eth0.
+    # Docker numbers a container's interfaces by network name. The digit in the name makes the SSH network eth0.
     networks = tuple(
         Network(name=f"{prefix}-{i}-{kind}", kind=kind, subnet=str(net), gateway=str(net[1]))
         for i, (kind, net) in enumerate(zip(kinds, subnets, strict=True))
@@ -89,7 +89,7 @@ def find_host(plan: LabPlan, name: str) -> Host:
     )
 
 
-def _asked_subnets(spec: LabSpec, taken: Sequence[ipaddress.IPv4Network]) -> tuple[ipaddress.IPv4Network, ...]:
+def _requested_subnets(spec: LabSpec, taken: Sequence[ipaddress.IPv4Network]) -> tuple[ipaddress.IPv4Network, ...]:
     nets = tuple(ipaddress.IPv4Network(text) for text in spec.subnets)
     for net in nets:
         clash = next((other for other in taken if other.overlaps(net)), None)
@@ -102,12 +102,12 @@ def _asked_subnets(spec: LabSpec, taken: Sequence[ipaddress.IPv4Network]) -> tup
 
 
 def _free_subnets(count: int, taken: Sequence[ipaddress.IPv4Network]) -> tuple[ipaddress.IPv4Network, ...]:
-    free = _free(taken)
+    free = _free_networks(taken)
     found = [net for _, net in zip(range(count), free, strict=False)]
     if len(found) < count:
         raise UsageError(f"no free network is left in {_POOL}", hint="name one with --subnet")
     return tuple(found)
 
 
-def _free(taken: Sequence[ipaddress.IPv4Network]) -> Iterator[ipaddress.IPv4Network]:
+def _free_networks(taken: Sequence[ipaddress.IPv4Network]) -> Iterator[ipaddress.IPv4Network]:
     return (net for net in _POOL.subnets(new_prefix=24) if not any(net.overlaps(other) for other in taken))

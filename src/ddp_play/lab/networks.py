@@ -1,4 +1,4 @@
-"""Networks of a lab: subnets in use, creation, removal."""
+"""Docker networks of a lab: subnets in use, creation, removal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from docker.types import IPAMConfig, IPAMPool
 from ddp_play.errors import UsageError
 from ddp_play.lab.docker_client import engine_errors
 from ddp_play.lab.layout import LABEL
-from ddp_play.lab.machine import routed_networks
+from ddp_play.lab.machine_resources import routed_networks
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ddp_play.lab.layout import LabPlan, Network
 
 
-class SubnetTaken(UsageError):  # noqa: N818 - reads as the sentence it stands for
+class SubnetTaken(UsageError):  # noqa: N818 - the name states what is wrong
     """Another network took the subnet between planning and creation."""
 
 
@@ -46,7 +46,7 @@ def create_networks(client: DockerClient, plan: LabPlan) -> None:
             except APIError as error:
                 if "overlaps" not in str(error.explanation):
                     raise
-                raise SubnetTaken(f"{network.subnet} has just been taken by another network") from None
+                raise SubnetTaken(f"another network has just taken {network.subnet}") from None
 
 
 def remove_networks(client: DockerClient, lab: str) -> int:
@@ -62,7 +62,7 @@ def _create(client: DockerClient, plan: LabPlan, network: Network) -> None:
     client.networks.create(
         network.name,
         driver="bridge",
-        # Only the SSH network leads out; the fast one joins the hosts and nothing else.
+        # Only the SSH network has a route to other networks; the fast one connects nothing but the hosts.
         internal=len(plan.networks) > 1 and network.kind == "fast",
         labels=plan.labels,
         ipam=IPAMConfig(pool_configs=[IPAMPool(subnet=network.subnet, gateway=network.gateway)]),

@@ -21,7 +21,7 @@ _KEY_BYTES_PER_HOST = 2000
 
 
 @dataclass(frozen=True)
-class Machine:
+class MachineResources:
     """Free memory and disk space of the engine's machine; None if unknown (remote engine)."""
 
     memory_free_mib: int | None
@@ -38,7 +38,7 @@ class KernelLimit:
     target: int
 
 
-def check_room(machine: Machine, *, num_new_hosts: int, engine: bool, image_cached: bool) -> None:
+def check_free_resources(machine: MachineResources, *, num_new_hosts: int, engine: bool, image_cached: bool) -> None:
     """Raise HostNotReady if memory or disk space is too small for the new hosts."""
     if num_new_hosts == 0:
         return
@@ -55,7 +55,7 @@ def check_room(machine: Machine, *, num_new_hosts: int, engine: bool, image_cach
         raise HostNotReady(
             f"{num_new_hosts} hosts need about {disk} MiB of disk, {machine.disk_free_mib} MiB are free"
             f" in {machine.disk_path}",
-            hint="docker system df shows what can go",
+            hint="docker system df shows what can be removed",
         )
 
 
@@ -65,11 +65,11 @@ def kernel_limits(num_hosts: int) -> tuple[KernelLimit, ...]:
     With the usual 128 inotify instances systemd fails in about the 18th host.
     """
     return (
-        _limit("fs.inotify.max_user_instances", 64 + num_hosts * _INOTIFY_PER_HOST, roomy=4096),
-        _limit("kernel.keys.maxkeys", 100 + num_hosts * _KEYS_PER_HOST, roomy=10_000),
-        _limit("kernel.keys.maxbytes", 10_000 + num_hosts * _KEY_BYTES_PER_HOST, roomy=1_000_000),
+        _limit("fs.inotify.max_user_instances", 64 + num_hosts * _INOTIFY_PER_HOST, preferred=4096),
+        _limit("kernel.keys.maxkeys", 100 + num_hosts * _KEYS_PER_HOST, preferred=10_000),
+        _limit("kernel.keys.maxbytes", 10_000 + num_hosts * _KEY_BYTES_PER_HOST, preferred=1_000_000),
     )
 
 
-def _limit(name: str, least: int, *, roomy: int) -> KernelLimit:
-    return KernelLimit(name, least, max(least, roomy))
+def _limit(name: str, least: int, *, preferred: int) -> KernelLimit:
+    return KernelLimit(name, least, max(least, preferred))

@@ -1,4 +1,4 @@
-"""Options of `lab up`, checked."""
+"""Options of `lab up`, and their checks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_SLOTS = 64
 DEFAULT_NAME = "lab"
 USERS = ("ops", "root")
 SHARED_DIR = "/srv/ddp-play-shared"
-# Container, volume and network names carry the lab's name; 32 keeps every derived host name legal.
+# Names of containers, volumes and networks contain the lab's name. With 32 characters, every host name is legal.
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 
 
@@ -31,7 +31,7 @@ class Distro(StrEnum):
 
 @dataclass(frozen=True)
 class LabSpec:
-    """Requested lab; `subnets` is empty if the lab may choose."""
+    """Requested lab; if `subnets` is empty, `up` chooses free ones."""
 
     name: str
     num_hosts: int
@@ -44,15 +44,15 @@ class LabSpec:
 
 
 def make_spec(spec: LabSpec) -> LabSpec:
-    """Check a spec and give every host its slots. Raises UsageError if options contradict each other."""
+    """Check a spec and assign slots to every host. Raises UsageError if options contradict each other."""
     check_name(spec.name)
     _check_range("--hosts", spec.num_hosts, 1, MAX_HOSTS)
     _check_range("--fabrics", spec.num_fabrics, 1, 2)
     if spec.user not in USERS:
-        raise UsageError(f"--user is {spec.user!r}: a lab host knows {' and '.join(USERS)}")
+        raise UsageError(f"--user is {spec.user!r}: lab hosts have the users {' and '.join(USERS)}")
     return replace(
         spec,
-        slots=_spread(spec.slots, spec.num_hosts),
+        slots=_slots_per_host(spec.slots, spec.num_hosts),
         subnets=_checked_subnets(spec.subnets, num_fabrics=spec.num_fabrics, num_hosts=spec.num_hosts),
     )
 
@@ -73,14 +73,14 @@ def parse_slots(text: str) -> tuple[int, ...]:
         raise UsageError(f"--slots {text!r}: whole numbers separated by commas are expected, as in 2,1,1") from None
 
 
-def _spread(slots: Sequence[int], num_hosts: int) -> tuple[int, ...]:
+def _slots_per_host(slots: Sequence[int], num_hosts: int) -> tuple[int, ...]:
     for count in slots:
         _check_range("--slots", count, 1, MAX_SLOTS)
     if len(slots) <= 1:
         return (slots[0] if slots else 1,) * num_hosts
     if len(slots) != num_hosts:
         raise UsageError(
-            f"--slots names {len(slots)} hosts and --hosts {num_hosts}",
+            f"--slots has {len(slots)} numbers for {num_hosts} hosts",
             hint="give one number for all hosts, or exactly one per host",
         )
     return tuple(slots)
@@ -108,4 +108,4 @@ def _checked_subnets(subnets: Sequence[str], *, num_fabrics: int, num_hosts: int
 
 def _check_range(option: str, value: int, low: int, high: int) -> None:
     if not low <= value <= high:
-        raise UsageError(f"{option} is {value}: {low} to {high} is possible")
+        raise UsageError(f"{option} is {value}: {low} to {high} are allowed")

@@ -1,4 +1,4 @@
-"""The lab's files on this machine: key, known hosts, plan, inventory."""
+"""Files of a lab on this machine: SSH keys, known_hosts, plan, inventory."""
 
 from __future__ import annotations
 
@@ -79,12 +79,12 @@ def lab_state(name: str) -> LabState:
 
 @contextmanager
 def locked(state: LabState) -> Iterator[None]:
-    """Allow one `up` or `down` of a lab at a time. Raises Busy if another one is running."""
+    """Lock a lab, so that one `up` or `down` runs at a time. Raises Busy if another one is running."""
     state.directory.parent.mkdir(parents=True, exist_ok=True)
     path = state.directory.parent / f".{state.directory.name}.lock"
     with path.open("w") as file:
         if not _lock(file, path):
-            raise Busy(f"another `ddp-play lab` is at work on lab {state.directory.name}")
+            raise Busy(f"another `ddp-play lab` command is changing lab {state.directory.name}")
         try:
             yield
         finally:
@@ -140,7 +140,7 @@ def write_inventory(state: LabState, plan: LabPlan) -> None:
 
 
 def _lock(file: IO[str], path: Path) -> bool:
-    """Take the lock; False if another process holds it, or released it and removed the file just now."""
+    """Take the lock; False if another process holds it, or has just released it and removed the file."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return os.fstat(file.fileno()).st_ino == path.stat().st_ino

@@ -1,4 +1,4 @@
-"""What `lab status` says: each host as the engine and its sshd show it."""
+"""Status of a lab: container state of each host, and whether its sshd answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SSH_TIMEOUT_S = 2.0
 
 @dataclass(frozen=True)
 class HostStatus:
-    """`state` is the container's (`running`, `exited`, ...) or `missing`; `ssh` whether a banner came."""
+    """Status of a host; `state`: its container's (`running`, `exited`, ...) or `missing`; `ssh`: sshd sent a banner."""
 
     name: str
     addresses: tuple[str, ...]
@@ -31,7 +31,7 @@ class HostStatus:
 
 @dataclass(frozen=True)
 class LabStatus:
-    """`state`: up (all hosts answer), partial, or absent."""
+    """Status of a lab; `state`: up (all hosts answer), partial, or absent."""
 
     name: str
     state: str
@@ -40,12 +40,12 @@ class LabStatus:
     hosts: tuple[HostStatus, ...]
 
     def as_dict(self) -> dict[str, object]:
-        """The answer of `lab status --json`."""
+        """Document of `lab status --json`."""
         return asdict(self)
 
 
 def read_status(name: str) -> LabStatus:
-    """Ask the engine and every host's port 22."""
+    """Query the engine and port 22 of every host. Raises HostNotReady if the engine does not answer."""
     client = connect()
     state = lab_state(name)
     plan = state.load_plan()

@@ -1,1 +1,1 @@
-"""Measurements of collectives and bandwidth: which runs, what their results mean, the chart."""
+"""Measurements of collectives and bandwidth: their runs, the findings, the chart."""

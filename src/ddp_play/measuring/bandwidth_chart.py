@@ -1,4 +1,4 @@
-"""A log-log line chart, bandwidth over message size, as files for people: matplotlib draws, we choose what is on it."""
+"""Chart of bandwidth over message size, as SVG and PNG: logarithmic axes, drawn by matplotlib."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator
 
 INCHES, DOTS_PER_INCH = (8.0, 4.6), 144
-# Nothing dated and nothing random: the same measurement draws the same file.
+# Without dates and random ids, so that the same measurement gives the same file.
 SVG_SETTINGS = {"svg.hashsalt": "ddp-play", "svg.fonttype": "none"}
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of the chart: (x, y) above zero. `dashed` for what is no measurement over x, as a link's own rate."""
+    """One line of the chart; `points`: (x, y) above zero; `dashed`: a constant, such as the speed of a link."""
 
     name: str
     points: tuple[tuple[float, float], ...]
@@ -24,7 +24,7 @@ class Line:
 
 
 def chart(title: str, lines: list[Line], *, x_label: str, y_label: str) -> Figure:
-    """The figure, x in bytes; lines without points are left out."""
+    """Figure with these lines, x in bytes. Lines without points are left out."""
     figure = Figure(figsize=INCHES, layout="constrained")
     axes = figure.subplots()
     axes.set_xscale("log", base=2)
@@ -45,13 +45,13 @@ def chart(title: str, lines: list[Line], *, x_label: str, y_label: str) -> Figur
 
 
 def as_svg(figure: Figure) -> bytes:
-    """For browsers and reports; its words stay words."""
-    with mpl.rc_context(SVG_SETTINGS):  # type: ignore[arg-type] # a plain dict is what it takes
+    """SVG file for browsers and reports. Its texts remain text, so that they can be searched."""
+    with mpl.rc_context(SVG_SETTINGS):  # type: ignore[arg-type] # a plain dict works
         return _saved(figure, "svg", {"Date": None})
 
 
 def as_png(figure: Figure) -> bytes:
-    """For chats and tickets."""
+    """PNG file for chats and tickets."""
     return _saved(figure, "png", {"Software": None})
 
 
@@ -62,7 +62,7 @@ def _saved(figure: Figure, kind: str, metadata: dict[str, str | None]) -> bytes:
 
 
 def _size(num_bytes: float) -> str:
-    """4K for 4096."""
+    """Short size for an axis: 4K for 4096."""
     unit = 0
     while num_bytes >= 1024 and unit < 4:
         num_bytes, unit = num_bytes / 1024, unit + 1

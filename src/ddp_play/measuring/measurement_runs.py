@@ -1,4 +1,4 @@
-"""Running the trainer's measurements on an inventory: one run per backend and device, results from their bundles."""
+"""Runs of the trainer's measurements: the backends and devices to measure, and the results in the bundles."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ BACKENDS = ("gloo", "nccl", "mpi")
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """A backend on a device."""
+class Variant:
+    """Backend and device of one measurement run."""
 
     backend: str
     device: str  # cpu | cuda
-    optional: bool = False  # nobody asked for it: that the ranks do not have it is no failure
+    optional: bool = False  # not requested: it is no failure if the ranks do not have the backend
 
     def __str__(self) -> str:
         return f"{self.backend} {self.device}"
 
     @property
     def suffix(self) -> str:
-        """For a run's name."""
+        """Suffix for the run's name."""
         return f"{self.backend}-{self.device}"
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
-    """One way's run: where its bundle is, how it ended, what rank 0 found (empty when it found nothing)."""
+class FinishedRun:
+    """Run of one variant that has ended, with its bundle and exit code."""
 
-    way: Way
+    variant: Variant
     paths: RunPaths
     exit_code: int
 
     @property
     def result(self) -> dict[str, Any]:
-        """Rank 0's result."""
+        """Result that rank 0 wrote; empty if there is none."""
         return read_json(self.paths.result(0))
 
     @property
@@ -54,8 +54,8 @@ class Finished:
 
     @property
     def absent(self) -> bool:
-        """Was it refused before anything started, and nobody had asked for it?"""
-        return self.way.optional and self.document.get("exit_class") in (UsageError.kind, HostNotReady.kind)
+        """Whether an optional variant was refused before any rank started."""
+        return self.variant.optional and self.document.get("exit_class") in (UsageError.kind, HostNotReady.kind)
 
     @property
     def message(self) -> str:
@@ -68,8 +68,8 @@ class Finished:
         return {
             "run": self.paths.run_id,
             "bundle": str(self.paths.root),
-            "backend": self.way.backend,
-            "device": self.way.device,
+            "backend": self.variant.backend,
+            "device": self.variant.device,
             "exit_code": self.exit_code,
             "absent": self.absent,
             "message": self.message,
@@ -78,28 +78,31 @@ class Finished:
         }
 
 
-def ways_to_try(plan: Plan, asked: tuple[str, ...] = (), *, also: tuple[str, ...] = ()) -> tuple[Way, ...]:
-    """What can be tried on the hosts of a plan: the backends asked for, else the job's own, else all that fit.
+def measurement_variants(
+    plan: Plan, requested: tuple[str, ...] = (), *, optional_backends: tuple[str, ...] = ()
+) -> tuple[Variant, ...]:
+    """Variants to measure on the hosts of a plan. Raises UsageError for a backend that cannot run there.
 
-    `also` names backends to try in the last case although only the ranks know whether they have them.
+    The backends are the requested ones, else the job's own, else all that fit the hosts. In the last case
+    `optional_backends` are added: only the ranks know whether they have them.
     """
-    for name in asked:
+    for name in requested:
         if name not in BACKENDS:
             raise UsageError(f"no backend {name!r}", hint=f"--backend takes {', '.join(BACKENDS)}")
     without = [host.name for host in plan.hosts if not host.gpus]
     on_gpus = not without
-    if "nccl" in asked and without:
+    if "nccl" in requested and without:
         raise UsageError(f"--backend nccl needs a GPU on every host; none usable on {', '.join(without)}")
-    chosen = asked or ((plan.backend,) if plan.backend_reason.startswith("ddp_job_backend") else ())
-    optional = () if chosen else also
+    chosen = requested or ((plan.backend,) if plan.backend_reason.startswith("ddp_job_backend") else ())
+    optional = () if chosen else optional_backends
     chosen = chosen or (("gloo", "nccl") if on_gpus else ("gloo",))
     devices = {"gloo": ("cpu", "cuda") if on_gpus else ("cpu",), "nccl": ("cuda",)}
-    found = [Way(name, device) for name in chosen for device in devices.get(name, ("cpu",))]
-    return (*found, *(Way(name, "cpu", optional=True) for name in optional))
+    found = [Variant(name, device) for name in chosen for device in devices.get(name, ("cpu",))]
+    return (*found, *(Variant(name, "cpu", optional=True) for name in optional))
 
 
-def request_for(request: PlaybookRequest, way: Way, command: tuple[str, ...]) -> PlaybookRequest:
-    """The playbook with this backend and command; everything else is the inventory's and the caller's."""
-    words = [*command, "--backend", "{backend}", "--device", way.device, "--init-method", "{init_method}"]
-    ours = json.dumps({"ddp_job_backend": way.backend, "ddp_job_command": words})
-    return dataclasses.replace(request, options=(*request.options, "--extra-vars", ours))
+def request_for(request: PlaybookRequest, variant: Variant, command: tuple[str, ...]) -> PlaybookRequest:
+    """Request with this backend and command; inventory and caller decide everything else."""
+    arguments = [*command, "--backend", "{backend}", "--device", variant.device, "--init-method", "{init_method}"]
+    variables = json.dumps({"ddp_job_backend": variant.backend, "ddp_job_command": arguments})
+    return dataclasses.replace(request, options=(*request.options, "--extra-vars", variables))

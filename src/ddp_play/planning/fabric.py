@@ -61,8 +61,10 @@ def choose_fabric(hosts: tuple[HostFacts, ...], *, fabric: str = "auto", network
             raise HostNotReady(_nothing_usable(host, fabric, network), hint=_hint(host))
     shared = set.intersection(*(set(rows) for rows in candidates.values()))
     common = {subnet for subnet in shared if not _has_duplicate_address(hosts, candidates, subnet)}
+    if not common and (routed := _routed(hosts)):
+        return routed
     if not common:
-        raise HostNotReady(_no_common(hosts, candidates, shared), hint="set ddp_job_network or ddp_interface per host")
+        raise HostNotReady(_no_common(hosts, candidates, shared), hint=_no_common_hint(hosts))
     # Sorted, IPv4 first: sets have no fixed order, and equal input must give an equal plan.
     in_order = sorted(common, key=lambda subnet: (":" in subnet, subnet))
     best = max(in_order, key=lambda subnet: _rank([candidates[host.name][subnet][0] for host in hosts]))
@@ -74,6 +76,43 @@ def choose_fabric(hosts: tuple[HostFacts, ...], *, fabric: str = "auto", network
         network=best,
         endpoints=_endpoints(hosts, chosen),
     )
+
+
+def _routed(hosts: tuple[HostFacts, ...]) -> FabricChoice | None:
+    """The networks of ddp_interface, where it is set on all hosts: a router between them joins subnets.
+
+    Clouds give a host one address with the prefix length 32 (IPv6: 128). All hosts need an address of the same family.
+    """
+    for family in (4, 6):
+        chosen = {host.name: _address_of(host, family) for host in hosts}
+        found = {name: pair for name, pair in chosen.items() if pair is not None}
+        if len(found) == len(hosts) == len({address for _, address in found.values()}):
+            return FabricChoice(
+                fabric="ib" if all(link.link == "infiniband" for link, _ in found.values()) else "ethernet",
+                reason="ddp_interface, with a router between the hosts",
+                network=_covering([address for _, address in found.values()]),
+                endpoints=_endpoints(hosts, found),
+            )
+    return None
+
+
+def _address_of(host: HostFacts, family: int) -> tuple[Interface, str] | None:
+    """The first address of this family on the interfaces of ddp_interface."""
+    named = named_interfaces(host) if host.interface else ()
+    for link in sorted((link for link in host.interfaces if link.name in named), key=lambda row: named.index(row.name)):
+        for _, address in link.networks():
+            ip = ipaddress.ip_address(address)
+            if ip.version == family and not (ip.is_loopback or ip.is_link_local):
+                return link, address
+    return None
+
+
+def _covering(addresses: list[str]) -> str:
+    """The smallest network that has all the addresses, which are of one family."""
+    network = ipaddress.ip_network(addresses[0])
+    while not all(ipaddress.ip_address(address) in network for address in addresses):
+        network = network.supernet()
+    return str(network)
 
 
 def _endpoints(hosts: tuple[HostFacts, ...], chosen: dict[str, tuple[Interface, str]]) -> dict[str, Endpoint]:
@@ -111,7 +150,8 @@ def _one_machine(hosts: tuple[HostFacts, ...]) -> FabricChoice:
         link = next((item for item in host.interfaces if item.name == name), None)
         if link is None:
             raise HostNotReady(f"{host.name}: interface {name} does not exist", hint=_hint(host))
-        address = next((ip for _, ip in link.networks() if ":" not in ip), "127.0.0.1")
+        addresses = sorted((ip for _, ip in link.networks()), key=lambda ip: ":" in ip)  # IPv4 first
+        address = next(iter(addresses), "127.0.0.1")
         endpoints[host.name] = Endpoint(name, address)
     return FabricChoice("local", "all ranks are on one machine", "127.0.0.0/8", endpoints)
 
@@ -132,7 +172,7 @@ def _candidates(
     found: dict[str, tuple[Interface, str]] = {}
     named = named_interfaces(host) if host.interface else None
     for link in host.interfaces:
-        if not _usable(link, named, fabric):
+        if not _usable(link, named, fabric, any_bridge=wanted is not None):
             continue
         for subnet, address in link.networks():
             ip = ipaddress.ip_address(address)
@@ -152,10 +192,13 @@ def _has_duplicate_address(
     return any(machine_of.setdefault(candidates[host.name][subnet][1], host.machine) != host.machine for host in hosts)
 
 
-def _usable(link: Interface, named: tuple[str, ...] | None, fabric: str) -> bool:
+def _usable(link: Interface, named: tuple[str, ...] | None, fabric: str, *, any_bridge: bool) -> bool:
+    """A bridge with the default route is the host's own (br0); another one may belong to containers."""
     if named is not None:
         return link.name in named
-    if not link.up or link.link not in ("ethernet", "infiniband") or link.bridge:
+    if not link.up or link.link not in ("ethernet", "infiniband"):
+        return False
+    if link.bridge and not (any_bridge or link.default_route):
         return False
     if link.name.startswith(LOCAL_ONLY):
         return False
@@ -205,6 +248,16 @@ def _no_common(
     ]
     same = f" (in {', '.join(sorted(shared))} two have the same address)" if shared else ""
     return f"the hosts have no subnet in common{same}:\n" + "\n".join(rows)
+
+
+def _no_common_hint(hosts: tuple[HostFacts, ...]) -> str:
+    unset = [host.name for host in hosts if not host.interface]
+    if not unset:
+        return "ddp_interface must name interfaces with different addresses of one family (IPv4 or IPv6) on all hosts"
+    return (
+        "where a router joins them: set ddp_interface for every host, or ddp_job_network to a network that has all "
+        "their addresses"
+    )
 
 
 def _table(host: HostFacts) -> str:

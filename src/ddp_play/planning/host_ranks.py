@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ddp_play.errors import UsageError
+from ddp_play.guard.protocol import SHARED_RUNS
 from ddp_play.planning.launch_placeholders import HEAD_PORT, HOST_DIR, RUN_ID, RUN_KEY
 from ddp_play.planning.plan_document import AgentPlan, HostPlan, RankPlan
 from ddp_play.planning.rank_container import agent_name, container_name, create_argv
@@ -45,7 +46,7 @@ def _places(context: RankContext, node: int) -> list[Place]:
     """Place of each rank of a host."""
     job, host = context.job, context.hosts[node]
     shared_dir, ranks = context.shared_dirs.get(host.name, ""), context.ranks[host.name]
-    source_dir = f"{shared_dir}/.ddp-play/{RUN_KEY}/src" if shared_dir else f"{HOST_DIR}/src"
+    source_dir = f"{shared_dir}/{SHARED_RUNS}/{RUN_KEY}/src" if shared_dir else f"{HOST_DIR}/src"
     user, workdir = _rank_user(job, host), _workdir(context, host, source_dir)
     return [
         Place(

@@ -128,6 +128,10 @@ def _fabric_env(context: RankContext, host: HostFacts) -> list[EnvVar]:
             found += [EnvVar("MPIR_CVAR_CH4_CMA_ENABLE", "0", source), EnvVar("UCX_TLS", "^sm", source)]
     if "nccl" in context.backend:
         found.append(EnvVar("NCCL_SOCKET_IFNAME", f"={nics}", source + ", exact match"))
+        family = "AF_INET6" if ":" in endpoint.address else "AF_INET"
+        found.append(
+            EnvVar("NCCL_SOCKET_FAMILY", family, "fabric: as the address, also where hosts have both families")
+        )
         if context.job.fabric == "ib":
             found.append(EnvVar("NCCL_NET", "IB", "job: ddp_job_fabric is ib, so no silent fallback to sockets"))
         if fabric == "ib":

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ddp_play.errors import UsageError
+from ddp_play.guard.protocol import SHARED_RUNS
 from ddp_play.planning.launch_placeholders import ATTEMPT, HEAD_PORT, RUN_KEY
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def choose_rendezvous(job: Job, *, backend: str, head_addr: str, shared_dir: str
 def _fresh_file(shared_dir: str) -> str:
     """File name of its own for every attempt: with a stale file the next gang fails or hangs."""
     if shared_dir:
-        return f"file://{shared_dir}/.ddp-play/{RUN_KEY}/rendezvous-{ATTEMPT}"
+        return f"file://{shared_dir}/{SHARED_RUNS}/{RUN_KEY}/rendezvous-{ATTEMPT}"
     return f"file:///tmp/ddp-play-rendezvous-{RUN_KEY}-{ATTEMPT}"
 
 

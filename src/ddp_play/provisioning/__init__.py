@@ -1,1 +1,1 @@
-"""Provisioning of hosts around the roles: the inventory, its check, the phases, the table of what became of them."""
+"""Provisioning of hosts by roles: the inventory, its check, the phases, the run, the table of results."""

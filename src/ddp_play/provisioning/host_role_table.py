@@ -1,4 +1,4 @@
-"""Table of results, host x role, from Ansible's events. Pure."""
+"""Table of results by host and role, from Ansible's events. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,15 @@ NO_ADDRESSES: Mapping[str, str] = MappingProxyType({})
 SKIPPED = re.compile(r"skipped: (?:(\w+): )?(.*)", re.DOTALL)
 PENDING = re.compile(r"pending: (?:(\w+): )?(.*)", re.DOTALL)
 LEFT = re.compile(r"left on \S+: (.*)", re.DOTALL)
-NOT_WORK = ("debug", "meta", "include_tasks", "import_tasks", "include_role", "import_role", "validate_argument_spec")
+ACTIONS_WITHOUT_EFFECT = (
+    "debug",
+    "meta",
+    "include_tasks",
+    "import_tasks",
+    "include_role",
+    "import_role",
+    "validate_argument_spec",
+)
 
 
 class CellStatus(StrEnum):
@@ -32,29 +40,29 @@ class CellStatus(StrEnum):
 
     @property
     def bad(self) -> bool:
-        """Did the role fail to do its work?"""
+        """Whether the role did not complete its work."""
         return self in (CellStatus.FAILED, CellStatus.UNREACHABLE)
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One role on one host."""
+    """Result of one role on one host."""
 
     host: str
     role: str
     status: CellStatus = CellStatus.OK
     num_changed: int = 0
     num_tasks: int = 0
-    duration_s: float = 0.0  # of its tasks, the connection included
+    duration_s: float = 0.0  # of its tasks, with the time of the connection
     reason: str = ""  # why it was skipped or not run
-    task: str = ""  # what failed, and with which words
+    task: str = ""  # the failed task; `message` is its error message
     message: str = ""
     remedy: str = ""
-    left: str = ""  # what a removal leaves on the host
-    pending: str = ""  # what waits for a quiet host or a reboot although the role went on
+    left: str = ""  # what deprovisioning leaves on the host
+    pending: str = ""  # changes that wait for a quiet host or a reboot although the role continued
 
     def to_json(self) -> dict[str, Any]:
-        """For `--json`; no empty words."""
+        """Fields for `--json`, without empty texts."""
         found = {key: value for key, value in asdict(self).items() if value != ""}
         return {**found, "duration_s": round(self.duration_s, 1)}
 
@@ -62,7 +70,7 @@ class Cell:
 def add_event(
     cells: dict[tuple[str, str], Cell], event: dict[str, Any], addresses: Mapping[str, str] = NO_ADDRESSES
 ) -> Cell | None:
-    """Take one event of ansible-runner into the table; the cell it changed, None where it says nothing about a role."""
+    """Add one event of ansible-runner to the table; return the changed cell, or None if the event is not a role's."""
     kind, data = str(event.get("event")), event.get("event_data") or {}
     host, role = data.get("host"), data.get("role")
     if not host or not role or kind not in ("runner_on_ok", "runner_on_failed", "runner_on_unreachable"):
@@ -71,28 +79,32 @@ def add_event(
         return None
     before = cells.get((host, role), Cell(host, role))
     before = replace(before, duration_s=before.duration_s + float(data.get("duration") or 0.0))
-    after = _done(before, data) if kind == "runner_on_ok" else _failed(before, data, kind, addresses.get(host, host))
+    after = (
+        _after_success(before, data)
+        if kind == "runner_on_ok"
+        else _after_failure(before, data, kind, addresses.get(host, host))
+    )
     cells[host, role] = after
     return after
 
 
-def _done(cell: Cell, data: dict[str, Any]) -> Cell:
+def _after_success(cell: Cell, data: dict[str, Any]) -> Cell:
     result = data.get("res") or {}
     action = str(data.get("task_action", "")).rpartition(".")[2]
     if action == "debug":
-        return _told(cell, str(result.get("msg") or ""))
-    if action in NOT_WORK:
+        return _after_role_message(cell, str(result.get("msg") or ""))
+    if action in ACTIONS_WITHOUT_EFFECT:
         return cell
     changed = bool(result.get("changed"))
     cell = replace(cell, num_tasks=cell.num_tasks + 1, num_changed=cell.num_changed + changed)
     if cell.status.bad:  # a handler after the failure
         return cell
-    # A role that goes on after `skipped:` has left out a part of its work, not all of it.
+    # A role that runs tasks after it reported `skipped:` has left out only a part of its work.
     return replace(cell, status=CellStatus.CHANGED if cell.num_changed else CellStatus.OK)
 
 
-def _told(cell: Cell, text: str) -> Cell:
-    """A message of a role about itself: skipped, or left after removal."""
+def _after_role_message(cell: Cell, text: str) -> Cell:
+    """Evaluate a debug message by which a role reports that it was skipped, or what is pending or left on the host."""
     skipped, left = SKIPPED.fullmatch(text.strip()), LEFT.fullmatch(text.strip())
     if skipped and skipped[1] in (None, cell.role) and not cell.status.bad:
         return replace(cell, status=CellStatus.SKIPPED, reason=skipped[2].strip())
@@ -102,10 +114,10 @@ def _told(cell: Cell, text: str) -> Cell:
     return replace(cell, left=left[1].strip()) if left else cell
 
 
-def _failed(cell: Cell, data: dict[str, Any], kind: str, address: str) -> Cell:
+def _after_failure(cell: Cell, data: dict[str, Any], kind: str, address: str) -> Cell:
     if cell.status.bad:
         return cell
-    text, task = _words_of(data.get("res") or {}), str(data.get("task") or "")
+    text, task = _error_message(data.get("res") or {}), str(data.get("task") or "")
     if kind == "runner_on_unreachable":
         problem = problem_from_text(cell.host, text, address)
         return replace(
@@ -115,32 +127,32 @@ def _failed(cell: Cell, data: dict[str, Any], kind: str, address: str) -> Cell:
     return replace(cell, status=CellStatus.FAILED, task=task, message=text, remedy=remedy)
 
 
-def _words_of(result: dict[str, Any]) -> str:
-    """The message of a failed result; that of a loop is in its items."""
+def _error_message(result: dict[str, Any]) -> str:
+    """Error message of a failed result. A loop's message is in its items."""
     items = [row for row in result.get("results") or () if isinstance(row, dict)]
     for item in items:
         if item.get("failed") or item.get("unreachable"):
-            return _words_of(item)
+            return _error_message(item)
     text = str(result.get("msg") or "").strip()
     for prefix in ("Task failed: ", "Module failed: ", "Action failed: "):
         text = text.removeprefix(prefix)
     more = str(result.get("stderr") or result.get("module_stderr") or "").strip()
-    url = str(result.get("url") or "")  # get_url names it in its result only
+    url = str(result.get("url") or "")  # get_url names the URL only in its result
     parts = (text, more if more not in text else "", url if url not in text else "")
     return "\n".join(part for part in parts if part) or "it gave no message"
 
 
-def close_table(
+def finished_table(
     cells: dict[tuple[str, str], Cell], expected: tuple[tuple[str, str], ...], stats: dict[str, dict[str, int]]
 ) -> tuple[Cell, ...]:
-    """The finished table, in the plan's order: failures that a rescue made good are none, what never ran says why."""
-    # Roles that --tags leave out still have their arguments validated: only their failures matter.
+    """Final table in the plan's order. Rescued failures count as success; roles that did not run have a reason."""
+    # Ansible validates arguments of roles that --tags leave out, too: of these, only failures are in the table.
     order = tuple(dict.fromkeys((*expected, *(key for key, cell in cells.items() if cell.status.bad))))
     found: list[Cell] = []
     for host, role in order:
         cell = cells.get((host, role))
         if cell is None:
-            found.append(Cell(host, role, CellStatus.NOT_RUN, reason=_why_not(host, cells)))
+            found.append(Cell(host, role, CellStatus.NOT_RUN, reason=_reason_not_run(host, cells)))
         elif cell.status is CellStatus.FAILED and host in stats and not stats[host].get("failures"):
             status = CellStatus.CHANGED if cell.num_changed else CellStatus.OK
             found.append(replace(cell, status=status, task="", message="", remedy=""))
@@ -149,15 +161,15 @@ def close_table(
     return tuple(found)
 
 
-def _why_not(host: str, cells: dict[tuple[str, str], Cell]) -> str:
+def _reason_not_run(host: str, cells: dict[tuple[str, str], Cell]) -> str:
     bad = [cell for cell in cells.values() if cell.host == host and cell.status.bad]
-    return f"{bad[0].role} {bad[0].status} before it" if bad else "the playbook did not come to it"
+    return f"{bad[0].role} {bad[0].status} before it" if bad else "the playbook ended before this role"
 
 
 def verdict_line(cells: tuple[Cell, ...]) -> str:
-    """The whole table in one line."""
+    """Summary of the table in one line."""
     hosts = dict.fromkeys(cell.host for cell in cells)
     bad = {cell.host: f"{cell.host} ({cell.role} {cell.status})" for cell in reversed(cells) if cell.status.bad}
     changed = sum(cell.num_changed for cell in cells)
-    words = f"{len(hosts)} host{'s' if len(hosts) != 1 else ''}, changed={changed}"
-    return f"{words}; not done: {', '.join(bad[host] for host in hosts if host in bad)}" if bad else words
+    summary = f"{len(hosts)} host{'s' if len(hosts) != 1 else ''}, changed={changed}"
+    return f"{summary}; not done: {', '.join(bad[host] for host in hosts if host in bad)}" if bad else summary

@@ -1,4 +1,4 @@
-"""An inventory as Ansible sees it: groups, hosts, and which of them says what. One `ansible-inventory` call."""
+"""Inventory as Ansible reads it: groups, hosts and their variables, from one call of `ansible-inventory`."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from ddp_play.ansible.runner import Passwords, PlaybookRequest
 
 TIMEOUT_S = 120.0
-# Of the options of ansible-playbook, those that decide what an inventory says.
-WITH_VALUE = ("--limit", "--vault-password-file", "--vault-id")
+# Options of ansible-playbook that affect the content of the inventory.
+INVENTORY_OPTIONS = ("--limit", "--vault-password-file", "--vault-id")
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One group: its own hosts, child groups, and the variables set on it (not those it inherits)."""
+    """One group: its own hosts, its child groups, and the variables set on it, without inherited ones."""
 
     name: str
     hosts: tuple[str, ...] = ()
@@ -43,19 +43,19 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """Groups by name, the variables that are set on hosts themselves, and the files that may say so."""
+    """Groups by name, the variables set on hosts themselves, and the files that may set variables."""
 
     groups: Mapping[str, Group]
     host_variables: Mapping[str, Mapping[str, Any]]
-    files: tuple[Path, ...] = ()  # everything below group_vars and host_vars beside the sources
+    files: tuple[Path, ...] = ()  # everything below group_vars and host_vars next to the sources
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """Every host, in the inventory's order."""
+        """All hosts in the inventory's order."""
         return tuple(dict.fromkeys(host for name in self.groups for host in self.members(name)))
 
     def members(self, name: str) -> tuple[str, ...]:
-        """The hosts of a group and of the groups below it."""
+        """Hosts of a group and of its child groups; empty if there is no such group."""
         if name not in self.groups:
             return ()
         group = self.groups[name]
@@ -63,18 +63,18 @@ class Inventory:
         return tuple(dict.fromkeys((*group.hosts, *below)))
 
     def value(self, host: str, name: str) -> Any:
-        """What a host has for a variable: its own, else that of the nearest group; None where nothing says it."""
+        """Value of a host's variable: the host's own, else that of its smallest group that sets it, else None."""
         if name in self.host_variables.get(host, {}):
             return self.host_variables[host][name]
-        saying = [group for group in self.groups.values() if name in group.variables]
-        for group in sorted(saying, key=lambda group: len(self.members(group.name))):
+        groups_with_value = [group for group in self.groups.values() if name in group.variables]
+        for group in sorted(groups_with_value, key=lambda group: len(self.members(group.name))):
             if host in self.members(group.name):
                 return group.variables[name]
         return None
 
 
 def matching_hosts(pattern: str, inventory: Inventory) -> tuple[str, ...]:
-    """The hosts of a play's pattern: names, groups and wildcards joined by `:` or `,`, with `!` and `&`."""
+    """Hosts that match a play's pattern: names, groups and wildcards joined by `:` or `,`, with `!` and `&`."""
     terms = [term.strip() for term in re.split(r"[,:]", pattern) if term.strip()]
     named = [term for term in terms if term[0] not in "!&"] or ["all"]
     chosen = {host for term in named for host in _matching(term, inventory)}
@@ -96,45 +96,45 @@ def _matching(term: str, inventory: Inventory) -> list[str]:
 
 
 class InventoryLoader(Protocol):
-    """The seam to `ansible-inventory`; tests hand in a function."""
+    """Interface to `ansible-inventory`. Tests pass a function instead."""
 
     def __call__(self, request: PlaybookRequest, passwords: Passwords) -> Inventory:
-        """The inventory of a request, within its limit."""
+        """Inventory of a request, restricted to its limit."""
 
 
 def load_inventory(request: PlaybookRequest, passwords: Passwords) -> Inventory:
-    """Ask Ansible. UsageError with Ansible's own words where it cannot read the sources."""
+    """Read the inventory with `ansible-inventory`. Raises UsageError with Ansible's message if that fails."""
     program = Path(sys.executable).with_name("ansible-inventory")
-    words = [str(program) if program.exists() else "ansible-inventory", "--list", "--export"]
-    words += [word for source in request.inventory for word in ("-i", source)]
-    words += _inventory_options(request.options)
+    command = [str(program) if program.exists() else "ansible-inventory", "--list", "--export"]
+    command += [argument for source in request.inventory for argument in ("-i", source)]
+    command += _inventory_options(request.options)
     environment = {**os.environ, "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "True", "ANSIBLE_NOCOLOR": "1"}
     with TemporaryDirectory(prefix="ddp-play-inventory-") as scratch, password_files(passwords) as password_options:
-        words += _vault_only(password_options)
+        command += _vault_options(password_options)
         try:
             done = subprocess.run(
-                words, cwd=request.cwd, env={**environment, "ANSIBLE_LOCAL_TEMP": scratch}, capture_output=True,
+                command, cwd=request.cwd, env={**environment, "ANSIBLE_LOCAL_TEMP": scratch}, capture_output=True,
                 text=True, timeout=TIMEOUT_S, check=False, stdin=subprocess.DEVNULL,
             )  # fmt: skip
         except FileNotFoundError:
             raise InternalError("ansible-inventory is not installed", hint="pip install ansible-core") from None
         except subprocess.TimeoutExpired:
-            raise UsageError(f"ansible-inventory gave no answer within {TIMEOUT_S:.0f} s") from None
+            raise UsageError(f"ansible-inventory did not end within {TIMEOUT_S:.0f} s") from None
     if done.returncode != 0:
-        raise UsageError(_words_of(done.stderr), hint="ansible-inventory --graph -i INVENTORY shows it whole")
+        raise UsageError(_error_message(done.stderr), hint="ansible-inventory --graph -i INVENTORY shows all of it")
     return parse_inventory(json.loads(done.stdout), variable_files(request.inventory))
 
 
 def _inventory_options(options: tuple[str, ...]) -> list[str]:
     found = []
     for option, value in itertools.pairwise(options):
-        if option in WITH_VALUE:
+        if option in INVENTORY_OPTIONS:
             found += [option, value]
     return found
 
 
 def extra_variables(options: tuple[str, ...], cwd: str) -> dict[str, Any]:
-    """What --extra-vars sets: k=v pairs, JSON or YAML, @file. What cannot be read here is Ansible's to refuse."""
+    """Variables of --extra-vars: k=v pairs, JSON or YAML, @file. Unreadable ones are left out; Ansible reports them."""
     found: dict[str, Any] = {}
     for option, value in itertools.pairwise(options):
         if option == "--extra-vars":
@@ -148,35 +148,35 @@ def _extra(value: str, cwd: str) -> dict[str, Any]:
         text = Path(cwd, value[1:]).expanduser().read_text(encoding="utf-8") if value.startswith("@") else value
         document = yaml.safe_load(text)
         return document if isinstance(document, dict) else {}
-    pairs = (word.partition("=") for word in shlex.split(value))
+    pairs = (argument.partition("=") for argument in shlex.split(value))
     return {name: text for name, sign, text in pairs if sign}
 
 
-def _vault_only(options: list[str]) -> list[str]:
+def _vault_options(options: list[str]) -> list[str]:
     pairs = zip(options[::2], options[1::2], strict=True)
-    return [word for option, value in pairs if option == "--vault-password-file" for word in (option, value)]
+    return [argument for option, value in pairs if option == "--vault-password-file" for argument in (option, value)]
 
 
-def _words_of(stderr: str) -> str:
+def _error_message(stderr: str) -> str:
     lines = [line for line in stderr.strip().splitlines() if line and not line.startswith("[WARNING]")]
     return "\n".join(lines[-8:]) or "ansible-inventory failed"
 
 
 def parse_inventory(document: dict[str, Any], files: tuple[Path, ...] = ()) -> Inventory:
-    """The output of `ansible-inventory --list --export`."""
+    """Inventory from the output of `ansible-inventory --list --export`."""
     groups = {
         name: Group(name, tuple(row.get("hosts", ())), tuple(row.get("children", ())), row.get("vars", {}))
         for name, row in document.items()
         if name != "_meta"
     }
-    # Empty groups are only mentioned.
+    # The output lists empty groups only as children.
     for child in [child for group in groups.values() for child in group.children]:
         groups.setdefault(child, Group(child))
     return Inventory(groups, document.get("_meta", {}).get("hostvars", {}), files)
 
 
 def variable_files(sources: tuple[str, ...]) -> tuple[Path, ...]:
-    """What lies below group_vars and host_vars beside the sources."""
+    """Files below group_vars and host_vars next to the sources."""
     found: list[Path] = []
     for source in sources:
         if "," in source:

@@ -1,4 +1,4 @@
-"""Check of an inventory, with its inputs: the inventory as Ansible reads it, and name resolution."""
+"""Check of an inventory: reads it with Ansible, resolves the hosts' names, and applies the rules."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ SSH_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """An inventory and what is wrong with it."""
+class CheckedInventory:
+    """An inventory and its findings."""
 
     inventory: Inventory
     findings: tuple[Finding, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """For `--json`."""
+        """Document for `--json`."""
         return {
             "exit_class": "usage" if self.findings else "done",
             "hosts": list(self.inventory.hosts),
@@ -42,18 +42,18 @@ class Checked:
 
 
 def resolve_name(name: str, ssh_arguments: str) -> tuple[str, ...]:
-    """Addresses of a name as ssh would find them; the name itself where a jump host is the one to resolve it."""
+    """Addresses of a name as ssh resolves it; the name itself if a jump host resolves it; empty if unknown."""
     found = _addresses(name)
     if found:
         return found
     try:
-        done = subprocess.run(
+        answer = subprocess.run(
             ["ssh", *shlex.split(ssh_arguments), "-G", name],
             capture_output=True, text=True, timeout=SSH_TIMEOUT_S, check=False, stdin=subprocess.DEVNULL,
         )  # fmt: skip
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return ()
-    settings = dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
+    settings = dict(line.split(" ", 1) for line in answer.stdout.splitlines() if " " in line)
     if settings.get("proxyjump", "none") != "none" or settings.get("proxycommand", "none") != "none":
         return (name,)
     return _addresses(settings.get("hostname", name)) if settings.get("hostname", name) != name else ()
@@ -73,12 +73,12 @@ def check_inventory(
     *,
     load: InventoryLoader = load_inventory,
     resolve: Callable[[str, str], tuple[str, ...]] = resolve_name,
-) -> Checked:
-    """All findings that need no connection to a host."""
+) -> CheckedInventory:
+    """Find all errors of an inventory that can be found without a connection to its hosts. Raises UsageError."""
     inventory = load(request, passwords)
     path = collection_root() / "playbooks" / "provision.yml"
     groups = known_groups(yaml.safe_load(path.read_text(encoding="utf-8")))
     found = (*check_variables(inventory, read_specs()), *check_addresses(inventory, resolve))
-    if "--limit" not in request.options:  # a part of the hosts says nothing about the groups
+    if "--limit" not in request.options:  # with --limit the groups are incomplete
         found = (*check_groups(inventory, groups), *found)
-    return Checked(inventory, found)
+    return CheckedInventory(inventory, found)

@@ -1,4 +1,4 @@
-"""Rules that an inventory must follow: names and values of the roles' specs, groups, addresses. Pure."""
+"""Rules for an inventory: variable names and values by the roles' specs, groups, addresses. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.planning.job import HOST_VARIABLES
-from ddp_play.provisioning.role_specs import problems_of
+from ddp_play.provisioning.role_specs import value_problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from ddp_play.provisioning.inventory import Inventory
     from ddp_play.provisioning.role_specs import Specs
 
-NO_FILE = re.compile(r"(^\.|~$|\.(example|md|txt|swp|orig|bak)$)")
-NOTHING: Mapping[str, Any] = MappingProxyType({})
-# A name without a role's prefix has to be nearly a known one before it counts as misspelt.
-NEARLY = 0.93
+IGNORED_FILES = re.compile(r"(^\.|~$|\.(example|md|txt|swp|orig|bak)$)")
+NO_VARIABLES: Mapping[str, Any] = MappingProxyType({})
+# A name without a role's prefix counts as misspelt only if it is this similar to a known name.
+MISSPELT_SIMILARITY = 0.93
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing to correct: where it stands, what it is, what helps."""
+    """One error in an inventory: its place, the message, and a hint."""
 
     kind: str
     where: str
@@ -34,54 +34,56 @@ class Finding:
     hint: str = ""
 
     def to_json(self) -> dict[str, str]:
-        """For `--json`."""
+        """Document for `--json`."""
         return asdict(self)
 
     def __str__(self) -> str:
         return f"{self.where}: {self.message}" + (f"; {self.hint}" if self.hint else "")
 
 
-def check_variables(inventory: Inventory, specs: Specs, extra: Mapping[str, Any] = NOTHING) -> tuple[Finding, ...]:
-    """Names and values of everything that is set on a host, on a group, or by `extra` on the command line."""
+def check_variables(inventory: Inventory, specs: Specs, extra: Mapping[str, Any] = NO_VARIABLES) -> tuple[Finding, ...]:
+    """Check names and values of all variables of hosts and groups, and of `extra` from the command line."""
     known = {name: option for options in specs.values() for name, option in options.items()}
     names = set(known) | set(HOST_VARIABLES)
     found = []
-    for where, variables in (*_places(inventory), ("--extra-vars", extra)):
+    for where, variables in (*_variable_sources(inventory), ("--extra-vars", extra)):
         for name, value in sorted(variables.items()):
-            finding = _name(name, where, names, tuple(specs), inventory)
+            finding = _name_finding(name, where, names, tuple(specs), inventory)
             if finding is not None:
                 found.append(finding)
             elif name in known:
-                place = _place(where, name, inventory)
-                found += [Finding("value", place, text) for text in problems_of(name, known[name], value)]
+                place = _location(where, name, inventory)
+                found += [Finding("value", place, text) for text in value_problems(name, known[name], value)]
     return tuple(found)
 
 
-def _places(inventory: Inventory) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _variable_sources(inventory: Inventory) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for group in inventory.groups.values():
         yield f"group {group.name}", group.variables
     for host, variables in inventory.host_variables.items():
         yield f"host {host}", variables
 
 
-def _name(name: str, where: str, known: set[str], roles: tuple[str, ...], inventory: Inventory) -> Finding | None:
+def _name_finding(
+    name: str, where: str, known: set[str], roles: tuple[str, ...], inventory: Inventory
+) -> Finding | None:
     if name in known:
         return None
-    ours = name.startswith(("ddp_", *(f"{role}_" for role in roles)))
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6 if ours else NEARLY)
-    if not ours and not near:
+    has_our_prefix = name.startswith(("ddp_", *(f"{role}_" for role in roles)))
+    similar = difflib.get_close_matches(name, known, n=1, cutoff=0.6 if has_our_prefix else MISSPELT_SIMILARITY)
+    if not has_our_prefix and not similar:
         return None
-    hint = f"did you mean {near[0]}?" if near else _ask_the_spec(name, roles)
-    return Finding("unknown_variable", _place(where, name, inventory), f"unknown variable {name}", hint)
+    hint = f"did you mean {similar[0]}?" if similar else _spec_hint(name, roles)
+    return Finding("unknown_variable", _location(where, name, inventory), f"unknown variable {name}", hint)
 
 
-def _ask_the_spec(name: str, roles: tuple[str, ...]) -> str:
+def _spec_hint(name: str, roles: tuple[str, ...]) -> str:
     role = next((role for role in sorted(roles, key=len, reverse=True) if name.startswith(f"{role}_")), "ddp_job")
-    return f"ansible-doc -t role ddp.play.{role} lists what there is"
+    return f"ansible-doc -t role ddp.play.{role} lists the variables"
 
 
-def _place(where: str, name: str, inventory: Inventory) -> str:
-    """The host or group, with the file where one of its files says the name."""
+def _location(where: str, name: str, inventory: Inventory) -> str:
+    """The host or group, and the file and line that set the variable, if found."""
     kind, _, owner = where.partition(" ")
     pattern = re.compile(rf"^\s*[\"']?{re.escape(name)}[\"']?\s*[:=]", re.MULTILINE)
     for path in inventory.files:
@@ -97,13 +99,15 @@ def _place(where: str, name: str, inventory: Inventory) -> str:
 
 
 def check_groups(inventory: Inventory, known: tuple[str, ...]) -> tuple[Finding, ...]:
-    """`ranks` has hosts; a group or a file of variables with nearly a known name is a slip of the pen."""
+    """Check that group `ranks` has hosts, and find misspelt groups and files of variables that belong to no group."""
     found = []
     present = {name for name in inventory.groups if inventory.members(name)}
     for name in inventory.groups:
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
-        if near and name not in known and near[0] not in present:
-            found.append(Finding("misspelt_group", f"group {name}", "no playbook knows it", f"did you mean {near[0]}?"))
+        similar = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
+        if similar and name not in known and similar[0] not in present:
+            found.append(
+                Finding("misspelt_group", f"group {name}", "no playbook uses it", f"did you mean {similar[0]}?")
+            )
     if "ranks" not in present:
         hint = "its hosts run the ranks; ddp-play init DIR writes an example"
         found.append(Finding("missing_group", "inventory", "there is no group ranks with hosts", hint))
@@ -117,16 +121,16 @@ def _orphan_files(inventory: Inventory) -> Iterator[Finding]:
         parts = path.parts[len(path.parts) - path.parts[::-1].index(f"{kind}_vars") :]
         name = parts[0].removesuffix(path.suffix) if len(parts) == 1 else parts[0]
         owners = tuple(inventory.groups) if kind == "group" else inventory.hosts
-        if NO_FILE.search(parts[0]) or name in owners or parts[0] in owners or name in seen:
+        if IGNORED_FILES.search(parts[0]) or name in owners or parts[0] in owners or name in seen:
             continue
         seen.add(name)
-        near = difflib.get_close_matches(name, owners, n=1, cutoff=0.6)
-        hint = f"did you mean {near[0]}?" if near else ""
-        yield Finding("orphan_file", f"{kind}_vars/{parts[0]}", f"there is no {kind} {name}: nobody reads it", hint)
+        similar = difflib.get_close_matches(name, owners, n=1, cutoff=0.6)
+        hint = f"did you mean {similar[0]}?" if similar else ""
+        yield Finding("orphan_file", f"{kind}_vars/{parts[0]}", f"there is no {kind} {name}: Ansible ignores it", hint)
 
 
 def check_addresses(inventory: Inventory, resolve: Callable[[str, str], tuple[str, ...]]) -> tuple[Finding, ...]:
-    """Every host has an address of its own. `resolve` takes an address or a name and the host's SSH arguments."""
+    """Check that every host has an address of its own. `resolve` takes a name and the host's SSH arguments."""
     found: list[Finding] = []
     owners: dict[tuple[str, str], str] = {}
     for host in inventory.hosts:
@@ -136,21 +140,21 @@ def check_addresses(inventory: Inventory, resolve: Callable[[str, str], tuple[st
         if "{{" in target:
             continue
         arguments = f"{inventory.value(host, 'ansible_ssh_common_args') or ''}"
-        addresses = _literal(target) or resolve(target, "" if "{{" in arguments else arguments)
+        addresses = _literal_address(target) or resolve(target, "" if "{{" in arguments else arguments)
         if not addresses:
             hint = "set ansible_host to an address, or add the name to DNS, /etc/hosts or ~/.ssh/config"
-            found.append(Finding("no_address", f"host {host}", f"the name {target} resolves to nothing", hint))
+            found.append(Finding("no_address", f"host {host}", f"the name {target} cannot be resolved", hint))
         port = str(inventory.value(host, "ansible_port") or 22)
         for address in addresses:
             other = owners.setdefault((address, port), host)
             if other != host:
-                words = f"has the address of {other} ({address}, port {port})"
-                found.append(Finding("same_address", f"host {host}", words, "correct ansible_host of one of them"))
+                message = f"has the address of {other} ({address}, port {port})"
+                found.append(Finding("same_address", f"host {host}", message, "correct ansible_host of one of them"))
                 break
     return tuple(found)
 
 
-def _literal(target: str) -> tuple[str, ...]:
+def _literal_address(target: str) -> tuple[str, ...]:
     try:
         return (str(ipaddress.ip_address(target)),)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The plan of a provisioning playbook: which roles on which hosts, phase by phase. Pure."""
+"""Phases of a provisioning playbook: the roles and hosts of each play. Pure."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """One play: its roles run on its hosts before the next phase begins."""
+    """One play of the playbook: its roles run on all its hosts before the next phase begins."""
 
     name: str
     hosts: tuple[str, ...]
     roles: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """For `--json`."""
+        """Document for `--json`."""
         return asdict(self)
 
 
 def plan_phases(plays: list[dict[str, Any]], inventory: Inventory, tags: tuple[str, ...] = ()) -> tuple[Phase, ...]:
-    """Every play that has roles, also where no host is in it; with tags only the roles that carry one of them."""
+    """Plays that have roles, also those without hosts. With `tags`, only roles that have one of them count."""
     found = []
     for play in plays:
         rows = list(_roles(play))
@@ -38,7 +38,7 @@ def plan_phases(plays: list[dict[str, Any]], inventory: Inventory, tags: tuple[s
 
 
 def _roles(play: dict[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Roles by their short names, with their tags, as `roles:` or as import_role tasks."""
+    """Short names and tags of a play's roles, from `roles:` and from import_role tasks."""
     entries = [(row["role"], row) for row in play.get("roles", ())]
     for task in play.get("tasks", ()):
         imported = task.get("ansible.builtin.import_role")
@@ -49,16 +49,16 @@ def _roles(play: dict[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def known_roles(plays: list[dict[str, Any]]) -> tuple[str, ...]:
-    """Every role of the playbook, in its order."""
+    """All roles of the playbook in its order."""
     return tuple(dict.fromkeys(role for play in plays for role, _ in _roles(play)))
 
 
 def known_groups(plays: list[dict[str, Any]]) -> tuple[str, ...]:
-    """Every group that the playbook's patterns name."""
-    words = [word.lstrip("!&") for play in plays for word in str(play["hosts"]).split(":")]
-    return tuple(dict.fromkeys(word for word in words if word != "all"))
+    """All groups that the patterns of the plays contain."""
+    patterns = [pattern.lstrip("!&") for play in plays for pattern in str(play["hosts"]).split(":")]
+    return tuple(dict.fromkeys(pattern for pattern in patterns if pattern != "all"))
 
 
-def expected(phases: tuple[Phase, ...]) -> tuple[tuple[str, str], ...]:
-    """(host, role) of everything that the plan holds."""
+def planned_cells(phases: tuple[Phase, ...]) -> tuple[tuple[str, str], ...]:
+    """(host, role) of every role on every host of the phases."""
     return tuple((host, role) for phase in phases for role in phase.roles for host in phase.hosts)

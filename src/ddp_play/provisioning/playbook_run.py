@@ -1,4 +1,4 @@
-"""Run of a provisioning playbook: plan, check of the inventory, execution, and table of results."""
+"""Run of a provisioning playbook: plan, check of the inventory, execution, report."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ddp_play.bundle.journal import Journal
 from ddp_play.bundle.paths import home, write_json
 from ddp_play.bundle.run_ids import new_run_id
 from ddp_play.errors import CheckFailed, DdpPlayError, HostNotReady, UsageError
-from ddp_play.provisioning.host_role_table import Cell, CellStatus, add_event, close_table, verdict_line
+from ddp_play.provisioning.host_role_table import Cell, CellStatus, add_event, finished_table, verdict_line
 from ddp_play.provisioning.inventory import extra_variables, load_inventory
 from ddp_play.provisioning.inventory_rules import check_variables
-from ddp_play.provisioning.phases import expected, known_roles, plan_phases
+from ddp_play.provisioning.phases import known_roles, plan_phases, planned_cells
 from ddp_play.provisioning.role_specs import read_specs
 
 if TYPE_CHECKING:
@@ -29,27 +29,27 @@ if TYPE_CHECKING:
     from ddp_play.provisioning.inventory import Inventory, InventoryLoader
     from ddp_play.provisioning.phases import Phase
 
-# A host that falls silent in the middle of a task is given up after a minute and one retry; ssh takes the first
-# value it meets, so ssh_args of the user win.
+# ssh gives up a host that stops answering within a task after a minute, and Ansible retries once. Of several values
+# ssh takes the first, so that the user's ssh_args take precedence.
 KEEPALIVE = {"ANSIBLE_SSH_EXTRA_ARGS": "-o ServerAliveInterval=15 -o ServerAliveCountMax=4"}
 
 
-class Watcher(Protocol):
-    """Observer of a run in progress; `ddp_play.cli.provisioning_view` shows it."""
+class ProvisioningObserver(Protocol):
+    """Receiver of the events of a provisioning run; `ddp_play.cli.provisioning_view` prints them."""
 
     def phase(self, phase: Phase) -> None:
         """A phase begins."""
 
     def task(self, name: str, host: str) -> None:
-        """A host has done a task."""
+        """A host has finished a task."""
 
     def cell(self, cell: Cell) -> None:
         """A role has ended on a host."""
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
-    """What will run where; `request` is the playbook's."""
+class PlaybookPlan:
+    """Phases of a playbook on the hosts of an inventory; `addresses`: ansible_host by host."""
 
     request: PlaybookRequest
     phases: tuple[Phase, ...]
@@ -57,13 +57,13 @@ class Planned:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """Every host of any phase."""
+        """All hosts of all phases."""
         return tuple(dict.fromkeys(host for phase in self.phases for host in phase.hosts))
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """How it ended."""
+    """Result of a provisioning run: the table, the outcome, and its files."""
 
     id: str
     directory: Path
@@ -74,20 +74,20 @@ class Report:
 
     @property
     def num_tasks(self) -> int:
-        """Tasks of all hosts, without those that only speak."""
+        """Number of tasks of all hosts, without tasks that change nothing, such as debug."""
         return sum(cell.num_tasks for cell in self.cells)
 
     def error(self) -> DdpPlayError | None:
-        """None when every role did its work everywhere; else the class by who must act."""
+        """None if every role succeeded on every host; else an error of the class that tells who must act."""
         error = self.outcome.error(str(self.log))
         bad = {cell.status for cell in self.cells if cell.status.bad}
         if error is None or isinstance(error, UsageError) or not bad:
             return error
         cls = HostNotReady if bad == {CellStatus.UNREACHABLE} else CheckFailed
-        return cls(verdict_line(self.cells), hint=f"whole output: {self.log}")
+        return cls(verdict_line(self.cells), hint=f"complete output: {self.log}")
 
     def to_json(self) -> dict[str, Any]:
-        """For `--json` and report.json."""
+        """Document for `--json` and report.json."""
         error = self.error()
         return {
             "id": self.id,
@@ -104,46 +104,48 @@ class Report:
 
 def plan_playbook(
     request: PlaybookRequest, name: str, passwords: Passwords, *, load: InventoryLoader = load_inventory
-) -> Planned:
-    """The phases of `playbooks/NAME.yml` on the request's hosts; UsageError where the inventory does not fit."""
+) -> PlaybookPlan:
+    """Plan `playbooks/NAME.yml` on the request's hosts. Raises UsageError if the inventory does not fit the roles."""
     path = collection_root() / "playbooks" / f"{name}.yml"
     plays = yaml.safe_load(path.read_text(encoding="utf-8"))
     unknown = [tag for tag in request.tags if tag not in known_roles(plays)]
     if unknown:
         raise UsageError(f"no role {', '.join(unknown)}", hint=f"--tags takes {', '.join(known_roles(plays))}")
     inventory = load(request, passwords)
-    refuse_unfit(inventory, extra_variables(request.options, request.cwd))
+    check_names_and_values(inventory, extra_variables(request.options, request.cwd))
     addresses = {host: str(inventory.value(host, "ansible_host") or host) for host in inventory.hosts}
     phases = plan_phases(plays, inventory, request.tags)
-    planned = Planned(dataclasses.replace(request, playbook=str(path)), phases, addresses)
+    planned = PlaybookPlan(dataclasses.replace(request, playbook=str(path)), phases, addresses)
     if not planned.hosts:
         options = (*request.options, "")
         limit = options[options.index("--limit") + 1] if "--limit" in options else ""
-        whom = f"no host of --limit {limit}" if limit else "no host of the inventory"
-        raise UsageError(f"{whom} is in any phase", hint="hosts have to be in ranks: ddp-play inventory check")
+        subject = f"no host of --limit {limit}" if limit else "no host of the inventory"
+        raise UsageError(f"{subject} is in any phase", hint="put them into group ranks, then: ddp-play inventory check")
     return planned
 
 
-def refuse_unfit(inventory: Inventory, extra: dict[str, Any]) -> None:
-    """Names and values that no role knows stop everything before a host is touched."""
+def check_names_and_values(inventory: Inventory, extra: dict[str, Any]) -> None:
+    """Raise UsageError if a variable's name or value does not fit the roles' specs, before a host is changed."""
     findings = check_variables(inventory, read_specs(), extra)
     if findings:
         raise UsageError("\n".join(str(row) for row in findings), hint="ddp-play inventory check")
 
 
-def run_playbook(planned: Planned, passwords: Passwords, runner: PlaybookRunner, watcher: Watcher) -> Report:
-    """Run it to its end; nothing but our own failure raises: the report says what became of every host."""
+def run_playbook(
+    planned: PlaybookPlan, passwords: Passwords, runner: PlaybookRunner, observer: ProvisioningObserver
+) -> Report:
+    """Run the playbook to its end and write its report. Failed hosts do not raise: they are in the report."""
     runs = home() / "provision"
     directory = runs / new_run_id(runs)
-    follower = _Follower(planned, Journal(directory / "events.jsonl"), watcher)
+    handler = _EventHandler(planned, Journal(directory / "events.jsonl"), observer)
     extra = {name: value for name, value in KEEPALIVE.items() if name not in os.environ}
     request = dataclasses.replace(planned.request, environment={**planned.request.environment, **extra})
     started = time.monotonic()
-    outcome = runner.run(request, private_dir=directory / "ansible", passwords=passwords, on_event=follower.on_event)
-    follower.end_phase()
+    outcome = runner.run(request, private_dir=directory / "ansible", passwords=passwords, on_event=handler.on_event)
+    handler.end_phase()
     wall_s = time.monotonic() - started
     stats = {} if outcome.status is PlaybookStatus.NOT_STARTED else outcome.stats
-    cells = close_table(follower.cells, expected(planned.phases), stats)
+    cells = finished_table(handler.cells, planned_cells(planned.phases), stats)
     log = directory / "ansible" / "artifacts" / "1" / "stdout"
     report = Report(directory.name, directory, log, cells, outcome, wall_s)
     write_json(directory / "report.json", report.to_json())
@@ -151,14 +153,14 @@ def run_playbook(planned: Planned, passwords: Passwords, runner: PlaybookRunner,
 
 
 @dataclass
-class _Follower:
-    """Turns events into cells, and tells the watcher and the journal about them."""
+class _EventHandler:
+    """Turns Ansible's events into cells of the table, and reports them to the observer and the journal."""
 
-    planned: Planned
+    planned: PlaybookPlan
     journal: Journal
-    watcher: Watcher
+    observer: ProvisioningObserver
     cells: dict[tuple[str, str], Cell] = field(default_factory=dict)
-    told: set[tuple[str, str]] = field(default_factory=set)
+    reported: set[tuple[str, str]] = field(default_factory=set)
 
     def on_event(self, event: dict[str, Any]) -> None:
         data = event.get("event_data") or {}
@@ -167,29 +169,29 @@ class _Follower:
             for phase in self.planned.phases:
                 if phase.name == data.get("name") and phase.hosts:
                     self.journal.emit("phase", **phase.to_json())
-                    self.watcher.phase(phase)
+                    self.observer.phase(phase)
         cell = add_event(self.cells, event, self.planned.addresses)
         if cell is not None:
             self._end_roles(cell)
-            self.watcher.task(str(data.get("task") or ""), cell.host)
-            # a rescue may still make a failure good; an unreachable host stays so
+            self.observer.task(str(data.get("task") or ""), cell.host)
+            # a rescue may still handle a failure, but an unreachable host remains unreachable
             if cell.status is CellStatus.UNREACHABLE:
-                self._tell(cell)
+                self._report(cell)
 
     def _end_roles(self, current: Cell) -> None:
-        """A host that has come to another role is done with those before it."""
+        """Report the host's earlier roles: they have ended, because the host has begun another one."""
         for cell in tuple(self.cells.values()):
             if cell.host == current.host and cell.role != current.role and not cell.status.bad:
-                self._tell(cell)
+                self._report(cell)
 
     def end_phase(self) -> None:
-        """Every role of the phase has ended on every host."""
+        """Report all roles that were not reported yet: they have ended on every host."""
         for cell in tuple(self.cells.values()):
-            self._tell(cell)
+            self._report(cell)
 
-    def _tell(self, cell: Cell) -> None:
-        planned = cell.status.bad or (cell.host, cell.role) in expected(self.planned.phases)
-        if planned and (cell.host, cell.role) not in self.told:
-            self.told.add((cell.host, cell.role))
+    def _report(self, cell: Cell) -> None:
+        planned = cell.status.bad or (cell.host, cell.role) in planned_cells(self.planned.phases)
+        if planned and (cell.host, cell.role) not in self.reported:
+            self.reported.add((cell.host, cell.role))
             self.journal.emit("role", **cell.to_json())
-            self.watcher.cell(cell)
+            self.observer.cell(cell)

@@ -23,7 +23,7 @@ FALSE = ("false", "no", "off", "n", "f", "0", "0.0")
 
 
 def read_specs() -> dict[str, dict[str, Option]]:
-    """The specs of all our roles, of their entry point main."""
+    """Argument specs of all roles of the collection, of their entry point main."""
     found = {}
     for path in sorted((collection_root() / "roles").glob("*/meta/argument_specs.yml")):
         document = yaml.load(path.read_text(encoding="utf-8"), Loader=LOADER)  # noqa: S506 - one of the two safe ones
@@ -31,34 +31,34 @@ def read_specs() -> dict[str, dict[str, Option]]:
     return found
 
 
-def problems_of(name: str, option: Option, value: Any) -> tuple[str, ...]:
-    """Why Ansible, or the role, would refuse the value; nothing where only the host can tell (templates, vault)."""
+def value_problems(name: str, option: Option, value: Any) -> tuple[str, ...]:
+    """Reasons why Ansible or the role would reject the value; none for templates and vaulted values."""
     return tuple(_problems(name, option, value))
 
 
 def _problems(name: str, option: Option, value: Any) -> Iterator[str]:
-    if _is_open(value):
+    if _is_unresolved(value):
         return
     if value is None:
-        yield f"{name} has no value; leave the line out, or write {_empty(option)}"
+        yield f"{name} has no value; leave the line out, or write {_empty_value(option)}"
         return
     wanted = option.get("type", "str")
-    if not FITS[wanted](value):
-        yield f"{name} is {_shown(value)}, but has to be {WORDS[wanted]}"
+    if not TYPE_CHECKS[wanted](value):
+        yield f"{name} is {_shown(value)}, but has to be {TYPE_NAMES[wanted]}"
         return
-    yield from _choices(name, option, value)
+    yield from _choice_problems(name, option, value)
     if wanted == "list" and isinstance(value, list):
         element = {"type": option.get("elements", "raw"), "options": option.get("options")}
         for number, item in enumerate(value):
             yield from _problems(f"{name}[{number}]", element, item)
     elif wanted == "dict" and isinstance(value, dict) and option.get("options"):
-        yield from _members(name, option["options"], value)
+        yield from _dict_problems(name, option["options"], value)
 
 
-def _members(name: str, options: Mapping[str, Option], value: Mapping[str, Any]) -> Iterator[str]:
+def _dict_problems(name: str, options: Mapping[str, Option], value: Mapping[str, Any]) -> Iterator[str]:
     for key in value:
         if key not in options:
-            yield f"{name} has no {key}; it knows {', '.join(sorted(options))}"
+            yield f"{name} has no {key}; its keys are {', '.join(sorted(options))}"
     for key, option in options.items():
         if key in value:
             yield from _problems(f"{name}.{key}", option, value[key])
@@ -66,21 +66,21 @@ def _members(name: str, options: Mapping[str, Option], value: Mapping[str, Any])
             yield f"{name} lacks {key}"
 
 
-def _choices(name: str, option: Option, value: Any) -> Iterator[str]:
+def _choice_problems(name: str, option: Option, value: Any) -> Iterator[str]:
     choices = [str(choice) for choice in option.get("choices") or ()]
     for item in value if isinstance(value, list) else [value]:
-        if choices and not _is_open(item) and str(item) not in choices and str(item).lower() not in choices:
+        if choices and not _is_unresolved(item) and str(item) not in choices and str(item).lower() not in choices:
             yield f"{name} is {_shown(item)}, but has to be one of {', '.join(choices)}"
 
 
-def _is_open(value: Any) -> bool:
-    """Only known when it is templated or decrypted."""
+def _is_unresolved(value: Any) -> bool:
+    """Whether the value is known only after templating or decryption."""
     if isinstance(value, dict):
         return "__ansible_vault" in value
     return isinstance(value, str) and ("{{" in value or "{%" in value)
 
 
-def _empty(option: Option) -> str:
+def _empty_value(option: Option) -> str:
     return {"list": "[]", "dict": "{}", "str": '""', "path": '""'}.get(option.get("type", "str"), "a value")
 
 
@@ -106,7 +106,7 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str | int | float)
 
 
-FITS: dict[str, Callable[[Any], bool]] = {
+TYPE_CHECKS: dict[str, Callable[[Any], bool]] = {
     "str": _is_text,
     "path": _is_text,
     "raw": lambda _: True,
@@ -118,7 +118,7 @@ FITS: dict[str, Callable[[Any], bool]] = {
         isinstance(value, dict) or (isinstance(value, str) and ("=" in value or value.startswith("{")))
     ),
 }
-WORDS = {
+TYPE_NAMES = {
     "str": "a text",
     "path": "a path",
     "bool": "true or false",

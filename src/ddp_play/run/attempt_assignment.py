@@ -1,4 +1,4 @@
-"""What an attempt is given to carry out, and its links to the hosts."""
+"""Assignment of one attempt: plan, routes to the hosts, snapshot and secrets; and its links to the hosts."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ddp_play.guard.protocol import run_key
-from ddp_play.run.host_links import Link
+from ddp_play.run.host_files import HostFiles
 from ddp_play.run.host_spec import PATIENCE_S, SETTLE_S
+from ddp_play.run.link import Link
 
 if TYPE_CHECKING:
     from ddp_play.bundle.paths import RunPaths
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a supervisor is given: the plan, the ways to the hosts, and what must not be written anywhere."""
+    """Input of a supervisor. `secrets`, `registry` and the passwords exist in memory only and are never written."""
 
     plan: Plan
     routes: tuple[Route, ...]
@@ -26,27 +27,41 @@ class Assignment:
     snapshot: Snapshot | None = None
     secrets: dict[str, str] = field(default_factory=dict, repr=False)
     registry: dict[str, str] = field(default_factory=dict, repr=False)
-    passwords: dict[str, str] = field(default_factory=dict, repr=False)
-    attempt: int = 1  # no two tries of a run have the same number
-    wait_s: float = 0.0  # how long to wait for slots that other runs have; 0: not at all
-    token: str = ""  # what tells this run from others of its name
-    num_ended: int = 0  # attempts that have run before this one
+    become_passwords: dict[str, str] = field(default_factory=dict, repr=False)  # by host
+    ssh_passwords: dict[str, str] = field(default_factory=dict, repr=False)  # by host
+    attempt: int = 1  # unique in the run, also among attempts that did not start
+    wait_s: float = 0.0  # how long to wait for slots that other runs hold; 0: no waiting
+    token: str = ""  # distinguishes this run from others of the same name
+    num_ended: int = 0  # number of earlier attempts whose ranks were started
     settle_s: float = SETTLE_S  # from a rank's failure to the gang's end: the rank that caused it may report later
-    patience_s: float = PATIENCE_S  # instead of settle_s while every rank that ended blames a peer
+    patience_s: float = PATIENCE_S  # instead of settle_s while every rank that ended reports a lost peer
 
     @property
     def continues(self) -> bool:
-        """Has an earlier attempt run? Then what it left on the shared directory is wanted."""
+        """Has an earlier attempt run? Then its files on the shared directory are kept."""
         return self.num_ended > 0
 
     @property
     def run_key(self) -> str:
-        """The run's name on hosts."""
+        """The run's name on its hosts."""
         return run_key(self.paths.run_id, self.token)
 
 
-def links_of(given: Assignment, hosts: set[str]) -> list[Link]:
-    """A link to each of these hosts."""
+def links_of(assignment: Assignment, hosts: set[str]) -> list[Link]:
+    """A link to each of `hosts`."""
+    plan = assignment.plan
+    ranks = {host.name: frozenset(rank.rank for rank in host.ranks) for host in plan.hosts}
+    max_bytes = plan.artifacts_max_mib * 1024 * 1024
+    become, ssh = assignment.become_passwords, assignment.ssh_passwords
     return [
-        Link(route.host, route, given.passwords.get(route.host, "")) for route in given.routes if route.host in hosts
+        Link(
+            route.host,
+            route,
+            become.get(route.host, ""),
+            ssh.get(route.host, ""),
+            ranks=ranks.get(route.host, frozenset()),
+            files=HostFiles(route.host, max_bytes),
+        )
+        for route in assignment.routes
+        if route.host in hosts
     ]

@@ -1,4 +1,4 @@
-"""`python -m ddp_play.run.background_process RUN_DIR`: the process that carries a run out behind the terminal."""
+"""Background process of a run, independent of the terminal: `python -m ddp_play.run.background_process RUN_DIR`."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from ddp_play.planning.plan_document import plan_from_json
 from ddp_play.run.attempt_assignment import Assignment
 from ddp_play.run.dry_run import facts_cache
 from ddp_play.run.host_channel import Route
-from ddp_play.run.restart_loop import Attempts
+from ddp_play.run.restart_loop import RestartLoop
 from ddp_play.run.source_snapshot import read_snapshot
 
-# The job's role speaks for itself, through its own events.
+# The action plugins of the role ddp_job write events of their own.
 OWN_ACTIONS = ("ddp.play.discover", "ddp.play.plan", "ddp.play.supervise")
 TASK_EVENTS = {
     "runner_on_ok": "ok",
@@ -35,8 +35,8 @@ TASK_EVENTS = {
 }
 
 
-def carry_out(paths: RunPaths, passwords: Passwords, runner: PlaybookRunner) -> None:
-    """Run the playbook; whatever happens, run.json says how it ended."""
+def run_playbook(paths: RunPaths, passwords: Passwords, runner: PlaybookRunner) -> None:
+    """Run the playbook and write how it ended to run.json."""
     request = PlaybookRequest.from_json(read_json(paths.run)["request"])
     request.environment[RUN_DIR_ENV] = str(paths.root)
     request.environment[FACTS_ENV] = str(facts_cache(request))
@@ -48,31 +48,31 @@ def carry_out(paths: RunPaths, passwords: Passwords, runner: PlaybookRunner) -> 
             passwords=passwords,
             on_event=lambda event: _journal_event(journal, event),
         )
-        _conclude(paths, outcome)
+        _join_outcomes(paths, outcome)
     except DdpPlayError as error:
         _record_error(paths, error)
 
 
 def _journal_event(journal: Journal, event: dict[str, Any]) -> None:
-    """Tasks of the user's own, as events; those of the job's role speak for themselves."""
+    """Write an event for each of the user's tasks; the role ddp_job writes events of its own."""
     kind, data = str(event.get("event")), event.get("event_data") or {}
     task = str(data.get("task") or "")
     if kind == "playbook_on_play_start":
         journal.emit("play", name=data.get("name") or "")
-    elif kind in TASK_EVENTS and not _is_ours(data):
+    elif kind in TASK_EVENTS and not _is_own_task(data):
         result = data.get("res") or {}
         status = "changed" if kind == "runner_on_ok" and result.get("changed") else TASK_EVENTS[kind]
         message = str(result.get("msg") or "")[:2000]
         journal.emit("task", name=task, host=data.get("host"), status=status, message=message)
 
 
-def _is_ours(data: dict[str, Any]) -> bool:
+def _is_own_task(data: dict[str, Any]) -> bool:
     validates = str(data.get("task_action", "")).endswith("validate_argument_spec") and data.get("role") == "ddp_job"
     return validates or data.get("task_action") in OWN_ACTIONS
 
 
-def _conclude(paths: RunPaths, outcome: PlaybookOutcome) -> None:
-    """Join the job's own outcome with that of the rest of the playbook."""
+def _join_outcomes(paths: RunPaths, outcome: PlaybookOutcome) -> None:
+    """Combine the outcome of the job with that of the rest of the playbook."""
     document = read_json(paths.run)
     log = str(paths.ansible / "artifacts" / "1" / "stdout")
     final = RunStatus(document.get("status", "starting")).final
@@ -81,7 +81,7 @@ def _conclude(paths: RunPaths, outcome: PlaybookOutcome) -> None:
         if error is None:
             error = UsageError(
                 "the playbook ran no job: no play with the role ddp.play.ddp_job matched a host",
-                hint="does the inventory have the play's group? ansible-inventory --graph; does --limit leave any?",
+                hint="check the inventory's groups (ansible-inventory --graph) and --limit",
             )
         _record_error(paths, error)
     elif error is not None and document.get("status") == RunStatus.SUCCEEDED:
@@ -97,45 +97,45 @@ def _record_error(paths: RunPaths, error: DdpPlayError) -> None:
 
 
 def take_over(paths: RunPaths, passwords: Passwords) -> None:
-    """Supervise a run whose controller died, from its directory alone."""
+    """Supervise a run whose supervisor died. Its run directory has all that is needed."""
     try:
         plan = plan_from_json(read_json(paths.plan))
         document = read_json(paths.run)
         routes = tuple(Route.from_json(row) for row in read_json(paths.channels)["routes"])
-        become = {route.host: passwords.become for route in routes if passwords.become}
         snapshot = None
         if paths.source_archive.exists():
             snapshot = read_snapshot(paths.source_archive, document["source"]["sha256"])
         attempt = int(document.get("attempt") or 1)
-        given = Assignment(
+        assignment = Assignment(
             plan,
             routes,
             paths,
             snapshot=snapshot,
-            passwords=become,
+            become_passwords={route.host: passwords.become for route in routes},
+            ssh_passwords={route.host: passwords.connection for route in routes if route.asks_password},
             attempt=attempt,
-            token=str(document.get("token") or ""),  # a run of an earlier version has none
+            token=str(document.get("token") or ""),  # earlier versions of ddp-play wrote no token
             num_ended=sum(row["attempt"] != attempt for row in document.get("attempts") or ()),
         )
-        Attempts(given).take_over()
+        RestartLoop(assignment).take_over()
     except DdpPlayError as error:
         _record_error(paths, error)
 
 
 def main() -> None:
-    """Hold the lock, do the work, mark the run finished."""
+    """Hold the background lock, run or take over, then mark the run finished."""
     paths = RunPaths(Path(sys.argv[1]))
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     with (paths.root / "background.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        typed = json.loads(sys.stdin.buffer.read() or b"{}")
+        passwords = json.loads(sys.stdin.buffer.read() or b"{}")
         write_json(paths.root / "background.json", {"pid": os.getpid(), "started": time.time()})
         try:
             if "--take-over" in sys.argv:
-                take_over(paths, Passwords(**typed))
+                take_over(paths, Passwords(**passwords))
             else:
-                carry_out(paths, Passwords(**typed), AnsibleRunner())
-        except Exception as error:  # noqa: BLE001 - the boundary of this process: the run must say how it ended
+                run_playbook(paths, Passwords(**passwords), AnsibleRunner())
+        except Exception as error:  # noqa: BLE001 - outermost handler of this process: run.json must say how the run ended
             traceback.print_exc()
             hint = f"see {paths.supervisor_log}; the ranks may still run: ddp-play attach {paths.run_id}"
             _record_error(paths, InternalError(f"ddp-play itself failed: {error!r}", hint=hint))

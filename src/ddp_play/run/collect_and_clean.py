@@ -1,93 +1,117 @@
-"""Collection of logs, results and artifacts after the end, then removal of all our files from the hosts."""
+"""Collection of logs, results and artifacts after the ranks have ended, then cleanup of the hosts."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.bundle.network_traffic import measured
+from ddp_play.bundle.disk_space import is_full
+from ddp_play.bundle.network_traffic import traffic_document
 from ddp_play.bundle.paths import read_json, write_json
 from ddp_play.errors import DdpPlayError
+from ddp_play.guard.protocol import MAX_MISSING
 from ddp_play.run.host_spec import run_paths
 
 if TYPE_CHECKING:
     from ddp_play.bundle.journal import Journal
     from ddp_play.bundle.paths import RunPaths
     from ddp_play.planning.plan_document import Plan
-    from ddp_play.run.host_links import Gang, Link
+    from ddp_play.run.host_links import Gang
+    from ddp_play.run.link import Link
 
 COLLECT_S = 3600.0
 CLEAN_S = 60.0
-# Every host answers a heartbeat a second, also between the pieces of a file; for this long none has come.
+# A host answers one heartbeat per second, also while it sends files. After this time without one it has failed.
 SILENCE_S = 60.0
 
 
 def drain(gang: Gang) -> list[dict[str, Any]]:
-    """Read the ranks' logs to their ends, before the verdict; what could not be read is returned."""
+    """Read the ranks' logs to the end, before the verdict. Returns rows for the logs that could not be read."""
+    asked = [link for link in gang.links if not link.lost]
     try:
         gang.ask("drain", "drained", deadline_s=COLLECT_S, silence_s=SILENCE_S)
     except DdpPlayError as error:
-        late = [link for link in gang.links if not link.lost and "drained" not in link.replies]
-        return [{"host": link.name, "path": "the end of its ranks' logs", "why": error.message} for link in late]
+        late = [link for link in asked if "drained" not in link.replies]
+        rows = [(link.name, link.lost or error.message) for link in late]
+        return [{"host": name, "path": "the end of its ranks' logs", "why": why} for name, why in rows]
     return []
 
 
 def network_counters(gang: Gang, plan: Plan, paths: RunPaths) -> dict[str, Any]:
-    """What the networks carried from the start to the drain."""
+    """Traffic per interface from the start signal to the end of the logs."""
     answers = {link.name: link.replies.get("drained", {}).get("counters") for link in gang.links}
     after = {name: counters for name, counters in answers.items() if counters}
-    return measured(plan, read_json(paths.counters), after)
+    return traffic_document(plan, read_json(paths.counters), after)
 
 
 def collect(gang: Gang, plan: Plan, paths: RunPaths, *, artifacts: bool = True) -> list[dict[str, Any]]:
-    """Collect results and artifacts; what could not be fetched is returned."""
+    """Collect results and artifacts. Returns rows for what could not be collected."""
     missing: list[dict[str, Any]] = []
     patterns = list(plan.artifacts) if artifacts else []
     order = {"patterns": patterns, "max_bytes": plan.artifacts_max_mib * 1024 * 1024}
-    manifest = []
+    manifest: list[dict[str, Any]] = []
+    asked = [link for link in gang.links if not link.lost]
     for link in gang.links:
         if link.lost:
-            missing.append({"host": link.name, "path": "everything not followed live", "why": link.lost})
+            missing.append(
+                {"host": link.name, "path": "all files that were not copied during the run", "why": link.lost}
+            )
+    why = ""
     try:
-        answers = gang.ask("fetch", "fetched", deadline_s=COLLECT_S, silence_s=SILENCE_S, fields=lambda _: order)
+        gang.ask("fetch", "fetched", deadline_s=COLLECT_S, silence_s=SILENCE_S, fields=lambda _: order)
     except DdpPlayError as error:
-        answers = {link.name: link.replies.get("fetched", {}) for link in gang.links}
-        missing += [
-            {"host": link.name, "path": "results and artifacts", "why": error.message}
-            for link in gang.links
-            if not link.lost and "fetched" not in link.replies
-        ]
-    for name, answer in answers.items():
-        missing += [{"host": name, **row} for row in answer.get("missing", [])]
-        manifest += [{"host": name, **row} for row in answer.get("artifacts", [])]
-    if manifest:
-        write_json(paths.root / "artifacts.json", manifest)
-    return missing
+        why = error.message
+    for link in asked:
+        if "fetched" not in link.replies:
+            missing.append({"host": link.name, "path": "results and artifacts", "why": link.lost or why})
+        rows, collected = rows_of(link, link.replies.get("fetched", {}))
+        missing += rows
+        manifest += collected
+    return [*missing, *_write_manifest(paths, manifest)]
+
+
+def _write_manifest(paths: RunPaths, manifest: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Write the list of collected artifacts, if there are any. Returns a row if the disk is full."""
+    try:
+        if manifest:
+            write_json(paths.root / "artifacts.json", manifest)
+    except OSError as error:
+        if not is_full(error):
+            raise
+        return [{"host": "", "path": "artifacts.json", "why": error.strerror}]
+    return []
+
+
+def rows_of(link: Link, answer: dict[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """(files of a host that are missing, artifacts of it that are in the bundle), by its answer and by our limits."""
+    missing = [{"host": link.name, **row} for row in answer.get("missing", [])[: MAX_MISSING + 1]]
+    artifacts = [{"host": link.name, **row} for row in answer.get("artifacts", []) if link.files.has(row["path"])]
+    return [*missing, *link.files.missing], artifacts
 
 
 def clean(
-    gang: Gang, plan: Plan, missing: list[dict[str, Any]], journal: Journal, *, goes_on: bool
+    gang: Gang, plan: Plan, missing: list[dict[str, Any]], journal: Journal, *, restart_follows: bool
 ) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Remove everything of ours from the hosts, except what could not be collected.
+    """Remove the run's files and containers from the hosts, except files that could not be collected.
 
-    Returns by host what is left, and the working directories that stay for what is in them. `goes_on`: another attempt
-    follows, so what the run's attempts share stays too. Where the head is lost, another host removes that, unless the
-    head was to collect artifacts from it.
+    Returns two maps by host: what is left, and the working directories that were kept. `restart_follows`: another
+    attempt follows, so the directories that all attempts share are kept too. If the head is lost, another host removes
+    them, unless the head was to collect artifacts from them.
     """
     incomplete = {row["host"] for row in missing if row["host"]}
-    here = [plan.head, *(link.name for link in gang.links)]
     hosts = {host.name: host for host in plan.hosts}
     collects = bool(plan.source and plan.source_shared and plan.artifacts)
     uncollected = run_paths(hosts[plan.head], gang.run_key) if collects and gang.link(plan.head).lost else []
-    in_charge = "" if goes_on or uncollected else next((name for name in here if not gang.link(name).lost), "")
+    reachable = [name for name in (plan.head, *(link.name for link in gang.links)) if not gang.link(name).lost]
+    remover = "" if restart_follows or uncollected else next(iter(reachable), "")
 
     def order(link: Link) -> dict[str, Any]:
-        paths = run_paths(hosts[link.name], gang.run_key) if link.name == in_charge else []
+        paths = run_paths(hosts[link.name], gang.run_key) if link.name == remover else []
         return {"keep_src": link.name in incomplete, "run_paths": paths}
 
     try:
         answers = gang.ask("clean", "cleaned", deadline_s=CLEAN_S, fields=order)
     except DdpPlayError as error:
-        journal.emit("warning", message=f"clean-up: {error.message}")
+        journal.emit("warning", message=f"cleanup incomplete: {error.message}")
         answers = {link.name: link.replies.get("cleaned", {}) for link in gang.links}
     left = {name: answer["left"] for name, answer in answers.items() if answer.get("left")}
     kept = {
@@ -95,12 +119,12 @@ def clean(
         for name, answer in answers.items()
         if answer.get("kept")
     }
-    for name, rows in ({} if goes_on else kept).items():
+    for name, rows in ({} if restart_follows else kept).items():
         left[name] = [*left.get(name, ()), *rows]
     for link in gang.links:
         if link.lost or "cleaned" not in link.replies:
-            why = link.lost or "it did not say that it cleaned up"
-            left[link.name] = [f"unknown: {why}; ddp-play gc -i INVENTORY when it is back"]
-    for path in () if goes_on else uncollected:
+            why = link.lost or "the host did not confirm the cleanup"
+            left[link.name] = [f"unknown: {why}; when the host is back, run ddp-play gc -i INVENTORY"]
+    for path in () if restart_follows else uncollected:
         left[plan.head].append(f"{path}: not collected, its host was lost; copy what you need from it, then remove it")
     return left, kept

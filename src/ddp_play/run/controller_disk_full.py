@@ -13,10 +13,13 @@ if TYPE_CHECKING:
     from ddp_play.bundle.paths import RunPaths
     from ddp_play.bundle.writer import Bundle
     from ddp_play.run.host_links import Gang
+    from ddp_play.run.link import Link
     from ddp_play.run.stop_requests import Orders
 
 # The ranks have ended and the disk is full: how long somebody may take to make room.
 ROOM_S = 20.0
+# Pieces that were under way when the disk became full arrive for so long after the host was asked again.
+FOLLOW_AGAIN_S = 2.0
 
 
 class FullDisk:
@@ -26,6 +29,7 @@ class FullDisk:
         self._gang = gang
         self._bundle = bundle
         self._journal = journal
+        self._followed: dict[str, float] = {}
 
     def pause(self, error: DiskFull) -> None:
         """Nothing fits any more: the hosts keep their logs for now."""
@@ -38,8 +42,18 @@ class FullDisk:
             return False
         self._journal.emit("warning", message="there is room on the disk again: following on")
         for link in self._gang.links:
-            self._gang.follow(link)
+            self._followed.pop(link.name, None)
+            self.follow_again(link)
         return True
+
+    def follow_again(self, link: Link) -> bool:
+        """Request everything that is not here from a host, unless that was requested less than FOLLOW_AGAIN_S ago."""
+        now = time.monotonic()
+        if now - self._followed.get(link.name, float("-inf")) > FOLLOW_AGAIN_S:
+            self._followed[link.name] = now
+            self._gang.follow(link)
+            return True
+        return False
 
     def wait_for_room(self, orders: Orders) -> bool:
         """Where the disk is full: was there room in time? Then everything is asked for again."""

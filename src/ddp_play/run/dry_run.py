@@ -1,4 +1,4 @@
-"""Planning a playbook without running it: only the job role's planning tasks, never the user's own."""
+"""Plan of a playbook's job, made without running the playbook: only the planning tasks of the role ddp_job run."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ PLAN_TAG, DISCOVER_TAG = "ddp_job_plan", "ddp_job_discover"
 
 
 def facts_cache(request: PlaybookRequest) -> Path:
-    """Where the facts of this inventory's last discovery are kept."""
+    """File with the facts of the last discovery of this inventory."""
     key = hashlib.sha256("\n".join(request.inventory or (request.cwd,)).encode()).hexdigest()[:16]
     return home() / "facts" / f"{key}.json"
 
 
 def dry_run(request: PlaybookRequest, passwords: Passwords, runner: PlaybookRunner, *, cached: bool = False) -> Plan:
-    """The plan that `run` would execute now. A playbook that plans nothing is an error."""
+    """The plan that `run` would execute now. UsageError if the playbook has no job for these hosts."""
     with tempfile.TemporaryDirectory(prefix="ddp-play-plan-") as scratch:
         paths = RunPaths(Path(scratch, "plan"))
         paths.create()
@@ -35,7 +35,7 @@ def dry_run(request: PlaybookRequest, passwords: Passwords, runner: PlaybookRunn
             environment[USE_CACHED_ENV] = "1"
         planning = dataclasses.replace(
             request,
-            # tags alone would still run tasks tagged `always`
+            # with tags alone, Ansible would also run the tasks tagged `always`
             tags=(PLAN_TAG,),
             skip_tags=("always", DISCOVER_TAG) if cached else ("always",),
             environment=environment,
@@ -44,12 +44,12 @@ def dry_run(request: PlaybookRequest, passwords: Passwords, runner: PlaybookRunn
         document = read_json(paths.run)
         if verdict := document.get("verdict"):
             raise error_class(verdict["kind"])(verdict["message"], hint=verdict["hint"])
-        error = outcome.error("run it with ansible-playbook -v to see it")
+        error = outcome.error("run the playbook with ansible-playbook -v to see the error")
         if error is not None:
             raise error
         if not paths.plan.exists():
             raise UsageError(
                 "the playbook plans no job: no play with the role ddp.play.ddp_job matched a host",
-                hint="does the inventory have the play's group? ansible-inventory --graph; does --limit leave any?",
+                hint="check the inventory's groups (ansible-inventory --graph) and --limit",
             )
         return plan_from_json(read_json(paths.plan))

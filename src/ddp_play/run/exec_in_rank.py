@@ -1,4 +1,4 @@
-"""Command line that runs a person's command in the environment of a running rank."""
+"""Command line that executes a user's command in the environment of a running rank (`ddp-play exec`)."""
 
 from __future__ import annotations
 
@@ -16,37 +16,39 @@ if TYPE_CHECKING:
     from ddp_play.bundle.run_lookup import Run
 
 
-def command_beside(run: Run, rank: int, command: list[str]) -> list[str]:
-    """The argv on this controller. UsageError when the rank does not exist or the run is over."""
+def exec_command(run: Run, rank: int, command: list[str]) -> list[str]:
+    """The argv to start on this controller. UsageError if the rank does not exist or the run has ended."""
     if run.over:
-        raise UsageError(f"run {run.paths.run_id} is over: {run.status}")
+        raise UsageError(f"run {run.paths.run_id} has ended: {run.status}")
     plan = plan_from_json(read_json(run.paths.plan))
     if not 0 <= rank < plan.world_size:
         raise UsageError(f"run {run.paths.run_id} has ranks 0 to {plan.world_size - 1}, not {rank}")
     host = plan.host_of(rank)
     route = next(Route.from_json(row) for row in read_json(run.paths.channels)["routes"] if row["host"] == host)
     chosen = next(row for item in plan.hosts for row in item.ranks if row.rank == rank)
-    return route.interactive(_on_host(run, plan, chosen, command))
+    return route.interactive(_host_command(run, plan, chosen, command))
 
 
-def _on_host(run: Run, plan: Plan, rank: RankPlan, command: list[str]) -> str:
+def _host_command(run: Run, plan: Plan, rank: RankPlan, command: list[str]) -> str:
     key = run_key(run.paths.run_id, str(run.document.get("token") or ""))
     values = {RUN_ID: run.paths.run_id, RUN_KEY: key, ATTEMPT: str(run.document.get("attempt", 1))}
     if rank.container:
         return shlex.join(["docker", "exec", "-i", bind(rank.container, values), *command])
     env_file = run.paths.env(rank.rank)
-    words = [line for line in env_file.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
+    variables = [
+        line for line in env_file.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")
+    ]
     host = next(host for host in plan.hosts if rank in host.ranks)
-    directory = (run.document.get("directories") or {}).get(host.name) or _directory_of_an_earlier_version(words)
+    directory = (run.document.get("directories") or {}).get(host.name) or _directory_of_an_earlier_version(variables)
     if directory:
         values[HOST_DIR] = directory
-    return f"cd {shlex.quote(bind(host.workdir, values))} && exec env {shlex.join(words)} {shlex.join(command)}"
+    return f"cd {shlex.quote(bind(host.workdir, values))} && exec env {shlex.join(variables)} {shlex.join(command)}"
 
 
-def _directory_of_an_earlier_version(words: list[str]) -> str:
-    """The run's directory on the host where run.json does not have it: read back from a path the rank was given."""
-    for word in words:
-        name, _, value = word.partition("=")
+def _directory_of_an_earlier_version(variables: list[str]) -> str:
+    """The run's directory on the host, from the path of the rank's result: earlier versions did not record it."""
+    for variable in variables:
+        name, _, value = variable.partition("=")
         if name == "DDP_PLAY_RESULT":
             return value.rsplit("/", 2)[0]
     return ""

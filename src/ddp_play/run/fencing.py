@@ -1,7 +1,7 @@
-"""Fencing between attempts: no rank of the old one may be alive, or two would write one checkpoint.
+"""Fencing between attempts: wait until no rank of the ended attempt can be alive.
 
-A host that answers is cleaned and confirms it. The guard of a host that does not answer ends its ranks when its lease
-is over, so we wait for that moment.
+Otherwise two attempts would write the same checkpoint. A host that answers cleans up and confirms it. On a host that
+does not answer, the guard ends the ranks when their lease expires: the controller waits until then.
 """
 
 from __future__ import annotations
@@ -18,93 +18,95 @@ if TYPE_CHECKING:
     from ddp_play.bundle.journal import Journal
     from ddp_play.planning.plan_document import Plan
     from ddp_play.run.attempt_assignment import Assignment
-    from ddp_play.run.host_links import Link
+    from ddp_play.run.link import Link
     from ddp_play.run.stop_requests import Orders
 
-TURN_S = 0.5
-# A guard looks at its lease every twentieth of a second and kills again every second: this covers a busy host.
+POLL_S = 0.5
+# A guard checks its lease every 0.2 s and repeats the kill every second; the margin is for a host under load.
 FENCE_MARGIN_S = 5.0
-Keep = Callable[[str, list[str]], None]  # a host, and why which directories stay there
+OnKept = Callable[[str, list[str]], None]  # (host, rows that name the directories kept there and why)
 
 
 def dead_after(link: Link, plan: Plan) -> float:
-    """When the ranks of a silent host must have ended (monotonic); inf for one that says that some have not.
+    """The monotonic time when all ranks of this host must have ended; inf if the host reports that some have not.
 
-    A guard counts its lease from a time of its own clock that we had heard of, so that time was before we last heard
-    from the host.
+    A guard counts its lease from a time of its own clock that the controller has sent back to it. The controller had
+    received that time from the host, so the lease began before the host's last message.
     """
     if not link.lost and "cleaned" in link.replies:
         return float("inf")
     return float(link.heard + plan.timeouts["lease"] + plan.timeouts["grace"] + FENCE_MARGIN_S)
 
 
-def fence(given: Assignment, unfenced: dict[str, float], orders: Orders, journal: Journal, *, keep: Keep) -> set[str]:
-    """Wait until every host has cleaned up or its lease is certainly over (`unfenced`: that moment, monotonic).
+def fence(
+    assignment: Assignment, unfenced: dict[str, float], stop_requests: Orders, journal: Journal, *, on_kept: OnKept
+) -> set[str]:
+    """Wait until each host has cleaned up or its lease has expired (`unfenced`: host -> that monotonic time).
 
-    Returns the hosts that still have to be cleaned. `keep` is called with a host and the working directories that stay
-    there, because nobody has collected them. HostNotReady when of some host we shall never know; Interrupted
-    when somebody wants the run to end.
+    Returns the hosts that still have to be cleaned. Calls `on_kept` for working directories that stay on a host
+    because they were not collected. HostNotReady if a host has no such time (inf); Interrupted after a stop request.
     """
     if not unfenced:
         return set()
+    attempt = assignment.attempt
     never = sorted(host for host, moment in unfenced.items() if moment == float("inf"))
     if never:
         raise HostNotReady(
-            f"{', '.join(never)}: ranks of attempt {given.attempt} may still run there, so no other attempt is started",
-            hint="ddp-play gc -i INVENTORY",
+            f"{', '.join(never)}: ranks of attempt {attempt} may still run there, so no other attempt is started",
+            hint="end them with ddp-play gc -i INVENTORY",
             hosts=tuple(never),
         )
     waits_s = max(unfenced.values()) - time.monotonic()
     journal.emit("waiting", for_hosts=sorted(unfenced), at_most_s=round(max(0.0, waits_s), 1))
-    coming = _Coming(given, set(unfenced), keep)
+    cleaner = _LostHostsCleaner(assignment, set(unfenced), on_kept)
     try:
-        while not all(host in coming.cleaned or time.monotonic() > moment for host, moment in unfenced.items()):
-            coming.turn()
-            if orders.stop() is not None:
-                raise Interrupted(f"stopped while it waited for {', '.join(sorted(unfenced))}")
+        while not all(host in cleaner.cleaned or time.monotonic() > moment for host, moment in unfenced.items()):
+            cleaner.poll()
+            if stop_requests.stop() is not None:
+                raise Interrupted(f"the run was stopped while it waited for {', '.join(sorted(unfenced))}")
     finally:
-        coming.close()
-    return set(unfenced) - coming.cleaned
+        cleaner.close()
+    return set(unfenced) - cleaner.cleaned
 
 
-def reclaim(given: Assignment, hosts: set[str], *, until: float, keep: Keep) -> set[str]:
-    """Clean up an attempt on hosts that may be back; those that confirmed it are returned. `keep`: as for `fence`."""
-    coming = _Coming(given, hosts, keep)
+def clean_lost_hosts(assignment: Assignment, hosts: set[str], *, until: float, on_kept: OnKept) -> set[str]:
+    """Clean up an attempt on hosts that may be back. Returns those that confirmed it. `on_kept`: as in `fence`."""
+    cleaner = _LostHostsCleaner(assignment, hosts, on_kept)
     try:
-        while time.monotonic() < until and coming.cleaned != hosts:
-            coming.turn()
+        while time.monotonic() < until and cleaner.cleaned != hosts:
+            cleaner.poll()
     finally:
-        coming.close()
-    return coming.cleaned
+        cleaner.close()
+    return cleaner.cleaned
 
 
-class _Coming:
-    """Hosts that may come back: opened again and again, cleaned when they answer, never sent a heartbeat."""
+class _LostHostsCleaner:
+    """Cleanup of hosts that may come back: retries their channels and sends no heartbeat, so that leases expire."""
 
-    def __init__(self, given: Assignment, hosts: set[str], keep: Keep) -> None:
-        plan = given.plan
-        # where each host has a working directory of its own, its artifacts are nowhere else
+    def __init__(self, assignment: Assignment, hosts: set[str], on_kept: OnKept) -> None:
+        plan = assignment.plan
+        # a working directory on the host itself has the only copy of its artifacts
         self._keep_src = bool(plan.source and plan.artifacts and not plan.source_shared)
-        self._keep = keep
+        self._on_kept = on_kept
         self.cleaned: set[str] = set()
-        self._told: dict[str, int] = {}
+        self._requested: dict[str, int] = {}
         self._gang = Gang(
-            links_of(given, hosts),
-            run_id=given.paths.run_id,
-            token=given.token,
-            attempt=given.attempt,
+            links_of(assignment, hosts),
+            run_id=assignment.paths.run_id,
+            token=assignment.token,
+            attempt=assignment.attempt,
             on_data=lambda _link, _frame: None,
             on_host=lambda _link, _how: None,
             offsets=lambda _host: {"logs": {}, "metrics": {}},
         )
 
-    def turn(self) -> None:
-        """Open what is not open, tell who answers to clean up, note who has."""
+    def poll(self) -> None:
+        """Open missing channels, send `clean` to hosts that answer, record those that have confirmed it."""
         self._gang.reopen()
-        self._gang.pump(TURN_S)
+        self._gang.pump(POLL_S)
         for link in self._gang.links:
-            if link.place is not None and self._told.get(link.name) != id(link.channel):
-                self._told[link.name] = id(link.channel)
+            if link.place is not None and self._requested.get(link.name) != id(link.channel):
+                self._requested[link.name] = id(link.channel)
                 self._gang.tell("clean", links=[link], run_paths=[], keep_src=self._keep_src)
             reply = link.replies.get("cleaned", {"left": True})
             if reply["left"] == [] and link.name not in self.cleaned:
@@ -113,8 +115,8 @@ class _Coming:
                     rows = [
                         f"{path}: not collected, the host was lost; ddp-play gc removes it" for path in reply["kept"]
                     ]
-                    self._keep(link.name, rows)
+                    self._on_kept(link.name, rows)
 
     def close(self) -> None:
-        """End the channels."""
+        """Close the channels."""
         self._gang.close()

@@ -1,4 +1,4 @@
-"""Leftovers on hosts: list runs, directories and containers there, remove those without a living guard."""
+"""Leftovers on hosts (`ddp-play gc`, `ps`): runs, directories and containers, and removal of those without a guard."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class Leftovers:
-    """What the hosts said, and what of it may go.
+    """Runs and containers that the hosts reported, and which of them may be removed.
 
-    `me`: whose leftovers; empty means everybody's. `run`: only this run's, and even while it lives; with `token` only
-    that run of the name, and with an empty one only what an earlier version started, which had none.
+    `me`: only leftovers of this initiator; empty: of all. `run`: only those of this run, even while it is active.
+    `token`: only the run of that name with this token; empty: only runs of earlier versions, which had no token.
     """
 
     runs: list[dict[str, Any]] = field(default_factory=list)
@@ -35,11 +35,11 @@ class Leftovers:
 
     @property
     def living(self) -> set[str]:
-        """Keys of runs that a guard or a controller carries on somewhere: on other hosts too they are left alone."""
+        """Keys of runs with a guard or a controller on any host; nothing of them is removed on other hosts either."""
         return {_key(row) for row in self.runs if row["guard_alive"] or row.get("attended")}
 
-    def why_not(self, row: dict[str, Any]) -> str:
-        """Why this run directory or container stays; empty when it may go."""
+    def why_kept(self, row: dict[str, Any]) -> str:
+        """Why this run directory or container is kept; empty if it may be removed."""
         if self.run and row["run"] != self.run:
             return "another run"
         if self.token is not None and row.get("token", "") != self.token:
@@ -52,23 +52,23 @@ class Leftovers:
 
     @property
     def removable(self) -> list[dict[str, Any]]:
-        """Run directories that may go."""
-        return [row for row in self.runs if not self.why_not(row)]
+        """Run directories that may be removed."""
+        return [row for row in self.runs if not self.why_kept(row)]
 
     @property
     def removable_containers(self) -> list[dict[str, Any]]:
-        """Containers that may go."""
-        return [row for row in self.containers if not self.why_not(row)]
+        """Containers that may be removed."""
+        return [row for row in self.containers if not self.why_kept(row)]
 
     @property
     def others(self) -> list[tuple[dict[str, Any], str]]:
-        """What is left alone, and why."""
-        rows = [(row, self.why_not(row)) for row in (*self.runs, *self.containers)]
+        """Rows that are kept, each with the reason."""
+        rows = [(row, self.why_kept(row)) for row in (*self.runs, *self.containers)]
         return [(row, why) for row, why in rows if why and why != "another run"]
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The keys of the runs that would be removed."""
+        """Keys of the runs whose leftovers may be removed."""
         return tuple(sorted({_key(row) for row in (*self.removable, *self.removable_containers)}))
 
     @property
@@ -81,19 +81,19 @@ def _key(row: dict[str, Any]) -> str:
     return run_key(row["run"], row.get("token", ""))
 
 
-def ask_hosts(
+def find_leftovers(
     request: PlaybookRequest, passwords: Passwords, runner: PlaybookRunner, *, me: str = "", run: str = ""
 ) -> Leftovers:
-    """One execution per host. `run`: a name or a key; of a run in this controller's state directory only that one.
+    """Query all hosts of the inventory. `run`: a run id or key; an id that this controller knows means its own run.
 
-    UsageError where several runs have the name.
+    UsageError if several runs on the hosts have the id.
     """
-    name, of_key = split_run_key(run)
-    token = of_key or None
+    name, token_of_key = split_run_key(run)
+    token = token_of_key or None
     if run and not token and (ours := read_json(home() / "runs" / check_run_id(name) / "run.json")):
         token = str(ours.get("token") or "")
     found = Leftovers(me=me, run=name, token=token)
-    for host, answer in _on_all(request, passwords, runner, "runs", {}).items():
+    for host, answer in _run_on_all_hosts(request, passwords, runner, "runs", {}).items():
         if "problem" in answer:
             found.problems[host] = answer["problem"]
             continue
@@ -107,7 +107,7 @@ def ask_hosts(
 def remove_leftovers(
     request: PlaybookRequest, passwords: Passwords, runner: PlaybookRunner, found: Leftovers
 ) -> list[str]:
-    """Remove what was listed, by exact path and id; what is left, in words."""
+    """Remove the listed paths and containers. Returns one line for each thing that could not be removed."""
     orders: dict[str, Any] = {}
     for kind, key, rows in (
         ("paths", "path", found.removable),
@@ -116,7 +116,7 @@ def remove_leftovers(
         for row in rows:
             nothing: dict[str, Any] = {"paths": [], "containers": [], "living_too": bool(found.run)}
             orders.setdefault(row["inventory_host"], nothing)[kind].append(row[key])
-    answers = _on_all(request, passwords, runner, "clean", orders)
+    answers = _run_on_all_hosts(request, passwords, runner, "clean", orders)
     return [
         f"{host}: {text}"
         for host, answer in answers.items()
@@ -124,13 +124,13 @@ def remove_leftovers(
     ]
 
 
-def _on_all(
+def _run_on_all_hosts(
     request: PlaybookRequest, passwords: Passwords, runner: PlaybookRunner, verb: str, orders: dict[str, Any]
 ) -> dict[str, dict[str, Any]]:
-    """Run one verb of the program on every host of the inventory; answers by host."""
+    """Run one verb of the host program on every host of the inventory. Returns the answers by host."""
     answers: dict[str, dict[str, Any]] = {}
 
-    def heard(event: dict[str, Any]) -> None:
+    def on_event(event: dict[str, Any]) -> None:
         data = event.get("event_data") or {}
         result = (data.get("res") or {}).get("answer")
         if event.get("event") == "runner_on_ok" and result is not None:
@@ -141,12 +141,12 @@ def _on_all(
     with TemporaryDirectory(prefix="ddp-play-sweep-") as scratch:
         orders_file = Path(scratch, "orders.json")
         orders_file.write_text(json.dumps(orders), encoding="utf-8")
-        asking = dataclasses.replace(
+        sweep = dataclasses.replace(
             request,
             playbook=str(collection_root() / "playbooks" / "sweep.yml"),
             environment={"DDP_PLAY_SWEEP_VERB": verb, "DDP_PLAY_SWEEP_ORDERS": str(orders_file)},
         )
-        outcome = runner.run(asking, private_dir=Path(scratch, "ansible"), passwords=passwords, on_event=heard)
+        outcome = runner.run(sweep, private_dir=Path(scratch, "ansible"), passwords=passwords, on_event=on_event)
     if not answers and (error := outcome.error("run ansible -m ping on the inventory")) is not None:
         raise error
     return answers

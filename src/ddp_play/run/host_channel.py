@@ -8,17 +8,20 @@ import selectors
 import subprocess
 import time
 from collections import deque
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ddp_play.guard.protocol import FrameReader, encode
 from ddp_play.run.host_program import preamble
+from ddp_play.run.ssh_password_prompt import SshPasswordPrompt
 
 if TYPE_CHECKING:
     from ddp_play.guard.protocol import Frame
 
 READ_SIZE = 1 << 20
 STDERR_TAIL = 4096
+# Of what a host prints before privilege escalation has succeeded.
+HEAD_TAIL = 65536
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,33 +33,36 @@ class Route:
     command: str
     become_prompt: str = ""
     become_success: str = ""
+    asks_password: bool = False  # the login needs a password: a new connection does, one over a shared master does not
 
     def to_json(self) -> dict[str, Any]:
-        """For channels.json."""
-        return asdict(self)
+        """For channels.json. An earlier version, which knows no logins with a password, can read the other routes."""
+        found = asdict(self)
+        if not self.asks_password:
+            del found["asks_password"]
+        return found
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Route:
         """From channels.json or a discover result."""
         return cls(**{**data, "argv": tuple(data["argv"])})
 
+    @property
+    def over_ssh(self) -> bool:
+        """Does ssh carry it? Else it is a shell on this machine."""
+        return bool(self.argv) and os.path.basename(self.argv[0]) == "ssh"  # noqa: PTH119 - a word, not a path
+
     def fresh(self) -> Route:
         """The same route without a shared master: on a silent network a client on the master hangs with it."""
-        if not self.argv or os.path.basename(self.argv[0]) != "ssh":  # noqa: PTH119 - a word, not a path
+        if not self.over_ssh:
             return self
         head, *rest = self.argv
         alive = ("-o", "ControlPath=none", "-o", "ServerAliveInterval=1", "-o", "ServerAliveCountMax=3")
-        return Route(
-            self.host,
-            (head, *alive, "-o", "ConnectTimeout=5", *rest),
-            self.command,
-            self.become_prompt,
-            self.become_success,
-        )
+        return replace(self, argv=(head, *alive, "-o", "ConnectTimeout=5", *rest))
 
     def interactive(self, command: str) -> list[str]:
         """The argv of a person's command on the host, with a terminal."""
-        if self.argv and os.path.basename(self.argv[0]) == "ssh":  # noqa: PTH119
+        if self.over_ssh:
             return [self.argv[0], "-t", *self.argv[1:], command]
         return [*self.argv, command]
 
@@ -79,24 +85,27 @@ class Channel(Protocol):
     def broken(self) -> str:
         """Why it is over, empty while it is not."""
 
-    def close(self) -> None:
-        """End it; what the host owns stays."""
+    def close(self, why: str = "closed") -> None:
+        """End it; what the host owns stays. `why` is what `broken` says from then on."""
 
 
 class ProcessChannel:
     """A channel over a child process's stdin and stdout."""
 
-    def __init__(self, route: Route, *, become_password: str = "") -> None:
+    def __init__(self, route: Route, *, become_password: str = "", ssh_password: str = "") -> None:
         self.host = route.host
         self.route = route
         self._password = become_password
-        self._reader = FrameReader(expect_magic=True)
+        self._reader = FrameReader(expect_magic=True, limited=True)
         self._out: deque[memoryview] = deque()
         self._stderr = b""
         self._head = b""  # stdout before the magic line: a become prompt or success marker may be in it
         self._broken = ""
+        self._prompt = SshPasswordPrompt(ssh_password) if ssh_password and route.over_ssh else None
+        command = [*route.argv, route.command]
         self._process = subprocess.Popen(
-            [*route.argv, route.command],
+            self._prompt.command(command) if self._prompt else command,
+            env=self._prompt.environment() if self._prompt else None,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -115,7 +124,10 @@ class ProcessChannel:
         """Descriptors to wait on for reading."""
         assert self._process.stdout is not None  # noqa: S101
         assert self._process.stderr is not None  # noqa: S101
-        return () if self._broken else (self._process.stdout.fileno(), self._process.stderr.fileno())
+        if self._broken:
+            return ()
+        terminal = (self._prompt.fd,) if self._prompt else ()
+        return (self._process.stdout.fileno(), self._process.stderr.fileno(), *terminal)
 
     def write_fd(self) -> int | None:
         """The descriptor to wait on for writing, when something is queued."""
@@ -151,6 +163,8 @@ class ProcessChannel:
     def receive(self) -> list[Frame]:
         if self._broken:
             return []
+        if self._prompt:
+            self._prompt.answer()
         self._read_stderr()
         data = self._read(self._process.stdout)
         frames: list[Frame] = []
@@ -181,9 +195,9 @@ class ProcessChannel:
 
     def _become(self, data: bytes) -> bytes:
         """Wait for the privilege escalation to succeed; then the loader may be fed."""
-        self._head += data
-        self._answer_prompt(self._head)
         marker = self.route.become_success.encode()
+        self._head = (self._head + data)[-max(HEAD_TAIL, len(data)) :]
+        self._answer_prompt(self._head)
         if marker not in self._head:
             return b""
         self._ready = True
@@ -210,8 +224,11 @@ class ProcessChannel:
         self._broken = words[-1] if words else f"the channel ended (exit code {code})"
         self.close()
 
-    def close(self) -> None:
-        self._broken = self._broken or "closed"
+    def close(self, why: str = "closed") -> None:
+        self._broken = self._broken or why
+        if self._prompt:
+            self._prompt.close()
+            self._prompt = None
         for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
             with contextlib.suppress(OSError):
                 if stream is not None:

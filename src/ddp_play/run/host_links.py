@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.errors import (
@@ -17,13 +16,16 @@ from ddp_play.errors import (
     UsageError,
 )
 from ddp_play.guard.protocol import run_key
-from ddp_play.run.host_channel import ProcessChannel, Route, wait_any
+from ddp_play.run.host_channel import ProcessChannel, wait_any
+from ddp_play.run.host_frames import HostFrameError, checked
 from ddp_play.run.host_spec import HostPlace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ddp_play.guard.protocol import Frame
+    from ddp_play.run.host_channel import Route
+    from ddp_play.run.link import Link
 
 BEAT_S = 1.0
 # Nothing heard for this long, though we ask every second: the line is dead, open another.
@@ -40,35 +42,6 @@ ERRORS: dict[str, type[DdpPlayError]] = {
     "internal": InternalError,
     "usage": UsageError,
 }
-
-
-@dataclass
-class Link:
-    """One host: its route, its channel, what it last said."""
-
-    name: str
-    route: Route
-    password: str = ""
-    channel: ProcessChannel | None = None
-    place: HostPlace | None = None
-    state: dict[str, Any] = field(default_factory=dict)
-    guard_gone: bool = False
-    clock_offset_s: float = 0.0
-    uptime_s: float | None = None  # the host's own clock when it last spoke: what a heartbeat renews the lease with
-    heard: float = field(default_factory=time.monotonic)
-    excused_s: float = 0.0  # of the silence since then: we did not listen
-    asked: float = 0.0
-    asked_beat: float = 0.0
-    opened_at: float = 0.0
-    replies: dict[str, dict[str, Any]] = field(default_factory=dict)
-    refused: dict[str, Any] | None = None
-    following: bool = False
-    lost: str = ""  # unreachable for good
-    ranks_lost: str = ""  # reachable, but its ranks are beyond our knowledge
-
-    def silent_s(self) -> float:
-        """Seconds since the host last said anything, without those in which we ourselves were held up."""
-        return time.monotonic() - self.heard - self.excused_s
 
 
 class Gang:
@@ -128,7 +101,7 @@ class Gang:
     def _open(self, link: Link, route: Route) -> None:
         if link.channel is not None:
             link.channel.close()
-        link.channel = ProcessChannel(route, become_password=link.password)
+        link.channel = ProcessChannel(route, become_password=link.become_password, ssh_password=link.ssh_password)
         link.opened_at = time.monotonic()
         link.asked = time.time()
         link.channel.send("open", run=self.run_id, token=self.token, attempt=self.attempt, host=link.name)
@@ -225,8 +198,7 @@ class Gang:
         wait_any(channels, timeout_s)
         for link in self.links:
             if link.channel is not None:
-                for frame in link.channel.receive():
-                    self._handle(link, frame)
+                self._take(link, link.channel.receive())
 
     def notice_stalls(self) -> None:
         """A controller that slept or had no CPU for a while must not take its own silence for that of the hosts."""
@@ -236,6 +208,22 @@ class Gang:
             for link in self.links:
                 link.excused_s += late_s
             self._due = now
+
+    def _take(self, link: Link, frames: list[Frame]) -> None:
+        try:
+            for header, payload in frames:
+                if (known := checked(header, link.ranks)) is not None:
+                    self._handle(link, (known, payload))
+        except HostFrameError as error:
+            self._give_up(link, f"it sent {error}; is the program on this host ours?")
+
+    def _give_up(self, link: Link, why: str) -> None:
+        """Listen no more to a host that sends what no version of the program on hosts sends."""
+        if link.channel is not None:
+            link.channel.close(why)
+        if link.following:
+            link.lost = why
+            self._on_host(link, "lost")
 
     def _handle(self, link: Link, frame: Frame) -> None:
         header, _ = frame

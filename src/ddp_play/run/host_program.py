@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import io
 import shlex
 import zipfile
+import zlib
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -25,18 +27,23 @@ def r(n):
     return b
 h=r(84).split()
 d=os.environ.get('DDP_PLAY_HOST_DIR') or ('/var/lib/ddp-play' if os.geteuid()==0 else os.path.join(os.environ.get('XDG_STATE_HOME') or os.path.expanduser('~/.local/state'),'ddp-play','host'))
-os.makedirs(d,mode=0o700,exist_ok=True)
-s=os.stat(d)
-if s.st_uid!=os.geteuid() or s.st_mode&18: sys.exit('ddp-play runs nothing from %s: others may write there (owner: uid %d, mode %04o); make it ours alone or remove it'%(d,s.st_uid,s.st_mode&4095))
 p=os.path.join(d,'guard-'+h[1].decode()[:16]+'.pyz')
 b=r(int(h[0]))
-if not os.path.exists(p):
-    t=p+'.%d'%os.getpid()
-    f=os.open(t,os.O_WRONLY|os.O_CREAT|os.O_EXCL,0o600)
-    with os.fdopen(f,'wb') as o: o.write(b)
-    os.replace(t,p)
-os.execv(sys.executable,[sys.executable,'-I','-S',p]+sys.argv[1:])
-"""  # noqa: E501 - two statements of the loader
+try:
+    os.makedirs(d,mode=0o700,exist_ok=True)
+    s=os.stat(d)
+    if s.st_uid!=os.geteuid() or s.st_mode&18: sys.exit('ddp-play runs nothing from %s: others may write there (owner: uid %d, mode %04o); make it ours alone or remove it'%(d,s.st_uid,s.st_mode&4095))
+    if not os.path.exists(p):
+        t=p+'.%d'%os.getpid()
+        f=os.open(t,os.O_WRONLY|os.O_CREAT|os.O_EXCL,0o600)
+        with os.fdopen(f,'wb') as o: o.write(b)
+        os.replace(t,p)
+except OSError as e:
+    sys.exit('uid %d cannot keep the files of ddp-play in %s: %s. Run with become (-b), which keeps them in /var/lib/ddp-play, or set DDP_PLAY_HOST_DIR to another directory in the environment of this login (/etc/environment on the host)'%(os.geteuid(),d,e.strerror))
+os.execv(sys.executable,[sys.executable,'-I','-S',p]+ARGUMENTS)
+"""  # noqa: E501 - three statements of the loader
+# What the host's python3 gets as its program. The loader is its argument, in base64.
+_UNPACK = "import base64,sys,zlib;exec(zlib.decompress(base64.b64decode(sys.argv[1])))"
 
 
 @cache
@@ -65,8 +72,15 @@ def preamble() -> bytes:
 
 
 def shell_command(python: str, *arguments: str) -> str:
-    """The command line for a POSIX shell on the host. `python` empty: the first python3 there is."""
-    words = shlex.join(["-I", "-S", "-c", _LOADER.strip(), *arguments])
+    """The command line for a POSIX shell on the host. `python` empty: the first python3 there is.
+
+    sshd gives the line to the user's login shell, whatever that is. csh and tcsh allow no line break between quotes and
+    replace `!`, fish reads backslashes between quotes: the line has none of these, as the loader and the arguments
+    are in base64.
+    """
+    loader = _LOADER.strip().replace("ARGUMENTS", ascii(list(arguments)))
+    packed = base64.b64encode(zlib.compress(loader.encode(), 9)).decode()
+    words = shlex.join(["-I", "-S", "-c", _UNPACK, packed])
     if python:
         return f"exec {shlex.quote(python)} {words}"
     return f'exec "$(command -v python3 || echo /usr/libexec/platform-python)" {words}'

@@ -1,4 +1,4 @@
-"""Host specs: the plan bound to a run id, an attempt, the leased port and each host's directory. Pure."""
+"""Host spec: what a host needs to start its ranks, from the plan, the run, the attempt and the leased port. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.guard.protocol import run_key
+from ddp_play.guard.protocol import SHARED_RUNS, run_key
 from ddp_play.planning.launch_placeholders import (
     ATTEMPT,
     HEAD_PORT,
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from ddp_play.planning.rank_environment import EnvVar
     from ddp_play.run.source_snapshot import Snapshot
 
-# A start signal that does not come within this time never will: the guard takes everything down again.
+# The guard waits this long for the start signal, then it cleans up.
 GO_WAIT_S = 120.0
-# A peer's exit can reach us before that of the rank that caused it (0.25 s of Python teardown).
+# The exit of a peer can be reported before that of the failed rank itself, whose Python takes 0.25 s to exit.
 SETTLE_S = 1.0
-# And longer while every rank that ended blames a peer: the one it means has yet to say why.
+# While all failed ranks report a lost peer, wait longer: the rank that failed first has not been reported yet.
 PATIENCE_S = 2.5
-# Hung ranks that were frozen for a look and that nobody ended within this go on: their controller is gone.
+# Hung ranks are frozen while their state is captured. If no stop follows within this time, the guard resumes them.
 THAW_S = 15.0
 SOURCE_WAIT_S = 60.0
 PULL_TIMEOUT_S = 3600.0
@@ -38,39 +38,45 @@ PULL_TIMEOUT_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class HostPlace:
-    """Where a run lives on one host, as the host answered."""
+    """Directories of a run on one host and the user id there, as the host reported them."""
 
     directory: str
     secrets: str
     uid: int
 
 
+def user_of_ranks(host: HostPlan, place: HostPlace) -> dict[str, Any] | None:
+    """User of the host's ranks; None where they have that of the guard. `groups`: for a uid without an account."""
+    uid, gid = host.user
+    return None if uid == place.uid else {"uid": uid, "gid": gid, "groups": [gid]}
+
+
 def slots_of(host: HostPlan) -> dict[str, Any]:
-    """Which leases this host's ranks need: so many of these names."""
+    """The slot leases that this host's ranks need: `need` of the `names`."""
     return {"names": list(host.slots), "need": min(len(host.ranks), len(host.slots))}
 
 
 def mpich_shared_memory(job: str, node: int) -> str:
-    """The file that the ranks of a node share: MPICH names it by the 32-bit FNV-1a hash of its PMI job, our run."""
+    """Path of MPICH's shared memory of a node: it contains the 32-bit FNV-1a hash of the PMI job name, the run key."""
     value = 0x811C9DC5
     for byte in job.encode():
         value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF
-    return f"/dev/shm/mpich_shm_{value:x}_{node}"  # noqa: S108 - MPICH's own place for it
+    return f"/dev/shm/mpich_shm_{value:x}_{node}"  # noqa: S108 - MPICH chooses this path
 
 
 def shared_runs(host: HostPlan) -> list[str]:
-    """Where all runs keep what their attempts share, as this host sees it."""
-    return [f"{host.shared_dir}/.ddp-play"] if host.shared_dir else []
+    """Directory of all runs on the shared directory, as a path of this host; none without a shared directory."""
+    return [f"{host.shared_dir}/{SHARED_RUNS}"] if host.shared_dir else []
 
 
 def run_paths(host: HostPlan, key: str) -> list[str]:
-    """What all attempts of the run with this key share, as this host sees it."""
+    """Directory that all attempts of a run share, as a path of this host."""
     return [f"{directory}/{key}" for directory in shared_runs(host)]
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One attempt of a plan."""
+    """The plan bound to one attempt of a run."""
 
     plan: Plan
     run_id: str
@@ -81,7 +87,7 @@ class Launch:
     snapshot: Snapshot | None = None
     controller: str = ""
     token: str = ""
-    continues: bool = False  # an earlier attempt has run: what it left on the shared directory is wanted
+    continues: bool = False  # an earlier attempt has run: its files on the shared directory are kept
 
     @property
     def run_key(self) -> str:
@@ -89,7 +95,7 @@ class Launch:
         return run_key(self.run_id, self.token)
 
     def values(self, place: HostPlace) -> dict[str, str]:
-        """What the plan's tokens stand for on this host."""
+        """Values of the plan's placeholders on this host."""
         return {
             RUN_ID: self.run_id,
             RUN_KEY: self.run_key,
@@ -101,7 +107,7 @@ class Launch:
         }
 
     def env(self, unit: RankPlan | AgentPlan, place: HostPlace) -> tuple[EnvVar, ...]:
-        """The environment of a rank (or torchrun) with nothing left open but secrets: those the host has in memory."""
+        """Environment of a rank or of torchrun. Only secrets have no value here: hosts get them separately."""
         values = self.values(place)
         return tuple(
             dataclasses.replace(var, value=bind(var.value, values), late=False)
@@ -111,7 +117,7 @@ class Launch:
         )
 
     def host_spec(self, host: HostPlan, place: HostPlace) -> dict[str, Any]:
-        """What the host is told: the `spec` of the program there."""
+        """The `spec` that the host program gets."""
         plan, values = self.plan, self.values(place)
         return {
             "run": self.run_id,
@@ -126,7 +132,7 @@ class Launch:
             "image": plan.image,
             "pull": plan.image_pull,
             "pull_timeout_s": PULL_TIMEOUT_S,
-            "user": self._user(host, place),
+            "user": user_of_ranks(host, place),
             "slots": slots_of(host),
             "leases": [f"port-{self.port}"] if host.name == plan.head else [],
             "source": self._source(host, values),
@@ -142,10 +148,6 @@ class Launch:
             "rendezvous_file": self._rendezvous_file(host, values),
         }
 
-    def _user(self, host: HostPlan, place: HostPlace) -> dict[str, Any] | None:
-        uid, gid = host.user
-        return None if uid == place.uid else {"uid": uid, "gid": gid, "groups": [gid]}
-
     def _rank_spec(self, host: HostPlan, rank: RankPlan, place: HostPlace) -> dict[str, Any]:
         env = self.env(rank, place)
         return {
@@ -156,7 +158,7 @@ class Launch:
         }
 
     def _agent_spec(self, host: HostPlan, place: HostPlace) -> dict[str, Any] | None:
-        """The torchrun that starts the host's ranks; it stands where its first rank does."""
+        """Spec of the torchrun that starts the host's ranks. It has the number of the first of them."""
         return {"rank": host.ranks[0].rank, **self._unit_spec(host, host.agent, place)} if host.agent else None
 
     def _unit_spec(self, host: HostPlan, unit: RankPlan | AgentPlan, place: HostPlace) -> dict[str, Any]:
@@ -167,13 +169,13 @@ class Launch:
             "env": {var.name: var.value for var in env if not var.is_secret},
             "secret_env": [var.name for var in env if var.is_secret],
             "workdir": bind(host.workdir, values),
-            "user": self._user(host, place),
+            "user": user_of_ranks(host, place),
             "container": bind(unit.container, values) if unit.container else None,
             "create": [bind(word, values) for word in unit.create],
         }
 
     def _pmi_spec(self, host: HostPlan) -> dict[str, Any] | None:
-        """The process manager of MPI ranks lives on the head, where a store's server would."""
+        """Spec of the process manager of MPI ranks. It runs on the head and listens on the rendezvous port."""
         if self.plan.backend != "mpi" or host.name != self.plan.head:
             return None
         return {"address": self.plan.head_addr, "port": self.port, "size": self.plan.world_size}
@@ -193,10 +195,10 @@ class Launch:
     def _make_dirs(self, host: HostPlan, values: dict[str, str]) -> list[dict[str, Any]]:
         rows = []
         if host.shared_dir:
-            # all users of the shared directory keep their runs here, each his own
+            # writable for all users, with the sticky bit: each user has runs here
             rows = [
-                {"path": f"{host.shared_dir}/.ddp-play", "mode": 0o1777},
-                # passable, not readable: the engine's root binds what is below, and root_squash makes it nobody there
+                {"path": f"{host.shared_dir}/{SHARED_RUNS}", "mode": 0o1777},
+                # the engine mounts what is below as root, which root_squash maps to nobody: others need the x bit
                 *({"path": path, "mode": 0o711} for path in run_paths(host, self.run_key)),
             ]
         if host.source_dir:
@@ -204,10 +206,10 @@ class Launch:
         return rows
 
     def _owned_paths(self, host: HostPlan, values: dict[str, str]) -> list[str]:
-        """What the clean-up of this attempt removes outside this host's own directory.
+        """Paths outside the host's run directory that the cleanup of this attempt removes.
 
-        The head's rendezvous file, and MPICH's shared memory: it stays where a rank had no time to take it down.
-        `run_paths` are the run's: they outlive an attempt that another one follows.
+        These are the rendezvous file (on the head) and MPICH's shared memory, which killed ranks leave behind.
+        `run_paths` belong to the run and are removed after its last attempt.
         """
         urls = (self.plan.init_url, self.plan.store_url) if host.name == self.plan.head else ()
         found = [bind(url, values).removeprefix("file://") for url in urls if url.startswith("file://")]
@@ -217,7 +219,7 @@ class Launch:
         return found
 
     def _rendezvous_file(self, host: HostPlan, values: dict[str, str]) -> str:
-        """The file that ranks meet in, where there is one; the head sees to it that it is new."""
+        """The rendezvous file, empty if there is none. The head refuses to start with an old one."""
         urls = (self.plan.init_url, self.plan.store_url) if host.name == self.plan.head else ()
         return next((bind(url, values).removeprefix("file://") for url in urls if url.startswith("file://")), "")
 

@@ -1,4 +1,4 @@
-"""Lost hosts: silent ones, those without a guard, those whose ranks do not end after a stop."""
+"""Lost hosts: hosts that do not answer, have no guard any more, or whose ranks do not end after a stop."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ddp_play.bundle.journal import Journal
-    from ddp_play.run.host_links import Gang, Link
+    from ddp_play.run.host_links import Gang
+    from ddp_play.run.link import Link
     from ddp_play.run.stop_decision import GangView
 
 
 def give_up_on_lost_hosts(gang: Gang, journal: Journal, *, host_timeout_s: float) -> None:
-    """Mark every host that fell silent for too long or lost its guard while it had ranks."""
+    """Mark hosts that have ranks and were silent for longer than `host_timeout_s` or have no guard any more."""
     gang.notice_stalls()
     for link in gang.links:
         if link.lost or link.ranks_lost or _all_ended(link):
@@ -19,16 +20,16 @@ def give_up_on_lost_hosts(gang: Gang, journal: Journal, *, host_timeout_s: float
         if link.silent_s() > host_timeout_s:
             link.lost = f"silent for {link.silent_s():.0f} s"
         elif link.guard_gone:
-            link.ranks_lost = "its guard is gone: was the host rebooted, or the guard killed?"
+            link.ranks_lost = "its guard is gone: the host was rebooted, or the guard was killed"
         if why := link.lost or link.ranks_lost:
             journal.emit("host", host=link.name, state="lost", why=why)
 
 
 def declare_stuck(gang: Gang, journal: Journal, view: GangView) -> None:
-    """Mark every host with ranks that did not end in time after a stop."""
+    """Mark hosts whose ranks did not end in time after a stop."""
     for name in {row.host for row in view.ranks if row.state not in ("exited", "lost")}:
         link = gang.link(name)
-        link.ranks_lost = "its ranks did not end when told to"
+        link.ranks_lost = "its ranks did not end after the stop signal"
         journal.emit("host", host=name, state="lost", why=link.ranks_lost)
 
 

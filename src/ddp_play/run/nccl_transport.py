@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 FAILURE_GRACE_S = 2.0
 # Ranks connect before they do much else; a log of gigabytes is not searched for it.
 NOTES_BYTES = 4 << 20
+# A rank writes these notes: how often they are read, and how much of them is a message.
+MAX_LOOKS, MAX_WORDS = 500, 1000
 CURE = (
     "in the container: libibverbs and its providers, /dev/infiniband; on the host: ibstat, ulimit -l; "
     "NCCL's own words are in nccl/ of the bundle"
@@ -29,16 +31,18 @@ class TransportWatch:
         self._paths = paths
         self._journal = journal
         self._told = False
+        self._num_looks = 0
 
     def heard(self, rank: int) -> Stop | None:
         """New notes of a rank: say the transport once; a Stop where the fabric must be InfiniBand and is not."""
-        if self._told or rank != 0:
+        if self._told or rank != 0 or self._num_looks == MAX_LOOKS:
             return None
+        self._num_looks += 1
         found = parse_transport([self._notes(0)])
         if found is None or not found.complete:
             return None
         self._told = True
-        self._journal.emit("transport", words=found.words())
+        self._journal.emit("transport", words=found.words()[:MAX_WORDS])
         warning = self._warning(found)
         if not warning:
             return None
@@ -53,14 +57,15 @@ class TransportWatch:
         found = parse_transport(text for text in map(self._notes, ranks) if text)
         if found is None:
             return {}
-        return {**found.to_json(), "words": found.words(), "warning": self._warning(found)}
+        return {**found.to_json(), "words": found.words()[:MAX_WORDS], "warning": self._warning(found)}
 
     def _warning(self, found: Transport) -> str:
         ports = [port for host in self._plan.hosts for port in host.rdma_ports]
         if not misses_infiniband(found, num_ports=len(ports)):
             return ""
         names = ", ".join(sorted(set(ports))[:4])
-        return f"InfiniBand is there ({names}) and NCCL uses TCP sockets ({', '.join(found.devices)}): {CURE}"
+        devices = ", ".join(found.devices)[:MAX_WORDS]
+        return f"InfiniBand is there ({names}) and NCCL uses TCP sockets ({devices}): {CURE}"
 
     def _notes(self, rank: int) -> str:
         """NCCL's own file; the rank's log where the job has NCCL_DEBUG its own way."""

@@ -1,6 +1,6 @@
 """Preparation of all hosts (port, source, containers, guards), network probes, then the start signal.
 
-The signal goes out only when all hosts are prepared. If preparation fails, all hosts are cleaned up.
+The start signal is sent when all hosts are prepared. If preparation fails, all hosts are cleaned up.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from ddp_play.bundle.journal import Journal
     from ddp_play.bundle.writer import Bundle
     from ddp_play.run.attempt_assignment import Assignment
-    from ddp_play.run.host_links import Gang, Link
+    from ddp_play.run.host_links import Gang
     from ddp_play.run.host_spec import HostPlace
+    from ddp_play.run.link import Link
 
 PREPARE_S = 180.0
 PULL_S = 3600.0
@@ -35,34 +36,34 @@ CLEAN_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What was settled when the hosts were prepared: the port leased on the head, the run's directory on every host."""
+    """Result of the preparation: the port leased on the head, and the run's directory on each host."""
 
     port: int
     directories: Mapping[str, str]
 
 
 class Starter:
-    """Brings one attempt to its start."""
+    """Prepares the hosts of one attempt, probes their network and sends the start signal."""
 
-    def __init__(self, given: Assignment, gang: Gang, bundle: Bundle, journal: Journal) -> None:
-        self.given = given
-        self.plan = given.plan
-        self.paths = given.paths
+    def __init__(self, assignment: Assignment, gang: Gang, bundle: Bundle, journal: Journal) -> None:
+        self.assignment = assignment
+        self.plan = assignment.plan
+        self.paths = assignment.paths
         self.gang = gang
         self.bundle = bundle
         self.journal = journal
-        self.prepared = False  # has any host been told to prepare?
-        self.signalled = False  # has any host been told to start?
+        self.prepared = False  # was `prepare` sent to any host?
+        self.signalled = False  # was the start signal sent to any host?
 
     def claim(self) -> None:
-        """NameTaken, before any host is touched, where another run has this run's name."""
-        if self.given.continues:
-            return  # the name is this run's already, also while its hosts know nothing of it between two attempts
+        """Reserve the run's name on all hosts. NameTaken if another run on a host has it."""
+        if self.assignment.continues:
+            return  # this run has the name since its first attempt, also while its hosts are clean between two attempts
         hosts = {host.name: host for host in self.plan.hosts}
         self.gang.ask("claim", "claimed", deadline_s=30, fields=lambda link: {"shared": shared_runs(hosts[link.name])})
 
     def prepare(self) -> Prepared:
-        """Everything but the start on every host, with a port that is leased on the head."""
+        """Lease a port on the head and prepare all hosts. If the port is taken meanwhile, try another."""
         avoid: list[int] = []
         while True:
             port = self._lease_port(avoid)
@@ -70,14 +71,14 @@ class Starter:
                 return self._prepare_with(port)
             except SlotsTaken:
                 raise
-            except Busy:  # taken between lease and start
+            except Busy:  # another program has taken the port after the lease
                 avoid.append(port)
                 if len(avoid) == PORT_TRIES:
                     raise
-                self._clean(self.gang.links, shared_too=not self.given.continues)
+                self._clean(self.gang.links, remove_shared=not self.assignment.continues)
 
-    def ask_for_slots(self) -> None:
-        """SlotsTaken at once, before anything is sent, when other runs have the slots."""
+    def check_slots(self) -> None:
+        """SlotsTaken if other runs hold the slots: this query sends no source and prepares nothing."""
         hosts = {host.name: host for host in self.plan.hosts}
         self.gang.ask("slots", "slots", deadline_s=30, fields=lambda link: slots_of(hosts[link.name]))
 
@@ -91,42 +92,42 @@ class Starter:
         launch = self._launch(port)
         self.prepared = True
         hosts = {host.name: host for host in self.plan.hosts}
-        places = {link.name: _placed(link) for link in self.gang.links}
+        places = {link.name: _place_of(link) for link in self.gang.links}
         specs = {name: launch.host_spec(host, places[name]) for name, host in hosts.items()}
         for spec in specs.values():
             for row in spec["ranks"]:
                 write_text(self.paths.env(row["rank"]), row["env_file"])
-        if self.given.snapshot is not None and not (self.plan.source_shared and self.given.continues):
+        if self.assignment.snapshot is not None and not (self.plan.source_shared and self.assignment.continues):
             for link in self.gang.links:
                 if hosts[link.name].sends_source:
-                    self._send_source(link, self.given.snapshot.archive)
+                    self._send_source(link, self.assignment.snapshot.archive)
         self.gang.ask(
             "prepare",
             "prepared",
             deadline_s=PULL_S if self.plan.runtime == "docker" and not self.plan.image_id else PREPARE_S,
             fields=lambda link: {
                 "spec": specs[link.name],
-                "secrets": self.given.secrets,
-                "registry": self.given.registry,
+                "secrets": self.assignment.secrets,
+                "registry": self.assignment.registry,
             },
         )
-        made = Prepared(port, {name: place.directory for name, place in places.items()})
-        self.bundle.update_run(head_port=port, directories=made.directories)
+        prepared = Prepared(port, {name: place.directory for name, place in places.items()})
+        self.bundle.update_run(head_port=port, directories=prepared.directories)
         self.journal.emit("prepared", port=port, hosts=[link.name for link in self.gang.links])
-        return made
+        return prepared
 
     def _launch(self, port: int) -> Launch:
         return Launch(
             plan=self.plan,
             run_id=self.paths.run_id,
-            attempt=self.given.attempt,
+            attempt=self.assignment.attempt,
             port=port,
             owner=f"{getpass.getuser()}",
             created=time.time(),
-            snapshot=self.given.snapshot,
+            snapshot=self.assignment.snapshot,
             controller=socket.gethostname(),
-            token=self.given.token,
-            continues=self.given.continues,
+            token=self.assignment.token,
+            continues=self.assignment.continues,
         )
 
     def _send_source(self, link: Link, archive: bytes) -> None:
@@ -135,48 +136,48 @@ class Starter:
             self.gang.tell("source", links=[link], payload=bytes(view[start : start + SOURCE_CHUNK]))
         self.gang.tell("source", links=[link])
 
-    def probe(self, made: Prepared) -> None:
-        """What the ranks will need of each other, tried by the hosts before anything starts."""
+    def probe(self, prepared: Prepared) -> None:
+        """Test connections between the hosts, and locks on the shared directory, before ranks start."""
         probe_lock(self.gang, self.plan)
         if self.plan.probe and self.plan.fabric != "local" and len(self.gang.links) > 1:
-            probe_network(self.gang, self.plan, made.port)
+            probe_network(self.gang, self.plan, prepared.port)
 
     def go(self) -> None:
-        """The start signal, out over all channels at once."""
+        """Send the start signal to all hosts at once."""
         self.signalled = True
         answers = self.gang.ask("go", "going", deadline_s=20, fields=lambda _: {"by": self.paths.run_id})
         before = {name: answer.get("counters") or {} for name, answer in answers.items()}
-        # of a later attempt only the hosts that had no part in the first one
+        # counters of the first attempt stay; a later one adds those of its new hosts
         write_json(self.paths.counters, {**before, **read_json(self.paths.counters)})
         self.bundle.last_data = time.monotonic()
         self.bundle.update_run(started=time.time())
         self.journal.emit("started", world_size=self.plan.world_size)
 
     def abandon(self) -> dict[str, Link]:
-        """Clean up after an attempt that did not start; the hosts that did not confirm that nothing is left.
+        """Clean up after an attempt that did not start. Returns the hosts that did not confirm a complete cleanup.
 
-        The shared directory stays where ranks may have written to it: an earlier attempt's, or some of this one's.
+        The run's shared directory is kept if ranks of an earlier attempt, or of this one, may have written to it.
         """
         if not self.prepared:
             self.gang.close()
             return {}
         reachable = [link for link in self.gang.links if link.place is not None]
         with contextlib.suppress(DdpPlayError):
-            self._clean(reachable, shared_too=not (self.given.continues or self.signalled))
+            self._clean(reachable, remove_shared=not (self.assignment.continues or self.signalled))
         self.gang.close()
         return {link.name: link for link in self.gang.links if link.replies.get("cleaned", {"left": True})["left"]}
 
-    def _clean(self, links: list[Link], *, shared_too: bool) -> None:
+    def _clean(self, links: list[Link], *, remove_shared: bool) -> None:
         hosts = {host.name: host for host in self.plan.hosts}
-        first = links[0].name if links and shared_too else ""
+        first = links[0].name if links and remove_shared else ""
 
         def order(link: Link) -> dict[str, Any]:
-            return {"run_paths": run_paths(hosts[link.name], self.given.run_key) if link.name == first else []}
+            return {"run_paths": run_paths(hosts[link.name], self.assignment.run_key) if link.name == first else []}
 
         self.gang.ask("clean", "cleaned", links=links, deadline_s=CLEAN_S, fields=order)
 
 
-def _placed(link: Link) -> HostPlace:
+def _place_of(link: Link) -> HostPlace:
     if link.place is None:
-        raise UsageError(f"{link.name} was not opened")
+        raise UsageError(f"no channel to {link.name} is open")
     return link.place

@@ -1,4 +1,4 @@
-"""Network and lock probes between prepare and go: can the ranks reach each other, does the shared mount lock?"""
+"""Probes before the start signal: connections between the hosts, and file locks on the shared directory."""
 
 from __future__ import annotations
 
@@ -11,60 +11,61 @@ from ddp_play.planning.launch_placeholders import ATTEMPT, RUN_KEY, bind
 
 if TYPE_CHECKING:
     from ddp_play.planning.plan_document import Plan
-    from ddp_play.run.host_links import Gang, Link
+    from ddp_play.run.host_links import Gang
+    from ddp_play.run.link import Link
 
 PROBE_S = 5.0
 
 
 def probe_network(gang: Gang, plan: Plan, port: int) -> None:
-    """Every host reaches the head and its neighbour, the head every host, with packets of any size; all reach `port`.
+    """HostNotReady unless each host reaches the head and its neighbor, and the head each host, with large packets too.
 
-    `port` is the one where ranks will meet: a firewall may let others pass and not this one.
+    All hosts also connect to `port`, the rendezvous port: a firewall may block it although it lets other ports pass.
     """
     address = {host.name: host.address for host in plan.hosts}
     names = [host.name for host in plan.hosts]
-    meets = _meeting_port(plan, port)
-    # the process manager of MPI ranks listens there already
-    held = meets if plan.backend != "mpi" else 0
+    rendezvous_port = _rendezvous_port(plan, port)
+    # with MPI the process manager listens on this port already
+    also = rendezvous_port if plan.backend != "mpi" else 0
 
     def listen(link: Link) -> dict[str, Any]:
-        return {"address": address[link.name], "also": held if link.name == plan.head else 0}
+        return {"address": address[link.name], "also": also if link.name == plan.head else 0}
 
-    heard = gang.ask("listen", "listening", deadline_s=20, fields=listen)
-    ports = {name: int(answer["port"]) for name, answer in heard.items()}
+    listening = gang.ask("listen", "listening", deadline_s=20, fields=listen)
+    ports = {name: int(answer["port"]) for name, answer in listening.items()}
 
     def targets(link: Link) -> dict[str, Any]:
         at = names.index(link.name)
         peers = set(names) - {link.name} if at == 0 else {names[0], names[(at + 1) % len(names)]} - {link.name}
         rows = [[address[name], ports[name]] for name in sorted(peers)]
-        if meets and link.name != plan.head:
-            rows.append([address[plan.head], meets])
-        return {"targets": rows, "source": address[link.name], "timeout_s": PROBE_S, "connect_only": [meets]}
+        if rendezvous_port and link.name != plan.head:
+            rows.append([address[plan.head], rendezvous_port])
+        return {"targets": rows, "source": address[link.name], "timeout_s": PROBE_S, "connect_only": [rendezvous_port]}
 
     answers = gang.ask("probe", "probed", deadline_s=2 * PROBE_S + 20, fields=targets)
     by_address = {value: name for name, value in address.items()}
     rows = [
         f"{name} ({address[name]}) does not reach {by_address[bad['address']]} ({bad['address']}"
-        f"{f', port {meets} where ranks meet' if bad['port'] == meets else ''}): {bad['problem']}"
+        f"{f', rendezvous port {rendezvous_port}' if bad['port'] == rendezvous_port else ''}): {bad['problem']}"
         for name, answer in answers.items()
         for bad in answer["failed"]
     ]
     if rows:
         raise HostNotReady(
             f"the hosts do not reach each other on {plan.network}:\n" + "\n".join(rows),
-            hint="a firewall between them (ranks also use ephemeral ports), or the wrong network: "
+            hint="check the firewalls between them (ranks also use ephemeral ports) and the network: "
             "ddp_job_network, ddp_interface",
         )
 
 
-def _meeting_port(plan: Plan, port: int) -> int:
-    """The leased port where it is used; 0 for ranks that meet in a file."""
+def _rendezvous_port(plan: Plan, port: int) -> int:
+    """The leased port if the rendezvous uses it; 0 with a rendezvous file."""
     in_file = any(url.startswith("file://") for url in (plan.init_url, plan.store_url))
     return 0 if in_file and plan.launcher == "ranks" else port
 
 
 def probe_lock(gang: Gang, plan: Plan) -> None:
-    """Where ranks meet in a file: one host locks a file beside it, and every other host must see the lock."""
+    """With a rendezvous file: the head locks a file next to it. HostNotReady unless all other hosts see the lock."""
     url = next((url for url in (plan.init_url, plan.store_url) if url.startswith("file://")), "")
     if not url or len(gang.links) < 2 or not plan.hosts[0].shared_dir:
         return
@@ -84,7 +85,7 @@ def probe_lock(gang: Gang, plan: Plan) -> None:
     rows = [f"{name}: {answer['problem']}" for name, answer in answers.items() if answer["problem"]]
     if rows:
         raise HostNotReady(
-            f"ranks cannot meet in a file on {plan.hosts[0].shared_dir}:\n" + "\n".join(rows),
-            hint="mount it with locking (NFSv4, no nolock) on all of them: ranks on the NFS server itself do not share "
-            "its clients' locks; or set ddp_job_init_method to env",
+            f"ranks cannot use a rendezvous file on {plan.hosts[0].shared_dir}:\n" + "\n".join(rows),
+            hint="mount it with locking (NFSv4, not nolock) on all hosts; the NFS server itself does not share locks "
+            "with its clients; or set ddp_job_init_method to env",
         )

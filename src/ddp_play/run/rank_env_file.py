@@ -1,4 +1,4 @@
-"""The env-file of a rank: the readable record of its environment, usable by hand with `docker run --env-file`."""
+"""Env-file of a rank: a record of its environment that `docker run --env-file` can read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TEMPLATE = "rank.env.j2"
 
 @cache
 def _environment(root: Path) -> Environment:
-    # The output is an env-file, not HTML: escaping would change values.
+    # no HTML escaping: it would change values
     return Environment(  # noqa: S701
         loader=FileSystemLoader(root / "templates"),
         undefined=StrictUndefined,
@@ -29,6 +29,6 @@ def _environment(root: Path) -> Environment:
 
 
 def render_env_file(env: tuple[EnvVar, ...], *, rank: int, host: str, run_id: str) -> str:
-    """One line per variable; docker's env-files know no quotes and no newlines, so such values are only described."""
+    """One line per variable. Docker's env-files have no quoting: a value with a newline becomes a comment."""
     template = _environment(collection_root()).get_template(TEMPLATE)
     return template.render(env=env, rank=rank, host=host, run_id=run_id)

@@ -1,10 +1,12 @@
-"""View of the gang at one moment, and an event for every change of a rank's state."""
+"""View of the gang at one moment, and events for changes of rank states."""
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from typing import TYPE_CHECKING
 
+from ddp_play.run.host_frames import MAX_CHANGES
 from ddp_play.run.rank_states import outcomes
 from ddp_play.run.stop_decision import GangView
 from ddp_play.run.verdict import blames_a_peer
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Observer:
-    """Makes views from the hosts' reports; remembers when the first rank failed and which states were reported."""
+    """Makes views from the hosts' reports, and writes each new state of a rank to the journal."""
 
     def __init__(self, plan: Plan, gang: Gang, bundle: Bundle, journal: Journal) -> None:
         self._plan = plan
@@ -27,11 +29,14 @@ class Observer:
         self._journal = journal
         self._failed_at: float | None = None
         self._reported: dict[int, str] = {}
+        self._changes: Counter[int] = Counter()
         self._traffic: dict[str, float] = {}
+        self._full: set[str] = set()  # hosts that cannot store what their ranks print
 
-    def look(self) -> GangView:
-        """The gang now."""
+    def view(self) -> GangView:
+        """The gang at this moment."""
         self._notice_traffic()
+        self._notice_full_disks()
         ranks = outcomes(self._plan, self._gang, self._bundle)
         failed = [row for row in ranks if row.failed]
         if failed and self._failed_at is None:
@@ -40,9 +45,9 @@ class Observer:
             ranks=ranks,
             silent_s={link.name: link.silent_s() for link in self._gang.links},
             failed_for_s=time.monotonic() - self._failed_at if self._failed_at is not None else 0.0,
-            only_collateral=bool(failed) and all(self._blames(row) for row in failed),
-            quiet_s=time.monotonic() - self._bundle.last_data,
-            heard=self._bundle.heard,
+            only_collateral=bool(failed) and all(self._is_collateral(row) for row in failed),
+            idle_s=time.monotonic() - self._bundle.last_data,
+            any_output=self._bundle.heard,
             guard_ends={
                 link.name: link.state.get("reason", "")
                 for link in self._gang.links
@@ -51,9 +56,10 @@ class Observer:
         )
 
     def report(self, view: GangView) -> None:
-        """An event for every change of a rank."""
+        """Write an event for each rank whose state has changed."""
         for row in view.ranks:
-            if self._reported.get(row.rank) != row.state:
+            if self._reported.get(row.rank) != row.state and self._changes[row.rank] < MAX_CHANGES:
+                self._changes[row.rank] += 1
                 self._reported[row.rank] = row.state
                 how = row.words() if row.state in ("exited", "lost") else ""
                 self._journal.emit(
@@ -61,12 +67,27 @@ class Observer:
                 )
 
     def _notice_traffic(self) -> None:
-        """Bytes that moved between ranks are progress, printed or not."""
+        """Traffic between ranks counts as progress, like output and metrics."""
         for link in self._gang.links:
             moved = float(link.state.get("traffic_at") or 0.0)
             if moved > self._traffic.get(link.name, 0.0):
                 self._traffic[link.name] = moved
                 self._bundle.last_data = time.monotonic()
 
-    def _blames(self, row: RankOutcome) -> bool:
+    def _notice_full_disks(self) -> None:
+        """Warn once per host whose disk takes no more data, and report when it does again."""
+        for link in self._gang.links:
+            problem = str(link.state.get("disk_problem") or "")
+            if problem and link.name not in self._full:
+                self._full.add(link.name)
+                message = (
+                    f"{link.name}: the logs of its ranks cannot be written ({problem}). Their output is lost until "
+                    f"there is space again (df -h on {link.name}); ranks that do not handle a failed write end"
+                )
+                self._journal.emit("warning", message=message)
+            elif not problem and link.name in self._full:
+                self._full.remove(link.name)
+                self._journal.emit("warning", message=f"{link.name}: the logs of its ranks can be written again")
+
+    def _is_collateral(self, row: RankOutcome) -> bool:
         return blames_a_peer(row, {row.rank: self._bundle.tail(row.rank)})

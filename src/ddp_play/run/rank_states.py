@@ -1,4 +1,4 @@
-"""Rank states last reported by the hosts, with times on the controller's clock."""
+"""Rank states last reported by the hosts, with times of the controller's clock."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from ddp_play.bundle.outcome import RankOutcome
 if TYPE_CHECKING:
     from ddp_play.bundle.writer import Bundle
     from ddp_play.planning.plan_document import Plan
-    from ddp_play.run.host_links import Gang, Link
+    from ddp_play.run.host_links import Gang
+    from ddp_play.run.link import Link
 
 
 def outcomes(plan: Plan, gang: Gang, bundle: Bundle) -> tuple[RankOutcome, ...]:
-    """Every rank of the plan, in order of rank, as its host last reported it."""
+    """All ranks of the plan in order, as their hosts last reported them."""
     rows = []
     for host in plan.hosts:
         link = gang.link(host.name)
@@ -35,8 +36,8 @@ def _outcome(link: Link, rank: int, row: dict[str, Any], log_bytes: int) -> Rank
         signal=row.get("signal"),
         oom=bool(row.get("oom")),
         stopped=bool(row.get("stopped")),
-        started=_on_our_clock(row.get("started"), link),
-        ended=_on_our_clock(row.get("ended"), link),
+        started=_controller_time(row.get("started"), link),
+        ended=_controller_time(row.get("ended"), link),
         detail=row.get("detail", ""),
         log_bytes=log_bytes,
         log_complete=state == "exited" and not link.lost,
@@ -45,5 +46,5 @@ def _outcome(link: Link, rank: int, row: dict[str, Any], log_bytes: int) -> Rank
     )
 
 
-def _on_our_clock(host_time: float | None, link: Link) -> float | None:
+def _controller_time(host_time: float | None, link: Link) -> float | None:
     return None if host_time is None else round(host_time - link.clock_offset_s, 3)

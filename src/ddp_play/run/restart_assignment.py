@@ -1,4 +1,4 @@
-"""Assignment of the attempt that follows another one, planned from the facts of the run's start. Pure."""
+"""Assignment of the next attempt, planned from the host facts of the run's start. Pure."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """Another attempt follows. `retired`: hosts that leave the run with it, and why (host -> reason)."""
+    """Decision to start another attempt. `retired`: hosts that it no longer uses (host -> reason)."""
 
-    given: Assignment
+    assignment: Assignment
     reason: str
     retired: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class RunSoFar:
-    """What the next attempt is planned from.
+class ReplanInput:
+    """Input for the plan of the next attempt.
 
-    `fleet`: None where the bundle does not have it. `retired`: hosts that have left the run already. `wanted`: number
-    of hosts of the first attempt.
+    `fleet`: facts of all hosts of the run, None if the bundle does not have them. `retired`: hosts that earlier
+    attempts have retired already. `wanted`: number of hosts of the first attempt.
     """
 
     fleet: Fleet | None
@@ -39,19 +39,17 @@ class RunSoFar:
     wanted: int
 
 
-def assign(step: Restart, given: Assignment, so_far: RunSoFar, *, num_ended: int) -> Following | End:
-    """The assignment after `given`; End with the reason where there can be none."""
-    fleet = so_far.fleet
+def assign(step: Restart, assignment: Assignment, known: ReplanInput, *, num_ended: int) -> Following | End:
+    """The assignment of the attempt after `assignment`, or End with the reason if there can be none."""
+    fleet = known.fleet
     if fleet is None:
         return End("its facts.json is not in the bundle")
-    if fleet.secrets - set(given.secrets):
-        return End("whoever took this run over does not know its secrets")
-    gone = {**so_far.retired, **step.gone}
+    if fleet.secrets - set(assignment.secrets):
+        return End("the process that took over the run does not have its secrets")
+    gone = {**known.retired, **step.gone}
     try:
-        plan, left_out = fleet.plan(gone=gone, suspects=step.suspects, wanted=so_far.wanted)
+        plan, left_out = fleet.plan(gone=gone, suspects=step.suspects, wanted=known.wanted)
     except DdpPlayError as error:
         return End(f"too few hosts are left: {error.message}")
-    following = dataclasses.replace(given, plan=plan, attempt=given.attempt + 1, num_ended=num_ended)
-    return Following(
-        following, step.reason, {host: why for host, why in left_out.items() if host not in so_far.retired}
-    )
+    following = dataclasses.replace(assignment, plan=plan, attempt=assignment.attempt + 1, num_ended=num_ended)
+    return Following(following, step.reason, {host: why for host, why in left_out.items() if host not in known.retired})

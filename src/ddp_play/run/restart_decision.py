@@ -18,7 +18,7 @@ REMOVED = "removed from outside"
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How often, and which exit codes count as failures of the infrastructure."""
+    """Number of restarts allowed, and exit codes of ranks that count as failures of the infrastructure."""
 
     restarts: int
     exit_codes: tuple[int, ...] = ()
@@ -26,11 +26,11 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How an attempt ended, before anything of it is collected.
+    """How an attempt ended, before its files are collected.
 
-    `ordinal`: 1 for the first attempt that ran, whatever its number. `unreachable`: hosts that no longer answer, and
-    why we think so. `undrained`: the ends of logs that could not be read. `disk_full`: no room here
-    to collect anything.
+    `ordinal`: 1 for the first attempt whose ranks were started, and so on. `unreachable`: hosts that no longer answer
+    (host -> reason). `undrained`: rows for logs that could not be read to the end. `disk_full`: the controller's disk
+    has no space for the files.
     """
 
     ordinal: int
@@ -42,7 +42,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """Start again: without `gone`, and without `suspects` where others can take their place. host -> reason."""
+    """Start again without the hosts of `gone`, and without `suspects` if others can replace them (host -> reason)."""
 
     reason: str
     gone: Mapping[str, str] = field(default_factory=dict)
@@ -51,13 +51,13 @@ class Restart:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The outcome stands. `reason` tells why no attempt follows a failure that could have been followed by one."""
+    """The run ends with this outcome. `reason`: why there is no restart, if the failure allowed one."""
 
     reason: str = ""
 
 
 def next_step(ended: Ended, policy: Policy, faults: tuple[str, ...]) -> Restart | End:
-    """`faults`: the hosts that earlier attempts failed on, oldest first."""
+    """Decide whether an attempt follows. `faults`: the hosts on which earlier attempts failed, oldest first."""
     why = infrastructure_failure(ended.outcome, policy.exit_codes)
     if not why or not policy.restarts:
         return End()
@@ -71,7 +71,7 @@ def next_step(ended: Ended, policy: Policy, faults: tuple[str, ...]) -> Restart 
 
 
 def infrastructure_failure(outcome: Outcome, exit_codes: tuple[int, ...]) -> str:
-    """What broke that the job itself did not break, in words; empty when nothing did."""
+    """The failure of the infrastructure that ended the attempt, as text; empty if there was none."""
     verdict = outcome.verdict
     if outcome.status is not RunStatus.FAILED:
         return ""
@@ -82,10 +82,10 @@ def infrastructure_failure(outcome: Outcome, exit_codes: tuple[int, ...]) -> str
     if verdict.kind != "rank_failed":
         return ""
     row = next((row for row in outcome.ranks if row.rank == verdict.rank), None)
-    return _of_rank(row, exit_codes) if row is not None else ""
+    return _infrastructure_failure_of_rank(row, exit_codes) if row is not None else ""
 
 
-def _of_rank(row: RankOutcome, exit_codes: tuple[int, ...]) -> str:
+def _infrastructure_failure_of_rank(row: RankOutcome, exit_codes: tuple[int, ...]) -> str:
     who = f"rank {row.rank} on {row.host}"
     if row.exit_code in exit_codes:
         return f"{who} ended with exit code {row.exit_code} (ddp_job_restart_exit_codes)"

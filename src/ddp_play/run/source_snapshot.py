@@ -1,4 +1,4 @@
-"""Snapshot of the job's source tree, with its digest and list of files."""
+"""Snapshot of the job's source tree: archive, hash of the content and manifest."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """An archive of the tree, its content hash, and its manifest {path: (size in bytes, mtime)}."""
+    """A tar archive of the tree, the hash of its content, and its manifest {path: (size in bytes, mtime)}."""
 
     archive: bytes
     digest: str
@@ -29,12 +29,12 @@ class Snapshot:
 
     @property
     def num_files(self) -> int:
-        """How many files it holds."""
+        """Number of files."""
         return len(self.manifest)
 
 
 def read_snapshot(path: Path, digest: str) -> Snapshot:
-    """The snapshot whose archive was written to a file; OSError or tarfile.TarError when it cannot be read."""
+    """Read a snapshot from its archive. OSError or tarfile.TarError if the file cannot be read."""
     archive = path.read_bytes()
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         manifest = {info.name: (info.size, float(info.mtime)) for info in tar}
@@ -42,14 +42,14 @@ def read_snapshot(path: Path, digest: str) -> Snapshot:
 
 
 def take_snapshot(job: Job) -> Snapshot:
-    """Read the tree of `job.source`. UsageError when it is not there, empty, or larger than the cap."""
+    """Read the tree of `job.source`. UsageError if it is missing, empty, or larger than `source_max_mib`."""
     root = Path(job.source)
     if not root.is_dir():
-        raise UsageError(f"ddp_job_source: {root} is not a directory", hint="give the directory that holds the script")
+        raise UsageError(f"ddp_job_source: {root} is not a directory", hint="set it to the directory of the script")
     files = sorted(set(_files(root, job)))
     if not files:
         raise UsageError(
-            f"ddp_job_source: nothing to take from {root}", hint="check ddp_job_source_include and _exclude"
+            f"ddp_job_source: no files to copy in {root}", hint="check ddp_job_source_include and _exclude"
         )
     _check_cap(root, files, job.source_max_mib)
     digest, manifest, buffer = hashlib.sha256(), {}, io.BytesIO()
@@ -64,13 +64,14 @@ def take_snapshot(job: Job) -> Snapshot:
 
 
 def _entry(tar: tarfile.TarFile, path: Path, root: Path) -> tuple[tarfile.TarInfo, bytes]:
-    """Header and content: symbolic links stay links, a second hard link is a file of its own."""
+    """Tar header and content of a file. A symbolic link stays a link; each hard link becomes a file."""
     try:
         info = tar.gettarinfo(str(path), arcname=str(path.relative_to(root)))
         content = b"" if info.issym() else path.read_bytes()
     except OSError as error:
         raise UsageError(
-            f"ddp_job_source: cannot read {path}: {error.strerror}", hint="or name it in ddp_job_source_exclude"
+            f"ddp_job_source: cannot read {path}: {error.strerror}",
+            hint="make it readable or add it to ddp_job_source_exclude",
         ) from None
     if not info.issym():
         info.type, info.linkname = tarfile.REGTYPE, ""
@@ -89,7 +90,9 @@ def _files(root: Path, job: Job) -> Iterator[Path]:
             yield start
         for where, directories, names in os.walk(start):
             directories[:] = [d for d in directories if not _excluded(Path(where, d), root, job.source_exclude)]
-            links = [d for d in directories if Path(where, d).is_symlink()]  # not followed, but kept as links
+            links = [
+                d for d in directories if Path(where, d).is_symlink()
+            ]  # os.walk does not follow them; they are stored as links
             for name in (*names, *links):
                 path = Path(where, name)
                 if not _excluded(path, root, job.source_exclude) and (path.is_file() or path.is_symlink()):
@@ -112,7 +115,7 @@ def _check_cap(root: Path, files: list[Path], cap_mib: int) -> None:
     largest = sorted(sizes.items(), key=lambda item: -item[1])[:3]
     shown = ", ".join(f"{name} {size / 1048576:.0f} MiB" for name, size in largest)
     raise UsageError(
-        f"ddp_job_source: {root} holds {total / 1048576:.0f} MiB, the cap is {cap_mib} MiB; largest: {shown}",
-        hint="name what is not code in ddp_job_source_exclude (data belongs on the shared directory), "
+        f"ddp_job_source: {root} holds {total / 1048576:.0f} MiB, more than {cap_mib} MiB; largest: {shown}",
+        hint="exclude data with ddp_job_source_exclude (put it on the shared directory), "
         "or raise ddp_job_source_max_mib",
     )

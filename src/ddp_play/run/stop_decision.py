@@ -1,4 +1,4 @@
-"""Stop decision while the gang runs, from a view of it and the time limits. Pure."""
+"""Stop decision while the gang runs, from the rank states and the time limits. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from ddp_play.bundle.outcome import RankOutcome
 
 
-# A rank that is asked for its stacks gets at least this long to print them.
+# Least time for a rank to print its stacks after SIGABRT.
 STACKS_S = 3.0
 
 
@@ -23,20 +23,20 @@ class Limits:
     host_timeout_s: float
     idle_timeout_s: float
     signal: str
-    start_timeout_s: float = 0.0  # the least quiet time that ends a gang which has never said anything
-    patience_s: float = 0.0  # instead of settle_s while all that failed blame a peer; 0: the same
+    start_timeout_s: float = 0.0  # the idle timeout is at least this until a rank prints or reports something
+    patience_s: float = 0.0  # replaces settle_s while all failed ranks report a lost peer; 0: same as settle_s
 
 
 @dataclass(frozen=True, slots=True)
 class GangView:
-    """The gang as the controller sees it at one moment; ages in seconds."""
+    """The gang as the controller knows it at one moment. `silent_s`: by host; `guard_ends`: host -> reason."""
 
     ranks: tuple[RankOutcome, ...]
     silent_s: dict[str, float] = field(default_factory=dict)
     failed_for_s: float = 0.0
     only_collateral: bool = False
-    quiet_s: float = 0.0
-    heard: bool = True  # has any rank ever printed or reported anything?
+    idle_s: float = 0.0
+    any_output: bool = True  # has any rank printed or reported anything since the start?
     guard_ends: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -47,7 +47,7 @@ class GangView:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """End the gang: why, how gently."""
+    """Decision to end the gang: the reason, the signal and the grace period."""
 
     kind: str  # failure | host_lost | idle | stopped | max_duration | lease | wrong_fabric
     reason: str
@@ -57,7 +57,7 @@ class Stop:
 
 
 def decide(view: GangView, limits: Limits) -> Stop | None:
-    """Must the gang end? The first reason that holds; None while all is well."""
+    """The first reason to end the gang; None if there is none."""
     failed = [row for row in view.ranks if row.failed]
     settle_s = max(limits.settle_s, limits.patience_s) if view.only_collateral else limits.settle_s
     if failed and view.failed_for_s >= settle_s:
@@ -70,17 +70,17 @@ def decide(view: GangView, limits: Limits) -> Stop | None:
     for host, why in view.guard_ends.items():
         if why in GUARD_STOPS:
             grace = limits.grace_s if why != "a rank on this host failed" else limits.failure_grace_s
-            return Stop(GUARD_STOPS[why], f"{why} (said by {host})", limits.signal, grace)
-    # Imports and compilers are silent: until a rank has been heard, its start is what is timed.
-    quiet_limit_s = limits.idle_timeout_s if view.heard else max(limits.idle_timeout_s, limits.start_timeout_s)
-    if limits.idle_timeout_s and view.quiet_s > quiet_limit_s:
-        reason = f"no output and no progress from any rank for {view.quiet_s:.0f} s (ddp_job_idle_timeout)"
-        # SIGABRT: a Python rank prints the stacks of its threads and ends
+            return Stop(GUARD_STOPS[why], f"{why} (reported by {host})", limits.signal, grace)
+    # Imports and compilers print nothing: until the first output, the start timeout applies if it is longer.
+    limit_s = limits.idle_timeout_s if view.any_output else max(limits.idle_timeout_s, limits.start_timeout_s)
+    if limits.idle_timeout_s and view.idle_s > limit_s:
+        reason = f"no output and no progress from any rank for {view.idle_s:.0f} s (ddp_job_idle_timeout)"
+        # after SIGABRT a Python rank prints the stacks of its threads and exits
         return Stop("idle", reason, "SIGABRT", max(limits.failure_grace_s, STACKS_S))
     return None
 
 
-# Why a guard ended its ranks by itself -> the kind of stop that means for the gang.
+# Reason why a guard ended its ranks -> kind of the stop of the gang.
 GUARD_STOPS = {
     "max_duration reached": "max_duration",
     "no controller for longer than the lease": "lease",

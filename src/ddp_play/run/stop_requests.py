@@ -1,4 +1,4 @@
-"""Stop requests by people: files in the run's control directory, and signals to the supervising process."""
+"""Stop requests of users: files in the run's control directory, and signals to the supervisor."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StopOrder:
-    """Somebody wants the run to end."""
+    """A request to end the run; `now`: with SIGKILL, without a grace period."""
 
     reason: str
     now: bool
 
 
 class Orders:
-    """What `stop` and Ctrl-C left in the mailbox; TERM or INT to this process mean the same, twice means now."""
+    """Reads requests of `ddp-play stop` and Ctrl-C. SIGTERM or SIGINT to this process also request a stop; two: now."""
 
     def __init__(self, paths: RunPaths) -> None:
         self._control = paths.control
         self._signalled = 0
 
     def stop(self) -> StopOrder | None:
-        """The order to stop, if there is one."""
+        """The stop request, None if there is none."""
         order = read_json(self._control / "stop")
         now = (self._control / "stop-now").exists() or self._signalled > 1
         if not (order or now or self._signalled):
@@ -40,16 +40,16 @@ class Orders:
         return StopOrder(order.get("reason") or "stopped on request", now)
 
     @contextlib.contextmanager
-    def listening(self) -> Iterator[None]:
-        """Hear signals for as long as this lasts."""
+    def handle_signals(self) -> Iterator[None]:
+        """Count SIGTERM and SIGINT as requests within this context; raise the limit of open files too."""
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        with contextlib.suppress(ValueError, OSError):  # three descriptors a host
+        with contextlib.suppress(ValueError, OSError):  # a channel has three descriptors per host
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
-        def asked(_signum: int, _frame: Any) -> None:
+        def on_signal(_signum: int, _frame: Any) -> None:
             self._signalled += 1
 
-        before = {signum: signal.signal(signum, asked) for signum in (signal.SIGTERM, signal.SIGINT)}
+        before = {signum: signal.signal(signum, on_signal) for signum in (signal.SIGTERM, signal.SIGINT)}
         try:
             yield
         finally:

@@ -8,13 +8,14 @@ import socket
 import subprocess
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import RunPaths, check_run_id, home, read_json, write_json
 from ddp_play.bundle.run_ids import new_run_id, new_token
 from ddp_play.errors import InternalError, UsageError
+from ddp_play.run.host_channel import ProcessChannel, Route, wait_any
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,20 +23,21 @@ if TYPE_CHECKING:
     from ddp_play.ansible.runner import Passwords, PlaybookRequest
 
 BACKGROUND_START_S = 20.0
+LOGIN_S = 20.0
 
 
 def create_run(request: PlaybookRequest, *, name: str, output: Path | None, argv: list[str]) -> RunPaths:
-    """A new run directory with its run.json. UsageError when the name is taken or cannot be one."""
+    """Create a run directory with its run.json. UsageError if the name is taken or invalid."""
     runs = home() / "runs"
     run_id = check_run_id(name) if name else new_run_id(runs)
     paths = RunPaths(runs / run_id)
     if output is not None and output.exists() and any(output.iterdir()):
-        raise UsageError(f"--output {output} exists and is not empty", hint="give a new directory")
+        raise UsageError(f"--output {output} exists and is not empty", hint="choose a directory that does not exist")
     runs.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
-        paths.root.mkdir(mode=0o700)  # one of two that begin at once has the name
+        paths.root.mkdir(mode=0o700)  # atomic: of two runs that start at once, one gets the name
     except FileExistsError:
-        hint = f"ddp-play results {run_id}, or choose another --name"
+        hint = f"ddp-play results {run_id} shows it; choose another --name"
         raise UsageError(f"run {run_id} exists already", hint=hint) from None
     paths.create()
     write_json(
@@ -60,8 +62,29 @@ def create_run(request: PlaybookRequest, *, name: str, output: Path | None, argv
     return paths
 
 
+def hosts_with_password(paths: RunPaths) -> list[str]:
+    """The hosts that let this run's user in with a password only."""
+    routes = (Route.from_json(row) for row in read_json(paths.channels).get("routes") or ())
+    return [route.host for route in routes if route.asks_password]
+
+
+def check_password(paths: RunPaths, password: str) -> None:
+    """UsageError where the first host with a password refuses this one: the run itself is not touched by that."""
+    routes = (Route.from_json(row) for row in read_json(paths.channels)["routes"])
+    route = next(route for route in routes if route.asks_password)
+    channel = ProcessChannel(replace(route.fresh(), command="exit 0", become_success=""), ssh_password=password)
+    deadline = time.monotonic() + LOGIN_S
+    while not channel.broken and time.monotonic() < deadline:
+        wait_any([channel], 0.5)
+        channel.receive()
+    channel.close()
+    if "Permission denied" in channel.broken:
+        hint = f"ddp-play attach {paths.run_id} -k; the run is as it was"
+        raise UsageError(f"{route.host} refuses the SSH password: {channel.broken}", hint=hint)
+
+
 def start_background(paths: RunPaths, passwords: Passwords, *, take_over: bool = False) -> None:
-    """Start the process that owns the run on this controller; returns when it holds its lock."""
+    """Start the run's background process. Returns when it holds its lock; InternalError if it does not start."""
     command = [sys.executable, "-m", "ddp_play.run.background_process", str(paths.root)]
     if take_over:
         command.append("--take-over")
@@ -75,7 +98,7 @@ def start_background(paths: RunPaths, passwords: Passwords, *, take_over: bool =
     deadline = time.monotonic() + BACKGROUND_START_S
     while time.monotonic() < deadline:
         if read_json(paths.root / "background.json").get("pid") == process.pid:
-            process.returncode = 0  # it outlives us on purpose
+            process.returncode = 0  # no warning from Popen: the process is meant to outlive this one
             return
         if process.poll() is not None:
             break

@@ -1,4 +1,4 @@
-"""Body of the action plugin `supervise`: carry out the plan in a run directory."""
+"""Body of the action plugin `supervise`: run the plan in a run directory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ddp_play.planning.job import job_from_json
 from ddp_play.planning.plan_document import plan_from_json
 from ddp_play.run.attempt_assignment import Assignment
 from ddp_play.run.host_channel import Route
-from ddp_play.run.restart_loop import Attempts
+from ddp_play.run.restart_loop import RestartLoop
 from ddp_play.run.source_snapshot import take_snapshot
 
 if TYPE_CHECKING:
@@ -22,9 +22,14 @@ if TYPE_CHECKING:
 
 
 def supervise_run(
-    run_dir: str, *, secret_values: dict[str, str], registry: dict[str, str], passwords: dict[str, str]
+    run_dir: str,
+    *,
+    secret_values: dict[str, str],
+    registry: dict[str, str],
+    become_passwords: dict[str, str],
+    ssh_passwords: dict[str, str],
 ) -> Outcome:
-    """Carry out the plan in `run_dir`."""
+    """Run the plan in `run_dir`. Passwords are by host; they and the values of secrets are never written."""
     paths = RunPaths(Path(run_dir))
     plan = plan_from_json(read_json(paths.plan))
     job = job_from_json(read_json(paths.root / "job.json"))
@@ -38,10 +43,19 @@ def supervise_run(
         routes = tuple(Route.from_json(row) for row in read_json(paths.channels)["routes"])
         wait_s = float(os.environ.get(WAIT_ENV) or 0)
         token = str(read_json(paths.run)["token"])
-        given = Assignment(
-            plan, routes, paths, snapshot, secret_values, registry, passwords, wait_s=wait_s, token=token
+        assignment = Assignment(
+            plan,
+            routes,
+            paths,
+            snapshot,
+            secret_values,
+            registry,
+            become_passwords,
+            ssh_passwords,
+            wait_s=wait_s,
+            token=token,
         )
-        return Attempts(given).run()
+        return RestartLoop(assignment).run()
     except DdpPlayError as error:
         record_failure(error, paths)
         raise

@@ -1,7 +1,7 @@
-"""Supervisor of one attempt: prepare and start all hosts, watch, stop, collect, clean up.
+"""Supervisor of one attempt: prepare and start all hosts, follow, stop, collect, clean up.
 
-The same code runs under `ddp-play run`, under plain ansible-playbook (from the role's action plugin) and in
-`ddp-play attach` after a controller died.
+The same code runs under `ddp-play run`, under ansible-playbook (from the role's action plugin) and in
+`ddp-play attach` after a supervisor died.
 """
 
 from __future__ import annotations
@@ -11,14 +11,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.journal import Journal
-from ddp_play.bundle.outcome import Outcome, RunStatus, Verdict
-from ddp_play.bundle.writer import Bundle
+from ddp_play.bundle.outcome import Outcome, RunStatus
+from ddp_play.bundle.writer import BeyondEndError, Bundle
 from ddp_play.errors import DdpPlayError, DiskFull, Interrupted, UsageError
 from ddp_play.run.attempt_assignment import links_of
 from ddp_play.run.collect_and_clean import clean, collect, drain, network_counters
 from ddp_play.run.controller_disk_full import FullDisk, left_on_hosts
 from ddp_play.run.fencing import dead_after
+from ddp_play.run.flight_recorder import with_flight_recorder
 from ddp_play.run.hang_capture import capture, locate
+from ddp_play.run.host_files import keep_piece
+from ddp_play.run.host_frames import HostFrameError
 from ddp_play.run.host_links import Gang
 from ddp_play.run.lost_hosts import declare_stuck, give_up_on_lost_hosts
 from ddp_play.run.nccl_transport import TransportWatch
@@ -27,29 +30,31 @@ from ddp_play.run.rank_observer import Observer
 from ddp_play.run.rank_states import outcomes
 from ddp_play.run.restart_decision import Ended
 from ddp_play.run.stop_decision import GangView, Limits, Stop, decide
-from ddp_play.run.verdict import EXIT_STOPPED, judge
+from ddp_play.run.verdict import judge, stopped_while_collecting
 
 if TYPE_CHECKING:
     from ddp_play.guard.protocol import Frame
     from ddp_play.run.attempt_assignment import Assignment
-    from ddp_play.run.host_links import Link
+    from ddp_play.run.link import Link
     from ddp_play.run.stop_requests import Orders
 
 OPEN_S = 60.0
 TICK_S = 0.1
-# After a stop's grace is over the guards kill; this long later they must have said so.
+# After the grace period the guards kill the ranks. They must report the end of all ranks within this time.
 STOP_SLACK_S = 15.0
+# Pieces of logs that a host may send beyond the end of what is here, before it is given up.
+MAX_GAPS = 100
 NOT_STARTED = "stopped before it started"
 BEFORE_START = ("lease_port", "prepare", "listen", "probe")
-AT_THE_END = ("drain", "fetch")
+AFTER_END = ("drain", "fetch")
 
 
 @dataclass(frozen=True, slots=True)
 class NotStarted:
-    """An attempt that was refused or interrupted before its start, by this error.
+    """An attempt that did not start, because of this error.
 
-    `prepared`: some host was told to prepare, so its number is used up. `signalled`: some may have started its ranks.
-    `unfenced`: host -> the moment (monotonic) from which on no rank can be alive there; inf: never known.
+    `prepared`: `prepare` was sent, so the attempt number is not used again. `signalled`: the start signal was sent, so
+    ranks may have started. `unfenced`: host -> monotonic time after which no rank can be alive there; inf: unknown.
     """
 
     error: DdpPlayError
@@ -60,10 +65,11 @@ class NotStarted:
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """An ended attempt after its clean-up.
+    """An ended attempt after its cleanup.
 
-    `kept`: host -> working directories that stay because not all was collected. `unfenced`: as in `NotStarted`; hosts
-    that said that nothing is left are not in it. `disk_full`: the outcome is final, all of it is on the hosts.
+    `kept`: host -> working directories that were kept because they are not fully collected. `unfenced`: as in
+    `NotStarted`, without hosts that confirmed the cleanup. `disk_full`: all files stay on the hosts, and no
+    restart follows.
     """
 
     outcome: Outcome
@@ -73,29 +79,29 @@ class Collected:
 
 
 class Supervisor:
-    """One attempt of one run; `Attempts` makes and locks the run."""
+    """One attempt of a run. `RestartLoop` creates it and holds the run's lock."""
 
-    def __init__(self, given: Assignment, orders: Orders) -> None:
-        self.plan = given.plan
-        self.given = given
-        self.orders = orders
-        self.paths = given.paths
-        self.bundle = Bundle(given.paths)
-        self.journal = Journal(given.paths.events)
+    def __init__(self, assignment: Assignment, stop_requests: Orders) -> None:
+        self.plan = assignment.plan
+        self.assignment = assignment
+        self.stop_requests = stop_requests
+        self.paths = assignment.paths
+        self.bundle = Bundle(assignment.paths)
+        self.journal = Journal(assignment.paths.events)
         self.gang = Gang(
-            links_of(given, {host.name for host in given.plan.hosts}),
-            run_id=given.paths.run_id,
-            token=given.token,
-            attempt=given.attempt,
+            links_of(assignment, {host.name for host in assignment.plan.hosts}),
+            run_id=assignment.paths.run_id,
+            token=assignment.token,
+            attempt=assignment.attempt,
             on_data=self._on_data,
-            on_host=lambda link, how: self.journal.emit("host", host=link.name, state=how),
+            on_host=lambda link, how: self.journal.emit("host", host=link.name, state=how, why=link.lost),
             offsets=lambda host: self.bundle.offsets(self.plan, host),
-            gives_up=self._gives_up,
+            gives_up=self._interruption,
         )
         timeouts = self.plan.timeouts
         self.limits = Limits(
-            settle_s=given.settle_s,
-            patience_s=given.patience_s,
+            settle_s=assignment.settle_s,
+            patience_s=assignment.patience_s,
             grace_s=timeouts["grace"],
             failure_grace_s=timeouts["failure_grace"],
             host_timeout_s=timeouts["host_timeout"],
@@ -108,98 +114,99 @@ class Supervisor:
         self.transport = TransportWatch(self.plan, self.paths, self.journal)
         self.stop: Stop | None = None
         self._wrong_fabric: Stop | None = None
-        self._told_now = False
+        self._stop_now_sent = False
         self._kill_by = float("inf")
-        self._seen: dict[int, dict[str, Any]] = {}  # of ranks that hung
+        self._captured: dict[int, dict[str, Any]] = {}  # rank -> state captured from /proc when the gang hung
 
-    # -- the whole way -------------------------------------------------------------------------------
+    # -- one attempt ---------------------------------------------------------------------------------
     def run(self) -> Ended | NotStarted:
-        """From an unstarted plan to the end of its ranks. What fails before the start leaves nothing on the hosts."""
-        self._phase(RunStatus.PREPARING)
+        """Prepare, start and follow the ranks to their end. An error before the start cleans up the hosts."""
+        self._set_status(RunStatus.PREPARING)
         self.bundle.begin(self.plan)
-        starter = Starter(self.given, self.gang, self.bundle, self.journal)
+        starter = Starter(self.assignment, self.gang, self.bundle, self.journal)
         try:
             self.gang.open_all(deadline_s=OPEN_S)
             starter.claim()
-            if self.given.wait_s:
-                starter.ask_for_slots()
+            if self.assignment.wait_s:
+                starter.check_slots()
             starter.probe(starter.prepare())
-            self._check_orders(before_start=True)
+            self._handle_stop_requests(before_start=True)
             starter.go()
         except DdpPlayError as error:
             return self._abandon(starter, error)
-        return self._watch_to_the_end()
+        return self._follow_to_end()
 
     def _abandon(self, starter: Starter, error: DdpPlayError) -> NotStarted:
-        """Clean up what was prepared. Hosts that may have got the start signal and did not answer are unfenced."""
+        """Clean up what was prepared. Hosts that may have started ranks and have not confirmed it are unfenced."""
         unconfirmed = starter.abandon()
         unfenced = {name: dead_after(link, self.plan) for name, link in unconfirmed.items() if starter.signalled}
         return NotStarted(error, starter.prepared, starter.signalled, unfenced)
 
     def take_over(self) -> Ended | NotStarted:
-        """From the state that the hosts report to the end of the ranks: the controller of this run died."""
+        """Follow ranks that run already to their end, from the state that the hosts report."""
         self.gang.open_all(deadline_s=OPEN_S)
-        if not any(link.state for link in self.gang.links):  # nothing of it is anywhere
+        if not any(link.state for link in self.gang.links):
             return NotStarted(
-                UsageError(f"no host knows run {self.paths.run_id}", hint="it has ended and was cleaned up")
+                UsageError(
+                    f"no host knows run {self.paths.run_id}",
+                    hint=f"it has ended and was cleaned up: ddp-play results {self.paths.run_id}",
+                )
             )
-        return self._watch_to_the_end()
+        return self._follow_to_end()
 
-    def _watch_to_the_end(self) -> Ended:
-        self._phase(RunStatus.RUNNING)
+    def _follow_to_end(self) -> Ended:
+        self._set_status(RunStatus.RUNNING)
         for link in self.gang.links:
             self.gang.follow(link)
         self._watch()
         undrained = drain(self.gang)
-        if self.disk.wait_for_room(self.orders):
+        if self.disk.wait_for_room(self.stop_requests):
             undrained = drain(self.gang)
         network = network_counters(self.gang, self.plan, self.paths)
         self.bundle.update_run(network=network, nccl=self.transport.conclude())
         return Ended(
-            self.given.num_ended + 1,
+            self.assignment.num_ended + 1,
             self._judge(),
             unreachable={link.name: link.lost for link in self.gang.links if link.lost},
             undrained=tuple(undrained),
             disk_full=self.bundle.room.full,
         )
 
-    def collect_and_clean(self, ended: Ended, *, goes_on: bool) -> Collected:
-        """Bring the files of an ended attempt into the bundle and clean the hosts. `goes_on`: another attempt follows.
+    def collect_and_clean(self, ended: Ended, *, restart_follows: bool) -> Collected:
+        """Collect the files of an ended attempt into the bundle and clean the hosts.
 
-        What all attempts share stays where it is until the last one.
+        `restart_follows`: another attempt follows, so directories that all attempts share are kept.
         """
-        self._phase(RunStatus.COLLECTING)
-        artifacts = not (goes_on and self.plan.source_shared)
+        self._set_status(RunStatus.COLLECTING)
+        artifacts = not (restart_follows and self.plan.source_shared)
         missing = [*ended.undrained, *collect(self.gang, self.plan, self.paths, artifacts=artifacts)]
         if self.bundle.room.full:
             return Collected(self.leave_on_hosts(ended.outcome), disk_full=True)
-        outcome = self._cut_short(ended.outcome)
-        left, kept = clean(self.gang, self.plan, missing, self.journal, goes_on=goes_on)
+        outcome = stopped_while_collecting(ended.outcome, self.stop_requests.stop())
+        if not restart_follows:
+            outcome = with_flight_recorder(outcome, self.gang, self.plan, self.paths)
+        left, kept = clean(self.gang, self.plan, missing, self.journal, restart_follows=restart_follows)
         self.gang.close()
         outcome = Outcome(outcome.status, outcome.verdict, outcome.ranks, tuple(missing), left)
-        if not goes_on:
+        if not restart_follows:
             self._finish(outcome)
         return Collected(outcome, kept, self._unfenced(outcome))
 
-    def _gives_up(self, kind: str) -> str:
-        """Before the start any order to stop ends the waiting, at the end only one to stop now that ended no rank."""
-        order = self.orders.stop()
+    def _interruption(self, kind: str) -> str:
+        """Why to stop waiting for answers to `kind`; empty if there is no reason.
+
+        Before the start any stop request is one. While files are collected only `stop --now` is, unless it was sent
+        to end the ranks.
+        """
+        order = self.stop_requests.stop()
         if order is not None and kind in BEFORE_START:
             return NOT_STARTED
-        if order is None or not order.now or self._told_now or kind not in AT_THE_END:
+        if order is None or not order.now or self._stop_now_sent or kind not in AFTER_END:
             return ""
         return f"collecting was stopped: {order.reason}"
 
-    def _cut_short(self, outcome: Outcome) -> Outcome:
-        """The outcome after `stop --now` during the collecting: stopped, although the ranks succeeded."""
-        order = self.orders.stop()
-        if order is None or not order.now or outcome.status is not RunStatus.SUCCEEDED:
-            return outcome
-        verdict = Verdict("stopped", f"{outcome.verdict.message}; collecting was stopped: {order.reason}", EXIT_STOPPED)
-        return Outcome(RunStatus.STOPPED, verdict, outcome.ranks)
-
     def leave_on_hosts(self, outcome: Outcome) -> Outcome:
-        """The disk is full here: nothing is removed from the hosts, so that `attach` can collect it later."""
+        """End the run with all files on the hosts, because the controller's disk is full; `attach` can collect them."""
         self.gang.close()
         outcome = left_on_hosts(outcome, self.paths, [link.name for link in self.gang.links])
         self._finish(outcome)
@@ -208,29 +215,33 @@ class Supervisor:
     def _judge(self) -> Outcome:
         ranks = outcomes(self.plan, self.gang, self.bundle)
         tails = {row.rank: self.bundle.tail(row.rank) for row in ranks}
-        return judge(ranks, tails, self.stop, locate(self._seen, tails, self.paths))
+        return judge(ranks, tails, self.stop, locate(self._captured, tails, self.paths))
 
     def _unfenced(self, outcome: Outcome) -> dict[str, float]:
         return {link.name: dead_after(link, self.plan) for link in self.gang.links if link.name in outcome.left}
 
-    def _phase(self, status: RunStatus) -> None:
-        self.bundle.update_run(status=str(status), attempt=self.given.attempt)
+    def _set_status(self, status: RunStatus) -> None:
+        self.bundle.update_run(status=str(status), attempt=self.assignment.attempt)
         self.journal.emit("phase", phase=str(status))
 
     # -- while it runs -------------------------------------------------------------------------------
     def _on_data(self, link: Link, frame: Frame) -> None:
         header, payload = frame
         if self.bundle.room.full:
-            return  # requested again when there is room
+            return  # requested again when there is space
         try:
             if header["t"] == "file":
-                self.bundle.file(link.name, header, payload)
+                keep_piece(link.files, self.bundle, header, payload)
             else:
                 self.bundle.data(str(header["t"]), int(header["rank"]), int(header["at"]), payload)
             if header["t"] == "nccl":
                 self._wrong_fabric = self.transport.heard(int(header["rank"])) or self._wrong_fabric
         except DiskFull as error:
             self.disk.pause(error)
+        except BeyondEndError as error:
+            if link.gaps >= MAX_GAPS:
+                raise HostFrameError(f"{link.gaps + 1} pieces beyond the end of a file: {error}") from error
+            link.gaps += self.disk.follow_again(link)
 
     def _watch(self) -> None:
         while True:
@@ -238,43 +249,43 @@ class Supervisor:
             self.gang.keep_alive()
             give_up_on_lost_hosts(self.gang, self.journal, host_timeout_s=self.limits.host_timeout_s)
             self.disk.resume_when_there_is_room()
-            view = self.observer.look()
+            view = self.observer.view()
             self.observer.report(view)
             if view.over:
                 self._note_guard_reason(view)
                 return
-            self._check_orders()
+            self._handle_stop_requests()
             decision = (decide(view, self.limits) or self._wrong_fabric) if self.stop is None else None
             if decision is not None:
                 if decision.kind == "idle":
-                    self._seen = capture(self.gang, self.journal)
-                self._order_stop(decision)
+                    self._captured = capture(self.gang, self.journal)
+                self._stop_ranks(decision)
             if time.monotonic() > self._kill_by:
                 declare_stuck(self.gang, self.journal, view)
                 self._kill_by = float("inf")
 
-    def _check_orders(self, *, before_start: bool = False) -> None:
-        """Carry out stop requests: from `ddp-play stop`, Ctrl-C, or a signal to this process."""
-        order = self.orders.stop()
+    def _handle_stop_requests(self, *, before_start: bool = False) -> None:
+        """Stop the ranks on request: `ddp-play stop`, Ctrl-C, or a signal to this process."""
+        order = self.stop_requests.stop()
         if order is None:
             return
         if before_start:
             raise Interrupted(NOT_STARTED)
-        if self.stop is None or (order.now and not self._told_now):
+        if self.stop is None or (order.now and not self._stop_now_sent):
             grace_s = 0.0 if order.now else self.limits.grace_s
-            self._order_stop(Stop("stopped", order.reason, self.limits.signal, grace_s, now=order.now))
+            self._stop_ranks(Stop("stopped", order.reason, self.limits.signal, grace_s, now=order.now))
 
-    def _order_stop(self, stop: Stop) -> None:
-        """Tell every guard; a first reason stays the reason."""
+    def _stop_ranks(self, stop: Stop) -> None:
+        """Send `stop` to all guards. The first reason is kept, but any other reason replaces a stop request."""
         self.stop = self.stop if self.stop is not None and self.stop.kind != "stopped" else stop
-        self._told_now = self._told_now or stop.now
+        self._stop_now_sent = self._stop_now_sent or stop.now
         self._kill_by = time.monotonic() + stop.grace_s + STOP_SLACK_S
         self.journal.emit("stop", why=stop.kind, reason=stop.reason, grace_s=stop.grace_s, now=stop.now)
         self.bundle.update_run(status=str(RunStatus.STOPPING))
         self.gang.tell("stop", reason=stop.reason, signal=stop.signal, grace_s=stop.grace_s, now=stop.now)
 
     def _note_guard_reason(self, view: GangView) -> None:
-        """A guard that ended its ranks by itself says why; the gang's end has the same reason."""
+        """If guards ended the ranks by themselves, their reason is the reason for the end of the gang."""
         if self.stop is None:
             self.stop = decide(
                 GangView(ranks=tuple(r for r in view.ranks if r.stopped or r.ok), guard_ends=view.guard_ends),

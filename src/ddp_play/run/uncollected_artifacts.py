@@ -15,9 +15,10 @@ from ddp_play.bundle.paths import write_json
 from ddp_play.errors import DdpPlayError, InternalError
 from ddp_play.planning.launch_placeholders import RUN_ID, RUN_KEY, bind
 from ddp_play.run.attempt_assignment import links_of
-from ddp_play.run.collect_and_clean import CLEAN_S, COLLECT_S, SILENCE_S
-from ddp_play.run.host_links import Gang, Link
-from ddp_play.run.host_spec import run_paths
+from ddp_play.run.collect_and_clean import CLEAN_S, COLLECT_S, SILENCE_S, rows_of
+from ddp_play.run.host_files import keep_piece
+from ddp_play.run.host_links import Gang
+from ddp_play.run.host_spec import run_paths, user_of_ranks
 
 if TYPE_CHECKING:
     from ddp_play.bundle.journal import Journal
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from ddp_play.guard.protocol import Frame
     from ddp_play.planning.plan_document import HostPlan
     from ddp_play.run.attempt_assignment import Assignment
+    from ddp_play.run.link import Link
     from ddp_play.run.stop_requests import Orders
 
 OPEN_S = 20.0
@@ -82,7 +84,7 @@ class Rescue:
         if frame[0]["t"] != "file" or self._deaf:
             return
         try:
-            self.bundle.file(link.name, *frame)
+            keep_piece(link.files, self.bundle, *frame)
         except (DdpPlayError, OSError, ValueError, KeyError) as error:
             self._deaf = True
             raise InternalError(f"a file from {link.name} cannot be kept: {error}") from error
@@ -115,6 +117,7 @@ class Rescue:
             "patterns": list(plan.artifacts),
             "max_bytes": plan.artifacts_max_mib * 1024 * 1024,
             "source": {"path": path, "manifest": manifest, "collect": True},
+            "user": user_of_ranks(host, link.place) if link.place is not None else None,
         }
         try:
             answers = self._gang.ask(
@@ -124,12 +127,11 @@ class Rescue:
             self.missing.append({"host": host.name, "path": path, "why": error.message})
             return f"not collected: {error.message}"
         answer = answers[link.name]
-        self.missing += [{"host": host.name, **row} for row in answer["missing"]]
-        if answer["artifacts"]:
-            write_json(
-                self.given.paths.root / "artifacts.json", [{"host": host.name, **row} for row in answer["artifacts"]]
-            )
-        return "not all of it could be collected" if answer["missing"] else ""
+        missing, artifacts = rows_of(link, answer)
+        self.missing += missing
+        if artifacts:
+            write_json(self.given.paths.root / "artifacts.json", artifacts)
+        return "not all of it could be collected" if missing else ""
 
     def _remove(self, host: HostPlan, link: Link) -> None:
         paths = run_paths(host, self.given.run_key)

@@ -6,7 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from ddp_play.bundle.outcome import Outcome, RankOutcome, RunStatus, Verdict
-from ddp_play.guard.rank_failure import is_collateral, is_oom
+from ddp_play.guard.rank_failure import final_error, has_own_error, is_collateral
+from ddp_play.run.failure_hints import hint
 from ddp_play.run.stack_dumps import DUMP, summary, suspect
 
 if TYPE_CHECKING:
@@ -14,16 +15,13 @@ if TYPE_CHECKING:
 
     from ddp_play.run.stack_dumps import Whereabouts
     from ddp_play.run.stop_decision import Stop
+    from ddp_play.run.stop_requests import StopOrder
 
-FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<name>.+)$')
-# torch puts this before every line of a traceback once the ranks have met.
-RANK_PREFIX = re.compile(r"^\[rank\d+\]:[ ]?", re.MULTILINE)
 TAIL_LINES, TAIL_WIDTH = 20, 400
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-STORAGE = ("No space left on device", "Read-only file system", "Stale file handle", "Disk quota exceeded")
-PORT_TAKEN = "another program took the rendezvous port: run again, or move ddp_job_port_range"
-# Signals that nobody sends to a peer: whoever has one of these is a cause.
+# Signals that nobody sends to a peer: whoever has one of these is a cause. A stop uses the first one too.
 OWN_SIGNALS = (9, 11, 7, 4)
+CRASH_SIGNALS = OWN_SIGNALS[1:]
 # Exit codes of ends that no rank caused; 124 is what timeout(1) uses.
 EXIT_HOST_LOST, EXIT_STOPPED, EXIT_TIME, EXIT_WRONG_FABRIC = 69, 130, 124, 1
 
@@ -65,27 +63,27 @@ def first_cause(failed: list[RankOutcome], outcomes: tuple[RankOutcome, ...], ta
     """Cause before time: a peer's exit can reach us before that of the rank that caused it, even after our stop."""
     guilty = [row for row in failed if not blames_a_peer(row, tails)]
     if not guilty:
-        late = [row for row in outcomes if row.stopped and not row.ok and not blames_a_peer(row, tails)]
-        guilty = [row for row in late if own_error(tails.get(row.rank, ""))]
-        if not guilty and len(late) == 1:
-            guilty = late  # everyone else lost its connections while this one was on its way out
+        # A rank that we stopped has to show an error of its own: silence tells nothing about it.
+        guilty = [row for row in outcomes if row.stopped and not row.ok and failed_before_stop(row, tails)]
     return min(guilty or failed, key=lambda row: (row.ended or 0.0, row.rank))
 
 
+def failed_before_stop(row: RankOutcome, tails: Mapping[int, str]) -> bool:
+    """Did a rank that we stopped fail by itself before our signal reached it?"""
+    return row.oom or row.signal in CRASH_SIGNALS or has_own_error(tails.get(row.rank, ""))
+
+
 def blames_a_peer(row: RankOutcome, tails: Mapping[int, str]) -> bool:
-    """Did it die of a peer? Killed ranks and those without torch's words about a lost peer did not."""
+    """Did it die of a peer? Killed ranks and those without a message of torch, gloo or NCCL about a peer did not."""
     if row.oom or (row.signal in OWN_SIGNALS and not row.stopped):
         return False
     return is_collateral(tails.get(row.rank, ""))
 
 
 def own_error(tail: str) -> str:
-    """`ValueError: loss is nan`: what the last Python traceback ends with, empty without one."""
-    lines = RANK_PREFIX.sub("", tail).splitlines()
-    at = next((index for index in range(len(lines) - 1, -1, -1) if FRAME.match(lines[index])), None)
-    if at is None:
-        return ""
-    return printable(next((line for line in lines[at + 1 :] if line and not line[0].isspace()), ""))
+    """`ValueError: loss is nan`: what the program's last Python traceback ends with, empty without one."""
+    error = final_error(tail)
+    return printable(error.first_line) if error else ""
 
 
 def printable(line: str) -> str:
@@ -104,11 +102,13 @@ def _failed(first: RankOutcome, outcomes: tuple[RankOutcome, ...], tails: Mappin
     others = tuple(row.rank for row in outcomes if row.rank != first.rank and not row.ok)
     how = first.words()
     if first.stopped:
-        how = "it cut its peers off and had not ended when it was stopped"
+        how = "it had an error of its own and had not ended when it was stopped"
     message = f"rank {first.rank} on {first.host} failed first: {how}"
     if first.detail and first.detail not in message:
         message += f" ({first.detail})"
-    if others:
+    if others and blames_a_peer(first, tails):
+        message += f", it lost a peer; {_count(others)} ended too, and no rank shows an error of its own"
+    elif others:
         message += f"; {_count(others)} ended because of it"
     code = 1 if first.stopped else first.exit_code
     verdict = Verdict(
@@ -122,7 +122,7 @@ def _failed(first: RankOutcome, outcomes: tuple[RankOutcome, ...], tails: Mappin
         error=own_error(tail),
         kernel=first.kernel,
         collateral=others,
-        hint=_hint(first, tail),
+        hint=hint(first, tail, (row for row in outcomes if row.stopped and not row.ok)),
     )
     return Outcome(RunStatus.FAILED, verdict, outcomes)
 
@@ -141,6 +141,14 @@ def _lost(lost: list[RankOutcome], outcomes: tuple[RankOutcome, ...]) -> Outcome
         hint="when it is back: ddp-play gc -i INVENTORY",
     )
     return Outcome(RunStatus.FAILED, verdict, outcomes)
+
+
+def stopped_while_collecting(outcome: Outcome, request: StopOrder | None) -> Outcome:
+    """The outcome: `stopped` after `stop --now` while files were collected, although the ranks succeeded."""
+    if request is None or not request.now or outcome.status is not RunStatus.SUCCEEDED:
+        return outcome
+    message = f"{outcome.verdict.message}; collecting was stopped: {request.reason}"
+    return Outcome(RunStatus.STOPPED, Verdict("stopped", message, EXIT_STOPPED), outcome.ranks)
 
 
 def _ended_by_us(
@@ -166,32 +174,12 @@ def _ended_by_us(
 
 
 def last_frame(tail: str) -> str:
-    """`train.py:88 in step` of the last traceback line, empty without one."""
-    for line in reversed(RANK_PREFIX.sub("", tail).splitlines()):
-        if match := FRAME.match(line):
-            return f"{match['file']}:{match['line']} in {match['name']}"
-    return ""
-
-
-# What a log's end says -> what helps.
-REMEDIES = (
-    ("No module named 'torch'", "the rank's Python has no torch: set ddp_python to one that has, or use an image"),
-    ("Address already in use", PORT_TAKEN),
-    ("EADDRINUSE", PORT_TAKEN),
-    ("apparmor_parser", "package apparmor is missing on the host: ddp-play provision --tags docker_engine"),
-    *((words, f"{words}: look at the disk or the shared directory that the rank writes to") for words in STORAGE),
-)
-
-
-def _hint(row: RankOutcome, tail: str) -> str:
-    if row.oom or is_oom(list(row.kernel)):
-        return "it ran out of memory: raise ddp_job_memory or lower the batch size"
-    if row.signal == 9 and not row.stopped:
-        return "it was killed from outside" + (f"; {row.kernel_problem}" if row.kernel_problem else "")
-    known = next((remedy for words, remedy in REMEDIES if words in tail), "")
-    if row.exit_code == 127 and not known:
-        return "the command was not found where the rank runs: check ddp_job_command, the image, or ddp_python"
-    return known
+    """`train.py:88 in step` of the last traceback, empty without one."""
+    error = final_error(tail)
+    if error is None or not error.frames:
+        return ""
+    match = error.frames[-1]
+    return f"{match['file']}:{match['line']} in {match['name']}"
 
 
 def _count(ranks: tuple[int, ...]) -> str:

@@ -1,4 +1,4 @@
-"""The program's answer as facts, and the cache of facts."""
+"""Host facts from the host program's output, and the cache of host facts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def answer(value: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("noise", ["", "Welcome to h1!\n", "a {json} line\n" * 3])
-def test_an_answer_is_found_in_any_noise(noise: str) -> None:
+def test_facts_are_found_between_other_output(noise: str) -> None:
     assert discover_action.parse_answer(noise + answer({"a": 1}) + noise, noise) == {"a": 1}
 
 
@@ -30,16 +30,16 @@ def test_an_answer_is_found_in_any_noise(noise: str) -> None:
         ("motd\nno python", "", "no python"),
     ],
 )
-def test_no_answer(stdout: str, stderr: str, words: str) -> None:
+def test_output_without_facts(stdout: str, stderr: str, words: str) -> None:
     with pytest.raises(HostNotReady) as caught:
         discover_action.parse_answer(stdout, stderr)
     assert caught.value.message == words
 
 
 @pytest.mark.parametrize(("clock", "offset"), [(105.0, 0.0), (90.0, -10.0), (130.0, 20.0), (100.0, 0.0), (110.0, 0.0)])
-def test_the_clock_is_compared_with_the_time_of_asking(clock: float, offset: float) -> None:
+def test_the_clock_offset_is_relative_to_the_time_of_the_request(clock: float, offset: float) -> None:
     text = answer({"clock": clock, "python_version": "3.9.18"})
-    facts = discover_action.parse_facts(text, "", asked=100.0, received=110.0, inventory={"slots": 2})
+    facts = discover_action.parse_facts(text, "", sent=100.0, received=110.0, inventory={"slots": 2})
     assert facts["clock_offset_s"] == offset
     assert facts["inventory"] == {"slots": 2}
 
@@ -48,11 +48,11 @@ def test_the_clock_is_compared_with_the_time_of_asking(clock: float, offset: flo
 def test_old_pythons_are_refused(version: str) -> None:
     text = answer({"clock": 0, "python_version": version})
     with pytest.raises(HostNotReady, match=f"Python {version} is too old") as caught:
-        discover_action.parse_facts(text, "", asked=0, received=0, inventory={})
+        discover_action.parse_facts(text, "", sent=0, received=0, inventory={})
     assert "3.9" in caught.value.hint
 
 
-def test_discovery_leaves_its_facts_for_plan_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_discovery_writes_facts_for_plan_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(plugin_variables.FACTS_ENV, str(tmp_path / "facts.json"))
     rows: dict[str, Any] = {"h1": {"facts": {"a": 1}}, "h2": {"problem": {}}}
     assert discover_action.cached_facts(["h1", "h2"], rows) == rows

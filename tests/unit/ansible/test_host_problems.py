@@ -1,4 +1,4 @@
-"""What hosts and connections say, and what helps."""
+"""Kinds and remedies of host problems, by the text of the error."""
 
 from __future__ import annotations
 
@@ -34,12 +34,13 @@ SAID: list[tuple[str, bool, str, str]] = [
     ("Incorrect sudo password", True, "become", "-K"),
     ("sudo: a password is required", True, "become", "NOPASSWD"),
     ("sudo: a terminal is required to read the password; either use the -S option", True, "become", "-K"),
+    ("sudo: sorry, you must have a tty to run sudo", True, "become", "'Defaults:USER !requiretty'"),
     ("ops is not in the sudoers file.  This incident will be reported.", True, "become", "sudoers"),
     ("Sorry, user ops is not allowed to execute '/bin/sh' as root on h1.", True, "become", "sudoers"),
     ("ssh: Could not resolve hostname h1: Name or service not known", False, "unreachable", "ansible_host"),
     ("ssh: connect to host 10.0.0.5 port 22: Connection refused", False, "unreachable", "ssh 10.0.0.5"),
-    ("ssh: connect to host 10.0.0.5 port 22: No route to host", False, "unreachable", "is it up?"),
-    ("Connection timed out during banner exchange", False, "unreachable", "is it up?"),
+    ("ssh: connect to host 10.0.0.5 port 22: No route to host", False, "unreachable", "check that it is up:"),
+    ("Connection timed out during banner exchange", False, "unreachable", "check that it is up:"),
     ("/bin/sh: 1: exec: /usr/libexec/platform-python: not found", True, "python", "install Python 3.9"),
     ("dash: 1: exec: /opt/py/bin/python3.12: not found", True, "python", "ansible_python_interpreter"),
     ("bash: line 1: /usr/libexec/platform-python: No such file or directory", True, "python", "on h1"),
@@ -47,12 +48,12 @@ SAID: list[tuple[str, bool, str, str]] = [
     ("SyntaxError: future feature annotations is not defined", True, "python", "Python 3.9"),
     ("PermissionError: [Errno 13] Permission denied: '/var/lib/ddp-play'", True, "other", ""),
     ("OSError: [Errno 28] No space left on device", True, "other", ""),
-    ("", False, "unreachable", "is it up?"),
+    ("", False, "unreachable", "check that it is up:"),
 ]
 
 
 @pytest.mark.parametrize(("text", "reached", "kind", "hint"), SAID, ids=[row[0][-48:] for row in SAID])
-def test_what_connections_say(text: str, reached: bool, kind: str, hint: str) -> None:
+def test_errors_of_connections_have_kind_and_hint(text: str, reached: bool, kind: str, hint: str) -> None:
     problem = host_problems.problem_from_text("h1", text, "10.0.0.5", reached=reached)
     assert (problem["host"], problem["kind"]) == ("h1", kind)
     assert hint in problem["hint"]
@@ -60,12 +61,12 @@ def test_what_connections_say(text: str, reached: bool, kind: str, hint: str) ->
     assert problem["message"]
 
 
-def test_our_own_hint_is_kept() -> None:
+def test_a_given_hint_is_kept() -> None:
     problem = host_problems.problem_from_text("h1", "Python 3.8.1 is too old", "h1", reached=True, hint="3.9 or newer")
     assert (problem["kind"], problem["hint"]) == ("other", "3.9 or newer")
 
 
-def test_a_long_story_is_cut_at_its_beginning() -> None:
+def test_a_long_message_keeps_its_end() -> None:
     problem = host_problems.problem_from_text("h1", "blah\n" * 500 + "the point", "h1")
     assert len(problem["message"]) == 400
     assert problem["message"].endswith("the point")
@@ -74,17 +75,17 @@ def test_a_long_story_is_cut_at_its_beginning() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("E: You don't have enough free space; No space left on device", "make room"),
+        ("E: You don't have enough free space; No space left on device", "free disk space"),
         ("The following signatures couldn't be verified: NO_PUBKEY 7EA0", "key"),
         ("E: Unable to locate package nvidia-open-580", "apt-cache policy"),
-        ("h1 runs Debian 11. Known: Debian 12, Debian 13", "systems that it lists"),
-        ("h1 runs Ubuntu 20.04 with docker_engine_source=vendor. Known: Debian 12", "systems that it lists"),
-        ("Ubuntu-20.04 is not supported by rdma. Supported: Debian-12", "systems that it lists"),
+        ("h1 runs Debian 11. Known: Debian 12, Debian 13", "systems that the message lists"),
+        ("h1 runs Ubuntu 20.04 with docker_engine_source=vendor. Known: Debian 12", "systems that the message lists"),
+        ("Ubuntu-20.04 is not supported by rdma. Supported: Debian-12", "systems that the message lists"),
         ("Failed to update apt cache after 5 retries: ", "apt-get update on the host"),
         ("mount.nfs: access denied by server while mounting s:/x", "exportfs -s"),
         ("h1: servers whose name does not resolve there: nas; mounts from", "correct nfs_client_mounts"),
         ("h1 gets no answer from nas port 2049.", "systemctl status nfs-server"),
-        ("its kernel has no NFS client (module nfsv4).", "its distribution's own kernel"),
+        ("its kernel has no NFS client (module nfsv4).", "the distribution's own kernel"),
         ("Secure boot is on and the modules would be built here", "enrol DKMS's key"),
         ("Driver branch 535 is refused: past its end of life", "nvidia_driver_branch"),
         ("Driver 535 (distribution) is too old: torch 2.13.0 needs 580", "nvidia_driver_branch"),
@@ -106,25 +107,25 @@ def test_remedies(text: str, words: str) -> None:
             "docker_engine",
             "W: Failed to fetch https://mirror.example.com/x/InRelease  Could not resolve 'mirror.example.com'",
             "the host cannot resolve mirror.example.com: set docker_engine_source: distribution, or mirror with"
-            " docker_engine_mirror_url, or mend the host's DNS or its proxy",
+            " docker_engine_mirror_url, or repair the host's DNS or its proxy",
         ),
         (
             "docker_engine",
             "E: Failed to fetch http://10.0.0.1:8080/docker/InRelease  Could not connect to 10.0.0.1:8080",
-            "the host gets nothing from 10.0.0.1: set docker_engine_source: distribution, or mirror with"
-            " docker_engine_mirror_url, or mend the host's route or its proxy",
+            "the host cannot reach 10.0.0.1: set docker_engine_source: distribution, or mirror with"
+            " docker_engine_mirror_url, or repair the host's route or its proxy",
         ),
         (
             "nvidia_driver",
             "Request failed: <urlopen error timed out>\nhttps://developer.download.nvidia.com/key",
-            "the host gets nothing from developer.download.nvidia.com: set nvidia_driver_source to a mirror or the"
-            " distribution, or mend the host's route or its proxy",
+            "the host cannot reach developer.download.nvidia.com: set nvidia_driver_source to a mirror or the"
+            " distribution, or repair the host's route or its proxy",
         ),
         (
             "python_env",
             "Temporary failure in name resolution",
-            "the host cannot resolve its package source: set python_env_source: mirror or wheelhouse, or mend the"
-            " host's DNS or its proxy",
+            "the host cannot resolve its package source: set python_env_source: mirror or wheelhouse, or repair"
+            " the host's DNS or its proxy",
         ),
     ],
 )
@@ -144,12 +145,12 @@ def test_a_failed_task_may_be_a_problem_of_the_connection(text: str, remedy: str
     assert host_problems.remedy_of(text, "nccl", host="h1", address="10.0.0.5") == remedy
 
 
-def test_a_connection_is_not_told_what_helps_tasks() -> None:
+def test_a_connection_gets_no_remedy_of_tasks() -> None:
     problem = host_problems.problem_from_text("h1", "[Errno 28] No space left on device", "h1", reached=True)
     assert (problem["kind"], problem["hint"]) == ("other", "")
 
 
 def test_every_remedy_can_be_filled() -> None:
-    for row in host_problems.KNOWN:
-        filled = host_problems._filled(row.remedy, "", host="h1", address="10.0.0.5", role="nccl")
+    for row in host_problems.KNOWN_PROBLEMS:
+        filled = host_problems._fill_remedy(row.remedy, "", host="h1", address="10.0.0.5", role="nccl")
         assert "{" not in filled

@@ -92,7 +92,7 @@ def test_under_plain_ansible_playbook_a_run_gets_a_name(monkeypatch: pytest.Monk
         ({**VALUES, "env": {"NOT_THERE": None}}, {}, "bare key NOT_THERE"),
     ],
 )
-def test_a_refused_plan_says_so_in_run_json(
+def test_the_error_of_a_refused_plan_is_in_run_json(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, values: dict[str, Any], more: dict[str, Any], words: str
 ) -> None:
     monkeypatch.setenv(plugin_variables.RUN_DIR_ENV, str(tmp_path / "r1"))
@@ -125,7 +125,7 @@ def test_the_source_is_relative_to_the_playbook(given: str, taken: str) -> None:
     assert read_json(Path(got["run_dir"], "plan.json"))["source"] == taken.format(home=os.environ["HOME"])
 
 
-def test_bare_keys_come_from_our_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bare_keys_come_from_the_callers_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     value = "{{ 'kept' }} \"q\"\nsecond " + os.fsdecode(b"\xe9")
     monkeypatch.setenv("FROM_CALLER", value)
     got = plan_job({**VALUES, "env": {"FROM_CALLER": None}})

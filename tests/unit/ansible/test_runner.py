@@ -1,4 +1,4 @@
-"""The seam to Ansible: the command line, one outcome out of many signs, and nothing secret left in files."""
+"""Execution of playbooks: the command line, the outcome, and no secrets left in files."""
 
 from __future__ import annotations
 
@@ -43,25 +43,25 @@ def test_requests_survive_json(tmp_path: Path) -> None:
 @pytest.fixture
 def ansible(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Stands for ansible_runner.run: what it was given, what it will do."""
-    told: dict[str, Any] = {"events": [], "status": "successful", "rc": 0, "stats": {"ok": {"h1": 1}}, "stdout": ""}
+    fake: dict[str, Any] = {"events": [], "status": "successful", "rc": 0, "stats": {"ok": {"h1": 1}}, "stdout": ""}
 
     def run(**given: Any) -> Any:
-        told["given"] = given
+        fake["given"] = given
         words = given["cmdline"].split()
         files = {a: Path(b) for a, b in itertools.pairwise(words) if a.endswith("-password-file")}
-        told["passwords"] = {a: (path.read_text(), path.stat().st_mode & 0o777, path) for a, path in files.items()}
+        fake["passwords"] = {a: (path.read_text(), path.stat().st_mode & 0o777, path) for a, path in files.items()}
         artifacts = Path(given["private_data_dir"], "artifacts", "1")
         artifacts.mkdir(parents=True)
         env = {**os.environ, **given["envvars"]}
         (artifacts / "command").write_text(json.dumps({"command": words, "env": env}))
-        (artifacts / "stdout").write_text(told["stdout"])
-        for event in told["events"]:
+        (artifacts / "stdout").write_text(fake["stdout"])
+        for event in fake["events"]:
             given["event_handler"](event)
         text = SimpleNamespace(read=(artifacts / "stdout").read_text)
-        return SimpleNamespace(status=told["status"], rc=told["rc"], stats=told["stats"], stdout=text)
+        return SimpleNamespace(status=fake["status"], rc=fake["rc"], stats=fake["stats"], stdout=text)
 
     monkeypatch.setattr("ddp_play.ansible.runner.ansible_runner.run", run)
-    return told
+    return fake
 
 
 def run(tmp_path: Path, passwords: Passwords = Passwords(), **more: Any) -> PlaybookOutcome:  # noqa: B008 - frozen
@@ -87,7 +87,7 @@ ENDS: list[tuple[str, dict[str, Any], PlaybookStatus]] = [
 
 
 @pytest.mark.parametrize(("end", "status"), [case[1:] for case in ENDS], ids=[case[0] for case in ENDS])
-def test_one_outcome_out_of_many_signs(
+def test_the_outcome_from_status_rc_and_stats(
     tmp_path: Path, ansible: dict[str, Any], end: dict[str, Any], status: PlaybookStatus
 ) -> None:
     ansible.update(end)
@@ -129,7 +129,7 @@ def test_the_environment_is_needed_but_not_stored(
     assert "hunter" not in "".join(path.read_text() for path in (tmp_path / "ansible").rglob("*") if path.is_file())
 
 
-def test_passwords_are_files_in_memory_gone_afterwards(tmp_path: Path, ansible: dict[str, Any]) -> None:
+def test_passwords_are_files_in_memory_until_the_end(tmp_path: Path, ansible: dict[str, Any]) -> None:
     run(tmp_path, Passwords(connection="c 1", become="b'2"))
     got = ansible["passwords"]
     assert {option: (text, mode) for option, (text, mode, _) in got.items()} == {
@@ -145,7 +145,7 @@ def test_without_passwords_there_are_no_files(tmp_path: Path, ansible: dict[str,
     assert ansible["passwords"] == {}
 
 
-def test_what_the_user_set_is_not_overruled(
+def test_settings_of_the_user_are_kept(
     tmp_path: Path, ansible: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANSIBLE_FORKS", "3")
@@ -154,6 +154,6 @@ def test_what_the_user_set_is_not_overruled(
     assert ansible["given"]["envvars"]["ANSIBLE_PIPELINING"] == "True"
 
 
-def test_a_missing_inventory_is_told_before_anything_starts(tmp_path: Path) -> None:
+def test_a_missing_inventory_is_refused_before_the_start(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no inventory nowhere"):
         run(tmp_path, inventory=("nowhere",))

@@ -1,4 +1,4 @@
-"""Following a growing file: complete lines, whatever the bytes and however they arrive."""
+"""Readers of growing files: complete lines of any bytes in pieces of any size."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_json_rows_skip_what_is_none(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_file_that_moves_away_is_read_to_its_end(tmp_path: Path, when: str) -> None:
-    """An attempt's logs go to a place of their own, and new files take their names."""
+    """The logs of an ended attempt are moved to attempts/N, and new files get their names."""
     path, moved = tmp_path / "rank-0.log", tmp_path / "old" / "rank-0.log"
     path.write_bytes(b"one\ntwo\nthr")
     tail = LineTail(path)

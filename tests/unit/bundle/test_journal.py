@@ -1,4 +1,4 @@
-"""events.jsonl: in order, one write a line, readable after a crash."""
+"""Event journal: events in order, one write per line, readable after a crash."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_torn_last_line_waits(tmp_path: Path) -> None:
 
 
 def test_a_line_torn_by_a_crash_and_written_on_is_skipped(tmp_path: Path) -> None:
-    """The next supervisor appends to whatever the dead one left."""
+    """The next supervisor appends to the file of one that died."""
     path = tmp_path / "events.jsonl"
     path.write_text('{"type": "first"}\n{"type": "to')
     Journal(path).emit("lost")

@@ -1,4 +1,4 @@
-"""What the networks carried, in numbers and in words."""
+"""Network traffic of a run: the numbers in run.json and the lines of the summary."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from ddp_play.bundle.network_traffic import Counters, bytes_text, carried, measured, traffic_lines, traffic_warnings
+from ddp_play.bundle.network_traffic import (
+    Counters,
+    bytes_text,
+    carried,
+    traffic_document,
+    traffic_lines,
+    traffic_warnings,
+)
 from tests.unit.build import hosts, plan
 
 
@@ -26,13 +33,13 @@ def moved(**total: int) -> Counters:
         (moved(eth0=10, eth1=5), moved(eth0=10), {}),  # and one that went
     ],
 )
-def test_bytes_in_between(before: Counters, after: Counters, between: Counters) -> None:
+def test_bytes_between_two_readings(before: Counters, after: Counters, between: Counters) -> None:
     assert carried(before, after) == between
 
 
 def test_only_hosts_that_answered_at_both_ends() -> None:
     made = plan(*hosts(3))
-    found = measured(made, {"h1": {}, "h2": {}}, {"h1": moved(eth0=4), "h3": moved(eth0=4)})
+    found = traffic_document(made, {"h1": {}, "h2": {}}, {"h1": moved(eth0=4), "h3": moved(eth0=4)})
     assert found == {"fabric": "ethernet", "hosts": {"h1": {"planned": "eth0", "carried": moved(eth0=4)}}}
 
 
@@ -47,13 +54,13 @@ def document(*rows: Counters, planned: str = "eth1", fabric: str = "ethernet") -
 def test_the_network_that_carried_it_is_named() -> None:
     lines = traffic_lines(document(moved(eth1=1_234_000_000, eth0=300_000), moved(eth1=1_240_000_000, lo=90_000_000)))
     assert lines == [
-        "network: eth1 carried 1.2 GB (h1), 1.2 GB (h2); beside it lo 45 MB (ranks of one host among themselves)"
+        "network: eth1 carried 1.2 GB (h1), 1.2 GB (h2); other interfaces: lo 45 MB (between ranks of the same host)"
     ]
 
 
 def test_many_hosts_are_summed() -> None:
     (line,) = traffic_lines(document(*[moved(eth1=1_000_000_000)] * 32))
-    assert line.endswith("1.0 GB (h3), 1.0 GB (h4), and so on, 32 GB on 32 hosts")
+    assert line.endswith("1.0 GB (h3), 1.0 GB (h4), ..., 32 GB on all 32 hosts")
 
 
 def test_names_of_their_own_get_lines_of_their_own() -> None:
@@ -67,7 +74,7 @@ def test_one_machine_used_no_network() -> None:
     assert line == "network: all ranks were on one machine: loopback carried 7.0 MB, no network was used"
 
 
-def test_nothing_is_said_of_what_is_not_known() -> None:
+def test_without_counters_there_are_no_lines() -> None:
     assert traffic_lines({}) == []
     assert traffic_lines(document()) == []
 
@@ -86,7 +93,7 @@ def test_another_network_than_the_planned_one_is_a_warning(row: Counters, warns:
     found = traffic_warnings(document(row))
     assert bool(found) == warns
     if warns:
-        assert found[0].startswith("h1: eth0 carried 900 MB, and eth1, which the plan chose, 1.0 kB")
+        assert found[0].startswith("h1: eth0 carried 900 MB, the planned interface eth1 only 1.0 kB")
 
 
 @pytest.mark.parametrize(

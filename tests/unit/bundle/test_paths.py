@@ -1,4 +1,4 @@
-"""Where runs live, which names they may have, and writing that a crash cannot tear."""
+"""Paths of runs, valid run names, and atomic writes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from ddp_play.bundle.paths import RunPaths, check_run_id, home, read_json, write_json, write_text
-from ddp_play.bundle.run_ids import new_run_id
 from ddp_play.errors import UsageError
 
 
@@ -43,21 +42,6 @@ def test_names_that_cannot_be_a_run(name: str) -> None:
 def test_names_that_can(name: str) -> None:
     assert check_run_id(name) == name
     assert RunPaths.of(name).root == home() / "runs" / name
-
-
-def test_made_up_names_are_valid_and_new(tmp_path: Path) -> None:
-    names = {new_run_id(tmp_path) for _ in range(50)}
-    assert len(names) > 40
-    for name in names:
-        check_run_id(name)
-
-
-def test_a_taken_name_is_not_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    numbers = iter([1, 1, 2])
-    monkeypatch.setattr("ddp_play.bundle.run_ids.secrets.choice", lambda words: words[0])
-    monkeypatch.setattr("ddp_play.bundle.run_ids.secrets.randbelow", lambda _: next(numbers))
-    (tmp_path / "amber-badger-101").mkdir()
-    assert new_run_id(tmp_path) == "amber-badger-102"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Finding a run by its id."""
+"""Lookup of runs by id, and their status."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import fcntl
 import pytest
 
 from ddp_play.bundle.paths import RunPaths, home, write_json
-from ddp_play.bundle.run_lookup import all_runs, find, held, load
+from ddp_play.bundle.run_lookup import all_runs, find, is_locked, load
 from ddp_play.errors import UsageError
 
 
@@ -44,7 +44,7 @@ def test_an_id_or_its_beginning(asked: str, found: str) -> None:
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ("calm", "calm is the beginning of calm-otter-12, calm-otter-1"),
+        ("calm", "several runs begin with calm: calm-otter-12, calm-otter-1"),
         ("none-such", "no run none-such under "),
         ("../../etc", "cannot be a run name"),
         ("../", "cannot be a run name"),
@@ -90,22 +90,22 @@ def test_what_is_no_run_is_not_listed() -> None:
         ("stopped", False, True, "stopped"),
     ],
 )
-def test_how_a_run_stands(status: str, locked: bool, over: bool, words: str) -> None:
-    """Over means the rest of the playbook too: somebody who holds a lock is still at it."""
+def test_the_status_of_a_run(status: str, locked: bool, over: bool, words: str) -> None:
+    """A run is over only when no process holds a lock: the rest of the playbook may still run."""
     paths = make("r1", status=status)
     with (paths.root / "background.lock").open("a") as lock:
         if locked:
             fcntl.flock(lock, fcntl.LOCK_EX)
         run = load(paths)
-        assert (run.attended, run.over, run.words) == (locked, over, words)
+        assert (run.attended, run.over, run.status_text) == (locked, over, words)
 
 
-def test_looking_at_a_lock_does_not_take_it() -> None:
+def test_is_locked_does_not_keep_the_lock() -> None:
     paths = make("r1")
     paths.lock.touch()
-    assert not held(paths.lock)
+    assert not is_locked(paths.lock)
     with paths.lock.open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        assert held(paths.lock)
-    assert not held(paths.lock)
-    assert not held(paths.root / "nowhere")
+        assert is_locked(paths.lock)
+    assert not is_locked(paths.lock)
+    assert not is_locked(paths.root / "nowhere")

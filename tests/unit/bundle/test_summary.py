@@ -1,4 +1,4 @@
-"""A run in words."""
+"""Summary of a run and its table of ranks."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_failure(tmp_path: Path) -> None:
         "  last lines of h1:1:",
         "    | line 1",
         "    | line 2",
-        f"  all of it: {paths.log(1)}",
+        f"  whole log: {paths.log(1)}",
         "  not collected from h2: big.pt (too large)",
         "  not collected from the hosts: all (gone)",
         "  still on h3: container x",
@@ -106,7 +106,7 @@ def test_a_success_shows_its_result(tmp_path: Path) -> None:
     ]
 
 
-def test_a_run_that_has_said_nothing_yet(tmp_path: Path) -> None:
+def test_a_run_without_output(tmp_path: Path) -> None:
     assert summary(RunPaths(tmp_path / "r1"), {})[0] == "run r1 starting"
 
 
@@ -124,7 +124,7 @@ def test_rank_rows() -> None:
     assert list(rank_rows({})) == []
 
 
-def test_attempts_are_told_with_their_reasons() -> None:
+def test_attempts_are_listed_with_their_reasons() -> None:
     first = {"attempt": 1, "hosts": ["h1", "h2"], "reason": "host h2 was lost", "retired": {"h2": "silent for 30 s"}}
     last = {"attempt": 2, "hosts": ["h1", "h3"], "reason": "attempt 2 of 2: ddp_job_restarts is 1", "retired": {}}
     assert attempt_lines({"attempt": 2, "attempts": [first, last]}) == [

@@ -1,10 +1,69 @@
-"""What is printed to files: as it would be on a wide terminal, without its colours."""
+"""Tables as plain text, and no text of a host or rank that could control a terminal."""
 
 from __future__ import annotations
 
-from rich.table import Table
+import json
+from typing import TYPE_CHECKING, Any
 
-from ddp_play.cli import console
+import pytest
+from rich.color import ColorSystem
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from ddp_play.bundle.journal import Journal
+from ddp_play.bundle.paths import RunPaths, write_json
+from ddp_play.bundle.run_lookup import load
+from ddp_play.cli import console, live_view, ps, results
+from ddp_play.cli.progress_display import progress
+from ddp_play.errors import HostNotReady
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+# Clears the screen, sets the title, makes a link, rings, overprints, colours by one byte, reverses, is no text at all.
+EVIL = (
+    "a\x1b[2J\x1b]0;title\x07\x1b]8;;http://evil\x1b\\link\x1b]8;;\x07\rb\x9b31m\x7f\x08\x00"
+    "\u202egnp.exe\u2066\u200f\udc9b\ud800\u2028[bold]c"
+)
+EVENTS: list[dict[str, Any]] = [
+    {"type": "phase", "phase": EVIL},
+    {"type": "rank", "rank": 0, "host": EVIL, "state": "exited", "ok": False, "stopped": False, "how": EVIL},
+    {"type": "rank", "rank": 1, "host": EVIL, "state": EVIL, "ok": True, "stopped": True, "how": EVIL},
+    {"type": "host", "host": EVIL, "state": EVIL},
+    {"type": "host", "host": EVIL, "state": "lost", "why": EVIL},
+    {"type": "restart", "attempt": 2, "reason": EVIL, "retired": {EVIL: EVIL}, "new": [EVIL]},
+    {"type": "retired", "hosts": {EVIL: EVIL}},
+    {"type": "waiting", "reason": EVIL},
+    {"type": "waiting", "for_hosts": [EVIL], "at_most_s": 3},
+    {"type": "stop", "now": False, "grace_s": 1.0, "reason": EVIL},
+    {"type": "task", "status": "failed", "name": EVIL, "host": EVIL, "message": EVIL},
+    {"type": "transport", "words": EVIL},
+    {"type": "warning", "message": EVIL},
+]
+PLAN = {
+    "hosts": [{"name": EVIL, "ranks": [{"rank": 0}]}],
+    **dict.fromkeys(("backend", "fabric", "network", "init_method", "head"), EVIL),
+    "world_size": 1,
+    "warnings": [EVIL],
+    "left_out": [[EVIL, EVIL]],
+}
+VERDICT = {
+    **dict.fromkeys(("message", "last_frame", "error", "hint", "host"), EVIL),
+    "kernel": [EVIL],
+    "tail": [EVIL],
+    "rank": 0,
+}
+DOCUMENT = {
+    "status": "failed",
+    "exit_code": 1,
+    "verdict": VERDICT,
+    "nccl": {"words": EVIL},
+    "missing": [{"host": EVIL, "path": EVIL, "why": EVIL}],
+    "left_behind": {EVIL: [EVIL]},
+    "ranks": [{"rank": 0, "host": EVIL, "state": EVIL, "detail": EVIL, "exit_code": 1}],
+}
 
 
 def test_a_table_as_text() -> None:
@@ -12,3 +71,86 @@ def test_a_table_as_text() -> None:
     table.add_row("all_reduce avg", "[green]works[/]", "[yellow]refused*[/]")
     rows = [line.split() for line in console.as_text(table).splitlines()]
     assert rows == [["collective", "gloo", "cpu", "mpi", "cpu"], ["all_reduce", "avg", "works", "refused*"]]
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> RunPaths:
+    """A bundle in which every text of a host is hostile."""
+    made = RunPaths(tmp_path / "night")
+    made.create()
+    for path, document in ((made.plan, PLAN), (made.run, DOCUMENT)):
+        path.write_text(json.dumps(document))
+    (made.root / "artifacts.json").write_text(json.dumps([{"host": EVIL, "path": EVIL, "size": 1}]))
+    made.log(0).write_bytes(EVIL.encode("utf-8", "surrogatepass") + b"\n")
+    return made
+
+
+def show_events(paths: RunPaths) -> None:
+    view = live_view.View(paths, "all")
+    view._load_plan()
+    paths.events.write_text("".join(json.dumps(event) + "\n" for event in EVENTS))
+    view.refresh(last=True)
+
+
+def show_status(paths: RunPaths) -> None:
+    view = live_view.View(paths, "all")
+    view.phase = EVIL
+    console.err.print(view._status())
+    with Live(Text(EVIL), console=console.err):
+        pass
+
+
+def show_progress(_paths: RunPaths) -> None:
+    with progress(EVIL) as going:
+        going.step(EVIL)
+        going.detail(EVIL)
+
+
+PRINTERS: dict[str, Callable[[RunPaths], object]] = {
+    "events": show_events,
+    "status": show_status,
+    "progress": show_progress,
+    "summary": lambda paths: live_view.show_end(load(paths)),
+    "results": lambda paths: results._show(paths, load(paths).document),
+    "ps": lambda paths: ps._show([load(paths)]),
+    "line": lambda _paths: console.line(EVIL),
+    "note": lambda _paths: console.note(EVIL),
+    "error": lambda _paths: console.error(HostNotReady(EVIL).message, hint=EVIL),
+    "a table in a file": lambda _paths: console.out.print(console.as_text(Text(EVIL))),
+    "json": lambda _paths: console.as_json({EVIL: [EVIL]}),
+}
+
+
+@pytest.mark.parametrize("printer", PRINTERS.values(), ids=PRINTERS)
+def test_no_text_controls_the_terminal(
+    paths: RunPaths, capsys: pytest.CaptureFixture[str], printer: Callable[[RunPaths], object]
+) -> None:
+    printer(paths)
+    printed = "".join(capsys.readouterr())
+    assert "link" in printed
+    assert [char for char in printed if not char.isprintable() and char != "\n"] == []
+
+
+def test_colours_of_our_own_stay(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(console.out, "_color_system", ColorSystem.STANDARD)
+    monkeypatch.setattr(console.out, "_force_terminal", True)
+    console.line("tab\there, ümlaut, 漢字, no\u00a0break\n" + EVIL[:6], style="bold red")
+    assert capsys.readouterr().out == (
+        "\x1b[1;31mtab     here, ümlaut, 漢字, no\u00a0break\x1b[0m\n\x1b[1;31ma\N{REPLACEMENT CHARACTER}[2J"
+        "\N{REPLACEMENT CHARACTER}\x1b[0m\n"
+    )
+
+
+def test_json_is_read_as_it_was(capsys: pytest.CaptureFixture[str]) -> None:
+    console.as_json({"message": EVIL, "größe": "漢字"})
+    printed = capsys.readouterr().out
+    assert json.loads(printed) == {"message": EVIL, "größe": "漢字"}
+    assert "größe" in printed
+
+
+def test_an_event_of_no_text_is_written(tmp_path: Path) -> None:
+    """A lone surrogate, which JSON can hold and UTF-8 cannot, ended the supervisor."""
+    Journal(tmp_path / "events.jsonl").emit("warning", message="\ud800")
+    assert json.loads((tmp_path / "events.jsonl").read_bytes())["message"] == "\ud800"
+    write_json(tmp_path / "run.json", {"message": "\ud800 \udc80"})
+    assert json.loads((tmp_path / "run.json").read_text()) == {"message": "\ud800 \udc80"}

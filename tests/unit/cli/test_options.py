@@ -1,4 +1,4 @@
-"""Ansible's options on our verbs: read once, passed through as they came."""
+"""Ansible's options of the verbs, which reach Ansible unchanged."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def tried(*words: str, only: tuple[str, ...] = ()) -> options.Ansible:
     return got[0]
 
 
-def test_nothing_given_is_nothing_passed_on() -> None:
+def test_without_options_nothing_is_passed_on() -> None:
     assert tried() == options.Ansible()
 
 
@@ -58,7 +58,7 @@ def test_a_verb_may_take_only_some() -> None:
     assert CliRunner().invoke(app, ["-u", "me"]).exit_code == 2
 
 
-def test_passwords_are_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_passwords_are_prompted_for_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("getpass.getpass", lambda prompt: prompt.split()[0])
     found = tried("-k", "-J").passwords()
     assert (found.connection, found.become, found.vault) == ("SSH", "", "Vault")

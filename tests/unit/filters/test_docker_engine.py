@@ -221,3 +221,50 @@ def test_files_are_put_back_as_they_were_read() -> None:
 def test_an_error_names_the_filter() -> None:
     with pytest.raises(AnsibleFilterError, match="docker_engine: decide: KeyError"):
         role.FilterModule().filters()["docker_engine_decision"]({}, {})
+
+
+@pytest.mark.parametrize(
+    ("changed", "found"),
+    [
+        ({}, []),
+        ({"packages": ["docker-ce", "containerd.io"]}, ["packages: docker-ce containerd.io"]),
+        ({"repository": "/etc/apt/sources.list.d/docker.sources"}, ["/etc/apt/sources.list.d/docker.sources"]),
+        ({"keys": ["data-root", "log-driver"]}, ["/etc/docker/daemon.json: data-root log-driver"]),
+        ({"unread": True}, ["restart of docker.service, which has not read daemon.json"]),
+        ({"stopped": True, "packages": ["docker-ce"]}, ["packages: docker-ce", "start of docker.service"]),
+    ],
+)
+def test_changes_of_a_busy_host(changed: dict[str, Any], found: list[str]) -> None:
+    due = {"packages": [], "repository": "", "keys": [], "unread": False, "stopped": False, **changed}
+    assert role.waiting(due, "/etc/docker/daemon.json") == found
+
+
+@pytest.mark.parametrize(
+    ("rows", "restored"),
+    [
+        ([], False),
+        ([{"path": "/a", "state": "absent"}], False),
+        ([{"path": "/b", "state": "restored", "original": "/b.orig"}], False),
+        ([{"path": "/a", "state": "restored", "original": "/a.orig"}], True),
+    ],
+)
+def test_a_restored_original(rows: list[dict[str, str]], restored: bool) -> None:
+    assert role.is_restored(rows, "/a") == restored
+
+
+@pytest.mark.parametrize(
+    ("names", "versioned", "specs"),
+    [
+        ([], ["docker-ce"], []),
+        (["docker-ce", "containerd.io"], [], ["docker-ce", "containerd.io"]),
+        (["docker-ce", "containerd.io"], ["docker-ce"], ["docker-ce=5:29.1.3*", "containerd.io"]),
+    ],
+)
+def test_package_specs(names: list[str], versioned: list[str], specs: list[str]) -> None:
+    assert role.package_specs(names, versioned, "=5:29.1.3*") == specs
+
+
+def test_certificates_of_registries() -> None:
+    path = "/etc/docker/certs.d/r.example.com:5000/ca.crt"
+    assert role.ca_files({}) == []
+    assert role.ca_files({"r.example.com:5000": "PEM"}) == [{"path": path, "content": "PEM"}]

@@ -1,4 +1,4 @@
-"""What role nfs_server computes: directories that stay as they are, drift, threads, connected clients."""
+"""Computations of role nfs_server: directories that stay as they are, missing exports, threads, clients."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import pytest
 from ansible_collections.ddp.play.plugins.filter import nfs_server
 
 ROLE = Path(__file__).parents[3] / "roles" / "nfs_server"
-PRIVATE = {"type": "directory", "mode": "2770", "content": ""}
-ABSENT = {"type": "absent", "content": ""}
 # `ss -Htn state established 'sport = :2049'` of iproute2 6.1
 CONNECTED = """\
 0      0      10.1.0.5:2049   10.1.0.11:872
@@ -35,24 +33,21 @@ def test_only_what_an_export_names_is_set(named: dict[str, Any], given: dict[str
 
 
 @pytest.mark.parametrize(
-    ("given", "there", "differs"),
+    ("exported", "missing"),
     [
-        ({"state": "directory"}, PRIVATE, False),
-        ({"state": "directory"}, {"type": "link", "mode": "0777"}, False),
-        ({"state": "directory", "mode": "0755"}, {"type": "link", "mode": "0777"}, False),
-        ({"state": "directory", "mode": "2770"}, PRIVATE, False),
-        ({"state": "directory", "mode": "0755"}, PRIVATE, True),
-        ({"state": "directory"}, ABSENT, True),
-        ({"state": "directory"}, {"type": "file", "mode": "0644"}, True),
-        ({"content": "a"}, {"type": "file", "mode": "0644", "content": "a"}, False),
-        ({"content": "a"}, {"type": "file", "mode": "0644", "content": "b"}, True),
-        ({"content": "a"}, {"type": "file", "mode": "0600", "content": "a"}, True),
-        ({"content": "a"}, ABSENT, True),
+        ("/srv/data  10.1.0.0/16(rw,wdelay)\n/srv/data  node2.example.com(rw)\n", []),
+        ("/srv/data\n\t\t10.1.0.0/16(rw)\n/srv/data  node2(rw)\n", []),
+        ("/srv/data  10.1.0.0/16(rw)\n", ["/srv/data to node2"]),
+        ("", ["/srv/data to 10.1.0.0/16", "/srv/data to node2"]),
+        ("/srv/data/sub  10.1.0.0/16(rw)\n/srv/data  node2(rw)\n", ["/srv/data to 10.1.0.0/16"]),
+        ("/srv/data  10.1x0.0/16(rw)\n/srv/data  node2(rw)\n", ["/srv/data to 10.1.0.0/16"]),
     ],
 )
-def test_drift(given: dict[str, Any], there: dict[str, Any], differs: bool) -> None:
-    found = nfs_server.drifted([{"path": "/a", **given}], {"/a": there})
-    assert found == (["/a"] if differs else [])
+def test_exports_that_the_kernel_lacks(exported: str, missing: list[str]) -> None:
+    """Output of `exportfs -s`; a long path has its client on the next line."""
+    exports = [{"path": "/srv/data", "clients": ["10.1.0.0/16", "node2"]}]
+    assert nfs_server.missing(exports, exported) == missing
+    assert nfs_server.missing([], exported) == []
 
 
 @pytest.mark.parametrize(

@@ -91,3 +91,59 @@ def test_users_of_a_gpu_that_may_be_disrupted_do_not_unprotect_ranks() -> None:
     ranks = ["1 run has ranks here: night"]
     assert nvidia_driver.occupants(ranks, []) == ranks
     assert len(nvidia_driver.occupants(ranks, [{"name": "python3", "pid": 7}])) == 2
+
+
+def versions(**found: str) -> dict[str, Any]:
+    return {name.replace("_", "-"): {"version": version, "held": True} for name, version in found.items()}
+
+
+def test_offered_branches() -> None:
+    assert nvidia_driver.offered({"580": {"offered": True}, "535": {"offered": False}}) == ["580"]
+    assert nvidia_driver.offered({}) == []
+
+
+@pytest.mark.parametrize(
+    ("version", "wanted", "misfit"),
+    [
+        ("580.178.04-1", "580", []),
+        ("580.178.04-0ubuntu1", "580.178.04", []),
+        ("1:580.178.04-1.el9", "580", []),
+        ("570.86.15-1", "580", ["570.86.15"]),
+        ("1:570.86.15-1.el9", "580", ["570.86.15"]),
+        ("580.178.04-1", "580.17", ["580.178.04"]),
+        ("580.178.04-1", "58", ["580.178.04"]),
+    ],
+)
+def test_versions_that_do_not_fit(version: str, wanted: str, misfit: list[str]) -> None:
+    packages = versions(nvidia_open=version, nvidia_settings="1.0-1")
+    assert nvidia_driver.misfit(packages, ["nvidia-open", "nvidia-driver-cuda"], wanted) == misfit
+    assert nvidia_driver.misfit({}, ["nvidia-open"], wanted) == []
+
+
+@pytest.mark.parametrize(
+    ("version", "unequal"),
+    [("580.178.04-1", []), ("580.178.04-0ubuntu1", []), ("580.178.05-1", ["nvidia-fabricmanager"])],
+)
+def test_fabric_manager_of_another_version(version: str, unequal: list[str]) -> None:
+    packages = versions(nvidia_fabricmanager=version, nvidia_open="570.86.15-1")
+    assert nvidia_driver.unequal(packages, ["nvidia-fabricmanager"], "580.178.04") == unequal
+    assert nvidia_driver.unequal({}, ["nvidia-fabricmanager"], "580.178.04") == []
+
+
+@pytest.mark.parametrize(
+    ("packages", "moving"),
+    [
+        ({}, ["nvidia-open"]),
+        (versions(nvidia_open="570.86.15-1"), ["nvidia-open"]),
+        (
+            versions(libnvidia_compute="570.86.15-1", nvidia_modprobe="1:570.86.15-1"),
+            "libnvidia-compute nvidia-modprobe",
+        ),
+        (versions(nvidia_settings="1.0-1"), ["nvidia-open"]),
+        (versions(libnvidia_compute_570="570.86.15-1", libnvidia_compute_580="580.1-1"), "libnvidia-compute-580"),
+        (versions(nvidia_driver_pinning_580="580.1-1"), ["nvidia-open"]),
+    ],
+)
+def test_packages_that_change_version_together(packages: dict[str, Any], moving: list[str] | str) -> None:
+    wanted = ["nvidia-open", *moving.split()] if isinstance(moving, str) else moving
+    assert nvidia_driver.moving(packages, ["nvidia-open"], "580") == wanted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 from http.server import BaseHTTPRequestHandler
@@ -16,13 +17,18 @@ if TYPE_CHECKING:
 
 
 class Engine(ThreadingMixIn, UnixStreamServer):
-    """Answers what `answers` holds for `METHOD PATH`, else 404; `asked` keeps every request."""
+    """Answers what `answers` holds for `METHOD PATH`, else 404; `asked` keeps every request.
+
+    While `awake` is cleared it accepts requests and answers none, as a dockerd does that is stopped by SIGSTOP.
+    """
 
     daemon_threads = True
 
     def __init__(self, path: Path) -> None:
         self.answers: dict[str, tuple[int, bytes]] = {}
         self.asked: list[str] = []
+        self.awake = threading.Event()
+        self.awake.set()
         super().__init__(str(path), _Handler)
 
     def has(self, request: str, value: Any, status: int = 200) -> None:
@@ -41,12 +47,14 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self) -> None:
         request = f"{self.command} {self.path}"
         self.server.asked.append(request)
+        self.server.awake.wait()
         status, body = self.server.answers.get(request, (404, b'{"message": "No such thing"}'))
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if body:
-            self.wfile.write(body)
+        with contextlib.suppress(BrokenPipeError):  # the caller waits no longer
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            if body:
+                self.wfile.write(body)
 
     do_GET = do_POST = do_DELETE = _answer  # noqa: N815 - http.server dictates the names
 
@@ -69,5 +77,6 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
         try:
             yield server
         finally:
+            server.awake.set()
             server.shutdown()
             thread.join()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 from typing import TYPE_CHECKING, Any
@@ -10,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ddp_play.guard import artifact_collection
-from ddp_play.guard.protocol import MAX_PAYLOAD
+from ddp_play.guard.protocol import FILE_LIMITS, MAX_PAYLOAD
 from ddp_play.guard.run_directory import HostRun, write_json
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+NOBODY = 65534
 
 
 @pytest.mark.parametrize(
@@ -49,9 +51,12 @@ def place(tmp_path: Path) -> HostRun:
     return place
 
 
-def run(place: HostRun, *, patterns: tuple[str, ...] = ("**",), max_bytes: int = 10**6, **source: Any) -> Any:
-    """(summary, path or name -> bytes, number of frames)"""
-    spec = {"ranks": [{"rank": 0}], "source": {"path": str(place.src), "collect": True, "manifest": {}, **source}}
+def run(
+    place: HostRun, *, patterns: tuple[str, ...] = ("**",), max_bytes: int = 10**6, user: Any = None, **source: Any
+) -> Any:
+    """(summary, path or name -> bytes)"""
+    collected = {"path": str(place.src), "collect": True, "manifest": {}, **source}
+    spec = {"ranks": [{"rank": 0}], "user": user, "source": collected}
     write_json(place.spec, spec)
     got: dict[str, bytearray] = {}
     ended: list[str] = []
@@ -71,6 +76,15 @@ def run(place: HostRun, *, patterns: tuple[str, ...] = ("**",), max_bytes: int =
 
 def test_nothing_to_fetch(place: HostRun) -> None:
     assert run(place) == ({"missing": [], "artifacts": []}, {})
+
+
+def test_directories_of_dumps_are_no_file_that_is_missing(place: HostRun) -> None:
+    """torchft has one directory of dumps for each quorum; a directory was reported as a file that could not be read."""
+    (place.rank_dir(0) / "flight-recorder-_quorum_3").mkdir()
+    (place.rank_dir(0) / "flight-recorder-_quorum_3" / "0").write_bytes(b"old")
+    (place.rank_dir(0) / "flight-recorder-0").write_bytes(b"dump")
+    summary, files = run(place)
+    assert (summary["missing"], files) == ([], {"flight-recorder": b"dump"})
 
 
 def test_what_ranks_wrote_for_us(place: HostRun) -> None:
@@ -125,9 +139,14 @@ def test_only_what_was_asked_for(place: HostRun) -> None:
 
 def test_a_file_that_vanishes_is_named(place: HostRun, monkeypatch: pytest.MonkeyPatch) -> None:
     (place.src / "gone").write_bytes(b"x")
-    stat = (place.src / "gone").stat()
-    (place.src / "gone").unlink()
-    monkeypatch.setattr(artifact_collection, "new_files", lambda *_: [("gone", place.src / "gone", stat)])
+    real = artifact_collection.new_files
+
+    def new_files(*arguments: Any) -> Iterator[artifact_collection.Found]:
+        for found in real(*arguments):
+            (place.src / "gone").unlink()
+            yield found
+
+    monkeypatch.setattr(artifact_collection, "new_files", new_files)
     summary, _ = run(place)
     assert summary == {
         "missing": [{"path": str(place.src / "gone"), "why": "No such file or directory"}],
@@ -135,22 +154,15 @@ def test_a_file_that_vanishes_is_named(place: HostRun, monkeypatch: pytest.Monke
     }
 
 
-def test_a_directory_that_cannot_be_read_is_named(place: HostRun, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_directory_that_cannot_be_read_is_named(place: HostRun) -> None:
     """Whoever removes what was collected must know: a stale handle, an I/O error, the ranks' own private directory."""
-    (place.src / "checkpoints").mkdir()
+    user = {"uid": NOBODY, "gid": NOBODY, "groups": []} if os.geteuid() == 0 else None
+    (place.src / "checkpoints").mkdir(mode=0)
     (place.src / "model.pt").write_bytes(b"weights")
-    real = os.scandir
-
-    def scandir(path: str) -> Any:
-        if str(path).endswith("checkpoints"):
-            raise PermissionError(errno.EACCES, "Permission denied", str(path))
-        return real(path)
-
-    monkeypatch.setattr(os, "scandir", scandir)
-    summary, got = run(place)
+    summary, got = run(place, user=user)
     assert summary["missing"] == [{"path": str(place.src / "checkpoints"), "why": "Permission denied"}]
     assert got == {"model.pt": b"weights"}
-    assert run(place, patterns=())[0]["missing"] == [], "nothing of it is wanted"
+    assert run(place, user=user, patterns=())[0]["missing"] == [], "nothing of it is wanted"
 
 
 def test_a_working_directory_that_is_not_there_is_named(place: HostRun) -> None:
@@ -158,3 +170,55 @@ def test_a_working_directory_that_is_not_there_is_named(place: HostRun) -> None:
     place.src.rmdir()
     summary, _ = run(place)
     assert summary["missing"] == [{"path": str(place.src), "why": "No such file or directory"}]
+
+
+def test_names_that_no_other_end_takes_are_named(place: HostRun) -> None:
+    (place.src / "evil\x1b[2J").write_bytes(b"x")
+    (place.src / ("n" * 255)).write_bytes(b"long")
+    deep = place.src / "/".join("d" * 70)
+    deep.mkdir(parents=True)
+    (deep / "f").write_bytes(b"x")
+    summary, got = run(place)
+    assert got == {"n" * 255: b"long"}
+    assert [row["why"] for row in summary["missing"]] == [
+        "its name has control characters",
+        "is nested deeper than 64 directories",
+    ]
+
+
+def test_more_artifacts_than_the_limit_are_counted(place: HostRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(artifact_collection, "MAX_ARTIFACTS", 3)
+    monkeypatch.setattr(artifact_collection, "MAX_MISSING", 2)
+    for number in range(9):
+        (place.src / f"f{number}").write_bytes(b"x")
+    summary, got = run(place)
+    assert sorted(got) == ["f0", "f1", "f2"]
+    assert summary["missing"] == [
+        {"path": "f3", "why": "more than 3 artifacts of this host"},
+        {"path": "f4", "why": "more than 3 artifacts of this host"},
+        {"path": "4 more files", "why": "the list ends after 2"},
+    ]
+
+
+def test_a_file_of_a_rank_over_its_limit_is_named(place: HostRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(FILE_LIMITS, "result.json", 1 << 20)
+    (place.rank_dir(0) / "result.json").write_bytes(b"x" * ((1 << 20) + 1))
+    summary, got = run(place)
+    assert got == {}
+    assert summary["missing"][0]["why"] == "larger than 1 MiB, the limit for this kind of file"
+
+
+def test_a_file_to_which_others_append_ends(place: HostRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = place.src / "log"
+    path.write_bytes(b"first")
+    sent = 0
+
+    def send(_kind: str, payload: bytes, **_what: Any) -> None:
+        nonlocal sent
+        sent += len(payload)
+        with path.open("ab") as more:
+            more.write(b"x" * 1000)
+
+    write_json(place.spec, {"source": {"path": str(place.src), "collect": True, "manifest": {}}})
+    summary = artifact_collection.fetch(place, {"patterns": ["**"], "max_bytes": 10**6}, send)
+    assert (sent, summary["artifacts"][0]["size"]) == (5, 5)

@@ -42,6 +42,7 @@ def test_an_env_file_may_hold_any_bytes(place: HostRun) -> None:
 
 
 def test_directories_are_made_once(place: HostRun, tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
     rows = [{"path": str(tmp_path / "shared" / ".ddp-play"), "mode": 0o1777}]
     attempt_preparation._create_layout(place, spec(make_dirs=rows))
     assert (tmp_path / "shared" / ".ddp-play").stat().st_mode & 0o7777 == 0o1777
@@ -55,13 +56,10 @@ def test_directories_are_made_once(place: HostRun, tmp_path: Path) -> None:
     [(1000, None, 0o700), (1000, 1000, 0o700), (0, 1000, 0o700), (1000, 2000, 0o755), (1000, 0, 0o755)],
 )
 def test_directories_are_open_only_to_ranks_that_cannot_own_them(
-    place: HostRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, euid: int, user: int | None, mode: int
+    monkeypatch: pytest.MonkeyPatch, euid: int, user: int | None, mode: int
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: euid)
-    monkeypatch.setattr(os, "chown", lambda *_: None)
-    directory = tmp_path / "src"
-    attempt_preparation._make_dir(directory, 0o700, None if user is None else {"uid": user, "gid": user})
-    assert directory.stat().st_mode & 0o777 == mode
+    assert attempt_preparation._mode_for(None if user is None else {"uid": user, "gid": user}, 0o700) == mode
 
 
 def test_root_that_is_nobody_is_told_what_helps(
@@ -155,3 +153,21 @@ def test_ranks_without_mpi_are_refused(tmp_path: Path) -> None:
         attempt_preparation._check_rendezvous(spec(check_mpi=True, ranks=[rank]))
     assert "pip install mpi4py mpich" in caught.value.hint
     attempt_preparation._check_rendezvous(spec(check_mpi=False, ranks=[rank]))
+
+
+@pytest.mark.parametrize(
+    ("version", "wanted"),
+    [("systemd 252 (252.38-1~deb12u1)\n+PAM", True), ("systemd 243\n", True), ("systemd 239 (239-82.el8)\n", False)],
+)
+def test_a_rank_killed_for_memory_does_not_end_the_unit_of_its_guard(
+    place: HostRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, wanted: bool
+) -> None:
+    """systemd before 243 has no such property, and does not end the unit either."""
+    said = tmp_path / "said"
+    for name, script in (("systemctl", f"printf '%s' '{version}'"), ("systemd-run", f'echo "$@" >{said}')):
+        program = tmp_path / name
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    attempt_preparation._start_unit("unit", ["guard"], place)
+    assert ("--property=OOMPolicy=continue" in said.read_text()) is wanted

@@ -35,7 +35,7 @@ LIMITS: dict[str, Any] = {
     "signal": "SIGTERM",
 }
 
-BLAME = "RuntimeError: Connection closed by peer [10.0.0.2]:34710"
+BLAME = "RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.2]:34710"
 
 
 def until(condition: Callable[[], Any], timeout_s: float = 30.0) -> Any:
@@ -50,13 +50,22 @@ def until(condition: Callable[[], Any], timeout_s: float = 30.0) -> Any:
 @contextlib.contextmanager
 def guard(root: Path, *scripts: str, **limits: float) -> Iterator[tuple[HostRun, subprocess.Popen[bytes]]]:
     """A guard over one shell script per rank, prepared and waiting for `go`."""
-    place = HostRun(root / "1.h1")
-    for directory in (place.control, place.logs):
-        directory.mkdir(parents=True)
     ranks = [
         {"rank": n, "argv": ["/bin/sh", "-c", script], "env": {"PATH": os.environ["PATH"]}, "workdir": "/"}
         for n, script in enumerate(scripts)
     ]
+    with guard_over(root, ranks, **limits) as made:
+        yield made
+
+
+@contextlib.contextmanager
+def guard_over(
+    root: Path, ranks: list[dict[str, Any]], **limits: float
+) -> Iterator[tuple[HostRun, subprocess.Popen[bytes]]]:
+    """A guard over the ranks of a spec, prepared and waiting for `go`."""
+    place = HostRun(root / "1.h1")
+    for directory in (place.control, place.logs):
+        directory.mkdir(parents=True)
     write_json(place.spec, {"ranks": ranks, "limits": {**LIMITS, **limits}})
     program = (
         f"import sys; sys.path.insert(0, {SOURCES!r})\nfrom guard import daemon, leases\n"

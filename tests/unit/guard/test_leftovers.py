@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
+import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ddp_play.guard import attempt_preparation, leftovers, processes
 from ddp_play.guard.refusal import Refused
 from ddp_play.guard.run_directory import HostRun, read_json, write_json
+
+if TYPE_CHECKING:
+    from tests.unit.guard.conftest import Engine
 
 
 @pytest.fixture
@@ -112,3 +117,24 @@ def test_an_attempt_that_continues_others_never_takes_what_they_left(
     assert leftovers.clean(place, by_guard=by_guard) == []
     assert not place.root.exists()
     assert (shared / "checkpoint").exists()
+
+
+def test_an_engine_that_hangs_costs_one_question(
+    tmp_path: Path, shared: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process of the container is killed all the same, and the container is named as left."""
+    monkeypatch.setattr(leftovers, "PING_S", 0.5)
+    engine.awake.clear()
+    place = laid_out(tmp_path, shared, 1)
+    with subprocess.Popen(["/bin/sleep", "100"]) as first:
+        row = {"pid": first.pid, "ticks": processes.start_ticks(first.pid), "container": "r0"}
+        write_json(place.state, {"boot": processes.boot_id(), "ranks": {"0": row}})
+        ranks = [{"rank": n, "container": f"r{n}"} for n in range(8)]
+        write_json(place.spec, {**(read_json(place.spec) or {}), "ranks": ranks})
+        began = time.monotonic()
+        left = leftovers.clean(place)
+        assert first.wait(10) == -signal.SIGKILL
+    assert time.monotonic() - began < 5
+    assert [text.partition(":")[0] for text in left] == [f"container r{n}" for n in range(8)]
+    assert "did not answer" in left[0]
+    assert [request for request in engine.asked if request != "GET /_ping"] == []

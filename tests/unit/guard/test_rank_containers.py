@@ -48,6 +48,37 @@ def test_values_travel_in_dockers_environment(docker: Path) -> None:
     assert docker.read_text() == "create|--env|V|image|two\nlines|"
 
 
+def test_the_guard_is_told_the_id_of_each_container(docker: Path) -> None:
+    """It finds the container's process by it while the engine hangs."""
+    spec = rank(V="x")
+    (docker.parent / "bin" / "docker").write_text("#!/bin/sh\necho 0123abcd\n")
+    rank_containers.create(spec)
+    assert spec["ranks"][0]["container_id"] == "0123abcd"
+
+
+@pytest.mark.parametrize(
+    ("options", "euid", "lease_s", "refused"),
+    [
+        (["name=userns"], 1000, 60.0, True),
+        (["name=userns"], 0, 60.0, False),
+        (["name=userns"], 1000, 0.0, False),
+        (["name=rootless", "name=cgroupns"], 1000, 60.0, False),
+    ],
+)
+def test_a_lease_that_only_the_engine_could_enforce_is_refused(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, options: list[str], euid: int, lease_s: float, refused: bool
+) -> None:
+    engine.has("GET /info", {"SecurityOptions": options})
+    monkeypatch.setattr(os, "geteuid", lambda: euid)
+    spec = {"limits": {"lease_s": lease_s}}
+    if not refused:
+        rank_containers.check_users(spec)
+        return
+    with pytest.raises(Refused, match="userns-remap") as caught:
+        rank_containers.check_users(spec)
+    assert "become" in caught.value.hint
+
+
 def test_a_path_for_the_container_does_not_hide_docker(docker: Path) -> None:
     rank_containers.create(rank(V="x", PATH="/opt/conda/bin"))
     assert docker.exists()

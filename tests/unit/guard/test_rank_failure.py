@@ -8,9 +8,17 @@ from typing import Any
 import pytest
 
 from ddp_play.bundle.outcome import RankOutcome
-from ddp_play.guard.rank_failure import LAST_BYTES, LAST_LINES, blames_a_peer, is_collateral, is_oom
-from ddp_play.guard.ranks import make
+from ddp_play.guard.container_rank import make
+from ddp_play.guard.rank_failure import (
+    LAST_BYTES,
+    LAST_LINES,
+    blames_a_peer,
+    has_own_error,
+    is_collateral,
+    is_oom,
+)
 from ddp_play.guard.run_directory import HostRun
+from tests.unit.guard.recorded_tails import ENDS, TAILS, Tail
 
 PEER = "RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.2]:34710"
 
@@ -26,10 +34,65 @@ PEER = "RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer
         ("Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3)", True),
         (PEER + "\nline" * LAST_LINES, False),
         (PEER + "\nline" * (LAST_LINES - 1), True),
+        # texts of the operating system, without a line of torch
+        ("ConnectionRefusedError: [Errno 111] Connection refused", False),
+        ("upload failed: Broken pipe, Connection reset by peer, Socket Timeout", False),
+        # torch warns of a store that is gone, and the rank ends for another reason
+        ("[W301 10:00:00.0 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=3): Broken pipe\nbye", False),
     ],
 )
 def test_whose_end_a_rank_complains_of(text: str, collateral: bool) -> None:
     assert is_collateral(text) is collateral
+
+
+@pytest.mark.parametrize("tail", TAILS.values(), ids=TAILS)
+def test_ends_of_real_logs(tail: Tail) -> None:
+    assert tail.end in ENDS, tail.name
+    assert is_collateral(tail.text) is (tail.end == "peer"), tail.source
+    assert has_own_error(tail.text) is (tail.end == "own"), tail.source
+
+
+def test_the_table_has_enough_of_each_kind() -> None:
+    ends = [tail.end for tail in TAILS.values()]
+    assert len(ends) >= 80
+    assert min(ends.count("peer"), ends.count("own")) >= 35
+    assert all(len(tail.text.splitlines()) <= 45 for tail in TAILS.values())
+
+
+FRAME = '  File "/workspace/train.py", line 7, in step\n'
+IN_TORCH = '  File "/opt/venv/lib/python3.8/site-packages/torch/distributed/rendezvous.py", line 175, in f\n'
+HEAD = "Traceback (most recent call last):\n"
+AGAIN = "\nDuring handling of the above exception, another exception occurred:\n\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "collateral", "own"),
+    [
+        # the same words, and only the frame tells whose they are
+        (HEAD + IN_TORCH + "RuntimeError: Connection reset by peer\n", True, False),
+        (HEAD + FRAME + "RuntimeError: Connection reset by peer\n", False, True),
+        (HEAD + IN_TORCH + "ConnectionResetError: [Errno 104] Connection reset by peer\n", False, True),
+        # gloo's text in an error of the script's own type
+        (HEAD + FRAME + f"ValueError: got {PEER}\n", False, True),
+        # the first error of a chain counts, unless it is control flow
+        (HEAD + FRAME + "ValueError: nan\n" + AGAIN + HEAD + FRAME + PEER + "\n", False, True),
+        (HEAD + FRAME + "StopIteration\n" + AGAIN + HEAD + FRAME + PEER + "\n", True, False),
+        # what is printed of a thread or at the exit is not what ended the program
+        (HEAD + FRAME + PEER + "\nException ignored in: <f>\n" + HEAD + FRAME + "BrokenPipeError: x\n", True, False),
+        (HEAD + FRAME + PEER + "\nException in thread T:\n" + HEAD + FRAME + "OSError: x\n", True, False),
+        # answers to a stop
+        (HEAD + FRAME + "KeyboardInterrupt\n", False, False),
+        (HEAD + FRAME + "RuntimeError: DataLoader worker (pid 4) is killed by signal: Terminated. \n", False, False),
+        (HEAD + FRAME + "torch.x.api.SignalException: Process 4 got signal: 15\n", False, False),
+        # survived: much was printed since
+        (HEAD + FRAME + "ValueError: nan\n" + "step\n" * LAST_LINES, False, False),
+        # C++ frames and the dump of PYTHONFAULTHANDLER between the message and the end
+        (HEAD + FRAME + PEER + "\n" + "frame #1: f (0x7f in a.so)\n" * 60, True, False),
+        (PEER + "\nFatal Python error: Aborted\n\n" + '  File "a.py", line 1 in f\n' * 60, True, False),
+    ],
+)
+def test_lost_peers_and_errors_of_their_own(text: str, collateral: bool, own: bool) -> None:
+    assert (is_collateral(text), has_own_error(text)) == (collateral, own)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ddp_play.guard import attempt_preparation, leftovers, rank_containers, ranks, run_directory, secret_files
+from ddp_play.guard import (
+    attempt_preparation,
+    container_rank,
+    leftovers,
+    rank_containers,
+    ranks,
+    run_directory,
+    secret_files,
+)
 from ddp_play.guard.refusal import Refused
 from ddp_play.guard.run_directory import HostRun, user_name
 
@@ -127,7 +135,7 @@ def rank_of(place: HostRun, *names: str) -> ranks.Rank:
     place.logs.mkdir(parents=True)
     argv = ["/bin/sh", "-c", 'printf "%s %s" "$PLAIN" "$TOKEN"']
     spec = {"rank": 0, "argv": argv, "env": {"PLAIN": "a"}, "secret_env": list(names), "workdir": "/"}
-    rank = ranks.make(spec, place)
+    rank = container_rank.make(spec, place)
     rank.start()
     return rank
 

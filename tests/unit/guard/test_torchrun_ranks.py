@@ -51,6 +51,7 @@ def rows(agent: Agent) -> dict[int, tuple[Any, ...]]:
 
 def test_ranks_run_when_their_wrapper_says_so(place: HostRun) -> None:
     agent = Agent(spec(), place)
+    agent.unit.row["pid"] = os.getppid()
     agent.poll()
     assert rows(agent) == {4: ("created", None, None, False), 5: ("created", None, None, False)}
     started(place, 4)
@@ -140,3 +141,16 @@ def test_without_a_torchrun_ranks_are_units(place: HostRun) -> None:
     ranks, units, agent = make_all({"ranks": [{"rank": 4, **UNIT}]}, place)
     assert ranks is units
     assert agent is None
+
+
+@pytest.mark.parametrize("text", ["1", "99999999999", "²", "-5", "0", "x"])
+def test_a_pid_or_code_that_a_rank_invents_is_not_believed(place: HostRun, text: str) -> None:
+    """What has that pid would be stopped and signalled by root; a code out of range would cost the host."""
+    agent = Agent(spec(), place)
+    agent.unit.row["pid"] = os.getpid()
+    (place.rank_dir(4) / ".started").write_text(text)
+    agent.poll()
+    assert (agent.workers[0].row["state"], agent.workers[0].row["pid"]) == ("running", None)
+    (place.rank_dir(4) / ".exited").write_text("4000" if text == "1" else text)
+    agent.poll()
+    assert agent.workers[0].row["exit_code"] == (0 if text == "0" else None)

@@ -1,4 +1,4 @@
-"""What a rank image is built from."""
+"""Tags, base images and wheels of rank images."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_wheels_for_the_same_python_are_the_controllers_versions() -> None:
     assert pip_download_argv("py", ["x"], "d", version="3.11", same_python=True)[-3:] == ["--dest", "d", "x"]
 
 
-def test_wheels_for_another_python_are_asked_for_by_version() -> None:
+def test_wheels_for_another_python_are_requested_by_version() -> None:
     assert requirements(torch="2.13.0", numpy="2.4.6", same_python=False) == ["pip", "torch==2.13.0", "numpy"]
     argv = pip_download_argv("py", ["x"], "d", version="3.13", same_python=False)
     assert argv[argv.index("--python-version") + 1] == "3.13"

@@ -1,4 +1,4 @@
-"""Which host serves an image to the others, what the role is told, when a host holds the registry's copy."""
+"""Choice of the registry's host, the role's variables, and references by digest."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ddp_play.errors import UsageError
 from ddp_play.images.archive import HostImage
 from ddp_play.images.registry import Registry, choose_registry, digest_of, role_variables
 from ddp_play.provisioning.inventory import Group, Inventory
-from ddp_play.provisioning.role_specs import problems_of, read_specs
+from ddp_play.provisioning.role_specs import read_specs, value_problems
 
 RANKS = Group("ranks", ("h1", "h2"))
 ADDRESSES = {"h1": {"ansible_host": "10.0.0.1"}, "h2": {}, "store": {"ansible_host": "10.0.0.9"}}
@@ -24,16 +24,16 @@ def test_the_first_host_of_ranks_serves_where_no_other_is_named() -> None:
     assert choose_registry(inventory(RANKS), tls=True) == Registry("h1", "10.0.0.1")
 
 
-def test_group_registry_says_who_serves() -> None:
+def test_group_registry_names_the_host_of_the_registry() -> None:
     assert choose_registry(inventory(RANKS, Group("registry", ("store",))), tls=True).host == "store"
 
 
-def test_the_inventory_says_how_hosts_reach_it() -> None:
-    told: dict[str, object] = {
+def test_the_inventory_sets_the_registrys_address() -> None:
+    variables: dict[str, object] = {
         "image_distribution_registry_address": "store.ib",
         "image_distribution_registry_port": "5001",
     }
-    found = choose_registry(inventory(Group("registry", ("store",)), store=told), tls=True)
+    found = choose_registry(inventory(Group("registry", ("store",)), store=variables), tls=True)
     assert found.name == "store.ib:5001"
 
 
@@ -66,9 +66,9 @@ def test_only_the_registrys_own_digest_counts(digests: tuple[str, ...], found: s
     ("image", "name"),
     [("train", "train:latest"), ("train:2", "train:2"), ("host:5000/train", "host:5000/train:latest")],
 )
-def test_the_role_is_told_what_its_spec_knows(image: str, name: str) -> None:
+def test_variables_for_the_role_fit_its_spec(image: str, name: str) -> None:
     spec = read_specs()["image_distribution"]
-    told = role_variables(image, Path("/var/tmp/x/image.tar"), Registry("h1", "10.0.0.1", tls=False))
-    assert [text for key, value in told.items() for text in problems_of(key, spec[key], value)] == []
-    assert told["image_distribution_images"] == [{"name": name, "archive": "/var/tmp/x/image.tar"}]
-    assert told["image_distribution_registry_tls"] is False
+    variables = role_variables(image, Path("/var/tmp/x/image.tar"), Registry("h1", "10.0.0.1", tls=False))
+    assert [text for key, value in variables.items() for text in value_problems(key, spec[key], value)] == []
+    assert variables["image_distribution_images"] == [{"name": name, "archive": "/var/tmp/x/image.tar"}]
+    assert variables["image_distribution_registry_tls"] is False

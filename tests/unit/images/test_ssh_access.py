@@ -1,10 +1,10 @@
-"""How the hosts of an inventory are reached."""
+"""ssh command lines for the hosts of an inventory."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ddp_play.images.ssh_access import Reach, parse_inventory, ssh_argv
+from ddp_play.images.ssh_access import HostAccess, parse_inventory, ssh_argv
 
 LISTING: dict[str, Any] = {
     "_meta": {"hostvars": {"b": {"ansible_host": "10.0.0.2"}, "a": {"ansible_connection": "local"}}},
@@ -38,4 +38,4 @@ def test_connection_variables_become_ssh_options() -> None:
 
 
 def test_a_local_host_runs_the_command_here() -> None:
-    assert Reach("a", ()).run("printf hello").stdout == b"hello"
+    assert HostAccess("a", ()).run("printf hello").stdout == b"hello"

@@ -1,4 +1,4 @@
-"""What is said where there is no engine, or no way in."""
+"""Errors of a missing engine, a closed socket and a missing permission."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_no_permission(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setenv("DOCKER_HOST", "unix:///run/docker.sock")
     monkeypatch.setattr("socket.socket", ClosedDoor)
-    with pytest.raises(HostNotReady, match="does not let this user in") as caught:
+    with pytest.raises(HostNotReady, match="refuses this user") as caught:
         docker_client.connect()
     assert "usermod -aG docker" in caught.value.hint
 

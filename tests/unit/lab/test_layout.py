@@ -1,4 +1,4 @@
-"""A lab's names and addresses, worked out as data."""
+"""Names and addresses of a lab's hosts and networks."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def test_taken_networks_are_avoided() -> None:
     assert [n.subnet for n in plan_lab(TWO_FABRICS, taken=taken).networks] == ["10.213.2.0/24", "10.213.4.0/24"]
 
 
-def test_no_room_left_is_said() -> None:
+def test_no_free_subnet_is_refused() -> None:
     with pytest.raises(UsageError, match="no free network"):
         plan_lab(SPEC, taken=(IPv4Network("10.0.0.0/8"),))
 
 
-def test_an_asked_subnet_that_the_machine_uses_is_refused() -> None:
+def test_a_requested_subnet_that_the_machine_uses_is_refused() -> None:
     spec = make_spec(LabSpec(name="t", num_hosts=2, slots=(), subnets=("192.168.1.0/24",)))
     with pytest.raises(UsageError, match=r"192\.168\.1\.0/24 overlaps 192\.168\.0\.0/16"):
         plan_lab(spec, taken=(IPv4Network("192.168.0.0/16"),))
@@ -60,7 +60,7 @@ def test_an_unknown_host_is_refused() -> None:
         find_host(plan_lab(SPEC), "h9")
 
 
-def test_names_of_two_labs_never_meet() -> None:
+def test_names_of_two_labs_differ() -> None:
     one, other = plan_lab(SPEC), plan_lab(make_spec(LabSpec(name="u", num_hosts=3, slots=())))
     assert not {host.container for host in one.hosts} & {host.container for host in other.hosts}
     assert not {host.volume for host in one.hosts} & {host.volume for host in other.hosts}

@@ -1,48 +1,50 @@
-"""Whether a lab fits on a machine, said before anything is created."""
+"""Memory, disk space and kernel limits that a lab needs."""
 
 from __future__ import annotations
 
 import pytest
 
 from ddp_play.errors import HostNotReady
-from ddp_play.lab.requirements import Machine, check_room, kernel_limits
+from ddp_play.lab.requirements import MachineResources, check_free_resources, kernel_limits
 
-ROOMY = Machine(memory_free_mib=16_000, disk_free_mib=50_000)
+ROOMY = MachineResources(memory_free_mib=16_000, disk_free_mib=50_000)
 
 
 @pytest.mark.parametrize(
     "machine",
-    [ROOMY, Machine(None, None), Machine(800, 3000)],
-    ids=["roomy", "remote engine", "just enough"],
+    [ROOMY, MachineResources(None, None), MachineResources(800, 3000)],
+    ids=["plenty", "remote engine", "just enough"],
 )
-def test_enough_is_enough(machine: Machine) -> None:
-    check_room(machine, num_new_hosts=3, engine=True, image_cached=False)
+def test_sufficient_resources_pass(machine: MachineResources) -> None:
+    check_free_resources(machine, num_new_hosts=3, engine=True, image_cached=False)
 
 
 def test_no_new_host_needs_nothing() -> None:
-    check_room(Machine(0, 0), num_new_hosts=0, engine=True, image_cached=True)
+    check_free_resources(MachineResources(0, 0), num_new_hosts=0, engine=True, image_cached=True)
 
 
 def test_too_little_memory_names_what_fits() -> None:
     with pytest.raises(HostNotReady, match="32 hosts need about 4416 MiB of memory, 1000 MiB") as caught:
-        check_room(Machine(1000, 50_000), num_new_hosts=32, engine=True, image_cached=True)
+        check_free_resources(MachineResources(1000, 50_000), num_new_hosts=32, engine=True, image_cached=True)
     assert caught.value.hint == "--hosts 5 would fit"
 
 
-def test_too_little_disk_names_the_place() -> None:
+def test_too_little_disk_names_the_path() -> None:
     with pytest.raises(HostNotReady, match="900 MiB are free in /data/docker"):
-        check_room(Machine(9000, 900, "/data/docker"), num_new_hosts=2, engine=True, image_cached=False)
+        check_free_resources(
+            MachineResources(9000, 900, "/data/docker"), num_new_hosts=2, engine=True, image_cached=False
+        )
 
 
-def test_a_cached_image_needs_no_room() -> None:
-    check_room(Machine(9000, 900), num_new_hosts=2, engine=True, image_cached=True)
+def test_a_cached_image_needs_no_disk() -> None:
+    check_free_resources(MachineResources(9000, 900), num_new_hosts=2, engine=True, image_cached=True)
 
 
 USUAL = {"fs.inotify.max_user_instances": 128, "kernel.keys.maxkeys": 500, "kernel.keys.maxbytes": 20_000}
 
 
 @pytest.mark.parametrize(("num_hosts", "too_small"), [(3, set()), (32, set(USUAL))])
-def test_few_hosts_live_with_the_usual_limits_and_many_do_not(num_hosts: int, too_small: set[str]) -> None:
+def test_many_hosts_need_higher_limits(num_hosts: int, too_small: set[str]) -> None:
     least = {limit.name: limit.least for limit in kernel_limits(num_hosts)}
     assert set(least) == set(USUAL)
     assert {name for name, value in least.items() if value > USUAL[name]} == too_small

@@ -1,4 +1,4 @@
-"""The options of `lab up`, checked before anything else happens."""
+"""Checks of the options of `lab up`."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def test_a_whole_spec_stays_as_it_is() -> None:
         ({"name": "../etc"}, "--name '../etc'"),
         ({"name": "a" * 33}, "1 to 32"),
         ({"num_hosts": 0}, "--hosts is 0"),
-        ({"num_hosts": 500}, "1 to 128 is possible"),
+        ({"num_hosts": 500}, "1 to 128 are allowed"),
         ({"num_fabrics": 3}, "--fabrics is 3"),
-        ({"slots": (2, 1)}, "--slots names 2 hosts and --hosts 3"),
+        ({"slots": (2, 1)}, "--slots has 2 numbers for 3 hosts"),
         ({"slots": (0,)}, "--slots is 0"),
         ({"user": "alice"}, "--user is 'alice'"),
         ({"subnets": ("10.9.0.0/24", "10.9.1.0/24")}, "given 2 times for 1 fabrics"),
@@ -58,6 +58,6 @@ def test_contradicting_options_are_refused(change: dict[str, object], words: str
     assert words in caught.value.message
 
 
-def test_words_are_no_slots() -> None:
+def test_slots_are_numbers() -> None:
     with pytest.raises(UsageError, match="whole numbers"):
         parse_slots("two")

@@ -72,7 +72,7 @@ def test_keys_are_made_once_and_every_address_is_known() -> None:
     assert before[1].splitlines()[0].startswith("h1,10.213.0.2,10.213.1.2 ssh-ed25519 ")
 
 
-def test_two_at_a_time_are_refused() -> None:
+def test_a_second_command_at_a_time_is_refused() -> None:
     state = lab_state("t")
     with locked(state), pytest.raises(Busy, match="lab t"), locked(state):
         pass

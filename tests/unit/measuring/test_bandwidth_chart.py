@@ -1,4 +1,4 @@
-"""The chart: every line in it, scales that fit bytes, and files that are the same each time."""
+"""Chart of bandwidths: its lines, its axis in bytes, and reproducible files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What measurements mean: the table beside torch's own, shares of plain TCP and of the link, in honest words."""
+"""Findings: collectives compared with torch's table, bandwidth with plain TCP and the link."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from ddp_play.measuring.measurement_findings import (
-    Cell,
+    CollectiveResult,
+    bandwidth_result,
+    bandwidth_verdict_lines,
     collective_table,
     rate,
-    reach,
-    reach_lines,
     size_text,
     time_text,
 )
@@ -43,7 +43,7 @@ def result(*sizes_and_busbw: tuple[int, float], wires: tuple[float, ...] = (0.3,
     ],
 )
 def test_the_judged_size(rows: tuple[tuple[int, float], ...], judged: int) -> None:
-    found = reach(result(*rows), two_hosts())
+    found = bandwidth_result(result(*rows), two_hosts())
     assert found is not None
     assert found.num_bytes == judged
     assert (found.wire_gb_s, found.link_gb_s) == (0.3, 2.5 / 8)
@@ -52,8 +52,8 @@ def test_the_judged_size(rows: tuple[tuple[int, float], ...], judged: int) -> No
 
 @pytest.mark.parametrize("found", [{}, result((8, 1.0), (MIB, 3.0)), result((64 * MIB, 0.2), op="broadcast")])
 def test_small_messages_and_other_collectives_are_not_judged(found: Any) -> None:
-    assert reach(found, two_hosts()) is None
-    assert reach_lines(None, two_hosts(), backend="gloo") == [
+    assert bandwidth_result(found, two_hosts()) is None
+    assert bandwidth_verdict_lines(None, two_hosts(), backend="gloo") == [
         "no verdict: all_reduce was not measured between 16 and 64 MiB"
     ]
 
@@ -62,14 +62,14 @@ def test_small_messages_and_other_collectives_are_not_judged(found: Any) -> None
     ("busbw", "words"),
     [
         (0.299, "as much as TCP gives"),
-        (0.26, "a little is lost"),
-        (0.1, "something beside the link is the limit"),
-        (0.5, "so this is no verdict"),
+        (0.26, "slightly less than TCP gives"),
+        (0.1, "something other than the link is the limit"),
+        (0.5, "no valid comparison"),
     ],
 )
 def test_the_share_of_plain_tcp(busbw: float, words: str) -> None:
     made = two_hosts()
-    lines = reach_lines(reach(result((64 * MIB, busbw)), made), made, backend="gloo")
+    lines = bandwidth_verdict_lines(bandwidth_result(result((64 * MIB, busbw)), made), made, backend="gloo")
     assert lines[0] == f"all_reduce of 64 MiB: bus bandwidth {rate(busbw)}"
     assert lines[1].startswith(
         f"plain TCP carried 0.300 GB/s (2.40 Gb/s) in the same run; gloo reached {busbw / 0.3:.3f}"
@@ -78,39 +78,39 @@ def test_the_share_of_plain_tcp(busbw: float, words: str) -> None:
     assert lines[2] == "eth0 is a link of 0.312 GB/s (2.50 Gb/s); plain TCP used 0.96 of it"
 
 
-def test_what_is_not_known_is_said() -> None:
+def test_unknown_bandwidths_are_reported() -> None:
     unknown = two_hosts(None)
-    lines = reach_lines(reach(result((64 * MIB, 0.2), wires=()), unknown), unknown, backend="gloo")
+    lines = bandwidth_verdict_lines(
+        bandwidth_result(result((64 * MIB, 0.2), wires=()), unknown), unknown, backend="gloo"
+    )
     assert lines[1:] == [
-        "plain TCP between the hosts was not measured: no verdict against the wire",
-        "the speed of eth0 is not known: its driver does not say, so nothing is said of line rate",
+        "plain TCP between the hosts was not measured, so there is no comparison with it",
+        "the speed of eth0 is unknown: its driver does not report it, so it is not compared",
     ]
     one = plan(host(slots=2))
-    (_, line) = reach_lines(reach(result((64 * MIB, 0.2), wires=()), one), one, backend="gloo")
+    (_, line) = bandwidth_verdict_lines(bandwidth_result(result((64 * MIB, 0.2), wires=()), one), one, backend="gloo")
     assert line == "all ranks are on one machine: no link was measured"
 
 
-def test_figures_that_exceed_their_bound_are_not_praised() -> None:
+def test_bandwidth_above_the_link_is_explained() -> None:
     """A virtual interface's own word, and NCCL over InfiniBand beside TCP."""
     slow = two_hosts(1000)
-    lines = reach_lines(reach(result((64 * MIB, 0.29)), slow), slow, backend="gloo")
-    assert "plain TCP carried 2.40 times that: the driver's word is no limit" in lines[2]
-    lines = reach_lines(reach(result((64 * MIB, 20.0)), slow), slow, backend="nccl")
-    assert lines[1].endswith("nccl reached 66.667 of that: it did not use TCP alone")
+    lines = bandwidth_verdict_lines(bandwidth_result(result((64 * MIB, 0.29)), slow), slow, backend="gloo")
+    assert "plain TCP carried 2.40 times that: the value is no limit" in lines[2]
+    lines = bandwidth_verdict_lines(bandwidth_result(result((64 * MIB, 20.0)), slow), slow, backend="nccl")
+    assert lines[1].endswith("nccl reached 66.667 of that: NCCL used more than TCP")
 
 
 def test_a_stream_that_does_not_fill_the_link() -> None:
     fast = two_hosts(10_000)
-    lines = reach_lines(reach(result((64 * MIB, 0.29)), fast), fast, backend="gloo")
-    assert lines[2].endswith(
-        "plain TCP used 0.24 of it: the hosts' processors, not the link, were the limit of one stream"
-    )
+    lines = bandwidth_verdict_lines(bandwidth_result(result((64 * MIB, 0.29)), fast), fast, backend="gloo")
+    assert lines[2].endswith("plain TCP used 0.24 of it: the hosts' CPUs, not the link, limited the one TCP stream")
 
 
 def test_one_slow_host_is_the_link() -> None:
     made = two_hosts()
     slower = dataclasses.replace(made, hosts=(made.hosts[0], dataclasses.replace(made.hosts[1], speed_mbps=1000)))
-    found = reach(result((64 * MIB, 0.1)), slower)
+    found = bandwidth_result(result((64 * MIB, 0.1)), slower)
     assert found is not None
     assert found.link_gb_s == 0.125
 
@@ -125,13 +125,13 @@ def test_the_table_of_collectives() -> None:
     mpi = {"collectives": [row("send/recv", "works"), row("reduce_scatter", "works", documented=False)]}
     table = collective_table({"gloo cpu": gloo, "mpi cpu": mpi})
     assert list(table) == ["send/recv", "barrier", "reduce_scatter"]
-    assert table["barrier"] == {"gloo cpu": Cell("hung", True, "no answer within 25 s")}
+    assert table["barrier"] == {"gloo cpu": CollectiveResult("hung", True, "no answer within 25 s")}
     assert table["barrier"]["gloo cpu"].bad
     assert table["barrier"]["gloo cpu"].differs
     assert table["reduce_scatter"]["mpi cpu"].differs
     assert not table["reduce_scatter"]["mpi cpu"].bad
-    assert not Cell("not run", True, "needs 2 ranks").differs
-    assert not Cell("works", None, "").differs
+    assert not CollectiveResult("not run", True, "needs 2 ranks").differs
+    assert not CollectiveResult("works", None, "").differs
 
 
 @pytest.mark.parametrize(

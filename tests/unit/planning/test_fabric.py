@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import ipaddress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -105,6 +106,90 @@ def test_container_bridges_are_no_network(links: tuple[Interface, ...]) -> None:
     facts = (on(*links), on(*links, name="h2"))
     with pytest.raises(HostNotReady, match="h1: no usable interface; it has lo"):
         choose_fabric(facts)
+
+
+def pair(*make: Any, **fields: Any) -> tuple[HostFacts, ...]:
+    """h1 and h2, each with the interfaces that the functions make of its number."""
+    return tuple(on(*(one(n) for one in make), name=f"h{n}", **fields) for n in (1, 2))
+
+
+def bridge(name: str, address: str, **more: Any) -> Any:
+    return lambda n: ethernet(address.format(n), name=name, bridge=True, **{"default_route": False, **more})
+
+
+@pytest.mark.parametrize(
+    ("facts", "asked", "interface"),
+    [
+        (pair(bridge("br0", "10.0.0.{}/24", default_route=True)), {}, "br0"),
+        (pair(bridge("br0", "10.0.0.{}/24")), {"network": "10.0.0.0/24"}, "br0"),
+        (pair(bridge("vmbr0", "10.0.0.{}/24"), interface="vmbr0"), {}, "vmbr0"),
+        (pair(bridge("br-lan", "10.0.0.{}/24"), interface="br-lan"), {}, "br-lan"),
+        (pair(lambda n: ethernet(f"10.0.0.{n}/24", name="bond0", default_route=False)), {}, "bond0"),
+        (pair(lambda n: ethernet(f"10.0.0.{n}/24", name="bond0.42", virtual=True)), {}, "bond0.42"),
+        (pair(bridge("br0", "10.0.0.{}/24", default_route=True), bridge("virbr0", "192.168.122.1/24")), {}, "br0"),
+        (pair(lambda n: ethernet(f"10.0.0.{n}/32"), interface="eth0"), {}, "eth0"),
+        (pair(lambda n: ethernet(f"10.{n}.0.9/24"), interface="eth0"), {}, "eth0"),
+        (pair(lambda n: ethernet(f"2001:db8::{n}/128"), interface="eth0"), {}, "eth0"),
+        (pair(lambda n: ethernet(f"2001:db8::{n}/64")), {}, "eth0"),
+        (pair(lambda n: ethernet(f"10.0.0.{n}/32")), {"network": "10.0.0.0/16"}, "eth0"),
+    ],
+    ids=[
+        "a bridge with the default route",
+        "a bridge in ddp_job_network",
+        "a bridge by ddp_interface",
+        "a name like docker's by ddp_interface",
+        "a bond",
+        "a VLAN",
+        "a bridge of the host next to one of libvirt",
+        "/32 by ddp_interface",
+        "subnets with a router by ddp_interface",
+        "/128 by ddp_interface",
+        "IPv6 only",
+        "/32 in ddp_job_network",
+    ],
+)
+def test_networks_of_data_centres_and_clouds(
+    facts: tuple[HostFacts, ...], asked: dict[str, str], interface: str
+) -> None:
+    choice = choose_fabric(facts, **asked)
+    assert {point.interface for point in choice.endpoints.values()} == {interface}
+    assert choice.fabric == "ethernet"
+    network = ipaddress.ip_network(choice.network)
+    assert all(ipaddress.ip_address(point.address) in network for point in choice.endpoints.values())
+    assert len({point.address for point in choice.endpoints.values()}) == 2
+
+
+@pytest.mark.parametrize("name", ["docker0", "virbr0", "cni0", "br-1f2e", "veth1", "lxcbr0"])
+def test_bridges_of_engines_are_no_network_even_in_ddp_job_network(name: str) -> None:
+    with pytest.raises(HostNotReady, match="h1: no usable interface"):
+        choose_fabric(pair(bridge(name, "172.17.0.{}/16", default_route=True)), network="172.17.0.0/16")
+
+
+@pytest.mark.parametrize(
+    ("facts", "hint"),
+    [
+        (pair(lambda n: ethernet(f"10.0.0.{n}/32")), "set ddp_interface for every host, or ddp_job_network"),
+        (pair(lambda n: ethernet(("10.0.0.1/32", "2001:db8::1/128")[n - 1]), interface="eth0"), "of one family"),
+        (pair(lambda _: ethernet("10.0.0.1/32"), interface="eth0"), "different addresses"),
+    ],
+    ids=["/32 without ddp_interface", "one family each", "one address twice"],
+)
+def test_no_common_subnet_has_a_hint_that_helps(facts: tuple[HostFacts, ...], hint: str) -> None:
+    with pytest.raises(HostNotReady) as caught:
+        choose_fabric(facts)
+    assert hint in caught.value.hint
+
+
+def test_both_families_prefer_ipv4_on_all_hosts() -> None:
+    dual = pair(lambda n: dataclasses.replace(ethernet(), addresses=(f"2001:db8::{n}/64", f"10.0.0.{n}/24")))
+    assert {point.address for point in choose_fabric(dual).endpoints.values()} == {"10.0.0.1", "10.0.0.2"}
+    mixed = (dual[0], on(ethernet("2001:db8::2/64"), name="h2"))
+    assert {point.address for point in choose_fabric(mixed).endpoints.values()} == {"2001:db8::1", "2001:db8::2"}
+
+
+def test_one_machine_on_an_interface_with_ipv6_only() -> None:
+    choice = choose_fabric((on(ethernet("2001:db8::1/64"), interface="eth0"),))
+    assert choice.endpoints["h1"].address == "2001:db8::1"
 
 
 def test_a_link_that_is_down_is_no_network() -> None:

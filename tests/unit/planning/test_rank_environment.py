@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ddp_play.errors import UsageError
-from ddp_play.planning.host_facts import RdmaPort
+from ddp_play.planning.host_facts import Interface, RdmaPort
 from ddp_play.planning.rank_environment import EnvVar
 from tests.unit.build import engine, env, gpus, host, hosts, ib_host, plan, rdma
 
@@ -91,6 +91,28 @@ def test_nccl_gets_an_exact_interface_and_gloo_none_of_its_variables() -> None:
     made = plan(ib_host("g1", 1, num_gpus=1), ib_host("g2", 2, num_gpus=1))
     assert env(made)["NCCL_SOCKET_IFNAME"] == "=ib0"
     assert not [name for name in env(plan(*hosts(2))) if name.startswith("NCCL")]
+
+
+@pytest.mark.parametrize(
+    ("addresses", "family"),
+    [
+        (("10.0.0.{}/24",), "AF_INET"),
+        (("2001:db8::{}/64",), "AF_INET6"),
+        (("2001:db8::{}/64", "10.0.0.{}/24"), "AF_INET"),
+    ],
+    ids=["IPv4", "IPv6", "both"],
+)
+def test_nccl_takes_the_family_of_the_address(addresses: tuple[str, ...], family: str) -> None:
+    facts = (
+        host(
+            f"h{n}",
+            interfaces=(Interface("eth0", "ethernet", tuple(row.format(n) for row in addresses)),),
+            gpus=gpus(1),
+        )
+        for n in (1, 2)
+    )
+    made = plan(*facts)
+    assert {env(made, rank)["NCCL_SOCKET_FAMILY"] for rank in (0, 1)} == {family}
 
 
 def test_nccl_over_ethernet_names_no_hca() -> None:

@@ -1,4 +1,4 @@
-"""Ansible's events in, a table host x role out."""
+"""Table of results by host and role, from Ansible's events."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ddp_play.provisioning.host_role_table import Cell, CellStatus, add_event, close_table, verdict_line
+from ddp_play.provisioning.host_role_table import Cell, CellStatus, add_event, finished_table, verdict_line
 
 
 def event(
@@ -28,7 +28,7 @@ def table(
     cells: dict[tuple[str, str], Cell] = {}
     for row in events:
         add_event(cells, row)
-    return close_table(cells, plan, stats or {})
+    return finished_table(cells, plan, stats or {})
 
 
 def only(*events: dict[str, Any], **options: Any) -> Cell:
@@ -66,15 +66,15 @@ def test_roles_out_of_the_plan_only_show_when_they_fail() -> None:
     ]
 
 
-def test_other_words_change_nothing() -> None:
+def test_other_messages_change_nothing() -> None:
     assert only(event(), say("skipped: nccl: no GPU"), say("hello")).status is CellStatus.OK
 
 
-def test_what_a_removal_leaves() -> None:
+def test_files_that_deprovisioning_leaves() -> None:
     assert only(event(), say("left on h1: /var/lib/docker")).left == "/var/lib/docker"
 
 
-def test_what_waits_is_told_and_the_role_goes_on() -> None:
+def test_pending_changes_are_kept_and_the_role_continues() -> None:
     found = only(event(changed=True), say("pending: docker_engine: reboot needed: a new module"), event())
     assert (found.status, found.pending) == (CellStatus.CHANGED, "reboot needed: a new module")
     assert only(event(), say("pending: other_role: x")).pending == ""
@@ -99,7 +99,7 @@ def test_a_url_that_is_not_reached_is_named_with_what_helps() -> None:
     assert "ansible_host" not in cell.remedy
 
 
-def test_a_host_that_answered_is_not_told_to_be_unreachable() -> None:
+def test_a_host_that_answered_gets_no_remedy_for_unreachable_hosts() -> None:
     text = "Could not resolve hostname nas"
     assert only(event(kind="failed", msg=text), stats={"h1": {"failures": 1}}).remedy == ""
 
@@ -120,7 +120,7 @@ def test_an_ignored_failure_is_none() -> None:
     assert only(event(), row).status is CellStatus.OK
 
 
-def test_one_sick_host_among_others() -> None:
+def test_one_failed_host_among_others() -> None:
     plan = (("h1", "base_os"), ("h2", "base_os"), ("h1", "nccl"), ("h2", "nccl"))
     cells = table(
         event("h1", "base_os", kind="unreachable", msg="Failed to connect: Connection timed out", unreachable=True),
@@ -129,7 +129,7 @@ def test_one_sick_host_among_others() -> None:
         plan=plan,
     )
     assert [cell.status for cell in cells] == ["unreachable", "changed", "not_run", "ok"]
-    assert cells[0].remedy == "is it up? ssh h1"
+    assert cells[0].remedy == "check that it is up: ssh h1"
     assert cells[2].reason == "base_os unreachable before it"
     assert verdict_line(cells) == "2 hosts, changed=1; not done: h1 (base_os unreachable)"
 
@@ -139,10 +139,10 @@ def test_the_remedy_has_the_hosts_address() -> None:
     row = event(kind="unreachable", msg="timed out")
     added = add_event(cells, row, {"h1": "10.0.0.1"})
     assert added is not None
-    assert added.remedy == "is it up? ssh 10.0.0.1"
+    assert added.remedy == "check that it is up: ssh 10.0.0.1"
 
 
-def test_events_without_host_or_role_say_nothing() -> None:
+def test_events_without_host_or_role_are_ignored() -> None:
     cells: dict[tuple[str, str], Cell] = {}
     assert add_event(cells, {"event": "verbose"}) is None
     assert add_event(cells, event(role="")) is None
@@ -157,7 +157,7 @@ def test_the_time_of_a_role_is_that_of_its_tasks() -> None:
     assert only(*rows, stats={"h1": {"failures": 1}}).to_json()["duration_s"] == 3.8
 
 
-def test_json_leaves_empty_words_out() -> None:
+def test_json_leaves_empty_texts_out() -> None:
     assert only(event()).to_json() == {
         "host": "h1", "role": "docker_engine", "status": "ok", "num_tasks": 1, "num_changed": 0, "duration_s": 0.0,
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""What Ansible says about an inventory, as groups, hosts and patterns."""
+"""Groups, hosts, variables and patterns of an inventory."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_patterns(pattern: str, hosts: tuple[str, ...]) -> None:
     assert set(matching_hosts(pattern, INVENTORY)) == set(hosts)
 
 
-def test_groups_that_are_only_mentioned_are_empty() -> None:
+def test_groups_without_an_entry_are_empty() -> None:
     assert INVENTORY.members("spares") == ()
     assert INVENTORY.hosts == ("a", "b", "s")
 
@@ -47,11 +47,11 @@ def test_groups_that_are_only_mentioned_are_empty() -> None:
     ("host", "name", "value"),
     [("a", "port", 1), ("b", "port", 9), ("a", "user", "trainer"), ("s", "user", "ops"), ("s", "nothing", None)],
 )
-def test_the_nearest_value_wins(host: str, name: str, value: object) -> None:
+def test_the_smallest_group_takes_precedence(host: str, name: str, value: object) -> None:
     assert INVENTORY.value(host, name) == value
 
 
-def test_files_of_variables_are_found_beside_a_file_and_in_a_directory(tmp_path: Path) -> None:
+def test_files_of_variables_are_found_next_to_a_file_and_in_a_directory(tmp_path: Path) -> None:
     (tmp_path / "group_vars" / "all").mkdir(parents=True)
     (tmp_path / "host_vars").mkdir()
     for name in ("group_vars/all/main.yml", "host_vars/a.yml", "hosts.yml"):

@@ -1,4 +1,4 @@
-"""The checks together, with Ansible and the resolver handed in."""
+"""All checks of an inventory, with functions in place of Ansible and the resolver."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_everything_wrong_is_listed_at_once() -> None:
     }  # fmt: skip
 
 
-def test_a_limit_says_nothing_about_groups() -> None:
+def test_groups_are_not_checked_with_a_limit() -> None:
     inventory = Inventory({"nfs_server": Group("nfs_server", ("a",))}, {"a": {"ansible_host": "10.0.0.1"}})
     assert kinds(inventory) == ["missing_group"]
     assert kinds(inventory, PlaybookRequest("/x.yml", ("/inv",), "/", options=("--limit", "a"))) == []

@@ -1,11 +1,11 @@
-"""The plan of a provisioning playbook, from the playbook's text and an inventory."""
+"""Phases of a provisioning playbook, from its plays and an inventory."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ddp_play.provisioning.inventory import Group, Inventory
-from ddp_play.provisioning.phases import Phase, expected, known_groups, known_roles, plan_phases
+from ddp_play.provisioning.phases import Phase, known_groups, known_roles, plan_phases, planned_cells
 
 PLAYS: list[dict[str, Any]] = [
     {"name": "Nothing without a limit", "hosts": "all", "tasks": [{"ansible.builtin.assert": {"that": True}}]},
@@ -22,7 +22,7 @@ INVENTORY = Inventory({"ranks": Group("ranks", ("h1", "h2")), "bare": Group("bar
 def test_plays_become_phases() -> None:
     phases = plan_phases(PLAYS, INVENTORY)
     assert phases == (Phase("OS", ("h1", "h2"), ("base_os",)), Phase("Engine", ("h1",), ("docker_engine",)))
-    assert expected(phases) == (("h1", "base_os"), ("h2", "base_os"), ("h1", "docker_engine"))
+    assert planned_cells(phases) == (("h1", "base_os"), ("h2", "base_os"), ("h1", "docker_engine"))
 
 
 def test_tags_leave_the_others_out() -> None:
@@ -30,6 +30,6 @@ def test_tags_leave_the_others_out() -> None:
     assert plan_phases(PLAYS, INVENTORY, ("nothing",)) == ()
 
 
-def test_what_the_playbook_knows() -> None:
+def test_roles_and_groups_of_the_playbook() -> None:
     assert known_roles(PLAYS) == ("base_os", "docker_engine")
     assert known_groups(PLAYS) == ("ranks", "nfs", "bare")

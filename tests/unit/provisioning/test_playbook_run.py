@@ -1,4 +1,4 @@
-"""Plan, run and table, against the fake of the one seam."""
+"""Plan, execution and report of a provisioning playbook, with a fake playbook runner."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ddp_play.errors import CheckFailed, DdpPlayError, HostNotReady, Interrupted
 from ddp_play.provisioning.host_role_table import Cell
 from ddp_play.provisioning.inventory import Group, Inventory
 from ddp_play.provisioning.phases import Phase
-from ddp_play.provisioning.playbook_run import Planned, plan_playbook, run_playbook
+from ddp_play.provisioning.playbook_run import PlaybookPlan, plan_playbook, run_playbook
 from ddp_play.testing import FakePlaybookRunner
 
 REQUEST = PlaybookRequest("/x.yml", ("/inv",), "/", tags=("base_os", "docker_engine"))
@@ -23,8 +23,8 @@ INVENTORY = Inventory({"ranks": Group("ranks", ("h1", "h2"))}, {})
 
 
 @dataclass
-class Heard:
-    """Implements Watcher."""
+class RecordingObserver:
+    """Implements ProvisioningObserver."""
 
     phases: list[str] = field(default_factory=list)
     tasks: list[str] = field(default_factory=list)
@@ -49,7 +49,9 @@ def done(host: str, role: str, kind: str = "ok", **res: Any) -> dict[str, Any]:
     return {"event": f"runner_on_{kind}", "event_data": data}
 
 
-def planned(inventory: Inventory = INVENTORY, request: PlaybookRequest = REQUEST, name: str = "provision") -> Planned:
+def planned(
+    inventory: Inventory = INVENTORY, request: PlaybookRequest = REQUEST, name: str = "provision"
+) -> PlaybookPlan:
     return plan_playbook(request, name, Passwords(), load=lambda _request, _passwords: inventory)
 
 
@@ -92,7 +94,7 @@ def test_an_inventory_that_does_not_fit_stops_before_anything_runs() -> None:
         planned(Inventory({"ranks": Group("ranks", ("h1",), (), {"docker_engine_sorce": "vendor"})}, {}))
 
 
-def test_a_slip_on_the_command_line_stops_it_too() -> None:
+def test_a_misspelt_extra_variable_stops_it_too() -> None:
     with pytest.raises(UsageError, match="--extra-vars: unknown variable docker_engine_sorce"):
         planned(request=PlaybookRequest("/x.yml", ("/inv",), "/", ("--extra-vars", "docker_engine_sorce=vendor")))
 
@@ -102,12 +104,12 @@ def test_no_host_in_any_phase() -> None:
         planned(Inventory({"others": Group("others", ("h1",))}, {}))
 
 
-def test_a_good_run_leaves_its_report() -> None:
-    heard, runner = Heard(), FakePlaybookRunner(outcome(PlaybookStatus.OK), GOOD)
-    report = run_playbook(planned(), Passwords(), runner, heard)
+def test_a_good_run_writes_its_report() -> None:
+    observer, runner = RecordingObserver(), FakePlaybookRunner(outcome(PlaybookStatus.OK), GOOD)
+    report = run_playbook(planned(), Passwords(), runner, observer)
     assert report.error() is None
-    assert heard.phases == ["Operating system", "Container engine"]
-    assert heard.cells[:2] == [("h1", "base_os", "changed"), ("h2", "base_os", "ok")]
+    assert observer.phases == ["Operating system", "Container engine"]
+    assert observer.cells[:2] == [("h1", "base_os", "changed"), ("h2", "base_os", "ok")]
     document = json.loads((report.directory / "report.json").read_text())
     assert (document["exit_class"], document["num_changed"], document["num_tasks"]) == ("done", 1, 4)
     assert report.directory.parent == Path(os.environ["DDP_PLAY_HOME"]) / "provision"
@@ -118,7 +120,7 @@ def test_a_good_run_leaves_its_report() -> None:
 def test_the_users_own_ssh_arguments_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANSIBLE_SSH_EXTRA_ARGS", "-v")
     runner = FakePlaybookRunner(outcome(PlaybookStatus.OK), GOOD)
-    run_playbook(planned(), Passwords(), runner, Heard())
+    run_playbook(planned(), Passwords(), runner, RecordingObserver())
     assert runner.requests[0].environment == {}
 
 
@@ -140,22 +142,22 @@ FAILED = done("h2", "docker_engine", "failed", msg="No space left on device")
     ids=["unreachable", "failed", "both", "not started", "canceled", "bad arguments"],
 )
 def test_who_must_act(events: tuple[dict[str, Any], ...], end: PlaybookOutcome, expected: type[DdpPlayError]) -> None:
-    report = run_playbook(planned(), Passwords(), FakePlaybookRunner(end, events), Heard())
+    report = run_playbook(planned(), Passwords(), FakePlaybookRunner(end, events), RecordingObserver())
     error = report.error()
     assert type(error) is expected
     assert report.to_json()["exit_class"] == expected.kind
 
 
-def test_a_sick_host_is_named_and_told_at_once() -> None:
-    heard = Heard()
+def test_an_unreachable_host_is_reported_at_once() -> None:
+    observer = RecordingObserver()
     end = outcome(PlaybookStatus.UNREACHABLE, SICK)
-    report = run_playbook(planned(), Passwords(), FakePlaybookRunner(end, (UNREACHABLE, *GOOD[2:])), heard)
-    assert heard.cells[0] == ("h1", "base_os", "unreachable")
+    report = run_playbook(planned(), Passwords(), FakePlaybookRunner(end, (UNREACHABLE, *GOOD[2:])), observer)
+    assert observer.cells[0] == ("h1", "base_os", "unreachable")
     assert "h1 (base_os unreachable)" in str(report.error())
 
 
-def test_a_role_is_told_when_its_host_comes_to_the_next_one() -> None:
-    heard = Heard()
+def test_a_role_is_reported_when_its_host_begins_the_next_one() -> None:
+    observer = RecordingObserver()
     events = (
         play("GPUs and networks"),
         done("h1", "rdma"),
@@ -164,6 +166,8 @@ def test_a_role_is_told_when_its_host_comes_to_the_next_one() -> None:
         done("h1", "nccl"),
     )
     request = PlaybookRequest("/x.yml", ("/inv",), "/")
-    run_playbook(planned(request=request), Passwords(), FakePlaybookRunner(outcome(PlaybookStatus.OK), events), heard)
-    assert heard.cells[:2] == [("h1", "rdma", "ok"), ("h1", "nvidia_driver", "ok")]
-    assert ("h2", "rdma", "changed") in heard.cells[2:]
+    run_playbook(
+        planned(request=request), Passwords(), FakePlaybookRunner(outcome(PlaybookStatus.OK), events), observer
+    )
+    assert observer.cells[:2] == [("h1", "rdma", "ok"), ("h1", "nvidia_driver", "ok")]
+    assert ("h2", "rdma", "changed") in observer.cells[2:]

@@ -1,4 +1,4 @@
-"""A gang of fake hosts under the real supervisor."""
+"""Fake hosts for tests with the real supervisor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ddp_play.bundle.paths import RunPaths, read_json, write_json
 from ddp_play.guard.protocol import encode
 from ddp_play.run.attempt_assignment import Assignment
 from ddp_play.run.host_channel import Route
-from ddp_play.run.restart_loop import Attempts
+from ddp_play.run.restart_loop import RestartLoop
 from ddp_play.testing import RANK_ROW, FakeHost, FakeHosts
 from tests.unit.build import hosts, plan
 
@@ -30,39 +30,39 @@ OK: dict[str, Any] = {"state": "exited", "ended": 2.0, "exit_code": 0}
 
 @dataclass
 class Stage:
-    """Two hosts (or more), their plan, and a supervisor for them."""
+    """Fake hosts, their plan, and a restart loop for them."""
 
     plan: Plan
     paths: RunPaths
     far: FakeHosts
 
-    def supervisor(self, **more: Any) -> Attempts:
-        """Whoever sees this plan through."""
+    def supervisor(self, **more: Any) -> RestartLoop:
+        """The restart loop of a run with this plan."""
         routes = tuple(Route(name, ("ssh", name), "channel") for name in self.far)
-        return Attempts(Assignment(self.plan, routes, self.paths, **{**PROMPT, **more}))
+        return RestartLoop(Assignment(self.plan, routes, self.paths, **{**PROMPT, **more}))
 
     def ranks(self, host: str) -> list[int]:
         """The ranks of a host."""
         return [rank.rank for item in self.plan.hosts if item.name == host for rank in item.ranks]
 
     def on_follow(self, host: str, *frames: bytes) -> None:
-        """What a host sends as soon as it is followed."""
+        """Set the frames that a host sends in reply to `follow`."""
         self.far[host].answers["follow"] = list(frames)
 
     def state(self, host: str, phase: str, *, reason: str = "", **row: Any) -> bytes:
-        """A state frame in which all ranks of the host are alike; what `beat` and `open` know is set too."""
+        """A state frame with the same row for all ranks of the host; `open` replies with this state too."""
         rows = {str(rank): {**RANK_ROW, **row} for rank in self.ranks(host)}
         state = {"phase": phase, "reason": reason, "guard_pid": 1, "guard_ticks": 1, "ranks": rows}
         self.far[host].state = state
         return encode("state", state=state)
 
     def ends_on_stop(self, host: str, **row: Any) -> None:
-        """The host's ranks run until they are told to stop; then they end like this."""
+        """The host's ranks run until a stop; `row` is how they end."""
         self.on_follow(host, self.state(host, "running"))
         ended = {"state": "exited", "ended": 3.0, "exit_code": 143, "signal": 15, "stopped": True, **row}
 
         def stop(_header: Any, _payload: bytes) -> list[bytes]:
-            return [encode("stopping"), self.state(host, "ended", reason="told to", **ended)]
+            return [encode("stopping"), self.state(host, "ended", reason="stopped", **ended)]
 
         self.far[host].answers["stop"] = stop
 

@@ -1,4 +1,4 @@
-"""How a playbook's end and the job's end become one: run.json for every outcome of the playbook."""
+"""Background process: run.json for each combination of the playbook's outcome and the job's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ddp_play.bundle.journal import read_events
 from ddp_play.bundle.outcome import Outcome, RankOutcome, RunStatus, Verdict
 from ddp_play.bundle.paths import RunPaths, read_json, write_json
 from ddp_play.errors import HostNotReady, UsageError
-from ddp_play.run.background_process import carry_out
+from ddp_play.run.background_process import run_playbook
 from ddp_play.run.dry_run import facts_cache
 from ddp_play.testing import FakePlaybookRunner
 
@@ -50,7 +50,7 @@ def job(paths: RunPaths, status: RunStatus, code: int) -> Callable[[PlaybookRequ
 
 
 def carried_out(paths: RunPaths, runner: FakePlaybookRunner) -> dict[str, Any]:
-    carry_out(paths, Passwords(become="hunter2"), runner)
+    run_playbook(paths, Passwords(become="hunter2"), runner)
     return read_json(paths.run)
 
 
@@ -133,7 +133,7 @@ def test_a_runner_that_refuses(paths: RunPaths, error: Exception, code: int) -> 
     assert carried_out(paths, FakePlaybookRunner(work=refuse))["exit_code"] == code
 
 
-def test_the_playbook_is_told_where_its_run_lives(paths: RunPaths) -> None:
+def test_the_playbook_gets_the_run_directory_in_its_environment(paths: RunPaths) -> None:
     runner = FakePlaybookRunner()
     carried_out(paths, runner)
     (request,) = runner.requests

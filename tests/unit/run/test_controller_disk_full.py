@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from ddp_play.bundle import writer
+from ddp_play.bundle import disk_space, writer
 from ddp_play.bundle.disk_space import RESERVE_BYTES, DiskRoom, is_full
+from ddp_play.bundle.paths import read_json, write_json
 from ddp_play.guard.protocol import encode
 from tests.unit.run.conftest import Make
 
@@ -79,6 +80,96 @@ def test_the_reserve_is_given_up_and_set_aside_again(tmp_path: Path) -> None:
     assert (room.full, (tmp_path / ".reserve").exists()) == (False, True)
     room.release()
     assert list(tmp_path.iterdir()) == []
+
+
+def quota(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """The file system has room and this user has none, while the returned list holds True."""
+    full = [True]
+    appended, allocated, wrote = writer._append, disk_space._allocate, write_json
+
+    def refuse() -> None:
+        if full[0]:
+            raise OSError(errno.EDQUOT, "Disk quota exceeded")
+
+    def append(path: Path, data: bytes) -> None:
+        refuse()
+        appended(path, data)
+
+    def allocate(path: Path, num_bytes: int) -> None:
+        refuse()
+        allocated(path, num_bytes)
+
+    def write(path: Path, value: Any) -> None:
+        refuse()
+        wrote(path, value)
+
+    monkeypatch.setattr(writer, "_append", append)
+    monkeypatch.setattr(disk_space, "_allocate", allocate)
+    monkeypatch.setattr("ddp_play.bundle.writer.write_json", write)
+    monkeypatch.setattr("ddp_play.run.controller_disk_full.ROOM_S", 0.3)
+    return full
+
+
+def test_free_space_behind_a_quota_is_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = quota(monkeypatch)
+    room = DiskRoom(tmp_path)
+    room.give_up()
+    assert room.is_back() is False
+    full[0] = False
+    assert room.is_back() is False, "it is tried out every two seconds"
+    monkeypatch.setattr(disk_space, "TRIAL_S", 0.0)
+    assert room.is_back() is True
+    assert [path.name for path in tmp_path.iterdir()] == [".reserve"]
+
+
+def test_pieces_under_way_when_the_quota_was_reached_are_sent_again(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What follows a piece that did not fit cannot be stored, and is no error either."""
+    full = quota(monkeypatch)
+    monkeypatch.setattr(disk_space, "TRIAL_S", 0.0)
+    stage = make(1, network="")
+    pieces = [encode("log", word, rank=0, at=at) for at, word in ((0, b"one "), (4, b"two "), (8, b"three"))]
+    stage.far["h1"].state = {}
+    over = stage.state("h1", "ended", **OVER)
+    answers = iter([pieces[:1], [pieces[2], *pieces, over]])
+    full[0] = False
+
+    def follow(_header: Any, _payload: bytes) -> list[bytes]:
+        full[0] = "pause" not in stage.far["h1"].kinds()
+        return next(answers)
+
+    def pause(_header: Any, _payload: bytes) -> list[bytes]:
+        full[0] = False
+        return []
+
+    stage.far["h1"].answers.update(follow=follow, pause=pause)
+    outcome = stage.supervisor().run()
+    assert outcome.verdict.kind == "done"
+    assert stage.paths.log(0).read_bytes() == b"one two three"
+
+
+def test_a_quota_that_stays_leaves_everything_on_the_hosts(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = quota(monkeypatch)
+    full[0] = False
+    stage = make(1, network="")
+
+    def follow(_header: Any, _payload: bytes) -> list[bytes]:
+        full[0] = True
+        return [encode("log", b"line", rank=0, at=0), encode("log", b"next", rank=0, at=4), over]
+
+    def bye(_header: Any, _payload: bytes) -> list[bytes]:
+        full[0] = False  # the reserve of a real disk holds run.json
+        return []
+
+    over = stage.state("h1", "ended", **OVER)
+    stage.far["h1"].state = {}
+    stage.far["h1"].answers["follow"] = follow
+    stage.far["h1"].answers["bye"] = bye
+    outcome = stage.supervisor().run()
+    assert (outcome.verdict.kind, outcome.verdict.exit_code) == ("disk_full", 70)
+    assert "clean" not in stage.far["h1"].kinds()
+    assert read_json(stage.paths.run)["status"] == "failed"
 
 
 def test_what_counts_as_full() -> None:

@@ -1,4 +1,4 @@
-"""Planning without running: which tasks may run, and a playbook that plans nothing is an error."""
+"""Plan without a run: which tasks run, and the error of a playbook without a job."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_only_planning_tasks_run(cached: bool, skipped: tuple[str, ...]) -> None
     assert (USE_CACHED_ENV in asked.environment) is cached
 
 
-def test_nothing_stays() -> None:
+def test_temporary_files_are_removed() -> None:
     runner = FakePlaybookRunner(work=plans)
     dry_run(REQUEST, Passwords(), runner)
     assert not Path(runner.requests[0].environment[RUN_DIR_ENV]).exists()
@@ -63,7 +63,7 @@ def test_a_playbook_that_plans_nothing() -> None:
 
 
 @pytest.mark.parametrize("error", [UsageError("bad variable", hint="h"), HostNotReady("h1: no engine", hint="install")])
-def test_the_planners_own_words_come_first(error: DdpPlayError) -> None:
+def test_the_planners_error_precedes_that_of_the_playbook(error: DdpPlayError) -> None:
     failed = PlaybookOutcome(PlaybookStatus.FAILED, 2, (TaskFailure("h1", "Plan", "wrapped", False),), "")
     with pytest.raises(type(error)) as caught:
         dry_run(REQUEST, Passwords(), FakePlaybookRunner(failed, work=refuses(error)))

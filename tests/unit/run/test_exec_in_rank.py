@@ -1,4 +1,4 @@
-"""The command line that puts a person next to a running rank, from what the bundle says."""
+"""Command line of `ddp-play exec`, from the bundle of a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ddp_play.bundle.paths import RunPaths, write_json, write_text
 from ddp_play.bundle.run_lookup import Run
 from ddp_play.errors import UsageError
 from ddp_play.planning.launch_placeholders import HOST_DIR
-from ddp_play.run.exec_in_rank import command_beside
+from ddp_play.run.exec_in_rank import exec_command
 from ddp_play.run.host_channel import Route
 from tests.unit.build import hosts, plan
 
@@ -44,17 +44,17 @@ def run(paths: RunPaths, **fields: Any) -> Run:
         ({}, "/old/way/src"),  # a run of an earlier version
     ],
 )
-def test_a_process_rank_is_joined_in_its_working_directory(
+def test_the_command_runs_in_the_ranks_environment_and_working_directory(
     paths: RunPaths, recorded: dict[str, Any], workdir: str
 ) -> None:
-    words = command_beside(run(paths, **recorded), 1, ["py-spy", "dump"])
+    words = exec_command(run(paths, **recorded), 1, ["py-spy", "dump"])
     env = "RANK=1 DDP_PLAY_RESULT=/old/way/results/rank-1.json"
     assert words == ["ssh", "-t", "-p", "22", "h2", f"cd {workdir} && exec env {env} py-spy dump"]
 
 
-def test_a_rank_that_is_not_there_is_refused(paths: RunPaths) -> None:
+def test_a_rank_that_does_not_exist_is_refused(paths: RunPaths) -> None:
     with pytest.raises(UsageError, match="has ranks 0 to 1, not 2"):
-        command_beside(run(paths), 2, ["true"])
+        exec_command(run(paths), 2, ["true"])
     over = Run(paths, {"status": "succeeded"}, attended=False)
-    with pytest.raises(UsageError, match="is over: succeeded"):
-        command_beside(over, 0, ["true"])
+    with pytest.raises(UsageError, match="has ended: succeeded"):
+        exec_command(over, 0, ["true"])

@@ -1,4 +1,4 @@
-"""When no rank of an ended attempt can be alive on a host any more."""
+"""The time after which no rank of an ended attempt can be alive on a host."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from ddp_play.run.fencing import FENCE_MARGIN_S, dead_after
 from ddp_play.run.host_channel import Route
-from ddp_play.run.host_links import Link
+from ddp_play.run.link import Link
 from tests.unit.build import hosts, plan
 
 MADE = plan(*hosts(2), lease="60s", grace="10s")
@@ -24,6 +24,6 @@ MADE = plan(*hosts(2), lease="60s", grace="10s")
     ],
 )
 def test_a_silent_hosts_ranks_are_dead_after_lease_grace_and_margin(said: dict[str, Any], waits_s: float) -> None:
-    """Counted from when we last heard from it. A host that answers and could not clean up is never safe."""
+    """The time counts from the host's last message. A host that answers but could not clean up is never safe."""
     link = Link("h2", Route("h2", ("ssh", "h2"), "channel"), heard=1000.0, **said)
     assert dead_after(link, MADE) == 1000.0 + waits_s

@@ -1,4 +1,4 @@
-"""Asking hosts what they have of ours, and removing exactly what was listed."""
+"""Leftovers on hosts: the query, what may be removed, and removal of exactly the listed things."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from ddp_play.ansible.runner import Passwords, PlaybookOutcome, PlaybookRequest, PlaybookStatus, TaskFailure
 from ddp_play.bundle.paths import write_json
 from ddp_play.errors import HostNotReady
-from ddp_play.run.garbage_collection import Leftovers, ask_hosts, remove_leftovers
+from ddp_play.run.garbage_collection import Leftovers, find_leftovers, remove_leftovers
 from ddp_play.testing import FakePlaybookRunner
 
 REQUEST = PlaybookRequest("/demo.yml", ("/inv",), "/")
@@ -27,7 +27,7 @@ def fails(host: str, words: str) -> dict[str, Any]:
     return {"event": "runner_on_unreachable", "event_data": {"host": host, "res": {"msg": words}}}
 
 
-def test_what_the_hosts_say() -> None:
+def test_leftovers_and_problems_by_host() -> None:
     runner = FakePlaybookRunner(
         events=(
             answers("h1", {"runs": [DEAD, ALIVE], "containers": [{"id": "c1", "run": "gone-1"}]}),
@@ -35,7 +35,7 @@ def test_what_the_hosts_say() -> None:
             {"event": "x"},
         )
     )
-    found = ask_hosts(REQUEST, Passwords(), runner)
+    found = find_leftovers(REQUEST, Passwords(), runner)
     assert [row["run"] for row in found.runs] == ["old-1", "new-1"]
     assert found.removable == [{**DEAD, "inventory_host": "h1"}], "a living guard's run is never touched"
     assert found.containers == [{"id": "c1", "run": "gone-1", "inventory_host": "h1"}]
@@ -44,15 +44,17 @@ def test_what_the_hosts_say() -> None:
     assert runner.requests[0].environment["DDP_PLAY_SWEEP_VERB"] == "runs"
 
 
-def test_nothing_of_ours() -> None:
-    found = ask_hosts(REQUEST, Passwords(), FakePlaybookRunner(events=(answers("h1", {"runs": [], "containers": []}),)))
+def test_a_host_without_leftovers() -> None:
+    found = find_leftovers(
+        REQUEST, Passwords(), FakePlaybookRunner(events=(answers("h1", {"runs": [], "containers": []}),))
+    )
     assert found.empty
 
 
 def test_no_answer_at_all_is_an_error() -> None:
     gone = PlaybookOutcome(PlaybookStatus.UNREACHABLE, 4, (TaskFailure("h1", "t", "no route", True),), "")
     with pytest.raises(HostNotReady, match="no route"):
-        ask_hosts(REQUEST, Passwords(), FakePlaybookRunner(gone))
+        find_leftovers(REQUEST, Passwords(), FakePlaybookRunner(gone))
 
 
 def test_exactly_what_was_listed_is_removed() -> None:
@@ -87,7 +89,7 @@ MINE: dict[str, Any] = {**DEAD, "owner": "kim", "attended": False}
         ({**MINE, "owner": ""}, {}, {"me": "pat"}, ""),
         ({**MINE, "guard_alive": True}, {}, {"me": "kim"}, "running"),
         ({**MINE, "attended": True}, {}, {"me": "kim"}, "running"),
-        (MINE, {**MINE, "guard_alive": True}, {"me": "kim"}, "running"),  # on another host it goes on
+        (MINE, {**MINE, "guard_alive": True}, {"me": "kim"}, "running"),  # active on another host
         ({**MINE, "guard_alive": True}, {}, {"me": "kim", "run": "old-1"}, ""),
         ({**MINE, "guard_alive": True}, {}, {"me": "pat", "run": "old-1"}, "of kim"),
         ({**MINE, "guard_alive": True}, {}, {"me": "", "run": "old-1"}, ""),
@@ -99,18 +101,18 @@ MINE: dict[str, Any] = {**DEAD, "owner": "kim", "attended": False}
         ({**MINE, "token": "a"}, {}, {"me": "kim", "run": "old-1", "token": ""}, "another run of that name"),
     ],
 )
-def test_what_may_go(row: dict[str, Any], elsewhere: dict[str, Any], asked: dict[str, Any], why: str) -> None:
+def test_what_may_be_removed(row: dict[str, Any], elsewhere: dict[str, Any], asked: dict[str, Any], why: str) -> None:
     found = Leftovers(runs=[row, *([elsewhere] if elsewhere else [])], **asked)
-    assert found.why_not(row) == why
+    assert found.why_kept(row) == why
     assert (row in found.removable) == (why == "")
 
 
-def test_a_run_of_an_earlier_version_is_not_taken_for_its_namesake(
+def test_a_run_without_a_token_is_not_confused_with_another_of_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ours has no token and is gone from the hosts; one of another controller lives there."""
+    """This controller's run has no token and left nothing on the hosts; another controller's is active there."""
     monkeypatch.setenv("DDP_PLAY_HOME", str(tmp_path))
     write_json(tmp_path / "runs" / "old-1" / "run.json", {"id": "old-1", "status": "failed"})
     other = {**MINE, "token": "0123456789abcdef", "guard_alive": True}
     runner = FakePlaybookRunner(events=(answers("h1", {"runs": [other], "containers": []}),))
-    assert ask_hosts(REQUEST, Passwords(), runner, me="kim", run="old-1").empty
+    assert find_leftovers(REQUEST, Passwords(), runner, me="kim", run="old-1").empty

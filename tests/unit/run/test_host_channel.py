@@ -29,6 +29,13 @@ def test_a_fresh_route_avoids_the_shared_master() -> None:
     assert (fresh.command, fresh.become_prompt, fresh.become_success) == ("run me", "password:", "OK")
 
 
+def test_a_login_with_a_password_is_kept_in_the_route_and_the_password_is_not() -> None:
+    asks = Route("h1", ("ssh", "h1"), "run me", asks_password=True)
+    assert Route.from_json(asks.to_json()) == asks
+    assert asks.fresh().asks_password
+    assert "asks_password" not in SSH.to_json(), "an earlier version reads the routes that it knows"
+
+
 def test_a_local_route_is_always_fresh() -> None:
     local = Route("h1", ("/bin/sh", "-c"), "run me")
     assert local.fresh() == local

@@ -6,6 +6,8 @@ import hashlib
 import json
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -60,7 +62,7 @@ def test_the_header_has_the_length_that_the_loader_reads() -> None:
 def test_it_starts_and_answers(python: str) -> None:
     done = start("facts", json.dumps({"engine": False, "shared_dir": "/nowhere"}), python=python)
     facts = discover_action.parse_facts(
-        done.stdout.decode(), done.stderr.decode(), asked=time.time() - 60, received=time.time(), inventory={"slots": 3}
+        done.stdout.decode(), done.stderr.decode(), sent=time.time() - 60, received=time.time(), inventory={"slots": 3}
     )
     known = facts_from_json("h1", facts)
     assert (known.name, known.slots, known.cpus) == ("h1", 3, len(os.sched_getaffinity(0)))
@@ -116,15 +118,62 @@ def test_half_a_program_is_not_started() -> None:
     assert list(Path(os.environ["DDP_PLAY_HOST_DIR"]).glob("*")) == []
 
 
-@pytest.mark.parametrize("word", ["it's", "a b", '{"a": "$HOME `x`"}', "größe", ""])
-def test_arguments_survive_the_shell(word: str, tmp_path: Path) -> None:
-    """The stand-in for Python prints its last argument."""
-    fake = tmp_path / "py thon"
-    fake.write_text('#!/bin/sh\nfor last; do :; done\nprintf %s "$last"\n')
-    fake.chmod(0o755)
-    command = host_program.shell_command(str(fake), "facts", word)
-    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, check=True)
-    assert done.stdout.decode() == word
+# Prints its arguments instead of being the guard.
+ECHO = b"import json, sys; print(json.dumps(sys.argv[1:]))"
+WORDS = ("it's", "a b", '{"a": "$HOME `x`"}', "größe", "", "a\\nb\\\\", "!! !$", "two\nlines", "*?[a]~", "%s %d")
+SHELLS = ("sh", "dash", "bash", "zsh", "ksh", "csh", "tcsh", "fish")
+
+
+def echoing() -> bytes:
+    """What the loader reads when the program prints its arguments."""
+    buffer = BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("__main__.py", ECHO)
+    zipped = buffer.getvalue()
+    return f"{len(zipped)} {hashlib.sha256(zipped).hexdigest()}".ljust(83).encode() + b"\n" + zipped
+
+
+@pytest.mark.parametrize("wrapped", [False, True], ids=["plain", "as Ansible wraps it for become"])
+@pytest.mark.parametrize("shell", SHELLS)
+def test_arguments_survive_every_login_shell(shell: str, wrapped: bool, tmp_path: Path) -> None:
+    path = shutil.which(shell)
+    if path is None:
+        pytest.skip(f"no {shell} here")
+    command = f"/bin/sh -c {shlex.quote(host_program.shell_command('', 'facts', *WORDS))}"
+    if wrapped:
+        command = f"/bin/sh -c {shlex.quote(f'echo BECOME-SUCCESS ; {command}')}"
+    environment = {**os.environ, "HOME": str(tmp_path)}
+    done = subprocess.run([path, "-c", command], input=echoing(), capture_output=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr.decode()
+    assert json.loads(done.stdout.splitlines()[-1]) == ["facts", *WORDS]
+
+
+@pytest.mark.parametrize("python", ["/usr/bin/python3", ""])
+def test_the_command_line_has_nothing_that_a_login_shell_reads_between_quotes(python: str) -> None:
+    """Line breaks and `!` are csh's and tcsh's, backslashes are fish's."""
+    command = host_program.shell_command(python, "facts", *WORDS)
+    assert command.isascii()
+    assert not set("\n!\\") & set(command)
+
+
+def test_a_python_with_a_blank_in_its_path(tmp_path: Path) -> None:
+    (tmp_path / "py thon").symlink_to(sys.executable)
+    command = host_program.shell_command(str(tmp_path / "py thon"), "runs")
+    assert subprocess.run(["/bin/sh", "-c", command], input=echoing(), capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("what", ["read-only", "a file"])
+def test_a_host_that_keeps_no_files_says_where_and_what_helps(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = Path("/proc/ddp-play") if what == "read-only" else Path(os.environ["DDP_PLAY_HOST_DIR"], "file", "below")
+    if what == "a file":
+        place.parent.write_text("")
+    monkeypatch.setenv("DDP_PLAY_HOST_DIR", str(place))
+    done = start("runs")
+    with pytest.raises(HostNotReady) as caught:
+        discover_action.parse_answer(done.stdout.decode(), done.stderr.decode())
+    assert f"cannot keep the files of ddp-play in {place}: " in caught.value.message
+    assert "become (-b)" in caught.value.message
+    assert "DDP_PLAY_HOST_DIR" in caught.value.message
 
 
 @pytest.mark.parametrize("shell", ["dash", "bash"])

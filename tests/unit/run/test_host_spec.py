@@ -1,4 +1,4 @@
-"""Binding a plan to a run: what each host is told, and who owns what."""
+"""Host specs: leases, source, paths, environment and limits of each host."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ RENDEZVOUS = "/shared/.ddp-play/calm-otter-1/rendezvous-2"
         (hosts(1, shared=shared()), {"init_method": "file"}, [[RENDEZVOUS]], [["/shared/.ddp-play/calm-otter-1"]]),
     ],
 )
-def test_what_belongs_to_the_attempt_and_what_to_the_run(
+def test_paths_of_the_attempt_and_paths_of_the_run(
     facts: Any, values: dict[str, Any], owned: list[list[str]], of_run: list[list[str]]
 ) -> None:
     told = specs(plan(*facts, **values))
@@ -82,7 +82,7 @@ def test_directories_to_make() -> None:
     assert specs(plan())[0]["make_dirs"] == []
 
 
-def test_nothing_stays_open() -> None:
+def test_no_placeholder_is_left() -> None:
     made = plan(
         *hosts(2, engine=engine(), shared=shared()),
         image="i",
@@ -119,18 +119,18 @@ def test_a_secret_variable_is_named_to_the_host_and_recorded_without_a_value(ima
     assert "HF_TOKEN=" not in record
 
 
-def test_a_users_value_that_looks_like_a_token_stays() -> None:
+def test_a_users_value_that_looks_like_a_placeholder_is_unchanged() -> None:
     assert specs(plan(env={"A": "<run_id> <head_port>"}))[0]["ranks"][0]["env"]["A"] == "<run_id> <head_port>"
 
 
-def test_binding_leaves_a_value_without_tokens_alone() -> None:
+def test_a_value_without_placeholders_is_unchanged() -> None:
     made = plan(env={"A": "plain"})
     bound = Launch(made, "r", 1, 1, "me", 0.0).env(made.hosts[0].ranks[0], PLACE)
     assert [var for var in bound if var.name == "A"] == [var for var in made.hosts[0].ranks[0].env if var.name == "A"]
 
 
 @pytest.mark.parametrize(("uid", "user"), [(1000, None), (0, {"uid": 1000, "gid": 1000, "groups": [1000]})])
-def test_another_user_only_where_we_are_another(uid: int, user: dict[str, Any] | None) -> None:
+def test_a_user_is_set_only_if_it_differs_from_the_logins(uid: int, user: dict[str, Any] | None) -> None:
     spec = specs(plan(), place=HostPlace("/s", "/shm", uid))[0]
     assert spec["user"] == spec["ranks"][0]["user"] == user
 

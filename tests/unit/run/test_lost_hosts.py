@@ -1,4 +1,4 @@
-"""Hosts that fall silent or lose their guard, and silence that was the controller's own."""
+"""Lost hosts: silent ones and those without a guard; a controller that stalls loses none."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ def test_a_guard_that_is_gone_is_a_lost_host(make: Make) -> None:
     outcome = stage.supervisor().run()
     assert (outcome.verdict.kind, outcome.verdict.host, outcome.verdict.exit_code) == ("host_lost", "h2", 69)
     assert "its guard is gone" in outcome.verdict.message
-    assert (outcome.missing, outcome.left) == ((), {}), "the host itself answers: its files come home, it is cleaned"
+    assert (outcome.missing, outcome.left) == ((), {}), (
+        "the host itself answers: its files are collected and it is cleaned"
+    )
     assert "clean" in stage.far["h2"].kinds()
 
 
@@ -37,7 +39,7 @@ def test_a_silent_host_is_lost_after_its_timeout(make: Make) -> None:
     assert "clean" not in stage.far["h2"].kinds()
 
 
-def test_our_own_sleep_is_not_the_hosts_silence(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_controller_that_stalled_loses_no_host(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """A laptop that was closed for a while: no host is lost because of it."""
     monkeypatch.setattr("ddp_play.run.host_links.BEAT_S", 0.05)
     stage = make(2, host_timeout=0.6)

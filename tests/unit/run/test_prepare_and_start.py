@@ -1,4 +1,4 @@
-"""From a plan to the start signal over fake hosts: refusals, the port, secrets, the source, env files."""
+"""Preparation and start over fake hosts: refusals, the port, secrets, the source, env-files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ddp_play.testing import refusal
 from tests.unit.run.conftest import Make, done
 
 
-def test_nobody_starts_before_all_are_prepared(make: Make) -> None:
+def test_no_host_starts_before_all_are_prepared(make: Make) -> None:
     stage = make(3)
     stage.far["h3"].answers["prepare"] = refusal("prepare", "image is not on this host", hint="load it")
     with pytest.raises(HostNotReady, match="h3: image is not on this host") as caught:
@@ -25,7 +25,7 @@ def test_nobody_starts_before_all_are_prepared(make: Make) -> None:
         assert host.kinds()[-2:] == ["clean", "bye"]
 
 
-def test_all_refusals_are_told_together(make: Make) -> None:
+def test_all_refusals_are_in_one_error(make: Make) -> None:
     stage = make(3)
     for name in ("h1", "h3"):
         stage.far[name].answers["prepare"] = refusal("prepare", f"{name} is full")
@@ -69,17 +69,23 @@ def test_secrets_go_to_the_hosts_and_nowhere_else(make: Make) -> None:
     stage = make(2)
     for name in ("h1", "h2"):
         done(stage, name)
-    given = {"secrets": {"TOKEN": "hunter2"}, "registry": {"password": "hunter3"}, "passwords": {"h1": "hunter4"}}
+    given = {
+        "secrets": {"TOKEN": "hunter2"},
+        "registry": {"password": "hunter3"},
+        "become_passwords": {"h1": "hunter4"},
+        "ssh_passwords": {"h2": "hunter5"},
+    }
     stage.supervisor(**given).run()
     assert stage.far["h1"].order("prepare")["secrets"] == {"TOKEN": "hunter2"}
     assert stage.far["h1"].order("prepare")["registry"] == {"password": "hunter3"}
     assert stage.far.passwords == {"h1": "hunter4", "h2": ""}
+    assert stage.far.ssh_passwords == {"h1": "", "h2": "hunter5"}
     written = b"".join(path.read_bytes() for path in stage.paths.root.rglob("*") if path.is_file())
     for secret in (b"hunter", base64.b64encode(b"hunter2")[:6]):
         assert secret not in written
 
 
-def test_the_source_goes_to_whoever_unpacks_it(make: Make) -> None:
+def test_the_source_is_sent_to_the_hosts_that_unpack_it(make: Make) -> None:
     stage = make(2, source="/code")
     for name in ("h1", "h2"):
         done(stage, name)

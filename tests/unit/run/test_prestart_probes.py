@@ -22,7 +22,7 @@ def test_hosts_that_do_not_reach_each_other_are_named(make: Make) -> None:
     assert "go" not in stage.far["h1"].kinds()
 
 
-def test_the_port_where_ranks_meet_is_probed_too(make: Make) -> None:
+def test_the_rendezvous_port_is_probed_too(make: Make) -> None:
     stage = make(3, probe=True)
     for name in ("h1", "h2", "h3"):
         done(stage, name)
@@ -33,11 +33,11 @@ def test_the_port_where_ranks_meet_is_probed_too(make: Make) -> None:
     assert ["10.0.0.2", port] not in stage.far["h1"].order("probe")["targets"]
     blocked = {"address": "10.0.0.2", "port": port, "problem": "timed out"}
     stage.far["h2"].answers["probe"] = [encode("probed", failed=[blocked])]
-    with pytest.raises(HostNotReady, match=r"does not reach h1 \(10\.0\.0\.2, port 29500 where ranks meet\)"):
+    with pytest.raises(HostNotReady, match=r"does not reach h1 \(10\.0\.0\.2, rendezvous port 29500\)"):
         stage.supervisor().run()
 
 
-def test_ranks_that_meet_in_a_file_need_no_port_and_a_lock(make: Make) -> None:
+def test_a_rendezvous_file_needs_locks_and_no_port(make: Make) -> None:
     stage = make(2, probe=True, init_method="file", facts={"shared": shared()})
     for name in ("h1", "h2"):
         done(stage, name)
@@ -48,7 +48,7 @@ def test_ranks_that_meet_in_a_file_need_no_port_and_a_lock(make: Make) -> None:
     path = "/shared/.ddp-play/calm-otter-1/rendezvous-1.lock"
     assert stage.far["h1"].order("hold_lock")["path"] == stage.far["h2"].order("see_lock")["path"] == path
     stage.far["h2"].answers["see_lock"] = [encode("lock_seen", problem="a lock that another host holds is not seen")]
-    with pytest.raises(HostNotReady, match="ranks cannot meet in a file on /shared:\nh2: a lock") as caught:
+    with pytest.raises(HostNotReady, match="ranks cannot use a rendezvous file on /shared:\nh2: a lock") as caught:
         stage.supervisor().run()
     assert "nolock" in caught.value.hint
 

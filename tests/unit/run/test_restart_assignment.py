@@ -1,4 +1,4 @@
-"""The assignment of the next attempt, as data: nothing is read, written or told."""
+"""The assignment of the next attempt, as data: nothing is read, written or sent."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from ddp_play.bundle.paths import RunPaths
 from ddp_play.run.attempt_assignment import Assignment
-from ddp_play.run.restart_assignment import Following, RunSoFar, assign
+from ddp_play.run.restart_assignment import Following, ReplanInput, assign
 from ddp_play.run.restart_decision import End, Restart
 from tests.unit.build import hosts, plan
 from tests.unit.planning.test_next_attempt import fleet
@@ -22,40 +22,44 @@ def given(**more: Any) -> Assignment:
     return Assignment(plan(*hosts(2)), (), RunPaths(Path("/nowhere/calm-otter-1")), token="ab", **more)
 
 
-def so_far(count: int = 3, *, retired: Mapping[str, str] | None = None, **values: Any) -> RunSoFar:
+def replan_input(count: int = 3, *, retired: Mapping[str, str] | None = None, **values: Any) -> ReplanInput:
     """A run of two hosts with a spare."""
-    return RunSoFar(fleet(count, **{"spares": ["h3"], **values}), retired or {}, 2)
+    return ReplanInput(fleet(count, **{"spares": ["h3"], **values}), retired or {}, 2)
 
 
 def test_a_spare_takes_the_place_of_a_lost_host() -> None:
-    step = assign(LOST, given(attempt=4, num_ended=1), so_far(), num_ended=2)
+    step = assign(LOST, given(attempt=4, num_ended=1), replan_input(), num_ended=2)
     assert isinstance(step, Following)
-    assert [host.name for host in step.given.plan.hosts] == ["h1", "h3"]
-    assert (step.given.attempt, step.given.num_ended, step.given.continues) == (5, 2, True)
+    assert [host.name for host in step.assignment.plan.hosts] == ["h1", "h3"]
+    assert (step.assignment.attempt, step.assignment.num_ended, step.assignment.continues) == (5, 2, True)
     assert (step.reason, dict(step.retired)) == (LOST.reason, LOST.gone)
-    assert step.given.token == "ab"
+    assert step.assignment.token == "ab"
 
 
-def test_with_nobody_gone_the_same_hosts_start_again() -> None:
-    step = assign(Restart("rank 0 was killed"), given(), so_far(), num_ended=1)
+def test_without_a_lost_host_the_same_hosts_start_again() -> None:
+    step = assign(Restart("rank 0 was killed"), given(), replan_input(), num_ended=1)
     assert isinstance(step, Following)
-    assert [host.name for host in step.given.plan.hosts] == ["h1", "h2"]
+    assert [host.name for host in step.assignment.plan.hosts] == ["h1", "h2"]
     assert dict(step.retired) == {}
 
 
-def test_hosts_that_left_before_stay_out_and_are_not_named_again() -> None:
-    step = assign(Restart("rank 0 was killed"), given(), so_far(retired={"h1": "silent"}), num_ended=1)
+def test_hosts_that_were_retired_before_stay_out_and_are_not_listed_again() -> None:
+    step = assign(Restart("rank 0 was killed"), given(), replan_input(retired={"h1": "silent"}), num_ended=1)
     assert isinstance(step, Following)
-    assert [host.name for host in step.given.plan.hosts] == ["h2", "h3"]
+    assert [host.name for host in step.assignment.plan.hosts] == ["h2", "h3"]
     assert dict(step.retired) == {}
 
 
-def test_what_forbids_another_attempt_is_said() -> None:
-    nothing = dataclasses.replace(so_far(), fleet=None)
+def test_the_reason_why_there_is_no_restart() -> None:
+    nothing = dataclasses.replace(replan_input(), fleet=None)
     assert assign(LOST, given(), nothing, num_ended=1) == End("its facts.json is not in the bundle")
-    few = assign(LOST, given(), so_far(2, spares=[]), num_ended=1)
+    few = assign(LOST, given(), replan_input(2, spares=[]), num_ended=1)
     assert isinstance(few, End)
     assert few.reason.startswith("too few hosts are left: ")
-    secret = dataclasses.replace(so_far(), fleet=dataclasses.replace(fleet(3, spares=["h3"]), secret_names=("TOKEN",)))
-    assert assign(LOST, given(), secret, num_ended=1) == End("whoever took this run over does not know its secrets")
+    secret = dataclasses.replace(
+        replan_input(), fleet=dataclasses.replace(fleet(3, spares=["h3"]), secret_names=("TOKEN",))
+    )
+    assert assign(LOST, given(), secret, num_ended=1) == End(
+        "the process that took over the run does not have its secrets"
+    )
     assert isinstance(assign(LOST, given(secrets={"TOKEN": "t"}), secret, num_ended=1), Following)

@@ -1,4 +1,4 @@
-"""Start again or end: the decision, as data."""
+"""Restart decision: restart or end, and the hosts to retire."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ddp_play.run.restart_decision import End, Ended, Policy, Restart, next_step
 
 
 def ended(kind: str = "rank_failed", *, attempt: int = 1, gone: tuple[str, ...] = (), **row: Any) -> Ended:
-    """Rank 1 on h2 ended like this; rank 0 on h1 was taken down because of it."""
+    """Rank 1 on h2 ended like this; rank 0 on h1 was stopped because of it."""
     ranks = (
         RankOutcome(0, "h1", "exited", exit_code=143, signal=15, stopped=True),
         RankOutcome(1, "h2", **{"state": "exited", "exit_code": 1, **row}),
@@ -55,7 +55,7 @@ def test_failures_of_the_infrastructure_restart(case: Ended, policy: Policy, rea
         (ended("idle"), ONCE),
     ],
 )
-def test_what_the_job_did_itself_or_was_asked_for_ends_the_run(case: Ended, policy: Policy) -> None:
+def test_failures_of_the_job_and_stop_requests_end_the_run(case: Ended, policy: Policy) -> None:
     assert next_step(case, policy, ()) == End()
 
 
@@ -73,11 +73,11 @@ def test_the_same_fault_again_ends_when_the_restarts_are_used_up() -> None:
 @pytest.mark.parametrize(
     ("case", "faults", "gone", "suspects"),
     [
-        (ended(**KILLED), (), [], []),  # once may be anybody
+        (ended(**KILLED), (), [], []),  # one failure does not make a host suspect
         (ended(**KILLED), ("h1",), [], []),
         (ended(**KILLED), ("h2",), [], ["h2"]),
         (ended("host_lost", state="lost", gone=("h2",)), (), ["h2"], []),
-        (ended("host_lost", state="lost"), (), [], ["h2"]),  # its guard is gone, yet it answers
+        (ended("host_lost", state="lost"), (), [], ["h2"]),  # it answers, but has no guard
         (ended("host_lost", state="lost", gone=("h1", "h2")), (), ["h1", "h2"], []),
     ],
 )

@@ -1,4 +1,4 @@
-"""One attempt after another over fake hosts: who is used, what is put away, and what is never done too early."""
+"""Restart loop over fake hosts: hosts of each attempt, archived files, fencing, cleanup, waiting for slots."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ SHARED = "/shared/.ddp-play/calm-otter-1"
 
 @pytest.fixture
 def staged(make: Make, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Stage]:
-    """staged(hosts in use, spares): two attempts, a lease of a moment, a shared directory."""
+    """staged(hosts in use, spares): two attempts, a short lease, a shared directory."""
     monkeypatch.setattr("ddp_play.run.host_links.BEAT_S", 0.1)
     monkeypatch.setattr("ddp_play.run.host_links.RECONNECT_S", 0.2)
-    monkeypatch.setattr("ddp_play.run.restart_loop.LAST_CALL_S", 0.3)
+    monkeypatch.setattr("ddp_play.run.restart_loop.LOST_HOSTS_CLEANUP_S", 0.3)
     monkeypatch.setattr("ddp_play.run.fencing.FENCE_MARGIN_S", 0.1)
 
     def build(count: int, spares: int = 0, **values: Any) -> Stage:
@@ -57,7 +57,7 @@ def by_attempt(stage: Stage, host: str, **attempts: Any) -> None:
 
 
 def state(stage: Stage, host: str, **row: Any) -> bytes:
-    """The state of a host whose ranks are all alike; which ranks it has, its last order tells."""
+    """The state of a host whose ranks are all alike; its last order tells which ranks it has."""
     ranks = [rank["rank"] for rank in stage.far[host].order("prepare")["spec"]["ranks"]]
     rows = {str(rank): {"started": 1.0, "oom": False, "stopped": False, "detail": "", **row} for rank in ranks}
     phase = "ended" if row["state"] == "exited" else "running"
@@ -101,7 +101,7 @@ def test_a_killed_rank_starts_the_same_hosts_again(staged: Make) -> None:
     assert stage.paths.log(0).read_bytes() == b""
 
 
-def test_what_attempts_share_goes_with_the_last_one_only(staged: Make) -> None:
+def test_directories_that_attempts_share_are_removed_after_the_last_one(staged: Make) -> None:
     stage = staged(2)
     by_attempt(stage, "h1", a1=KILLED, a2=OK)
     ends_when_told(stage, "h2")
@@ -112,7 +112,7 @@ def test_what_attempts_share_goes_with_the_last_one_only(staged: Make) -> None:
     assert fetched == [[], ["**"]], "the working directory is still at work"
 
 
-def test_a_lost_host_is_retired_and_a_spare_stands_in(staged: Make) -> None:
+def test_a_spare_replaces_a_lost_host(staged: Make) -> None:
     stage = staged(2, 1, host_timeout=0.6)
     ends_when_told(stage, "h1")
     by_attempt(stage, "h2", a1={"state": "running"})
@@ -127,7 +127,9 @@ def test_a_lost_host_is_retired_and_a_spare_stands_in(staged: Make) -> None:
     assert (event["attempt"], event["new"]) == (2, ["h3"])
 
 
-def test_nothing_starts_before_the_lost_hosts_lease_is_over(staged: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_attempt_starts_before_the_lease_of_a_lost_host_expires(
+    staged: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("ddp_play.run.fencing.FENCE_MARGIN_S", 0.5)
     stage = staged(2, 1, host_timeout=0.6, lease=1.0)
     heard: list[float] = []
@@ -187,7 +189,7 @@ def test_a_lost_host_that_comes_back_keeps_what_nobody_has_collected(staged: Mak
     assert stage.document["left_behind"] == outcome.left
 
 
-def test_an_order_to_stop_ends_the_wait(staged: Make) -> None:
+def test_a_stop_request_ends_the_wait_for_a_lost_host(staged: Make) -> None:
     stage = staged(2, 1, host_timeout=0.6, lease="1h")
     ends_when_told(stage, "h1")
     by_attempt(stage, "h2", a1={"state": "running"})
@@ -215,7 +217,7 @@ def test_an_order_to_stop_ends_the_wait(staged: Make) -> None:
 
 
 def test_ranks_that_may_still_run_forbid_another_attempt(staged: Make) -> None:
-    """Its guard is gone and its container cannot be removed: no lease will ever end it."""
+    """h2 has no guard and its container cannot be removed: no lease ends the rank."""
     stage = staged(2, 1)
     ends_when_told(stage, "h1")
     by_attempt(stage, "h2", a1={"state": "running"})
@@ -236,7 +238,7 @@ def test_the_same_fault_twice_ends_the_run(staged: Make) -> None:
     assert len(stage.document["attempts"]) == 2
 
 
-def test_a_failure_of_the_jobs_own_is_no_reason_to_restart(staged: Make) -> None:
+def test_a_failure_of_the_job_is_not_followed_by_a_restart(staged: Make) -> None:
     stage = staged(2)
     by_attempt(stage, "h1", a1={**OK, "exit_code": 3})
     stage.ends_on_stop("h2")
@@ -269,14 +271,14 @@ def test_no_host_left_ends_the_run_with_the_first_reason(staged: Make) -> None:
 
 
 @pytest.mark.parametrize("kind", ["secret_names", "secret_env"])
-def test_whoever_takes_over_without_the_secrets_starts_nothing(staged: Make, kind: str) -> None:
+def test_a_take_over_without_the_secrets_starts_no_attempt(staged: Make, kind: str) -> None:
     stage = staged(2)
     data = read_json(stage.paths.fleet)
     write_json(stage.paths.fleet, {**data, kind: ["TOKEN"]})
     by_attempt(stage, "h1", a1=KILLED)
     stage.ends_on_stop("h2")
     assert stage.supervisor().run().verdict.exit_code == 137
-    assert "does not know its secrets" in stage.document["attempts"][0]["reason"]
+    assert "does not have its secrets" in stage.document["attempts"][0]["reason"]
 
 
 # -- waiting for slots -----------------------------------------------------------------------------------
@@ -298,7 +300,7 @@ def slots_free_after(stage: Stage, tries: int) -> list[int]:
 
 
 def test_slots_that_are_taken_are_waited_for(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ddp_play.run.restart_loop.SLOTS_TURN_S", 0.1)
+    monkeypatch.setattr("ddp_play.run.restart_loop.SLOTS_POLL_S", 0.1)
     stage = make(2)
     seen = slots_free_after(stage, 3)
     for name in ("h1", "h2"):
@@ -310,8 +312,10 @@ def test_slots_that_are_taken_are_waited_for(make: Make, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("wait_s", [0.0, 0.15])
-def test_slots_are_not_waited_for_longer_than_asked(make: Make, monkeypatch: pytest.MonkeyPatch, wait_s: float) -> None:
-    monkeypatch.setattr("ddp_play.run.restart_loop.SLOTS_TURN_S", 0.1)
+def test_slots_are_not_waited_for_longer_than_requested(
+    make: Make, monkeypatch: pytest.MonkeyPatch, wait_s: float
+) -> None:
+    monkeypatch.setattr("ddp_play.run.restart_loop.SLOTS_POLL_S", 0.1)
     stage = make(2)
     slots_free_after(stage, 100)
     stage.far["h1"].answers["prepare"] = refusal("prepare", "0 of 1 slots free; held by night-1", error="slots")
@@ -322,30 +326,9 @@ def test_slots_are_not_waited_for_longer_than_asked(make: Make, monkeypatch: pyt
 
 
 def test_a_stop_ends_the_wait_for_slots(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ddp_play.run.restart_loop.SLOTS_TURN_S", 60.0)
+    monkeypatch.setattr("ddp_play.run.restart_loop.SLOTS_POLL_S", 60.0)
     stage = make(2)
     slots_free_after(stage, 100)
     write_json(stage.paths.control / "stop", {"reason": "enough"})
     with pytest.raises(Interrupted, match="stopped while it waited for slots"):
         stage.supervisor(wait_s=600.0).run()
-
-
-def test_what_a_lost_head_did_not_collect_stays_on_the_shared_directory(staged: Make) -> None:
-    """Only the head collects from there, and its ranks may still write."""
-    stage = staged(2, restarts=0, source="/code", host_timeout=0.6)
-    by_attempt(stage, "h1", a1={"state": "running"})
-    stage.far["h1"].answers["beat"] = []
-    ends_when_told(stage, "h2")
-    outcome = stage.supervisor().run()
-    assert stage.far["h2"].order("clean")["run_paths"] == []
-    assert any(row.startswith(f"{SHARED}: not collected") for row in outcome.left["h1"])
-    assert stage.document["left_behind"] == outcome.left
-
-
-def test_without_artifacts_there_another_host_removes_what_a_lost_head_leaves(staged: Make) -> None:
-    stage = staged(2, restarts=0, host_timeout=0.6)
-    by_attempt(stage, "h1", a1={"state": "running"})
-    stage.far["h1"].answers["beat"] = []
-    ends_when_told(stage, "h2")
-    stage.supervisor().run()
-    assert stage.far["h2"].order("clean")["run_paths"] == [SHARED]

@@ -98,7 +98,7 @@ def test_any_change_changes_the_digest(tree: Path, change: str) -> None:
     assert snap(tree).digest != before
 
 
-def test_owners_stay_at_home(tree: Path) -> None:
+def test_owners_of_files_are_not_stored(tree: Path) -> None:
     if os.geteuid() == 0:
         os.chown(tree / "train.py", 1234, 1234)
     with tarfile.open(fileobj=io.BytesIO(snap(tree).archive)) as tar:
@@ -159,13 +159,13 @@ def test_a_file_that_cannot_be_read_is_named(tree: Path, monkeypatch: pytest.Mon
         snap(tree)
 
 
-def test_over_the_cap_says_what_is_large(tree: Path) -> None:
+def test_a_tree_that_is_too_large_is_refused_with_its_largest_parts(tree: Path) -> None:
     (tree / "data" / "big.bin").write_bytes(b"0" * (3 * 1048576))
     (tree / "pkg" / "weights").write_bytes(b"0" * 1048576)
     with pytest.raises(UsageError) as caught:
         snap(tree, max_mib=2)
     assert caught.value.message == (
-        f"ddp_job_source: {tree} holds 4 MiB, the cap is 2 MiB; largest: data 3 MiB, pkg 1 MiB, train.py 0 MiB"
+        f"ddp_job_source: {tree} holds 4 MiB, more than 2 MiB; largest: data 3 MiB, pkg 1 MiB, train.py 0 MiB"
     )
     assert "ddp_job_source_exclude" in caught.value.hint
     assert "ddp_job_source_max_mib" in caught.value.hint
@@ -183,7 +183,7 @@ def test_excluded_things_do_not_count(tree: Path) -> None:
         ("nowhere", {}, "nowhere is not a directory"),
         ("repo/train.py", {}, "train.py is not a directory"),
         ("repo", {"include": ["gone"]}, "gone does not exist"),
-        ("repo", {"exclude": ["*"]}, "nothing to take from"),
+        ("repo", {"exclude": ["*"]}, "no files to copy in"),
     ],
 )
 def test_refusals(tree: Path, where: str, values: dict[str, Any], words: str) -> None:

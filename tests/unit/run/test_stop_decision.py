@@ -1,4 +1,4 @@
-"""Must the gang end? The first reason that holds."""
+"""Stop decision: the first reason to end the gang."""
 
 from __future__ import annotations
 
@@ -51,29 +51,29 @@ CASES: list[tuple[str, GangView, Stop | None]] = [
     (
         "a guard's time limit",
         view(RUNNING, guard_ends={"h1": "max_duration reached"}),
-        Stop("max_duration", "max_duration reached (said by h1)", "SIGUSR1", 30.0),
+        Stop("max_duration", "max_duration reached (reported by h1)", "SIGUSR1", 30.0),
     ),
     (
         "a guard's lease",
         view(RUNNING, guard_ends={"h1": "no controller for longer than the lease"}),
-        Stop("lease", "no controller for longer than the lease (said by h1)", "SIGUSR1", 30.0),
+        Stop("lease", "no controller for longer than the lease (reported by h1)", "SIGUSR1", 30.0),
     ),
     (
         "a guard that was told",
         view(RUNNING, guard_ends={"h1": "the guard was asked to end"}),
-        Stop("stopped", "the guard was asked to end (said by h1)", "SIGUSR1", 30.0),
+        Stop("stopped", "the guard was asked to end (reported by h1)", "SIGUSR1", 30.0),
     ),
     ("a guard's own failure is seen at its rank", view(RUNNING, guard_ends={"h1": "a rank on this host failed"}), None),
-    ("quiet but not too long", view(RUNNING, quiet_s=60.0), None),
+    ("quiet but not too long", view(RUNNING, idle_s=60.0), None),
     (
         "too quiet",
-        view(RUNNING, quiet_s=61.0),
+        view(RUNNING, idle_s=61.0),
         Stop("idle", "no output and no progress from any rank for 61 s (ddp_job_idle_timeout)", "SIGABRT", 3.0),
     ),
-    ("quiet, and never heard: still starting", view(RUNNING, quiet_s=61.0, heard=False), None),
+    ("quiet, and never any_output: still starting", view(RUNNING, idle_s=61.0, any_output=False), None),
     (
         "never heard for too long",
-        view(RUNNING, quiet_s=301.0, heard=False),
+        view(RUNNING, idle_s=301.0, any_output=False),
         Stop("idle", "no output and no progress from any rank for 301 s (ddp_job_idle_timeout)", "SIGABRT", 3.0),
     ),
     ("all that failed blame a peer", view(RUNNING, FAILED, failed_for_s=2.4, only_collateral=True), None),
@@ -91,7 +91,7 @@ def test_decide(seen: GangView, expected: Stop | None) -> None:
 
 
 def test_zero_switches_the_idle_timeout_off() -> None:
-    assert decide(view(RUNNING, quiet_s=1e9), dataclasses.replace(LIMITS, idle_timeout_s=0.0)) is None
+    assert decide(view(RUNNING, idle_s=1e9), dataclasses.replace(LIMITS, idle_timeout_s=0.0)) is None
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Starting a run: its name is one run's, whoever begins at the same moment."""
+"""Submission of runs: two that start at the same time never get the same directory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FIRST = PlaybookRequest("/first.yml", ("/inv",), "/")
 SECOND = PlaybookRequest("/second.yml", ("/inv",), "/")
 
 
-def test_two_that_begin_at_once_do_not_share_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_runs_that_start_at_once_do_not_share_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second would write its playbook and token into the run.json of the first."""
     monkeypatch.setenv("DDP_PLAY_HOME", str(tmp_path))
     create = RunPaths.create

@@ -1,19 +1,27 @@
-"""Carrying out a plan over fake hosts: the order of things, ends of all kinds, and what stays behind."""
+"""One attempt over fake hosts: the order of steps, all kinds of ends, take-over, and a full disk."""
 
 from __future__ import annotations
 
+import errno
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ddp_play.bundle import writer
+from ddp_play.bundle.disk_space import DiskRoom
 from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import write_json
-from ddp_play.errors import Interrupted
+from ddp_play.errors import Interrupted, UsageError
 from ddp_play.guard.protocol import encode
+from ddp_play.testing import FakeHost
 from tests.unit.run.conftest import OK, Make, done
+from tests.unit.run.test_restart_loop import KILLED, attempts_opened, by_attempt, ends_when_told, staged
+
+__all__ = ["staged"]
 
 
-def test_the_whole_way(make: Make) -> None:
+def test_an_attempt_that_succeeds(make: Make) -> None:
     stage = make(2)
     for name in ("h1", "h2"):
         done(stage, name, b"hello \xff\n")
@@ -69,7 +77,7 @@ def test_a_stop_on_request_uses_the_jobs_signal_and_grace(make: Make) -> None:
 
 
 def test_stop_now_after_a_failure_is_ordered_once(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was ordered again in every turn, and each time the deadline for the hosts moved on."""
+    """Repeated orders would move the deadline for the hosts each time."""
     monkeypatch.setattr("ddp_play.run.host_links.BEAT_S", 0.3)
     stage = make(2, failure_grace="60s")
     done(stage, "h1", exit_code=7)
@@ -95,7 +103,7 @@ def test_stop_now_after_a_failure_is_ordered_once(make: Make, monkeypatch: pytes
     assert outcome.verdict.rank == 0, "the failure stays the reason"
 
 
-def test_an_order_before_the_start_starts_nothing(make: Make) -> None:
+def test_a_stop_request_before_the_start(make: Make) -> None:
     stage = make(2)
     write_json(stage.paths.control / "stop", {"reason": "changed my mind"})
     with pytest.raises(Interrupted, match="stopped before it started"):
@@ -104,9 +112,7 @@ def test_an_order_before_the_start_starts_nothing(make: Make) -> None:
     assert "clean" not in stage.far["h1"].kinds(), "nothing of it is there"
 
 
-def test_a_broken_line_is_opened_again_and_takes_up_where_the_log_is(
-    make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broken_channel_is_opened_again_and_continues_the_log(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ddp_play.run.host_links.RECONNECT_S", 0.0)
     stage = make(1, network="")
     host = stage.far["h1"]
@@ -163,6 +169,70 @@ def test_idle_ranks_are_ended(make: Make) -> None:
     assert (outcome.verdict.kind, outcome.verdict.exit_code) == ("idle", 124)
     assert outcome.verdict.message.endswith("rank 0 gave no Python stack (state S); rank 1 is stopped by a signal")
     assert stage.paths.evidence(1, "proc").read_bytes() == b"what /proc had"
-    for name in ("h1", "h2"):  # looked at before it is ended, and asked for its stacks
+    for name in ("h1", "h2"):  # captured before SIGABRT, which prints its stacks
         assert stage.far[name].kinds().index("capture") < stage.far[name].kinds().index("stop")
         assert stage.far[name].order("stop")["signal"] == "SIGABRT"
+
+
+def test_a_run_is_taken_over_from_the_states_of_its_hosts(make: Make) -> None:
+    stage = make(2)
+    stage.paths.log(0).write_bytes(b"first ")
+    for name in ("h1", "h2"):
+        stage.state(name, "running")
+    stage.far["h1"].answers["follow"] = lambda header, _: [
+        encode("log", b"second", rank=0, at=header["logs"]["0"]),
+        stage.state("h1", "ended", **OK),
+    ]
+    stage.on_follow("h2", encode("state", state={**stage.far["h2"].state}))
+    stage.far["h2"].answers["follow"] = lambda *_: [stage.state("h2", "ended", **OK)]
+    assert stage.supervisor().take_over().status is RunStatus.SUCCEEDED
+    assert stage.paths.log(0).read_bytes() == b"first second"
+    assert "prepare" not in stage.far["h1"].kinds()
+
+
+def test_a_run_that_no_host_knows_cannot_be_taken_over(make: Make) -> None:
+    with pytest.raises(UsageError, match="no host knows run calm-otter-1"):
+        make(2).supervisor().take_over()
+
+
+def test_a_run_whose_start_signal_never_came_ends(make: Make) -> None:
+    """Its guards have ended; attach must not wait for ranks that were never started."""
+    stage = make(2)
+    row = {"state": "exited", "exit_code": None, "stopped": True, "detail": "no start signal came", "started": None}
+    for name in ("h1", "h2"):
+        stage.far[name].answers["follow"] = [stage.state(name, "ended", reason="no start signal came", **row)]
+    outcome = stage.supervisor().take_over()
+    assert outcome.status is RunStatus.FAILED
+    assert outcome.verdict.message == "rank 0 on h1 was ended: no start signal came"
+
+
+def test_no_attempt_follows_if_the_disk_is_full(staged: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next attempt would clean the hosts, and files that could not be stored would be lost."""
+    full: list[bool] = []
+    real = writer._append
+
+    def append(path: Path, data: bytes) -> None:
+        if full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(path, data)
+
+    def fetch(_header: Any, _payload: bytes) -> list[bytes]:
+        full.append(True)
+        return [
+            encode("file", b"w", file="artifact", path="small.pt", last=True),
+            encode("fetched", missing=[], artifacts=[]),
+        ]
+
+    monkeypatch.setattr(writer, "_append", append)
+    monkeypatch.setattr(DiskRoom, "is_back", lambda _room: False)
+    stage = staged(2)
+    by_attempt(stage, "h1", a1=KILLED, a2=OK)
+    ends_when_told(stage, "h2")
+    stage.far["h1"].answers["fetch"] = fetch
+    outcome = stage.supervisor().run()
+    assert outcome.verdict.kind == "disk_full"
+    assert attempts_opened(stage, "h1") == [1]
+    hosts: list[FakeHost] = [stage.far["h1"], stage.far["h2"]]
+    assert ["clean" in host.kinds() for host in hosts] == [False, False]
+    assert stage.document["status"] == "failed"
+    assert set(stage.document["left_behind"]) == {"h1", "h2"}

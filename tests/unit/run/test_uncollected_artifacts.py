@@ -81,6 +81,16 @@ def test_a_refused_restart_collects_what_the_attempt_before_left(
     assert stage.document["left_behind"] == {}
 
 
+def test_root_collects_with_the_rights_of_the_ranks_user(staged: Make) -> None:
+    stage = killed_once(staged)
+    stage.far["h1"].uid = 0
+    in_attempt(stage, "h1", "lease_port", 2, refusal("lease_port", "busy", error="busy"))
+    with pytest.raises(DdpPlayError):
+        stage.supervisor().run()
+    uid, gid = stage.plan.hosts[0].user
+    assert stage.far["h1"].order("fetch")["user"] == {"uid": uid, "gid": gid, "groups": [gid]}
+
+
 def orders(stage: Stage, host: str) -> list[Header]:
     """Every order that a host got, oldest first."""
     return [header for header, _ in stage.far[host].orders]
@@ -175,15 +185,15 @@ def test_a_name_that_is_taken_touches_nothing(staged: Make) -> None:
 
 
 @pytest.mark.parametrize(
-    "frame",
+    ("frame", "path"),
     [
-        encode("file", b"x", file="artifact", path="../x", last=True),
-        encode("file", b"x", file="artifact", path="y/" + "x" * 300, last=True),
-        encode("file", b"x", file="of another version", rank=0, last=True),
+        (encode("file", b"x", file="artifact", path="../x", last=True), "../x"),
+        (encode("file", b"x", file="artifact", path="y/" + "x" * 300, last=True), ("y/" + "x" * 300)[:200]),
+        (encode("file", b"x", file="of another version", rank=0, last=True), "of another version of rank 0"),
     ],
     ids=["path", "name", "kind"],
 )
-def test_a_file_that_cannot_be_kept_stays_on_the_shared_directory(staged: Make, frame: bytes) -> None:
+def test_a_file_that_cannot_be_kept_stays_on_the_shared_directory(staged: Make, frame: bytes, path: str) -> None:
     stage = killed_once(staged)
     in_attempt(stage, "h1", "prepare", 2, refusal("prepare", "image x is not on this host"))
     stage.far["h1"].answers["fetch"] = lambda header, payload: (
@@ -191,8 +201,9 @@ def test_a_file_that_cannot_be_kept_stays_on_the_shared_directory(staged: Make, 
     )
     with pytest.raises(HostNotReady, match="image x"):
         stage.supervisor().run()
-    assert stage.document["left_behind"]["h1"][0].startswith(f"{SHARED}: not collected")
-    assert stage.document["missing"][0]["path"] == f"{SHARED}/src"
+    assert stage.document["left_behind"]["h1"][0].startswith(f"{SHARED}: not")
+    assert [row["path"] for row in stage.document["missing"]] == [path]
+    assert (stage.paths.artifacts / "h1" / "checkpoint-1.pt").read_bytes() == b"weights", "the others are kept"
 
 
 def test_a_full_disk_while_collecting_names_what_stays(staged: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,14 +236,14 @@ def test_a_run_of_an_earlier_version_is_collected_from_where_its_plan_says(stage
     """Without a token, and with the run's id where there is a key now."""
     stage = killed_once(staged)
     in_attempt(stage, "h1", "prepare", 2, refusal("prepare", "image x is not on this host"))
-    attempts = stage.supervisor()
-    assert attempts.given.token == ""
+    loop = stage.supervisor()
+    assert loop.assignment.token == ""
     plan = json.loads(json.dumps(stage.plan.to_json()).replace("<run_key>", "<run_id>"))
     rescue = Rescue(
-        dataclasses.replace(attempts.given, plan=plan_from_json(plan)),
-        attempts.bundle,
-        attempts.orders,
-        attempts.journal,
+        dataclasses.replace(loop.assignment, plan=plan_from_json(plan)),
+        loop.bundle,
+        loop.stop_requests,
+        loop.journal,
     )
     rescue.run()
     assert stage.far["h1"].order("fetch")["source"]["path"] == f"{SHARED}/src"
@@ -281,16 +292,16 @@ def test_a_stop_while_a_lost_host_is_waited_for_names_what_is_there(
         return []
 
     stage.far["h2"].answers["beat"] = silence
-    attempts = stage.supervisor()
-    make_sure = attempts._make_sure
+    loop = stage.supervisor()
+    fence = loop._fence_ended_attempt
 
     def stopped(*arguments: Any) -> None:
         write_json(stage.paths.control / "stop", {"reason": "enough"})
-        make_sure(*arguments)
+        fence(*arguments)
 
-    monkeypatch.setattr(attempts, "_make_sure", stopped)
+    monkeypatch.setattr(loop, "_fence_ended_attempt", stopped)
     with pytest.raises(Interrupted, match="stopped while it waited"):
-        attempts.run()
+        loop.run()
     assert stage.document["left_behind"]["h2"][0].startswith("unknown: silent for")
     assert [row["host"] for row in stage.document["missing"]] == ["h2"]
 
@@ -308,4 +319,4 @@ def test_an_error_of_our_own_between_two_attempts_names_what_is_there(
     monkeypatch.setattr(writer.Bundle, "archive", fails)
     with pytest.raises(OSError, match="No space left"):
         stage.supervisor().run()
-    assert stage.document["left_behind"]["h1"][0].startswith(f"{SHARED}: not collected")
+    assert stage.document["left_behind"]["h1"][0].startswith(f"{SHARED}: not")

@@ -56,8 +56,8 @@ SLOW = ended(2, 143, signal=15, stopped=True, at=3.0)
     [
         # it raised, closed its connections first and was stopped before it was gone
         ((ended(0, 1), ended(1, 1), SLOW), {0: RESET, 1: RESET, 2: RANKED}, 2),
-        # the same without a word: the only one that does not blame a peer
-        ((ended(0, 1), ended(1, 1), SLOW), {0: RESET, 1: RESET, 2: "step 7"}, 2),
+        # the same without a word: stopped by us, it is never named; the first that failed is
+        ((ended(0, 1), ended(1, 1), SLOW), {0: RESET, 1: RESET, 2: "step 7"}, 0),
         # two without a word: nobody can tell, the first that failed is named
         ((ended(0, 1), SLOW, ended(3, 143, signal=15, stopped=True)), {0: RESET}, 0),
         # a stopped rank that only complains is not it

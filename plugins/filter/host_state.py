@@ -1,0 +1,52 @@
+"""Differences between a host's state, as ddp.play.host_state returns it, and the wanted packages, files and units."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Mapping, Sequence
+
+
+def missing_packages(state: Mapping[str, Any], wanted: Sequence[str]) -> List[str]:
+    """Wanted packages that are not installed, in the order of `wanted`."""
+    return [name for name in wanted if not state["packages"].get(name)]
+
+
+def drifted_files(state: Mapping[str, Any], wanted: Sequence[Mapping[str, Any]]) -> List[str]:
+    """Paths whose text, type or mode differs. wanted: entries as for ddp.play.files."""
+    return [want["path"] for want in wanted if _differs(want, state["files"][want["path"]])]
+
+
+def _differs(want: Mapping[str, Any], there: Mapping[str, Any]) -> bool:
+    if want.get("state") == "directory":
+        # A link to a directory counts as a directory; the mode of the link itself is meaningless.
+        is_directory = there["type"] == "directory"
+        return there["type"] not in ("directory", "link") or bool(
+            is_directory and want.get("mode") and there["mode"] != want["mode"]
+        )
+    return bool(there.get("content") != want["content"] or there.get("mode") != want.get("mode", "0644"))
+
+
+def stopped_units(state: Mapping[str, Any], wanted: Sequence[str]) -> List[str]:
+    """Wanted units that do not run, or that systemd would not start at boot."""
+    return [name for name in wanted if not _runs(state["units"][name])]
+
+
+def inactive_units(state: Mapping[str, Any]) -> List[str]:
+    """Units that were read and do not run."""
+    return [name for name, unit in state["units"].items() if unit["active"] != "active"]
+
+
+def _runs(unit: Mapping[str, Any]) -> bool:
+    return bool(unit["active"] == "active" and unit["enabled"] == "enabled")
+
+
+class FilterModule:
+    """The filters by the names that the roles use."""
+
+    def filters(self) -> Dict[str, Callable[..., Any]]:
+        """The filters by name, for Ansible."""
+        return {
+            "host_state_missing": missing_packages,
+            "host_state_drifted": drifted_files,
+            "host_state_stopped": stopped_units,
+            "host_state_inactive": inactive_units,
+        }

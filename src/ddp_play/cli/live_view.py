@@ -1,0 +1,202 @@
+"""Live view of a run. It only reads the run's bundle: if the view ends, the run goes on."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from rich.live import Live
+from rich.markup import escape
+from rich.text import Text
+
+from ddp_play.bundle.file_tail import JsonTail, LineTail
+from ddp_play.bundle.paths import read_json
+from ddp_play.bundle.run_lookup import Run, load
+from ddp_play.bundle.summary import duration, number, summary
+from ddp_play.cli import console
+
+if TYPE_CHECKING:
+    from ddp_play.bundle.paths import RunPaths
+
+TICK_S = 0.1
+HOST_COLOURS = ("cyan", "magenta", "green", "blue", "yellow", "bright_cyan", "bright_magenta", "bright_green")
+PROGRESS = ("epoch", "step", "loss", "accuracy", "samples_per_s")
+
+
+@dataclass
+class View:
+    """State of the screen, read from the bundle's files."""
+
+    paths: RunPaths
+    ranks_shown: str  # "0", "all", or numbers with commas
+    started: float = field(default_factory=time.time)
+    hosts: dict[int, str] = field(default_factory=dict)
+    states: dict[int, str] = field(default_factory=dict)
+    tails: dict[int, LineTail] = field(default_factory=dict)
+    phase: str = "starting"
+    progress: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.events = JsonTail(self.paths.events)
+        self.metrics = JsonTail(self.paths.metrics(0))
+        self.live: Live | None = None
+
+    # -- reading the bundle --------------------------------------------------------------------------
+    def refresh(self, *, last: bool = False) -> None:
+        """Show all events, metrics and log lines that are new since the last call."""
+        for event in self.events.rows():
+            handler = getattr(self, f"_on_{event['type']}", None)
+            if handler is not None:
+                handler(event)
+        for row in self.metrics.rows():
+            self.progress.update({key: row[key] for key in PROGRESS if isinstance(row.get(key), int | float)})
+        for rank, tail in sorted(self.tails.items()):
+            for line in tail.finish() if last else tail.lines():
+                self._log_line(rank, line)
+        if self.live is not None:
+            self.live.update(self._status())
+
+    def _on_phase(self, event: dict[str, Any]) -> None:
+        self.phase = event["phase"]
+        if self.live is None and self.phase in ("preparing", "running", "collecting"):
+            self._print(f"{self.phase}")
+        if self.phase == "preparing":
+            self._load_plan()
+
+    def _load_plan(self) -> None:
+        plan = read_json(self.paths.plan)
+        for host in plan.get("hosts", ()):
+            for rank in host["ranks"]:
+                self.hosts[rank["rank"]] = host["name"]
+                if self._is_shown(rank["rank"]):
+                    self.tails.setdefault(rank["rank"], LineTail(self.paths.log(rank["rank"])))
+        if plan:
+            num_hosts = len(plan["hosts"])
+            self._print(
+                f"{plan['world_size']} ranks on {num_hosts} host{'s' if num_hosts != 1 else ''}, "
+                f"{plan['backend']} over {plan['fabric']} ({plan['network']}), {plan['init_method']}, "
+                f"head {plan['head']}"
+            )
+            for warning in plan["warnings"]:
+                self._print(f"warning: {warning}", style="yellow")
+            for name, why in plan["left_out"]:
+                self._print(f"left out {name}: {why}", style="yellow")
+
+    def _is_shown(self, rank: int) -> bool:
+        return self.ranks_shown == "all" or str(rank) in self.ranks_shown.split(",")
+
+    def _on_rank(self, event: dict[str, Any]) -> None:
+        rank, state = event["rank"], event["state"]
+        bad = state == "lost" or (state == "exited" and not event["ok"] and not event["stopped"])
+        self.states[rank] = "failed" if bad else "stopped" if event["stopped"] else state
+        if bad:
+            self._print(f"{event['host']}:{rank}: {event['how']}", style="bold red")
+
+    def _on_host(self, event: dict[str, Any]) -> None:
+        state_texts = {
+            "silent": "does not answer; trying again",
+            "back": "is back",
+            "lost": f"is lost: {event.get('why')}",
+        }
+        self._print(f"host {event['host']} {state_texts.get(event['state'], event['state'])}", style="yellow")
+
+    def _on_restart(self, event: dict[str, Any]) -> None:
+        """Read the ended attempt's logs to their end in their new place, then follow the next attempt's."""
+        moved = self.paths.attempt(event["attempt"] - 1)
+        for rank, tail in sorted(self.tails.items()):
+            for line in tail.finish_in(moved.log(rank)):
+                self._log_line(rank, line)
+        self.tails, self.states, self.hosts, self.progress = {}, {}, {}, {}
+        self.metrics = JsonTail(self.paths.metrics(0))
+        self._print(f"{event['reason']}: restarting as attempt {event['attempt']}", style="bold yellow")
+        self._on_retired({"hosts": event["retired"]})
+        if event["new"]:
+            self._print(f"replacement host: {', '.join(event['new'])}", style="yellow")
+
+    def _on_retired(self, event: dict[str, Any]) -> None:
+        for host, why in event["hosts"].items():
+            self._print(f"host {host} is retired: {why}", style="yellow")
+
+    def _on_waiting(self, event: dict[str, Any]) -> None:
+        if event.get("reason"):
+            self._print(f"waiting for slots: {event['reason']}", style="yellow")
+        if event.get("for_hosts"):
+            hosts = ", ".join(event["for_hosts"])
+            self._print(
+                f"waiting until no rank can be alive on {hosts}: at most {duration(event['at_most_s'])}", style="yellow"
+            )
+
+    def _on_stop(self, event: dict[str, Any]) -> None:
+        how = "now" if event["now"] else f"within {event['grace_s']:.0f} s"
+        self._print(f"stopping all ranks {how}: {event['reason']}", style="yellow")
+
+    def _on_task(self, event: dict[str, Any]) -> None:
+        style = {"failed": "red", "unreachable": "red", "changed": "yellow"}.get(event["status"], "dim")
+        detail = f": {event['message']}" if event["message"] and event["status"] in ("failed", "unreachable") else ""
+        self._print(f"task {event['name']} | {event['host']}: {event['status']}{detail}", style=style)
+
+    def _on_transport(self, event: dict[str, Any]) -> None:
+        self._print(event["words"])
+
+    def _on_warning(self, event: dict[str, Any]) -> None:
+        self._print(f"warning: {event['message']}", style="bold yellow")
+
+    # -- printing ------------------------------------------------------------------------------------
+    def _print(self, text: str, style: str = "dim") -> None:
+        console.err.print(f"[dim]{duration(time.time() - self.started):>7}[/] {escape(text)}", style=style)
+
+    def _log_line(self, rank: int, line: str) -> None:
+        host = self.hosts.get(rank, "?")
+        colour = HOST_COLOURS[sorted(set(self.hosts.values())).index(host) % len(HOST_COLOURS)] if self.hosts else ""
+        prefix = Text(f"{host}:{rank}: ", style=colour)
+        # rich redraws the status line on stderr: lines for the same terminal must go through that console
+        shared = self.live is not None and console.out.is_terminal
+        (console.err if shared else console.out).print(prefix + Text(line), soft_wrap=True)
+
+    def _status(self) -> Text:
+        counts: dict[str, int] = {}
+        for state in self.states.values():
+            counts[state] = counts.get(state, 0) + 1
+        text = Text(f" {self.paths.run_id} ", style="bold reverse")
+        text.append(f" {self.phase} {duration(time.time() - self.started)} ")
+        for state, style in (("running", "green"), ("exited", "blue"), ("stopped", "yellow"), ("failed", "bold red")):
+            if counts.get(state):
+                text.append(f" {counts[state]} {'done' if state == 'exited' else state}", style=style)
+        for key in PROGRESS:
+            if key in self.progress:
+                text.append(f"  {key.replace('samples_per_s', 'samples/s')} ", style="dim")
+                text.append(number(self.progress[key]))
+        return text
+
+
+def follow(paths: RunPaths, *, ranks: str = "0") -> Run:
+    """Show a run until it is over or has no supervisor; return its last state. KeyboardInterrupt passes through."""
+    view = View(paths, ranks)
+    created = read_json(paths.run).get("created")
+    view.started = created or view.started
+    if not console.err.is_terminal:
+        return _until_over(view)
+    with Live(view._status(), console=console.err, refresh_per_second=5, transient=True) as live:
+        view.live = live
+        return _until_over(view)
+
+
+def _until_over(view: View) -> Run:
+    while True:
+        run = load(view.paths)
+        view.refresh(last=run.over)
+        if run.over or not run.attended:
+            view.refresh(last=True)
+            return run
+        time.sleep(TICK_S)
+
+
+def show_end(run: Run) -> int:
+    """Print the summary of an ended run and return its exit code."""
+    lines = summary(run.paths, run.document)
+    good = run.document.get("exit_code") == 0
+    console.err.print(escape(lines[0]), style="bold green" if good else "bold red")
+    for line in lines[1:]:
+        console.err.print(escape(line), style="dim" if line.lstrip().startswith(("|", "bundle")) else "")
+    return int(run.document.get("exit_code", 70))

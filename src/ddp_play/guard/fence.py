@@ -1,0 +1,160 @@
+"""Fence of one host: ends its ranks by order, at a time limit, after a failure, or when the lease expires.
+
+It runs in a thread of its own that waits for nothing but the clock: no disk, no container engine. So the ranks end in
+time on a host whose engine hangs or whose disk is full (docs/decisions/0006-guard-on-a-sick-host.md).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
+
+from . import processes
+from .orders import STOP, STOP_NOW
+
+if TYPE_CHECKING:
+    from .orders import Orders
+    from .ranks import Rank
+
+TURN_S = 0.2
+KILL_AGAIN_S = 1.0
+
+
+class Fence:
+    """Decides when the units of a guard end, and signals them. `phase` goes from `prepared` to `stopping`."""
+
+    def __init__(self, units: List[Rank], ranks: List[Rank], limits: Dict[str, Any], orders: Orders) -> None:
+        self._units = units
+        self._ranks = ranks
+        self._limits = limits
+        self._orders = orders
+        self.phase = "prepared"
+        self.reason = ""
+        self.term_received = False
+        self.tell: Callable[[], None] = lambda: None
+        self._started_at = 0.0
+        self._stop_order: Optional[Dict[str, Any]] = None
+        self._kill_at: Optional[float] = None
+        self._fail_at: Optional[float] = None
+        self._signum = int(signal.SIGTERM)
+        self._warned = False
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="fence", daemon=True)
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the ranks are being ended."""
+        return self.phase == "stopping"
+
+    def begin(self) -> None:
+        """Watch from now on; called before the first rank starts."""
+        self._started_at = time.monotonic()
+        self.phase = "running"
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread: no rank is left."""
+        self._over.set()
+        self._orders.changed.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def stop_at(self, moment: float) -> None:
+        """Stop all ranks at this time (monotonic), because one of them failed."""
+        self._fail_at = moment
+
+    def _run(self) -> None:
+        try:
+            while not self._over.is_set():
+                self.turn()
+                self._orders.changed.wait(self._pause_s())
+                self._orders.changed.clear()
+        finally:
+            if not self._over.is_set():  # an error of this thread: without it nobody keeps the lease
+                self.kill()
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    def _pause_s(self) -> float:
+        moments = [self._kill_at] if self.stopping else [self._fail_at]
+        waits_s = [moment - time.monotonic() for moment in moments if moment is not None]
+        return max(0.01, min([TURN_S, *waits_s]))
+
+    def turn(self) -> None:
+        """One look at orders, limits and the lease."""
+        self._obey()
+        self._enforce()
+        self._escalate()
+
+    def _obey(self) -> None:
+        now = self._orders.get(STOP_NOW)
+        if now is not None:
+            if now != self._stop_order:
+                self._stop_order = now
+                self.stop(now.get("reason", "stopped now"), signum=signal.SIGKILL, grace_s=0.0)
+            return
+        order = self._orders.get(STOP)
+        if order is not None and order != self._stop_order:
+            self._stop_order = order
+            signum = getattr(signal, str(order.get("signal", "SIGTERM")), signal.SIGTERM)
+            self.stop(order.get("reason", "stopped"), signum=signum, grace_s=float(order.get("grace_s", 30.0)))
+        elif self.term_received:
+            self.term_received = False
+            self.stop("the guard was asked to end", signum=signal.SIGTERM, grace_s=self._limits["failure_grace_s"])
+
+    def _enforce(self) -> None:
+        if self.phase != "running":
+            return
+        limits, age = self._limits, time.monotonic() - self._started_at
+        # A peer can exit before the rank that caused its failure: wait for the cause before signalling any rank.
+        if self._fail_at is not None and time.monotonic() >= self._fail_at:
+            self.stop("a rank on this host failed", signum=signal.SIGTERM, grace_s=limits["failure_grace_s"])
+        elif self._is_time_to_warn(age):
+            self._warn()
+        elif limits["max_duration_s"] and age > limits["max_duration_s"]:
+            signum = getattr(signal, limits["signal"], signal.SIGTERM)
+            self.stop("max_duration reached", signum=signum, grace_s=limits["grace_s"])
+        elif limits["lease_s"] and self._orders.controller_gone_s() > limits["lease_s"]:
+            self.stop("no controller for longer than the lease", signum=signal.SIGTERM, grace_s=limits["grace_s"])
+
+    def _is_time_to_warn(self, age: float) -> bool:
+        before, end = self._limits["warn_before_s"], self._limits["max_duration_s"]
+        return bool(before and end and not self._warned and age > end - before)
+
+    def _warn(self) -> None:
+        """Send the warning signal before the time limit, so that ranks can save a checkpoint."""
+        self._warned = True
+        for rank in self._ranks:
+            if rank.running:
+                rank.warn(getattr(signal, self._limits["warn_signal"], signal.SIGUSR1))
+
+    def stop(self, reason: str, *, signum: int, grace_s: float) -> None:
+        """Signal every running rank and kill it after `grace_s`. A later stop can only shorten the grace period."""
+        kill_at = time.monotonic() + grace_s
+        if self.phase == "running":
+            self.phase, self.reason = "stopping", reason
+        elif self._kill_at is not None and kill_at >= self._kill_at:
+            return
+        self._kill_at, self._signum = kill_at, signum
+        for unit in self._units:
+            unit.send(signum)
+        self.tell()
+
+    def _escalate(self) -> None:
+        if self._kill_at is None:
+            return
+        if time.monotonic() >= self._kill_at:
+            self._kill_at = time.monotonic() + KILL_AGAIN_S  # again, in case a signal went through the engine
+            self.kill()
+        for unit in self._units:
+            if unit.running and not unit.signalled:  # its start was under way
+                unit.send(self._signum)
+
+    def kill(self) -> None:
+        """Send SIGKILL to all ranks, and to what their processes forked."""
+        for unit in self._units:
+            unit.send(signal.SIGKILL)
+        if not any(unit.spec.get("container") for unit in self._units):
+            processes.kill_descendants(os.getpid())

@@ -1,0 +1,164 @@
+"""Analysis of torch's flight recorder dumps by torch's own fr_trace, after all ranks have ended.
+
+A dump is a pickle that a rank wrote, and reading a pickle runs code. It is read as the user of the ranks, never as
+root, with the Python of the ranks or in the job's image without network, and with limits of time, memory and output.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import tempfile
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
+
+from . import processes
+from .refusal import Refused
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .run_directory import HostRun
+
+TIME_S = 60.0
+MAX_DUMPS_BYTES = 256 << 20
+MAX_OUTPUT_BYTES, MAX_TEXT_BYTES = 1 << 20, 64 << 10
+MEMORY = 4 << 30
+# In place of root: nobody on every Linux distribution.
+NOBODY = 65534
+PREFIX = "rank_"
+MODULE = "torch.distributed.flight_recorder.fr_trace"
+# What Python needs to find the torch of the ranks.
+ENVIRONMENT = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV")
+IN_CONTAINER = 'exec "$(command -v python || command -v python3)" -m %s . -p %s' % (MODULE, PREFIX)
+
+
+def directory(place: HostRun) -> Path:
+    """Where the dumps of all ranks of the run are put on the host that analyses them."""
+    return place.root / "flight-recorder"
+
+
+def receive(place: HostRun, rank: int, piece: bytes) -> None:
+    """Append a piece of a rank's dump. Raises Refused if all are too large, OSError."""
+    where = directory(place)
+    where.mkdir(mode=0o700, exist_ok=True)
+    if sum(path.stat().st_size for path in where.iterdir()) + len(piece) > MAX_DUMPS_BYTES:
+        raise Refused("the flight recorder's dumps are larger than %d MiB" % (MAX_DUMPS_BYTES >> 20))
+    with open(str(where / (PREFIX + str(rank))), "ab") as dump:
+        dump.write(piece)
+
+
+def analyse(place: HostRun, spec: Dict[str, Any]) -> str:
+    """Beginning of what fr_trace prints. Raises Refused, OSError."""
+    uid, gid = _reader(spec)
+    _hand_over(directory(place), uid, gid)
+    if spec.get("runtime") == "docker":
+        name = "ddp-%s-a%s-fr" % (place.run_key, spec["attempt"])
+        return _run(_container(spec, directory(place), name, (uid, gid)), dict(os.environ), directory(place), name=name)
+    env = spec["ranks"][0]["env"]
+    python = shutil.which("python", path=env.get("PATH")) or shutil.which("python3", path=env.get("PATH"))
+    if python is None:
+        raise Refused("no Python in the PATH of the ranks")
+    kept = {name: env[name] for name in ENVIRONMENT if name in env}
+    kept.update(HOME="/nonexistent", CUDA_VISIBLE_DEVICES="", OMP_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="1")
+    return _run([python, "-m", MODULE, ".", "-p", PREFIX], kept, directory(place), user=(uid, gid))
+
+
+def _reader(spec: Dict[str, Any]) -> Tuple[int, int]:
+    """(uid, gid) to read as: those of the ranks, nobody in place of root."""
+    user = spec.get("user") or {"uid": os.geteuid(), "gid": os.getegid()}
+    return (int(user["uid"]), int(user["gid"])) if user["uid"] else (NOBODY, NOBODY)
+
+
+def _hand_over(where: Path, uid: int, gid: int) -> None:
+    """Let this user read the dumps; only root can give files away, so others open them to all."""
+    paths = [where, *where.iterdir()]
+    for path in paths:
+        if os.geteuid() == 0:
+            os.chown(str(path), uid, gid, follow_symlinks=False)
+        elif uid != os.geteuid():
+            path.chmod(0o755 if path == where else 0o644)
+
+
+def _container(spec: Dict[str, Any], where: Path, name: str, user: Tuple[int, int]) -> List[str]:
+    create = spec["ranks"][0].get("create") or (spec.get("agent") or {}).get("create") or []
+    labels = [word for at, word in enumerate(create) if at and create[at - 1] == "--label"]
+    args = ["docker", "run", "--rm", "--name", name]
+    for label in labels:
+        args += ["--label", label]
+    args += ["--pull", "never", "--network", "none", "--read-only", "--tmpfs", "/tmp", "--init"]
+    args += ["--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--pids-limit", "256", "--cpus", "2"]
+    args += ["--memory", str(MEMORY), "--memory-swap", str(MEMORY), "--user", "%d:%d" % user]
+    args += ["--env", "HOME=/tmp", "--env", "OMP_NUM_THREADS=1", "--env", "CUDA_VISIBLE_DEVICES="]
+    args += ["--mount", "type=bind,source=%s,target=/dumps,readonly" % where, "--workdir", "/dumps"]
+    return [*args, "--entrypoint", "sh", spec["image"], "-c", IN_CONTAINER]
+
+
+def _run(
+    argv: List[str],
+    env: Dict[str, str],
+    cwd: Path,
+    *,
+    user: Optional[Tuple[int, int]] = None,
+    name: str = "",
+) -> str:
+    """Beginning of the output of a command, which and whose children are killed after TIME_S."""
+    options: Dict[str, Any] = {}
+    if user and os.geteuid() == 0:
+        options = {"user": user[0], "group": user[1], "extra_groups": []}
+    limits = _set_limits if user else _limit_output
+    before = set(processes.children(os.getpid()))
+    processes.become_subreaper()
+    with tempfile.TemporaryFile() as output:
+        child = subprocess.Popen(
+            argv,
+            cwd=str(cwd),  # entered before the user is changed, who may not pass the directories above
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            preexec_fn=limits,  # noqa: PLW1509 - the channel has one thread
+            **options,
+        )
+        try:
+            child.wait(TIME_S)
+        except subprocess.TimeoutExpired as error:
+            raise Refused("the analysis of the flight recorder's dumps did not end in %d s" % TIME_S) from error
+        finally:
+            _end(before)
+            child.wait()
+            if name:
+                subprocess.run(["docker", "rm", "-f", name], capture_output=True, timeout=TIME_S, check=False)
+        output.seek(0)
+        text = output.read(MAX_TEXT_BYTES).decode("utf-8", "replace")
+        return text + ("" if child.returncode == 0 else "fr_trace ended with exit code %s\n" % child.returncode)
+
+
+def _end(before: "set[int]") -> None:
+    """Kill what the command started, also what left its session."""
+    for pid in set(processes.children(os.getpid())) - before:
+        processes.kill_descendants(pid)
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
+def _limit_output() -> None:
+    _limit(resource.RLIMIT_FSIZE, MAX_OUTPUT_BYTES)
+    _limit(resource.RLIMIT_CORE, 0)
+
+
+def _set_limits() -> None:
+    _limit_output()
+    _limit(resource.RLIMIT_DATA, MEMORY)
+    _limit(resource.RLIMIT_CPU, int(TIME_S))
+
+
+def _limit(kind: int, value: int) -> None:
+    hard = resource.getrlimit(kind)[1]
+    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    resource.setrlimit(kind, (value, value))

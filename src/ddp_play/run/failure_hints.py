@@ -1,0 +1,90 @@
+"""Hint of a verdict: what helps, by how the first rank ended and by what the end of its log says. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ddp_play.guard.rank_failure import final_error, is_collateral, is_oom, last_texts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ddp_play.bundle.outcome import RankOutcome
+
+SIGBUS, SIGABRT, SIGKILL = 7, 6, 9
+STORAGE = ("No space left on device", "Read-only file system", "Stale file handle", "Disk quota exceeded")
+PORT_TAKEN = "another program took the rendezvous port: run again, or move ddp_job_port_range"
+SHARED_MEMORY = "shared memory is full: set or raise ddp_job_shm_size, or enlarge /dev/shm on the host"
+GPU_MEMORY = "the memory of its GPU is full: lower the batch size, or see who else uses the GPU with nvidia-smi"
+# std::terminate without an exception, while Python has no frame any more: a thread of torch outlived the interpreter.
+TEARDOWN = "terminate called without an active exception"
+TEARDOWN_HINT = (
+    "the program ended without destroy_process_group(), and torch's teardown aborted it: exit code 134 (SIGABRT) took "
+    "the place of its own; call torch.distributed.destroy_process_group() before every exit"
+)
+# What the end of a log says -> what helps; the first that matches.
+REMEDIES = (
+    (r"No module named 'torch'", "the rank's Python has no torch: set ddp_python to one that has, or use an image"),
+    (r"server socket has failed to (listen|bind)|c10d.*address already in use", PORT_TAKEN),
+    (r"apparmor_parser", "package apparmor is missing on the host: ddp-play provision --tags docker_engine"),
+    (r"CUDA out of memory", GPU_MEMORY),
+    (
+        r"out of shared memory|insufficient shared memory|/dev/shm/.*No space left|No space left.*/dev/shm/",
+        SHARED_MEMORY,
+    ),
+    (r"uncorrectable ECC error", "a GPU of the host has broken memory: drain the host and check it with nvidia-smi -q"),
+    *((words, f"{words}: look at the disk or the shared directory that the rank writes to") for words in STORAGE),
+)
+OLD_PORT_ERROR = re.compile(r"^RuntimeError: Address already in use")
+
+
+def hint(row: RankOutcome, tail: str, silent: Iterable[RankOutcome]) -> str:
+    """What helps; `silent`: the ranks that were stopped and show no error, where every failed rank lost a peer."""
+    if row.oom or is_oom(list(row.kernel)):
+        return "it ran out of memory: raise ddp_job_memory or lower the batch size"
+    if row.signal == SIGKILL and not row.stopped:
+        return "it was killed from outside" + (f"; {row.kernel_problem}" if row.kernel_problem else "")
+    if is_teardown_abort(row, tail):
+        return TEARDOWN_HINT
+    if not row.stopped and is_collateral(tail):
+        return _of_lost_peers(tuple(silent))
+    return _remedy(tail) or _by_exit_code(row)
+
+
+def _by_exit_code(row: RankOutcome) -> str:
+    if row.exit_code == 127:
+        return "the command was not found where the rank runs: check ddp_job_command, the image, or ddp_python"
+    if row.signal == SIGBUS:
+        return f"a bus error: a mapped file had no room behind it; often {SHARED_MEMORY}"
+    return ""
+
+
+def is_teardown_abort(row: RankOutcome, tail: str) -> bool:
+    """Did torch abort the process when Python was already gone? A C++ abort in the middle of a program shows frames."""
+    if row.signal != SIGABRT and row.exit_code != 128 + SIGABRT:
+        return False
+    _, found, dump = tail.rpartition(TEARDOWN)
+    return bool(found) and not re.search(r'^\s*File ".+", line \d+ in ', dump, re.MULTILINE)
+
+
+def _of_lost_peers(silent: tuple[RankOutcome, ...]) -> str:
+    """No rank has an error of its own: which logs to read."""
+    if not silent:
+        return "every failed rank lost a peer and none shows an error of its own: read the ends of all logs"
+    ranks = ", ".join(f"{row.rank} on {row.host}" for row in silent[:4]) + (", ..." if len(silent) > 4 else "")
+    return (
+        "every failed rank lost a peer and none shows an error of its own; still running when stopped: rank "
+        f"{ranks}; read its log: ddp-play logs RUN --rank {silent[0].rank}"
+    )
+
+
+def _remedy(tail: str) -> str:
+    texts = last_texts(tail)
+    error = final_error(tail)
+    if error is not None:
+        texts += "\n" + "\n".join(error.text)
+        in_torch = bool(error.frames) and "/torch/distributed/" in error.frames[-1]["file"]
+        if in_torch and OLD_PORT_ERROR.match(error.first_line):
+            return PORT_TAKEN
+    return next((remedy for pattern, remedy in REMEDIES if re.search(pattern, texts)), "")

@@ -1,0 +1,46 @@
+"""One host as the controller knows it during an attempt: its route, its channel, what it last reported."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ddp_play.run.host_files import HostFiles
+
+if TYPE_CHECKING:
+    from ddp_play.run.host_channel import ProcessChannel, Route
+    from ddp_play.run.host_spec import HostPlace
+
+
+@dataclass
+class Link:
+    """One host: its route, its channel, what it last said."""
+
+    name: str
+    route: Route
+    become_password: str = field(default="", repr=False)
+    ssh_password: str = field(default="", repr=False)
+    channel: ProcessChannel | None = None
+    place: HostPlace | None = None
+    state: dict[str, Any] = field(default_factory=dict)
+    guard_gone: bool = False
+    clock_offset_s: float = 0.0
+    uptime_s: float | None = None  # the host's own clock when it last spoke: what a heartbeat renews the lease with
+    heard: float = field(default_factory=time.monotonic)
+    excused_s: float = 0.0  # of the silence since then: we did not listen
+    asked: float = 0.0
+    asked_beat: float = 0.0
+    opened_at: float = 0.0
+    replies: dict[str, dict[str, Any]] = field(default_factory=dict)
+    refused: dict[str, Any] | None = None
+    following: bool = False
+    gaps: int = 0  # pieces of files that it sent beyond their ends
+    lost: str = ""  # unreachable for good
+    ranks_lost: str = ""  # reachable, but its ranks are beyond our knowledge
+    ranks: frozenset[int] = frozenset()
+    files: HostFiles = field(default_factory=HostFiles)
+
+    def silent_s(self) -> float:
+        """Seconds since the host last said anything, without those in which we ourselves were held up."""
+        return time.monotonic() - self.heard - self.excused_s

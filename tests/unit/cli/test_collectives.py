@@ -1,0 +1,26 @@
+"""The table of collectives that a user reads."""
+
+from __future__ import annotations
+
+from ddp_play.cli.collectives import _as_text
+from ddp_play.measuring.measurement_findings import CollectiveResult
+from ddp_play.measuring.measurement_runs import FinishedRun, Variant
+from tests.unit.cli.run_directories import make_run, write_result
+
+
+def test_results_and_documentation_in_two_columns_per_variant_and_torchs_messages_below() -> None:
+    paths = make_run()
+    write_result(paths, {"collectives": []})
+    table = {
+        "all_reduce": {"gloo cpu": CollectiveResult("works", True, "")},
+        "reduce_scatter": {"gloo cpu": CollectiveResult("refused", True, "not supported")},
+        "barrier": {},
+    }
+    lines = _as_text(table, [FinishedRun(Variant("gloo", "cpu"), paths, 0)]).splitlines()
+    assert [line.split() for line in lines[:4]] == [
+        ["collective", "gloo", "cpu", "documented"],
+        ["all_reduce", "works", "yes"],
+        ["reduce_scatter", "refused*", "yes"],
+        ["barrier", "not", "run", "-"],
+    ]
+    assert lines[4:] == ["gloo cpu, reduce_scatter: refused: not supported"]

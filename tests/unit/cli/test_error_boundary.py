@@ -1,0 +1,50 @@
+"""Exit codes and messages of errors that reach the boundary of a verb."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import typer
+
+from ddp_play.cli.error_boundary import error_boundary
+from ddp_play.errors import Busy, CheckFailed, DdpPlayError, HostNotReady, Interrupted, UsageError
+
+
+def exit_code(error: BaseException) -> int:
+    with pytest.raises(typer.Exit) as found, error_boundary():
+        raise error
+    return found.value.exit_code
+
+
+def test_no_error_passes() -> None:
+    with error_boundary():
+        pass
+
+
+@pytest.mark.parametrize("cls", [UsageError, HostNotReady, CheckFailed, Busy, Interrupted])
+def test_an_expected_error_exits_with_the_code_of_its_class(
+    cls: type[DdpPlayError], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code(cls("h1: [no disk]", hint="df -h")) == cls.exit_code
+    assert capsys.readouterr().err.splitlines() == ["error: h1: [no disk]", "  -> df -h"]
+
+
+def test_interrupts_and_closed_pipes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(KeyboardInterrupt()) == 130
+    assert "interrupted" in capsys.readouterr().err
+    assert exit_code(BrokenPipeError()) == 0
+    assert exit_code(typer.Exit(7)) == 7
+
+
+def test_any_other_exception_exits_with_70_and_names_a_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert exit_code(ZeroDivisionError("a bug")) == 70
+    err = capsys.readouterr().err
+    assert "ddp-play itself failed: a bug" in err
+    log = re.search(r"\S+\.log", err)
+    assert log is not None
+    assert "ZeroDivisionError: a bug" in Path(log[0]).read_text(encoding="utf-8")

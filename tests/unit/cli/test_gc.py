@@ -1,0 +1,40 @@
+"""Leftovers of runs as `ddp-play gc` prints them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ddp_play.cli.gc import _as_json, _show
+from ddp_play.run.garbage_collection import Leftovers
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def run(name: str, owner: str = "ops", *, alive: bool = False) -> dict[str, Any]:
+    row = {"run": name, "token": "t", "attempt": 1, "owner": owner, "inventory_host": "h1", "phase": "running"}
+    return {**row, "guard_alive": alive, "path": f"/state/{name}"}
+
+
+def test_leftovers_other_users_runs_and_problems(capsys: pytest.CaptureFixture[str]) -> None:
+    found = Leftovers([run("a"), run("b", "root"), run("c", alive=True)], [], {"h2": "unreachable"}, me="ops")
+    _show(found)
+    captured = capsys.readouterr()
+    assert captured.out.splitlines() == [
+        "h1: run a attempt 1 of ops (running): /state/a",
+        "h1: run b attempt 1 of root (running): /state/b: left alone, of root",
+        "h1: run c attempt 1 of ops (running): /state/c: left alone, running",
+    ]
+    assert captured.err.splitlines() == ["error: h2: unreachable", "repeat the command with --yes to remove them"]
+    document = _as_json(found)
+    assert [row["run"] for row in document["removable"]] == ["a"]
+    assert [(row["run"], row["why"]) for row in document["left_alone"]] == [("b", "of root"), ("c", "running")]
+
+
+def test_a_container_and_nothing_at_all(capsys: pytest.CaptureFixture[str]) -> None:
+    container = {**run("a"), "id": "0123456789abcdef", "state": "exited"}
+    del container["path"]
+    _show(Leftovers([], [container]))
+    assert capsys.readouterr().out.splitlines() == ["h1: run a attempt 1 of ops: container 0123456789ab (exited)"]
+    _show(Leftovers())
+    assert capsys.readouterr().out.splitlines() == ["no leftovers of runs"]

@@ -1,0 +1,23 @@
+"""The table of the hosts' images."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ddp_play.cli.image import _print_table
+from ddp_play.images.archive import HostImage
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def test_present_absent_and_unknown_images(capsys: pytest.CaptureFixture[str]) -> None:
+    digest = "10.0.0.1:5000/train@sha256:" + "0123456789abcdef" * 4
+    _print_table([HostImage("h1", "aabb", 70, (digest,)), HostImage("h2"), HostImage("h3", error="no route")])
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert rows == [
+        ["host", "content", "MiB", "in", "registries"],
+        ["h1", "aabb", "70", "10.0.0.1:5000/train@sha256:0123456789ab"],
+        ["h2", "absent"],
+        ["h3", "no", "route"],
+    ]

@@ -1,0 +1,57 @@
+"""The live view without a terminal: lines from the events and logs of a bundle."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ddp_play.bundle.journal import Journal
+from ddp_play.cli.live_view import View, follow, show_end
+from tests.unit.cli.run_directories import make_run
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def test_events_and_the_chosen_ranks_output(capsys: pytest.CaptureFixture[str]) -> None:
+    paths = make_run(logs=(b"loss 2\nlast", b"other\n"), status="running")
+    journal = Journal(paths.events)
+    journal.emit("phase", phase="preparing")
+    journal.emit("host", host="h2", state="silent")
+    journal.emit("rank", host="h2", rank=1, state="exited", ok=False, stopped=False, how="exited with 3")
+    journal.emit("unknown to this version")
+    view = View(paths, "0")
+    view.refresh()
+    captured = capsys.readouterr()
+    assert captured.out.splitlines() == ["h1:0: loss 2"]
+    assert "2 ranks on 2 hosts, gloo over ethernet" in captured.err
+    assert "host h2 does not answer; trying again" in captured.err
+    assert "h2:1: exited with 3" in captured.err
+    assert view.states == {1: "failed"}
+    view.refresh(last=True)
+    assert capsys.readouterr().out.splitlines() == ["h1:0: last"]
+
+
+def test_a_restart_reads_the_old_logs_to_their_end_and_names_new_hosts(capsys: pytest.CaptureFixture[str]) -> None:
+    paths = make_run(logs=(b"one\n",), status="running")
+    journal = Journal(paths.events)
+    journal.emit("phase", phase="preparing")
+    view = View(paths, "all")
+    view.refresh()
+    old = paths.attempt(1)
+    old.log(0).parent.mkdir(parents=True)
+    old.log(0).write_bytes(b"one\ntwo\n")
+    paths.log(0).unlink()
+    journal.emit("restart", attempt=2, reason="h2 was lost", retired={"h2": "no answer"}, new=["h3"])
+    view.refresh()
+    captured = capsys.readouterr()
+    assert captured.out.splitlines() == ["h1:0: one", "h1:0: two"]
+    assert "h2 was lost: restarting as attempt 2" in captured.err
+    assert "host h2 is retired: no answer" in captured.err
+    assert "replacement host: h3" in captured.err
+
+
+def test_the_view_ends_with_its_run_and_shows_the_summary(capsys: pytest.CaptureFixture[str]) -> None:
+    run = follow(make_run(logs=(b"done\n",), status="failed", exit_code=3))
+    assert run.over
+    assert show_end(run) == 3
+    assert "calm-otter-1" in capsys.readouterr().err

@@ -1,0 +1,60 @@
+"""Which lines and bytes of the ranks' logs `ddp-play logs` prints."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from ddp_play.cli.main import app
+from tests.unit.cli.run_directories import make_run
+
+
+def logs(*words: str) -> Result:
+    return CliRunner().invoke(app, ["logs", "calm-otter-1", *words])
+
+
+@pytest.fixture(autouse=True)
+def _run() -> None:
+    paths = make_run(logs=(b"loss 2\nloss 1\n", b"error: no disk\nlast"))
+    paths.times(0).write_text(f"{time.time() - 3600:.0f} 0\n{time.time():.0f} 7\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "lines"),
+    [
+        ((), ["h1:0: loss 2", "h1:0: loss 1", "h2:1: error: no disk", "h2:1: last"]),
+        (("--rank", "1"), ["h2:1: error: no disk", "h2:1: last"]),
+        (("--host", "h1"), ["h1:0: loss 2", "h1:0: loss 1"]),
+        (("--grep", "1$|error"), ["h1:0: loss 1", "h2:1: error: no disk"]),
+        (("--since", "10m", "--rank", "0"), ["h1:0: loss 1"]),
+        (("--attempt", "1", "--rank", "0"), ["h1:0: loss 2", "h1:0: loss 1"]),
+    ],
+)
+def test_selected_lines(words: tuple[str, ...], lines: list[str]) -> None:
+    assert logs(*words).stdout.splitlines() == lines
+
+
+def test_raw_bytes_and_paths() -> None:
+    assert logs("--raw", "--rank", "1").stdout_bytes == b"error: no disk\nlast"
+    paths = json.loads(logs("--json").stdout)
+    assert [path.rpartition("/")[2] for path in paths.values()] == ["rank-0.log", "rank-1.log"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--rank", "7"), "has ranks 0 to 1, not 7"),
+        (("--host", "h9"), "has no host h9"),
+        (("--attempt", "2"), "has attempts 1 to 1, not 2"),
+        (("--grep", "("), "is no regular expression"),
+        (("--since", "soon"), "--since:"),
+        (("--raw",), "--raw prints one rank's log"),
+    ],
+)
+def test_selections_that_do_not_exist(words: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    done = logs(*words)
+    assert done.exit_code == 64
+    assert message in done.stderr + capsys.readouterr().err

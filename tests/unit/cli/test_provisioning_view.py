@@ -1,0 +1,65 @@
+"""Output of provisioning from a table of results."""
+
+from __future__ import annotations
+
+import pytest
+
+from ddp_play.cli import console
+from ddp_play.cli.provisioning_view import _host_list, _show_skipped, _table, cell_text, phase_view
+from ddp_play.provisioning.host_role_table import Cell, CellStatus
+from ddp_play.provisioning.phases import Phase
+
+
+@pytest.mark.parametrize(
+    ("cell", "expected"),
+    [
+        (Cell("h1", "nccl"), "ok"),
+        (Cell("h1", "nccl", CellStatus.CHANGED, num_changed=3), "changed 3"),
+        (Cell("h1", "nccl", CellStatus.NOT_RUN), "not run"),
+        (Cell("h1", "nccl", CellStatus.SKIPPED, reason="no GPU"), "skipped: no GPU"),
+        (Cell("h1", "nccl", CellStatus.FAILED, message="no\n  space"), "failed: no space"),
+        (Cell("h1", "nccl", CellStatus.UNREACHABLE), "unreachable"),
+    ],
+)
+def test_a_result_as_text(cell: Cell, expected: str) -> None:
+    assert cell_text(cell) == expected
+
+
+@pytest.mark.parametrize(
+    ("hosts", "expected"),
+    [((), "-"), (("h1", "h2"), "h1, h2"), (tuple(f"h{n}" for n in range(1, 7)), "h1, h2 ... h6 (6)")],
+)
+def test_hosts_as_text(hosts: tuple[str, ...], expected: str) -> None:
+    assert _host_list(hosts) == expected
+
+
+def rows(cells: tuple[Cell, ...]) -> list[list[str]]:
+    return [line.split() for line in console.as_text(_table(cells)).splitlines()]
+
+
+def test_the_table_has_a_row_per_host_while_the_roles_fit() -> None:
+    cells = tuple(Cell(host, role) for host in ("h1", "h2", "h3") for role in ("nccl", "rdma"))
+    assert rows(cells) == [["host", "nccl", "rdma"], *(["h" + n, "ok", "ok"] for n in "123")]
+
+
+def test_the_table_has_a_row_per_role_when_there_are_more_roles_than_hosts() -> None:
+    cells = (Cell("h1", "nccl"), Cell("h1", "rdma"), Cell("h2", "rdma", CellStatus.CHANGED, num_changed=1))
+    assert rows(cells) == [["role", "h1", "h2"], ["nccl", "ok", "-"], ["rdma", "ok", "changed", "1"]]
+
+
+def test_a_reason_is_printed_once_for_all_its_hosts_and_not_after_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
+    skipped = tuple(Cell(host, "rdma", CellStatus.SKIPPED, reason="no NIC") for host in ("h1", "h2"))
+    failed = Cell("h3", "base_os", CellStatus.FAILED)
+    _show_skipped((*skipped, failed, Cell("h3", "rdma", CellStatus.NOT_RUN, reason="base_os failed before it")))
+    assert capsys.readouterr().out.splitlines() == ["rdma skipped on h1, h2: no NIC"]
+
+
+def test_phases_and_results_are_lines_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with phase_view() as view:
+        view.phase(Phase("Operating system", ("h1",), ("base_os",)))
+        view.task("install packages", "h1")
+        view.cell(Cell("h1", "base_os"))
+    err = capsys.readouterr().err
+    assert "Operating system (base_os) on h1" in err
+    assert "h1: base_os ok" in err
+    assert "install packages" not in err

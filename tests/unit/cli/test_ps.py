@@ -1,0 +1,50 @@
+"""The list of runs of `ddp-play ps`."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+from ddp_play.cli.main import app
+from ddp_play.cli.ps import _show_hosts
+from tests.unit.cli.run_directories import make_run
+
+
+def ps(*words: str) -> str:
+    done = CliRunner().invoke(app, ["ps", *words])
+    assert done.exit_code == 0
+    return done.stdout
+
+
+def test_no_runs_name_the_demo() -> None:
+    assert "`ddp-play run` starts the demo" in ps()
+
+
+def test_the_newest_ten_or_all() -> None:
+    for number in range(12):
+        make_run(f"run-{number}", created=float(number))
+    assert [row["run"] for row in json.loads(ps("--json"))["runs"]] == [f"run-{n}" for n in range(11, 1, -1)]
+    assert len(json.loads(ps("--json", "-a"))["runs"]) == 12
+
+
+def test_a_failed_and_an_unattended_run() -> None:
+    now = time.time()
+    make_run("bad", created=now - 60, ended=now, status="failed", attempt=2, verdict={"message": "rank 1 failed\nmore"})
+    make_run("lost", created=now - 120, ended=None, status="running")
+    lines = ps().splitlines()
+    assert lines[0].split() == ["run", "status", "ranks", "hosts", "age", "took", "why"]
+    assert "failed (attempt 2)" in lines[1]
+    assert "rank 1 failed" in lines[1]
+    assert "running (unattended)" in lines[2]
+
+
+def test_runs_on_hosts(capsys: pytest.CaptureFixture[str]) -> None:
+    ranks = {"0": {"state": "running"}, "1": {"state": "exited"}}
+    row = {"inventory_host": "h1", "run": "a", "attempt": 1, "owner": "", "phase": "running", "guard_alive": False}
+    _show_hosts([{**row, "ranks": ranks}])
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "  h1: a attempt 1 of unknown running, no guard; 0 running, 1 exited"
+    )

@@ -1,0 +1,50 @@
+"""Results of a run as `ddp-play results` prints them, and its exit code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from ddp_play.bundle.paths import write_json
+from ddp_play.cli.main import app
+from ddp_play.cli.results import read_list
+from tests.unit.cli.run_directories import make_run, write_result
+
+
+def results(*words: str) -> Result:
+    return CliRunner().invoke(app, ["results", *words])
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "expected"), [("succeeded", 0, 0), ("failed", 3, 3), ("running", None, 75), ("starting", 0, 75)]
+)
+def test_the_exit_code_is_the_runs_own_once_it_has_ended(status: str, code: int | None, expected: int) -> None:
+    make_run(status=status, exit_code=code)
+    assert results().exit_code == expected
+
+
+def test_results_logs_and_artifacts_of_all_ranks() -> None:
+    paths = make_run()
+    write_result(paths, {"accuracy": 0.9}, rank=1)
+    write_json(paths.root / "artifacts.json", [{"host": "h1", "path": "model.pt", "size": 7}])
+    document = json.loads(results("--json").stdout)
+    assert document["results"] == {"0": {}, "1": {"accuracy": 0.9}}
+    assert document["logs"]["1"] == str(paths.log(1))
+    assert "artifacts/h1/model.pt  7 bytes" in results().stdout
+
+
+def test_many_artifacts_are_counted() -> None:
+    paths = make_run()
+    write_json(paths.root / "artifacts.json", [{"host": "h1", "path": f"{n}", "size": 1} for n in range(25)])
+    assert "and 5 more in artifacts.json" in results().stdout
+
+
+@pytest.mark.parametrize(("text", "expected"), [("[1]", [1]), ("{}", []), ("[", []), (None, [])])
+def test_a_file_without_a_list_is_empty(tmp_path: Path, text: str | None, expected: list[int]) -> None:
+    path = tmp_path / "artifacts.json"
+    if text is not None:
+        path.write_text(text)
+    assert read_list(path) == expected

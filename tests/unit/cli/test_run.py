@@ -1,0 +1,69 @@
+"""Ctrl-C, the stop request and the wait for slots of `ddp-play run`."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from ddp_play.bundle.paths import read_json
+from ddp_play.bundle.run_lookup import load
+from ddp_play.cli import run
+from ddp_play.errors import Interrupted, UsageError
+from tests.unit.cli.run_directories import make_run
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("", "inf"), ("90s", "90.0"), ("10m", "600.0")])
+def test_the_wait_for_slots_in_seconds(text: str, seconds: str) -> None:
+    assert run._seconds_to_wait(text) == seconds
+
+
+def test_a_wait_that_is_no_duration() -> None:
+    with pytest.raises(UsageError, match="--wait-at-most"):
+        run._seconds_to_wait("soon")
+
+
+@pytest.mark.parametrize(("now", "name"), [(False, "stop"), (True, "stop-now")])
+def test_a_stop_request_is_a_file_for_the_supervisor(now: bool, name: str) -> None:
+    paths = make_run(status="running")
+    run.request_stop(paths, now=now, reason="a test")
+    assert [path.name for path in paths.control.iterdir()] == [name]
+    assert read_json(paths.control / name) == {"reason": "a test"}
+
+
+def test_an_ended_run_takes_no_stop_request() -> None:
+    with pytest.raises(Interrupted, match="calm-otter-1 is over"):
+        run.request_stop(make_run(), now=False, reason="a test")
+
+
+@pytest.mark.parametrize(("answer", "stops"), [("d", False), ("detach", False), ("s", True), ("", True), (None, True)])
+def test_only_d_detaches(monkeypatch: pytest.MonkeyPatch, answer: str | None, stops: bool) -> None:
+    def typed(_prompt: str) -> str:
+        if answer is None:
+            raise KeyboardInterrupt
+        return answer
+
+    monkeypatch.setattr("builtins.input", typed)
+    assert run._user_wants_stop(make_run(status="running")) is stops
+
+
+def test_a_run_without_a_supervisor_ends_the_view_with_70(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run._show_end(load(make_run(status="running")), as_json=False) == 70
+    err = capsys.readouterr().err
+    assert "run calm-otter-1 has no supervisor any more; its ranks go on" in err
+    assert "ddp-play attach calm-otter-1" in err
+
+
+def test_an_ended_run_gives_its_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run.watch(make_run(status="failed", exit_code=3), ranks="0", as_json=True) == 3
+    assert '"exit_code": 3' in capsys.readouterr().out
+
+
+def test_sigterm_interrupts_like_ctrl_c() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        run.stop_on_term()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)

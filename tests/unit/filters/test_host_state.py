@@ -1,0 +1,70 @@
+"""Packages, files and units that differ from the wanted ones; a host in the wanted state has none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.ddp.play.plugins.filter import host_state
+
+PRIVATE = {"type": "directory", "mode": "2770", "content": ""}
+ABSENT = {"type": "absent", "content": ""}
+RUNS = {"load": "loaded", "active": "active", "enabled": "enabled"}
+
+
+@pytest.mark.parametrize(
+    ("installed", "wanted", "missing"),
+    [
+        ({}, [], []),
+        ({"chrony": "4.3-2", "nftables": "1.0.6-2"}, ["chrony", "nftables"], []),
+        ({"chrony": "4.3-2", "nftables": ""}, ["nftables", "chrony"], ["nftables"]),
+        ({"chrony": ""}, ["nftables", "chrony"], ["nftables", "chrony"]),
+        ({"chrony": "4.3-2", "docker.io": ""}, ["chrony"], []),
+    ],
+)
+def test_missing_packages(installed: dict[str, str], wanted: list[str], missing: list[str]) -> None:
+    assert host_state.missing_packages({"packages": installed}, wanted) == missing
+
+
+@pytest.mark.parametrize(
+    ("given", "there", "differs"),
+    [
+        ({"state": "directory"}, PRIVATE, False),
+        ({"state": "directory"}, {"type": "link", "mode": "0777"}, False),
+        ({"state": "directory", "mode": "0755"}, {"type": "link", "mode": "0777"}, False),
+        ({"state": "directory", "mode": "2770"}, PRIVATE, False),
+        ({"state": "directory", "mode": "0755"}, PRIVATE, True),
+        ({"state": "directory"}, ABSENT, True),
+        ({"state": "directory"}, {"type": "file", "mode": "0644"}, True),
+        ({"content": "a"}, {"type": "file", "mode": "0644", "content": "a"}, False),
+        ({"content": "a", "mode": "0600"}, {"type": "file", "mode": "0600", "content": "a"}, False),
+        ({"content": "a"}, {"type": "file", "mode": "0644", "content": "b"}, True),
+        ({"content": "a"}, {"type": "file", "mode": "0600", "content": "a"}, True),
+        ({"content": "a"}, ABSENT, True),
+        ({"content": ""}, ABSENT, True),
+    ],
+)
+def test_drift(given: dict[str, Any], there: dict[str, Any], differs: bool) -> None:
+    found = host_state.drifted_files({"files": {"/a": there}}, [{"path": "/a", **given}])
+    assert found == (["/a"] if differs else [])
+
+
+@pytest.mark.parametrize(
+    ("changed", "stopped"),
+    [
+        ({}, []),
+        ({"active": "inactive"}, ["chrony.service"]),
+        ({"active": "failed", "enabled": "enabled"}, ["chrony.service"]),
+        ({"enabled": "disabled"}, ["chrony.service"]),
+        ({"load": "not-found", "active": "inactive", "enabled": ""}, ["chrony.service"]),
+    ],
+)
+def test_stopped_units(changed: dict[str, str], stopped: list[str]) -> None:
+    state = {"units": {"chrony.service": {**RUNS, **changed}, "ddp-firewall.service": RUNS}}
+    assert host_state.stopped_units(state, ["chrony.service", "ddp-firewall.service"]) == stopped
+
+
+@pytest.mark.parametrize(("active", "inactive"), [("active", []), ("failed", ["a.mount"]), ("inactive", ["a.mount"])])
+def test_inactive_units(active: str, inactive: list[str]) -> None:
+    assert host_state.inactive_units({"units": {"a.mount": {"active": active}, "b.service": RUNS}}) == inactive
+    assert host_state.inactive_units({"units": {}}) == []

@@ -1,0 +1,140 @@
+"""Decision of role nfs_client: own exports, mounts that cannot work, pending mounts, failed probes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from ansible_collections.ddp.play.plugins.filter import nfs_client
+
+OPTIONS = [
+    "vers=4.2",
+    "hard",
+    "nconnect=8",
+    "noatime",
+    "nosuid",
+    "nodev",
+    "_netdev",
+    "x-systemd.after=network-online.target",
+]
+DATA = {"server": "nfs1", "path": "/srv/data", "mountpoint": "/data"}
+SCRATCH = {"server": "nfs1", "path": "/srv/scratch", "mountpoint": "/scratch", "options": ["vers=4.2", "soft"]}
+# `findmnt --json --types nfs,nfs4` of util-linux 2.38
+REPORTED = "rw,nosuid,nodev,noatime,vers=4.2,rsize=1048576,wsize=1048576,hard,proto=tcp,nconnect=8,addr=10.1.0.5"
+AHOSTS = "10.1.0.5        STREAM nfs1\n10.1.0.5        DGRAM\nfd00::5         STREAM\n"
+LINE = f"nfs1:/srv/data /data nfs {','.join(OPTIONS)} 0 0\n"
+NOTHING: dict[str, Any] = {
+    "own": [],
+    "loops": [],
+    "wanted": [DATA],
+    "unresolved": [],
+    "occupied": [],
+    "not_mounted": [],
+    "not_in_fstab": [],
+    "pending": [],
+    "silent": [],
+}
+
+
+def answer(stdout: str = "", rc: int = 0) -> dict[str, Any]:
+    return {"rc": rc, "stdout": stdout, "stderr": ""}
+
+
+def mounted(target: str = "/data", source: str = "nfs1:/srv/data", options: str = REPORTED) -> dict[str, Any]:
+    return answer(json.dumps({"filesystems": [{"target": target, "source": source, "options": options}]}))
+
+
+def state(fstab: str = LINE, **commands: dict[str, Any]) -> dict[str, Any]:
+    """State of a host that has mounted /data. commands: by name, with __ for a space and a slash, _ for a space."""
+    given = {name.replace("__", " /").replace("_", " "): value for name, value in commands.items()}
+    found = {
+        "addresses": answer("10.1.0.11 fd00::11 "),
+        "mounted": mounted(),
+        "server nfs1": answer(AHOSTS),
+        "content /data": answer("/data/train"),
+        "probe /data": answer(),
+        "write /data": answer(),
+        **given,
+    }
+    return {"commands": found, "files": {"/etc/fstab": {"type": "file", "content": "# static\n" + fstab}}}
+
+
+def test_no_mounts_give_an_empty_decision() -> None:
+    assert nfs_client.decide(state(), [], OPTIONS, "") == {**NOTHING, "wanted": []}
+
+
+@pytest.mark.parametrize(
+    ("host", "changed"),
+    [
+        (state(), {}),
+        (state(mounted=answer(rc=1), content__data=answer()), {"not_mounted": [DATA], "pending": [DATA]}),
+        (
+            state(mounted=answer(rc=1)),
+            {"not_mounted": [DATA], "pending": [DATA], "occupied": ["/data"]},
+        ),
+        (state(mounted=mounted(source="old:/srv/data")), {"not_mounted": [DATA], "pending": [DATA]}),
+        (
+            state(mounted=mounted(options=REPORTED.replace("nconnect=8", "nconnect=4"))),
+            {"not_mounted": [DATA], "pending": [DATA]},
+        ),
+        (state(fstab=""), {"not_in_fstab": [DATA], "pending": [DATA]}),
+        (state(fstab=LINE.replace("nconnect=8,", "")), {"not_in_fstab": [DATA], "pending": [DATA]}),
+        (
+            state(fstab="", mounted=mounted("/other")),
+            {"not_mounted": [DATA], "not_in_fstab": [DATA], "pending": [DATA], "occupied": ["/data"]},
+        ),
+        (state(server_nfs1=answer(rc=2)), {"unresolved": ["nfs1"]}),
+        (state(addresses=answer("10.1.0.5 ")), {"own": [DATA], "loops": ["/data"], "wanted": []}),
+        (state(server_nfs1=answer("127.0.1.1 STREAM nfs1\n")), {"own": [DATA], "loops": ["/data"], "wanted": []}),
+        (state(probe__data=answer(rc=124)), {"silent": ["probe /data"]}),
+        (state(write__data=answer(rc=1)), {"silent": ["write /data"]}),
+    ],
+)
+def test_decision(host: dict[str, Any], changed: dict[str, Any]) -> None:
+    assert nfs_client.decide(host, [DATA], OPTIONS, "trainer") == {**NOTHING, **changed}
+
+
+def test_an_export_under_its_own_path_is_no_loop() -> None:
+    same = {"server": "nfs1", "path": "/data", "mountpoint": "/data"}
+    found = nfs_client.decide(state(addresses=answer("10.1.0.5 ")), [same], OPTIONS, "")
+    assert (found["own"], found["loops"], found["wanted"]) == ([same], [], [])
+
+
+def test_options_of_a_mount_replace_the_default() -> None:
+    host = state(
+        fstab="nfs1:/srv/scratch /scratch nfs vers=4.2,soft 0 0\n",
+        mounted=mounted("/scratch", "nfs1:/srv/scratch", "rw,vers=4.2,soft"),
+        content__scratch=answer(),
+        probe__scratch=answer(),
+    )
+    assert nfs_client.decide(host, [SCRATCH, SCRATCH], OPTIONS, "")["wanted"] == [SCRATCH]
+    assert nfs_client.decide(host, [SCRATCH, SCRATCH], OPTIONS, "")["pending"] == []
+
+
+@pytest.mark.parametrize(
+    ("writer", "probes"),
+    [
+        ("", {"probe /data": ["stat", "--file-system", "/data"]}),
+        (
+            "trainer",
+            {
+                "probe /data": ["stat", "--file-system", "/data"],
+                "write /data": ["runuser", "-u", "trainer", "--", "test", "-w", "/data"],
+            },
+        ),
+    ],
+)
+def test_probes(writer: str, probes: dict[str, list[str]]) -> None:
+    assert nfs_client.probes([DATA], writer) == probes
+    assert nfs_client.probes([], writer) == {}
+
+
+def test_lookups() -> None:
+    find = ["-maxdepth", "1", "-mindepth", "1", "-print", "-quit"]
+    assert nfs_client.lookups([]) == {}
+    assert nfs_client.lookups([DATA, SCRATCH]) == {
+        "server nfs1": ["getent", "ahosts", "nfs1"],
+        "content /data": ["find", "/data", *find],
+        "content /scratch": ["find", "/scratch", *find],
+    }

@@ -1,0 +1,137 @@
+"""Ranks as containers of an engine on a Unix socket, with real processes as their first ones."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ddp_play.guard import container_rank
+from ddp_play.guard.container_rank import ContainerRank, make
+from ddp_play.guard.run_directory import HostRun
+from tests.unit.guard.test_daemon import until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.unit.guard.conftest import Engine
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> HostRun:
+    made = HostRun(tmp_path / "runs" / "night" / "1.h1")
+    made.logs.mkdir(parents=True)
+    return made
+
+
+@pytest.fixture
+def child() -> Iterator[subprocess.Popen[bytes]]:
+    """The process that stands for a container's first one."""
+    with subprocess.Popen(["/bin/sleep", "100"]) as made:
+        yield made
+        made.kill()
+
+
+@pytest.fixture
+def container(place: HostRun, engine: Engine, child: subprocess.Popen[bytes]) -> ContainerRank:
+    """A container rank that runs."""
+    engine.has("POST /containers/r0/start", b"", 204)
+    engine.container("r0", Pid=child.pid, Running=True)
+    rank = make({"rank": 0, "container": "r0"}, place)
+    assert isinstance(rank, ContainerRank)
+    rank.start()
+    assert (rank.row["state"], rank.row["pid"]) == ("running", child.pid)
+    return rank
+
+
+def gone(child: subprocess.Popen[bytes]) -> None:
+    child.kill()
+    child.wait()
+
+
+def test_a_container_is_watched_by_its_process_alone(container: ContainerRank, engine: Engine) -> None:
+    engine.asked.clear()
+    container.poll()
+    assert container.running
+    assert engine.asked == []
+
+
+@pytest.mark.parametrize(("code", "signum"), [(0, None), (3, None), (137, 9)])
+def test_the_end_of_a_container_is_the_engines(
+    container: ContainerRank, engine: Engine, child: subprocess.Popen[bytes], code: int, signum: int | None
+) -> None:
+    gone(child)
+    engine.container("r0", Running=True)  # not noticed yet
+    container.poll()
+    assert container.running
+    engine.container("r0", Running=False, ExitCode=code, OOMKilled=code == 137, Error="")
+    engine.has("GET /containers/r0/logs?stdout=1&stderr=1&tail=50", b"\x01\0\0\0\0\0\0\x04exec")
+    container.poll()
+    row = container.row
+    assert (row["state"], row["exit_code"], row["signal"], row["oom"]) == ("exited", code, signum, code == 137)
+    assert "output of the container outside the rank's log:\nexec" in container.log.read_text()
+
+
+def test_a_container_that_somebody_removed(
+    container: ContainerRank, engine: Engine, child: subprocess.Popen[bytes]
+) -> None:
+    gone(child)
+    engine.answers.clear()
+    container.poll()
+    assert (container.row["state"], container.row["exit_code"]) == ("exited", None)
+    assert container.row["detail"] == "the container was removed from outside"
+
+
+def test_without_an_engine_the_exit_code_stays_unknown(
+    container: ContainerRank, engine: Engine, child: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone(child)
+    engine.has("GET /containers/r0/json", {"message": "restarting"}, 503)
+    container.poll()
+    assert container.running, "the engine may come back"
+    monkeypatch.setattr(container_rank, "ENGINE_PATIENCE_S", 0.0)
+    container.poll()
+    assert (container.row["state"], container.row["exit_code"]) == ("exited", None)
+    assert "the engine cannot tell its exit code: restarting" in container.row["detail"]
+
+
+def test_signals_go_to_the_containers_first_process(
+    container: ContainerRank, engine: Engine, child: subprocess.Popen[bytes]
+) -> None:
+    container.send(signal.SIGTERM)
+    assert child.wait(20) == -signal.SIGTERM
+    engine.container("r0", Running=False, ExitCode=143)
+    container.poll()
+    assert (container.row["signal"], container.row["stopped"]) == (15, True)
+
+
+def test_what_we_may_not_signal_the_engine_signals(
+    container: ContainerRank, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> bool:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr("ddp_play.guard.processes.signal_exactly", refuse)
+    container.warn(signal.SIGUSR1)
+    container.send(signal.SIGTERM)
+    wanted = [f"POST /containers/r0/kill?signal={name}" for name in ("SIGUSR1", "SIGTERM", "SIGCONT")]
+    until(lambda: engine.asked[-3:] == wanted)
+
+
+def test_a_container_that_does_not_start(place: HostRun, engine: Engine) -> None:
+    engine.has("POST /containers/r0/start", {"message": "executable file not found"}, 400)
+    rank = make({"rank": 0, "container": "r0"}, place)
+    rank.start()
+    assert (rank.row["state"], rank.row["exit_code"]) == ("exited", 127)
+    assert "the container does not start: executable file not found" in place.log(0).read_text()
+
+
+def test_a_container_that_ended_before_anybody_looked(place: HostRun, engine: Engine) -> None:
+    engine.has("POST /containers/r0/start", b"", 204)
+    engine.container("r0", Pid=0, Running=False, ExitCode=5)
+    rank = make({"rank": 0, "container": "r0"}, place)
+    rank.start()
+    assert (rank.row["state"], rank.row["exit_code"], rank.failed) == ("exited", 5, True)

@@ -1,0 +1,179 @@
+"""Dumps of torch's flight recorder are read as nobody important, with limits, and leave nothing behind."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ddp_play.guard import flight_recorder, processes
+from ddp_play.guard.refusal import Refused
+from ddp_play.guard.run_directory import HostRun
+from tests.unit.guard.test_daemon import until
+
+FAKE = "torch/distributed/flight_recorder/fr_trace.py"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> HostRun:
+    made = HostRun(tmp_path / "runs" / "night.0123456789abcdef" / "1.h1")
+    made.root.mkdir(parents=True)
+    return made
+
+
+def spec(**env: str) -> dict[str, Any]:
+    """In place of root, nobody reads: not a Python in root's home."""
+    own = str(Path(sys.executable).parent)
+    bin_dirs = "/usr/bin:/bin" if os.geteuid() == 0 else f"{own}:/usr/bin:/bin"
+    rank = {"rank": 0, "env": {"PATH": bin_dirs, "SECRET": "x", **env}}
+    return {"runtime": "process", "attempt": 1, "ranks": [rank]}
+
+
+@pytest.fixture
+def fake(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Makes a spec whose torch is this script in the place of fr_trace; any user may read it."""
+    root = Path("/tmp") / tmp_path_factory.mktemp("torch").name
+
+    def make(script: str) -> dict[str, Any]:
+        module = root / FAKE
+        module.parent.mkdir(parents=True)
+        for package in list(module.parents)[:3]:
+            (package / "__init__.py").touch()
+        module.write_text("import os, sys, time\n" + script)
+        return spec(PYTHONPATH=str(root))
+
+    yield make
+    shutil.rmtree(root, ignore_errors=True)
+
+
+def dump(rank: int, num_collectives: int) -> bytes:
+    """A dump as torch 2.13.0 wrote it over gloo, with the process group named as NCCL names it."""
+    entry = {
+        "frames": [{"name": "step", "filename": "/workspace/train.py", "line": 9}],
+        "pg_id": 0,
+        "process_group": ("0", "default_pg"),
+        "p2p_seq_id": 0,
+        "input_sizes": [[8]],
+        "input_dtypes": ["Float"],
+        "output_sizes": [[3, 8]],
+        "output_dtypes": ["Float"],
+        "time_discovered_started_ns": None,
+        "time_discovered_completed_ns": None,
+        "timeout_ms": 4000,
+        "is_p2p": False,
+    }
+    names = ["all_reduce", "all_reduce", "all_reduce", "all_gather"][:num_collectives]
+    entries = [
+        {
+            **entry,
+            "record_id": number,
+            "collective_seq_id": number + 1,
+            "op_id": number + 1,
+            "time_created_ns": 1000 + number,
+            "profiling_name": f"nccl:{name}",
+            "output_sizes": [[3, 8]] if name == "all_gather" else [[8]],
+            "state": "scheduled" if number == 3 else "completed",
+            "retired": number != 3,
+        }
+        for number, name in enumerate(names)
+    ]
+    group = {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2]"}}
+    return pickle.dumps({"version": "2.10", "pg_config": group, "pg_status": {}, "entries": entries})
+
+
+def test_torchs_own_analysis_of_three_dumps(place: HostRun) -> None:
+    for rank, num_collectives in enumerate([4, 4, 3]):
+        data = dump(rank, num_collectives)
+        flight_recorder.receive(place, rank, data[:100])
+        flight_recorder.receive(place, rank, data[100:])
+    packages = next(path for path in sys.path if path.endswith("site-packages"))
+    text = flight_recorder.analyse(place, spec(PYTHONPATH=packages))
+    if "No module named" in text:
+        pytest.skip(f"no Python with torch that user {flight_recorder.NOBODY} may execute: {text[-200:]}")
+    assert "Not all ranks joining collective, sequence number: 4" in text
+    assert "collective: nccl:all_gather\nmissing ranks: {2}" in text
+
+
+def test_it_runs_as_the_ranks_user_and_never_as_root(place: HostRun, fake: Any) -> None:
+    flight_recorder.receive(place, 0, b"x")
+    script = "print(os.getuid(), os.listdir('.'), open('rank_0').read(), os.environ.get('SECRET'), sys.argv[1:])"
+    text = flight_recorder.analyse(place, fake(script))
+    uid = os.geteuid() or flight_recorder.NOBODY
+    assert text == f"{uid} ['rank_0'] x None ['.', '-p', 'rank_']\n"
+
+
+def test_what_it_prints_is_limited(place: HostRun, fake: Any) -> None:
+    flight_recorder.receive(place, 0, b"x")
+    text = flight_recorder.analyse(place, fake("while True: print('x' * 1000)"))
+    assert len(text) < flight_recorder.MAX_TEXT_BYTES + 100
+    assert "fr_trace ended with exit code" in text[-100:]
+
+
+def test_its_memory_is_limited(place: HostRun, fake: Any) -> None:
+    flight_recorder.receive(place, 0, b"x")
+    assert "MemoryError" in flight_recorder.analyse(place, fake("x = bytearray(8 << 30)"))
+
+
+def test_it_is_ended_with_everything_it_started(
+    place: HostRun, fake: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A pickle that starts a session of its own and does not end."""
+    monkeypatch.setattr(flight_recorder, "TIME_S", 1.0)
+    flight_recorder.receive(place, 0, b"x")
+    child = "if os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0: time.sleep(987)\n    os._exit(0)\n"
+    began = time.monotonic()
+    with pytest.raises(Refused, match="did not end in 1 s"):
+        flight_recorder.analyse(place, fake(child + "os.wait()\ntime.sleep(987)\n"))
+    assert time.monotonic() - began < 20
+    until(
+        lambda: not [pid for pid in processes.descendants(os.getpid()) if (processes.stat_fields(pid) or "Z")[0] != "Z"]
+    )
+
+
+def test_dumps_that_are_too_large(place: HostRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flight_recorder, "MAX_DUMPS_BYTES", 10)
+    flight_recorder.receive(place, 0, b"123456789")
+    with pytest.raises(Refused, match="larger than"):
+        flight_recorder.receive(place, 1, b"12")
+
+
+def test_a_container_has_no_network_and_limits(place: HostRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = tmp_path / "said"
+    program = tmp_path / "docker"
+    program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$*" >>{said}\necho analysed\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    flight_recorder.receive(place, 0, b"x")
+    create = ["create", "--name", "r", "--label", "ddp-play.run=night", "--user", "7:8", "image", "sh"]
+    order = {
+        **spec(),
+        "runtime": "docker",
+        "image": "train:1",
+        "user": {"uid": 0, "gid": 0, "groups": [0]},
+        "ranks": [{"rank": 0, "env": {}, "create": create}],
+    }
+    assert flight_recorder.analyse(place, order) == "analysed\n"
+    run, removed = said.read_text().splitlines()
+    for words in (
+        "--network none --read-only",
+        "--user 65534:65534",
+        "--memory 4294967296 --memory-swap 4294967296",
+        "--cap-drop ALL --security-opt no-new-privileges --pids-limit 256",
+        f"type=bind,source={place.root}/flight-recorder,target=/dumps,readonly",
+        "--label ddp-play.run=night",
+        "--entrypoint sh train:1 -c exec",
+    ):
+        assert words in run
+    assert removed == f"rm -f ddp-{place.run_key}-a1-fr"
+
+
+def test_no_python(place: HostRun) -> None:
+    flight_recorder.receive(place, 0, b"x")
+    with pytest.raises(Refused, match="no Python"):
+        flight_recorder.analyse(place, {**spec(), "ranks": [{"rank": 0, "env": {"PATH": "/nowhere"}}]})

@@ -1,0 +1,49 @@
+"""Files in directories that systemd-tmpfiles cleans stay young as long as the run lives."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from ddp_play.guard import recent_files
+from ddp_play.guard.daemon import Guard
+from ddp_play.guard.recent_files import RecentFiles
+from ddp_play.guard.run_directory import HostRun, write_json
+
+LONG_AGO = 11 * 86400.0
+
+
+def old(path: Path) -> float:
+    """Age of a file in seconds, by the newer of its times."""
+    found = path.lstat()
+    return time.time() - max(found.st_mtime, found.st_atime)
+
+
+def test_only_temporary_files_are_renewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recent_files, "AGED", (str(tmp_path / "tmp"),))
+    for name in ("tmp", "shared", "victim"):
+        (tmp_path / name).mkdir()
+    paths = [tmp_path / "tmp" / "rendezvous-1", tmp_path / "shared" / "rendezvous-1", tmp_path / "victim" / "file"]
+    for path in paths:
+        path.touch()
+        os.utime(path, (time.time() - LONG_AGO,) * 2)
+    (tmp_path / "tmp" / "link").symlink_to(paths[2])
+    names = [str(tmp_path / "tmp" / "link"), str(tmp_path / "tmp" / "gone"), *map(str, paths[:2])]
+    files = RecentFiles(names)
+    files.renew()
+    assert [old(path) < 60 for path in paths] == [True, False, False], "what a link leads to stays as it is"
+    os.utime(paths[0], (time.time() - LONG_AGO,) * 2)
+    files.renew()
+    assert old(paths[0]) > 60, "once in an hour is enough"
+
+
+def test_the_guard_renews_the_rendezvous_file_of_a_machine(tmp_path: Path) -> None:
+    """Hosts that are one machine meet in a file in /tmp, and a FileStore needs it as long as the run lives."""
+    place = HostRun(tmp_path / "1.h1")
+    place.root.mkdir()
+    owned = ["/tmp/ddp-play-rendezvous-night-1", "/dev/shm/mpich_shm_1_0", str(Path("/shared/.ddp-play/night/file"))]
+    write_json(place.spec, {"ranks": [], "limits": {}, "owned_paths": owned})
+    assert Guard(place).files.paths == [Path(owned[0])]

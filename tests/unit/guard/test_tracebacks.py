@@ -1,0 +1,67 @@
+"""Tracebacks in the end of a log: which error ended the program."""
+
+from __future__ import annotations
+
+import pytest
+
+from ddp_play.guard.tracebacks import errors, find_all, meaningful, without_summary
+from tests.unit.guard.recorded_tails import TAILS
+
+
+def texts(name: str) -> list[str]:
+    """First lines of the errors in a recorded tail."""
+    return [error.first_line.partition(":")[0] for error in errors(meaningful(TAILS[name].text))]
+
+
+@pytest.mark.parametrize(
+    ("line", "left"),
+    [
+        ("", []),
+        ("step 3\n", ["step 3"]),
+        ("[rank1]: ValueError: x", ["ValueError: x"]),
+        ("[default1]:[rank1]:   File", ["  File"]),
+        ("[rank0]:[E301 10:00:00.1 ProcessGroupNCCL.cpp:1] x", ["[E301 10:00:00.1 ProcessGroupNCCL.cpp:1] x"]),
+        ("10%\r20%\r30%", ["30%"]),
+        ("\x1b[1;34mwandb\x1b[0m: Find logs at: x", []),
+        ("frame #3: clone + 0x43 (0x7f in /lib/libc.so.6)", []),
+        ("  <no Python frame>", []),
+    ],
+)
+def test_lines_that_may_explain_an_end(line: str, left: list[str]) -> None:
+    assert meaningful(line) == left
+
+
+def test_a_chain_and_its_first_error() -> None:
+    last = find_all(meaningful(TAILS["requests-refused"].text))[-1]
+    assert last.first_line.startswith("requests.exceptions.ConnectionError")
+    assert last.root.first_line == "ConnectionRefusedError: [Errno 111] Connection refused"
+    assert last.after == 0
+
+
+def test_errors_of_threads_are_not_the_programs() -> None:
+    name = "gloo-and-thread-refused"
+    assert texts(name) == ["RuntimeError"]
+    assert [each.aside for each in find_all(meaningful(TAILS[name].text))] == [True, True, False]
+
+
+def test_torchruns_summary_is_not_an_error() -> None:
+    lines = meaningful(TAILS["torchrun-inside"].text)
+    assert texts("torchrun-inside")[-1].endswith("ChildFailedError")
+    assert errors(without_summary(lines))[-1].first_line == "ValueError: loss is nan"
+    assert without_summary(["step 3"]) == ["step 3"]
+
+
+def test_the_worker_of_a_data_loader_has_the_innermost_frame() -> None:
+    last = errors(meaningful(TAILS["loader-reset"].text))[-1]
+    assert last.frames[-1]["name"] == "__getitem__"
+
+
+def test_a_traceback_whose_header_was_cut_off() -> None:
+    cut = '  File "/workspace/train.py", line 9, in f\n    f()\nRecursionError: maximum recursion depth exceeded\n'
+    (error,) = find_all(meaningful(cut))
+    assert (error.first_line[:14], error.frames[-1]["line"]) == ("RecursionError", "9")
+
+
+def test_torchs_log_lines_are_not_part_of_an_error() -> None:
+    (error,) = errors(meaningful(TAILS["cuda-ecc-then-watchdog"].text))
+    assert not any("watchdog" in line for line in error.text)

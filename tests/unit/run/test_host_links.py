@@ -1,0 +1,114 @@
+"""Requests to all hosts of an attempt over fake channels: replies, refusals, broken channels and heartbeats."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ddp_play.errors import HostNotReady, Interrupted, SlotsTaken
+from ddp_play.guard.protocol import encode
+from ddp_play.run import host_links
+from ddp_play.run.attempt_assignment import Assignment, links_of
+from ddp_play.run.host_channel import Route
+from ddp_play.run.host_links import Gang
+from ddp_play.testing import refusal
+from tests.unit.run.conftest import Make, Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def opened(stage: Stage, gives_up: Callable[[str], str] = lambda _kind: "", *, deadline_s: float = 10.0) -> Gang:
+    """A gang with a channel to each fake host of the stage."""
+    routes = tuple(Route(name, ("ssh", name), "channel") for name in stage.far)
+    gang = Gang(
+        links_of(Assignment(stage.plan, routes, stage.paths), set(stage.far)),
+        run_id=stage.paths.run_id,
+        token="",
+        attempt=1,
+        on_data=lambda _link, _frame: None,
+        on_host=lambda _link, _how: None,
+        offsets=lambda _host: {"logs": {}, "metrics": {}, "nccl": {}},
+        gives_up=gives_up,
+    )
+    gang.open_all(deadline_s=deadline_s)
+    return gang
+
+
+def test_a_request_goes_to_all_hosts_with_fields_of_their_own(make: Make) -> None:
+    stage = make(2)
+    replies = opened(stage).ask(
+        "lease_port", "leased", deadline_s=10, fields=lambda link: {"range": [int(link.name[1:]) + 100]}
+    )
+    assert {name: reply["port"] for name, reply in replies.items()} == {"h1": 101, "h2": 102}
+
+
+def test_only_the_chosen_links_are_addressed_and_lost_hosts_never(make: Make) -> None:
+    stage = make(3)
+    gang = opened(stage)
+    gang.link("h1").lost = "silent for 30 s"
+    assert set(gang.ask("claim", "claimed", links=gang.links[:2], deadline_s=10)) == {"h2"}
+    assert [name for name, host in stage.far.items() if "claim" in host.kinds()] == ["h2"]
+
+
+def test_a_refusal_has_the_error_class_and_hint_that_the_host_sent(make: Make) -> None:
+    stage = make(2)
+    stage.far["h2"].answers["claim"] = refusal("claim", "no slot is free", error="slots", hint="wait")
+    with pytest.raises(SlotsTaken, match="h2: no slot is free") as caught:
+        opened(stage).ask("claim", "claimed", deadline_s=10)
+    assert (caught.value.hint, caught.value.hosts) == ("wait", ("h2",))
+
+
+def test_all_hosts_with_problems_are_named_together(make: Make) -> None:
+    stage = make(3)
+    gang = opened(stage)
+    stage.far["h1"].answers["claim"] = []
+    stage.far["h2"].answers["claim"] = refusal("claim", "disk full")
+    with pytest.raises(HostNotReady) as caught:
+        gang.ask("claim", "claimed", deadline_s=0.2)
+    assert caught.value.message == "h1: no answer to claim\nh2: disk full"
+
+
+def test_a_broken_channel_ends_the_wait_for_its_host(make: Make) -> None:
+    stage = make(2)
+    gang = opened(stage)
+    stage.far["h2"].answers["claim"] = []
+    stage.far["h2"].channels[-1].cut("Connection reset by peer")
+    began = time.monotonic()
+    with pytest.raises(HostNotReady, match="h2: Connection reset by peer"):
+        gang.ask("claim", "claimed", deadline_s=60)
+    assert time.monotonic() - began < 30
+
+
+def test_a_host_that_does_not_open_is_named(make: Make) -> None:
+    stage = make(2)
+    stage.far["h2"].answers["open"] = []
+    with pytest.raises(HostNotReady, match="no channel to\nh2: no answer") as caught:
+        opened(stage, deadline_s=0.2)
+    assert caught.value.hosts == ("h2",)
+
+
+def test_an_interruption_ends_the_wait(make: Make) -> None:
+    stage = make(1, network="")
+    stage.far["h1"].answers["prepare"] = []
+    gang = opened(stage, gives_up=lambda kind: "stopped before it started" if kind == "prepare" else "")
+    with pytest.raises(Interrupted, match="stopped before it started"):
+        gang.ask("prepare", "prepared", deadline_s=60)
+
+
+def test_a_heartbeat_returns_the_hosts_newest_uptime(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The guard renews its lease with it."""
+    monkeypatch.setattr(host_links, "BEAT_S", 0.0)
+    stage = make(1, network="")
+    uptimes = iter([70.5, 80.5])
+    stage.far["h1"].answers["beat"] = lambda _header, _payload: [
+        encode("beat", guard_gone=False, uptime=next(uptimes, 90.5))
+    ]
+    gang = opened(stage)
+    for _ in range(3):
+        gang.keep_alive()
+        gang.pump(0)
+    beats = [header["seen"] for header, _ in stage.far["h1"].orders if header["t"] == "beat"]
+    assert beats == [None, 70.5, 80.5]

@@ -1,0 +1,82 @@
+"""Body of the action plugin `supervise`: the plan of a run directory, over fake hosts."""
+
+from __future__ import annotations
+
+import hashlib
+import tarfile
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ddp_play.bundle.outcome import RunStatus
+from ddp_play.bundle.paths import read_json, write_json
+from ddp_play.errors import UsageError
+from ddp_play.run.host_channel import Route
+from ddp_play.run.supervise_action import supervise_run
+from tests.unit.build import job
+from tests.unit.run.conftest import Make, Stage, done
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def run_directory(make: Make, **values: Any) -> Stage:
+    """What `plan` and `discover` leave for `supervise`: plan.json, job.json, channels.json and a token."""
+    stage = make(1, network="", **values)
+    done(stage, "h1")
+    routes = [Route(name, ("ssh", name), "channel").to_json() for name in stage.far]
+    write_json(stage.paths.plan, stage.plan.to_json())
+    write_json(stage.paths.root / "job.json", job(network="", probe=False, **values).model_dump(mode="json"))
+    write_json(stage.paths.channels, {"routes": routes})
+    write_json(stage.paths.run, {**stage.document, "token": "ab12"})
+    return stage
+
+
+def supervise(stage: Stage) -> RunStatus:
+    return supervise_run(
+        str(stage.paths.root),
+        secret_values={"KEY": "hunter2"},
+        registry={},
+        become_passwords={"h1": "open sesame"},
+        ssh_passwords={"h1": "hunter3"},
+    ).status
+
+
+def test_the_plan_runs_with_the_runs_token_and_secrets(make: Make) -> None:
+    stage = run_directory(make)
+    assert supervise(stage) is RunStatus.SUCCEEDED
+    assert stage.far["h1"].order("open")["token"] == "ab12"
+    assert stage.far["h1"].order("prepare")["secrets"] == {"KEY": "hunter2"}
+    assert stage.far.passwords == {"h1": "open sesame"}
+    assert stage.far.ssh_passwords == {"h1": "hunter3"}
+    assert "source" not in stage.document
+
+
+@pytest.mark.parametrize("restarts", [0, 1])
+def test_the_source_is_recorded(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, restarts: int) -> None:
+    """Of a run that may restart the archive is kept until its end."""
+    archives: list[bool] = []
+    monkeypatch.setattr(
+        "ddp_play.run.supervise_action.RestartLoop.run",
+        lambda loop: archives.append(loop.paths.source_archive.exists()),
+    )
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "train.py").write_text("print()")
+    stage = run_directory(make, source=str(code), restarts=restarts)
+    supervise_run(str(stage.paths.root), secret_values={}, registry={}, become_passwords={}, ssh_passwords={})
+    source = stage.document["source"]
+    assert (source["path"], source["files"], len(source["sha256"])) == (str(code), 1, hashlib.sha256().digest_size * 2)
+    assert archives == [bool(restarts)]
+    if restarts:
+        with tarfile.open(stage.paths.source_archive) as archive:
+            assert archive.getnames() == ["train.py"]
+
+
+def test_an_error_before_the_first_attempt_is_in_run_json(make: Make, tmp_path: Path) -> None:
+    stage = run_directory(make, source=str(tmp_path / "nowhere"))
+    with pytest.raises(UsageError, match="nowhere is not a directory"):
+        supervise(stage)
+    document = read_json(stage.paths.run)
+    assert (document["status"], document["exit_code"]) == ("failed", 64)
+    assert stage.far["h1"].orders == []
