@@ -6,7 +6,7 @@ import dataclasses
 import signal
 from pathlib import Path
 
-from ddp_play.run.controller_disk_full import ROOM_S
+from ddp_play.run.controller_disk_full import WAIT_FOR_SPACE_S
 from ddp_play.run.restart_loop import LOST_HOSTS_CLEANUP_S
 from tests.faults import acts, hosts
 from tests.faults.rows import DONE, Expected, Row
@@ -372,7 +372,7 @@ CONTROLLER = (
             "disk_full",
             70,
             stopped_s=None,
-            clean_s=ROOM_S + 10,
+            clean_s=WAIT_FOR_SPACE_S + 10,
             missing=True,
             remains={"h1": ("files",)},
             says=("no space left", "ddp-play attach"),

@@ -1,4 +1,4 @@
-"""Room on the disk that holds a run's bundle: a reserve for its last words, and whether there is space again."""
+"""Disk space for a run's bundle: a reserve for the outcome, and the check whether there is space again."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ TRIAL_S = 2.0
 
 
 def is_full(error: OSError) -> bool:
-    """Does this error say that nothing more fits?"""
+    """Is this error a full disk or a used-up quota?"""
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
-class DiskRoom:
-    """The reserve is a file that is given up when the disk is full, so that how the run ended can still be written."""
+class DiskSpace:
+    """A reserve file that is deleted when the disk is full, so that run.json can still be written."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -32,22 +32,22 @@ class DiskRoom:
         self.full = False
 
     def reserve(self) -> None:
-        """Set the reserve aside, where there is room for it."""
+        """Create the reserve, if there is space for it."""
         with contextlib.suppress(OSError):
             _allocate(self._reserve, RESERVE_BYTES)
 
     def give_up(self) -> None:
-        """Nothing fits any more: free the reserve for run.json and the events."""
+        """Record that the disk is full, and delete the reserve: its space is for run.json and the events."""
         self.full = True
         self.release()
 
     def release(self) -> None:
-        """Take the reserve away; a finished bundle has none."""
+        """Delete the reserve; a finished bundle has none."""
         with contextlib.suppress(OSError):
             self._reserve.unlink()
 
     def is_back(self) -> bool:
-        """Is there room again? Then a new reserve is set aside."""
+        """True if the disk was full and has space again; then a new reserve is created."""
         if self.full and shutil.disk_usage(self._root).free > 3 * RESERVE_BYTES and self._takes_it():
             self.full = False
             self.reserve()

@@ -1,4 +1,4 @@
-"""Writing a run's bundle: data as it arrives, run.json as things change, readable after a crash at any moment."""
+"""Writer of a run's bundle: logs, metrics, results, artifacts and run.json, readable after a crash at any time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.bundle.disk_space import DiskRoom, is_full
+from ddp_play.bundle.disk_space import DiskSpace, is_full
 from ddp_play.bundle.paths import RunPaths, read_json, write_json
 from ddp_play.errors import DiskFull
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ddp_play.planning.plan_document import Plan
 
 TAIL_BYTES = 64 * 1024
-# What each attempt has of its own, besides plan.json and the outcome.
+# Files and folders of each attempt, in addition to plan.json and outcome.json.
 OF_ATTEMPT = (
     *("logs", "metrics", "nccl", "results", "env", "evidence", "flight-recorder"),
     *("artifacts", "artifacts.json"),
@@ -32,16 +32,16 @@ class BeyondEndError(ValueError):
 
 
 class Bundle:
-    """The one writer of logs, metrics, results and artifacts of a run."""
+    """Writes logs, metrics, results and artifacts of a run. No other process writes them."""
 
     def __init__(self, paths: RunPaths) -> None:
         self.paths = paths
-        self.room = DiskRoom(paths.root)
+        self.disk_space = DiskSpace(paths.root)
         self._stamped: dict[int, float] = {}
         self._partial: dict[Path, int] = {}
         self._unsaved: dict[str, Any] = {}  # fields of run.json for which there was no room
         self.last_data = time.monotonic()
-        self.heard = False  # has any rank ever printed or reported anything?
+        self.any_output = False  # has any rank printed or reported anything?
 
     def update_run(self, **fields: Any) -> dict[str, Any]:
         """Merge fields into run.json. On a full disk they wait for the next call, but for the end of the run."""
@@ -62,14 +62,14 @@ class Bundle:
         return document
 
     def begin(self, plan: Plan) -> None:
-        """Every rank has a log from the start, if only an empty one."""
-        self.room.reserve()
+        """Create an empty log for each rank, and the disk reserve."""
+        self.disk_space.reserve()
         for host in plan.hosts:
             for rank in host.ranks:
                 self.paths.log(rank.rank).touch(mode=0o600)
 
     def archive(self, attempt: int, outcome: dict[str, Any]) -> None:
-        """Put an ended attempt's files away under attempts/N; a fresh set of directories takes their place."""
+        """Move the files of an ended attempt to attempts/N and create empty directories for the next one."""
         put = self.paths.attempt(attempt)
         put.root.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_json(put.root / "outcome.json", outcome)
@@ -80,7 +80,7 @@ class Bundle:
         self.paths.create()
 
     def offsets(self, plan: Plan, host: str) -> dict[str, dict[str, int]]:
-        """How much of each rank's log, metrics and NCCL notes is here already; the last only where NCCL is used."""
+        """Bytes of each rank's log, metrics and (if NCCL is used) NCCL output that the bundle has already."""
         ranks = [rank.rank for item in plan.hosts if item.name == host for rank in item.ranks]
         return {
             "logs": {str(rank): _size(self.paths.log(rank)) for rank in ranks},
@@ -101,14 +101,14 @@ class Bundle:
         if not fresh:
             return True
         self._append(path, fresh)
-        self.last_data, self.heard = time.monotonic(), True
+        self.last_data, self.any_output = time.monotonic(), True
         if kind == "log" and time.time() - self._stamped.get(rank, 0.0) >= 1.0:
             self._stamped[rank] = time.time()
             self._append(self.paths.times(rank), b"%.3f %d\n" % (time.time(), have))
         return True
 
     def file(self, host: str, header: dict[str, Any], payload: bytes) -> None:
-        """A piece of a collected file; it gets its name when its last piece has come."""
+        """Append a piece of a collected file; the file gets its name with the last piece."""
         target = self._target(host, header)
         temporary = _part_of(target)
         with self._or_full(temporary):
@@ -140,7 +140,7 @@ class Bundle:
         except OSError as error:
             if not is_full(error):
                 raise
-            self.room.give_up()
+            self.disk_space.give_up()
             raise DiskFull(f"no space left for {path}: {error.strerror}") from error
 
     def _target(self, host: str, header: dict[str, Any]) -> Path:
@@ -167,7 +167,7 @@ class Bundle:
         return read_tail(self.paths.log(rank), TAIL_BYTES)
 
     def log_size(self, rank: int) -> int:
-        """Bytes of the rank's log that are here."""
+        """Bytes of the rank's log in the bundle."""
         return _size(self.paths.log(rank))
 
 

@@ -33,7 +33,7 @@ class Assignment:
     wait_s: float = 0.0  # how long to wait for slots that other runs hold; 0: no waiting
     token: str = ""  # distinguishes this run from others of the same name
     num_ended: int = 0  # number of earlier attempts whose ranks were started
-    settle_s: float = SETTLE_S  # from a rank's failure to the gang's end: the rank that caused it may report later
+    settle_s: float = SETTLE_S  # from a rank's failure to the stop; the rank that failed first may be reported late
     patience_s: float = PATIENCE_S  # instead of settle_s while every rank that ended reports a lost peer
 
     @property

@@ -1,4 +1,4 @@
-"""Full disk on the controller: logs wait on the hosts, and at the end all files stay there."""
+"""Full disk on the controller: logs are kept on the hosts until there is space; at the end all files stay there."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from ddp_play.bundle.writer import Bundle
     from ddp_play.run.host_links import Gang
     from ddp_play.run.link import Link
-    from ddp_play.run.stop_requests import Orders
+    from ddp_play.run.stop_requests import StopRequests
 
-# The ranks have ended and the disk is full: how long somebody may take to make room.
-ROOM_S = 20.0
+# Time to free space after the ranks have ended.
+WAIT_FOR_SPACE_S = 20.0
 # Pieces that were under way when the disk became full arrive for so long after the host was asked again.
 FOLLOW_AGAIN_S = 2.0
 
 
 class FullDisk:
-    """Pauses what the hosts send while nothing fits here, and asks for it again when there is room."""
+    """Pauses the transfer from the hosts while the disk is full, and resumes it when there is space."""
 
     def __init__(self, gang: Gang, bundle: Bundle, journal: Journal) -> None:
         self._gang = gang
@@ -32,15 +32,18 @@ class FullDisk:
         self._followed: dict[str, float] = {}
 
     def pause(self, error: DiskFull) -> None:
-        """Nothing fits any more: the hosts keep their logs for now."""
+        """Pause the transfer: the hosts keep their logs."""
         self._gang.tell("pause")
-        self._journal.emit("warning", message=f"{error.message}; the run goes on, its logs wait on the hosts")
+        self._journal.emit(
+            "warning",
+            message=f"{error.message}; the run continues and its hosts keep the logs: free space on this machine",
+        )
 
-    def resume_when_there_is_room(self) -> bool:
-        """Was the disk full, and is there room again? Then everything that is not here is asked for."""
-        if not self._bundle.room.is_back():
+    def resume_if_space(self) -> bool:
+        """True if the disk was full and has space again; then all output that is missing here is requested."""
+        if not self._bundle.disk_space.is_back():
             return False
-        self._journal.emit("warning", message="there is room on the disk again: following on")
+        self._journal.emit("warning", message="there is space on the disk again: the transfer of logs continues")
         for link in self._gang.links:
             self._followed.pop(link.name, None)
             self.follow_again(link)
@@ -55,26 +58,28 @@ class FullDisk:
             return True
         return False
 
-    def wait_for_room(self, orders: Orders) -> bool:
-        """Where the disk is full: was there room in time? Then everything is asked for again."""
-        if not self._bundle.room.full:
+    def wait_for_space(self, stop_requests: StopRequests) -> bool:
+        """True if the disk was full and space was freed in time; then all missing output was requested."""
+        if not self._bundle.disk_space.full:
             return False
-        self._journal.emit("warning", message=f"the ranks have ended; waiting {ROOM_S:.0f} s for room on the disk")
-        until = time.monotonic() + ROOM_S
-        while time.monotonic() < until and orders.stop() is None:
+        self._journal.emit(
+            "warning", message=f"the ranks have ended; waiting {WAIT_FOR_SPACE_S:.0f} s for space on the disk"
+        )
+        until = time.monotonic() + WAIT_FOR_SPACE_S
+        while time.monotonic() < until and stop_requests.stop() is None:
             self._gang.pump(0.5)
             self._gang.keep_alive()
-            if self.resume_when_there_is_room():
+            if self.resume_if_space():
                 return True
         return False
 
 
 def left_on_hosts(outcome: Outcome, paths: RunPaths, names: list[str]) -> Outcome:
-    """The outcome of a run whose files are still on these hosts, because there is no room here."""
+    """The outcome of a run whose files stay on these hosts because the controller's disk is full."""
     why = f"no space left on {paths.root}"
     verdict = Verdict(
         DiskFull.kind,
-        f"{outcome.verdict.message}, but the disk of this machine is full: what the ranks left is on their hosts",
+        f"{outcome.verdict.message}, but the disk of the controller is full: the files of the ranks are on their hosts",
         DiskFull.exit_code,
         hint=f"free some space, then: ddp-play attach {paths.run_id}",
     )

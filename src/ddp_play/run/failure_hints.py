@@ -1,4 +1,4 @@
-"""Hint of a verdict: what helps, by how the first rank ended and by what the end of its log says. Pure."""
+"""Hint of a verdict: remedy, by how the first rank ended and by its last output. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TEARDOWN_HINT = (
     "the program ended without destroy_process_group(), and torch's teardown aborted it: exit code 134 (SIGABRT) took "
     "the place of its own; call torch.distributed.destroy_process_group() before every exit"
 )
-# What the end of a log says -> what helps; the first that matches.
+# Text in the last output -> remedy; the first match counts.
 REMEDIES = (
     (r"No module named 'torch'", "the rank's Python has no torch: set ddp_python to one that has, or use an image"),
     (r"server socket has failed to (listen|bind)|c10d.*address already in use", PORT_TAKEN),
@@ -40,7 +40,7 @@ OLD_PORT_ERROR = re.compile(r"^RuntimeError: Address already in use")
 
 
 def hint(row: RankOutcome, tail: str, silent: Iterable[RankOutcome]) -> str:
-    """What helps; `silent`: the ranks that were stopped and show no error, where every failed rank lost a peer."""
+    """The remedy. `silent`: stopped ranks without an error of their own, if every failed rank lost a peer."""
     if row.oom or is_oom(list(row.kernel)):
         return "it ran out of memory: raise ddp_job_memory or lower the batch size"
     if row.signal == SIGKILL and not row.stopped:

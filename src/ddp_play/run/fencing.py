@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ddp_play.planning.plan_document import Plan
     from ddp_play.run.attempt_assignment import Assignment
     from ddp_play.run.link import Link
-    from ddp_play.run.stop_requests import Orders
+    from ddp_play.run.stop_requests import StopRequests
 
 POLL_S = 0.5
 # A guard checks its lease every 0.2 s and repeats the kill every second; the margin is for a host under load.
@@ -39,7 +39,12 @@ def dead_after(link: Link, plan: Plan) -> float:
 
 
 def fence(
-    assignment: Assignment, unfenced: dict[str, float], stop_requests: Orders, journal: Journal, *, on_kept: OnKept
+    assignment: Assignment,
+    unfenced: dict[str, float],
+    stop_requests: StopRequests,
+    journal: Journal,
+    *,
+    on_kept: OnKept,
 ) -> set[str]:
     """Wait until each host has cleaned up or its lease has expired (`unfenced`: host -> that monotonic time).
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ddp_play.run.host_links import Gang
     from ddp_play.run.link import Link
 
-# The host ends the analysis after 60 s; then come the way there and back.
+# The host ends the analysis after 60 s; the rest is for sending the dumps and the answer.
 ANALYSE_S = 120.0
 MAX_DUMPS_BYTES = 256 << 20
 # fr_trace of torch 2.7 to 2.13: EntryState.log in torch/distributed/flight_recorder/components/types.py.
@@ -53,7 +53,7 @@ def with_flight_recorder(outcome: Outcome, gang: Gang, plan: Plan, paths: RunPat
 
 
 def _report(gang: Gang, plan: Plan, dumps: dict[int, Path]) -> str:
-    """What fr_trace prints, or why it could not be run: nothing of it may change how the run ends."""
+    """Output of fr_trace, or why it could not be run. A failure here must not change how the run ends."""
     absent = [rank for rank in range(plan.world_size) if rank not in dumps]
     if absent:  # fr_trace refuses an incomplete set
         names = ", ".join(f"{rank} on {plan.host_of(rank)}" for rank in absent[:MAX_NAMED])

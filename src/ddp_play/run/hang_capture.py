@@ -1,4 +1,4 @@
-"""Evidence of a hang: what each rank was doing, from /proc and from the stacks that ranks print."""
+"""Evidence of a hang: state of each rank in /proc, and the stacks that ranks print."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ CAPTURE_S = 4.0
 
 
 def capture(gang: Gang, journal: Journal) -> dict[int, dict[str, Any]]:
-    """What /proc has of every rank, before any is ended: all stay frozen until the signal that ends them."""
-    journal.emit("evidence", message="asking every host what its ranks are doing")
+    """State of every rank from /proc. The ranks are frozen until the stop signal."""
+    journal.emit("evidence", message="all hosts capture what their ranks are doing")
     try:
         answers = gang.ask("capture", "captured", deadline_s=CAPTURE_S)
     except DdpPlayError as error:

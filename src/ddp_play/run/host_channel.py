@@ -1,4 +1,4 @@
-"""The only opener of channels to hosts: a process (ssh, or a local shell) that speaks the guard's frames."""
+"""Channel to a host: frames of the guard's protocol over a process (ssh or a local shell)."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ HEAD_TAIL = 65536
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """How a host is reached, as Ansible's own connection and become plugins say it. Holds no secret."""
+    """Command that opens a channel to a host, from Ansible's connection and become plugins. Holds no secret."""
 
     host: str
-    argv: tuple[str, ...]  # the command is appended as one word
+    argv: tuple[str, ...]  # the command is appended as one argument
     command: str
     become_prompt: str = ""
     become_success: str = ""
@@ -50,10 +50,10 @@ class Route:
     @property
     def over_ssh(self) -> bool:
         """Does ssh carry it? Else it is a shell on this machine."""
-        return bool(self.argv) and os.path.basename(self.argv[0]) == "ssh"  # noqa: PTH119 - a word, not a path
+        return bool(self.argv) and os.path.basename(self.argv[0]) == "ssh"  # noqa: PTH119 - an argument, not a path
 
     def fresh(self) -> Route:
-        """The same route without a shared master: on a silent network a client on the master hangs with it."""
+        """The route without a shared SSH master: if the network fails, its clients hang with the master."""
         if not self.over_ssh:
             return self
         head, *rest = self.argv
@@ -68,7 +68,7 @@ class Route:
 
 
 class Channel(Protocol):
-    """One conversation with one host. The shipped fake is `ddp_play.testing.FakeChannel`."""
+    """Channel to one host. `ddp_play.testing.FakeChannel` is a fake for tests."""
 
     host: str
 
@@ -83,7 +83,7 @@ class Channel(Protocol):
 
     @property
     def broken(self) -> str:
-        """Why it is over, empty while it is not."""
+        """Why the channel has ended; empty while it is open."""
 
     def close(self, why: str = "closed") -> None:
         """End it; what the host owns stays. `why` is what `broken` says from then on."""
@@ -110,7 +110,7 @@ class ProcessChannel:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             bufsize=0,
-            start_new_session=True,  # a Ctrl-C at the controller must not cut the line that carries the stop
+            start_new_session=True,  # Ctrl-C must not end the channel: the stop request is sent over it
         )
         for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
             assert stream is not None  # noqa: S101 - for the type checker: all three are pipes
@@ -177,7 +177,7 @@ class ProcessChannel:
         return frames
 
     def _read(self, stream: Any) -> bytes | None:
-        """What is there, b"" when nothing is, None at the end."""
+        """The available bytes, b"" if there are none, None at the end of the stream."""
         try:
             data = os.read(stream.fileno(), READ_SIZE)
         except BlockingIOError:
@@ -194,7 +194,7 @@ class ProcessChannel:
                 self._answer_prompt(self._stderr)
 
     def _become(self, data: bytes) -> bytes:
-        """Wait for the privilege escalation to succeed; then the loader may be fed."""
+        """Wait until become has succeeded, then send the loader's input."""
         marker = self.route.become_success.encode()
         self._head = (self._head + data)[-max(HEAD_TAIL, len(data)) :]
         self._answer_prompt(self._head)
@@ -217,7 +217,7 @@ class ProcessChannel:
 
     def _end(self) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(0.5)  # its output ends a moment before its last words have come
+            self._process.wait(0.5)  # stdout may end a moment before the last output on stderr arrives
         self._read_stderr()
         words = self._stderr.decode("utf-8", "replace").strip().splitlines()
         code = self._process.poll()

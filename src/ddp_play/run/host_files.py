@@ -48,7 +48,7 @@ class HostFiles:
         return True
 
     def drop(self, header: Header, why: str) -> None:
-        """Take nothing more of this file: it is missing."""
+        """Keep no further piece of this file and list it as missing."""
         key = _key(header)
         if len(self._dropped) < MAX_MISSING:
             self._dropped.add(key)
@@ -56,7 +56,7 @@ class HostFiles:
             self.missing.append({"host": self.host, "path": str(name)[:200], "why": why})
 
     def forget(self, header: Header) -> None:
-        """The pieces of this file are removed again."""
+        """Remove the pieces of this file."""
         key = _key(header)
         self._complete.discard(str(key[1]))
         size = self._sizes.pop(key, 0)

@@ -1,4 +1,4 @@
-"""The controller's side of all hosts of a run: one link a host, asked together, followed together."""
+"""Links to all hosts of an attempt: requests to all of them at once, heartbeats, new channels."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from ddp_play.run.link import Link
 
 BEAT_S = 1.0
-# Nothing heard for this long, though we ask every second: the line is dead, open another.
+# No message for this long although every heartbeat has a reply: open another channel.
 SILENT_S = 5.0
 RECONNECT_S = 2.0
-# A turn that comes this much later than it ought to: it was us.
+# A call of `pump` that is later than expected by this much: the controller itself was stalled.
 STALL_S = 0.2
 OPENING_S = 15.0
 
@@ -57,18 +57,18 @@ class Gang:
         on_data: Callable[[Link, Frame], None],
         on_host: Callable[[Link, str], None],
         offsets: Callable[[str], dict[str, dict[str, int]]],
-        gives_up: Callable[[str], str] = lambda _kind: "",
+        interruption: Callable[[str], str] = lambda _kind: "",
     ) -> None:
-        """`gives_up`: why the answers to this kind of question are no longer waited for: people may stop a run."""
+        """`interruption`: why to stop waiting for replies to this kind of request; empty: go on waiting."""
         self.links = links
-        self._gives_up = gives_up
+        self._interruption = interruption
         self.run_id = run_id
         self.token = token
         self.attempt = attempt
         self._on_data = on_data
         self._on_host = on_host
         self._offsets = offsets
-        self._due = float("inf")  # when the next turn ought to begin
+        self._due = float("inf")  # latest time for the next call of `pump`
 
     @property
     def run_key(self) -> str:
@@ -94,7 +94,7 @@ class Gang:
             rows = [f"{link.name}: {(link.channel.broken if link.channel else '') or 'no answer'}" for link in waiting]
             raise HostNotReady(
                 "no channel to\n" + "\n".join(rows),
-                hint="ddp-play attach tries again",
+                hint="check the connection to these hosts; for a run that has started, ddp-play attach tries again",
                 hosts=tuple(link.name for link in waiting),
             )
 
@@ -119,13 +119,13 @@ class Gang:
             self._on_host(link, "back")
 
     def follow(self, link: Link) -> None:
-        """Ask for everything this bundle does not have yet."""
+        """Request all output that the bundle does not have yet."""
         link.following = True
         if link.channel is not None:
             offsets = self._offsets(link.name)
             link.channel.send("follow", logs=offsets["logs"], metrics=offsets["metrics"], nccl=offsets["nccl"])
 
-    # -- asking --------------------------------------------------------------------------------------
+    # -- requests ------------------------------------------------------------------------------------
     def ask(
         self,
         kind: str,
@@ -136,9 +136,9 @@ class Gang:
         silence_s: float = float("inf"),
         fields: Callable[[Link], dict[str, Any]] | None = None,
     ) -> dict[str, dict[str, Any]]:
-        """The same question to many hosts at once; answers by host. Raises the first refusal's error class.
+        """Send a request to many hosts at once and return their replies by host. Raises the class of the last refusal.
 
-        A host that breaks, or says nothing at all for `silence_s`, is HostNotReady; all problems are named together.
+        HostNotReady if a channel breaks or a host is silent for `silence_s`. The error lists the problems of all hosts.
         """
         asked = [link for link in (links if links is not None else self.links) if not link.lost]
         for link in asked:
@@ -156,11 +156,11 @@ class Gang:
             ]
             if not open_ones:
                 break
-            if why := self._gives_up(kind):
+            if why := self._interruption(kind):
                 raise Interrupted(why)
             self.pump(0.5)
             if time.monotonic() - began > BEAT_S:
-                for link in asked:  # a host that is ready waits for the start only while it hears of us
+                for link in asked:  # a prepared host waits for the start signal only while heartbeats arrive
                     self._beat(link)
         self._raise_for([link for link in asked if reply not in link.replies], kind)
         return {link.name: link.replies[reply] for link in asked}
@@ -184,14 +184,14 @@ class Gang:
         raise error("\n".join(rows), hint=next((hint for hint in hints if hint), ""), hosts=names)
 
     def tell(self, kind: str, *, links: list[Link] | None = None, **fields: Any) -> None:
-        """An order without waiting for its answer."""
+        """Send an order without waiting for a reply."""
         for link in links if links is not None else self.links:
             if not link.lost and link.channel is not None and not link.channel.broken:
                 link.channel.send(kind, **fields)
 
     # -- pumping -------------------------------------------------------------------------------------
     def pump(self, timeout_s: float) -> None:
-        """Wait for anything, handle all that came."""
+        """Wait for frames from any host and handle those that have arrived."""
         self.notice_stalls()
         self._due = time.monotonic() + timeout_s
         channels = [link.channel for link in self.links if link.channel is not None and not link.channel.broken]
@@ -201,7 +201,7 @@ class Gang:
                 self._take(link, link.channel.receive())
 
     def notice_stalls(self) -> None:
-        """A controller that slept or had no CPU for a while must not take its own silence for that of the hosts."""
+        """Do not count time in which the controller was suspended or had no CPU as silence of the hosts."""
         now = time.monotonic()
         late_s = now - self._due
         if late_s > STALL_S:
@@ -218,7 +218,7 @@ class Gang:
             self._give_up(link, f"it sent {error}; is the program on this host ours?")
 
     def _give_up(self, link: Link, why: str) -> None:
-        """Listen no more to a host that sends what no version of the program on hosts sends."""
+        """Ignore a host from now on, because it sent a frame that no version of the host program sends."""
         if link.channel is not None:
             link.channel.close(why)
         if link.following:
@@ -244,14 +244,14 @@ class Gang:
             link.replies[kind] = header
 
     def _beat(self, link: Link) -> None:
-        """A heartbeat, where there has been none for a second."""
+        """Send a heartbeat if the last one was more than BEAT_S ago."""
         usable = link.place is not None and link.channel is not None and not link.channel.broken
         if usable and not link.lost and time.monotonic() - link.asked_beat > BEAT_S:
             link.asked_beat = time.monotonic()
             self.tell("beat", links=[link], seen=link.uptime_s)
 
     def keep_alive(self) -> None:
-        """Heartbeats out; channels that broke or fell silent are opened afresh."""
+        """Send heartbeats, and open new channels to hosts whose channel broke or is silent."""
         now = time.monotonic()
         for link in self.links:
             if link.lost:
@@ -265,7 +265,7 @@ class Gang:
                 self._open(link, link.route.fresh())
 
     def reopen(self) -> None:
-        """Open a fresh channel to every host that has none, at most one every few seconds; no heartbeats."""
+        """Open a new channel to each host that has none, at most every RECONNECT_S seconds. Sends no heartbeat."""
         for link in self.links:
             stale = link.place is None and time.monotonic() - link.opened_at > OPENING_S
             if (link.channel is None or link.channel.broken or stale) and (
@@ -274,7 +274,7 @@ class Gang:
                 self._open(link, link.route.fresh())
 
     def close(self) -> None:
-        """End all channels; whatever runs on the hosts goes on."""
+        """Close all channels. Guards and ranks on the hosts go on."""
         self.tell("bye")
         until = time.monotonic() + 0.5
         while time.monotonic() < until and any(link.channel and not link.channel.broken for link in self.links):

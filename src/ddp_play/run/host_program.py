@@ -1,4 +1,4 @@
-"""Zip file of `ddp_play.guard` that is sent to the hosts, and the line of Python that starts it."""
+"""Zip file of `ddp_play.guard` for the hosts, and the Python loader that receives and starts it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pathlib import Path
 
 GUARD = Path(str(files("ddp_play.guard")))
 
-# Reads "<size> <sha256>\n" and then the zip from stdin, byte by byte exact, so that what follows stays unread;
-# keeps it by its hash in the user's own directory, where nobody else may write, and becomes it.
+# Reads "<size> <sha256>\n" and then the zip from stdin, and no more: what follows is for the program in the zip.
+# Stores the zip under its hash in a directory that only this user may write to, and executes it.
 _LOADER = """
 import os,sys
 def r(n):
@@ -32,7 +32,7 @@ b=r(int(h[0]))
 try:
     os.makedirs(d,mode=0o700,exist_ok=True)
     s=os.stat(d)
-    if s.st_uid!=os.geteuid() or s.st_mode&18: sys.exit('ddp-play runs nothing from %s: others may write there (owner: uid %d, mode %04o); make it ours alone or remove it'%(d,s.st_uid,s.st_mode&4095))
+    if s.st_uid!=os.geteuid() or s.st_mode&18: sys.exit('ddp-play does not use %s: others may write to it (owner: uid %d, mode %04o); chown it to this user and chmod 700 it'%(d,s.st_uid,s.st_mode&4095))
     if not os.path.exists(p):
         t=p+'.%d'%os.getpid()
         f=os.open(t,os.O_WRONLY|os.O_CREAT|os.O_EXCL,0o600)
@@ -48,7 +48,7 @@ _UNPACK = "import base64,sys,zlib;exec(zlib.decompress(base64.b64decode(sys.argv
 
 @cache
 def program() -> bytes:
-    """The zip, the same bytes for the same sources."""
+    """The zip file. The same sources give the same bytes."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(GUARD.glob("*.py")):
@@ -65,7 +65,7 @@ def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
 
 @cache
 def preamble() -> bytes:
-    """What the loader reads from its stdin before anything else: 84 bytes of header and the zip."""
+    """First bytes on the loader's stdin: a header of 84 bytes, then the zip."""
     zipped = program()
     header = f"{len(zipped)} {hashlib.sha256(zipped).hexdigest()}".ljust(83).encode() + b"\n"
     return header + zipped

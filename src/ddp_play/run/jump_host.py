@@ -34,7 +34,7 @@ def shared_proxy_command(ssh: list[str], directory: Path) -> str:
     """
     words = _jump_words(ssh, _settings(ssh))
     if not words or _settings(words).get("controlpath", "none") != "none":
-        return ""  # somebody who shares the connection himself, perhaps after a login with a second factor
+        return ""  # the user shares the connection already, perhaps after a login with a second factor
     control = str(directory / ("j" + hashlib.sha256("\0".join(words).encode()).hexdigest()[:9]))
     if len(os.fsencode(control)) > LONGEST_CONTROL:
         return ""
@@ -47,7 +47,7 @@ def _escaped(words: list[str]) -> str:
 
 
 def _settings(ssh: list[str]) -> dict[str, str]:
-    """What ssh's configuration and arguments amount to, from `ssh -G`."""
+    """Effective configuration of ssh for these arguments, from `ssh -G`."""
     try:
         done = subprocess.run(
             [ssh[0], "-G", *ssh[1:]], stdin=subprocess.DEVNULL, capture_output=True, text=True,
@@ -79,14 +79,16 @@ def _jump_words(ssh: list[str], settings: dict[str, str]) -> list[str]:
 
 
 def open_shared(control: str, ssh: list[str]) -> str:
-    """Open the shared connection unless it is there; why it cannot be opened, else empty. One process at a time."""
+    """Open the shared connection if there is none; one process at a time. Returns why it cannot be opened, or empty."""
     began = time.time()
     failed = Path(control + ".failed")
     with Path(control + ".lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if _is_open(control, ssh):
             return ""
-        if failed.exists() and failed.stat().st_mtime > began:  # while this process waited: all have one answer
+        if (
+            failed.exists() and failed.stat().st_mtime > began
+        ):  # another process failed while this one waited for the lock
             return failed.read_text(encoding="utf-8")
         problem = _open_master(control, ssh)
         failed.unlink(missing_ok=True)
@@ -101,7 +103,7 @@ def _is_open(control: str, ssh: list[str]) -> bool:
 
 
 def _open_master(control: str, ssh: list[str]) -> str:
-    """Start the master connection in the background; ssh's words where it fails."""
+    """Start the master connection in the background. Returns the output of ssh if that fails."""
     alive = ["-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"]
     master = ["-S", control, "-o", "ControlMaster=yes", "-o", f"ControlPersist={PERSIST_S}", *alive, "-f", "-N"]
     problem = ""

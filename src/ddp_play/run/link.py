@@ -1,4 +1,4 @@
-"""One host as the controller knows it during an attempt: its route, its channel, what it last reported."""
+"""One host as the controller knows it during an attempt: its route, its channel and its last report."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Link:
-    """One host: its route, its channel, what it last said."""
+    """One host: its route, its channel and its last messages."""
 
     name: str
     route: Route
@@ -26,21 +26,21 @@ class Link:
     state: dict[str, Any] = field(default_factory=dict)
     guard_gone: bool = False
     clock_offset_s: float = 0.0
-    uptime_s: float | None = None  # the host's own clock when it last spoke: what a heartbeat renews the lease with
+    uptime_s: float | None = None  # host uptime in its last message; heartbeats renew the lease with it
     heard: float = field(default_factory=time.monotonic)
-    excused_s: float = 0.0  # of the silence since then: we did not listen
+    excused_s: float = 0.0  # part of the silence in which the controller itself was stalled
     asked: float = 0.0
     asked_beat: float = 0.0
     opened_at: float = 0.0
     replies: dict[str, dict[str, Any]] = field(default_factory=dict)
     refused: dict[str, Any] | None = None
     following: bool = False
-    gaps: int = 0  # pieces of files that it sent beyond their ends
+    gaps: int = 0  # pieces of files sent beyond the end of what is here
     lost: str = ""  # unreachable for good
-    ranks_lost: str = ""  # reachable, but its ranks are beyond our knowledge
+    ranks_lost: str = ""  # reachable, but the state of its ranks is unknown
     ranks: frozenset[int] = frozenset()
     files: HostFiles = field(default_factory=HostFiles)
 
     def silent_s(self) -> float:
-        """Seconds since the host last said anything, without those in which we ourselves were held up."""
+        """Seconds since the host's last message, without those in which the controller was stalled."""
         return time.monotonic() - self.heard - self.excused_s

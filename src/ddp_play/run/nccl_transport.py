@@ -13,35 +13,35 @@ if TYPE_CHECKING:
     from ddp_play.planning.plan_document import Plan
 
 FAILURE_GRACE_S = 2.0
-# Ranks connect before they do much else; a log of gigabytes is not searched for it.
+# NCCL connects at the start: only the first part of a long log is searched.
 NOTES_BYTES = 4 << 20
 # A rank writes these notes: how often they are read, and how much of them is a message.
 MAX_LOOKS, MAX_WORDS = 500, 1000
-CURE = (
+REMEDY = (
     "in the container: libibverbs and its providers, /dev/infiniband; on the host: ibstat, ulimit -l; "
-    "NCCL's own words are in nccl/ of the bundle"
+    "NCCL's debug output is in nccl/ of the bundle"
 )
 
 
 class TransportWatch:
-    """Reads rank 0's notes as they come, and everybody's at the end."""
+    """Reads NCCL's debug output of rank 0 as it arrives, and that of all ranks at the end."""
 
     def __init__(self, plan: Plan, paths: RunPaths, journal: Journal) -> None:
         self._plan = plan
         self._paths = paths
         self._journal = journal
-        self._told = False
+        self._reported = False
         self._num_looks = 0
 
-    def heard(self, rank: int) -> Stop | None:
-        """New notes of a rank: say the transport once; a Stop where the fabric must be InfiniBand and is not."""
-        if self._told or rank != 0 or self._num_looks == MAX_LOOKS:
+    def on_notes(self, rank: int) -> Stop | None:
+        """Handle new output of a rank: report the transport once. Stop if InfiniBand is required but not used."""
+        if self._reported or rank != 0 or self._num_looks == MAX_LOOKS:
             return None
         self._num_looks += 1
         found = parse_transport([self._notes(0)])
         if found is None or not found.complete:
             return None
-        self._told = True
+        self._reported = True
         self._journal.emit("transport", words=found.words()[:MAX_WORDS])
         warning = self._warning(found)
         if not warning:
@@ -50,7 +50,7 @@ class TransportWatch:
         return Stop("wrong_fabric", warning, grace_s=FAILURE_GRACE_S) if self._plan.fabric == "ib" else None
 
     def conclude(self) -> dict[str, Any]:
-        """For run.json: what all ranks' notes say together; empty where NCCL was not used or said nothing."""
+        """Field `nccl` of run.json, from the output of all ranks; empty if NCCL was not used or printed nothing."""
         if "nccl" not in self._plan.backend:
             return {}
         ranks = [row.rank for host in self._plan.hosts for row in host.ranks]
@@ -65,10 +65,10 @@ class TransportWatch:
             return ""
         names = ", ".join(sorted(set(ports))[:4])
         devices = ", ".join(found.devices)[:MAX_WORDS]
-        return f"InfiniBand is there ({names}) and NCCL uses TCP sockets ({devices}): {CURE}"
+        return f"InfiniBand is available ({names}), but NCCL uses TCP sockets ({devices}): {REMEDY}"
 
     def _notes(self, rank: int) -> str:
-        """NCCL's own file; the rank's log where the job has NCCL_DEBUG its own way."""
+        """NCCL's debug file of a rank, or its log if the job sets NCCL_DEBUG itself."""
         for path in (self._paths.nccl(rank), self._paths.log(rank)):
             if path.is_file() and path.stat().st_size:
                 with path.open("rb") as stream:

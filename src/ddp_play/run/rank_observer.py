@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ddp_play.run.host_frames import MAX_CHANGES
 from ddp_play.run.rank_states import outcomes
 from ddp_play.run.stop_decision import GangView
-from ddp_play.run.verdict import blames_a_peer
+from ddp_play.run.verdict import is_collateral_failure
 
 if TYPE_CHECKING:
     from ddp_play.bundle.journal import Journal
@@ -47,7 +47,7 @@ class Observer:
             failed_for_s=time.monotonic() - self._failed_at if self._failed_at is not None else 0.0,
             only_collateral=bool(failed) and all(self._is_collateral(row) for row in failed),
             idle_s=time.monotonic() - self._bundle.last_data,
-            any_output=self._bundle.heard,
+            any_output=self._bundle.any_output,
             guard_ends={
                 link.name: link.state.get("reason", "")
                 for link in self._gang.links
@@ -90,4 +90,4 @@ class Observer:
                 self._journal.emit("warning", message=f"{link.name}: the logs of its ranks can be written again")
 
     def _is_collateral(self, row: RankOutcome) -> bool:
-        return blames_a_peer(row, {row.rank: self._bundle.tail(row.rank)})
+        return is_collateral_failure(row, {row.rank: self._bundle.tail(row.rank)})

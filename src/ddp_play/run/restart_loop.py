@@ -22,7 +22,7 @@ from ddp_play.run.fencing import clean_lost_hosts, fence
 from ddp_play.run.host_spec import run_paths
 from ddp_play.run.restart_assignment import Following, ReplanInput, assign
 from ddp_play.run.restart_decision import End, Policy, Restart, next_step
-from ddp_play.run.stop_requests import Orders
+from ddp_play.run.stop_requests import StopRequests
 from ddp_play.run.supervisor import NotStarted, Supervisor
 from ddp_play.run.supervisor_lock import supervisor_lock
 from ddp_play.run.uncollected_artifacts import Rescue
@@ -49,7 +49,7 @@ class RestartLoop:
         self.paths = assignment.paths
         self.bundle = Bundle(assignment.paths)
         self.journal = Journal(assignment.paths.events)
-        self.stop_requests = Orders(assignment.paths)
+        self.stop_requests = StopRequests(assignment.paths)
         document = read_json(assignment.paths.run)
         self.history: list[dict[str, Any]] = list(document.get("attempts") or ())
         self._began = time.monotonic()

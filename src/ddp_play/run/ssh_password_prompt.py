@@ -7,7 +7,7 @@ import os
 import re
 import tty
 
-# Makes $0 the controlling terminal of the new session, where ssh asks, and becomes the command.
+# Makes $0 the controlling terminal of the new session, where ssh prompts, and executes the command.
 _ON_TERMINAL = 'exec 9<>"$0"; exec 9>&-; exec "$@"'
 _PASSWORD = re.compile(r"password[^\n]*:\s*\Z", re.IGNORECASE)
 _HOST_KEY = re.compile(r"\(yes/no[^\n]*\Z")
@@ -16,7 +16,7 @@ READ_SIZE = 4096
 
 
 class SshPasswordPrompt:
-    """A pseudo-terminal. The password reaches ssh through it alone: no argument, variable or file has it.
+    """A pseudo-terminal. ssh gets the password only through it: no argument, variable or file contains it.
 
     Each different prompt gets the password once, so that a wrong one is no second failure on the host.
     """
@@ -36,11 +36,11 @@ class SshPasswordPrompt:
 
     @staticmethod
     def environment() -> dict[str, str]:
-        """The caller's environment without programs that would ask instead."""
+        """The caller's environment without programs that ssh would use to prompt instead."""
         return {name: value for name, value in os.environ.items() if not name.startswith("SSH_ASKPASS")}
 
     def answer(self) -> None:
-        """Read what ssh wrote there and answer its last line where that is a prompt."""
+        """Read the output of ssh there and answer its last line if that is a prompt."""
         with contextlib.suppress(OSError):
             while data := os.read(self.fd, READ_SIZE):
                 self._text = (self._text + data.decode("utf-8", "replace"))[-READ_SIZE:]

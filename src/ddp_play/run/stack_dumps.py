@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 DUMP = "Fatal Python error: Aborted"
 THREAD = re.compile(r"^(Current thread|Thread) 0x[0-9a-f]+.*\(most recent call first\):")
 FRAME = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+) in (?P<name>.+)$')
-# Code that is not the user's: torch wherever it is, the standard library, whatever is installed beside torch.
+# Code of libraries: torch, the standard library, and other installed packages.
 LIBRARY = re.compile(r"/(site|dist)-packages/|/torch/|/lib(64)?/python3|^<frozen ")
 WRAPPERS = frozenset(
     {"wrapper", "inner", "_fn", "__call__", "_call_impl", "_wrapped_call_impl", "decorate_context", "wrapped"}
 )
-# torch's calls in which a rank waits for its peers.
+# Functions of torch in which a rank waits for its peers.
 WAITS = re.compile(
     r"barrier|all_reduce|all_gather|all_to_all|reduce|broadcast|scatter|gather|\bsend|\brecv|\bwait|backward|"
     r"synchronize|init_process_group|rendezvous|new_group|\bget$"
@@ -49,13 +49,13 @@ class Whereabouts:
 
 
 def cut_dump(log: str) -> str:
-    """The stacks at the end of a rank's log, empty when it printed none."""
+    """The stacks at the end of a rank's log; empty if it printed none."""
     at = log.rfind(DUMP)
     return log[at:] if at >= 0 else ""
 
 
 def main_stack(dump: str) -> tuple[Frame, ...]:
-    """The frames of the main thread, innermost first: the one that began in a module."""
+    """Frames of the main thread (whose outermost frame is a module), innermost first."""
     threads: list[list[Frame]] = []
     for line in dump.splitlines():
         if THREAD.match(line):
@@ -67,7 +67,7 @@ def main_stack(dump: str) -> tuple[Frame, ...]:
 
 
 def whereabouts(dump: str, seen: Mapping[str, object]) -> Whereabouts:
-    """What a rank is doing by its stack and by what /proc had of it (`state`, `cpu`)."""
+    """What a rank is doing, from its stack and its state in /proc (`state`, `cpu`)."""
     state, stack = str(seen.get("state", "")), main_stack(dump)
     if state in STATES:
         at = _place(stack)
@@ -103,7 +103,7 @@ def summary(found: Mapping[int, Whereabouts]) -> str:
 
 
 def suspect(found: Mapping[int, Whereabouts]) -> int | None:
-    """The one rank that the others wait for: alone not waiting, or alone waiting elsewhere. None when unclear."""
+    """The only rank that does not wait, or the only one that waits at another place; None if there is no such rank."""
     idle = [rank for rank, where in found.items() if not where.waits]
     if len(found) < 2:
         return None

@@ -17,27 +17,27 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class StopOrder:
+class StopRequest:
     """A request to end the run; `now`: with SIGKILL, without a grace period."""
 
     reason: str
     now: bool
 
 
-class Orders:
+class StopRequests:
     """Reads requests of `ddp-play stop` and Ctrl-C. SIGTERM or SIGINT to this process also request a stop; two: now."""
 
     def __init__(self, paths: RunPaths) -> None:
         self._control = paths.control
         self._signalled = 0
 
-    def stop(self) -> StopOrder | None:
+    def stop(self) -> StopRequest | None:
         """The stop request, None if there is none."""
         order = read_json(self._control / "stop")
         now = (self._control / "stop-now").exists() or self._signalled > 1
         if not (order or now or self._signalled):
             return None
-        return StopOrder(order.get("reason") or "stopped on request", now)
+        return StopRequest(order.get("reason") or "stopped on request", now)
 
     @contextlib.contextmanager
     def handle_signals(self) -> Iterator[None]:

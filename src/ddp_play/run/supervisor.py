@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ddp_play.guard.protocol import Frame
     from ddp_play.run.attempt_assignment import Assignment
     from ddp_play.run.link import Link
-    from ddp_play.run.stop_requests import Orders
+    from ddp_play.run.stop_requests import StopRequests
 
 OPEN_S = 60.0
 TICK_S = 0.1
@@ -81,7 +81,7 @@ class Collected:
 class Supervisor:
     """One attempt of a run. `RestartLoop` creates it and holds the run's lock."""
 
-    def __init__(self, assignment: Assignment, stop_requests: Orders) -> None:
+    def __init__(self, assignment: Assignment, stop_requests: StopRequests) -> None:
         self.plan = assignment.plan
         self.assignment = assignment
         self.stop_requests = stop_requests
@@ -96,7 +96,7 @@ class Supervisor:
             on_data=self._on_data,
             on_host=lambda link, how: self.journal.emit("host", host=link.name, state=how, why=link.lost),
             offsets=lambda host: self.bundle.offsets(self.plan, host),
-            gives_up=self._interruption,
+            interruption=self._interruption,
         )
         timeouts = self.plan.timeouts
         self.limits = Limits(
@@ -160,7 +160,7 @@ class Supervisor:
             self.gang.follow(link)
         self._watch()
         undrained = drain(self.gang)
-        if self.disk.wait_for_room(self.stop_requests):
+        if self.disk.wait_for_space(self.stop_requests):
             undrained = drain(self.gang)
         network = network_counters(self.gang, self.plan, self.paths)
         self.bundle.update_run(network=network, nccl=self.transport.conclude())
@@ -169,7 +169,7 @@ class Supervisor:
             self._judge(),
             unreachable={link.name: link.lost for link in self.gang.links if link.lost},
             undrained=tuple(undrained),
-            disk_full=self.bundle.room.full,
+            disk_full=self.bundle.disk_space.full,
         )
 
     def collect_and_clean(self, ended: Ended, *, restart_follows: bool) -> Collected:
@@ -180,7 +180,7 @@ class Supervisor:
         self._set_status(RunStatus.COLLECTING)
         artifacts = not (restart_follows and self.plan.source_shared)
         missing = [*ended.undrained, *collect(self.gang, self.plan, self.paths, artifacts=artifacts)]
-        if self.bundle.room.full:
+        if self.bundle.disk_space.full:
             return Collected(self.leave_on_hosts(ended.outcome), disk_full=True)
         outcome = stopped_while_collecting(ended.outcome, self.stop_requests.stop())
         if not restart_follows:
@@ -227,7 +227,7 @@ class Supervisor:
     # -- while it runs -------------------------------------------------------------------------------
     def _on_data(self, link: Link, frame: Frame) -> None:
         header, payload = frame
-        if self.bundle.room.full:
+        if self.bundle.disk_space.full:
             return  # requested again when there is space
         try:
             if header["t"] == "file":
@@ -235,7 +235,7 @@ class Supervisor:
             else:
                 self.bundle.data(str(header["t"]), int(header["rank"]), int(header["at"]), payload)
             if header["t"] == "nccl":
-                self._wrong_fabric = self.transport.heard(int(header["rank"])) or self._wrong_fabric
+                self._wrong_fabric = self.transport.on_notes(int(header["rank"])) or self._wrong_fabric
         except DiskFull as error:
             self.disk.pause(error)
         except BeyondEndError as error:
@@ -248,7 +248,7 @@ class Supervisor:
             self.gang.pump(TICK_S)
             self.gang.keep_alive()
             give_up_on_lost_hosts(self.gang, self.journal, host_timeout_s=self.limits.host_timeout_s)
-            self.disk.resume_when_there_is_room()
+            self.disk.resume_if_space()
             view = self.observer.view()
             self.observer.report(view)
             if view.over:
@@ -293,6 +293,6 @@ class Supervisor:
             )
 
     def _finish(self, outcome: Outcome) -> None:
-        self.bundle.room.release()
+        self.bundle.disk_space.release()
         self.bundle.update_run(ended=time.time(), **outcome.to_json())
         self.journal.emit("ended", status=str(outcome.status), message=outcome.verdict.message)

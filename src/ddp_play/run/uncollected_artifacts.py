@@ -1,7 +1,7 @@
 """Rescue of artifacts that an earlier attempt left on the shared directory when no further attempt starts.
 
 While attempts follow each other the shared working directory stays as it is. When the next attempt is refused or
-interrupted, this collects it through any host that still answers. What cannot be collected stays and is named.
+interrupted, this collects it through any host that still answers. The rest is kept and listed in run.json.
 """
 
 from __future__ import annotations
@@ -27,36 +27,36 @@ if TYPE_CHECKING:
     from ddp_play.planning.plan_document import HostPlan
     from ddp_play.run.attempt_assignment import Assignment
     from ddp_play.run.link import Link
-    from ddp_play.run.stop_requests import Orders
+    from ddp_play.run.stop_requests import StopRequests
 
 OPEN_S = 20.0
-TURN_S = 0.5
+POLL_S = 0.5
 
 
 class Rescue:
-    """Collects the shared working directory of a run of which no attempt is alive any more, or names it."""
+    """Collects the shared working directory of a run without an active attempt, or lists it in `left`."""
 
-    def __init__(self, given: Assignment, bundle: Bundle, orders: Orders, journal: Journal) -> None:
-        """`given`: the attempt that did not start; its number is the highest of the run."""
-        self.given = given
+    def __init__(self, assignment: Assignment, bundle: Bundle, stop_requests: StopRequests, journal: Journal) -> None:
+        """`assignment`: the attempt that did not start; its number is the highest of the run."""
+        self.assignment = assignment
         self.bundle = bundle
-        self.hosts = {host.name: host for host in given.plan.hosts if host.shared_dir}
+        self.hosts = {host.name: host for host in assignment.plan.hosts if host.shared_dir}
         self.missing: list[dict[str, Any]] = []
         self.left: dict[str, list[str]] = {}
-        self._orders = orders
+        self._stop_requests = stop_requests
         self._journal = journal
-        order = orders.stop()
-        self._was_now = order is not None and order.now
-        self._deaf = False  # a file could not be kept: what still comes is dropped, for it would be torn
+        order = stop_requests.stop()
+        self._stop_now_before = order is not None and order.now
+        self._drop_files = False  # a file could not be stored: later pieces are dropped, the file would be incomplete
         self._gang = Gang(
-            links_of(given, set(self.hosts)),
-            run_id=given.paths.run_id,
-            token=given.token,
-            attempt=given.attempt,
+            links_of(assignment, set(self.hosts)),
+            run_id=assignment.paths.run_id,
+            token=assignment.token,
+            attempt=assignment.attempt,
             on_data=self._on_data,
             on_host=lambda _link, _how: None,
             offsets=lambda _host: {"logs": {}, "metrics": {}, "nccl": {}},
-            gives_up=lambda _kind: self._gives_up(),
+            interruption=lambda _kind: self._interruption(),
         )
 
     def run(self, *, unsafe: tuple[str, ...] = ()) -> None:
@@ -73,45 +73,49 @@ class Rescue:
             if link is not None and not why:
                 self._remove(self.hosts[link.name], link)
             elif why:
-                self._name(self.hosts[link.name if link is not None else next(iter(self.hosts))], why)
-        except (DdpPlayError, OSError, ValueError) as error:  # this disk is full, or a host sends nonsense
-            self._name(next(iter(self.hosts.values())), f"not collected: {error}")
+                self._list_uncollected(self.hosts[link.name if link is not None else next(iter(self.hosts))], why)
+        except (
+            DdpPlayError,
+            OSError,
+            ValueError,
+        ) as error:  # the controller's disk is full, or a host sends invalid data
+            self._list_uncollected(next(iter(self.hosts.values())), f"not collected: {error}")
         finally:
             with contextlib.suppress(OSError, ValueError):
                 self._gang.close()
 
     def _on_data(self, link: Link, frame: Frame) -> None:
-        if frame[0]["t"] != "file" or self._deaf:
+        if frame[0]["t"] != "file" or self._drop_files:
             return
         try:
             keep_piece(link.files, self.bundle, *frame)
         except (DdpPlayError, OSError, ValueError, KeyError) as error:
-            self._deaf = True
+            self._drop_files = True
             raise InternalError(f"a file from {link.name} cannot be kept: {error}") from error
 
-    def _gives_up(self) -> str:
-        """A second order, to stop now, ends the collecting too."""
-        order = self._orders.stop()
-        return "stopped now" if order is not None and order.now and not self._was_now else ""
+    def _interruption(self) -> str:
+        """A `stop --now` that follows a stop ends the collecting too."""
+        order = self._stop_requests.stop()
+        return "stopped with stop --now" if order is not None and order.now and not self._stop_now_before else ""
 
     def _any_host(self) -> Link | None:
         """The first host that answers, the head before others; None when none does."""
         until = time.monotonic() + OPEN_S
-        while time.monotonic() < until and not self._gives_up():
+        while time.monotonic() < until and not self._interruption():
             self._gang.reopen()
-            self._gang.pump(TURN_S)
+            self._gang.pump(POLL_S)
             open_ones = [link for link in self._gang.links if link.place is not None]
             if open_ones:
-                return next((link for link in open_ones if link.name == self.given.plan.head), open_ones[0])
+                return next((link for link in open_ones if link.name == self.assignment.plan.head), open_ones[0])
         return None
 
     def _collect(self, host: HostPlan, link: Link) -> str:
-        """Why not everything could be collected; empty when all of it is in the bundle."""
-        if not (self.given.plan.source_shared and host.source_dir):
-            return ""  # the working directory is elsewhere: the run keeps nothing of the ranks' here
-        plan, snapshot = self.given.plan, self.given.snapshot
+        """Reason why not all files could be collected; empty if all are in the bundle."""
+        if not (self.assignment.plan.source_shared and host.source_dir):
+            return ""  # the working directory is not shared: the run's shared directory has no files of the ranks
+        plan, snapshot = self.assignment.plan, self.assignment.snapshot
         # an earlier version's plan has the run's id there
-        path = bind(host.source_dir, {RUN_KEY: self.given.run_key, RUN_ID: self.given.paths.run_id})
+        path = bind(host.source_dir, {RUN_KEY: self.assignment.run_key, RUN_ID: self.assignment.paths.run_id})
         manifest = snapshot.manifest if snapshot is not None else {}
         order = {
             "patterns": list(plan.artifacts),
@@ -130,24 +134,24 @@ class Rescue:
         missing, artifacts = rows_of(link, answer)
         self.missing += missing
         if artifacts:
-            write_json(self.given.paths.root / "artifacts.json", artifacts)
+            write_json(self.assignment.paths.root / "artifacts.json", artifacts)
         return "not all of it could be collected" if missing else ""
 
     def _remove(self, host: HostPlan, link: Link) -> None:
-        paths = run_paths(host, self.given.run_key)
+        paths = run_paths(host, self.assignment.run_key)
         try:
             answers = self._gang.ask(
                 "clean", "cleaned", links=[link], deadline_s=CLEAN_S, fields=lambda _: {"run_paths": paths}
             )
         except DdpPlayError as error:
-            self._name(host, f"it was collected, but not removed: {error.message}")
+            self._list_uncollected(host, f"collected, but not removed: {error.message}")
             return
         if answers[link.name]["left"]:
             self.left[host.name] = list(answers[link.name]["left"])
 
-    def _name(self, host: HostPlan, why: str) -> None:
+    def _list_uncollected(self, host: HostPlan, why: str) -> None:
         rows = [f"{path}: {why}; copy what you need from it, then remove it" for path in self._paths(host)]
         self.left[host.name] = rows
 
     def _paths(self, host: HostPlan) -> list[str]:
-        return run_paths(host, self.given.run_key)
+        return run_paths(host, self.assignment.run_key)

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
     from ddp_play.run.stack_dumps import Whereabouts
     from ddp_play.run.stop_decision import Stop
-    from ddp_play.run.stop_requests import StopOrder
+    from ddp_play.run.stop_requests import StopRequest
 
 TAIL_LINES, TAIL_WIDTH = 20, 400
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-# Signals that nobody sends to a peer: whoever has one of these is a cause. A stop uses the first one too.
+# Signals that no peer causes: a rank that ended by one of these failed by itself. A stop uses the first one too.
 OWN_SIGNALS = (9, 11, 7, 4)
 CRASH_SIGNALS = OWN_SIGNALS[1:]
-# Exit codes of ends that no rank caused; 124 is what timeout(1) uses.
+# Exit codes of runs that no rank ended; 124 as timeout(1) has it.
 EXIT_HOST_LOST, EXIT_STOPPED, EXIT_TIME, EXIT_WRONG_FABRIC = 69, 130, 124, 1
 
 
@@ -34,7 +34,7 @@ def judge(
 ) -> Outcome:
     """The outcome of an attempt.
 
-    `tails` maps ranks to the end of their logs, `stop` is why we ended it, `found` what hung ranks were doing then.
+    `tails`: rank -> last output. `stop`: why ddp-play ended the gang. `found`: rank -> what it was doing when it hung.
     """
     if stop is not None and stop.kind == "stopped":
         return Outcome(RunStatus.STOPPED, Verdict("stopped", stop.reason, EXIT_STOPPED), outcomes)
@@ -42,7 +42,7 @@ def judge(
         return _ended_by_us(stop, outcomes, tails, found or {})
     failed = [row for row in outcomes if row.failed]
     lost = [row for row in outcomes if row.state == "lost"]
-    if lost and all(blames_a_peer(row, tails) for row in failed):
+    if lost and all(is_collateral_failure(row, tails) for row in failed):
         return _lost(lost, outcomes)
     if failed:
         return _failed(first_cause(failed, outcomes, tails), outcomes, tails)
@@ -60,8 +60,8 @@ def judge(
 
 
 def first_cause(failed: list[RankOutcome], outcomes: tuple[RankOutcome, ...], tails: Mapping[int, str]) -> RankOutcome:
-    """Cause before time: a peer's exit can reach us before that of the rank that caused it, even after our stop."""
-    guilty = [row for row in failed if not blames_a_peer(row, tails)]
+    """The rank that failed first. Its exit may be reported after those of its peers, and even after the stop."""
+    guilty = [row for row in failed if not is_collateral_failure(row, tails)]
     if not guilty:
         # A rank that we stopped has to show an error of its own: silence tells nothing about it.
         guilty = [row for row in outcomes if row.stopped and not row.ok and failed_before_stop(row, tails)]
@@ -73,27 +73,27 @@ def failed_before_stop(row: RankOutcome, tails: Mapping[int, str]) -> bool:
     return row.oom or row.signal in CRASH_SIGNALS or has_own_error(tails.get(row.rank, ""))
 
 
-def blames_a_peer(row: RankOutcome, tails: Mapping[int, str]) -> bool:
-    """Did it die of a peer? Killed ranks and those without a message of torch, gloo or NCCL about a peer did not."""
+def is_collateral_failure(row: RankOutcome, tails: Mapping[int, str]) -> bool:
+    """Did it fail because of a peer? Not if it was killed, or has no message of torch, gloo or NCCL about a peer."""
     if row.oom or (row.signal in OWN_SIGNALS and not row.stopped):
         return False
     return is_collateral(tails.get(row.rank, ""))
 
 
 def own_error(tail: str) -> str:
-    """`ValueError: loss is nan`: what the program's last Python traceback ends with, empty without one."""
+    """Last line of the last Python traceback, such as `ValueError: loss is nan`; empty without one."""
     error = final_error(tail)
     return printable(error.first_line) if error else ""
 
 
 def printable(line: str) -> str:
-    """A rank's line as it can be shown: no control characters, not endless."""
+    """A line of a rank for display: no control characters, at most TAIL_WIDTH characters."""
     line = CONTROL.sub("\N{REPLACEMENT CHARACTER}", line)
     return line if len(line) <= TAIL_WIDTH else f"{line[:TAIL_WIDTH]} ... ({len(line)} characters)"
 
 
 def last_lines(tail: str) -> tuple[str, ...]:
-    """What is shown of a log's end."""
+    """Last output: the last TAIL_LINES lines of a log, for display."""
     return tuple(printable(line) for line in tail.splitlines()[-TAIL_LINES:])
 
 
@@ -106,7 +106,7 @@ def _failed(first: RankOutcome, outcomes: tuple[RankOutcome, ...], tails: Mappin
     message = f"rank {first.rank} on {first.host} failed first: {how}"
     if first.detail and first.detail not in message:
         message += f" ({first.detail})"
-    if others and blames_a_peer(first, tails):
+    if others and is_collateral_failure(first, tails):
         message += f", it lost a peer; {_count(others)} ended too, and no rank shows an error of its own"
     elif others:
         message += f"; {_count(others)} ended because of it"
@@ -133,17 +133,17 @@ def _lost(lost: list[RankOutcome], outcomes: tuple[RankOutcome, ...]) -> Outcome
     others = tuple(row.rank for row in outcomes if row.host != first.host and not row.ok)
     verdict = Verdict(
         kind="host_lost",
-        message=f"host {first.host} was lost with rank(s) {ranks}: {first.detail or 'it no longer answers'}",
+        message=f"host {first.host} was lost with rank(s) {ranks}: {first.detail or 'it does not answer'}",
         exit_code=EXIT_HOST_LOST,
         rank=first.rank,
         host=first.host,
         collateral=others,
-        hint="when it is back: ddp-play gc -i INVENTORY",
+        hint="when the host is back, run ddp-play gc -i INVENTORY",
     )
     return Outcome(RunStatus.FAILED, verdict, outcomes)
 
 
-def stopped_while_collecting(outcome: Outcome, request: StopOrder | None) -> Outcome:
+def stopped_while_collecting(outcome: Outcome, request: StopRequest | None) -> Outcome:
     """The outcome: `stopped` after `stop --now` while files were collected, although the ranks succeeded."""
     if request is None or not request.now or outcome.status is not RunStatus.SUCCEEDED:
         return outcome
@@ -155,7 +155,7 @@ def _ended_by_us(
     stop: Stop, outcomes: tuple[RankOutcome, ...], tails: Mapping[int, str], found: Mapping[int, Whereabouts]
 ) -> Outcome:
     if stop.kind == "wrong_fabric":
-        hint = "mend it, or accept sockets: ddp_job_fabric: ethernet"
+        hint = "repair InfiniBand, or allow TCP sockets with ddp_job_fabric: ethernet"
         return Outcome(RunStatus.FAILED, Verdict(stop.kind, stop.reason, EXIT_WRONG_FABRIC, hint=hint), outcomes)
     culprit = suspect(found)
     shown = culprit if culprit is not None else (outcomes[0].rank if outcomes else 0)
@@ -168,13 +168,13 @@ def _ended_by_us(
         rank=culprit,
         host=host,
         tail=last_lines(tails.get(shown, "").partition(DUMP)[0]),
-        hint="what every rank was doing: evidence/ in the bundle" if found else "",
+        hint="evidence/ in the bundle shows what each rank was doing" if found else "",
     )
     return Outcome(RunStatus.FAILED, verdict, outcomes)
 
 
 def last_frame(tail: str) -> str:
-    """`train.py:88 in step` of the last traceback, empty without one."""
+    """Innermost frame of the last traceback, such as `train.py:88 in step`; empty without a traceback."""
     error = final_error(tail)
     if error is None or not error.frames:
         return ""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ddp_play.bundle.disk_space import RESERVE_BYTES, DiskRoom, is_full
+from ddp_play.bundle.disk_space import RESERVE_BYTES, DiskSpace, is_full
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +21,7 @@ def test_only_missing_space_and_quotas_are_a_full_disk(number: int, full: bool) 
 
 
 def test_the_reserve_is_given_up_on_a_full_disk_and_set_aside_again(tmp_path: Path) -> None:
-    space, reserve = DiskRoom(tmp_path), tmp_path / ".reserve"
+    space, reserve = DiskSpace(tmp_path), tmp_path / ".reserve"
     space.reserve()
     assert reserve.stat().st_size == RESERVE_BYTES
     space.give_up()
@@ -31,13 +31,13 @@ def test_the_reserve_is_given_up_on_a_full_disk_and_set_aside_again(tmp_path: Pa
 
 
 def test_a_disk_that_was_not_full_is_not_back(tmp_path: Path) -> None:
-    space = DiskRoom(tmp_path)
+    space = DiskSpace(tmp_path)
     assert not space.is_back()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_finished_bundle_has_no_reserve(tmp_path: Path) -> None:
-    space = DiskRoom(tmp_path)
+    space = DiskSpace(tmp_path)
     space.reserve()
     space.release()
     space.release()
@@ -45,7 +45,7 @@ def test_a_finished_bundle_has_no_reserve(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_takes_no_reserve_is_no_error(tmp_path: Path) -> None:
-    space = DiskRoom(tmp_path / "missing")
+    space = DiskSpace(tmp_path / "missing")
     space.reserve()
     space.give_up()
     assert space.full

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ddp_play.bundle import disk_space, writer
-from ddp_play.bundle.disk_space import RESERVE_BYTES, DiskRoom, is_full
+from ddp_play.bundle.disk_space import RESERVE_BYTES, DiskSpace, is_full
 from ddp_play.bundle.paths import read_json, write_json
 from ddp_play.guard.protocol import encode
 from tests.unit.run.conftest import Make
@@ -29,12 +29,12 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
     monkeypatch.setattr(writer, "_append", append)
 
-    def is_back(room: DiskRoom) -> bool:
+    def is_back(room: DiskSpace) -> bool:
         was, room.full = room.full, room.full and full[0]
         return was and not room.full
 
-    monkeypatch.setattr(DiskRoom, "is_back", is_back)
-    monkeypatch.setattr("ddp_play.run.controller_disk_full.ROOM_S", 0.3)
+    monkeypatch.setattr(DiskSpace, "is_back", is_back)
+    monkeypatch.setattr("ddp_play.run.controller_disk_full.WAIT_FOR_SPACE_S", 0.3)
     return full
 
 
@@ -70,7 +70,7 @@ def test_following_goes_on_when_there_is_room_again(make: Make, monkeypatch: pyt
 
 
 def test_the_reserve_is_given_up_and_set_aside_again(tmp_path: Path) -> None:
-    room = DiskRoom(tmp_path)
+    room = DiskSpace(tmp_path)
     room.reserve()
     assert (tmp_path / ".reserve").stat().st_size == RESERVE_BYTES
     assert room.is_back() is False  # it was never full
@@ -106,13 +106,13 @@ def quota(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     monkeypatch.setattr(writer, "_append", append)
     monkeypatch.setattr(disk_space, "_allocate", allocate)
     monkeypatch.setattr("ddp_play.bundle.writer.write_json", write)
-    monkeypatch.setattr("ddp_play.run.controller_disk_full.ROOM_S", 0.3)
+    monkeypatch.setattr("ddp_play.run.controller_disk_full.WAIT_FOR_SPACE_S", 0.3)
     return full
 
 
 def test_free_space_behind_a_quota_is_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     full = quota(monkeypatch)
-    room = DiskRoom(tmp_path)
+    room = DiskSpace(tmp_path)
     room.give_up()
     assert room.is_back() is False
     full[0] = False

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def opened(stage: Stage, gives_up: Callable[[str], str] = lambda _kind: "", *, deadline_s: float = 10.0) -> Gang:
+def opened(stage: Stage, interruption: Callable[[str], str] = lambda _kind: "", *, deadline_s: float = 10.0) -> Gang:
     """A gang with a channel to each fake host of the stage."""
     routes = tuple(Route(name, ("ssh", name), "channel") for name in stage.far)
     gang = Gang(
@@ -31,7 +31,7 @@ def opened(stage: Stage, gives_up: Callable[[str], str] = lambda _kind: "", *, d
         on_data=lambda _link, _frame: None,
         on_host=lambda _link, _how: None,
         offsets=lambda _host: {"logs": {}, "metrics": {}, "nccl": {}},
-        gives_up=gives_up,
+        interruption=interruption,
     )
     gang.open_all(deadline_s=deadline_s)
     return gang
@@ -93,7 +93,7 @@ def test_a_host_that_does_not_open_is_named(make: Make) -> None:
 def test_an_interruption_ends_the_wait(make: Make) -> None:
     stage = make(1, network="")
     stage.far["h1"].answers["prepare"] = []
-    gang = opened(stage, gives_up=lambda kind: "stopped before it started" if kind == "prepare" else "")
+    gang = opened(stage, interruption=lambda kind: "stopped before it started" if kind == "prepare" else "")
     with pytest.raises(Interrupted, match="stopped before it started"):
         gang.ask("prepare", "prepared", deadline_s=60)
 

@@ -92,7 +92,7 @@ def test_nothing_is_run_from_where_others_may_write(mode: int) -> None:
     done = start("runs")
     assert done.returncode == 1
     assert b"neighbour" not in done.stdout
-    words = f"ddp-play runs nothing from {place}: others may write there (owner: uid {os.geteuid()}, mode {mode:04o})"
+    words = f"ddp-play does not use {place}: others may write to it (owner: uid {os.geteuid()}, mode {mode:04o})"
     with pytest.raises(HostNotReady, match=re.escape(words)):
         discover_action.parse_answer(done.stdout.decode(), done.stderr.decode())
 

@@ -35,7 +35,9 @@ def test_sockets_although_there_is_infiniband(make: Make, fabric: str) -> None:
     assert stage.paths.nccl(0).read_bytes() == NOTES
     assert "network Socket (ib0:10.10.0.1), NET/Socket x1" in stage.events("transport")[0]["words"]
     (warning,) = stage.events("warning")
-    assert warning["message"].startswith("InfiniBand is there (mlx5_0:1) and NCCL uses TCP sockets (ib0:10.10.0.1)")
+    assert warning["message"].startswith(
+        "InfiniBand is available (mlx5_0:1), but NCCL uses TCP sockets (ib0:10.10.0.1)"
+    )
     assert stage.document["nccl"]["warning"] == warning["message"]
     expected = ("wrong_fabric", 1) if fabric == "ib" else ("done", 0)
     assert (outcome.verdict.kind, outcome.verdict.exit_code) == expected

@@ -11,7 +11,7 @@ import pytest
 from ddp_play.bundle.paths import RunPaths, write_json
 from ddp_play.errors import Interrupted
 from ddp_play.guard.protocol import encode
-from ddp_play.run.stop_requests import Orders, StopOrder
+from ddp_play.run.stop_requests import StopRequest, StopRequests
 from tests.unit.run.conftest import Make, done
 
 if TYPE_CHECKING:
@@ -29,28 +29,28 @@ def paths(tmp_path: Path) -> RunPaths:
     ("files", "expected"),
     [
         ({}, None),
-        ({"stop": {"reason": "enough"}}, StopOrder("enough", now=False)),
-        ({"stop": {"reason": ""}}, StopOrder("stopped on request", now=False)),
-        ({"stop-now": {}}, StopOrder("stopped on request", now=True)),
-        ({"stop": {"reason": "enough"}, "stop-now": {}}, StopOrder("enough", now=True)),
+        ({"stop": {"reason": "enough"}}, StopRequest("enough", now=False)),
+        ({"stop": {"reason": ""}}, StopRequest("stopped on request", now=False)),
+        ({"stop-now": {}}, StopRequest("stopped on request", now=True)),
+        ({"stop": {"reason": "enough"}, "stop-now": {}}, StopRequest("enough", now=True)),
     ],
 )
-def test_a_request_in_files(paths: RunPaths, files: dict[str, dict[str, str]], expected: StopOrder | None) -> None:
+def test_a_request_in_files(paths: RunPaths, files: dict[str, dict[str, str]], expected: StopRequest | None) -> None:
     for name, content in files.items():
         write_json(paths.control / name, content)
-    assert Orders(paths).stop() == expected
+    assert StopRequests(paths).stop() == expected
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_requests_a_stop_and_a_second_one_a_stop_now(paths: RunPaths, signum: signal.Signals) -> None:
     before = signal.getsignal(signum)
-    requests = Orders(paths)
+    requests = StopRequests(paths)
     with requests.handle_signals():
         assert requests.stop() is None
         os.kill(os.getpid(), signum)
-        assert requests.stop() == StopOrder("stopped on request", now=False)
+        assert requests.stop() == StopRequest("stopped on request", now=False)
         os.kill(os.getpid(), signum)
-        assert requests.stop() == StopOrder("stopped on request", now=True)
+        assert requests.stop() == StopRequest("stopped on request", now=True)
     assert signal.getsignal(signum) is before
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ddp_play.bundle import writer
-from ddp_play.bundle.disk_space import DiskRoom
+from ddp_play.bundle.disk_space import DiskSpace
 from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import write_json
 from ddp_play.errors import Interrupted, UsageError
@@ -224,7 +224,7 @@ def test_no_attempt_follows_if_the_disk_is_full(staged: Make, monkeypatch: pytes
         ]
 
     monkeypatch.setattr(writer, "_append", append)
-    monkeypatch.setattr(DiskRoom, "is_back", lambda _room: False)
+    monkeypatch.setattr(DiskSpace, "is_back", lambda _room: False)
     stage = staged(2)
     by_attempt(stage, "h1", a1=KILLED, a2=OK)
     ends_when_told(stage, "h2")
