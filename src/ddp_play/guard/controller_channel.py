@@ -161,7 +161,7 @@ class Channel:
 
     def on_slots(self, header: Header, _payload: bytes) -> None:
         """Check that the slots of a run are free, without taking them."""
-        attempt_preparation.check_slots(header)
+        leases.check_slots(header)
         self.send("slots")
 
     def on_source(self, _header: Header, payload: bytes) -> None:

@@ -15,8 +15,9 @@ import struct
 import threading
 import time
 from pathlib import Path
-from typing import Any, List, Optional, Set
+from typing import Any, Dict, List, Optional, Set
 
+from .refusal import Refused
 from .run_directory import HostRun, user_name
 from .running_guards import guards, read_spec
 
@@ -202,3 +203,10 @@ class PortLease:
     def __init__(self, port: int, handle: Lease) -> None:
         self.port = port
         self.handle = handle
+
+
+def check_slots(wanted: Dict[str, Any]) -> None:
+    """Raise Refused with the holders if the run's slots are not free. Takes no lease: the guard does."""
+    why = slots_problem(wanted.get("names", []), wanted.get("need", 0), slot_scope())
+    if why:
+        raise Refused(why, kind="slots", hint="ddp-play run --wait waits for them; ddp-play ps -i lists who runs there")

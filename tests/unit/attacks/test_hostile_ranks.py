@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ddp_play.guard import artifact_collection, attempt_preparation, run_id_conflicts, shared_lock_check, torchrun_ranks
+from ddp_play.guard import (
+    artifact_collection,
+    attempt_files,
+    run_id_conflicts,
+    shared_lock_check,
+    source_unpacking,
+    torchrun_ranks,
+)
 from ddp_play.guard.log_following import Following
 from ddp_play.guard.refusal import Refused
 from ddp_play.guard.run_directory import HostRun, read_json, write_json
@@ -26,7 +33,7 @@ from tests.unit.guard.hostile import (
     root_only,
     shared_run,
 )
-from tests.unit.guard.test_attempt_preparation import archive
+from tests.unit.guard.test_source_unpacking import archive
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,7 +66,7 @@ def fetched(place: HostRun, order: dict[str, Any] | None = None) -> tuple[dict[s
 def with_source(place: HostRun, **more: Any) -> HostRun:
     """The working directory of the ranks' user is collected."""
     source = {"path": str(place.src), "collect": True, "manifest": {}, **more}
-    attempt_preparation._create_layout(
+    attempt_files.create_files(
         place, {**(read_json(place.spec) or {}), "make_dirs": [{"path": str(place.src), "mode": 448}]}
     )
     write_json(place.spec, {**(read_json(place.spec) or {}), "source": source})
@@ -169,7 +176,7 @@ def test_the_source_is_not_unpacked_through_a_link(tmp_path: Path) -> None:
     place = attempt(tmp_path, source=source)
     archive(place, ("cron.d/job", "* * * * * root id", ""))
     with pytest.raises((Refused, OSError)):
-        attempt_preparation._unpack_source(place, read_json(place.spec) or {})
+        source_unpacking.unpack_source(place, read_json(place.spec) or {})
     assert list((tmp_path / "etc").iterdir()) == []
 
 
@@ -179,11 +186,11 @@ def test_the_source_belongs_to_the_ranks_user(tmp_path: Path) -> None:
     source = {"role": "unpack", "path": str(run / "src"), "digest": "d1", "wait_s": 0.1, "collect": True}
     place = attempt(tmp_path, source=source, make_dirs=rows)
     archive(place, ("pkg/train.py", "print(1)", ""), ("data", "", "/data/imagenet"))
-    attempt_preparation._unpack_source(place, read_json(place.spec) or {})
+    source_unpacking.unpack_source(place, read_json(place.spec) or {})
     for path in (run / "src", run / "src/pkg", run / "src/pkg/train.py", run / "src/data"):
         assert (path.lstat().st_uid, path.lstat().st_gid) == (NOBODY, NOBODY), path
     assert (os.geteuid(), os.getegid()) == (0, 0)
-    attempt_preparation._unpack_source(place, {**(read_json(place.spec) or {}), "source": {**source, "role": "wait"}})
+    source_unpacking.unpack_source(place, {**(read_json(place.spec) or {}), "source": {**source, "role": "wait"}})
 
 
 def test_a_deep_tree_is_named_and_does_not_end_the_collection(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ddp_play.guard import attempt_preparation, leftovers, processes
+from ddp_play.guard import attempt_files, leftovers, processes, source_unpacking
 from ddp_play.guard.refusal import Refused
 from ddp_play.guard.run_directory import HostRun, read_json, write_json
 
@@ -32,7 +32,7 @@ def laid_out(tmp_path: Path, shared: Path, attempt: int, *, head: bool = True) -
     none = {"role": "none", "path": "", "collect": False}
     spec: dict[str, Any] = {"ranks": [], "source": none, "user": None, "attempt": attempt, "head": head}
     spec["run_paths"] = [str(shared)]
-    attempt_preparation._create_layout(place, spec)
+    attempt_files.create_files(place, spec)
     write_json(place.spec, spec)
     return place
 
@@ -100,11 +100,11 @@ def test_a_later_attempt_goes_on_in_the_working_directory(tmp_path: Path, shared
     (shared / "src").mkdir()
     (shared / "src" / "train.py").write_text("print('mine')")
     (shared / ".complete-d1").touch()
-    attempt_preparation._unpack_source(place, {"source": source})
+    source_unpacking.unpack_source(place, {"source": source})
     assert (shared / "src" / "train.py").read_text() == "print('mine')"
     (shared / ".complete-d1").unlink()
     with pytest.raises(Refused, match=r"is no longer at "):
-        attempt_preparation._unpack_source(place, {"source": source})
+        source_unpacking.unpack_source(place, {"source": source})
 
 
 @pytest.mark.parametrize("by_guard", [True, False])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ddp_play.guard import attempt_preparation, login_session
+from ddp_play.guard import attempt_preparation, guard_start, login_session
 from ddp_play.guard.refusal import Refused
 from ddp_play.guard.run_directory import HostRun, user_name, write_json
 
@@ -98,7 +98,7 @@ def test_with_linger_the_guard_is_a_unit_of_the_user(login: Path, monkeypatch: p
     program.chmod(0o755)
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     monkeypatch.setenv("DOCKER_HOST", "unix:///run/user/12345/docker.sock")
-    assert attempt_preparation._start_guard(place)["guard_pid"] == 1
+    assert guard_start.start_guard(place)["guard_pid"] == 1
     words = (login / "words").read_text().splitlines()
     assert words[0] == "--user"
     assert "--setenv=DOCKER_HOST=unix:///run/user/12345/docker.sock" in words

@@ -1,0 +1,83 @@
+"""Start of the guard: as a systemd unit where possible, else as a process with a session of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Dict, List
+
+from . import guard_link, leases, login_session
+from .refusal import Refused
+from .run_directory import HostRun, read_json
+
+GUARD_START_S = 60.0  # enough on a busy host
+OOM_POLICY_SINCE = 243  # version of systemd
+# Variables of the login that a guard needs; the user manager has an environment of its own.
+KEPT_ENV = ("DDP_PLAY_HOST_DIR", "DOCKER_HOST", "PATH", "XDG_STATE_HOME")
+
+
+def start_guard(place: HostRun) -> Dict[str, Any]:
+    """Start the guard and return its first state. Raises Refused with its last output if it does not start."""
+    command = [sys.executable, "-I", "-S", sys.argv[0], "guard", str(place.root)]
+    unit = "ddp-play-%s-%s" % (place.run_key, place.root.name.replace("@", "_"))
+    with open(str(place.guard_log), "ab") as log:
+        if os.geteuid() == 0 and Path("/run/systemd/system").is_dir() and shutil.which("systemd-run"):
+            _start_unit(unit, command, place)
+        elif login_session.ends_at_logout():
+            _start_unit(unit, command, place, of_user=True)
+        else:
+            subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/"
+            ).returncode = 0
+    deadline = time.monotonic() + GUARD_START_S
+    while time.monotonic() < deadline:
+        state = guard_link.look(place)[0]
+        if state and state["phase"] == "ended":
+            leases.check_slots((read_json(place.spec) or {}).get("slots") or {})
+            raise Refused(state["reason"], kind="slots" if state["reason"] == leases.SLOTS_TAKEN else "busy")
+        if state:
+            return state
+        time.sleep(0.01)
+    words = place.guard_log.read_text(errors="replace").strip().splitlines()
+    raise Refused("the guard did not start: %s" % (words[-1] if words else "no message"), kind="internal")
+
+
+def _start_unit(unit: str, command: List[str], place: HostRun, *, of_user: bool = False) -> None:
+    """Start the guard as a transient systemd unit: own cgroup, not ended by a logout, removed when the guard ends.
+
+    `of_user`: as a unit of the user manager, which must linger.
+    """
+    properties = [
+        "--property=KillMode=mixed",
+        "--property=StandardOutput=append:%s" % place.guard_log,
+        "--property=StandardError=append:%s" % place.guard_log,
+        "--property=TasksMax=infinity",
+        "--property=LimitMEMLOCK=infinity",
+        *_memory_policy(),
+    ]
+    manager, env = ["--system"], dict(os.environ)
+    if of_user:
+        kept = ["--setenv=%s=%s" % (name, os.environ[name]) for name in KEPT_ENV if name in os.environ]
+        manager, env = ["--user", *kept], login_session.user_manager_environment()
+    done = subprocess.run(
+        ["systemd-run", *manager, "--quiet", "--collect", "--unit=" + unit, *properties, "--", *command],
+        env=env,
+        capture_output=True,
+        timeout=30,
+        check=False,
+    )
+    if done.returncode:
+        words = done.stderr.decode("utf-8", "replace").strip()
+        raise Refused("systemd-run cannot start the guard: %s" % words, kind="internal")
+
+
+def _memory_policy() -> List[str]:
+    """Properties that keep the guard when the kernel kills a rank for memory: systemd would stop the whole unit."""
+    done = subprocess.run(["systemctl", "--version"], capture_output=True, timeout=30, check=False)
+    words = done.stdout.split()
+    known = len(words) > 1 and words[1].isdigit() and int(words[1]) >= OOM_POLICY_SINCE
+    return ["--property=OOMPolicy=continue"] if known else []

@@ -1,0 +1,68 @@
+"""Source of the run on this host: unpacked from the snapshot, or by another host on the shared directory."""
+
+from __future__ import annotations
+
+import os
+import tarfile
+import time
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Dict
+
+from .attempt_files import make_dir
+from .rank_user import acting_as, owners
+from .refusal import Refused
+from .untrusted_paths import create_file, directory, locate
+
+if TYPE_CHECKING:
+    from .run_directory import HostRun
+
+
+def unpack_source(place: HostRun, spec: Dict[str, Any]) -> None:
+    """Unpack the snapshot of the source, or wait until another host has unpacked it."""
+    source = spec["source"]
+    archive = place.root / "src.tar"
+    if source["role"] == "none":
+        return
+    target = Path(source["path"])
+    marker = target.parent / (".complete-" + source["digest"])
+    if source["role"] == "wait":
+        _wait_for(marker, float(source["wait_s"]))
+        return
+    if os.path.lexists(str(marker)):  # by an earlier attempt, whose working directory this one continues
+        return
+    if not archive.exists():
+        raise Refused("the source of the run is no longer at %s" % target, hint="start a new run")
+    user = spec.get("user")
+    make_dir(target, 0o700, user)
+    with open(str(archive), "rb") as packed, directory(locate(target), owners(user)) as inside, acting_as(user):
+        _extract(packed, inside)
+    archive.unlink()
+    create_file(locate(marker), b"", owners(user))
+
+
+def _extract(packed: IO[bytes], directory_fd: int) -> None:
+    """Unpack with the rights of the ranks' user, who may put links into the directory meanwhile."""
+    before = os.open(".", os.O_PATH | os.O_CLOEXEC)
+    os.fchdir(directory_fd)
+    try:
+        with tarfile.open(fileobj=packed) as tar:
+            if hasattr(tarfile, "data_filter"):
+                tar.extractall(".", filter="tar")  # a trusted archive: its links may point outside
+            else:  # Python 3.9 of EL9 before the back-port of filters
+                tar.extractall(".")
+    finally:
+        os.fchdir(before)
+        os.close(before)
+
+
+def _wait_for(marker: Path, wait_s: float) -> None:
+    deadline = time.monotonic() + wait_s
+    while not marker.exists():
+        if time.monotonic() > deadline:
+            raise Refused(
+                "the staged source did not appear at %s within %.0f s" % (marker.parent, wait_s),
+                hint="findmnt on each host shows whether the shared directory is the same file system",
+            )
+        if marker.parent.is_dir():
+            os.listdir(str(marker.parent))  # makes an NFS client refresh its cache
+        time.sleep(0.05)
