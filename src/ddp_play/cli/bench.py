@@ -23,6 +23,10 @@ from ddp_play.measuring.measurement_findings import (
 from ddp_play.measuring.measurement_runs import FinishedRun
 from ddp_play.planning.plan_document import Plan, plan_from_json
 
+SecondsPerSize = Annotated[float, typer.Option("--seconds-per-size", help="Duration of the timed calls of one size.")]
+LimitPerSize = Annotated[float, typer.Option("--limit-per-size", help="Skip sizes that would take more seconds.")]
+AtLeast = Annotated[float, typer.Option("--at-least", help="Fail below this share of plain TCP, for instance 0.95.")]
+
 
 @options.with_ansible
 def bench(
@@ -32,15 +36,9 @@ def bench(
     op: Annotated[list[str] | None, typer.Option("--op", help="Collective to measure, repeatable, or all.")] = None,
     min_bytes: Annotated[str, typer.Option("--min-bytes", help="Smallest message: 8, 4K, 64M.")] = "8",
     max_bytes: Annotated[str, typer.Option("--max-bytes", help="Largest message; smaller if memory is short.")] = "1G",
-    seconds: Annotated[
-        float, typer.Option("--seconds-per-size", help="Duration of the timed calls of one size.")
-    ] = 1.0,
-    limit_per_size_s: Annotated[
-        float, typer.Option("--limit-per-size", help="Skip sizes that would take more seconds.")
-    ] = 60.0,
-    at_least: Annotated[
-        float, typer.Option("--at-least", help="Fail below this share of plain TCP, for instance 0.95.")
-    ] = 0.0,
+    seconds: SecondsPerSize = 1.0,
+    limit_per_size_s: LimitPerSize = 60.0,
+    at_least: AtLeast = 0.0,
     name: run_series.Name = "",
     as_json: options.Json = False,
     ansible: options.Ansible,

@@ -42,31 +42,29 @@ def collectives(
     """
     with error_boundary():
         command = ("{python}", "-m", "trainer", "collectives", "--case-timeout", f"{case_timeout:g}")
+        backends, optional = tuple(backend or ()), ("mpi",)
         finished = run_series.run_variants(
-            "collectives",
-            inventory,
-            ansible,
-            command,
-            backends=tuple(backend or ()),
-            name=name,
-            optional_backends=("mpi",),
+            "collectives", inventory, ansible, command, backends=backends, name=name, optional_backends=optional
         )
-        table = collective_table(
-            {str(finished_run.variant): finished_run.result for finished_run in finished if finished_run.result}
-        )
-        document = {"runs": [finished_run.to_json() for finished_run in finished]}
-        run_series.write_to_bundles(
-            finished, "collectives", document, {"collectives.txt": _as_text(table, finished).encode()}
-        )
-        if as_json:
-            console.as_json(document)
-        else:
-            console.out.print(_result_table(table, finished))
-            for line in _details(table):
-                console.line(line)
-            run_series.print_failures(finished)
-            console.note(run_series.bundle_line(finished, "collectives.txt and collectives.json"))
+        _write_and_show(finished, as_json=as_json)
         raise typer.Exit(run_series.exit_code(finished))
+
+
+def _write_and_show(finished: list[FinishedRun], *, as_json: bool) -> None:
+    """Write the table into the bundles and print it."""
+    table = collective_table({str(run.variant): run.result for run in finished if run.result})
+    document = {"runs": [run.to_json() for run in finished]}
+    run_series.write_to_bundles(
+        finished, "collectives", document, {"collectives.txt": _as_text(table, finished).encode()}
+    )
+    if as_json:
+        console.as_json(document)
+        return
+    console.out.print(_result_table(table, finished))
+    for line in _details(table):
+        console.line(line)
+    run_series.print_failures(finished)
+    console.note(run_series.bundle_line(finished, "collectives.txt and collectives.json"))
 
 
 def _result_table(table: dict[str, dict[str, CollectiveResult]], finished: list[FinishedRun]) -> Table:
