@@ -113,7 +113,7 @@ def why_not() -> str:
     """Why no such server can run here; empty where it can."""
     if os.geteuid() != 0:
         return "only root may have an SSH server with users of its own"
-    missing = [name for name in ("ssh", "unshare", "openssl") if not shutil.which(name)]
+    missing = [name for name in ("ssh", "ssh-keygen", "sudo", "unshare", "openssl") if not shutil.which(name)]
     if not Path(SSHD).exists():
         missing.append("openssh-server")
     if missing:
