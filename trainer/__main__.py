@@ -6,10 +6,14 @@ under torchrun:        torchrun --nproc-per-node 2 -m trainer train
 """
 
 import argparse
+import os
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from typing import NoReturn
 
+import torch.distributed as dist
 from torch.distributed.elastic.multiprocessing.errors import record
 
 from trainer import collective_check, collective_timing, stop_request, store
@@ -89,5 +93,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
 
 
+def run_and_end(argv: Sequence[str] | None = None) -> NoReturn:
+    """Run one command and end the process with its exit code, 1 after an exception.
+
+    A process group that is still joined after an error is not torn down: torch may abort the process during Python's
+    shutdown (SIGABRT, "terminate called without an active exception"), and the exit code of the error would be lost.
+    """
+    try:
+        code = main(argv)
+    except Exception:  # noqa: BLE001  # printed as Python itself prints it
+        traceback.print_exc()
+        code = 1
+    if dist.is_available() and dist.is_initialized():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    run_and_end()

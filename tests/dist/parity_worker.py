@@ -13,8 +13,8 @@ from torch.nn.utils import parameters_to_vector
 from trainer.output_files import MetricsLog
 from trainer.sampler import GlobalBatchSampler
 from trainer.stop_request import StopFlag
-from trainer.training_loop import train
 from trainer.train_options import TrainOptions
+from trainer.training_loop import train
 from trainer.world import Rendezvous, World, joined
 
 # 40 steps of 64 cross the end of an epoch, whose last batch has 29 samples: no world size divides that.

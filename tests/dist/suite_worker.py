@@ -19,12 +19,12 @@ from trainer.collective_cases import Case
 from trainer.collective_check import Outcome, control_group, run_case
 from trainer.collective_timing import measure
 from trainer.host_groups import group_by_host, sum_over_host
-from trainer.plain_tcp import measure_links
 from trainer.output_files import MetricsLog
+from trainer.plain_tcp import measure_links
 from trainer.stop_request import StopFlag
 from trainer.timed_collectives import TIMED_COLLECTIVES
-from trainer.training_loop import train
 from trainer.train_options import TrainOptions
+from trainer.training_loop import train
 from trainer.world import Rendezvous, World, joined
 
 

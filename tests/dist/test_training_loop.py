@@ -111,3 +111,17 @@ def test_ranks_started_differently_refuse_each_other(tmp_path: Path) -> None:
         assert running.wait() == [2, 2], running.text
         assert all("trainer: the ranks do not have the same --seed" in rank.text for rank in running.ranks)
     assert "--seed" in json.loads((tmp_path / "error-1.json").read_text())["message"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "text"), [("refuse", 2, "trainer: refused"), ("fail", 1, "ValueError: failed")]
+)
+def test_an_error_in_a_joined_group_ends_the_process_without_a_shutdown_that_torch_may_abort(
+    tmp_path: Path, how: str, code: int, text: str
+) -> None:
+    worker = str(Path(__file__).with_name("refusing_worker.py"))
+    with gang(tmp_path, 2, (worker, how)) as running:
+        assert running.wait() == [code, code], running.text
+        for rank in running.ranks:
+            assert text in rank.text
+            assert "Python's shutdown ran" not in rank.text
