@@ -8,12 +8,12 @@ from typing import Any, Dict
 
 from . import (
     attempt_files,
+    container_creation,
     guard_start,
     leases,
     leftovers,
     login_session,
     mpi_check,
-    rank_containers,
     secret_files,
     source_unpacking,
 )
@@ -31,9 +31,9 @@ def prepare(place: HostRun, spec: Dict[str, Any], secrets: Dict[str, str], regis
         _write_secrets(place, spec, secrets)
         write_json(place.spec, spec)
         if spec["runtime"] == "docker":
-            rank_containers.check_users(spec)
-            rank_containers.provide_image(place, spec, registry)
-            rank_containers.create(spec)
+            container_creation.check_users(spec)
+            container_creation.provide_image(place, spec, registry)
+            container_creation.create(spec)
             write_json(place.spec, spec)  # with the ids of the containers
         _check_rendezvous(spec)
         return guard_start.start_guard(place)

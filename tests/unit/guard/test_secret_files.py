@@ -11,9 +11,9 @@ import pytest
 
 from ddp_play.guard import (
     attempt_preparation,
+    container_creation,
     container_rank,
     leftovers,
-    rank_containers,
     ranks,
     run_directory,
     secret_files,
@@ -103,7 +103,7 @@ def test_what_a_neighbour_put_there_is_refused_and_gets_nothing(
     assert caught.value.hint
     assert list(base.parent.rglob("TOKEN*")) == []
     with pytest.raises(Refused):
-        rank_containers._pull(place, "image", {"server": "r", "username": "u", "password": "p"}, 5.0)
+        container_creation._pull(place, "image", {"server": "r", "username": "u", "password": "p"}, 5.0)
     assert list(base.parent.rglob("config.json*")) == []
 
 

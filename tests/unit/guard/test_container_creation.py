@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ddp_play.guard import rank_containers
+from ddp_play.guard import container_creation
 from ddp_play.guard.docker_socket import EngineError
 from ddp_play.guard.refusal import Refused
 from ddp_play.guard.run_directory import HostRun
@@ -44,7 +44,7 @@ def rank(**env: str) -> dict[str, Any]:
 
 
 def test_values_travel_in_dockers_environment(docker: Path) -> None:
-    rank_containers.create(rank(V="two\nlines"))
+    container_creation.create(rank(V="two\nlines"))
     assert docker.read_text() == "create|--env|V|image|two\nlines|"
 
 
@@ -52,7 +52,7 @@ def test_the_guard_is_told_the_id_of_each_container(docker: Path) -> None:
     """It finds the container's process by it while the engine hangs."""
     spec = rank(V="x")
     (docker.parent / "bin" / "docker").write_text("#!/bin/sh\necho 0123abcd\n")
-    rank_containers.create(spec)
+    container_creation.create(spec)
     assert spec["ranks"][0]["container_id"] == "0123abcd"
 
 
@@ -72,27 +72,27 @@ def test_a_lease_that_only_the_engine_could_enforce_is_refused(
     monkeypatch.setattr(os, "geteuid", lambda: euid)
     spec = {"limits": {"lease_s": lease_s}}
     if not refused:
-        rank_containers.check_users(spec)
+        container_creation.check_users(spec)
         return
     with pytest.raises(Refused, match="userns-remap") as caught:
-        rank_containers.check_users(spec)
+        container_creation.check_users(spec)
     assert "become" in caught.value.hint
 
 
 def test_a_path_for_the_container_does_not_hide_docker(docker: Path) -> None:
-    rank_containers.create(rank(V="x", PATH="/opt/conda/bin"))
+    container_creation.create(rank(V="x", PATH="/opt/conda/bin"))
     assert docker.exists()
 
 
 def test_the_engines_words_are_kept(docker: Path) -> None:
     with pytest.raises(Refused, match="cannot create the container of rank 0: Error: no such image"):
-        rank_containers.create(rank(V="fail"))
+        container_creation.create(rank(V="fail"))
 
 
 def test_no_docker_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(Refused, match="no docker command on this host"):
-        rank_containers.create(rank(V="x"))
+        container_creation.create(rank(V="x"))
 
 
 def wanted(**more: Any) -> dict[str, Any]:
@@ -101,16 +101,16 @@ def wanted(**more: Any) -> dict[str, Any]:
 
 def test_an_image_that_is_here_is_not_pulled(engine: Engine, docker: Path, place: HostRun) -> None:
     engine.has("GET /images/train:1/json", {"Id": "sha256:1"})
-    rank_containers.provide_image(place, wanted(), {})
+    container_creation.provide_image(place, wanted(), {})
     assert not docker.exists()
 
 
 def test_an_image_that_is_missing_is_pulled_by_the_policy(engine: Engine, docker: Path, place: HostRun) -> None:
     with pytest.raises(Refused, match="image train:1 is not on this host"):
-        rank_containers.provide_image(place, wanted(pull="never"), {})
+        container_creation.provide_image(place, wanted(pull="never"), {})
     assert not docker.exists()
     with pytest.raises(Refused, match="image train:1 is not on this host"):
-        rank_containers.provide_image(place, wanted(), {})  # this docker pulls nothing
+        container_creation.provide_image(place, wanted(), {})  # this docker pulls nothing
     assert docker.read_text() == "pull|--quiet|train:1||"
 
 
@@ -127,7 +127,7 @@ def test_an_engine_that_falls_silent_is_a_refusal(
 
     monkeypatch.setattr("ddp_play.guard.docker_socket.image", image)
     with pytest.raises(Refused, match="no Docker engine answers"):
-        rank_containers.provide_image(place, wanted(), {})
+        container_creation.provide_image(place, wanted(), {})
     assert docker.read_text() == "pull|--quiet|train:1||"
     with pytest.raises(Refused, match="no Docker engine answers"):
-        rank_containers.provide_image(place, wanted(), {})
+        container_creation.provide_image(place, wanted(), {})
