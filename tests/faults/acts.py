@@ -11,8 +11,9 @@ import subprocess
 import time
 from pathlib import Path
 
-from tests.faults.scene import Scene, wait_until
+from tests.faults.scene import Scene
 from tests.faults.stage import HOSTS, Here
+from tests.waiting import wait_until
 
 SECRET = "correct-horse-7531"
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.faults import acts
-from tests.faults.scene import Scene, wait_until
+from tests.faults.scene import Scene
 from tests.faults.stage import OnLab
+from tests.waiting import wait_until
 
 
 # -- engines -----------------------------------------------------------------------------------------

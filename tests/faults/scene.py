@@ -13,12 +13,12 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from tests.faults.stage import CHATTER, COMMAND, HOSTS, VICTIM
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from tests.faults.rows import Expected, Row
@@ -39,16 +39,6 @@ ls -d $dir/runs/$run.* /dev/shm/ddp-play-*/$run.* /srv/ddp-play-shared/.ddp-play
 awk -v p=$(printf ':%04X$' {port}) '$4 == "0A" && $2 ~ p {{ print "port", $2 }}' /proc/net/tcp /proc/net/tcp6
 true
 """
-
-
-def wait_until(condition: Callable[[], Any], *, timeout_s: float, what: str, every_s: float = 0.1) -> Any:
-    """The first true value of `condition`; fails when none comes in time."""
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        if value := condition():
-            return value
-        time.sleep(every_s)
-    raise AssertionError(f"not within {timeout_s:.0f} s: {what}")
 
 
 @dataclass

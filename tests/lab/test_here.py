@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import wait_until
+
 from .conftest import SLIM, Lab
-from .test_jobs import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCAL = str(ROOT / "inventory" / "local")

@@ -8,29 +8,20 @@ import secrets
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pexpect
 import pytest
 
+from tests.waiting import wait_until
+
 from .conftest import COMMAND, SLIM, Lab
 
 SHARED = "/srv/ddp-play-shared"
 PYTHON = f"{SHARED}/python"
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def wait_until(condition: Callable[[], Any], timeout_s: float = 60.0) -> Any:
-    """The first true value of `condition`; fails when none comes in time."""
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        if value := condition():
-            return value
-        time.sleep(0.1)
-    raise AssertionError(f"not within {timeout_s} s")
 
 
 @pytest.fixture(scope="session")
@@ -61,7 +52,7 @@ def clean_hosts(lab3: Lab) -> Iterator[None]:
         "docker ps -aq --filter label=ddp-play.run; pgrep -f 'guard-[0-9a-f]+[.]pyz'; "
         f"sudo find {places} -mindepth 1 2>/dev/null; true"
     )
-    wait_until(lambda: all(lab3.on(host, script) == "" for host in ("h1", "h2", "h3")), 15)
+    wait_until(lambda: all(lab3.on(host, script) == "" for host in ("h1", "h2", "h3")), timeout_s=15)
 
 
 def job(tmp_path: Path, variables: dict[str, Any], name: str = "job.yml") -> str:

@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import wait_until
+
 from .conftest import COMMAND, SLIM, Lab
-from .test_jobs import PYTHON, ROOT, SHARED, clean_hosts, document, fresh, torch_on_hosts, wait_until
+from .test_jobs import PYTHON, ROOT, SHARED, clean_hosts, document, fresh, torch_on_hosts
 
 __all__ = ["clean_hosts", "torch_on_hosts"]  # fixtures
 
@@ -68,7 +70,7 @@ def reachable(lab3: Lab) -> Iterator[None]:
     for name in ("h1", "h2", "h3"):
         if docker("inspect", "--format", "{{.State.Running}}", host(lab3, name)) != "true":
             docker("start", host(lab3, name))
-            wait_until(functools.partial(up, lab3, name), 120)
+            wait_until(functools.partial(up, lab3, name), timeout_s=120)
         join(lab3, name)
 
 
@@ -122,7 +124,7 @@ def running(lab: Lab, inventory: Path, playbook: str, name: str, begun: Callable
     words = [COMMAND, "run", playbook, "-i", str(inventory), "--name", name]
     with subprocess.Popen(words, env=lab.environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as child:
         try:
-            wait_until(lambda: begun() or child.poll() is not None, 180)
+            wait_until(lambda: begun() or child.poll() is not None, timeout_s=180)
             yield child
         finally:
             if child.poll() is None:
@@ -163,7 +165,7 @@ def test_a_partitioned_head_writes_nothing_once_the_next_attempt_has_begun(
         assert any("h1" in row for row in ended["left_behind"])
     finally:
         join(lab3, "h1")
-        wait_until(lambda: "run " + name in sweep(lab3, inventory), 90)
+        wait_until(lambda: "run " + name in sweep(lab3, inventory), timeout_s=90)
         docker("exec", host(lab3, "h3"), "rm", "-f", f"{SHARED}/beats-{name}")
 
 
@@ -209,5 +211,5 @@ def test_a_host_loses_power_and_training_goes_on_elsewhere_to_the_same_end(
     # DDP forms its buckets anew after the first step, so with three ranks sums may differ in their last bit.
     assert results[1] == {**results[0], "loss": pytest.approx(results[0]["loss"], rel=1e-3)}
     docker("start", host(lab, "h2"))
-    wait_until(lambda: up(lab, "h2"), 120)
+    wait_until(lambda: up(lab, "h2"), timeout_s=120)
     assert f"h2: run {name} attempt 1" in sweep(lab, inventory)

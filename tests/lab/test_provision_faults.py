@@ -6,16 +6,17 @@ import json
 import os
 import signal
 import subprocess
-import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.waiting import wait_until
+
 from .conftest import COMMAND, Lab, bare_lab
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
 LIMITS = "/etc/security/limits.d/60-ddp-play.conf"
@@ -39,13 +40,6 @@ def sick(lab_home: Path) -> Iterator[Lab]:
     """Four bare hosts to be made ill."""
     with bare_lab(lab_home, "sick", 4) as lab:
         yield lab
-
-
-def wait_until(condition: Callable[[], Any], timeout_s: float) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {timeout_s} s"
-        time.sleep(0.3)
 
 
 def arguments(lab: Lab, *words: str) -> list[str]:
@@ -77,7 +71,7 @@ def lock_held(lab: Lab, host: str) -> Iterator[None]:
     """Another package manager is at work on the host."""
     hold = f'{MISSING} systemd-run --quiet --collect --unit=hold-lock python3 -c "{HOLD_LOCK}"'
     with changed(lab, host, hold, f"systemctl stop hold-lock; rm -f {HELD}"):
-        wait_until(lambda: lab.on(host, f"test -e {HELD} && echo held || true"), 60)
+        wait_until(lambda: lab.on(host, f"test -e {HELD} && echo held || true"), timeout_s=60)
         yield
 
 
@@ -101,7 +95,10 @@ def test_sick_hosts_hold_up_nobody(sick: Lab) -> None:
     with changed(sick, "h4", *BROKEN_SOURCES), lock_held(sick, "h2"), switched_off(sick, "h3"):
         run = subprocess.Popen(command, env=sick.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         try:
-            wait_until(lambda: sick.on("h1", f"test -e {LIMITS} && echo there || true") or run.poll() is not None, 800)
+            wait_until(
+                lambda: sick.on("h1", f"test -e {LIMITS} && echo there || true") or run.poll() is not None,
+                timeout_s=800,
+            )
             assert run.poll() is None, run.communicate()
             assert sick.on("h2", f"test -e {LIMITS} && echo there || true") == ""
             sick.on("h2", "systemctl stop hold-lock", user="root")
@@ -211,7 +208,7 @@ def test_an_interrupted_run_is_finished_by_the_next(sick: Lab, how: signal.Signa
         start_new_session=True,
     )
     try:
-        wait_until(lambda: sick.on("h1", "pgrep -x dpkg || true") or run.poll() is not None, 120)
+        wait_until(lambda: sick.on("h1", "pgrep -x dpkg || true") or run.poll() is not None, timeout_s=120)
         assert run.poll() is None
         os.killpg(run.pid, how)
         _, errors = run.communicate(timeout=120)

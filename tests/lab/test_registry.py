@@ -18,9 +18,10 @@ from ddp_play.lab.base_image_recipe import root_tag
 from ddp_play.lab.docker_client import connect
 from ddp_play.lab.progress_listener import SilentListener
 from ddp_play.lab.spec import Distro
+from tests.waiting import wait_until
 
 from .conftest import SLIM, Lab
-from .test_jobs import fresh, job, wait_until
+from .test_jobs import fresh, job
 
 
 def load(lab: Lab, *options: str) -> tuple[str, str]:
@@ -98,7 +99,7 @@ def near(lab3: Lab, served: str) -> Iterator[str]:
     forward = ["-N", "-o", "ExitOnForwardFailure=yes", "-L", f"127.0.0.1:{port}:127.0.0.1:5000"]
     tunnel = subprocess.Popen([first.argv[0], *forward, *first.argv[1:]], stdin=subprocess.DEVNULL)
     try:
-        wait_until(lambda: listens(port), 30)
+        wait_until(lambda: listens(port), timeout_s=30)
         yield f"127.0.0.1:{port}"
     finally:
         tunnel.terminate()

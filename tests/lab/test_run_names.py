@@ -11,7 +11,7 @@ import pytest
 
 from tests.lab.conftest import COMMAND, SLIM, Lab
 from tests.lab.test_jobs import SHARED, clean_hosts, document, fresh, job
-from tests.run.conftest import wait_until
+from tests.waiting import wait_until
 
 __all__ = ["clean_hosts"]
 

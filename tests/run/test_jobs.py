@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.run.conftest import LOCAL, ROOT, Play, wait_until
+from tests.run.conftest import LOCAL, ROOT, Play
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.dist, pytest.mark.runner]
 

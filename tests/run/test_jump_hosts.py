@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.run import ssh_server
-from tests.run.conftest import Play, wait_until
+from tests.run.conftest import Play
 from tests.run.ssh_server import SshServer, User
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.run import ssh_server
-from tests.run.conftest import Play, living, wait_until
+from tests.run.conftest import Play, living
 from tests.run.ssh_server import SshServer, User
 from tests.run.test_outcomes import controller_processes
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

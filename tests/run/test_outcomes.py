@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.run.conftest import LOCAL, Play, living, wait_until
+from tests.run.conftest import LOCAL, Play, living
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.dist, pytest.mark.runner]
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.run.conftest import ROOT, Play, alive, living, wait_until
+from tests.run.conftest import ROOT, Play, alive, living
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.dist, pytest.mark.runner]
 

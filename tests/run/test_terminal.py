@@ -8,7 +8,8 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from tests.run.conftest import LOCAL, Play, wait_until
+from tests.run.conftest import LOCAL, Play
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.dist, pytest.mark.runner]
 

@@ -10,7 +10,8 @@ import signal
 
 import pytest
 
-from tests.run.conftest import LOCAL, Play, alive, living, wait_until
+from tests.run.conftest import LOCAL, Play, alive, living
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.dist, pytest.mark.runner]
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ansible.parsing.vault import VaultLib, VaultSecret
 
-from tests.run.conftest import LOCAL, Done, Play, wait_until
+from tests.run.conftest import LOCAL, Done, Play
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from ddp_play.planning.rendezvous import FILE_STORE_SCRIPT, TCP_STORE_SCRIPT
-from tests.run.conftest import LOCAL, Play, alive, wait_until
+from tests.run.conftest import LOCAL, Play, alive
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.dist, pytest.mark.runner]
 

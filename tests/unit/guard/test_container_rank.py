@@ -11,7 +11,7 @@ import pytest
 from ddp_play.guard import container_rank
 from ddp_play.guard.container_rank import ContainerRank, make
 from ddp_play.guard.run_directory import HostRun
-from tests.unit.guard.test_daemon import until
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -118,7 +118,7 @@ def test_what_we_may_not_signal_the_engine_signals(
     container.warn(signal.SIGUSR1)
     container.send(signal.SIGTERM)
     wanted = [f"POST /containers/r0/kill?signal={name}" for name in ("SIGUSR1", "SIGTERM", "SIGCONT")]
-    until(lambda: engine.asked[-3:] == wanted)
+    wait_until(lambda: engine.asked[-3:] == wanted)
 
 
 def test_a_container_that_does_not_start(place: HostRun, engine: Engine) -> None:

@@ -15,7 +15,7 @@ import pytest
 from ddp_play.guard import control_socket, processes
 from ddp_play.guard.control_socket import ControlClient, ControlServer, address
 from ddp_play.guard.orders import STOP, Orders
-from tests.unit.guard.test_daemon import until
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +46,7 @@ def client(tmp_path: Path, server: ControlServer) -> Iterator[ControlClient]:
 def test_a_channel_gets_the_state_and_every_change(server: ControlServer, client: ControlClient) -> None:
     assert client.first_state(5) == {"phase": "prepared"}
     server.publish({"phase": "running"})
-    until(lambda: client.read(1.0) == {"phase": "running"})
+    wait_until(lambda: client.read(1.0) == {"phase": "running"})
 
 
 def test_orders_are_there_when_the_answer_is(client: ControlClient, orders: Orders) -> None:
@@ -58,7 +58,7 @@ def test_heartbeats_renew_the_lease(client: ControlClient, orders: Orders) -> No
     orders._seen_s = 0.0
     seen_s = processes.uptime_s()
     client.beat(seen_s)
-    until(lambda: orders._seen_s == pytest.approx(seen_s))
+    wait_until(lambda: orders._seen_s == pytest.approx(seen_s))
 
 
 def test_the_last_state_comes_before_the_end(server: ControlServer, client: ControlClient) -> None:
@@ -66,7 +66,7 @@ def test_the_last_state_comes_before_the_end(server: ControlServer, client: Cont
         server.publish({"phase": "running", "number": number})
     server.publish({"phase": "ended"})
     server.close()
-    until(lambda: client.read(1.0) and not client.is_open)
+    wait_until(lambda: client.read(1.0) and not client.is_open)
     assert client.state == {"phase": "ended"}
 
 
@@ -76,8 +76,8 @@ def test_a_channel_that_does_not_read_delays_no_other(
     other = ControlClient(tmp_path, ME)
     for number in range(300):
         server.publish({"phase": "running", "number": number, "padding": "x" * 10_000})
-    until(lambda: (other.read(1.0) or {}).get("number") == 299)
-    until(lambda: (client.read(1.0) or {}).get("number") == 299)
+    wait_until(lambda: (other.read(1.0) or {}).get("number") == 299)
+    wait_until(lambda: (client.read(1.0) or {}).get("number") == 299)
     other.close()
 
 

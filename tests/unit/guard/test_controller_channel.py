@@ -12,7 +12,8 @@ import pytest
 
 from ddp_play.guard.run_directory import HostRun, read_json
 from tests.unit.guard.host_program import Line
-from tests.unit.guard.test_daemon import LIMITS, until
+from tests.unit.guard.test_daemon import LIMITS
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,7 +91,7 @@ def test_a_run_from_open_to_clean(line: Line, place: HostRun, tmp_path: Path) ->
 def test_the_guard_outlives_its_channel_and_the_next_one_takes_over(line: Line, place: HostRun, tmp_path: Path) -> None:
     prepared(line, "echo ready; sleep 100", tmp_path)
     line.ask("go")
-    until(lambda: place.log(0).read_bytes() == b"ready\n")
+    wait_until(lambda: place.log(0).read_bytes() == b"ready\n")
     assert line.hang_up() == 0
     with Line(tmp_path) as second:
         opened = second.ask("open", **RUN)
@@ -104,7 +105,7 @@ def test_the_guard_outlives_its_channel_and_the_next_one_takes_over(line: Line, 
         assert not place.lease.exists(), "the guard has it in memory"
         second.order("stop", reason="enough", now=True)
         second.until("stopping")
-        until(lambda: (read_json(place.state) or {})["phase"] == "ended")
+        wait_until(lambda: (read_json(place.state) or {})["phase"] == "ended")
         second.order("clean")
         assert second.until("cleaned")[-1][0]["left"] == []
     assert not place.root.exists()
@@ -173,12 +174,12 @@ def test_hosts_see_each_others_locks(line: Line, tmp_path: Path) -> None:
 def test_what_ranks_do_is_captured_and_they_are_frozen(line: Line, place: HostRun, tmp_path: Path) -> None:
     prepared(line, "echo ready; exec sleep 100", tmp_path)
     line.ask("go")
-    until(lambda: place.log(0).read_bytes() == b"ready\n")
+    wait_until(lambda: place.log(0).read_bytes() == b"ready\n")
     line.order("capture")
     (file, text), (captured, _) = line.until("captured")
     assert (file["file"], file["rank"], file["last"]) == ("proc", 0, True)
     assert b"sleep 100" in text
     assert captured["ranks"]["0"]["pid"] == (read_json(place.state) or {})["ranks"]["0"]["pid"]
     line.ask("stop", reason="hung", now=True)
-    until(lambda: (read_json(place.state) or {})["phase"] == "ended")
+    wait_until(lambda: (read_json(place.state) or {})["phase"] == "ended")
     assert line.ask("clean")["left"] == []

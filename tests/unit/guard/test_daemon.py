@@ -15,9 +15,10 @@ import pytest
 
 from ddp_play.guard import daemon, hang_evidence, leases, processes
 from ddp_play.guard.run_directory import FROZEN, HostRun, read_json, write_json
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 SOURCES = str(Path(daemon.__file__).parents[1])
 LIMITS: dict[str, Any] = {
@@ -36,15 +37,6 @@ LIMITS: dict[str, Any] = {
 }
 
 BLAME = "RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.2]:34710"
-
-
-def until(condition: Callable[[], Any], timeout_s: float = 30.0) -> Any:
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        if value := condition():
-            return value
-        time.sleep(0.01)
-    raise AssertionError("not in time")
 
 
 @contextlib.contextmanager
@@ -73,7 +65,7 @@ def guard_over(
     )
     with subprocess.Popen([sys.executable, "-c", program], start_new_session=True) as process:
         try:
-            until(lambda: read_json(place.state))
+            wait_until(lambda: read_json(place.state))
             yield place, process
         finally:
             if process.poll() is None:
@@ -114,7 +106,7 @@ def test_a_failure_ends_the_others_of_its_host(tmp_path: Path) -> None:
 def test_a_rank_that_ignores_the_signal_is_killed(tmp_path: Path) -> None:
     with guard(tmp_path, "trap '' TERM; echo ready; while :; do sleep 1; done") as (place, process):
         place.order("go")
-        until(lambda: place.log(0).exists() and place.log(0).read_bytes() == b"ready\n")
+        wait_until(lambda: place.log(0).exists() and place.log(0).read_bytes() == b"ready\n")
         place.order("stop", {"reason": "enough", "signal": "SIGTERM", "grace_s": 0.3})
         state = end(place, process)
     assert (state["reason"], state["ranks"]["0"]["signal"]) == ("enough", signal.SIGKILL)
@@ -126,7 +118,7 @@ def test_children_of_a_rank_do_not_outlive_it(tmp_path: Path) -> None:
         place.order("go")
         end(place, process)
     pid = int(pid_file.read_text())
-    until(lambda: not Path(f"/proc/{pid}").exists())
+    wait_until(lambda: not Path(f"/proc/{pid}").exists())
 
 
 def test_without_a_start_signal_nothing_stays(tmp_path: Path) -> None:
@@ -198,18 +190,18 @@ def test_fresh_heartbeats_renew_the_lease(tmp_path: Path) -> None:
 def test_term_to_the_guard_ends_its_ranks(tmp_path: Path) -> None:
     with guard(tmp_path, "sleep 100") as (place, process):
         place.order("go")
-        until(lambda: (read_json(place.state) or {})["phase"] == "running")
+        wait_until(lambda: (read_json(place.state) or {})["phase"] == "running")
         process.terminate()
         state = end(place, process)
     assert state["reason"] == "the guard was asked to end"
 
 
 def pid_of(place: HostRun, rank: str = "0") -> int:
-    return int(until(lambda: (read_json(place.state) or {})["ranks"][rank]["pid"]))
+    return int(wait_until(lambda: (read_json(place.state) or {})["ranks"][rank]["pid"]))
 
 
 def says(place: HostRun, text: bytes, rank: int = 0) -> None:
-    until(lambda: place.log(rank).exists() and text in place.log(rank).read_bytes())
+    wait_until(lambda: place.log(rank).exists() and text in place.log(rank).read_bytes())
 
 
 def test_ranks_are_warned_before_the_end(tmp_path: Path) -> None:
@@ -238,7 +230,7 @@ def test_a_stopped_rank_hears_the_order_to_end(tmp_path: Path) -> None:
         place.order("go")
         says(place, b"ready")
         os.kill(pid_of(place), signal.SIGSTOP)
-        until(lambda: hang_evidence.state_of(pid_of(place)) == "T")
+        wait_until(lambda: hang_evidence.state_of(pid_of(place)) == "T")
         place.order("stop", {"reason": "enough", "signal": "SIGTERM", "grace_s": 30})
         began = time.monotonic()
         state = end(place, process)

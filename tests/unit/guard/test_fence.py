@@ -18,7 +18,8 @@ from ddp_play.guard.fence import Fence
 from ddp_play.guard.orders import STOP, STOP_NOW, Orders
 from ddp_play.guard.ranks import Rank
 from ddp_play.guard.run_directory import HostRun, read_json
-from tests.unit.guard.test_daemon import LIMITS, end, guard_over, until
+from tests.unit.guard.test_daemon import LIMITS, end, guard_over
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,7 +63,7 @@ def test_an_engine_that_hangs_does_not_hold_up_the_lease(
     """The first rank ends at once and the engine cannot tell its exit code; the second is killed in time."""
     with guard_over(tmp_path, containers(2), lease_s=1.5, grace_s=1.0) as (place, process):
         place.order("go")
-        until(lambda: running(place))
+        wait_until(lambda: running(place))
         engine.awake.clear()
         place.renew_lease(processes.uptime_s())
         began = time.monotonic()
@@ -83,7 +84,7 @@ def test_many_ends_cost_one_wait_for_the_engine(tmp_path: Path, engine: Engine) 
         engine.container(f"r{number}", Pid=child.pid, Running=True)
     with guard_over(tmp_path, containers(8)) as (place, process):
         place.order("go")
-        until(lambda: running(place))
+        wait_until(lambda: running(place))
         engine.awake.clear()
         began = time.monotonic()
         place.order("stop", {"reason": "enough", "signal": "SIGTERM", "grace_s": 5})
@@ -98,10 +99,10 @@ def test_an_order_to_stop_ends_the_wait_for_a_start(tmp_path: Path, engine: Engi
     engine.awake.clear()
     with guard_over(tmp_path, containers(2)) as (place, process):
         place.order("go")
-        until(lambda: engine.asked)
+        wait_until(lambda: engine.asked)
         place.order("stop", {"reason": "enough", "signal": "SIGTERM", "grace_s": 5})
         began = time.monotonic()
-        ended = until(lambda: (read_json(place.state) or {}).get("reason") == "enough" and read_json(place.state))
+        ended = wait_until(lambda: (read_json(place.state) or {}).get("reason") == "enough" and read_json(place.state))
         assert time.monotonic() - began < 3
         rows = ended["ranks"]
         assert [(rows[n]["state"], rows[n]["stopped"]) for n in "01"] == [("exited", True)] * 2
@@ -123,7 +124,7 @@ def group() -> Iterator[Path]:
         pytest.skip(f"no control group can be made here: {error}")
     yield path
     with contextlib.suppress(OSError):
-        until(lambda: not (path / "cgroup.procs").read_text())
+        wait_until(lambda: not (path / "cgroup.procs").read_text())
         path.rmdir()
 
 
@@ -132,9 +133,9 @@ def test_a_container_that_starts_after_the_stop_is_killed(tmp_path: Path, engine
     engine.awake.clear()
     with guard_over(tmp_path, containers(1, group.name)) as (place, process):
         place.order("go")
-        until(lambda: engine.asked)
+        wait_until(lambda: engine.asked)
         place.order("stop-now", {"reason": "enough"})
-        until(lambda: (read_json(place.state) or {}).get("reason") == "enough")
+        wait_until(lambda: (read_json(place.state) or {}).get("reason") == "enough")
         script = f"echo $$ >{group}/cgroup.procs && exec sleep 100"
         with subprocess.Popen(["/bin/sh", "-c", script]) as late:
             assert late.wait(10) == -signal.SIGKILL

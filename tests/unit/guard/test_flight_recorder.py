@@ -15,7 +15,7 @@ import pytest
 from ddp_play.guard import flight_recorder, processes
 from ddp_play.guard.refusal import Refused
 from ddp_play.guard.run_directory import HostRun
-from tests.unit.guard.test_daemon import until
+from tests.waiting import wait_until
 
 FAKE = "torch/distributed/flight_recorder/fr_trace.py"
 
@@ -131,7 +131,7 @@ def test_it_is_ended_with_everything_it_started(
     with pytest.raises(Refused, match="did not end in 1 s"):
         flight_recorder.analyse(place, fake(child + "os.wait()\ntime.sleep(987)\n"))
     assert time.monotonic() - began < 20
-    until(
+    wait_until(
         lambda: not [pid for pid in processes.descendants(os.getpid()) if (processes.stat_fields(pid) or "Z")[0] != "Z"]
     )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 
 from ddp_play.guard import hang_evidence, processes
+from tests.waiting import wait_until
 
 LOOP = """import faulthandler; faulthandler.enable()
 print('ready', flush=True)
@@ -35,7 +35,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     def begin(words: list[str]) -> subprocess.Popen[bytes]:
         with (tmp_path / "log").open("wb") as log:
             made.append(subprocess.Popen(words, stdout=log, stderr=log, start_new_session=True))
-        wait_for(lambda: b"ready" in (tmp_path / "log").read_bytes())
+        wait_until(lambda: b"ready" in (tmp_path / "log").read_bytes())
         return made[-1]
 
     yield begin
@@ -44,13 +44,6 @@ def start(tmp_path: Path) -> Iterator[Start]:
             hang_evidence.thaw([pid])
             processes.signal_exactly(pid, processes.start_ticks(pid), signal.SIGKILL)
         child.wait()
-
-
-def wait_for(condition: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def row(pid: int) -> dict[str, Any]:
@@ -66,13 +59,13 @@ def test_a_busy_rank_is_described_and_frozen(start: Start) -> None:
     assert f"== process {child.pid}: " in texts["3"]
     assert "State:" in texts["3"]
     assert "thread " in texts["3"]
-    wait_for(lambda: hang_evidence.state_of(child.pid) == "T")
+    wait_until(lambda: hang_evidence.state_of(child.pid) == "T")
 
 
 def test_a_stopped_rank_is_seen_as_such(start: Start) -> None:
     child = start([sys.executable, "-c", LOOP])
     child.send_signal(signal.SIGSTOP)
-    wait_for(lambda: hang_evidence.state_of(child.pid) == "T")
+    wait_until(lambda: hang_evidence.state_of(child.pid) == "T")
     seen, _ = hang_evidence.capture({"0": row(child.pid)})
     assert (seen["0"]["state"], seen["0"]["cpu"]) == ("T", 0.0)
 

@@ -6,35 +6,26 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ddp_play.guard import processes
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 # The guard runs as a package of its own, without ddp_play.
 SOURCES = str(Path(processes.__file__).parents[1])
-
-
-def until(condition: Callable[[], Any], timeout_s: float = 20.0) -> Any:
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        if value := condition():
-            return value
-        time.sleep(0.01)
-    raise AssertionError("not in time")
 
 
 @pytest.fixture
 def child() -> Iterator[subprocess.Popen[bytes]]:
     """A process in a session of its own, which has a child that has a child."""
     with subprocess.Popen(["/bin/sh", "-c", "sh -c 'sleep 100; :' & wait"], start_new_session=True) as process:
-        until(lambda: len(processes.descendants(process.pid)) == 2)
+        wait_until(lambda: len(processes.descendants(process.pid)) == 2)
         yield process
         for pid in processes.descendants(process.pid):
             os.kill(pid, signal.SIGKILL)
@@ -51,7 +42,7 @@ def test_identity_is_pid_and_start(child: subprocess.Popen[bytes]) -> None:
 
 def test_a_zombie_is_not_alive() -> None:
     with subprocess.Popen(["true"]) as process:
-        until(lambda: not processes.alive(process.pid, None))
+        wait_until(lambda: not processes.alive(process.pid, None))
         assert processes.start_ticks(process.pid) is not None, "still there, unreaped"
     assert processes.start_ticks(process.pid) is None
 
@@ -72,7 +63,7 @@ def test_a_group_goes_together(child: subprocess.Popen[bytes]) -> None:
     below = processes.descendants(child.pid)
     assert processes.signal_exactly(child.pid, processes.start_ticks(child.pid), signal.SIGKILL, group=True)
     child.wait(20)
-    until(lambda: not any(processes.alive(pid, None) for pid in below))
+    wait_until(lambda: not any(processes.alive(pid, None) for pid in below))
 
 
 def test_descendants_are_parents_first(child: subprocess.Popen[bytes]) -> None:

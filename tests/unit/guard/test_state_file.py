@@ -16,7 +16,8 @@ from ddp_play.guard.run_directory import HostRun, read_json
 from ddp_play.guard.state_file import StateFile
 from tests.unit.guard.host_program import Line
 from tests.unit.guard.test_controller_channel import FROM_START, RUN, prepared
-from tests.unit.guard.test_daemon import LIMITS, until
+from tests.unit.guard.test_daemon import LIMITS
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,7 +56,7 @@ def started(line: Line, disk: Path, script: str) -> int:
     """The pid of the rank."""
     prepared(line, script, disk)
     line.ask("go")
-    return int(until(lambda: (read_json(place_on(disk).state) or {})["ranks"]["0"]["pid"]))
+    return int(wait_until(lambda: (read_json(place_on(disk).state) or {})["ranks"]["0"]["pid"]))
 
 
 @pytest.fixture
@@ -122,7 +123,7 @@ def test_a_lease_needs_no_disk(disk: Path, monkeypatch: pytest.MonkeyPatch) -> N
             time.sleep(0.2)
         assert processes.alive(pid, None), "the controller was there all the time"
     quiet = time.monotonic()
-    until(lambda: not processes.alive(pid, None), 20)
+    wait_until(lambda: not processes.alive(pid, None), timeout_s=20)
     assert time.monotonic() - quiet < 2.0 + 0.5 + 1.0
 
 
@@ -143,7 +144,7 @@ def test_a_disk_that_turned_read_only_stops_neither_orders_nor_states(fragile: P
         line.order("clean")
         left = line.until("cleaned")[-1][0]["left"]
         assert "Read-only" in left[0]
-        until(lambda: not processes.alive(state["guard_pid"], state["guard_ticks"]))
+        wait_until(lambda: not processes.alive(state["guard_pid"], state["guard_ticks"]))
 
 
 def test_a_rank_that_fails_on_a_full_disk_says_that_its_log_is_incomplete(disk: Path) -> None:
