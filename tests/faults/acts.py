@@ -1,4 +1,4 @@
-"""Faults of ranks, runs, the controller and what it writes, and what undoes them: each takes the scene of its row."""
+"""Faults of ranks, of runs beside one another and of output, and what undoes them: each takes the scene of its row."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import contextlib
 import json
 import os
 import re
-import signal
-import subprocess
 import time
 from pathlib import Path
 
+from tests.faults.controller_acts import wait_phase
 from tests.faults.scene import Scene
 from tests.faults.stage import HOSTS, Here
 from tests.waiting import wait_until
@@ -149,166 +148,10 @@ def stop_another(scene: Scene) -> None:
     wait_until(lambda: scene.step() > before, timeout_s=20, what="the first goes on")
 
 
-# -- the controller ----------------------------------------------------------------------------------
-def kill_controller(scene: Scene) -> None:
-    """Everything of ours on the controller is gone at once; then somebody attaches."""
-    for pid in scene.controller_pids():
-        with contextlib.suppress(OSError):
-            os.kill(pid, signal.SIGKILL)
-    assert scene.child is not None
-    scene.child.wait(10)
-    scene.play("attach", scene.run)
-
-
-def interrupt(scene: Scene) -> None:
-    """Ctrl-C."""
-    scene.mark()
-    assert scene.child is not None
-    os.kill(scene.child.pid, signal.SIGINT)
-
-
-def interrupt_twice(scene: Scene) -> None:
-    """Ctrl-C, and again when the first has been heard."""
-    interrupt(scene)
-    wait_until((scene.bundle / "control" / "stop").exists, timeout_s=20, what="the first Ctrl-C is heard")
-    time.sleep(0.3)
-    assert scene.child is not None
-    os.kill(scene.child.pid, signal.SIGINT)
-
-
-def in_discover(scene: Scene) -> None:
-    """Ctrl-C when the playbook has begun."""
-    wait_until(lambda: scene.events("play"), timeout_s=60, what="the play has begun", every_s=0.02)
-    interrupt(scene)
-
-
-def in_launch(scene: Scene) -> None:
-    """Ctrl-C when the hosts are being prepared."""
-    _wait_phase(scene, "preparing")
-    interrupt(scene)
-
-
-def in_collect(scene: Scene) -> None:
-    """Ctrl-C when the artifacts come home."""
-    _wait_phase(scene, "collecting")
-    interrupt(scene)
-
-
-def in_collect_twice(scene: Scene) -> None:
-    """The same, and again."""
-    _wait_phase(scene, "collecting")
-    interrupt_twice(scene)
-
-
-def _wait_phase(scene: Scene, phase: str) -> None:
-    def there() -> bool:
-        return any(row["phase"] == phase for row in scene.events("phase"))
-
-    wait_until(there, timeout_s=180, what=phase, every_s=0.02)
-
-
-def small_home(scene: Scene) -> None:
-    """The controller's state is on a disk of eight megabytes."""
-    mount(scene, scene.stage.home, 8)
-
-
-def fill_home(scene: Scene) -> None:
-    """The ranks print more than there is room for."""
-    wait_until(
-        lambda: any("no space left" in row["message"] for row in scene.events("warning")),
-        timeout_s=120,
-        what="the full disk is noticed",
-    )
-
-
-def small_state_disk(scene: Scene) -> None:
-    """The hosts' state directory is on a disk of twelve megabytes."""
-    mount(scene, Path(scene.host_dir("h1")), 12)
-
-
-def interrupt_on_a_full_host(scene: Scene) -> None:
-    """Ctrl-C once the ranks' logs have filled the disk of their hosts and the controller says so."""
-    wait_until(
-        lambda: any("cannot be written" in row["message"] for row in scene.events("warning")),
-        timeout_s=60,
-        what="the full disk of the hosts is reported",
-    )
-    before = _steps(scene)
-    wait_until(lambda: _steps(scene) > before, timeout_s=20, what="the ranks go on")
-    interrupt(scene)
-
-
-def _steps(scene: Scene) -> int:
-    """CPU time of the ranks in ticks: their logs grow no more."""
-    total = 0
-    for rank in range(4):
-        _, pid = scene.rank_process(rank)
-        total += int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11])
-    return total
-
-
-def attach_brings_it_home(scene: Scene) -> None:
-    """With room again everything is fetched, to the last byte, and the hosts are clean."""
-    subprocess.run(["mount", "-o", "remount,size=200m", str(scene.stage.home)], check=True)
-    scene.play("attach", scene.run)
-    assert scene.child is not None
-    assert scene.child.wait(120) == 0, scene.text()[-3000:]
-    assert scene.document()["status"] == "succeeded"
-    assert scene.compare_logs(scene.document()) == []
-    assert scene.look("h1") == ()
-
-
-def mount(scene: Scene, where: Path, mib: int) -> None:
-    """A small file system in memory."""
-    where.mkdir(exist_ok=True)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={mib}m,mode=755", "tmpfs", str(where)], check=True)
-    scene.notes.setdefault("mounts", []).append(where)
-
-
-def unmount(scene: Scene) -> None:
-    """What was mounted for this row."""
-    for where in scene.notes.get("mounts", []):
-        subprocess.run(["umount", "-l", str(where)], check=False, capture_output=True)
-
-
-# -- the shared directory ----------------------------------------------------------------------------
-def share(scene: Scene) -> None:
-    """All hosts share a small directory."""
-    where = scene.root / "shared"
-    mount(scene, where, 16)
-    assert isinstance(scene.stage, Here)
-    scene.stage.write_inventory(ddp_shared_dir=str(where))
-
-
-def share_read_only(scene: Scene) -> None:
-    """The mount turns read-only, as a file system does after an error."""
-    scene.mark()
-    subprocess.run(["mount", "-o", "remount,ro", str(scene.notes["mounts"][0])], check=True)
-
-
-def says_what_stays_in_the_shared_directory(scene: Scene) -> None:
-    """It could not be removed, and run.json says so."""
-    assert "Read-only" in json.dumps(scene.document()["left_behind"]), scene.document()["left_behind"]
-
-
-def share_full(scene: Scene) -> None:
-    """Somebody fills it."""
-    scene.mark()
-    with contextlib.suppress(OSError), (scene.notes["mounts"][0] / "filler").open("wb") as filler:
-        while True:
-            filler.write(bytes(1 << 20))
-
-
-def share_gone(scene: Scene) -> None:
-    """The mount is gone from under the ranks."""
-    scene.mark()
-    subprocess.run(["umount", "-l", str(scene.notes["mounts"][0])], check=True)
-
-
 # -- output ------------------------------------------------------------------------------------------
 def watch_the_controller(scene: Scene) -> None:
     """What the controller uses while 64 ranks print: CPUs and memory."""
-    _wait_phase(scene, "running")
+    wait_phase(scene, "running")
     time.sleep(3)
     pids = scene.controller_pids()
     before, began = _cpu_s(pids), time.monotonic()

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from tests.faults.measured import Measured
 from tests.faults.rows import Row
-from tests.faults.scene import Measured
 from tests.faults.stage import Here, OnLab, Stage
 from tests.faults.table import ROWS
 from tests.lab.conftest import Lab, lab3, lab_home

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.faults import acts
+from tests.faults import controller_acts
 from tests.faults.scene import Scene
 from tests.faults.stage import OnLab
 from tests.waiting import wait_until
@@ -43,7 +43,7 @@ def thaw_engine(scene: Scene) -> None:
 def freeze_engine_and_interrupt(scene: Scene) -> None:
     """Ctrl-C while the engine of h2 hangs; it is thawed when the run has ended."""
     freeze_engine(scene, "h2")
-    acts.interrupt(scene)
+    controller_acts.interrupt(scene)
     assert scene.child is not None
     scene.child.wait(120)
     thaw_engine(scene)

@@ -17,11 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from tests.faults.measured import Measured
 from tests.faults.stage import CHATTER, COMMAND, HOSTS, VICTIM
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
-    from tests.faults.rows import Expected, Row
+    from tests.faults.rows import Row
     from tests.faults.stage import Stage
 
 UNDER_WAY_STEP = 10
@@ -39,20 +40,6 @@ ls -d $dir/runs/$run.* /dev/shm/ddp-play-*/$run.* /srv/ddp-play-shared/.ddp-play
 awk -v p=$(printf ':%04X$' {port}) '$4 == "0A" && $2 ~ p {{ print "port", $2 }}' /proc/net/tcp /proc/net/tcp6
 true
 """
-
-
-@dataclass
-class Measured:
-    """What came of it. Times in seconds; None where there is nothing to measure."""
-
-    exit_code: int
-    document: dict[str, Any]
-    screen: str
-    detected_s: float | None
-    stopped_s: float | None
-    clean_s: float
-    remains: dict[str, tuple[str, ...]]
-    log_problems: list[str]
 
 
 @dataclass
@@ -346,28 +333,3 @@ def _bytes(path: Path) -> bytes:
 def _since(fault_at: float, moment: float) -> float | None:
     """Seconds from the fault; hosts' clocks are compared to a fraction of a second, so never less than none."""
     return round(max(0.0, moment - fault_at), 1) if fault_at else None
-
-
-def differences(expected: Expected, measured: Measured, *, slack: float = 1.0) -> list[str]:
-    """What is not as it was written down; `slack` stretches the times on a machine that has other work."""
-    document = measured.document
-    verdict = document.get("verdict") or {}
-    wanted: list[tuple[str, Any, Any]] = [
-        ("exit code", expected.exit_code, measured.exit_code),
-        ("verdict", expected.verdict, document.get("exit_class")),
-        ("rank", expected.rank, verdict.get("rank")),
-        ("host", expected.host, verdict.get("host")),
-        ("succeeds", not expected.ends, document.get("status") == "succeeded"),
-        ("remains", dict(expected.remains), measured.remains),
-        ("missing", expected.missing, bool(document.get("missing"))),
-        ("attempts", expected.attempts, document.get("attempt", 1)),
-    ]
-    rows = [f"{what} is {got!r}, expected {want!r}" for what, want, got in wanted if want != got]
-    for what, limit, took in (
-        ("the gang was stopped", expected.stopped_s, measured.stopped_s),
-        ("the hosts were clean", expected.clean_s, measured.clean_s),
-    ):
-        if limit is not None and (took is None or took > limit * slack):
-            rows.append(f"{what} after {took} s, expected {limit} s")
-    rows += [f"the screen does not say {text!r}" for text in expected.says if text not in measured.screen]
-    return rows + measured.log_problems

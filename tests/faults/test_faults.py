@@ -9,8 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.faults.conftest import PLAYED, SLACK, Played
+from tests.faults.measured import differences
 from tests.faults.rows import Row
-from tests.faults.scene import Scene, differences
+from tests.faults.scene import Scene
 from tests.faults.stage import Stage
 
 

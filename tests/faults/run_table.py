@@ -1,0 +1,159 @@
+"""Faults of attempts, of the controller and of output, and what must come of each."""
+
+from __future__ import annotations
+
+import dataclasses
+import signal
+
+from ddp_play.run.controller_disk_full import WAIT_FOR_SPACE_S
+from tests.faults import acts, controller_acts, hosts, shared_directory_acts
+from tests.faults.expectations import (
+    AFTER_A_LOSS,
+    COLLECT_S,
+    RESTARTS,
+    ROOT,
+    TRAIN,
+    UNSTARTED,
+    again,
+    failed,
+    stopped,
+)
+from tests.faults.rows import DONE, Expected, Row
+
+ATTEMPTS = (
+    Row(
+        "spare takes over from a host without its guard",
+        again("replacement host: h3", stopped_s=10.0),
+        acts.kill_guard,
+        job=RESTARTS,
+    ),
+    Row(
+        "spare takes over from a host without power",
+        AFTER_A_LOSS,
+        hosts.power_off_second,
+        job=RESTARTS,
+        after=hosts.power_on,
+        on=("lab",),
+        check=hosts.is_swept_after_boot,
+    ),
+    Row(
+        "partitioned head, its rank 0 alive",
+        AFTER_A_LOSS,
+        hosts.cut_head,
+        victim=("--steps", "1000"),
+        job=RESTARTS,
+        after=hosts.mend_network,
+        on=("lab",),
+        check=hosts.old_head_ended_in_time,
+    ),
+    Row(
+        "partitioned head, its engine SIGSTOPped, one rank ignores SIGTERM",
+        AFTER_A_LOSS,
+        hosts.freeze_engine_and_cut_head,
+        victim=("--steps", "400", "--stubborn-rank", "1"),
+        job=RESTARTS,
+        after=hosts.thaw_and_mend,
+        on=("lab",),
+        check=hosts.stubborn_rank_ended_in_time,
+    ),
+    Row(
+        "same fault twice with one restart",
+        dataclasses.replace(failed(2, "h2", 128 + signal.SIGKILL, "ddp_job_restarts is 1"), attempts=2),
+        acts.kill_rank_twice,
+        job=RESTARTS,
+    ),
+    Row(
+        "checkpoint torn by the crash",
+        again(),
+        acts.crash_with_a_torn_checkpoint,
+        job={**RESTARTS, "source": str(ROOT), "source_include": ["trainer"], "command": TRAIN},
+        before=acts.share_directory,
+        under_way=False,
+        on=("here",),
+        check=acts.resumed_from_the_one_before,
+    ),
+    Row(
+        "two runs at once, one is stopped",
+        DONE,
+        acts.stop_another,
+        victim=("--steps", "600"),
+        job={"ranks_per_host": 1},
+        options=("-e", "ddp_slots=2"),
+    ),
+)
+
+CONTROLLER = (
+    Row("controller SIGKILLed, then attach", DONE, controller_acts.kill_controller, victim=("--steps", "200")),
+    Row("Ctrl-C while discovering", UNSTARTED, controller_acts.in_discover, under_way=False),
+    Row("Ctrl-C while launching", UNSTARTED, controller_acts.in_launch, under_way=False),
+    Row("Ctrl-C while training", stopped("interrupted with Ctrl-C"), controller_acts.interrupt, quick=True),
+    Row(
+        "Ctrl-C twice while training, ranks ignore SIGTERM",
+        stopped("interrupted with Ctrl-C"),
+        controller_acts.interrupt_twice,
+        victim=("--stubborn",),
+    ),
+    Row(
+        "Ctrl-C while collecting",
+        dataclasses.replace(DONE, clean_s=COLLECT_S),
+        controller_acts.in_collect,
+        victim=("--steps", "5", "--leave-mib", "300"),
+        under_way=False,
+        on=("here",),
+    ),
+    Row(
+        "Ctrl-C twice while collecting",
+        dataclasses.replace(
+            stopped("collecting was stopped", "not collected from h1", "still on h1: /", stopped_s=None, missing=True),
+            remains={"h1": ("files",)},  # the working directory, for it is not home
+            clean_s=COLLECT_S,
+        ),
+        controller_acts.in_collect_twice,
+        victim=("--steps", "5", "--leave-mib", "300"),
+        under_way=False,
+        on=("here",),
+    ),
+    Row(
+        "controller disk full, then attach",
+        Expected(
+            True,
+            "disk_full",
+            70,
+            stopped_s=None,
+            clean_s=WAIT_FOR_SPACE_S + 10,
+            missing=True,
+            remains={"h1": ("files",)},
+            says=("no space left", "ddp-play attach"),
+        ),
+        controller_acts.fill_home,
+        victim=("--steps", "100", "--fault", "much", "--at-rank", "1"),
+        before=controller_acts.small_home,
+        after=shared_directory_acts.unmount,
+        on=("here",),
+        check=controller_acts.attach_brings_it_home,
+    ),
+)
+
+OUTPUT = (
+    Row("100 MB of log from one rank", DONE, victim=("--steps", "60", "--fault", "much", "--at-rank", "2")),
+    Row("binary output", DONE, victim=("--steps", "60", "--fault", "bytes", "--at-rank", "0")),
+    Row("a line of 10 MB", DONE, victim=("--steps", "60", "--fault", "long", "--at-rank", "0"), on=("here",)),
+    Row(
+        "64 ranks printing 1,000 lines/s",
+        DONE,
+        acts.watch_the_controller,
+        job={"command": ["python3", "-S", "chatter.py"], "hosts": 1, "ranks_per_host": 64},
+        options=("--ranks", "none"),
+        under_way=False,
+        on=("here",),
+        check=acts.used_little_and_lost_nothing,
+    ),
+    Row(
+        "a secret",
+        DONE,
+        acts.look_for_secret_on_hosts,
+        victim=("--steps", "600"),
+        secrets={"TOKEN": acts.SECRET},
+        check=acts.look_for_secret_here,
+    ),
+)
