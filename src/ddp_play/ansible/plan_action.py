@@ -63,7 +63,7 @@ def plan_job(
         write_json(paths.fleet, fleet.to_json(), indent=None)
     routes = [row["route"] for name, row in discovered.items() if name in used]
     write_json(paths.channels, {"routes": routes})
-    write_json(paths.root / "job.json", job.model_dump(mode="json"))
+    write_json(paths.job, job.model_dump(mode="json"))
     _describe_run(paths, plan, facts)
     return {"run_id": paths.run_id, "run_dir": str(paths.root), "summary": summarize(plan)}
 

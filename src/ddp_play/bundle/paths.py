@@ -90,6 +90,11 @@ class RunPaths:
         return self.root / "run.json"
 
     @property
+    def job(self) -> Path:
+        """job.json: the job of the run's start, from which a replacement host is planned."""
+        return self.root / "job.json"
+
+    @property
     def plan(self) -> Path:
         """plan.json: the job bound to hosts."""
         return self.root / "plan.json"
@@ -133,6 +138,11 @@ class RunPaths:
     def artifacts(self) -> Path:
         """Artifacts of the job, one folder per host."""
         return self.root / "artifacts"
+
+    @property
+    def artifacts_manifest(self) -> Path:
+        """artifacts.json: host, path, size and SHA-256 of every collected artifact."""
+        return self.root / "artifacts.json"
 
     def log(self, rank: int) -> Path:
         """Output of the rank, byte for byte."""

@@ -36,7 +36,7 @@ def results(run_id: options.RunId = "-", as_json: options.Json = False) -> None:
 def _collected(paths: RunPaths) -> dict[str, Any]:
     plan = read_json(paths.plan)
     ranks = [row["rank"] for host in plan.get("hosts", ()) for row in host["ranks"]]
-    manifest = paths.root / "artifacts.json"
+    manifest = paths.artifacts_manifest
     return {
         "results": {str(rank): read_json(paths.result(rank)) for rank in ranks},
         "logs": {str(rank): str(paths.log(rank)) for rank in ranks},
@@ -64,4 +64,4 @@ def _show(paths: RunPaths, document: dict[str, Any]) -> None:
     for row in rows[:20]:
         console.line(f"  artifacts/{row['host']}/{row['path']}  {row['size']} bytes")
     if len(rows) > 20:
-        console.line(f"  and {len(rows) - 20} more in artifacts.json")
+        console.line(f"  and {len(rows) - 20} more in {paths.artifacts_manifest.name}")

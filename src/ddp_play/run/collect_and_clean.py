@@ -73,11 +73,11 @@ def _write_manifest(paths: RunPaths, manifest: list[dict[str, Any]]) -> list[dic
     """Write the list of collected artifacts, if there are any. Returns a row if the disk is full."""
     try:
         if manifest:
-            write_json(paths.root / "artifacts.json", manifest)
+            write_json(paths.artifacts_manifest, manifest)
     except OSError as error:
         if not is_full(error):
             raise
-        return [{"host": "", "path": "artifacts.json", "why": error.strerror}]
+        return [{"host": "", "path": paths.artifacts_manifest.name, "why": error.strerror}]
     return []
 
 

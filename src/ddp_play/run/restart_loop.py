@@ -189,7 +189,7 @@ class RestartLoop:
     # -- deciding ------------------------------------------------------------------------------------
     def _decide(self, ended: Ended) -> Following | End:
         """Decide what follows this attempt. Reads the bundle and changes nothing."""
-        job = read_json(self.paths.root / "job.json")
+        job = read_json(self.paths.job)
         policy = Policy(int(job.get("restarts", 0)), tuple(job.get("restart_exit_codes") or ()))
         step = next_step(ended, policy, tuple(row["fault"] for row in self.history if row.get("fault")))
         if isinstance(step, End):
@@ -214,7 +214,7 @@ class RestartLoop:
     def _replan_input(self) -> ReplanInput:
         """Facts, retired hosts and first number of hosts, from the bundle and from hosts that refused a restart."""
         data = read_json(self.paths.fleet)
-        fleet = Fleet.from_json(data, job_from_json(read_json(self.paths.root / "job.json"))) if data else None
+        fleet = Fleet.from_json(data, job_from_json(read_json(self.paths.job))) if data else None
         retired = {host: why for row in self.history for host, why in row["retired"].items()} | self._refused
         first = self.history[0]["hosts"] if self.history else [host.name for host in self.assignment.plan.hosts]
         return ReplanInput(fleet, retired, len(first))

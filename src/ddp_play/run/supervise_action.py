@@ -32,7 +32,7 @@ def supervise_run(
     """Run the plan in `run_dir`. Passwords are by host; they and the values of secrets are never written."""
     paths = RunPaths(Path(run_dir))
     plan = plan_from_json(read_json(paths.plan))
-    job = job_from_json(read_json(paths.root / "job.json"))
+    job = job_from_json(read_json(paths.job))
     try:
         snapshot = take_snapshot(job) if job.source else None
         if snapshot is not None:

@@ -134,7 +134,7 @@ class Rescue:
         missing, artifacts = rows_of(link, answer)
         self.missing += missing
         if artifacts:
-            write_json(self.assignment.paths.root / "artifacts.json", artifacts)
+            write_json(self.assignment.paths.artifacts_manifest, artifacts)
         return "not all of it could be collected" if missing else ""
 
     def _remove(self, host: HostPlan, link: Link) -> None:

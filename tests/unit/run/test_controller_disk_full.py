@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ddp_play.bundle import disk_space, writer
-from ddp_play.bundle.disk_space import RESERVE_BYTES, DiskSpace, is_full
+from ddp_play.bundle.disk_space import DiskSpace
 from ddp_play.bundle.paths import read_json, write_json
 from ddp_play.guard.protocol import encode
 from tests.unit.run.conftest import Make
@@ -67,19 +67,6 @@ def test_following_goes_on_when_there_is_room_again(make: Make, monkeypatch: pyt
     outcome = stage.supervisor().run()
     assert outcome.verdict.kind == "done"
     assert stage.paths.log(0).read_bytes() == b"line"
-
-
-def test_the_reserve_is_given_up_and_set_aside_again(tmp_path: Path) -> None:
-    room = DiskSpace(tmp_path)
-    room.reserve()
-    assert (tmp_path / ".reserve").stat().st_size == RESERVE_BYTES
-    assert room.is_back() is False  # it was never full
-    room.give_up()
-    assert (room.full, list(tmp_path.iterdir())) == (True, [])
-    assert room.is_back() is True
-    assert (room.full, (tmp_path / ".reserve").exists()) == (False, True)
-    room.release()
-    assert list(tmp_path.iterdir()) == []
 
 
 def quota(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
@@ -170,8 +157,3 @@ def test_a_quota_that_stays_leaves_everything_on_the_hosts(make: Make, monkeypat
     assert (outcome.verdict.kind, outcome.verdict.exit_code) == ("disk_full", 70)
     assert "clean" not in stage.far["h1"].kinds()
     assert read_json(stage.paths.run)["status"] == "failed"
-
-
-def test_what_counts_as_full() -> None:
-    assert is_full(OSError(errno.EDQUOT, "quota"))
-    assert not is_full(OSError(errno.EACCES, "no"))
