@@ -140,3 +140,23 @@ def test_an_old_python_starts_the_program_where_there_is_one() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+PATH_MODULES = {"bundle/paths.py", "guard/run_directory.py"}
+
+
+def names_below_a_root(tree: ast.Module) -> list[str]:
+    """Names that `X.root / "name"` spells, with X a bundle or an attempt's directory on a host."""
+    return [
+        node.right.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)
+        if isinstance(node.left, ast.Attribute) and node.left.attr == "root"
+        if isinstance(node.right, ast.Constant) and isinstance(node.right.value, str)
+    ]
+
+
+def test_files_of_a_bundle_and_of_an_attempt_are_named_in_one_module_each() -> None:
+    names = {str(path.relative_to(SOURCES)): names_below_a_root(parsed(path)) for path in SOURCES.rglob("*.py")}
+    assert names["bundle/paths.py"], "the search finds nothing"
+    assert {name: found for name, found in names.items() if found and name not in PATH_MODULES} == {}

@@ -135,6 +135,21 @@ class RunPaths:
         return self.root / "counters.json"
 
     @property
+    def background(self) -> Path:
+        """background.json: process id and start of the background process."""
+        return self.root / "background.json"
+
+    @property
+    def background_lock(self) -> Path:
+        """Locked as long as the background process runs."""
+        return self.root / "background.lock"
+
+    @property
+    def outcome(self) -> Path:
+        """outcome.json: how an earlier attempt ended."""
+        return self.root / "outcome.json"
+
+    @property
     def artifacts(self) -> Path:
         """Artifacts of the job, one folder per host."""
         return self.root / "artifacts"

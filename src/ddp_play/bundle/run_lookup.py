@@ -39,7 +39,7 @@ class Run:
 
 def load(paths: RunPaths) -> Run:
     """Read a run. The locks are read first: a run that ends meanwhile then counts as attended, not as unattended."""
-    attended = is_locked(paths.root / "background.lock") or is_locked(paths.lock)
+    attended = is_locked(paths.background_lock) or is_locked(paths.lock)
     return Run(paths, read_json(paths.run), attended)
 
 

@@ -72,7 +72,7 @@ class Bundle:
         """Move the files of an ended attempt to attempts/N and create empty directories for the next one."""
         put = self.paths.attempt(attempt)
         put.root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_json(put.root / "outcome.json", outcome)
+        write_json(put.outcome, outcome)
         put.plan.write_bytes(self.paths.plan.read_bytes())  # a copy: the newest plan is never absent
         for name in OF_ATTEMPT:
             if (self.paths.root / name).exists():

@@ -169,7 +169,7 @@ class Channel:
         place = self._the_place()
         if self.archive is None:
             self._attend(place)
-            self.archive = open(str(place.root / "src.tar"), "wb")  # noqa: SIM115 - open over several frames
+            self.archive = open(str(place.source_archive), "wb")  # noqa: SIM115 - open over several frames
         if payload:
             self.archive.write(payload)
         else:

@@ -248,7 +248,7 @@ class Guard:
 def main(root: str) -> None:
     """Entry point of the verb `guard`; a lock allows one guard per attempt directory."""
     place = HostRun(Path(root))
-    with open(str(place.root / "guard.lock"), "w") as lock:
+    with open(str(place.guard_lock), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         spec = read_json(place.spec) or {}
         held = {name: leases.hold(name) for name in spec.get("leases", [])}

@@ -35,14 +35,9 @@ ENVIRONMENT = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV")
 IN_CONTAINER = 'exec "$(command -v python || command -v python3)" -m %s . -p %s' % (MODULE, PREFIX)
 
 
-def directory(place: HostRun) -> Path:
-    """Where the dumps of all ranks of the run are put on the host that analyses them."""
-    return place.root / "flight-recorder"
-
-
 def receive(place: HostRun, rank: int, piece: bytes) -> None:
     """Append a piece of a rank's dump. Raises Refused if all are too large, OSError."""
-    where = directory(place)
+    where = place.flight_recorder
     where.mkdir(mode=0o700, exist_ok=True)
     if sum(path.stat().st_size for path in where.iterdir()) + len(piece) > MAX_DUMPS_BYTES:
         raise Refused("the flight recorder's dumps are larger than %d MiB" % (MAX_DUMPS_BYTES >> 20))
@@ -53,17 +48,22 @@ def receive(place: HostRun, rank: int, piece: bytes) -> None:
 def analyse(place: HostRun, spec: Dict[str, Any]) -> str:
     """Beginning of what fr_trace prints. Raises Refused, OSError."""
     uid, gid = _reader(spec)
-    _hand_over(directory(place), uid, gid)
+    _hand_over(place.flight_recorder, uid, gid)
     if spec.get("runtime") == "docker":
         name = "ddp-%s-a%s-fr" % (place.run_key, spec["attempt"])
-        return _run(_container(spec, directory(place), name, (uid, gid)), dict(os.environ), directory(place), name=name)
+        return _run(
+            _container(spec, place.flight_recorder, name, (uid, gid)),
+            dict(os.environ),
+            place.flight_recorder,
+            name=name,
+        )
     env = spec["ranks"][0]["env"]
     python = shutil.which("python", path=env.get("PATH")) or shutil.which("python3", path=env.get("PATH"))
     if python is None:
         raise Refused("no Python in the PATH of the ranks")
     kept = {name: env[name] for name in ENVIRONMENT if name in env}
     kept.update(HOME="/nonexistent", CUDA_VISIBLE_DEVICES="", OMP_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="1")
-    return _run([python, "-m", MODULE, ".", "-p", PREFIX], kept, directory(place), user=(uid, gid))
+    return _run([python, "-m", MODULE, ".", "-p", PREFIX], kept, place.flight_recorder, user=(uid, gid))
 
 
 def _reader(spec: Dict[str, Any]) -> Tuple[int, int]:

@@ -82,6 +82,10 @@ class HostRun:
         self.src = root / "src"
         self.guard_log = root / "guard.log"
         self.lease = root / "lease"
+        self.source_archive = root / "src.tar"
+        self.flight_recorder = root / "flight-recorder"
+        self.guard_lock = root / "guard.lock"
+        self.channel_lock = root / "channel.lock"
 
     @classmethod
     def at(cls, run_key: str, attempt: int, host: str) -> "HostRun":
@@ -136,7 +140,7 @@ class HostRun:
     def attend(self) -> IO[Any]:
         """Mark that a channel uses this directory, as long as the returned file is open."""
         self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path = str(self.root / "channel.lock")
+        path = str(self.channel_lock)
         try:
             handle = open(path, "a")  # noqa: SIM115 - held open on purpose
         except OSError:  # read-only or full: the file of an earlier channel does
@@ -147,7 +151,7 @@ class HostRun:
     def attended(self) -> bool:
         """Whether a channel uses this directory, to prepare the attempt or to collect its files."""
         try:
-            with open(str(self.root / "channel.lock")) as handle:
+            with open(str(self.channel_lock)) as handle:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except FileNotFoundError:
             return False

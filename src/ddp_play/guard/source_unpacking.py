@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def unpack_source(place: HostRun, spec: Dict[str, Any]) -> None:
     """Unpack the snapshot of the source, or wait until another host has unpacked it."""
     source = spec["source"]
-    archive = place.root / "src.tar"
+    archive = place.source_archive
     if source["role"] == "none":
         return
     target = Path(source["path"])

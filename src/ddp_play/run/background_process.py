@@ -126,10 +126,10 @@ def main() -> None:
     """Hold the background lock, run or take over, then mark the run finished."""
     paths = RunPaths(Path(sys.argv[1]))
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    with (paths.root / "background.lock").open("a") as lock:
+    with paths.background_lock.open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         passwords = json.loads(sys.stdin.buffer.read() or b"{}")
-        write_json(paths.root / "background.json", {"pid": os.getpid(), "started": time.time()})
+        write_json(paths.background, {"pid": os.getpid(), "started": time.time()})
         try:
             if "--take-over" in sys.argv:
                 take_over(paths, Passwords(**passwords))

@@ -97,7 +97,7 @@ def start_background(paths: RunPaths, passwords: Passwords, *, take_over: bool =
         process.stdin.close()
     deadline = time.monotonic() + BACKGROUND_START_S
     while time.monotonic() < deadline:
-        if read_json(paths.root / "background.json").get("pid") == process.pid:
+        if read_json(paths.background).get("pid") == process.pid:
             process.returncode = 0  # no warning from Popen: the process is meant to outlive this one
             return
         if process.poll() is not None:
