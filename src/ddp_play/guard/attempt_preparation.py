@@ -7,7 +7,7 @@ import tarfile
 from typing import Any, Dict
 
 from . import (
-    attempt_files,
+    attempt_directories,
     container_creation,
     guard_start,
     leases,
@@ -26,7 +26,7 @@ def prepare(place: HostRun, spec: Dict[str, Any], secrets: Dict[str, str], regis
     try:
         _check_logout()
         leases.check_slots(spec.get("slots") or {})
-        attempt_files.create_files(place, spec)
+        attempt_directories.create_files(place, spec)
         source_unpacking.unpack_source(place, spec)
         _write_secrets(place, spec, secrets)
         write_json(place.spec, spec)

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Dict
 
-from .attempt_files import make_dir
+from .attempt_directories import make_dir
 from .rank_user import acting_as, owners
 from .refusal import Refused
 from .untrusted_paths import create_file, directory, locate

@@ -18,6 +18,7 @@ from ddp_play.bundle.writer import Bundle
 from ddp_play.errors import DdpPlayError, HostNotReady, Interrupted, NameTaken, SlotsTaken
 from ddp_play.planning.job import job_from_json
 from ddp_play.planning.next_attempt import Fleet
+from ddp_play.run.artifact_rescue import Rescue
 from ddp_play.run.fencing import clean_lost_hosts, fence
 from ddp_play.run.host_spec import run_paths
 from ddp_play.run.restart_assignment import Following, ReplanInput, assign
@@ -25,7 +26,6 @@ from ddp_play.run.restart_decision import End, Policy, Restart, next_step
 from ddp_play.run.stop_requests import StopRequests
 from ddp_play.run.supervisor import NotStarted, Supervisor
 from ddp_play.run.supervisor_lock import supervisor_lock
-from ddp_play.run.uncollected_artifacts import Rescue
 
 if TYPE_CHECKING:
     from collections.abc import Callable

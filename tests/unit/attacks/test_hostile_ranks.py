@@ -13,7 +13,7 @@ import pytest
 
 from ddp_play.guard import (
     artifact_collection,
-    attempt_files,
+    attempt_directories,
     run_id_conflicts,
     shared_lock_check,
     source_unpacking,
@@ -66,7 +66,7 @@ def fetched(place: HostRun, order: dict[str, Any] | None = None) -> tuple[dict[s
 def with_source(place: HostRun, **more: Any) -> HostRun:
     """The working directory of the ranks' user is collected."""
     source = {"path": str(place.src), "collect": True, "manifest": {}, **more}
-    attempt_files.create_files(
+    attempt_directories.create_files(
         place, {**(read_json(place.spec) or {}), "make_dirs": [{"path": str(place.src), "mode": 448}]}
     )
     write_json(place.spec, {**(read_json(place.spec) or {}), "source": source})

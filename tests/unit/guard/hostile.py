@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ddp_play.guard import attempt_files
+from ddp_play.guard import attempt_directories
 from ddp_play.guard.run_directory import HostRun, write_json
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def attempt(tmp_path: Path, **spec: Any) -> HostRun:
     none = {"role": "none", "path": "", "collect": False}
     full = {"ranks": [{"rank": 0}], "source": none, "user": USER, "attempt": 1, **spec}
     before = os.umask(0o022)
-    attempt_files.create_files(place, full)
+    attempt_directories.create_files(place, full)
     os.umask(before)
     write_json(place.spec, full)
     return place

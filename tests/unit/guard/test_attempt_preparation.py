@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ddp_play.guard import attempt_files, attempt_preparation
+from ddp_play.guard import attempt_directories, attempt_preparation
 from ddp_play.guard.refusal import Refused
 from ddp_play.guard.run_directory import HostRun
-from tests.unit.guard.test_attempt_files import spec
+from tests.unit.guard.test_attempt_directories import spec
 from tests.unit.guard.test_source_unpacking import source
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def test_root_that_is_nobody_is_told_what_helps(
         raise PermissionError(13, "Permission denied", shared)
 
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(attempt_files, "make_dir", squashed)
+    monkeypatch.setattr(attempt_directories, "make_dir", squashed)
     with pytest.raises(Refused, match="Permission denied") as refused:
         attempt_preparation.prepare(place, spec(make_dirs=[{"path": shared, "mode": 0o700}]), {}, {})
     assert "log in as the directory's owner" in refused.value.hint

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ddp_play.guard import attempt_files, leftovers, processes, source_unpacking
+from ddp_play.guard import attempt_directories, leftovers, processes, source_unpacking
 from ddp_play.guard.refusal import Refused
 from ddp_play.guard.run_directory import HostRun, read_json, write_json
 
@@ -32,7 +32,7 @@ def laid_out(tmp_path: Path, shared: Path, attempt: int, *, head: bool = True) -
     none = {"role": "none", "path": "", "collect": False}
     spec: dict[str, Any] = {"ranks": [], "source": none, "user": None, "attempt": attempt, "head": head}
     spec["run_paths"] = [str(shared)]
-    attempt_files.create_files(place, spec)
+    attempt_directories.create_files(place, spec)
     write_json(place.spec, spec)
     return place
 

@@ -11,7 +11,7 @@ import pytest
 from ddp_play.guard import source_unpacking
 from ddp_play.guard.refusal import Refused
 from ddp_play.guard.run_directory import HostRun
-from tests.unit.guard.test_attempt_files import spec
+from tests.unit.guard.test_attempt_directories import spec
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,8 +15,8 @@ from ddp_play.bundle.paths import write_json
 from ddp_play.errors import DdpPlayError, HostNotReady, Interrupted, NameTaken, SlotsTaken, UsageError
 from ddp_play.guard.protocol import Header, encode
 from ddp_play.planning.plan_document import plan_from_json
+from ddp_play.run.artifact_rescue import Rescue
 from ddp_play.run.host_links import Gang
-from ddp_play.run.uncollected_artifacts import Rescue
 from ddp_play.testing import refusal
 from tests.unit.run.conftest import OK, Make, Stage
 from tests.unit.run.test_restart_loop import KILLED, SHARED, attempts_opened, by_attempt, ends_when_told, staged
@@ -125,7 +125,7 @@ def test_what_cannot_be_collected_stays_and_is_named(staged: Make) -> None:
 
 
 def test_without_any_host_that_answers_it_is_named(staged: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ddp_play.run.uncollected_artifacts.OPEN_S", 0.3)
+    monkeypatch.setattr("ddp_play.run.artifact_rescue.OPEN_S", 0.3)
     monkeypatch.setattr("ddp_play.run.supervisor.OPEN_S", 0.3)
     stage = killed_once(staged)
     for name in ("h1", "h2"):
