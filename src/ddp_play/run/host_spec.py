@@ -88,6 +88,7 @@ class Launch:
     controller: str = ""
     token: str = ""
     continues: bool = False  # an earlier attempt has run: its files on the shared directory are kept
+    run_age_s: float = 0.0  # time since the start of the run
 
     @property
     def run_key(self) -> str:
@@ -124,6 +125,7 @@ class Launch:
             "token": self.token,
             "attempt": self.attempt,
             "continues": self.continues,
+            "run_age_s": self.run_age_s,
             "host": host.name,
             "owner": self.owner,
             "controller": self.controller,

@@ -128,6 +128,7 @@ class Starter:
             controller=socket.gethostname(),
             token=self.assignment.token,
             continues=self.assignment.continues,
+            run_age_s=max(0.0, time.time() - float(read_json(self.paths.run).get("created") or 0)),
         )
 
     def _send_source(self, link: Link, archive: bytes) -> None:
