@@ -142,6 +142,7 @@ class Launch:
             "owned_paths": self._owned_paths(host, values),
             "run_paths": run_paths(host, self.run_key),
             "head": host.name == plan.head,
+            "progress": bind(host.progress, values),
             "limits": self._limits(),
             "ranks": [self._rank_spec(host, rank, place) for rank in host.ranks],
             "agent": self._agent_spec(host, place),
