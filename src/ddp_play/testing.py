@@ -76,6 +76,7 @@ class FakeHost:
             "stop": ("stopping", {}),
             "drain": ("drained", {"id": 0, "counters": {"eth0": {"rx": 2_000_000, "tx": 1_000_000}}}),
             "capture": ("captured", {"ranks": {}}),
+            "progress": ("progressed", {"newest": None}),
             "fetch": ("fetched", {"missing": [], "artifacts": []}),
             "clean": ("cleaned", {"left": []}),
         }

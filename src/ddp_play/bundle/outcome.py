@@ -83,7 +83,7 @@ def signal_name(number: int | None) -> str:
 class Verdict:
     """Why the run ended: the first failing rank and its host, apart from collateral failures."""
 
-    kind: str  # done | rank_failed | host_lost | stopped | max_duration | idle | lease | <error kind>
+    kind: str  # done | rank_failed | host_lost | stopped | max_duration | idle | lease | no_progress | <error kind>
     message: str
     exit_code: int
     rank: int | None = None

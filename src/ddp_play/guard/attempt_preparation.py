@@ -9,6 +9,7 @@ from typing import Any, Dict
 from . import (
     attempt_directories,
     container_creation,
+    gpu_memory,
     guard_start,
     leases,
     leftovers,
@@ -26,6 +27,7 @@ def prepare(place: HostRun, spec: Dict[str, Any], secrets: Dict[str, str], regis
     try:
         _check_logout()
         leases.check_slots(spec.get("slots") or {})
+        gpu_memory.wait_until_free(spec)
         attempt_directories.create_files(place, spec)
         source_unpacking.unpack_source(place, spec)
         _write_secrets(place, spec, secrets)

@@ -22,6 +22,7 @@ from . import (
     leftovers,
     network_probe,
     processes,
+    progress_files,
     run_id_conflicts,
     shared_lock_check,
 )
@@ -69,9 +70,7 @@ class Channel:
             news = [] if self.guard is None else self.guard.descriptors()
             ready, _, _ = select.select([0, *news], [], [], 0.0 if busy else QUIET_POLL_S if quiet else POLL_S)
             if 0 in ready:
-                heard = (
-                    time.monotonic()
-                )  # after an order that took long, the heartbeats of that time are still to be read
+                heard = time.monotonic()  # heartbeats that arrived during a long order are still to be read
                 data = os.read(0, 1 << 20)
                 if not data:
                     return
@@ -262,6 +261,10 @@ class Channel:
     def on_drain(self, header: Header, _payload: bytes) -> None:
         """Answer once all followed files have been sent, with the traffic counters."""
         self.following.drain(int(header.get("id", 0)))
+
+    def on_progress(self, _header: Header, _payload: bytes) -> None:
+        """Answer the newest file that the job names as its progress."""
+        self.send("progressed", newest=progress_files.newest(read_json(self._the_place().spec) or {}))
 
     def on_fetch(self, header: Header, _payload: bytes) -> None:
         """Send results and artifacts."""

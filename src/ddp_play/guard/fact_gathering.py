@@ -140,8 +140,14 @@ def _engine(reference: Optional[str]) -> Dict[str, Any]:
             "digests": document.get("RepoDigests") or [],
             "entrypoint": config.get("Entrypoint") or [],
             "architecture": document.get("Architecture", ""),
+            "torch": _torch_version(config.get("Env") or []),
         }
     return facts
+
+
+def _torch_version(env: List[str]) -> str:
+    """Version of torch in an image, from a variable that the images of PyTorch and NVIDIA set; empty if unknown."""
+    return next((value for name, _, value in (row.partition("=") for row in env) if name == "PYTORCH_VERSION"), "")
 
 
 def _shared(path: Optional[str]) -> Optional[Dict[str, Any]]:

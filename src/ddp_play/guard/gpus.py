@@ -25,7 +25,8 @@ def pci_addresses() -> List[str]:
     return found
 
 
-def _smi(arguments: List[str]) -> str:
+def smi(arguments: List[str]) -> str:
+    """Output of nvidia-smi. Raises OSError or SubprocessError."""
     done = subprocess.run(["nvidia-smi", *arguments], capture_output=True, timeout=20, check=False)
     if done.returncode:
         raise OSError((done.stdout + done.stderr).decode("utf-8", "replace").strip() or "nvidia-smi failed")
@@ -69,8 +70,8 @@ def gpus() -> Tuple[List[Dict[str, Any]], str]:
     if not shutil.which("nvidia-smi"):
         return [], ("%d NVIDIA GPU(s) but no nvidia-smi: is the driver installed?" % len(present)) if present else ""
     try:
-        rows = parse_gpus(_smi(["--query-gpu=" + QUERY, "--format=csv,noheader,nounits"]))
-        users = parse_users(_smi(["--query-compute-apps=gpu_uuid,pid,process_name", "--format=csv,noheader"]))
+        rows = parse_gpus(smi(["--query-gpu=" + QUERY, "--format=csv,noheader,nounits"]))
+        users = parse_users(smi(["--query-compute-apps=gpu_uuid,pid,process_name", "--format=csv,noheader"]))
     except (OSError, subprocess.SubprocessError) as error:
         return [], "nvidia-smi does not work: %s" % error if present else ""
     for row in rows:

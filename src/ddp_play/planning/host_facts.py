@@ -62,6 +62,7 @@ class Image:
     id: str
     digests: tuple[str, ...] = ()
     entrypoint: tuple[str, ...] = ()
+    torch: str = ""  # version, where the image has it in its environment
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,5 +196,9 @@ def _engine(data: dict[str, Any] | None) -> Engine | None:
         problem=data["problem"],
         permission=data.get("permission", False),
         cli=data.get("cli", True),
-        image=Image(image["id"], tuple(image["digests"]), tuple(image["entrypoint"])) if image else None,
+        image=_image(image) if image else None,
     )
+
+
+def _image(data: dict[str, Any]) -> Image:
+    return Image(data["id"], tuple(data["digests"]), tuple(data["entrypoint"]), data.get("torch", ""))

@@ -8,6 +8,7 @@ from ddp_play.errors import UsageError
 from ddp_play.guard.protocol import SHARED_RUNS
 from ddp_play.planning.launch_placeholders import HEAD_PORT, HOST_DIR, RUN_ID, RUN_KEY
 from ddp_play.planning.plan_document import AgentPlan, HostPlan, RankPlan
+from ddp_play.planning.progress_path import progress_path
 from ddp_play.planning.rank_container import agent_name, container_name, create_argv
 from ddp_play.planning.rank_context import Place, RankContext
 from ddp_play.planning.rank_environment import rank_env
@@ -39,6 +40,7 @@ def plan_host(context: RankContext, node: int) -> HostPlan:
         rdma_ports=tuple(f"{port.device}:{port.port}" for port in host.rdma if port.active),
         slots=context.slots[host.name],
         agent=_plan_agent(context, first) if context.torchrun else None,
+        progress=progress_path(context, first),
     )
 
 

@@ -179,6 +179,7 @@ class Job(BaseModel):
     restarts: int = Field(0, ge=0)
     restart_exit_codes: tuple[Annotated[int, Field(ge=1, le=255)], ...] = ()
     spares: tuple[str, ...] = ()
+    progress: str = ""
     artifacts: tuple[str, ...] = ("**",)
     artifacts_max_mib: int = Field(1024, ge=0)
 
@@ -203,6 +204,8 @@ class Job(BaseModel):
         """Refuse NUL bytes: the kernel ends arguments and variables at them."""
         if any("\0" in word for word in self.command):
             raise ValueError("ddp_job_command holds a NUL byte, which no argument can hold")
+        if "\0" in self.progress:
+            raise ValueError("ddp_job_progress holds a NUL byte, which no path can hold")
         for name, value in self.env.items():
             if "\0" in (value or ""):
                 raise ValueError(f"ddp_job_env: {name} holds a NUL byte, which no variable can hold")

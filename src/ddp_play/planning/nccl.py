@@ -12,6 +12,13 @@ if TYPE_CHECKING:
 
 NOTES = "nccl.log"
 # Format of the log lines: init.cc, bootstrap.cc and transport/{p2p,shm,net,net_ib,net_socket}.cc of NVIDIA/nccl.
+# Old name -> (new name, a version of torch that reads it, from where on only the new one is set).
+RENAMED = {
+    "TORCH_NCCL_DUMP_ON_TIMEOUT": ("TORCH_FR_DUMP_ON_TIMEOUT", (2, 15)),
+    "TORCH_NCCL_TRACE_BUFFER_SIZE": ("TORCH_FR_BUFFER_SIZE", (2, 8)),
+    "TORCH_NCCL_DEBUG_INFO_TEMP_FILE": ("TORCH_FR_DUMP_TEMP_FILE", (2, 13)),
+}
+_MAJOR_MINOR = re.compile(r"(\d+)\.(\d+)")
 _VERSION = re.compile(r"NCCL version (\d[\w.+]*)")
 _NETWORK = re.compile(r"NCCL INFO Using network (.+?)\s*$", re.MULTILINE)
 _DEVICES = re.compile(r"NCCL INFO NET/(\S+) ?: Using (.+?)(?:; OOB .*)?$", re.MULTILINE)
@@ -47,27 +54,32 @@ class Transport:
         return {**asdict(self), "devices": list(self.devices), "gpu_direct": self.gpu_direct}
 
 
-def environment(rank_dir: str, timeout_s: float) -> list[tuple[str, str, str]]:
+def environment(rank_dir: str, timeout_s: float, torch: str = "") -> list[tuple[str, str, str]]:
     """(name, value, source) of variables that make NCCL fail fast and record its operations.
 
-    The flight recorder's variables were renamed in torch 2.15, so both spellings are set. Sources:
-    torch_nccl_environment_variables of the torch documentation, user-guide/docs/env.rst of NVIDIA/nccl.
+    `torch`: its version. The flight recorder's variables have new names, and torch warns about an old one. Where the
+    version is unknown, both are set: a warning is better than no dump. Sources: torch_nccl_environment_variables of the
+    torch documentation, FlightRecorder.hpp of torch, user-guide/docs/env.rst of NVIDIA/nccl.
     """
     dump = f"{rank_dir}/flight-recorder-"
     seconds = str(int(timeout_s))
     recorder = "default: last operations of each rank, for evidence"
     rows = [
         ("TORCH_NCCL_ASYNC_ERROR_HANDLING", "3", "default: end the process on an error, after the recorder's dump"),
-        ("TORCH_NCCL_DUMP_ON_TIMEOUT", "1", recorder),
-        ("TORCH_FR_DUMP_ON_TIMEOUT", "1", recorder),
-        ("TORCH_NCCL_TRACE_BUFFER_SIZE", "2000", recorder),
-        ("TORCH_FR_BUFFER_SIZE", "2000", recorder),
-        ("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", dump, recorder),
-        ("TORCH_FR_DUMP_TEMP_FILE", dump, recorder),
+        *((name, "1", recorder) for name in _names("TORCH_NCCL_DUMP_ON_TIMEOUT", torch)),
+        *((name, "2000", recorder) for name in _names("TORCH_NCCL_TRACE_BUFFER_SIZE", torch)),
+        *((name, dump, recorder) for name in _names("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", torch)),
     ]
     if timeout_s:
         rows.append(("TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", seconds, "job: ddp_job_timeout, for a watchdog that is stuck"))
     return rows
+
+
+def _names(old: str, torch: str) -> tuple[str, ...]:
+    """The names of a flight recorder variable that are set for this version of torch."""
+    new, since = RENAMED[old]
+    found = _MAJOR_MINOR.match(torch)
+    return (new,) if found and (int(found[1]), int(found[2])) >= since else (old, new)
 
 
 def notes_environment(rank_dir: str) -> list[tuple[str, str, str]]:

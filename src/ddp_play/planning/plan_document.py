@@ -55,6 +55,7 @@ class HostPlan:
     rdma_ports: tuple[str, ...] = ()  # active ones
     slots: tuple[str, ...] = ()  # slot leases; each rank takes one
     agent: AgentPlan | None = None
+    progress: str = ""  # glob of files that show progress between attempts
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,13 @@ class RankContext:
         """Does torchrun start the ranks of each host?"""
         return self.job.launcher == "torchrun"
 
+    @property
+    def torch(self) -> str:
+        """Version of torch that all ranks have; empty if it is not known of every host."""
+        images = [host.engine.image for host in self.hosts if host.engine and host.engine.image]
+        found = [image.torch for image in images] if self.docker else [host.rank_torch for host in self.hosts]
+        return found[0] if len(found) == len(self.hosts) and len(set(found)) == 1 else ""
+
     def endpoint(self, host: HostFacts) -> Endpoint:
         """Endpoint of the host on the fabric."""
         return self.fabric.endpoints[host.name]

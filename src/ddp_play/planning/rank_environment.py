@@ -145,7 +145,7 @@ def _nccl_env(context: RankContext, own_dir: str) -> list[EnvVar]:
     """Variables to fail fast and to log the transport. A job that sets NCCL_DEBUG keeps its own NCCL log."""
     if "nccl" not in context.backend:
         return []
-    rows = nccl.environment(own_dir, context.job.timeout)
+    rows = nccl.environment(own_dir, context.job.timeout, context.torch)
     if "NCCL_DEBUG" not in context.job.env:
         rows += nccl.notes_environment(own_dir)
     return [EnvVar(name, value, source, late=HOST_DIR in value) for name, value, source in rows]

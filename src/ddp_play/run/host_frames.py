@@ -114,6 +114,9 @@ SHAPES: dict[str, Record] = {
             "artifacts": Rows(Record({"path": str}, {"size": Integer(), "sha256": str})),
         }
     ),
+    "progressed": Record(
+        optional={"newest": Record({"path": str, "mtime_ns": Integer(), "size": Integer()}, {"age_s": float})}
+    ),
     "analysed": Record({"text": str}, max_text=MAX_ANALYSIS),
     "cleaned": Record({"left": Rows(str)}, {"kept": Rows(str)}),
 }

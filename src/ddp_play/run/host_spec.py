@@ -88,6 +88,7 @@ class Launch:
     controller: str = ""
     token: str = ""
     continues: bool = False  # an earlier attempt has run: its files on the shared directory are kept
+    run_age_s: float = 0.0  # time since the start of the run
 
     @property
     def run_key(self) -> str:
@@ -124,6 +125,7 @@ class Launch:
             "token": self.token,
             "attempt": self.attempt,
             "continues": self.continues,
+            "run_age_s": self.run_age_s,
             "host": host.name,
             "owner": self.owner,
             "controller": self.controller,
@@ -140,6 +142,7 @@ class Launch:
             "owned_paths": self._owned_paths(host, values),
             "run_paths": run_paths(host, self.run_key),
             "head": host.name == plan.head,
+            "progress": bind(host.progress, values),
             "limits": self._limits(),
             "ranks": [self._rank_spec(host, rank, place) for rank in host.ranks],
             "agent": self._agent_spec(host, place),

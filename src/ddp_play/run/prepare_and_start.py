@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.paths import read_json, write_json, write_text
 from ddp_play.errors import Busy, DdpPlayError, SlotsTaken, UsageError
+from ddp_play.run import attempt_progress
 from ddp_play.run.host_spec import Launch, run_paths, shared_runs, slots_of
 from ddp_play.run.prestart_probes import probe_lock, probe_network
 
@@ -128,6 +129,7 @@ class Starter:
             controller=socket.gethostname(),
             token=self.assignment.token,
             continues=self.assignment.continues,
+            run_age_s=max(0.0, time.time() - float(read_json(self.paths.run).get("created") or 0)),
         )
 
     def _send_source(self, link: Link, archive: bytes) -> None:
@@ -144,6 +146,8 @@ class Starter:
 
     def go(self) -> None:
         """Send the start signal to all hosts at once."""
+        if not self.assignment.continues:
+            attempt_progress.note_start(self.gang, self.plan, self.bundle)
         self.signalled = True
         answers = self.gang.ask("go", "going", deadline_s=20, fields=lambda _: {"by": self.paths.run_id})
         before = {name: answer.get("counters") or {} for name, answer in answers.items()}

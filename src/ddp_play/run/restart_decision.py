@@ -11,7 +11,7 @@ from ddp_play.bundle.outcome import RunStatus
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ddp_play.bundle.outcome import Outcome, RankOutcome
+    from ddp_play.bundle.outcome import Outcome, RankOutcome, Verdict
 
 REMOVED = "removed from outside"
 
@@ -51,9 +51,13 @@ class Restart:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The run ends with this outcome. `reason`: why there is no restart, if the failure allowed one."""
+    """The run ends with this outcome. `reason`: why there is no restart, if the failure allowed one.
+
+    `verdict`: that of the run, where it is not that of the last attempt.
+    """
 
     reason: str = ""
+    verdict: Verdict | None = None
 
 
 def next_step(ended: Ended, policy: Policy, faults: tuple[str, ...]) -> Restart | End:

@@ -18,6 +18,7 @@ from ddp_play.bundle.writer import Bundle
 from ddp_play.errors import DdpPlayError, HostNotReady, Interrupted, NameTaken, SlotsTaken
 from ddp_play.planning.job import job_from_json
 from ddp_play.planning.next_attempt import Fleet
+from ddp_play.run import attempt_progress
 from ddp_play.run.artifact_rescue import Rescue
 from ddp_play.run.fencing import clean_lost_hosts, fence
 from ddp_play.run.host_spec import run_paths
@@ -93,7 +94,12 @@ class RestartLoop:
         if ended.disk_full:
             return supervisor.leave_on_hosts(ended.outcome)
         step = self._decide(ended)
+        if isinstance(step, Following):
+            step = self._end_without_progress(supervisor, ended.outcome) or step
         self._record(ended.outcome, step)
+        if isinstance(step, End) and step.verdict is not None:
+            outcome = dataclasses.replace(ended.outcome, verdict=step.verdict)
+            ended = dataclasses.replace(ended, outcome=outcome)
         collected = supervisor.collect_and_clean(ended, restart_follows=isinstance(step, Following))
         if isinstance(step, End) or collected.disk_full:
             return collected.outcome
@@ -196,6 +202,11 @@ class RestartLoop:
             return step
         return assign(step, self.assignment, self._replan_input(), num_ended=ended.ordinal)
 
+    def _end_without_progress(self, supervisor: Supervisor, outcome: Outcome) -> End | None:
+        """End if too many attempts in a row made no progress."""
+        verdict = attempt_progress.check(supervisor.gang, supervisor.plan, self.bundle, outcome.verdict)
+        return End("no progress", verdict) if verdict is not None else None
+
     def _retry_on_other_hosts(self, error: DdpPlayError) -> Assignment | None:
         """A restart without the hosts that refused it; None if this was no restart or the other hosts are too few."""
         refused = isinstance(error, HostNotReady | SlotsTaken | NameTaken)
@@ -226,7 +237,7 @@ class RestartLoop:
             retired = dict(step.retired) if isinstance(step, Following) else {}
             self.history.append(self._row(outcome, step.reason, retired))
             self.bundle.update_run(attempts=self.history)
-        if isinstance(step, End) and step.reason:
+        if isinstance(step, End) and step.reason and step.verdict is None:
             self.journal.emit("warning", message=f"no restart: {step.reason}")
 
     def _row(self, outcome: Outcome, reason: str, retired: dict[str, str]) -> dict[str, Any]:

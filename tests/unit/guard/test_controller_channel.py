@@ -88,6 +88,19 @@ def test_a_run_from_open_to_clean(line: Line, place: HostRun, tmp_path: Path) ->
     assert line.process.wait(20) == 0
 
 
+def test_the_newest_file_that_shows_progress(line: Line, tmp_path: Path) -> None:
+    line.ask("open", **RUN)
+    assert line.ask("progress") == {"t": "progressed", "newest": None}
+    (tmp_path / "step-1.pt").write_text("weights")
+    assert line.ask(
+        "prepare", spec={**spec("true", tmp_path), "source": {"role": "none"}, "progress": f"{tmp_path}/*.pt"}
+    )
+    newest = line.ask("progress")["newest"]
+    assert (newest["path"], newest["size"]) == (str(tmp_path / "step-1.pt"), 7)
+    assert newest["age_s"] < 60
+    assert line.ask("clean")["left"] == []
+
+
 def test_the_guard_outlives_its_channel_and_the_next_one_takes_over(line: Line, place: HostRun, tmp_path: Path) -> None:
     prepared(line, "echo ready; sleep 100", tmp_path)
     line.ask("go")

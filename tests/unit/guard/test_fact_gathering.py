@@ -33,11 +33,16 @@ def test_the_engine_and_the_image(engine: Engine) -> None:
     engine.has("GET /version", {"Version": "26.1"})
     engine.has(
         "GET /images/train:1/json",
-        {"Id": "sha256:1", "RepoDigests": None, "Config": {"Entrypoint": ["/run"]}, "Architecture": "amd64"},
+        {
+            "Id": "sha256:1",
+            "RepoDigests": None,
+            "Config": {"Entrypoint": ["/run"], "Env": ["PATH=/bin", "PYTORCH_VERSION=2.9.0"]},
+        },
     )
     found = fact_gathering._engine("train:1")
     assert (found["version"], found["problem"]) == ("26.1", "")
-    assert found["image"] == {"id": "sha256:1", "digests": [], "entrypoint": ["/run"], "architecture": "amd64"}
+    image = {"id": "sha256:1", "digests": [], "entrypoint": ["/run"], "architecture": "", "torch": "2.9.0"}
+    assert found["image"] == image
     assert fact_gathering._engine("train:2")["image"] is None
     assert fact_gathering._engine(None)["image"] is None
 

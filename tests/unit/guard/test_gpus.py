@@ -100,7 +100,7 @@ def test_sysfs_and_nvidia_smi(
         return USERS if "compute" in arguments[0] else str(smi)
 
     monkeypatch.setattr("shutil.which", lambda _: None if smi is None else "/usr/bin/nvidia-smi")
-    monkeypatch.setattr(gpus, "_smi", answer)
+    monkeypatch.setattr(gpus, "smi", answer)
     rows, said = gpus.gpus()
     assert (len(rows), said) == (count, problem)
     if count:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import pytest
 
-from ddp_play.planning.nccl import misses_infiniband, parse_transport
+from ddp_play.planning.host_facts import Engine, Image
+from ddp_play.planning.nccl import RENAMED, environment, misses_infiniband, parse_transport
+from tests.unit.build import env, gpus, host, plan
 
 ON_IB = """\
 gpu1:4702:4708 [0] NCCL INFO Bootstrap: Using ib0:10.10.0.1<0>
@@ -80,3 +82,38 @@ def test_a_plugin_is_no_socket(plugin: str) -> None:
 @pytest.mark.parametrize("texts", [[], [""], ["epoch 1 loss 0.3\nvia P2P\n"], ["rank 0 NET/IB\n"]])
 def test_nothing_of_nccl(texts: list[str]) -> None:
     assert parse_transport(texts) is None
+
+
+OLD, NEW = "TORCH_NCCL_TRACE_BUFFER_SIZE", "TORCH_FR_BUFFER_SIZE"
+
+
+@pytest.mark.parametrize(
+    ("torch", "set_names"),
+    [
+        ("", {OLD, NEW}),
+        ("nightly", {OLD, NEW}),
+        ("2.7.1+cu126", {OLD, NEW}),
+        ("2.8.0", {NEW}),
+        ("2.13.0+cpu", {NEW}),
+        ("10.0", {NEW}),
+        ("2.9.0a0+145a3a7", {NEW}),
+    ],
+)
+def test_no_version_of_torch_warns_about_an_old_name_if_it_is_known(torch: str, set_names: set[str]) -> None:
+    """torch 2.13 printed one warning for each rank: TORCH_NCCL_TRACE_BUFFER_SIZE is deprecated."""
+    assert {name for name, _, _ in environment("/r", 0, torch)} & {OLD, NEW} == set_names
+
+
+def test_every_variable_of_the_recorder_is_set_in_each_version() -> None:
+    for torch in ("", "2.1", "2.8", "2.13", "2.15"):
+        names = {name for name, _, _ in environment("/r", 0, torch)}
+        assert [old for old, (new, _) in RENAMED.items() if not {old, new} & names] == []
+
+
+def test_the_version_is_that_of_the_ranks_python_or_of_the_image() -> None:
+    facts = host(gpus=gpus(1), rank_torch="2.13.0")
+    assert OLD not in env(plan(facts, backend="nccl"))
+    known = host(gpus=gpus(1), rank_torch="2.1.0", engine=Engine("28", image=Image("sha256:a", torch="2.13.0")))
+    assert OLD not in env(plan(known, backend="nccl", image="i:1"))
+    unknown = host(gpus=gpus(1), rank_torch="2.13.0", engine=Engine("28", image=Image("sha256:a")))
+    assert OLD in env(plan(unknown, backend="nccl", image="i:1"))

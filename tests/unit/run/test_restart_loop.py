@@ -247,6 +247,16 @@ def test_a_failure_of_the_job_is_not_followed_by_a_restart(staged: Make) -> None
     assert "attempts" not in stage.document
 
 
+def test_hosts_know_the_age_of_the_run_from_which_gpu_processes_count(staged: Make) -> None:
+    stage = staged(1)
+    write_json(stage.paths.run, {**stage.document, "created": time.time() - 3600})
+    by_attempt(stage, "h1", a1=KILLED, a2=OK)
+    assert stage.supervisor().run().status is RunStatus.SUCCEEDED
+    told = stage.far["h1"].order("prepare")["spec"]
+    assert told["continues"] is True
+    assert 3600 <= told["run_age_s"] < 3700
+
+
 def test_a_spare_that_refuses_is_passed_over(staged: Make) -> None:
     stage = staged(2, 2, host_timeout=0.6)
     ends_when_told(stage, "h1")
