@@ -134,20 +134,24 @@ class HostRun:
             return 0.0
 
     def attend(self) -> IO[Any]:
-        """Mark that a channel uses this directory, as long as the returned file is open."""
+        """Mark that a channel uses this directory, as long as the returned file is open. Raises OSError."""
         self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = str(self.root / "channel.lock")
         try:
-            handle = open(path, "a")  # noqa: SIM115 - held open on purpose
+            handle = open(path, "a+")  # noqa: SIM115 - held open on purpose; NFSv4 shares a lock only with readers
         except OSError:  # read-only or full: the file of an earlier channel does
             handle = open(path)  # noqa: SIM115
-        fcntl.flock(handle, fcntl.LOCK_SH)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH)
+        except OSError:
+            handle.close()
+            raise
         return handle
 
     def attended(self) -> bool:
         """Whether a channel uses this directory, to prepare the attempt or to collect its files."""
         try:
-            with open(str(self.root / "channel.lock")) as handle:
+            with open(str(self.root / "channel.lock"), "r+") as handle:  # NFSv4 gives an exclusive lock only to writers
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except FileNotFoundError:
             return False
