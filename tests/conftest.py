@@ -9,6 +9,7 @@ import ipaddress
 import os
 import secrets
 import socket
+import stat
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -96,11 +97,13 @@ def _locks_of_nfs(monkeypatch: pytest.MonkeyPatch) -> None:
     flock = fcntl.flock
 
     def checked(file: Any, operation: int) -> None:
+        if stat.S_ISDIR(os.fstat(file if isinstance(file, int) else file.fileno()).st_mode):
+            return flock(file, operation)  # only local ones are locked: nobody can open a directory for writing
         mode = fcntl.fcntl(file, fcntl.F_GETFL) & os.O_ACCMODE
         refused = {fcntl.LOCK_SH: os.O_WRONLY, fcntl.LOCK_EX: os.O_RDONLY}
         if any(operation & lock and mode == without for lock, without in refused.items()):
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
-        flock(file, operation)
+        return flock(file, operation)
 
     monkeypatch.setattr(fcntl, "flock", checked)
 
