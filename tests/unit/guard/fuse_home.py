@@ -1,4 +1,4 @@
-"""Runs a command in a mount namespace with an empty FUSE file system, as sshfs has one: `fuse_home.py DIRECTORY COMMAND`.
+"""Runs a command in a mount namespace with an empty FUSE file system: `fuse_home.py DIRECTORY COMMAND...`.
 
 /var/tmp is an empty directory in memory there. Needs root and /dev/fuse. Standard library only.
 """
@@ -23,7 +23,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 def mount(source: str, target: str, kind: str, flags: int = 0, options: str = "") -> None:
     """mount(2). Raises OSError."""
     if LIBC.mount(source.encode(), target.encode(), kind.encode(), flags, options.encode()):
-        raise OSError(ctypes.get_errno(), "mount %s" % target)
+        raise OSError(ctypes.get_errno(), f"mount {target}")
 
 
 def serve(fuse: int) -> None:
@@ -52,7 +52,7 @@ def main() -> int:
         return 77
     mount("", "/", "", MS_REC | MS_PRIVATE)
     fuse = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
-    options = "fd=%d,rootmode=41777,user_id=0,group_id=0,allow_other" % fuse
+    options = f"fd={fuse},rootmode=41777,user_id=0,group_id=0,allow_other"
     mount("nfs1:/home", directory, "fuse.sshfs", 0, options)
     mount("tmpfs", "/var/tmp", "tmpfs", 0, "mode=1777")
     threading.Thread(target=serve, args=(fuse,), daemon=True).start()

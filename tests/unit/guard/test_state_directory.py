@@ -1,4 +1,4 @@
-"""Where the state of a host is: found out by the kernel's answer, and made so that no neighbour redirects or blocks it."""
+"""Where the state of a host is: on a local file system, and where no neighbour redirects or blocks it."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_a_path_that_a_neighbour_can_change_is_refused(unnamed: Path, monkeypatc
     for name in ("link", "theirs"):
         os.chown(unnamed / "open" / name, NEIGHBOUR, NEIGHBOUR, follow_symlinks=False)
         monkeypatch.setenv("DDP_PLAY_STATE_DIR", str(unnamed / "open" / name / "mine"))
-        with pytest.raises(UnusableError, match="is a symbolic link of uid 61002|others may replace what is in"):
+        with pytest.raises(UnusableError, match=r"is a symbolic link of uid 61002|others may replace what is in"):
             state_directory.create()
         assert not (unnamed / "mine").exists()
 
