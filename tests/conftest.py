@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import ipaddress
 import os
 import secrets
 import socket
+import stat
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,6 +56,7 @@ def guards(
     _own_places(monkeypatch, tmp_path_factory.mktemp("places"))
     _no_network(monkeypatch)
     _no_runner(monkeypatch)
+    _locks_of_nfs(monkeypatch)
     with _watched():
         yield
 
@@ -86,6 +90,22 @@ def _watched() -> Iterator[None]:
         yield
     finally:
         _watching = False
+
+
+def _locks_of_nfs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NFSv4 refuses a lock that the file's mode does not allow: shared without reading, exclusive without writing."""
+    flock = fcntl.flock
+
+    def checked(file: Any, operation: int) -> None:
+        if stat.S_ISDIR(os.fstat(file if isinstance(file, int) else file.fileno()).st_mode):
+            return flock(file, operation)  # only local ones are locked: nobody can open a directory for writing
+        mode = fcntl.fcntl(file, fcntl.F_GETFL) & os.O_ACCMODE
+        refused = {fcntl.LOCK_SH: os.O_WRONLY, fcntl.LOCK_EX: os.O_RDONLY}
+        if any(operation & lock and mode == without for lock, without in refused.items()):
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        return flock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", checked)
 
 
 def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,7 +39,7 @@ class ActionModule(ActionBase):
         installed_collection.check_same_build(Path(__file__))
         args = self._task.args
         names = sorted(name for name in variables if name.startswith("ddp_") and name != "ddp_job_result")
-        python = self._python(variables)
+        python, state_dir = self._python(variables), self._state_dir(variables)
         inventory = {"slots": _integer(args.get("slots")), "interface": args.get("interface") or None}
         wanted = {key: args.get(key) or None for key in ("image", "shared_dir", "python", "user")}
         wanted["engine"] = bool(args.get("engine"))
@@ -47,7 +47,8 @@ class ActionModule(ActionBase):
         try:
             share_jump_host(self._connection, self._play_context.remote_addr)
             done = self._low_level_execute_command(
-                self._in_host_dir(shell_command(python, "facts", json.dumps(wanted))), in_data=preamble()
+                self._in_host_dir(shell_command(python, "facts", json.dumps(wanted), state_dir=state_dir)),
+                in_data=preamble(),
             )
             facts = discover_action.parse_facts(
                 done["stdout"], done["stderr"], sent=sent, received=time.time(), inventory=inventory
@@ -60,12 +61,17 @@ class ActionModule(ActionBase):
             hint = getattr(error, "hint", "")
             problem = host_problems.problem_from_text(host, text, self._address(host), reached=True, hint=hint)
             return {**result, "changed": False, "problem": problem, "variables": names}
-        return {**result, "changed": False, "facts": facts, "route": self._route(host, python), "variables": names}
+        route = self._route(host, shell_command(python, "channel", state_dir=state_dir))
+        return {**result, "changed": False, "facts": facts, "route": route, "variables": names}
 
     def _python(self, variables: dict[str, Any]) -> str:
         """The interpreter that the inventory names, or else the host's first python3."""
         given = self._templar.template(variables.get("ansible_python_interpreter", ""))
         return "" if not given or str(given).startswith("auto") else str(given)
+
+    def _state_dir(self, variables: dict[str, Any]) -> str:
+        """Directory for the host's state that the inventory names; empty if the host chooses it."""
+        return str(self._templar.template(variables.get("ddp_state_dir", "")) or "")
 
     def _in_host_dir(self, command: str) -> str:
         """The command with another directory for the host's state, if a test sets one."""
@@ -77,10 +83,10 @@ class ActionModule(ActionBase):
         address: str | None = getattr(self._play_context, "remote_addr", None)
         return address or host
 
-    def _route(self, host: str, python: str) -> dict[str, Any]:
+    def _route(self, host: str, command: str) -> dict[str, Any]:
         """Data from which the supervisor opens its own channel to the host; contains no secret."""
         connection = self._connection
-        command = self._in_host_dir(shell_command(python, "channel"))
+        command = self._in_host_dir(command)
         prompt = success = ""
         become = connection.become
         if become:

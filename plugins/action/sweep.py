@@ -38,7 +38,8 @@ class ActionModule(ActionBase):
             arguments = [json.dumps(order)]
         python = self._templar.template(variables.get("ansible_python_interpreter", ""))
         python = "" if not python or str(python).startswith("auto") else str(python)
-        command = shell_command(python, verb, *arguments)
+        state_dir = str(self._templar.template(variables.get("ddp_state_dir", "")) or "")
+        command = shell_command(python, verb, *arguments, state_dir=state_dir)
         override = os.environ.get("DDP_PLAY_HOST_DIR")
         if override and self._connection.transport == "local":
             command = f"export DDP_PLAY_HOST_DIR='{override}'; {command}"

@@ -97,7 +97,7 @@ def test_logins_that_cannot_be_used_are_refused_with_what_helps(play: Play, serv
     assert done.code == 69, done.err
     place = "/home/rohome/.local/state/ddp-play/host"
     assert f"cannot keep the files of ddp-play in {place}: Read-only file system. Run with become (-b)" in done.err
-    assert "DDP_PLAY_HOST_DIR" in done.err
+    assert "ddp_state_dir" in done.err
     assert "you must have a tty to run sudo" in done.err
     assert "add 'Defaults:USER !requiretty' with visudo on tty" in done.err
 

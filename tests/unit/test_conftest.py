@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import socket
 from pathlib import Path
@@ -50,6 +51,28 @@ def test_home_is_a_directory_of_the_test(tmp_path_factory: pytest.TempPathFactor
     base = tmp_path_factory.getbasetemp()
     assert paths.home().is_relative_to(base)
     assert Path("~").expanduser().is_relative_to(base)
+
+
+@pytest.mark.parametrize(
+    ("mode", "lock", "works"),
+    [
+        ("a", fcntl.LOCK_SH, False),
+        ("r", fcntl.LOCK_EX, False),
+        ("a", fcntl.LOCK_EX, True),
+        ("r", fcntl.LOCK_SH, True),
+        ("r+", fcntl.LOCK_SH | fcntl.LOCK_NB, True),
+        ("r+", fcntl.LOCK_EX | fcntl.LOCK_NB, True),
+        ("r", fcntl.LOCK_UN, True),
+    ],
+)
+def test_locks_need_the_mode_that_nfs_needs(tmp_path: Path, mode: str, lock: int, works: bool) -> None:
+    (tmp_path / "x").touch()
+    with (tmp_path / "x").open(mode) as handle:
+        if works:
+            fcntl.flock(handle, lock)
+        else:
+            with pytest.raises(OSError, match="Bad file descriptor"):
+                fcntl.flock(handle, lock)
 
 
 def test_ansible_runner_does_not_start(tmp_path: Path) -> None:

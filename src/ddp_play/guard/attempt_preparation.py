@@ -11,6 +11,7 @@ from . import (
     container_creation,
     gpu_memory,
     guard_start,
+    host_identity,
     leases,
     leftovers,
     login_session,
@@ -25,6 +26,7 @@ from .run_directory import HostRun, user_name, write_json
 def prepare(place: HostRun, spec: Dict[str, Any], secrets: Dict[str, str], registry: Dict[str, str]) -> Dict[str, Any]:
     """Prepare this host for `go` and return the guard's state. Raises Refused, after removing everything again."""
     try:
+        spec[host_identity.FIELD] = host_identity.identity()
         _check_logout()
         leases.check_slots(spec.get("slots") or {})
         gpu_memory.wait_until_free(spec)

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
-from . import gpus, hang_evidence, kernel_log, leases, leftovers, pmi_server, processes, rank_failure
+from . import gpus, hang_evidence, kernel_log, leases, leftovers, pmi_server, processes, rank_failure, recent_files
 from .control_socket import ControlServer
 from .fence import Fence
 from .guard_link import DISK_PROBLEM
@@ -248,7 +248,7 @@ class Guard:
 def main(root: str) -> None:
     """Entry point of the verb `guard`; a lock allows one guard per attempt directory."""
     place = HostRun(Path(root))
-    with open(str(place.guard_lock), "w") as lock:
+    with open(str(place.guard_lock), "w") as lock, recent_files.not_aged(place.root):
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         spec = read_json(place.spec) or {}
         held = {name: leases.hold(name) for name in spec.get("leases", [])}

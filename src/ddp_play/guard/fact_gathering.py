@@ -16,9 +16,8 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
-from . import docker_socket, gpus, interfaces, leftovers
+from . import docker_socket, gpus, interfaces, leftovers, state_directory
 from .rank_user import User, process_options
-from .run_directory import base_dir
 
 
 def collect(wanted: Dict[str, Any]) -> Dict[str, Any]:
@@ -27,6 +26,7 @@ def collect(wanted: Dict[str, Any]) -> Dict[str, Any]:
     `user`: uid:gid of the ranks, if it is not that of the login.
     """
     gpu_rows, gpu_problem = gpus.gpus()
+    state = state_directory.choose()
     user = _user()
     return {
         "hostname": socket.gethostname(),
@@ -38,7 +38,8 @@ def collect(wanted: Dict[str, Any]) -> Dict[str, Any]:
         "user": user,
         "cpus": len(os.sched_getaffinity(0)),
         "memory_mib": _memory_mib(),
-        "disk_free_mib": _disk_free_mib(base_dir()),
+        "disk_free_mib": _disk_free_mib(Path(state.path)),
+        "state_dir": {"path": state.path, "fstype": state.mount.kind, "reason": state.reason},
         "nofile_hard": resource.getrlimit(resource.RLIMIT_NOFILE)[1],
         "clock": time.time(),
         "systemd": Path("/run/systemd/system").is_dir(),
@@ -158,7 +159,7 @@ def _shared(path: Optional[str]) -> Optional[Dict[str, Any]]:
     if not facts["exists"]:
         facts["problem"] = "does not exist"
         return facts
-    facts["fstype"] = _fstype(path)
+    facts["fstype"] = state_directory.mount_of(path).kind
     try:
         with tempfile.NamedTemporaryFile(prefix=".ddp-play-", dir=path) as probe:
             probe.write(b"x")
@@ -167,18 +168,6 @@ def _shared(path: Optional[str]) -> Optional[Dict[str, Any]]:
     except OSError as error:
         facts["problem"] = error.strerror or str(error)
     return facts
-
-
-def _fstype(path: str) -> str:
-    best, kind = "", ""
-    real = os.path.realpath(path)
-    for line in Path("/proc/self/mounts").read_text().splitlines():
-        fields = line.split()
-        where = fields[1].encode().decode("unicode_escape")
-        inside = real == where or real.startswith(where.rstrip("/") + "/")
-        if inside and len(where) >= len(best):
-            best, kind = where, fields[2]
-    return kind
 
 
 PYTHON_VERSION = "import platform; print(platform.python_version())"

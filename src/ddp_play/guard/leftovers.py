@@ -11,8 +11,9 @@ from typing import Any, Dict, List, Optional
 
 from . import docker_socket, processes, secret_files
 from .guard_link import look, same_boot
+from .host_identity import other_host
 from .protocol import split_run_key
-from .run_directory import HostRun, base_dir, read_json
+from .run_directory import HostRun, bases, read_json
 from .running_guards import guards
 from .untrusted_paths import locate, open_file, remove
 
@@ -29,34 +30,36 @@ PING_S, REMOVE_S = 10.0, 35.0
 def runs() -> List[Dict[str, Any]]:
     """One row per attempt directory on this host."""
     found = []
-    root = base_dir() / "runs"
-    for run_dir in sorted(root.iterdir()) if root.is_dir() else []:
-        for place in sorted(run_dir.iterdir()) if run_dir.is_dir() else []:
-            host = place.name.partition(".")[2]
-            run, token = split_run_key(run_dir.name)
-            state, alive = look(HostRun(place))
-            spec = read_json(place / "spec.json") or {}
-            found.append(
-                {
-                    "run": run,
-                    "token": token,
-                    "attempt": HostRun(place).attempt,
-                    "host": host,
-                    "path": str(place),
-                    "phase": state.get("phase", "unknown"),
-                    "reason": state.get("reason", ""),
-                    "guard_alive": alive,
-                    "attended": HostRun(place).attended(),
-                    "owner": spec.get("owner", ""),
-                    "controller": spec.get("controller", ""),
-                    "ranks": {
-                        rank: {k: row.get(k) for k in ("state", "exit_code", "signal", "pid", "container")}
-                        for rank, row in (state.get("ranks") or {}).items()
-                    },
-                    "since": spec.get("created", 0),
-                }
-            )
+    for root in (base / "runs" for base in bases()):
+        for run_dir in sorted(root.iterdir()) if root.is_dir() else []:
+            found += [_row(HostRun(place)) for place in (sorted(run_dir.iterdir()) if run_dir.is_dir() else [])]
     return found
+
+
+def _row(place: HostRun) -> Dict[str, Any]:
+    """An attempt, its state, and who uses it. `elsewhere`: the host that it belongs to, if that is not this one."""
+    run, token = split_run_key(place.run_key)
+    state, alive = look(place)
+    spec = read_json(place.spec) or {}
+    return {
+        "run": run,
+        "token": token,
+        "attempt": place.attempt,
+        "host": place.root.name.partition(".")[2],
+        "path": str(place.root),
+        "phase": state.get("phase", "unknown"),
+        "reason": state.get("reason", ""),
+        "guard_alive": alive,
+        "attended": place.attended(),
+        "elsewhere": "" if alive else other_host(place, spec, state),
+        "owner": spec.get("owner", ""),
+        "controller": spec.get("controller", ""),
+        "ranks": {
+            rank: {k: row.get(k) for k in ("state", "exit_code", "signal", "pid", "container")}
+            for rank, row in (state.get("ranks") or {}).items()
+        },
+        "since": spec.get("created", 0),
+    }
 
 
 def orphan_containers() -> List[Dict[str, Any]]:

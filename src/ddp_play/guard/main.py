@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from . import controller_channel, daemon, fact_gathering, guard_link, leftovers
+from . import controller_channel, daemon, fact_gathering, guard_link, host_identity, leftovers
 from .protocol import BEGIN, END
 from .run_directory import HostRun, read_json
 
@@ -28,12 +28,17 @@ def _clean(order: str) -> None:
     left = []
     for path in wanted.get("paths", []):
         place = HostRun(Path(path))
-        if (guard_link.look(place)[1] or place.attended()) and not wanted.get("living_too"):
+        state, alive = guard_link.look(place)
+        spec = read_json(place.spec) or {}
+        elsewhere = "" if alive else host_identity.other_host(place, spec, state)
+        if elsewhere:
+            left.append("%s: it belongs to %s, which shares this directory; run gc there" % (path, elsewhere))
+        elif (alive or place.attended()) and not wanted.get("living_too"):
             left.append(
                 "%s: a guard or a channel became active after it was listed (ddp-play ps -i INVENTORY shows it)" % path
             )
         else:
-            spec = read_json(place.spec) or {}  # requested by a user: the head also removes what its attempts share
+            # requested by a user: the head also removes what its attempts share
             left += leftovers.clean(place, run_paths=spec.get("run_paths", []) if spec.get("head") else [])
     for container in wanted.get("containers", []):
         left += leftovers.remove_containers([container])

@@ -9,28 +9,32 @@ import os
 import pwd
 import tempfile
 from pathlib import Path
-from typing import IO, Any, Dict, Optional
+from typing import IO, Any, Dict, List, Optional
 
+from . import state_directory
 from .protocol import split_run_key
 
 # Name of an order: the ranks are frozen, to collect evidence and then to end them.
 FROZEN = "frozen"
+MEMORY = Path("/dev/shm")
 
 
 def base_dir() -> Path:
-    """Directory of ddp-play on this host; it survives a reboot, so that `gc` finds leftovers."""
-    override = os.environ.get("DDP_PLAY_HOST_DIR")
-    if override:
-        return Path(override)
-    if os.geteuid() == 0:
-        return Path("/var/lib/ddp-play")
-    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
-    return Path(state) / "ddp-play" / "host"
+    """State directory of this user on this host (`state_directory.choose`)."""
+    return Path(state_directory.choose().path)
+
+
+def bases() -> List[Path]:
+    """`base_dir`, and the directory that an earlier version used on a file system of all hosts."""
+    earlier = state_directory.earlier()
+    return [base_dir(), *([Path(earlier)] if earlier else [])]
 
 
 def secrets_base() -> Path:
-    """Directory of this user for secrets, in memory (/dev/shm); `secretfiles` creates it."""
-    return Path("/dev/shm") / ("ddp-play-%d" % os.geteuid())
+    """Directory of this user for secrets, in memory; `secret_files` creates it unless another user has its name."""
+    usual = MEMORY / ("ddp-play-%d" % os.geteuid())
+    taken = os.path.lexists(str(usual)) and not state_directory.is_own(os.lstat(str(usual)))
+    return Path(state_directory.own_directory(str(MEMORY))) if taken else usual
 
 
 def user_name(uid: int) -> str:
@@ -90,7 +94,8 @@ class HostRun:
     @classmethod
     def at(cls, run_key: str, attempt: int, host: str) -> "HostRun":
         """Directory of an attempt; contains the inventory name of the host, because two names may be one machine."""
-        return cls(base_dir() / "runs" / run_key / ("%d.%s" % (attempt, host)))
+        places = [base / "runs" / run_key / ("%d.%s" % (attempt, host)) for base in bases()]
+        return cls(next((place for place in places if place.is_dir()), places[0]))
 
     @property
     def run_key(self) -> str:
@@ -138,20 +143,24 @@ class HostRun:
             return 0.0
 
     def attend(self) -> IO[Any]:
-        """Mark that a channel uses this directory, as long as the returned file is open."""
+        """Mark that a channel uses this directory, as long as the returned file is open. Raises OSError."""
         self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = str(self.channel_lock)
         try:
-            handle = open(path, "a")  # noqa: SIM115 - held open on purpose
+            handle = open(path, "a+")  # noqa: SIM115 - held open on purpose; NFSv4 shares a lock only with readers
         except OSError:  # read-only or full: the file of an earlier channel does
             handle = open(path)  # noqa: SIM115
-        fcntl.flock(handle, fcntl.LOCK_SH)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH)
+        except OSError:
+            handle.close()
+            raise
         return handle
 
     def attended(self) -> bool:
         """Whether a channel uses this directory, to prepare the attempt or to collect its files."""
         try:
-            with open(str(self.channel_lock)) as handle:
+            with open(str(self.channel_lock), "r+") as handle:  # NFSv4 gives an exclusive lock only to writers
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except FileNotFoundError:
             return False

@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, NamedTuple
+from typing import Iterator, List, NamedTuple
 
+from .guard_link import look
+from .host_identity import other_host
 from .leases import owner
 from .protocol import split_run_key
-from .run_directory import base_dir, read_json, user_name
+from .run_directory import HostRun, base_dir, bases, read_json, user_name
 from .running_guards import guards, read_spec
 
 
@@ -57,13 +59,20 @@ def _living(run_id: str, token: str) -> Iterator[Namesake]:
 
 
 def _here(run_id: str, token: str) -> Iterator[Namesake]:
-    for directory in _entries(base_dir() / "runs"):
+    for directory in (entry for base in bases() for entry in _entries(base / "runs")):
         if _is_namesake(directory.name, run_id, token):
-            specs: List[Dict[str, Any]] = [read_json(place / "spec.json") or {} for place in _entries(directory)]
-            spec = specs[-1] if specs else {}
+            places = [HostRun(place) for place in _entries(directory)]
+            if places and all(_is_elsewhere(place) for place in places):
+                continue  # other hosts, which share this directory, answer for it
+            spec = read_json(places[-1].spec) or {} if places else {}
             whose = str(spec.get("owner") or user_name(_uid_of(directory)))
             since = float(spec.get("created") or _changed(directory))
             yield Namesake(False, whose, str(spec.get("controller") or ""), since, str(directory))
+
+
+def _is_elsewhere(place: HostRun) -> bool:
+    state, alive = look(place)
+    return not alive and bool(other_host(place, read_json(place.spec) or {}, state))
 
 
 def _on_shared(run_id: str, token: str, shared: List[str]) -> Iterator[Namesake]:

@@ -63,6 +63,15 @@ def differences(hosts: tuple[HostFacts, ...], fabric: FabricChoice) -> list[str]
     return found
 
 
+def moved_state(hosts: tuple[HostFacts, ...]) -> list[str]:
+    """One warning if hosts keep the state of runs in another than the usual directory, which is on a network mount."""
+    moved = {host.name: host.state_dir for host in hosts if host.state_dir_reason}
+    if not moved:
+        return []
+    why = next(host.state_dir_reason for host in hosts if host.state_dir_reason)
+    return [f"the state of runs is in {one_line(moved)}: {why}; set ddp_state_dir to choose a directory"]
+
+
 def _mtu(host: HostFacts, fabric: FabricChoice) -> int:
     name = fabric.endpoints[host.name].interface
     return next((link.mtu for link in host.interfaces if link.name == name), 0)

@@ -132,6 +132,8 @@ class HostFacts:
     runs: tuple[dict[str, Any], ...] = ()
     rank_torch: str = ""  # version of torch in rank_python; queried only if ranks are processes
     rank_mpi: str = ""  # version of mpi4py, likewise
+    state_dir: str = ""
+    state_dir_reason: str = ""  # why it is not the usual directory
 
     @property
     def infiniband_ports(self) -> tuple[RdmaPort, ...]:
@@ -184,6 +186,8 @@ def facts_from_json(name: str, data: dict[str, Any]) -> HostFacts:
         slots=inventory.get("slots"),
         interface=inventory.get("interface"),
         runs=tuple(data.get("runs", ())),
+        state_dir=(data.get("state_dir") or {}).get("path", ""),
+        state_dir_reason=(data.get("state_dir") or {}).get("reason", ""),
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ddp_play.errors import HostNotReady, UsageError
 from ddp_play.planning.backend import choose_backend
 from ddp_play.planning.fabric import choose_fabric
-from ddp_play.planning.host_differences import check_infiniband, check_torch, differences
+from ddp_play.planning.host_differences import check_infiniband, check_torch, differences, moved_state
 from ddp_play.planning.host_ranks import plan_host
 from ddp_play.planning.host_selection import choose_hosts, slot_names
 from ddp_play.planning.plan_document import Plan
@@ -103,7 +103,7 @@ def _document(context: RankContext, left_out: tuple[tuple[str, str], ...]) -> Pl
         artifacts_max_mib=job.artifacts_max_mib,
         probe=job.probe,
         left_out=left_out,
-        warnings=(*_warnings(context), *differences(context.hosts, fabric)),
+        warnings=(*_warnings(context), *moved_state(context.hosts), *differences(context.hosts, fabric)),
     )
 
 

@@ -44,6 +44,8 @@ class Leftovers:
             return "another run"
         if self.token is not None and row.get("token", "") != self.token:
             return "another run of that name"
+        if row.get("elsewhere"):
+            return f"of {row['elsewhere']}, which shares this directory: gc there removes it"
         if not self.run and _key(row) in self.living:
             return "running"
         if self.me and row.get("owner") not in ("", self.me):

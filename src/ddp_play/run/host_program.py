@@ -15,9 +15,9 @@ from pathlib import Path
 GUARD = Path(str(files("ddp_play.guard")))
 
 # Reads "<size> <sha256>\n" and then the zip from stdin, and no more: what follows is for the program in the zip.
-# Stores the zip under its hash in a directory that only this user may write to, and executes it.
+# Stores the zip under its hash in the state directory, which a module of the zip chooses, and executes it.
 _LOADER = """
-import os,sys
+import io,os,sys,zipfile
 def r(n):
     b=b''
     while len(b)<n:
@@ -26,22 +26,22 @@ def r(n):
         b+=c
     return b
 h=r(84).split()
-d=os.environ.get('DDP_PLAY_HOST_DIR') or ('/var/lib/ddp-play' if os.geteuid()==0 else os.path.join(os.environ.get('XDG_STATE_HOME') or os.path.expanduser('~/.local/state'),'ddp-play','host'))
-p=os.path.join(d,'guard-'+h[1].decode()[:16]+'.pyz')
 b=r(int(h[0]))
+if GIVEN: os.environ['DDP_PLAY_STATE_DIR']=GIVEN
+n={'__name__':'state_directory'}
+exec(zipfile.ZipFile(io.BytesIO(b)).read('guard/state_directory.py'),n)
 try:
-    os.makedirs(d,mode=0o700,exist_ok=True)
-    s=os.stat(d)
-    if s.st_uid!=os.geteuid() or s.st_mode&18: sys.exit('ddp-play does not use %s: others may write to it (owner: uid %d, mode %04o); chown it to this user and chmod 700 it'%(d,s.st_uid,s.st_mode&4095))
+    d=n['create']()
+    p=os.path.join(d,'guard-'+h[1].decode()[:16]+'.pyz')
     if not os.path.exists(p):
         t=p+'.%d'%os.getpid()
         f=os.open(t,os.O_WRONLY|os.O_CREAT|os.O_EXCL,0o600)
         with os.fdopen(f,'wb') as o: o.write(b)
         os.replace(t,p)
-except OSError as e:
-    sys.exit('uid %d cannot keep the files of ddp-play in %s: %s. Run with become (-b), which keeps them in /var/lib/ddp-play, or set DDP_PLAY_HOST_DIR to another directory in the environment of this login (/etc/environment on the host)'%(os.geteuid(),d,e.strerror))
+except n['UnusableError'] as e: sys.exit(str(e))
+except OSError as e: sys.exit(n['problem'](d,e))
 os.execv(sys.executable,[sys.executable,'-I','-S',p]+ARGUMENTS)
-"""  # noqa: E501 - three statements of the loader
+"""
 # What the host's python3 gets as its program. The loader is its argument, in base64.
 _UNPACK = "import base64,sys,zlib;exec(zlib.decompress(base64.b64decode(sys.argv[1])))"
 
@@ -71,14 +71,16 @@ def preamble() -> bytes:
     return header + zipped
 
 
-def shell_command(python: str, *arguments: str) -> str:
+def shell_command(python: str, *arguments: str, state_dir: str = "") -> str:
     """The command line for a POSIX shell on the host. `python` empty: the first python3 there is.
+
+    `state_dir`: the host variable ddp_state_dir; empty: the program chooses a directory.
 
     sshd gives the line to the user's login shell, whatever that is. csh and tcsh allow no line break between quotes and
     replace `!`, fish reads backslashes between quotes: the line has none of these, as the loader and the arguments
     are in base64.
     """
-    loader = _LOADER.strip().replace("ARGUMENTS", ascii(list(arguments)))
+    loader = _LOADER.strip().replace("GIVEN", ascii(state_dir)).replace("ARGUMENTS", ascii(list(arguments)))
     packed = base64.b64encode(zlib.compress(loader.encode(), 9)).decode()
     words = shlex.join(["-I", "-S", "-c", _UNPACK, packed])
     if python:

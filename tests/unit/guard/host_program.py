@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def start(root: Path, *arguments: str) -> subprocess.Popen[bytes]:
-    """`<program> ARGUMENTS...` with pipes; its files go below `root`."""
+def start(root: Path, *arguments: str, wrap: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
+    """`<program> ARGUMENTS...` with pipes; its files go below `root`. `wrap`: a command that starts it."""
     program = root / "guard-test.pyz"
     if not program.exists():
         program.write_bytes(host_program.program())
-    argv = [sys.executable, "-I", "-S", str(program), *arguments]
+    argv = [*wrap, sys.executable, "-I", "-S", str(program), *arguments]
     env = {**os.environ, "DDP_PLAY_HOST_DIR": str(root)}
     return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
 
@@ -27,8 +27,8 @@ def start(root: Path, *arguments: str) -> subprocess.Popen[bytes]:
 class Line:
     """The controller's end of a channel: orders out, frames in."""
 
-    def __init__(self, root: Path) -> None:
-        self.process = start(root, "channel")
+    def __init__(self, root: Path, *, wrap: tuple[str, ...] = ()) -> None:
+        self.process = start(root, "channel", wrap=wrap)
         self._reader = FrameReader(expect_magic=True)
         self._frames: list[tuple[dict[str, Any], bytes]] = []
 

@@ -25,8 +25,8 @@ def place(tmp_path: Path) -> HostRun:
     return found
 
 
-def answer(root: Path, *arguments: str) -> Any:
-    out, err = host_program.start(root, *arguments).communicate(timeout=60)
+def answer(root: Path, *arguments: str, wrap: tuple[str, ...] = ()) -> Any:
+    out, err = host_program.start(root, *arguments, wrap=wrap).communicate(timeout=60)
     assert out.startswith(BEGIN.encode()), err.decode()
     return json.loads(out.decode().strip().removeprefix(BEGIN).removesuffix(END))
 

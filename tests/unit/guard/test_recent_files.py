@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import time
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from ddp_play.guard import recent_files
 from ddp_play.guard.daemon import Guard
 from ddp_play.guard.recent_files import RecentFiles
 from ddp_play.guard.run_directory import HostRun, write_json
+from tests.unit.guard.test_daemon import guard, until
 
 LONG_AGO = 11 * 86400.0
 
@@ -47,3 +50,25 @@ def test_the_guard_renews_the_rendezvous_file_of_a_machine(tmp_path: Path) -> No
     owned = ["/tmp/ddp-play-rendezvous-night-1", "/dev/shm/mpich_shm_1_0", str(Path("/shared/.ddp-play/night/file"))]
     write_json(place.spec, {"ranks": [], "limits": {}, "owned_paths": owned})
     assert Guard(place).files.paths == [Path(owned[0])]
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("systemd-tmpfiles"), reason="needs root and systemd-tmpfiles")
+def test_the_directory_of_a_living_run_is_not_aged(tmp_path: Path) -> None:
+    """It may be in /var/tmp, where 30 days are the limit: here it is one second."""
+    aged = tmp_path / "var-tmp"
+    aged.mkdir()
+    (tmp_path / "conf").write_text(f"d {aged} 0755 root root 1s\n")
+
+    def clean() -> bool:
+        command = ["systemd-tmpfiles", "--clean", str(tmp_path / "conf")]
+        subprocess.run(command, check=True, capture_output=True, timeout=30)
+        return not (aged / "decoy").exists()
+
+    with guard(aged / "ddp-play-0" / "runs" / "night.0123456789abcdef", "sleep 600") as (place, process):
+        (aged / "decoy").mkdir()
+        (aged / "decoy" / "younger").touch()
+        until(clean)
+        assert place.spec.exists()
+        process.terminate()
+        process.wait(20)
+    until(lambda: clean() and not place.root.exists())

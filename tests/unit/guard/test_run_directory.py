@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ddp_play.guard import run_directory
+from ddp_play.guard import run_directory, state_directory
 from ddp_play.guard.run_directory import HostRun, atomic_write, base_dir, read_json, write_json
 
 if TYPE_CHECKING:
@@ -73,13 +73,14 @@ def test_values_come_back(tmp_path: Path) -> None:
     ("environment", "uid", "where"),
     [
         ({"DDP_PLAY_HOST_DIR": "/tmp/mine"}, 0, "/tmp/mine"),
-        ({}, 0, "/var/lib/ddp-play"),
+        ({}, 0, "/srv/of-root"),
         ({"HOME": "/home/me"}, 1000, "/home/me/.local/state/ddp-play/host"),
         ({"XDG_STATE_HOME": "/state"}, 1000, "/state/ddp-play/host"),
     ],
 )
 def test_base_directory(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], uid: int, where: str) -> None:
     monkeypatch.delenv("DDP_PLAY_HOST_DIR")
+    monkeypatch.setattr(state_directory, "OF_ROOT", "/srv/of-root")
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(os, "geteuid", lambda: uid)

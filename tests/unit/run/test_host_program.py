@@ -129,6 +129,7 @@ def echoing() -> bytes:
     buffer = BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr("__main__.py", ECHO)
+        archive.write(host_program.GUARD / "state_directory.py", "guard/state_directory.py")
     zipped = buffer.getvalue()
     return f"{len(zipped)} {hashlib.sha256(zipped).hexdigest()}".ljust(83).encode() + b"\n" + zipped
 
@@ -173,7 +174,7 @@ def test_a_host_that_keeps_no_files_says_where_and_what_helps(what: str, monkeyp
         discover_action.parse_answer(done.stdout.decode(), done.stderr.decode())
     assert f"cannot keep the files of ddp-play in {place}: " in caught.value.message
     assert "become (-b)" in caught.value.message
-    assert "DDP_PLAY_HOST_DIR" in caught.value.message
+    assert "set ddp_state_dir for the host" in caught.value.message
 
 
 @pytest.mark.parametrize("shell", ["dash", "bash"])

@@ -1,0 +1,265 @@
+"""Where the state of a host is: on a local file system, and where no neighbour redirects or blocks it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ddp_play.guard import run_directory, state_directory
+from ddp_play.guard.protocol import BEGIN, END
+from ddp_play.guard.state_directory import Mount, UnusableError
+from ddp_play.run import host_program
+
+FUSE_HOME = Path(__file__).parent / "fuse_home.py"
+KIM, NEIGHBOUR = 61001, 61002
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for other users' files")
+
+
+@pytest.fixture
+def unnamed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """No variable names a directory; the usual one of root is below a directory of the test."""
+    monkeypatch.delenv("DDP_PLAY_HOST_DIR")
+    monkeypatch.setattr(state_directory, "OF_ROOT", str(tmp_path / "of-root"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path
+
+
+def all_mounts_are(kind: str, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the kernel's list say that every file system is of this type."""
+    lines = Path("/proc/self/mountinfo").read_text()
+    (directory / "mountinfo").write_text(re.sub(r" - \S+ \S+ ", f" - {kind} nfs1:/home ", lines))
+    monkeypatch.setattr(state_directory, "MOUNTINFO", str(directory / "mountinfo"))
+
+
+@pytest.mark.parametrize("below", ["", "/", "/not/there/yet"])
+@pytest.mark.parametrize(("path", "kind"), [("/dev/shm", "tmpfs"), ("/proc/self", "proc")])
+def test_the_type_of_a_mount(path: str, kind: str, below: str) -> None:
+    assert state_directory.mount_of(path + below).kind == kind
+
+
+def test_a_link_is_followed_to_its_file_system(tmp_path: Path) -> None:
+    (tmp_path / "home").symlink_to("/dev/shm")
+    assert state_directory.mount_of(str(tmp_path / "home" / "ddp-play")).kind == "tmpfs"
+
+
+@pytest.mark.parametrize(("path", "kind"), [("/dev/shm", "tmpfs"), ("/proc", "unknown type 0x9fa0")])
+def test_a_mount_outside_of_the_root_directory_is_not_listed(
+    path: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state_directory, "MOUNTINFO", os.devnull)
+    assert state_directory.mount_of(path) == Mount(kind, "")
+
+
+@pytest.mark.parametrize(
+    ("kind", "local", "remote"),
+    [
+        *((kind, True, False) for kind in ("ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "fuse.fuse-overlayfs")),
+        *((kind, False, True) for kind in ("nfs", "nfs4", "cifs", "lustre", "gpfs", "beegfs", "ceph", "9p", "gfs2")),
+        *((kind, False, True) for kind in ("fuse", "fuse.sshfs", "fuse.glusterfs", "autofs", "virtiofs")),
+        *((kind, False, False) for kind in ("proc", "newfs", "unknown", "unknown type 0x1")),
+    ],
+)
+def test_what_counts_as_local(kind: str, local: bool, remote: bool) -> None:
+    mount = Mount(kind, "server:/home")
+    assert (mount.local, mount.remote) == (local, remote)
+
+
+def test_a_local_home_is_used(unnamed: Path) -> None:
+    choice = state_directory.choose()
+    assert choice.path in {str(unnamed / "of-root"), str(unnamed / "state/ddp-play/host")}
+    assert choice.reason == ""
+    assert state_directory.earlier() == ""
+
+
+@pytest.mark.parametrize("kind", ["nfs", "nfs4", "newfs"])
+def test_no_local_directory_is_refused_by_name(unnamed: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    all_mounts_are(kind, unnamed, monkeypatch)
+    with pytest.raises(UnusableError) as caught:
+        state_directory.create()
+    for words in (f" is on {kind} (nfs1:/home), which is not local", "/var/tmp cannot be used", "set ddp_state_dir"):
+        assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(("variable", "name"), [("DDP_PLAY_STATE_DIR", "ddp_state_dir"), ("DDP_PLAY_HOST_DIR",) * 2])
+def test_a_named_directory_is_checked_as_well(
+    unnamed: Path, monkeypatch: pytest.MonkeyPatch, variable: str, name: str
+) -> None:
+    monkeypatch.setenv(variable, str(unnamed / "named"))
+    assert state_directory.create() == str(unnamed / "named")
+    assert (unnamed / "named").stat().st_mode & 0o777 == 0o700
+    all_mounts_are("nfs4", unnamed, monkeypatch)
+    with pytest.raises(UnusableError, match=f"{name} is {unnamed}/named, which is on nfs4"):
+        state_directory.create()
+    all_mounts_are("newfs", unnamed, monkeypatch)
+    assert state_directory.create() == str(unnamed / "named"), "a person says that this type is local"
+    monkeypatch.setenv(variable, "relative")
+    with pytest.raises(UnusableError, match="absolute path"):
+        state_directory.create()
+
+
+def test_the_variable_of_the_inventory_goes_before_that_of_the_login(
+    unnamed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DDP_PLAY_HOST_DIR", str(unnamed / "login"))
+    monkeypatch.setenv("DDP_PLAY_STATE_DIR", str(unnamed / "inventory"))
+    assert state_directory.create() == str(unnamed / "inventory")
+
+
+def test_a_path_through_a_directory_for_all_is_refused(unnamed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (unnamed / "open").mkdir()
+    (unnamed / "open").chmod(0o777)
+    monkeypatch.setenv("DDP_PLAY_STATE_DIR", str(unnamed / "open" / "mine"))
+    with pytest.raises(UnusableError, match=f"others may replace what is in {unnamed}/open .*mode 0777"):
+        state_directory.create()
+    (unnamed / "open").chmod(0o1777)
+    assert state_directory.create() == str(unnamed / "open" / "mine")
+
+
+@needs_root
+def test_a_path_that_a_neighbour_can_change_is_refused(unnamed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (unnamed / "open").mkdir()
+    (unnamed / "open").chmod(0o1777)
+    (unnamed / "open" / "link").symlink_to(unnamed)
+    (unnamed / "open" / "theirs").mkdir()
+    for name in ("link", "theirs"):
+        os.chown(unnamed / "open" / name, NEIGHBOUR, NEIGHBOUR, follow_symlinks=False)
+        monkeypatch.setenv("DDP_PLAY_STATE_DIR", str(unnamed / "open" / name / "mine"))
+        with pytest.raises(UnusableError, match=r"is a symbolic link of uid 61002|others may replace what is in"):
+            state_directory.create()
+        assert not (unnamed / "mine").exists()
+
+
+# -- a name among those of others ---------------------------------------------------------------------
+
+
+def put_nothing(_path: Path) -> None:
+    pass
+
+
+def put_link(path: Path) -> None:
+    (path.parent / "elsewhere").mkdir()
+    path.symlink_to(path.parent / "elsewhere")
+
+
+def put_file(path: Path) -> None:
+    path.touch()
+
+
+def put_open_directory(path: Path) -> None:
+    path.mkdir()
+    path.chmod(0o777)
+
+
+def put_their_directory(path: Path) -> None:
+    path.mkdir(mode=0o700)
+    os.chown(path, NEIGHBOUR, NEIGHBOUR)
+
+
+@pytest.mark.parametrize(
+    "put",
+    [put_nothing, put_link, put_file, put_open_directory, pytest.param(put_their_directory, marks=needs_root)],
+)
+def test_nobody_redirects_or_blocks_a_directory_of_ours(tmp_path: Path, put: Any) -> None:
+    usual = tmp_path / f"ddp-play-{os.geteuid()}"
+    put(usual)
+    path = state_directory.own_directory(str(tmp_path))
+    assert (path == str(usual)) is (put is put_nothing)
+    assert state_directory.is_own(os.lstat(path))
+    assert Path(path).stat().st_mode & 0o777 == 0o700
+    assert state_directory.own_directory(str(tmp_path)) == path, "found again by its owner"
+    assert state_directory.find_own(str(tmp_path)) == path
+
+
+def test_two_processes_make_one_directory(tmp_path: Path) -> None:
+    (tmp_path / f"ddp-play-{os.geteuid()}").touch()
+    code = "import sys; from ddp_play.guard import state_directory as s; print(s.own_directory(sys.argv[1]))"
+    started = [
+        subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+        for _ in range(4)
+    ]
+    assert len({process.communicate(timeout=60)[0] for process in started}) == 1
+
+
+@pytest.mark.parametrize(("mode", "safe"), [(0o755, True), (0o1777, True), (0o777, False), (0o775, False)])
+def test_names_are_protected_by_the_sticky_bit(tmp_path: Path, mode: int, safe: bool) -> None:
+    tmp_path.chmod(mode)
+    assert state_directory.protected(str(tmp_path)) is safe
+
+
+def test_secrets_go_around_a_name_that_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()  # conftest's own base
+    monkeypatch.setattr(run_directory, "MEMORY", tmp_path)
+    usual = tmp_path / f"ddp-play-{os.geteuid()}"
+    assert run_directory.secrets_base() == usual
+    assert not usual.exists()
+    usual.touch()
+    other = run_directory.secrets_base()
+    assert other.name.startswith(usual.name + ".")
+    assert run_directory.secrets_base() == other
+
+
+# -- a home on the network, with the kernel's own FUSE --------------------------------------------------
+
+
+def in_fuse_home(home: Path, script: str) -> subprocess.CompletedProcess[bytes]:
+    """The program's answer to `facts`, as an ordinary user whose home is on FUSE; root runs `script` before."""
+    wanted = json.dumps({"shared_dir": str(home)})
+    command = host_program.shell_command("/usr/bin/python3", "facts", wanted)
+    as_kim = (
+        f"{script}\nexec setpriv --reuid {KIM} --regid {KIM} --clear-groups env -i PATH=$PATH $VARIABLES HOME={home} "
+    )
+    return subprocess.run(
+        [sys.executable, str(FUSE_HOME), str(home), "sh", "-c", as_kim + '/bin/sh -c "$0"', command],
+        input=host_program.preamble(),
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Where the file system of the test's home is mounted."""
+    if os.geteuid() != 0 or not Path("/dev/fuse").exists() or shutil.which("setpriv") is None:
+        pytest.skip("needs root, /dev/fuse and setpriv")
+    for above in (tmp_path, *tmp_path.parents[:2]):
+        above.chmod(0o755)
+    (tmp_path / "home").mkdir()
+    if subprocess.run([sys.executable, str(FUSE_HOME), str(tmp_path / "home"), "true"], check=False).returncode:
+        pytest.skip("no file system can be mounted here")
+    return tmp_path / "home"
+
+
+@pytest.mark.parametrize("squatted", [False, True])
+def test_a_home_on_the_network_is_left_for_a_directory_of_the_user(home: Path, squatted: bool) -> None:
+    done = in_fuse_home(home, f"install -d -o {NEIGHBOUR} /var/tmp/ddp-play-{KIM}" if squatted else "")
+    assert done.returncode == 0, done.stderr.decode()
+    facts = json.loads(done.stdout.decode().strip().removeprefix(BEGIN).removesuffix(END))
+    found = facts["state_dir"]
+    assert re.fullmatch(rf"/var/tmp/ddp-play-{KIM}" + (r"\.\w+" if squatted else ""), found["path"])
+    assert found["fstype"] == "tmpfs"
+    assert found["reason"] == f"{home}/.local/state/ddp-play/host is on fuse.sshfs (nfs1:/home), which is not local"
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("VARIABLES=DDP_PLAY_STATE_DIR={home}/mine", "ddp_state_dir is {home}/mine, which is on fuse.sshfs"),
+        ("mount --bind {home} /var/tmp", "/var/tmp cannot be used (fuse.sshfs (nfs1:/home))"),
+        ("chmod 777 /var/tmp", "/var/tmp cannot be used"),
+    ],
+    ids=["named", "temporary files on the network too", "temporary files without the sticky bit"],
+)
+def test_no_local_directory_for_a_user_of_the_network(home: Path, script: str, words: str) -> None:
+    done = in_fuse_home(home, script.format(home=home))
+    assert done.returncode == 1
+    assert words.format(home=home) in done.stderr.decode()
+    assert "set ddp_state_dir for the host to a directory on a local disk" in done.stderr.decode()
