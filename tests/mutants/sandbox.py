@@ -29,6 +29,7 @@ def enter(root: Path, arguments: list[str]) -> int:
         sys.exit(f"mutants: {root} is below {EMPTY[0]}, which the mutants get empty: move the checkout")
     copy = Path(tempfile.mkdtemp(prefix="ddp-play-mutants-"))
     try:
+        copy.chmod(root.stat().st_mode & 0o777)  # tests become other users in it
         _copy_checkout(root, copy)
         as_root = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
         spaces = ["--pid", "--fork", "--kill-child", "--mount", "--mount-proc", "--net", "--ipc"]
