@@ -112,7 +112,7 @@ def _operators() -> Iterator[Any]:
 
 
 def _meaning(source: str) -> str:
-    """The syntax tree without annotations, imports for types and lengths of time; empty if there is none."""
+    """The syntax tree without annotations, imports for types, and exact limits and times; empty if there is none."""
     try:
         tree = _Plain().visit(ast.parse(source))
     except SyntaxError:
@@ -138,6 +138,11 @@ class _Plain(ast.NodeTransformer):
             node.keywords = []
         return self.generic_visit(node)
 
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        if isinstance(node.targets[0], ast.Name) and node.targets[0].id.isupper() and _is_large(node.value):
+            node.value = ast.Constant("limit")
+        return self.generic_visit(node)
+
     def visit_Constant(self, node: ast.Constant) -> ast.Constant:
         return ast.Constant("seconds") if isinstance(node.value, float) else node
 
@@ -156,6 +161,11 @@ class _Plain(ast.NodeTransformer):
     def visit_If(self, node: ast.If) -> ast.AST:
         names = {found.id for found in ast.walk(node.test) if isinstance(found, ast.Name)}
         return ast.Pass() if names == {"TYPE_CHECKING"} else self.generic_visit(node)
+
+
+def _is_large(value: ast.expr) -> bool:
+    """Whether a constant is a number whose exact value nobody can rely on, such as a largest size or count."""
+    return isinstance(value, ast.Constant) and isinstance(value.value, int) and value.value > 10
 
 
 def _mutant(source: str, changed: str) -> Mutant:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -253,7 +254,7 @@ def test_secrets_that_cannot_be_removed_are_named(base: Path, place: HostRun, mo
         raise OSError(16, "Device or resource busy", path)
 
     write(place)
-    monkeypatch.setattr(secret_files.shutil, "rmtree", busy)
+    monkeypatch.setattr(shutil, "rmtree", busy)
     assert secret_files.remove(place.secrets) == f"{place.secrets}: Device or resource busy"
 
 

@@ -215,6 +215,8 @@ def test_a_file_is_opened_to_read_unless_a_lock_needs_more(tmp_path: Path) -> No
     with untrusted_paths.open_file(below) as handle:
         assert handle.read() == b"text"
         assert not handle.writable()
+    with untrusted_paths.directory(below.parent) as fd, untrusted_paths.open_at(fd, "file", "file") as handle:
+        assert not handle.writable()
     with untrusted_paths.open_file(below, writable=True) as handle:
         assert handle.writable()
         assert handle.read() == b"text", "what is there is not truncated"
@@ -230,6 +232,13 @@ def test_a_file_of_another_user_is_not_opened(tmp_path: Path) -> None:
     assert caught.errno == errno.EPERM
     assert "belongs to nobody, not to root" in str(caught)
     assert descriptors() == before
+
+
+def test_what_is_below_a_directory_that_does_not_exist_does_not_exist(tmp_path: Path) -> None:
+    run = shared_run(tmp_path)
+    error = error_of(untrusted_paths.open_file, locate(run / "gone" / "file"))
+    assert (error.errno, error.filename) == (errno.ENOENT, str(run / "gone"))
+    assert leftovers._remove_tree(run / "gone" / "file") == []
 
 
 def test_a_new_file_is_new(tmp_path: Path) -> None:
