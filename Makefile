@@ -80,8 +80,13 @@ gpu-role-tests: $(STAMP) engine ## the GPU roles on bare container hosts, with s
 
 test: check run-tests wheel-demo lab-tests ## everything CI runs, after the demo
 
+mutants: $(STAMP) ## see whether tests notice changes of what deletes, stops and decides (SAMPLE=30 SEED=1 ONLY=leases)
+	@$(BIN)/python -c 'import cosmic_ray' 2>/dev/null || \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[mutants]'
+	@$(BIN)/python -m tests.mutants --sample $(or $(SAMPLE),0) --seed $(or $(SEED),1) --only '$(ONLY)'
+
 venv: $(STAMP) ## create .venv with everything development needs
-.PHONY: venv molecule vm matrix
+.PHONY: venv molecule vm matrix mutants
 
 matrix: $(STAMP) engine ## every way to meet, more of them and for longer than in CI
 	@DDP_PLAY_WIDE=1 $(BIN)/pytest -q tests/lab/test_matrix.py

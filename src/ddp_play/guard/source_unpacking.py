@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tarfile
 import time
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Dict
+from typing import IO, TYPE_CHECKING, Any, Dict, Iterator
 
 from .attempt_directories import make_dir
-from .rank_user import acting_as, owners
+from .rank_user import User, acting_as, owners
 from .refusal import Refused
 from .untrusted_paths import create_file, directory, locate
 
@@ -34,25 +35,31 @@ def unpack_source(place: HostRun, spec: Dict[str, Any]) -> None:
         raise Refused("the source of the run is no longer at %s" % target, hint="start a new run")
     user = spec.get("user")
     make_dir(target, 0o700, user)
-    with open(str(archive), "rb") as packed, directory(locate(target), owners(user)) as inside, acting_as(user):
-        _extract(packed, inside)
+    with _going_back(), open(str(archive), "rb") as packed, directory(locate(target), owners(user)) as inside:
+        _extract(packed, inside, user)
     archive.unlink()
     create_file(locate(marker), b"", owners(user))
 
 
-def _extract(packed: IO[bytes], directory_fd: int) -> None:
-    """Unpack with the rights of the ranks' user, who may put links into the directory meanwhile."""
+@contextlib.contextmanager
+def _going_back() -> Iterator[None]:
+    """Return to the working directory afterwards; the ranks' user may not be allowed to enter it (/root)."""
     before = os.open(".", os.O_PATH | os.O_CLOEXEC)
-    os.fchdir(directory_fd)
     try:
-        with tarfile.open(fileobj=packed) as tar:
-            if hasattr(tarfile, "data_filter"):
-                tar.extractall(".", filter="tar")  # a trusted archive: its links may point outside
-            else:  # Python 3.9 of EL9 before the back-port of filters
-                tar.extractall(".")
+        yield
     finally:
         os.fchdir(before)
         os.close(before)
+
+
+def _extract(packed: IO[bytes], directory_fd: int, user: User) -> None:
+    """Unpack with the rights of the ranks' user, who may put links into the directory meanwhile."""
+    with acting_as(user), tarfile.open(fileobj=packed) as tar:
+        os.fchdir(directory_fd)
+        if hasattr(tarfile, "data_filter"):
+            tar.extractall(".", filter="tar")  # a trusted archive: its links may point outside
+        else:  # Python 3.9 of EL9 before the back-port of filters
+            tar.extractall(".")
 
 
 def _wait_for(marker: Path, wait_s: float) -> None:

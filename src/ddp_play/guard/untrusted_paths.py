@@ -190,18 +190,18 @@ def open_at(fd: int, name: str, path: object, owner: Optional[int] = None, *, wr
     flags, mode = (_READ | os.O_RDWR, "r+b") if writable else (_READ, "rb")
     try:
         _refuse_kind(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode, path)
-        handle = os.fdopen(os.open(name, flags, dir_fd=fd), mode)
+        opened = os.open(name, flags, dir_fd=fd)
     except OSError as error:
         raise _named(error, path) from None
     try:
-        found = os.fstat(handle.fileno())
+        found = os.fstat(opened)
         _refuse_kind(found.st_mode, path)
         if owner is not None:
             _check_owner(found, {owner}, path)
+        return os.fdopen(opened, mode)  # which leaves the descriptor open if it is of a directory
     except OSError:
-        handle.close()
+        os.close(opened)
         raise
-    return handle
 
 
 def open_file(below: Below, owner: Optional[int] = None, *, writable: bool = False) -> IO[bytes]:

@@ -193,6 +193,22 @@ def test_the_source_belongs_to_the_ranks_user(tmp_path: Path) -> None:
     source_unpacking.unpack_source(place, {**(read_json(place.spec) or {}), "source": {**source, "role": "wait"}})
 
 
+def test_the_source_is_unpacked_from_a_working_directory_that_the_ranks_user_may_not_enter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A login of root begins in /root, which only root may enter."""
+    run = shared_run(tmp_path)
+    rows = [{"path": str(run / "src"), "mode": 0o700}]
+    source = {"role": "unpack", "path": str(run / "src"), "digest": "d1", "wait_s": 0.1, "collect": True}
+    place = attempt(tmp_path, source=source, make_dirs=rows)
+    archive(place, ("pkg/train.py", "print(1)", ""))
+    (tmp_path / "root").mkdir(mode=0o700)
+    monkeypatch.chdir(tmp_path / "root")
+    source_unpacking.unpack_source(place, read_json(place.spec) or {})
+    assert (run / "src/pkg/train.py").stat().st_uid == NOBODY
+    assert (tmp_path / "root").samefile(".")
+
+
 def test_a_deep_tree_is_named_and_does_not_end_the_collection(tmp_path: Path) -> None:
     place = with_source(attempt(tmp_path))
     as_nobody(place.src, "echo x > model.pt")

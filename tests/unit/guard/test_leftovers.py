@@ -12,7 +12,8 @@ import pytest
 
 from ddp_play.guard import attempt_directories, leftovers, processes, source_unpacking
 from ddp_play.guard.refusal import Refused
-from ddp_play.guard.run_directory import HostRun, read_json, write_json
+from ddp_play.guard.run_directory import HostRun, base_dir, read_json, write_json
+from tests.unit.guard.stand_ins import LAST_WORDS, SLEEPS, guard_state, row_of, started
 
 if TYPE_CHECKING:
     from tests.unit.guard.conftest import Engine
@@ -76,8 +77,8 @@ def test_what_could_not_be_brought_home_stays_with_what_is_shared(tmp_path: Path
 
 def test_a_rank_that_outlived_its_guard_is_ended_and_that_is_waited_for(tmp_path: Path, shared: Path) -> None:
     place = laid_out(tmp_path, shared, 1)
-    with subprocess.Popen(["sleep", "600"], start_new_session=True) as rank:
-        rows = {"0": {"pid": rank.pid, "ticks": processes.start_ticks(rank.pid), "container": None}}
+    with started("echo; sleep 600") as rank:
+        rows = {"0": row_of(rank)}
         write_json(place.state, {"phase": "running", "boot": processes.boot_id(), "ranks": rows})
         assert leftovers.clean(place) == []
         assert rank.wait(5) == -9
@@ -126,8 +127,8 @@ def test_an_engine_that_hangs_costs_one_question(
     monkeypatch.setattr(leftovers, "PING_S", 0.5)
     engine.awake.clear()
     place = laid_out(tmp_path, shared, 1)
-    with subprocess.Popen(["/bin/sleep", "100"]) as first:
-        row = {"pid": first.pid, "ticks": processes.start_ticks(first.pid), "container": "r0"}
+    with started("echo; exec sleep 100") as first:
+        row = row_of(first, container="r0")
         write_json(place.state, {"boot": processes.boot_id(), "ranks": {"0": row}})
         ranks = [{"rank": n, "container": f"r{n}"} for n in range(8)]
         write_json(place.spec, {**(read_json(place.spec) or {}), "ranks": ranks})
@@ -138,3 +139,168 @@ def test_an_engine_that_hangs_costs_one_question(
     assert [text.partition(":")[0] for text in left] == [f"container r{n}" for n in range(8)]
     assert "did not answer" in left[0]
     assert [request for request in engine.asked if request != "GET /_ping"] == []
+
+
+def test_a_guard_that_cleans_up_itself_signals_nobody(tmp_path: Path, shared: Path) -> None:
+    place = laid_out(tmp_path, shared, 1)
+    with started(SLEEPS) as guard, started(SLEEPS) as rank:
+        write_json(place.state, guard_state(guard, ranks={"0": row_of(rank)}))
+        assert leftovers.clean(place, by_guard=True) == []
+        with pytest.raises(subprocess.TimeoutExpired):
+            rank.wait(0.2)
+        assert guard.poll() is None
+    assert not place.root.exists()
+
+
+def test_the_guard_of_an_attempt_ends_before_its_files_are_removed(tmp_path: Path, shared: Path) -> None:
+    place = laid_out(tmp_path, shared, 1)
+    with started(LAST_WORDS % (place.root / "done")) as guard:
+        write_json(place.state, guard_state(guard))
+        assert leftovers.clean(place) == []
+        assert guard.wait(5) == 0, "its files were there when it ended"
+    assert not place.root.exists()
+
+
+# -- files -------------------------------------------------------------------------------------------
+
+
+def test_other_attempts_of_the_run_stay(tmp_path: Path, shared: Path) -> None:
+    first, second = laid_out(tmp_path, shared, 1), laid_out(tmp_path, shared, 2)
+    assert leftovers.clean(first) == []
+    assert second.spec.exists()
+    assert leftovers.clean(second) == []
+    assert not second.root.parent.exists(), "the run's directory goes with its last attempt"
+
+
+def test_only_the_paths_of_the_attempt_are_removed(tmp_path: Path, shared: Path) -> None:
+    place = laid_out(tmp_path, shared, 1, head=False)
+    for name in ("rendezvous-1", "rendezvous-2"):
+        (tmp_path / name).touch()
+    owned = [str(tmp_path / "rendezvous-1"), str(tmp_path / "never" / "made")]
+    write_json(place.spec, {**(read_json(place.spec) or {}), "owned_paths": owned})
+    assert leftovers.clean(place) == []
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["rendezvous-2"]
+
+
+def test_a_working_directory_that_is_kept_is_all_that_stays(tmp_path: Path, shared: Path) -> None:
+    place = laid_out(tmp_path, shared, 1, head=False)
+    write_json(place.spec, {**(read_json(place.spec) or {}), "run_paths": []})
+    place.src.mkdir()
+    (place.src / "model.pt").touch()
+    assert leftovers.clean(place, keep_src=True) == []
+    assert sorted(path.name for path in place.root.iterdir()) == ["spec.json", "src"]
+    assert leftovers.kept(place) == [str(place.src)]
+    assert leftovers.clean(place) == []
+    assert not place.root.exists()
+    assert leftovers.kept(place) == []
+
+
+def test_nothing_is_kept_where_no_working_directory_is(tmp_path: Path, shared: Path) -> None:
+    place = laid_out(tmp_path, shared, 1, head=False)
+    write_json(place.spec, {**(read_json(place.spec) or {}), "run_paths": []})
+    assert leftovers.clean(place, keep_src=True) == []
+    assert not place.root.exists()
+
+
+@pytest.mark.parametrize("mark", [None, b"", b"two"])
+def test_a_shared_directory_without_a_readable_mark_goes_with_any_attempt(
+    tmp_path: Path, shared: Path, mark: bytes | None
+) -> None:
+    place = laid_out(tmp_path, shared, 1)
+    (shared / leftovers.ATTEMPT_MARK).unlink()
+    if mark is not None:
+        (shared / leftovers.ATTEMPT_MARK).write_bytes(mark)
+    assert leftovers.newest_attempt(shared) == 0
+    assert leftovers.clean(place) == []
+    assert not shared.exists()
+
+
+def test_what_cannot_be_removed_is_named_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert leftovers._remove_tree(tmp_path / "file" / "below") == [f"{tmp_path / 'file'}: Not a directory"]
+    assert leftovers._remove_tree(tmp_path / "missing" / "below") == []
+    assert (tmp_path / "file").exists()
+
+
+# -- containers and lists ----------------------------------------------------------------------------
+
+
+def test_all_containers_of_an_attempt_are_removed_and_a_refusal_costs_no_other(
+    tmp_path: Path, shared: Path, engine: Engine
+) -> None:
+    for name in ("r1", "agent"):
+        engine.has(f"DELETE /containers/{name}?force=1&v=1", None, 204)
+    engine.has("DELETE /containers/r0?force=1&v=1", {"message": "device or resource busy"}, 500)
+    place = laid_out(tmp_path, shared, 1)
+    units = {"ranks": [{"rank": 0, "container": "r0"}, {"rank": 1, "container": "r1"}, {"rank": 2}]}
+    write_json(place.spec, {**(read_json(place.spec) or {}), **units, "agent": {"container": "agent"}})
+    assert leftovers.clean(place) == ["container r0: device or resource busy"]
+    removed = [request.split("/")[2].partition("?")[0] for request in engine.asked if request.startswith("DELETE")]
+    assert removed == ["r0", "r1", "agent"]
+    assert not place.root.exists()
+
+
+def test_an_engine_is_asked_only_about_containers(tmp_path: Path, shared: Path, engine: Engine) -> None:
+    assert leftovers.clean(laid_out(tmp_path, shared, 1)) == []
+    assert engine.asked == []
+
+
+def test_containers_that_no_guard_owns(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    labels = {"ddp-play.key": "night.0123456789abcdef", "ddp-play.run": "night", "ddp-play.host": "h1"}
+    more = {"ddp-play.attempt": "2", "ddp-play.owner": "kim"}
+    listed = [
+        {"Id": "c1", "State": "exited", "Labels": {**labels, **more}},
+        {"Id": "c2", "State": "running", "Labels": {**labels, "ddp-play.host": "h2"}},
+        {"Id": "c3", "Labels": {"ddp-play.run": "old"}},
+        {"Id": "c4", "Labels": None},
+    ]
+    path = "/containers/json?all=1&filters=%7B%22label%22%3A%20%5B%22ddp-play.run%22%5D%7D"
+    engine.has(f"GET {path}", listed)
+    at_work = HostRun(Path("/state/runs/night.0123456789abcdef/2.h2"))
+    monkeypatch.setattr(leftovers, "guards", lambda: {7: at_work})
+    found = leftovers.orphan_containers()
+    assert found[0] == {
+        "id": "c1",
+        "run": "night",
+        "token": "0123456789abcdef",
+        "host": "h1",
+        "attempt": "2",
+        "owner": "kim",
+        "state": "exited",
+    }
+    assert [(row["id"], row["run"], row["token"]) for row in found[1:]] == [("c3", "old", ""), ("c4", "", "")]
+
+
+def test_a_host_without_an_engine_has_no_containers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path / 'nobody'}")
+    assert leftovers.orphan_containers() == []
+
+
+def test_attempts_on_this_host() -> None:
+    assert leftovers.runs() == []
+    for attempt, host in ((1, "h1.example"), (2, "h1.example")):
+        place = HostRun.at("night.0123456789abcdef", attempt, host)
+        place.root.mkdir(parents=True)
+    (base_dir() / "runs" / "a-file").touch()
+    write_json(place.spec, {"owner": "kim", "controller": "login1", "created": 12.5})
+    ranks = {"0": {"state": "exited", "exit_code": 1, "signal": None, "pid": 5, "container": None, "detail": "x"}}
+    write_json(place.state, {"phase": "ended", "reason": "done", "ranks": ranks})
+    first, second = leftovers.runs()
+    assert (first["attempt"], first["phase"], first["owner"], first["since"]) == (1, "unknown", "", 0)
+    assert (first["guard_alive"], first["ranks"]) == (False, {})
+    del ranks["0"]["detail"]
+    assert second == {
+        "run": "night",
+        "token": "0123456789abcdef",
+        "attempt": 2,
+        "host": "h1.example",
+        "path": str(place.root),
+        "phase": "ended",
+        "reason": "done",
+        "guard_alive": False,
+        "attended": False,
+        "owner": "kim",
+        "controller": "login1",
+        "ranks": ranks,
+        "since": 12.5,
+    }

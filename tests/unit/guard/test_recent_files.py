@@ -14,7 +14,8 @@ from ddp_play.guard import recent_files
 from ddp_play.guard.daemon import Guard
 from ddp_play.guard.recent_files import RecentFiles
 from ddp_play.guard.run_directory import HostRun, write_json
-from tests.unit.guard.test_daemon import guard, until
+from tests.unit.guard.test_daemon import guard
+from tests.waiting import wait_until
 
 LONG_AGO = 11 * 86400.0
 
@@ -67,8 +68,8 @@ def test_the_directory_of_a_living_run_is_not_aged(tmp_path: Path) -> None:
     with guard(aged / "ddp-play-0" / "runs" / "night.0123456789abcdef", "sleep 600") as (place, process):
         (aged / "decoy").mkdir()
         (aged / "decoy" / "younger").touch()
-        until(clean)
+        wait_until(clean)
         assert place.spec.exists()
         process.terminate()
         process.wait(20)
-    until(lambda: clean() and not place.root.exists())
+    wait_until(lambda: clean() and not place.root.exists())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -214,3 +215,51 @@ def test_a_file_that_is_exchanged_while_it_is_written_keeps_its_mode(
 def test_each_user_has_a_base_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1234)
     assert REAL_BASE() == Path("/dev/shm/ddp-play-1234")
+
+
+def test_a_base_that_is_taken_away_again_and_again_is_an_error(
+    base: Path, place: HostRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rank must not start without its secrets."""
+    real = os.mkdir
+    tried: list[str] = []
+
+    def mkdir(path: str, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
+        if dir_fd is not None:
+            tried.append(path)
+            base.rmdir()
+        real(path, mode, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "mkdir", mkdir)
+    with pytest.raises(FileNotFoundError):
+        write(place)
+    assert len(tried) == secret_files.TRIES
+
+
+@pytest.mark.parametrize("user", [None, {"uid": os.geteuid(), "gid": 12345, "groups": []}])
+def test_secrets_of_ranks_of_this_user_are_for_no_other(place: HostRun, user: dict[str, Any] | None) -> None:
+    before, opened = os.umask(0), len(list(Path("/proc/self/fd").iterdir()))
+    try:
+        attempt_preparation._write_secrets(place, {"user": user}, SECRETS)
+    finally:
+        os.umask(before)
+    assert place.secrets.stat().st_mode & 0o7777 == 0o700
+    assert (place.secrets / "TOKEN").stat().st_mode & 0o7777 == 0o400
+    assert place.secrets.stat().st_gid != 12345
+    assert len(list(Path("/proc/self/fd").iterdir())) == opened
+
+
+def test_secrets_that_cannot_be_removed_are_named(base: Path, place: HostRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    def busy(path: str) -> None:
+        raise OSError(16, "Device or resource busy", path)
+
+    write(place)
+    monkeypatch.setattr(shutil, "rmtree", busy)
+    assert secret_files.remove(place.secrets) == f"{place.secrets}: Device or resource busy"
+
+
+def test_a_base_that_others_may_write_to_is_left_alone_when_secrets_are_removed(base: Path, place: HostRun) -> None:
+    write(place)
+    base.chmod(0o777)
+    assert secret_files.remove(place.secrets) == ""
+    assert (place.secrets / "TOKEN").exists()

@@ -2,20 +2,44 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import subprocess
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ddp_play.guard import leftovers
+from ddp_play.guard import leftovers, untrusted_paths
+from ddp_play.guard.untrusted_paths import Below, locate
 from tests.unit.guard.hostile import as_nobody, attempt, in_time, needs_root, shared_run
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
 pytestmark = needs_root
+
+
+def descriptors() -> int:
+    """Number of open files of this process."""
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def error_of(call: Callable[..., Any], *arguments: Any, **options: Any) -> OSError:
+    """The error that a call raises; it must not block."""
+
+    def called() -> list[OSError]:
+        try:
+            call(*arguments, **options)
+        except OSError as error:
+            return [error]
+        return []
+
+    (error,) = in_time(called)
+    assert isinstance(error, OSError)
+    return error
 
 
 def test_a_tree_deeper_than_pythons_stack_is_removed(tmp_path: Path) -> None:
@@ -116,3 +140,238 @@ def test_the_mark_of_an_attempt_is_not_written_elsewhere(tmp_path: Path) -> None
     assert leftovers.newest_attempt(run) == 1
     as_nobody(run, "rm -f .attempt; mkfifo .attempt")
     assert in_time(lambda: [leftovers.newest_attempt(run)]) == [0]
+
+
+# -- one directory or file -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "base", "parts"),
+    [
+        ("/state/runs/night/1.h1", "/state/runs/night", ("1.h1",)),
+        ("/shared/.ddp-play/night/src", "/shared", (".ddp-play", "night", "src")),
+        ("/a/.ddp-play/b/.ddp-play/night", "/a/.ddp-play/b", (".ddp-play", "night")),
+    ],
+)
+def test_what_ranks_can_change_begins_at_the_directory_of_all_runs(
+    path: str, base: str, parts: tuple[str, ...]
+) -> None:
+    assert locate(Path(path)) == Below(Path(base), parts)
+
+
+def some_file(tmp_path: Path) -> Path:
+    path = tmp_path / "file"
+    path.write_bytes(b"text")
+    return path
+
+
+def a_link(tmp_path: Path) -> Path:
+    (tmp_path / "link").symlink_to(some_file(tmp_path))
+    return tmp_path / "link"
+
+
+def a_fifo(tmp_path: Path) -> Path:
+    os.mkfifo(tmp_path / "fifo")
+    return tmp_path / "fifo"
+
+
+def a_directory(tmp_path: Path) -> Path:
+    (tmp_path / "directory").mkdir()
+    return tmp_path / "directory"
+
+
+@pytest.mark.parametrize("writable", [False, True])
+@pytest.mark.parametrize(
+    ("put", "number", "words"),
+    [
+        (a_link, errno.ELOOP, "is a symbolic link, which is not followed"),
+        (a_fifo, errno.EINVAL, "is a FIFO, not a regular file"),
+        (a_directory, errno.EINVAL, "is a directory"),
+    ],
+)
+def test_only_a_regular_file_is_opened(
+    tmp_path: Path, put: Callable[[Path], Path], number: int, words: str, writable: bool
+) -> None:
+    path, before = put(tmp_path), descriptors()
+    caught = error_of(untrusted_paths.open_file, locate(path), writable=writable)
+    assert (caught.errno, caught.strerror, caught.filename) == (number, words, str(path))
+    assert descriptors() == before
+
+
+@pytest.mark.parametrize("put", [a_link, a_fifo, a_directory])
+def test_what_takes_the_place_of_a_file_after_the_check_is_not_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, put: Callable[[Path], Path]
+) -> None:
+    """A rank has all the time between `stat` and `open`."""
+    path, before = put(tmp_path), descriptors()
+    monkeypatch.setattr(os, "stat", lambda *_, **__: os.lstat("/proc/version"))
+    caught = error_of(untrusted_paths.open_file, locate(path))
+    assert caught.filename == str(path)
+    assert descriptors() == before
+
+
+def test_a_file_is_opened_to_read_unless_a_lock_needs_more(tmp_path: Path) -> None:
+    below = locate(some_file(tmp_path))
+    with untrusted_paths.open_file(below) as handle:
+        assert handle.read() == b"text"
+        assert not handle.writable()
+    with untrusted_paths.directory(below.parent) as fd, untrusted_paths.open_at(fd, "file", "file") as handle:
+        assert not handle.writable()
+    with untrusted_paths.open_file(below, writable=True) as handle:
+        assert handle.writable()
+        assert handle.read() == b"text", "what is there is not truncated"
+
+
+def test_a_file_of_another_user_is_not_opened(tmp_path: Path) -> None:
+    path = some_file(tmp_path)
+    os.chown(path, 65534, 65534)
+    with untrusted_paths.open_file(locate(path), 65534) as handle:
+        assert handle.read() == b"text"
+    before = descriptors()
+    caught = error_of(untrusted_paths.open_file, locate(path), 0)
+    assert caught.errno == errno.EPERM
+    assert "belongs to nobody, not to root" in str(caught)
+    assert descriptors() == before
+
+
+def test_what_is_below_a_directory_that_does_not_exist_does_not_exist(tmp_path: Path) -> None:
+    run = shared_run(tmp_path)
+    error = error_of(untrusted_paths.open_file, locate(run / "gone" / "file"))
+    assert (error.errno, error.filename) == (errno.ENOENT, str(run / "gone"))
+    assert leftovers._remove_tree(run / "gone" / "file") == []
+
+
+def test_a_new_file_is_new(tmp_path: Path) -> None:
+    with untrusted_paths.new_file(locate(tmp_path / "new")) as handle:
+        handle.write(b"1")
+    (tmp_path / "dangling").symlink_to(tmp_path / "made-through-a-link")
+    for name in ("new", "dangling"):
+        with pytest.raises(FileExistsError):
+            untrusted_paths.new_file(locate(tmp_path / name))
+    assert (tmp_path / "new").read_bytes() == b"1"
+    assert not (tmp_path / "made-through-a-link").exists()
+
+
+def test_a_file_replaces_what_had_its_name(tmp_path: Path) -> None:
+    victim, link = some_file(tmp_path), tmp_path / "name"
+    link.symlink_to(victim)
+    before = os.umask(0o077)
+    try:
+        untrusted_paths.create_file(locate(link), b"new", {0})
+    finally:
+        os.umask(before)
+    assert (link.read_bytes(), stat.filemode(link.lstat().st_mode)) == (b"new", "-rw-r--r--")
+    assert victim.read_bytes() == b"text"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "name"]
+
+
+def test_the_times_of_a_link_are_its_own(tmp_path: Path) -> None:
+    link = a_link(tmp_path)
+    for path in (tmp_path / "file", link):
+        os.utime(path, (1000, 1000), follow_symlinks=False)
+    untrusted_paths.touch(locate(link))
+    assert (tmp_path / "file").stat().st_mtime == 1000
+    assert link.lstat().st_mtime > 1000
+
+
+def test_a_directory_is_made_for_its_owner_once(tmp_path: Path) -> None:
+    run = shared_run(tmp_path)
+    before = descriptors()
+    for _ in range(2):
+        untrusted_paths.make_directory(locate(run / "src"), 0o2750, (65534, 65533), {0, 65534})
+    made = (run / "src").stat()
+    assert (made.st_uid, made.st_gid, stat.S_IMODE(made.st_mode)) == (65534, 65533, 0o2750)
+    (run / "src").chmod(0o700)
+    os.chown(run / "src", 12345, 12345)
+    with pytest.raises(OSError, match="belongs to user 12345, not to root or nobody"):
+        untrusted_paths.make_directory(locate(run / "src"), 0o2750, None, {0, 65534})
+    assert descriptors() == before
+
+
+def test_a_directory_below_one_of_another_user_is_not_entered(tmp_path: Path) -> None:
+    """`owners` is about every component below the directory of all runs, which belongs to whoever came first."""
+    run = shared_run(tmp_path)
+    os.chown(run.parent, 12345, 12345)
+    with untrusted_paths.directory(locate(run), {65534}) as fd:
+        assert os.fstat(fd).st_ino == run.stat().st_ino
+    before = descriptors()
+    with (
+        pytest.raises(OSError, match="belongs to nobody, not to root") as caught,
+        untrusted_paths.directory(locate(run), {0}),
+    ):
+        pass
+    assert caught.value.filename == str(run)
+    assert descriptors() == before
+
+
+# -- trees ---------------------------------------------------------------------------------------------
+
+
+def test_a_walk_names_every_directory_that_it_leaves_out(tmp_path: Path) -> None:
+    for name in ("a/b/c", "skipped/a", "b"):
+        (tmp_path / name).mkdir(parents=True)
+    for name in ("file", "a/file", "a/b/file", "a/b/c/too-deep", "skipped/file"):
+        (tmp_path / name).touch()
+    (tmp_path / "b" / "link").symlink_to(tmp_path / "a")
+    before, top = descriptors(), os.open(tmp_path, os.O_RDONLY)
+    found: list[tuple[str, list[str], Any]] = []
+    for where, fd, files, error in untrusted_paths.walk(top, 2, "skipped"):
+        assert error is not None or os.path.samestat(os.fstat(fd), (tmp_path / where).stat())
+        found.append((where, files, error and error.strerror))
+    os.close(top)
+    assert found == [
+        ("", ["file"], None),
+        ("a", ["file"], None),
+        ("a/b", ["file"], None),
+        ("a/b/c", [], "is nested deeper than 2 directories"),
+        ("b", ["link"], None),
+    ]
+    assert descriptors() == before
+
+
+def test_a_tree_is_removed_with_all_kinds_of_files_and_its_neighbours_stay(tmp_path: Path) -> None:
+    tree, before = tmp_path / "tree", descriptors()
+    (tree / "a" / "b" / "c").mkdir(parents=True)
+    (tree / "a" / "b" / "file").touch()
+    a_fifo(tree / "a")
+    (tree / "a" / "link").symlink_to(some_file(tmp_path))
+    untrusted_paths.remove(locate(tree))
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    untrusted_paths.remove(locate(tmp_path / "file"))
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(FileNotFoundError):
+        untrusted_paths.remove(locate(tmp_path / "file"))
+    assert descriptors() == before
+
+
+def test_a_directory_that_others_keep_filling_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(untrusted_paths, "MAX_PASSES", 3)
+    (tmp_path / "tree").mkdir()
+    some_file(tmp_path / "tree")
+    real = os.unlink
+
+    def filled_again(name: str, *, dir_fd: int) -> None:
+        real(name, dir_fd=dir_fd)
+        os.close(os.open(name, os.O_CREAT | os.O_WRONLY, dir_fd=dir_fd))
+
+    monkeypatch.setattr(os, "unlink", filled_again)
+    caught = error_of(untrusted_paths.remove, locate(tmp_path / "tree"))
+    assert caught.errno == errno.EBUSY
+    assert "other processes keep writing there" in str(caught)
+
+
+@pytest.mark.parametrize("depth", ["tree/mounted", "tree/a/mounted"])
+def test_what_is_mounted_in_a_tree_stays(tmp_path: Path, depth: str) -> None:
+    """The job may have mounted its data set there; the directory is named."""
+    point = tmp_path / depth
+    point.mkdir(parents=True)
+    done = subprocess.run(["mount", "-t", "tmpfs", "none", point], capture_output=True, check=False)
+    if done.returncode:
+        pytest.skip("no file system can be mounted here")
+    try:
+        (point / "thesis").touch()
+        caught = error_of(untrusted_paths.remove, locate(tmp_path / "tree"))
+        assert caught.errno in (errno.EBUSY, errno.EXDEV)
+        assert (point / "thesis").exists()
+    finally:
+        subprocess.run(["umount", point], check=True)

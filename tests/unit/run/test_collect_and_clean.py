@@ -2,12 +2,52 @@
 
 from __future__ import annotations
 
-from ddp_play.guard.protocol import encode
+import errno
+import json
+from typing import Any
+
+import pytest
+
+from ddp_play.bundle.journal import Journal
+from ddp_play.guard.protocol import MAX_MISSING, encode
+from ddp_play.run import collect_and_clean
+from ddp_play.run.attempt_assignment import links_of
+from ddp_play.run.collect_and_clean import clean, collect, drain, rows_of
+from ddp_play.run.host_links import Gang
 from ddp_play.testing import refusal
-from tests.unit.run.conftest import Make, done
+from tests.unit.run.conftest import Make, Stage, done
 from tests.unit.run.test_restart_loop import SHARED, by_attempt, ends_when_told, staged
 
 __all__ = ["staged"]
+
+LOST = "silent for 30 s"
+
+
+def gang_of(stage: Stage, lost: str = "") -> Gang:
+    """Open channels to all hosts but `lost`."""
+    assignment = stage.supervisor().assignment
+    gang = Gang(
+        links_of(assignment, set(stage.far)),
+        run_id="calm-otter-1",
+        token="",
+        attempt=1,
+        on_data=lambda _link, _frame: None,
+        on_host=lambda _link, _how: None,
+        offsets=lambda _host: {"logs": {}, "metrics": {}, "nccl": {}},
+    )
+    gang.reopen()
+    gang.pump(0.0)
+    for link in gang.links:
+        assert link.place is not None
+        if link.name == lost:
+            link.lost = LOST
+    return gang
+
+
+@pytest.fixture
+def two(make: Make) -> Stage:
+    """Two hosts, artifacts and no shared directory."""
+    return make(2, artifacts=["*.pt"], artifacts_max_mib=3, source="/code")
 
 
 def test_what_could_not_be_fetched_is_listed_and_kept(make: Make) -> None:
@@ -77,3 +117,119 @@ def test_without_artifacts_there_another_host_removes_what_a_lost_head_leaves(st
     ends_when_told(stage, "h2")
     stage.supervisor().run()
     assert stage.far["h2"].order("clean")["run_paths"] == [SHARED]
+
+
+# -- one step ------------------------------------------------------------------------------------------
+
+
+def test_logs_that_were_not_read_to_the_end_are_rows_of_their_hosts(two: Stage) -> None:
+    two.far["h2"].answers["drain"] = refusal("drain", "Input/output error")
+    rows = drain(gang_of(two))
+    assert rows == [{"host": "h2", "path": "the end of its ranks' logs", "why": "h2: Input/output error"}]
+
+
+def test_a_lost_host_is_not_asked_for_its_logs(two: Stage) -> None:
+    assert drain(gang_of(two, lost="h2")) == []
+    assert "drain" not in two.far["h2"].kinds()
+
+
+@pytest.mark.parametrize(("more", "patterns"), [({}, ["*.pt"]), ({"artifacts": False}, [])])
+def test_a_host_is_told_what_to_send(two: Stage, more: dict[str, Any], patterns: list[str]) -> None:
+    assert collect(gang_of(two), two.plan, two.paths, **more) == []
+    order = two.far["h1"].order("fetch")
+    assert (order["patterns"], order["max_bytes"]) == (patterns, 3 * 2**20)
+    assert not (two.paths.root / "artifacts.json").exists()
+
+
+def test_all_files_of_a_lost_host_are_one_row(two: Stage) -> None:
+    rows = collect(gang_of(two, lost="h2"), two.plan, two.paths)
+    assert rows == [{"host": "h2", "path": "all files that were not copied during the run", "why": LOST}]
+
+
+def with_artifact(two: Stage) -> Gang:
+    """h1 has sent `a.pt`, and says that it has sent `b.pt` too."""
+    sent = [{"path": name, "size": 1, "sha256": "x"} for name in ("a.pt", "b.pt")]
+    two.far["h1"].answers["fetch"] = [encode("fetched", missing=[], artifacts=sent)]
+    gang = gang_of(two)
+    assert gang.link("h1").files.keeps({"t": "file", "file": "artifact", "path": "a.pt", "last": True}, 1)
+    return gang
+
+
+def test_only_artifacts_that_are_here_are_in_the_manifest(two: Stage) -> None:
+    assert collect(with_artifact(two), two.plan, two.paths) == []
+    (row,) = json.loads((two.paths.root / "artifacts.json").read_text())
+    assert (row["host"], row["path"]) == ("h1", "a.pt")
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])
+def test_a_manifest_that_cannot_be_written(two: Stage, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """A full disk costs the list only; anything else is an error of ours."""
+
+    def fails(*_: Any) -> None:
+        raise OSError(number, "cannot")
+
+    gang = with_artifact(two)
+    monkeypatch.setattr(collect_and_clean, "write_json", fails)
+    if number == errno.ENOSPC:
+        assert collect(gang, two.plan, two.paths) == [{"host": "", "path": "artifacts.json", "why": "cannot"}]
+    else:
+        with pytest.raises(OSError, match="cannot"):
+            collect(gang, two.plan, two.paths)
+
+
+def test_a_host_cannot_fill_the_list_of_missing_files(two: Stage) -> None:
+    """One more than the limit is the row with the number of the others."""
+    link = gang_of(two).link("h1")
+    sent = [{"path": str(number), "why": "x"} for number in range(MAX_MISSING + 5)]
+    missing, artifacts = rows_of(link, {"missing": sent})
+    assert [row["path"] for row in missing] == [str(number) for number in range(MAX_MISSING + 1)]
+    assert artifacts == []
+
+
+@pytest.mark.parametrize("restart_follows", [False, True])
+def test_directories_that_were_kept_are_left_behind_unless_an_attempt_follows(
+    two: Stage, restart_follows: bool
+) -> None:
+    two.far["h1"].answers["clean"] = [encode("cleaned", left=["container x: busy"], kept=["/state/src"])]
+    missing = [{"host": "h1", "path": "a.pt", "why": "x"}, {"host": "", "path": "artifacts.json", "why": "full"}]
+    left, kept = clean(gang_of(two), two.plan, missing, Journal(two.paths.events), restart_follows=restart_follows)
+    row = "/state/src: not all of it was collected; ddp-play gc removes it"
+    assert kept == {"h1": [row]}
+    assert left == {"h1": ["container x: busy", *([] if restart_follows else [row])]}
+    assert [two.far[name].order("clean")["keep_src"] for name in ("h1", "h2")] == [True, False]
+    assert two.events("warning") == []
+
+
+def test_a_host_that_refuses_the_cleanup_is_unknown(two: Stage) -> None:
+    two.far["h2"].answers["clean"] = refusal("clean", "Input/output error")
+    left, kept = clean(gang_of(two), two.plan, [], Journal(two.paths.events), restart_follows=False)
+    assert (list(left), kept) == (["h2"], {})
+    assert left["h2"][0].startswith("unknown: the host did not confirm the cleanup; when the host is back")
+    (event,) = two.events("warning")
+    assert event["message"] == "cleanup incomplete: h2: Input/output error"
+
+
+@pytest.mark.parametrize(
+    ("lost", "artifacts", "restart_follows", "removers"),
+    [
+        ("", [], False, ["h1"]),
+        ("", ["*.pt"], False, ["h1"]),
+        ("", [], True, []),
+        ("h1", [], False, ["h2"]),
+        ("h1", [], True, []),
+        ("h1", ["*.pt"], False, []),
+        ("h2", ["*.pt"], False, ["h1"]),
+    ],
+)
+def test_one_host_removes_what_all_attempts_share_when_nothing_follows(
+    staged: Make, lost: str, artifacts: list[str], restart_follows: bool, removers: list[str]
+) -> None:
+    stage = staged(2, source="/code", artifacts=artifacts)
+    gang = gang_of(stage, lost)
+    left, _ = clean(gang, stage.plan, [], Journal(stage.paths.events), restart_follows=restart_follows)
+    paths = {name: stage.far[name].order("clean")["run_paths"] for name in ("h1", "h2") if name != lost}
+    assert [name for name in paths if paths[name]] == removers
+    assert all(paths[name] == [SHARED] for name in removers)
+    assert list(left) == ([lost] if lost else [])
+    named = any(row.startswith(f"{SHARED}: not collected") for row in left.get(lost, ()))
+    assert named is (lost == "h1" and bool(artifacts))

@@ -10,7 +10,7 @@ import pytest
 
 from ddp_play.ansible.runner import Passwords, PlaybookOutcome, PlaybookRequest, PlaybookStatus, TaskFailure
 from ddp_play.bundle.paths import write_json
-from ddp_play.errors import HostNotReady
+from ddp_play.errors import HostNotReady, UsageError
 from ddp_play.run.garbage_collection import Leftovers, find_leftovers, remove_leftovers
 from ddp_play.testing import FakePlaybookRunner
 
@@ -25,6 +25,11 @@ def answers(host: str, answer: dict[str, Any]) -> dict[str, Any]:
 
 def fails(host: str, words: str) -> dict[str, Any]:
     return {"event": "runner_on_unreachable", "event_data": {"host": host, "res": {"msg": words}}}
+
+
+def orders_of(request: PlaybookRequest) -> Any:
+    """What the hosts are told to remove."""
+    return json.loads(Path(request.environment["DDP_PLAY_SWEEP_ORDERS"]).read_text())
 
 
 def test_leftovers_and_problems_by_host() -> None:
@@ -59,11 +64,8 @@ def test_no_answer_at_all_is_an_error() -> None:
 
 def test_exactly_what_was_listed_is_removed() -> None:
     orders: list[Any] = []
-
-    def read(request: PlaybookRequest) -> None:
-        orders.append(json.loads(Path(request.environment["DDP_PLAY_SWEEP_ORDERS"]).read_text()))
-
-    runner = FakePlaybookRunner(events=(answers("h1", {"left": ["x: busy"]}), fails("h2", "no route")), work=read)
+    events = (answers("h1", {"left": ["x: busy"]}), fails("h2", "no route"))
+    runner = FakePlaybookRunner(events=events, work=lambda request: orders.append(orders_of(request)))
     found = Leftovers(
         runs=[{**DEAD, "inventory_host": "h1"}, {**ALIVE, "inventory_host": "h1"}],
         containers=[{"id": "c1", "run": "gone-1", "inventory_host": "h2"}],
@@ -116,3 +118,65 @@ def test_a_run_without_a_token_is_not_confused_with_another_of_its_name(
     other = {**MINE, "token": "0123456789abcdef", "guard_alive": True}
     runner = FakePlaybookRunner(events=(answers("h1", {"runs": [other], "containers": []}),))
     assert find_leftovers(REQUEST, Passwords(), runner, me="kim", run="old-1").empty
+
+
+def test_what_is_kept_is_listed_with_the_reason() -> None:
+    """Of the run that was named, or of all; other runs are not worth a line when one was named."""
+    rows = [MINE, {**MINE, "run": "new-1", "guard_alive": True}]
+    containers = [{"id": "c1", "run": "old-1", "owner": "pat"}]
+    found = Leftovers(runs=rows, containers=containers, me="kim")
+    assert found.others == [(rows[1], "running"), (containers[0], "of pat")]
+    assert found.keys == ("old-1",)
+    named = Leftovers(runs=rows, containers=containers, me="kim", run="old-1")
+    assert named.others == [(containers[0], "of pat")]
+
+
+@pytest.mark.parametrize(
+    ("runs", "containers", "empty"),
+    [([], [], True), ([DEAD], [], False), ([], [{"id": "c1", "run": "gone-1"}], False), ([ALIVE], [], True)],
+)
+def test_one_kind_of_leftovers_is_enough(
+    runs: list[dict[str, Any]], containers: list[dict[str, Any]], empty: bool
+) -> None:
+    assert Leftovers(runs=runs, containers=containers).empty is empty
+
+
+def test_a_name_that_two_runs_have_removes_nothing() -> None:
+    """Another user's run may have the name."""
+    two = [{**MINE, "token": token} for token in ("a" * 16, "b" * 16)]
+    runner = FakePlaybookRunner(events=(answers("h1", {"runs": two, "containers": []}),))
+    with pytest.raises(UsageError, match="several runs are called old-1") as caught:
+        find_leftovers(REQUEST, Passwords(), runner, run="old-1")
+    assert caught.value.hint == f"name one of them: --run old-1.{'a' * 16} or old-1.{'b' * 16}"
+    found = find_leftovers(REQUEST, Passwords(), runner, run=f"old-1.{'a' * 16}")
+    assert [row["token"] for row in found.removable] == ["a" * 16]
+    assert len(find_leftovers(REQUEST, Passwords(), runner).removable) == 2, "no name: all of them"
+
+
+def test_the_run_of_this_controller_is_meant_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DDP_PLAY_HOME", str(tmp_path))
+    write_json(tmp_path / "runs" / "old-1" / "run.json", {"id": "old-1", "token": "b" * 16})
+    two = [{**MINE, "token": token} for token in ("a" * 16, "b" * 16)]
+    runner = FakePlaybookRunner(events=(answers("h1", {"runs": two, "containers": []}),))
+    found = find_leftovers(REQUEST, Passwords(), runner, run="old-1")
+    assert [row["token"] for row in found.removable] == ["b" * 16]
+
+
+def test_results_of_other_tasks_are_no_answers() -> None:
+    """A failure is one, also without words."""
+    other_task = {"event": "runner_on_ok", "event_data": {"host": "h1", "res": {"changed": False}}}
+    failed = {"event": "runner_on_failed", "event_data": {"host": "h2", "res": {"answer": {"runs": []}}}}
+    runner = FakePlaybookRunner(events=(answers("h1", {"runs": [DEAD], "containers": []}), other_task, failed))
+    found = find_leftovers(REQUEST, Passwords(), runner)
+    assert [row["run"] for row in found.runs] == ["old-1"]
+    assert found.problems == {"h2": "failed"}
+
+
+def test_a_run_that_is_named_goes_with_its_guard() -> None:
+    orders: list[Any] = []
+    events = (answers("h1", {"left": []}),)
+    runner = FakePlaybookRunner(events=events, work=lambda request: orders.append(orders_of(request)))
+    found = Leftovers(runs=[{**ALIVE, "inventory_host": "h1"}], run="new-1")
+    assert remove_leftovers(REQUEST, Passwords(), runner, found) == []
+    assert orders == [{"h1": {"paths": [ALIVE["path"]], "containers": [], "living_too": True}}]
+    assert runner.requests[0].environment["DDP_PLAY_SWEEP_VERB"] == "clean"

@@ -1,0 +1,69 @@
+"""`make mutants` covers every module that signals, removes or locks, with tests that exist."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.mutants.mutations import Mutant
+from tests.mutants.targets import Equivalent, Target, targets
+
+ROOT = Path(__file__).resolve().parents[2]
+WHERE = ("src/ddp_play/guard", "src/ddp_play/run")
+# Calls that signal a process, remove a file or take a lock.
+ACTS = {"kill", "killpg", "signal_exactly", "kill_descendants", "unlink", "rmdir", "rmtree", "flock", "send_signal"}
+# Modules with such a call about a file, a process or a lock that only they know.
+OWN_THINGS_ONLY = {
+    "src/ddp_play/guard/flight_recorder.py": "the process that reads the dumps",
+    "src/ddp_play/guard/container_creation.py": "the configuration of one pull",
+    "src/ddp_play/guard/shared_lock_check.py": "a lock for the check",
+    "src/ddp_play/guard/source_unpacking.py": "the archive that it has unpacked",
+    "src/ddp_play/run/background_process.py": "the lock of its own process",
+    "src/ddp_play/run/host_channel.py": "its own ssh process",
+    "src/ddp_play/run/jump_host.py": "the lock and the mark of a connection",
+    "src/ddp_play/run/restart_loop.py": "the archive of the source",
+    "src/ddp_play/run/submission.py": "the directory that it has made",
+}
+
+
+def acting(path: Path) -> bool:
+    """Whether a module has such a call."""
+    calls = [node.func for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
+    return bool({func.attr for func in calls if isinstance(func, ast.Attribute)} & ACTS)
+
+
+@pytest.fixture(params=targets(), ids=lambda target: target.path)
+def target(request: pytest.FixtureRequest) -> Target:
+    found: Target = request.param
+    return found
+
+
+def test_a_listed_module_has_tests(target: Target) -> None:
+    assert (ROOT / target.path).is_file()
+    assert target.tests
+    assert [test for test in target.tests if not (ROOT / test).is_file()] == []
+    assert target.does in ("removes", "signals", "fences", "leases", "judges")
+
+
+def test_an_equivalent_mutant_changes_a_line_that_exists(target: Target) -> None:
+    lines = [line.strip() for line in (ROOT / target.path).read_text(encoding="utf-8").splitlines()]
+    for row in target.equivalent:
+        assert row.reason
+        assert any(line.startswith(row.before.split("  # ")[0]) for line in lines), row
+
+
+def test_every_module_that_acts_is_listed() -> None:
+    found = {
+        path.relative_to(ROOT).as_posix() for where in WHERE for path in (ROOT / where).glob("*.py") if acting(path)
+    }
+    listed = {target.path for target in targets()}
+    assert found - listed == set(OWN_THINGS_ONLY)
+
+
+def test_a_listed_equivalent_is_recognized_without_its_comment() -> None:
+    row = Equivalent("f", "return a or b  # why", "return a and b", "no difference")
+    target = Target("x.py", "judges", (), (row,))
+    assert target.is_equivalent(Mutant(3, "f", "return a  or b", "return a and b  # why", ""))
+    assert not target.is_equivalent(Mutant(3, "g", "return a or b", "return a and b", ""))
