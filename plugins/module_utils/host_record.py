@@ -19,7 +19,7 @@ def load(path: str) -> Dict[str, Any]:
     except FileNotFoundError:
         return {}
     if not isinstance(found, dict):
-        raise ValueError("%s is not a JSON object" % path)
+        raise ValueError("%s is not a JSON object" % path)  # noqa: TRY004 - the content of a file, not an argument
     return found
 
 

@@ -159,7 +159,7 @@ def ensure_absent(module: AnsibleModule, want: Want) -> bool:
     if path.is_dir() and not path.is_symlink():
         if module.check_mode:
             return host_record.made_here(record, str(path)) and not any(path.iterdir())
-        return host_record.remove_made(record, str(path))
+        return bool(host_record.remove_made(record, str(path)))
     if not module.check_mode:
         path.unlink()
         host_record.remove_made(record, str(path.parent))

@@ -67,7 +67,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 entries:
-  description: The record of the role - C(units), C(settings), and the lists of I(notes). Before it was removed, for C(restored).
+  description:
+    - The record of the role - C(units), C(settings), I(values) and the lists of I(notes). For C(restored), as it was
+      before its removal.
   returned: always
   type: dict
 restored:

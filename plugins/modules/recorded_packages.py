@@ -16,7 +16,7 @@ module: recorded_packages
 short_description: Install packages with a record, and remove them by it
 description:
   - C(present) records every package that the transaction adds to the host, dependencies too, before it installs them.
-    With apt it refuses a transaction that would remove a package, and keeps held packages and edited configuration files.
+    With apt it refuses a transaction that would remove a package. Held packages and edited configuration files stay.
   - C(absent) purges what the record has for this role. A package that something else on the host needs by now stays,
     and is removed with the packages of the next role that nothing else needs.
   - Not idempotent by itself for C(present). Name only missing packages.

@@ -12,6 +12,7 @@ import os
 import re
 import stat
 import subprocess
+import sys
 from pathlib import Path
 
 # Kernel file systems, what systemd and the engine mount for running programs, and what empties itself.
@@ -30,17 +31,17 @@ def output(*argv: str) -> str:
         return ""
 
 
-def entry(path: str) -> str:
+def entry(path: Path) -> str:
     """Type, owner, group, mode and content of a path."""
-    info = os.lstat(path)
+    info = path.lstat()
     owner = f"{info.st_uid}:{info.st_gid} {stat.S_IMODE(info.st_mode):04o}"
     if stat.S_ISLNK(info.st_mode):
-        return f"link {owner} -> {os.readlink(path)}"
+        return f"link {owner} -> {path.readlink()}"
     if stat.S_ISDIR(info.st_mode):
         return f"directory {owner}"
     if not stat.S_ISREG(info.st_mode):
         return f"special {owner}"
-    with open(path, "rb") as stream:
+    with path.open("rb") as stream:
         return f"file {owner} {hashlib.file_digest(stream, 'sha256').hexdigest()}"
 
 
@@ -48,12 +49,12 @@ def files() -> dict[str, str]:
     """Every path on the host's own file systems."""
     found = {}
     for folder, names, leaves in os.walk("/"):
-        names[:] = [name for name in names if os.path.join(folder, name) not in SKIPPED]
-        for path in (os.path.join(folder, name) for name in names + leaves):
+        names[:] = [name for name in names if str(Path(folder, name)) not in SKIPPED]
+        for path in (Path(folder, name) for name in names + leaves):
             try:
-                found[path] = entry(path)
+                found[str(path)] = entry(path)
             except OSError as error:  # gone in between
-                found[path] = f"unreadable ({error.strerror})"
+                found[str(path)] = f"unreadable ({error.strerror})"
     return found
 
 
@@ -69,7 +70,8 @@ def units() -> dict[str, str]:
     """Enablement of every unit file, activity of every unit."""
     found = {}
     for line in output("systemctl", "list-unit-files", "--no-legend", "--no-pager").splitlines():
-        found[line.split()[0]] = line.split()[1]
+        if not line.split()[0].endswith(".scope"):  # a login
+            found[line.split()[0]] = line.split()[1]
     shown = output("systemctl", "list-units", "--all", "--plain", "--no-legend", "--no-pager", UNIT_TYPES)
     for line in shown.splitlines():
         name, load, active = line.split()[:3]
@@ -109,4 +111,4 @@ def listing() -> dict[str, dict[str, str]]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(listing()))
+    sys.stdout.write(json.dumps(listing()))
