@@ -8,8 +8,11 @@ import tempfile
 from pathlib import Path
 from typing import Any, Dict, List
 
+from ansible_collections.ddp.play.plugins.module_utils import account_backups
+
 RECORD = "/etc/ddp-play/record.json"
 DIRECTORIES = "directories"
+ACCOUNTS = "accounts"  # directory next to the record
 
 
 def load(path: str) -> Dict[str, Any]:
@@ -26,13 +29,17 @@ def load(path: str) -> Dict[str, Any]:
 def save(path: str, record: Dict[str, Any]) -> None:
     """Replace the record in one step; an empty one is removed with its directory, if that is empty too."""
     folder = Path(path).parent
+    accounts, etc = folder / ACCOUNTS, folder.parent
     kept = {key: value for key, value in record.items() if value}
     if not kept:
         if Path(path).exists():
             Path(path).unlink()
+        account_backups.give_back(accounts, etc)
         remove_if_empty(str(folder))
         return
     folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    if not Path(path).exists():
+        account_backups.keep(accounts, etc)
     handle, temporary = tempfile.mkstemp(prefix=".record-", dir=str(folder))
     with os.fdopen(handle, "w", encoding="utf-8") as stream:
         stream.write(json.dumps(kept, indent=2, sort_keys=True) + "\n")

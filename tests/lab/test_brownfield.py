@@ -37,7 +37,7 @@ VARIABLES: dict[str, Any] = {
     "nfs_server_threads": 16,
 }
 # Private names of roles, which only the command line may set: the lab's kernel has no NFS server.
-HIDDEN = {"__nfs_server_kernel": True, "__nfs_server_to_install": [], "__nfs_server_threads": "16"}
+HIDDEN = {"__nfs_server_kernel": True, "__nfs_server_to_install": [], "__nfs_server_threads_wanted": ""}
 SITE = {
     "all": {"vars": VARIABLES, "children": {name: {"hosts": {HOST: None}} for name in ("monitoring", "nfs_server")}}
 }
