@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, List, Mapping, Sequence
 
+# In every file that a role writes and no other program edits; and the suffix of the file that was there before.
+OWN_MARK = "Managed by ddp-play"
+KEPT = ".ddp-play.orig"
+
 
 def missing_packages(state: Mapping[str, Any], wanted: Sequence[str]) -> List[str]:
     """Wanted packages that are not installed, in the order of `wanted`."""
@@ -23,6 +27,15 @@ def _differs(want: Mapping[str, Any], there: Mapping[str, Any]) -> bool:
             is_directory and want.get("mode") and there["mode"] != want["mode"]
         )
     return bool(there.get("content") != want["content"] or there.get("mode") != want.get("mode", "0644"))
+
+
+def undone_files(state: Mapping[str, Any], paths: Sequence[str]) -> List[Dict[str, str]]:
+    """Entries for ddp.play.files that undo a role's files: the original returns, or nothing where there was none.
+
+    A file without the roles' mark is the site's own and is not in the answer.
+    """
+    ours = [path for path in paths if OWN_MARK in state["files"][path]["content"]]
+    return [{"path": path, "state": "restored", "original": path + KEPT} for path in ours]
 
 
 def stopped_units(state: Mapping[str, Any], wanted: Sequence[str]) -> List[str]:
@@ -47,6 +60,7 @@ class FilterModule:
         return {
             "host_state_missing": missing_packages,
             "host_state_drifted": drifted_files,
+            "host_state_undone": undone_files,
             "host_state_stopped": stopped_units,
             "host_state_inactive": inactive_units,
         }

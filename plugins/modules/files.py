@@ -13,14 +13,15 @@ from pathlib import Path
 from typing import Any, Dict, Optional, Tuple
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.ddp.play.plugins.module_utils import host_record
 
 DOCUMENTATION = r"""
 module: files
 short_description: Set the state of several files in one execution
 description:
-  - Does the same for a list of files as M(ansible.builtin.copy) with C(content) for one file. A loop would need
-    one execution per item and host. All files are validated before the first one is written.
-  - Parent directories that are missing are created with mode 0755.
+  - Like M(ansible.builtin.copy) with C(content), for a list. All files are validated before the first is written.
+  - Parent directories that are missing are created with mode 0755 and recorded on the host. When the last file in a
+    recorded directory is removed, the directory is removed too.
 options:
   files:
     description: The files, in the order of processing.
@@ -39,7 +40,7 @@ options:
       state:
         description:
           - C(present) is a file with this text, C(directory) a directory, C(absent) no file.
-          - A directory that is not empty stays.
+          - A directory stays if it is not empty, or if this module did not create it.
           - C(restored) moves I(original) back; without I(original) the file is removed.
         type: str
         choices: [present, directory, absent, restored]
@@ -47,7 +48,8 @@ options:
       original:
         description:
           - Path of the copy of the existing file, made before I(state=present) writes it or I(state=absent) removes it.
-          - An existing copy is never overwritten, so it is the file before the first change.
+          - An existing copy is never overwritten, so it is the file before the first change. A file that says
+            C(Managed by ddp-play) is never copied.
         type: path
       mode:
         description:
@@ -65,6 +67,10 @@ options:
         type: list
         elements: str
         default: []
+  record:
+    description: The file on the host that names the directories created by the roles.
+    type: path
+    default: /etc/ddp-play/record.json
 author:
   - the ddp-play authors
 """
@@ -76,8 +82,6 @@ EXAMPLES = r"""
       - path: /etc/docker/daemon.json
         content: "{{ __docker_engine_daemon_json }}"
         validate: [dockerd, --validate, --config-file=%s]
-      - path: /etc/apt/sources.list.d/docker.list
-        state: absent
   register: __docker_engine_files
   notify: Restart Docker
 """
@@ -93,6 +97,7 @@ changed_paths:
 
 Want = Dict[str, Any]  # one item of option `files`, as Ansible checked it
 Ids = Tuple[int, int]  # uid and gid
+OWN_MARK = "Managed by ddp-play"
 DEFAULT_MODES = {"present": "0644", "directory": "0755"}
 
 
@@ -145,17 +150,19 @@ def set_attributes(path: str, want: Want, ids: Ids) -> None:
     Path(path).chmod(int(want["mode"] or DEFAULT_MODES[want["state"]], 8))
 
 
-def ensure_absent(want: Want, check_mode: bool) -> bool:
-    """Remove a file, link or empty directory; True if that was done, or would be in check mode."""
+def ensure_absent(module: AnsibleModule, want: Want) -> bool:
+    """Remove a file, link or own empty directory; True if that was done, or would be in check mode."""
     path = Path(want["path"])
+    record = module.params["record"]
     if not os.path.lexists(str(path)):
         return False
-    is_directory = path.is_dir() and not path.is_symlink()
-    if is_directory and any(path.iterdir()):
-        return False
-    if not check_mode:
-        remove = path.rmdir if is_directory else path.unlink
-        remove()
+    if path.is_dir() and not path.is_symlink():
+        if module.check_mode:
+            return host_record.made_here(record, str(path)) and not any(path.iterdir())
+        return bool(host_record.remove_made(record, str(path)))
+    if not module.check_mode:
+        path.unlink()
+        host_record.remove_made(record, str(path.parent))
     return True
 
 
@@ -168,15 +175,15 @@ def kept_attributes(want: Want, ids: Ids) -> Tuple[Want, Ids]:
     return dict(want, mode=mode), (owner, group)
 
 
-def ensure_directory(want: Want, ids: Ids, check_mode: bool) -> bool:
+def ensure_directory(module: AnsibleModule, want: Want, ids: Ids) -> bool:
     """Create a directory with its parents or set its attributes; True if something changed, or would in check mode."""
     path = want["path"]
     if Path(path).is_dir():
         want, ids = kept_attributes(want, ids)
         if not attributes_differ(path, want, ids):
             return False
-    if not check_mode:
-        Path(path).mkdir(mode=0o755, parents=True, exist_ok=True)
+    if not module.check_mode:
+        host_record.make_directories(module.params["record"], path)
         set_attributes(path, want, ids)
     return True
 
@@ -189,7 +196,7 @@ def ensure_text(module: AnsibleModule, want: Want, ids: Ids) -> bool:
     if module.check_mode:
         return True
     folder = Path(path).parent
-    folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    host_record.make_directories(module.params["record"], str(folder))
     if Path(path).is_dir() and not Path(path).is_symlink():
         module.fail_json(msg="%s: there is a directory in place of the file" % path, changed_paths=[])
     handle, temporary = tempfile.mkstemp(prefix=".ddp-play-", dir=str(folder))
@@ -206,12 +213,12 @@ def ensure_text(module: AnsibleModule, want: Want, ids: Ids) -> bool:
     return True
 
 
-def ensure_restored(want: Want, check_mode: bool) -> bool:
+def ensure_restored(module: AnsibleModule, want: Want) -> bool:
     """Move the original back with its owner and mode; remove the file if there was none before it."""
     original = want["original"]
     if not original or not os.path.lexists(original):
-        return ensure_absent(want, check_mode)
-    if not check_mode:
+        return ensure_absent(module, want)
+    if not module.check_mode:
         Path(original).replace(want["path"])
     return True
 
@@ -220,6 +227,8 @@ def keep_original(want: Want, check_mode: bool) -> bool:
     """Copy the existing file to the path of the original; True if that was done, or would be in check mode."""
     original = want["original"]
     if not original or os.path.lexists(original) or not os.path.lexists(want["path"]):
+        return False
+    if OWN_MARK in (read_text(want["path"]) or ""):
         return False
     if not check_mode:
         temporary = original + ".part"
@@ -237,12 +246,12 @@ def ensure(module: AnsibleModule, want: Want) -> Optional[Dict[str, str]]:
     after: Optional[str]
     kept = want["state"] in ("present", "absent") and keep_original(want, module.check_mode)
     if want["state"] == "absent":
-        changed, after = ensure_absent(want, module.check_mode), ""
+        changed, after = ensure_absent(module, want), ""
     elif want["state"] == "restored":
         after = read_text(want["original"]) if want["original"] else ""
-        changed = ensure_restored(want, module.check_mode)
+        changed = ensure_restored(module, want)
     elif want["state"] == "directory":
-        changed, after = ensure_directory(want, ids, module.check_mode), ""
+        changed, after = ensure_directory(module, want, ids), ""
     else:
         changed, after = ensure_text(module, want, ids), want["content"]
     if not changed and not kept:
@@ -269,7 +278,10 @@ def main() -> None:
         "validate": {"type": "list", "elements": "str", "default": []},
     }
     module = AnsibleModule(
-        argument_spec={"files": {"type": "list", "elements": "dict", "required": True, "options": options}},
+        argument_spec={
+            "files": {"type": "list", "elements": "dict", "required": True, "options": options},
+            "record": {"type": "path", "default": host_record.RECORD},
+        },
         supports_check_mode=True,
     )
     wanted = module.params["files"]

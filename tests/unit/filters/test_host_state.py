@@ -68,3 +68,15 @@ def test_stopped_units(changed: dict[str, str], stopped: list[str]) -> None:
 def test_inactive_units(active: str, inactive: list[str]) -> None:
     assert host_state.inactive_units({"units": {"a.mount": {"active": active}, "b.service": RUNS}}) == inactive
     assert host_state.inactive_units({"units": {}}) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "undone"),
+    [
+        ("server time.site.example\n", []),
+        ("", []),
+        ("# Managed by ddp-play (role nccl)\n", [{"path": "/a", "state": "restored", "original": "/a.ddp-play.orig"}]),
+    ],
+)
+def test_only_files_of_the_roles_are_undone(content: str, undone: list[dict[str, str]]) -> None:
+    assert host_state.undone_files({"files": {"/a": {"content": content}}}, ["/a"]) == undone

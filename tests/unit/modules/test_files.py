@@ -18,10 +18,18 @@ OWNER = {"owner": pwd.getpwuid(os.geteuid()).pw_name, "group": grp.getgrgid(os.g
 REFUSES = ["sh", "-c", "echo line 1 is wrong >&2; exit 3"]
 
 
+@pytest.fixture(autouse=True)
+def record(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The host's record, next to nothing that a test looks at."""
+    path = tmp_path_factory.mktemp("host") / "ddp-play" / "record.json"
+    monkeypatch.setenv("TEST_RECORD", str(path))
+    return path
+
+
 def run(*wanted: dict[str, Any], check: bool = False) -> dict[str, Any]:
     """What the module answers for these files; an owner that is None is not given."""
     given = [{key: value for key, value in {**OWNER, **want}.items() if value is not None} for want in wanted]
-    arguments = {"files": given, "_ansible_check_mode": check}
+    arguments = {"files": given, "record": os.environ["TEST_RECORD"], "_ansible_check_mode": check}
     done = subprocess.run(
         [sys.executable, str(files.__file__)],
         input=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}),
@@ -65,14 +73,36 @@ def test_a_text_that_is_refused_changes_no_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_only_empty_directories_are_removed(tmp_path: Path) -> None:
-    full = tmp_path / "full"
-    full.mkdir()
+def test_only_own_empty_directories_are_removed(tmp_path: Path) -> None:
+    theirs, full = tmp_path / "theirs", tmp_path / "full"
+    theirs.mkdir()
+    assert not run({"path": str(theirs), "state": "absent"})["changed"]
+    run({"path": str(full), "state": "directory"})
     (full / "kept").touch()
     assert not run({"path": str(full), "state": "absent"})["changed"]
     (full / "kept").unlink()
+    assert run({"path": str(full), "state": "absent"}, check=True)["changed"]
     assert run({"path": str(full), "state": "absent"})["changed"]
-    assert not full.exists()
+    assert list(tmp_path.iterdir()) == [theirs]
+
+
+def test_directories_that_a_file_needed_go_with_the_last_file_in_them(tmp_path: Path, record: Path) -> None:
+    theirs = tmp_path / "etc"
+    theirs.mkdir()
+    first, second = ({"path": str(theirs / "a" / "b" / name), "content": "x\n"} for name in ("1", "2"))
+    run(first, second)
+    run({"path": first["path"], "state": "absent"})
+    assert Path(second["path"]).exists()
+    run({"path": second["path"], "state": "absent"})
+    assert list(theirs.iterdir()) == []
+    assert not record.parent.exists()
+
+
+def test_an_own_text_is_no_original(tmp_path: Path) -> None:
+    path, kept = tmp_path / "nccl.conf", tmp_path / "nccl.conf.orig"
+    path.write_text("# Managed by ddp-play (role nccl)\nold\n")
+    run({"path": str(path), "content": "new\n", "original": str(kept)})
+    assert not kept.exists()
 
 
 def test_what_was_there_first_is_kept_once_and_comes_back(tmp_path: Path) -> None:

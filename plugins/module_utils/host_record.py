@@ -1,0 +1,92 @@
+"""Record on the host of what the roles found and changed, so that deprovision can restore it."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any, Dict, List
+
+from ansible_collections.ddp.play.plugins.module_utils import account_backups
+
+RECORD = "/etc/ddp-play/record.json"
+DIRECTORIES = "directories"
+ACCOUNTS = "accounts"  # directory next to the record
+
+
+def load(path: str) -> Dict[str, Any]:
+    """The record; empty where there is none. ValueError for a file that is not a record."""
+    try:
+        found = json.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    if not isinstance(found, dict):
+        raise ValueError("%s is not a JSON object" % path)  # noqa: TRY004 - the content of a file, not an argument
+    return found
+
+
+def save(path: str, record: Dict[str, Any]) -> None:
+    """Replace the record in one step; an empty one is removed with its directory, if that is empty too."""
+    folder = Path(path).parent
+    accounts, etc = folder / ACCOUNTS, folder.parent
+    kept = {key: value for key, value in record.items() if value}
+    if not kept:
+        if Path(path).exists():
+            Path(path).unlink()
+        account_backups.give_back(accounts, etc)
+        remove_if_empty(str(folder))
+        return
+    folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    if not Path(path).exists():
+        account_backups.keep(accounts, etc)
+    handle, temporary = tempfile.mkstemp(prefix=".record-", dir=str(folder))
+    with os.fdopen(handle, "w", encoding="utf-8") as stream:
+        stream.write(json.dumps(kept, indent=2, sort_keys=True) + "\n")
+        stream.flush()
+        os.fsync(stream.fileno())
+    Path(temporary).chmod(0o644)
+    Path(temporary).replace(path)
+
+
+def remove_if_empty(folder: str) -> bool:
+    """Remove a directory that is empty; True if that was done."""
+    path = Path(folder)
+    if path.is_symlink() or not path.is_dir() or any(path.iterdir()):
+        return False
+    path.rmdir()
+    return True
+
+
+def make_directories(record: str, folder: str) -> None:
+    """Create a directory with its parents, mode 0755, and record the new ones before they exist."""
+    missing: List[str] = []
+    path = Path(folder)
+    while not path.exists():
+        missing.append(str(path))
+        path = path.parent
+    own = str(Path(record).parent)
+    new = [name for name in missing if name != own]
+    if new:
+        found = load(record)
+        save(record, dict(found, **{DIRECTORIES: sorted({*found.get(DIRECTORIES, []), *new})}))
+    Path(folder).mkdir(mode=0o755, parents=True, exist_ok=True)
+
+
+def made_here(record: str, folder: str) -> bool:
+    """Whether the roles created this directory."""
+    return folder == str(Path(record).parent) or folder in load(record).get(DIRECTORIES, [])
+
+
+def remove_made(record: str, folder: str) -> bool:
+    """Remove a directory and its parents as far as the roles created them and they are empty; True if one went."""
+    removed = False
+    path = Path(folder)
+    while made_here(record, str(path)) and (not path.exists() or remove_if_empty(str(path))):
+        found = load(record)
+        left = [name for name in found.get(DIRECTORIES, []) if name != str(path)]
+        if found:
+            save(record, dict(found, **{DIRECTORIES: left}))
+        removed = True
+        path = path.parent
+    return removed

@@ -1,0 +1,241 @@
+#!/usr/bin/python
+"""Install packages and record which are new, or remove those that a role installed."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from typing import Any, Dict, List, Set, Tuple
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.ddp.play.plugins.module_utils import host_record
+
+DOCUMENTATION = r"""
+module: recorded_packages
+short_description: Install packages with a record, and remove them by it
+description:
+  - C(present) records every package that the transaction adds to the host, dependencies too, before it installs them.
+    With apt it refuses a transaction that would remove a package. Held packages and edited configuration files stay.
+  - C(absent) purges what the record has for this role. A package that something else on the host needs by now stays,
+    and is removed with the packages of the next role that nothing else needs.
+  - Not idempotent by itself for C(present). Name only missing packages.
+options:
+  role:
+    description: Name of the role.
+    type: str
+    required: true
+  names:
+    description: Packages to install. Unused with C(absent).
+    type: list
+    elements: str
+    default: []
+  state:
+    description: Install, or remove what was installed.
+    type: str
+    choices: [present, absent]
+    default: present
+  lock_timeout_s:
+    description: Seconds to wait for another package manager to finish.
+    type: int
+    default: 300
+  record:
+    description: The file of the record.
+    type: path
+    default: /etc/ddp-play/record.json
+author:
+  - the ddp-play authors
+"""
+
+EXAMPLES = r"""
+- name: Install | Install the packages
+  ddp.play.recorded_packages:
+    role: base_os
+    names: [chrony, numactl]
+
+- name: Remove | Remove the packages that this role installed
+  ddp.play.recorded_packages:
+    role: base_os
+    state: absent
+"""
+
+RETURN = r"""
+packages:
+  description: The packages that were, or in check mode would be, added or removed.
+  returned: always
+  type: list
+  elements: str
+kept:
+  description: Recorded packages that stay, because another package needs them.
+  returned: always
+  type: list
+  elements: str
+"""
+
+LOCKED = re.compile(r"Could not get lock|Unable to acquire the dpkg frontend lock|Unable to lock directory")
+APT = [
+    "apt-get",
+    "--assume-yes",
+    "--no-install-recommends",
+    "--option=Dpkg::Options::=--force-confdef",
+    "--option=Dpkg::Options::=--force-confold",
+]
+DNF = ["dnf", "--assumeyes", "--quiet"]
+ENGLISH = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C", "LANGUAGE": "C"}
+LEFT = "left"  # role of recorded packages that stayed when their own role was removed
+PACKAGES = "packages"
+RETRY_S = 2.0
+
+
+def added(simulated: str) -> List[str]:
+    """Packages that a simulated transaction of apt adds: `Inst NAME (VERSION ...)`; upgrades have `[OLD]`."""
+    return re.findall(r"(?m)^Inst (\S+) \(", simulated)
+
+
+def removed(simulated: str) -> Set[str]:
+    """Packages that a simulated transaction of apt removes."""
+    return {name.partition(":")[0] for name in re.findall(r"(?m)^(?:Remv|Purg) (\S+)", simulated)}
+
+
+def complaints(text: str) -> str:
+    """The errors and warnings of a package manager; the whole text if none is marked."""
+    lines = [line for line in text.splitlines() if re.match(r"(?:E|W|Err|Error)\b", line)]
+    return "\n".join(dict.fromkeys(lines)) or text.strip()
+
+
+class Manager:
+    """Calls of the host's package manager, repeated while another one holds the lock."""
+
+    def __init__(self, module: AnsibleModule) -> None:
+        """A deadline for the lock starts now."""
+        self.module = module
+        self.deadline = time.monotonic() + module.params["lock_timeout_s"]
+        self.uses_apt = bool(shutil.which("apt-get"))
+
+    def run(self, argv: List[str]) -> Tuple[int, str, str]:
+        """Exit code, output and errors."""
+        while True:
+            rc, out, err = self.module.run_command(argv, environ_update=ENGLISH)
+            if rc == 0 or not LOCKED.search(err) or time.monotonic() > self.deadline:
+                return rc, out, err
+            time.sleep(RETRY_S)
+
+    def must(self, argv: List[str]) -> str:
+        """Output of a call that must succeed."""
+        rc, out, err = self.run(argv)
+        if rc != 0:
+            self.module.fail_json(msg="%s failed: %s" % (" ".join(argv), complaints(err or out)), packages=[], kept=[])
+        return out
+
+    def installed(self) -> Set[str]:
+        """Names of all installed packages."""
+        if self.uses_apt:
+            rows = self.must(["dpkg-query", "--show", "--showformat=${Package} ${db:Status-Status}\n"]).splitlines()
+            # A package that was removed, and only left its configuration, is purged too.
+            return {row.split()[0] for row in rows if row.split()[1] != "not-installed"}
+        return set(self.must(["rpm", "--query", "--all", "--queryformat", "%{NAME}\n"]).split())
+
+    def plan(self, names: List[str]) -> List[str]:
+        """Packages that an installation adds; ends the module if it would remove something."""
+        if not self.uses_apt:
+            return names
+        warnings = self.run(["apt-get", "update", "--quiet"])[2]
+        rc, out, err = self.run([*APT, "--simulate", "install", *names])
+        going = sorted(removed(out))
+        if rc != 0 or going:
+            reason = complaints(err) if rc else "it would remove %s, which ddp-play did not install" % ", ".join(going)
+            text = "nothing was installed: %s\n%s" % (reason, complaints(warnings) if rc else "")
+            self.module.fail_json(msg="%s: %s" % (", ".join(names), text.strip()), packages=[], kept=[])
+        return added(out)
+
+    def install(self, names: List[str]) -> None:
+        """Install the packages."""
+        self.must([*APT, "install", *names] if self.uses_apt else [*DNF, "install", *names])
+
+    def needed(self, names: List[str]) -> List[str]:
+        """Those of the names that another package needs."""
+        if not names:
+            return []
+        if not self.uses_apt:
+            return names if self.run(["rpm", "--erase", "--test", *names])[0] else []
+        if not self.beyond(names, set(names)):
+            return []
+        return [name for name in names if self.beyond([name], set(names))]
+
+    def beyond(self, names: List[str], ours: Set[str]) -> Set[str]:
+        """What apt would remove with these packages beyond our own."""
+        return removed(self.must([*APT, "--simulate", "purge", *names])) - ours
+
+    def remove(self, names: List[str]) -> None:
+        """Remove the packages with their configuration, and nothing else."""
+        if self.uses_apt:
+            self.must([*APT, "purge", *names])
+        else:
+            self.must([*DNF, "remove", "--setopt=clean_requirements_on_remove=False", *names])
+
+
+def present(module: AnsibleModule, manager: Manager) -> Dict[str, Any]:
+    """Record what will be new, then install it."""
+    names, role, path = module.params["names"], module.params["role"], module.params["record"]
+    if module.check_mode or not names:
+        return {"changed": bool(names), "packages": names, "kept": []}
+    before = manager.installed()
+    new = manager.plan(names)
+    note(path, role, new)
+    manager.install(names)
+    if not manager.uses_apt:
+        new = sorted(manager.installed() - before)
+        note(path, role, new)
+    return {"changed": True, "packages": new, "kept": []}
+
+
+def note(path: str, role: str, names: List[str]) -> None:
+    """Add packages to the record of a role."""
+    record = host_record.load(path)
+    entries = record.get(role, {})
+    entries = dict(entries, **{PACKAGES: sorted({*entries.get(PACKAGES, []), *names})})
+    host_record.save(path, dict(record, **{role: entries}))
+
+
+def absent(module: AnsibleModule, manager: Manager) -> Dict[str, Any]:
+    """Remove what the record has for this role, and what earlier removals had to leave."""
+    role, path = module.params["role"], module.params["record"]
+    record = host_record.load(path)
+    entries = dict(record.get(role, {}))
+    recorded = {*entries.pop(PACKAGES, []), *record.get(LEFT, {}).get(PACKAGES, [])}
+    if not recorded:
+        return {"changed": False, "packages": [], "kept": []}
+    going = sorted(recorded & manager.installed())
+    kept = []  # type: List[str]
+    while True:
+        needed = manager.needed(going)
+        if not needed:
+            break
+        kept += needed
+        going = [name for name in going if name not in needed]
+    if not module.check_mode:
+        if going:
+            manager.remove(going)
+        left = {PACKAGES: sorted(kept)} if kept else {}
+        host_record.save(path, dict(record, **{role: entries, LEFT: left}))
+    return {"changed": bool(going), "packages": going, "kept": sorted(kept)}
+
+
+def main() -> None:
+    """Install with a record, or remove by it."""
+    module = AnsibleModule(
+        argument_spec={
+            "role": {"type": "str", "required": True},
+            "names": {"type": "list", "elements": "str", "default": []},
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "lock_timeout_s": {"type": "int", "default": 300},
+            "record": {"type": "path", "default": host_record.RECORD},
+        },
+        supports_check_mode=True,
+    )
+    act = present if module.params["state"] == "present" else absent
+    module.exit_json(**act(module, Manager(module)))
+
+
+if __name__ == "__main__":
+    main()

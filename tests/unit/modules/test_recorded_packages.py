@@ -1,0 +1,124 @@
+"""The module `recorded_packages`, run as a program with an apt-get and a dpkg-query of the test's own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ansible_collections.ddp.play.plugins.modules import recorded_packages
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# Each installed package is a file with the names that it needs; `install` adds chrony with a dependency.
+APT = """#!/bin/sh
+cd "$(dirname "$0")"
+echo "$*" >> log
+for word; do last=$word; done
+case "$*" in
+  *update*) exit 0;;
+  *--simulate*install*)
+    [ ! -e going ] || echo "Remv $(cat going) [1.0]"
+    echo 'Inst libedit2 (3.1 Debian:12 [amd64])'
+    echo 'Inst tzdata [1.0] (2.0 Debian:12 [all])'
+    echo 'Inst chrony (4.3 Debian:12 [amd64])';;
+  *--simulate*purge*)
+    for word; do
+      [ ! -e db/$word ] || { echo "Purg $word [1.0]"; grep -lx $word db/* | sed 's,db/,Remv ,'; }
+    done; true;;
+  *purge*) for word; do rm -f db/$word; done;;
+  *install*) echo libedit2 > db/chrony; : > db/libedit2;;
+esac
+"""
+DPKG = """#!/bin/sh
+cd "$(dirname "$0")/db" && for name in *; do [ ! -e "$name" ] || echo "$name installed"; done
+"""
+
+
+class Machine:
+    """A host with packages."""
+
+    def __init__(self, folder: Path) -> None:
+        """Only bash is there."""
+        self.folder = folder
+        self.record = folder / "etc" / "record.json"
+        (folder / "db").mkdir()
+        (folder / "db" / "bash").touch()
+        for name, text in (("apt-get", APT), ("dpkg-query", DPKG)):
+            (folder / name).write_text(text)
+            (folder / name).chmod(0o755)
+
+    def packages(self) -> set[str]:
+        """Names of the installed packages."""
+        return {path.name for path in (self.folder / "db").iterdir()}
+
+    def play(self, *, check: bool = False, **arguments: Any) -> dict[str, Any]:
+        """The module's answer."""
+        given = {"role": "r", "record": str(self.record), "lock_timeout_s": 0, "_ansible_check_mode": check}
+        done = subprocess.run(
+            [sys.executable, str(recorded_packages.__file__)],
+            input=json.dumps({"ANSIBLE_MODULE_ARGS": {**given, **arguments}}),
+            env={**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}"},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        answer: dict[str, Any] = json.loads(done.stdout)
+        return answer
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_dependencies_are_recorded_and_upgrades_are_not(machine: Machine) -> None:
+    assert machine.play(names=["chrony"])["packages"] == ["libedit2", "chrony"]
+    assert json.loads(machine.record.read_text()) == {"r": {"packages": ["chrony", "libedit2"]}}
+
+
+def test_removal_takes_what_was_added_and_nothing_else(machine: Machine) -> None:
+    machine.play(names=["chrony"])
+    assert machine.play(state="absent", check=True)["packages"] == ["chrony", "libedit2"]
+    assert machine.play(state="absent")["packages"] == ["chrony", "libedit2"]
+    assert machine.packages() == {"bash"}
+    assert not machine.record.exists()
+    assert not machine.play(state="absent")["changed"]
+
+
+def test_what_another_package_needs_stays_until_nothing_needs_it(machine: Machine) -> None:
+    machine.play(names=["chrony"])
+    (machine.folder / "db" / "theirs").write_text("libedit2\n")
+    done = machine.play(state="absent")
+    assert (done["packages"], done["kept"]) == (["chrony"], ["libedit2"])
+    assert machine.packages() == {"bash", "theirs", "libedit2"}
+    assert machine.play(role="other", state="absent")["kept"] == ["libedit2"]
+    (machine.folder / "db" / "theirs").unlink()
+    assert machine.play(role="other", state="absent")["packages"] == ["libedit2"]
+    assert not machine.record.exists()
+
+
+def test_a_transaction_that_removes_something_is_refused(machine: Machine) -> None:
+    (machine.folder / "going").write_text("systemd-timesyncd")
+    done = machine.play(names=["chrony"])
+    assert done["failed"]
+    assert "it would remove systemd-timesyncd, which ddp-play did not install" in done["msg"]
+    assert (machine.packages(), machine.record.exists()) == ({"bash"}, False)
+
+
+def test_an_installation_that_was_cut_off_is_recorded(machine: Machine) -> None:
+    apt = machine.folder / "apt-get"
+    apt.write_text(APT.replace("*install*) echo", "*install*) exit 9; echo"))
+    assert machine.play(names=["chrony"])["failed"]
+    assert json.loads(machine.record.read_text())["r"]["packages"] == ["chrony", "libedit2"]
+    assert not machine.play(state="absent")["changed"]
+
+
+def test_check_mode_changes_nothing(machine: Machine) -> None:
+    assert machine.play(names=["chrony"], check=True)["changed"]
+    assert (machine.packages(), machine.record.exists()) == ({"bash"}, False)
