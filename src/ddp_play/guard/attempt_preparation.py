@@ -15,6 +15,7 @@ from . import (
     mpi_check,
     rank_containers,
     secret_files,
+    slot_queue,
     source_unpacking,
 )
 from .refusal import Refused
@@ -26,6 +27,8 @@ def prepare(place: HostRun, spec: Dict[str, Any], secrets: Dict[str, str], regis
     try:
         _check_logout()
         leases.check_slots(spec.get("slots") or {})
+        if not (spec.get("queued") or spec.get("continues")):
+            slot_queue.check_reservations(spec.get("slots") or {})
         attempt_files.create_files(place, spec)
         source_unpacking.unpack_source(place, spec)
         _write_secrets(place, spec, secrets)

@@ -88,6 +88,7 @@ class Launch:
     controller: str = ""
     token: str = ""
     continues: bool = False  # an earlier attempt has run: its files on the shared directory are kept
+    queued: bool = False  # it has waited for its slots, so the older ones in the queue do not need them
 
     @property
     def run_key(self) -> str:
@@ -134,6 +135,7 @@ class Launch:
             "pull_timeout_s": PULL_TIMEOUT_S,
             "user": user_of_ranks(host, place),
             "slots": slots_of(host),
+            "queued": self.queued,
             "leases": [f"port-{self.port}"] if host.name == plan.head else [],
             "source": self._source(host, values),
             "make_dirs": self._make_dirs(host, values),
