@@ -68,6 +68,7 @@ class FakeHost:
             "open": ("opened", {**opened, "guard_alive": alive, "state": self.state}),
             "beat": ("beat", {"id": 0, "clock": 0.0, "guard_gone": self.guard_gone}),
             "claim": ("claimed", {}),
+            "queue": ("queued", {"clock": 0.0, "ready": header.get("time") is not None}),
             "lease_port": ("leased", {"port": header.get("range", [0])[0]}),
             "prepare": ("prepared", {"guard_pid": 1}),
             "listen": ("listening", {"port": 40000}),

@@ -57,6 +57,7 @@ def _row(run: Run) -> dict[str, Any]:
         "job": document.get("job", ""),
         "world_size": document.get("world_size"),
         "attempt": document.get("attempt", 1),
+        "queue": document.get("queue"),
         "hosts": document.get("hosts", []),
         "created": document.get("created"),
         "ended": document.get("ended"),

@@ -17,6 +17,7 @@ from . import (
     login_session,
     mpi_check,
     secret_files,
+    slot_queue,
     source_unpacking,
 )
 from .refusal import Refused
@@ -29,6 +30,8 @@ def prepare(place: HostRun, spec: Dict[str, Any], secrets: Dict[str, str], regis
         spec[host_identity.FIELD] = host_identity.identity()
         _check_logout()
         leases.check_slots(spec.get("slots") or {})
+        if not (spec.get("queued") or spec.get("continues")):
+            slot_queue.check_reservations(spec.get("slots") or {})
         gpu_memory.wait_until_free(spec)
         attempt_directories.create_files(place, spec)
         source_unpacking.unpack_source(place, spec)

@@ -25,6 +25,7 @@ from . import (
     progress_files,
     run_id_conflicts,
     shared_lock_check,
+    slot_queue,
 )
 from .artifact_collection import fetch
 from .guard_link import GuardLink
@@ -50,6 +51,7 @@ class Channel:
         self.guard: Optional[GuardLink] = None
         self.following = Following(self.send)
         self.lease: Optional[leases.PortLease] = None
+        self.queue = slot_queue.QueuePlace()
         self.listeners: List[network_probe.Listener] = []
         self.held: Optional[shared_lock_check.Held] = None
         self.archive: Optional[IO[bytes]] = None
@@ -158,10 +160,9 @@ class Channel:
             raise Refused(leases.ports_problem(int(first), int(last)), kind="busy", hint="widen ddp_job_port_range")
         self.send("leased", port=self.lease.port)
 
-    def on_slots(self, header: Header, _payload: bytes) -> None:
-        """Check that the slots of a run are free, without taking them."""
-        leases.check_slots(header)
-        self.send("slots")
+    def on_queue(self, header: Header, _payload: bytes) -> None:
+        """Keep the run's place in the queue for slots, and answer whether it is its turn."""
+        self.send("queued", **self.queue.look(slot_queue.ticket_of(header, self._the_place().run_key)))
 
     def on_source(self, _header: Header, payload: bytes) -> None:
         """Append a piece to the source archive; an empty piece ends it."""
@@ -185,6 +186,7 @@ class Channel:
         state = attempt_preparation.prepare(
             place, header["spec"], header.get("secrets") or {}, header.get("registry") or {}
         )
+        self.queue.leave()  # the guard has the slots
         self.send("prepared", guard_pid=state["guard_pid"])
 
     def on_listen(self, header: Header, _payload: bytes) -> None:

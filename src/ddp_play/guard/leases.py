@@ -51,16 +51,22 @@ class Lease:
         self._sock = sock
         self._answering: Optional[threading.Thread] = None
 
-    def answer(self) -> "Lease":
-        """Accept connections of `holder` in a thread: the queue is short, and a guard may hold a lease for days."""
-        self._answering = threading.Thread(target=self._answer, daemon=True)
+    def answer(self, message: bytes = b"") -> "Lease":
+        """Accept connections in a thread, such as those of `holder`, and send each the message.
+
+        The queue of connections is short, and a guard may hold a lease for days.
+        """
+        self._answering = threading.Thread(target=self._answer, args=(message,), daemon=True)
         self._answering.start()
         return self
 
-    def _answer(self) -> None:
+    def _answer(self, message: bytes) -> None:
         with contextlib.suppress(OSError):  # closed
             while True:
-                self._sock.accept()[0].close()
+                connection = self._sock.accept()[0]
+                with connection, contextlib.suppress(OSError):  # the other end is gone
+                    connection.setblocking(False)  # the message fits into an empty buffer
+                    connection.send(message)
                 time.sleep(ANSWER_S)
 
     def close(self) -> None:
@@ -130,14 +136,14 @@ def holder(name: str, scope: str = "") -> str:
             sock.connect(address)
             pid, uid, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
         except OSError:  # no listener, or a process that has the name without listening, or a full queue
-            return SILENT % SCOPE if "@" + address[1:] in _bound() else ""
+            return SILENT % SCOPE if "@" + address[1:] in bound_names() else ""
     place = guards().get(pid)
     if place is not None:
         return "run %s of %s" % (place.run_id, owner(place, uid))
     return "process %d of %s" % (pid, user_name(uid)) if pid else "a process of %s" % user_name(uid)
 
 
-def _bound() -> Set[str]:
+def bound_names() -> Set[str]:
     """All Unix socket names of this network namespace; abstract ones begin with @."""
     try:
         lines = Path("/proc/net/unix").read_text(errors="replace").splitlines()

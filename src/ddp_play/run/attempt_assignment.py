@@ -18,6 +18,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Waiting:
+    """Request to wait for slots. `until`: monotonic time at which the run gives up.
+
+    `since`: when it began to wait, by the clocks of its hosts: its place in their queues. None before it begins.
+    """
+
+    until: float
+    since: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Assignment:
     """Input of a supervisor. `secrets`, `registry` and the passwords exist in memory only and are never written."""
 
@@ -30,7 +41,7 @@ class Assignment:
     become_passwords: dict[str, str] = field(default_factory=dict, repr=False)  # by host
     ssh_passwords: dict[str, str] = field(default_factory=dict, repr=False)  # by host
     attempt: int = 1  # unique in the run, also among attempts that did not start
-    wait_s: float = 0.0  # how long to wait for slots that other runs hold; 0: no waiting
+    waiting: Waiting | None = None  # wait for slots that other runs hold; None: end the run if they are taken
     token: str = ""  # distinguishes this run from others of the same name
     num_ended: int = 0  # number of earlier attempts whose ranks were started
     settle_s: float = SETTLE_S  # from a rank's failure to the stop; the rank that failed first may be reported late

@@ -81,6 +81,10 @@ STATE = Record(
         "ranks": ByName(RANK, numbered=True),
     },
 )
+AHEAD = Record(
+    {"token": str, "run": str, "waiting_s": float},
+    {"owner": str, "controller": str, "need": Integer()},
+)
 COUNTERS = ByName(Record({"rx": Integer(), "tx": Integer()}))
 PIECE = Record({"rank": Integer(), "at": Integer()})
 SHAPES: dict[str, Record] = {
@@ -97,7 +101,7 @@ SHAPES: dict[str, Record] = {
     "file": Record({"file": str, "last": bool}, {"rank": Integer(), "path": str}),
     "claimed": Record(),
     "leased": Record({"port": Integer(1, 65535)}),
-    "slots": Record(),
+    "queued": Record({"ready": bool}, {"clock": float, "problem": str, "ahead": Rows(AHEAD)}),
     "prepared": Record(),
     "listening": Record({"port": Integer(1, 65535)}),
     "lock_held": Record(),

@@ -89,6 +89,7 @@ class Launch:
     token: str = ""
     continues: bool = False  # an earlier attempt has run: its files on the shared directory are kept
     run_age_s: float = 0.0  # time since the start of the run
+    queued: bool = False  # it has waited for its slots, so the older ones in the queue do not need them
 
     @property
     def run_key(self) -> str:
@@ -136,6 +137,7 @@ class Launch:
             "pull_timeout_s": PULL_TIMEOUT_S,
             "user": user_of_ranks(host, place),
             "slots": slots_of(host),
+            "queued": self.queued,
             "leases": [f"port-{self.port}"] if host.name == plan.head else [],
             "source": self._source(host, values),
             "make_dirs": self._make_dirs(host, values),

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 from ddp_play.bundle.paths import read_json, write_json, write_text
 from ddp_play.errors import Busy, DdpPlayError, SlotsTaken, UsageError
 from ddp_play.run import attempt_progress
-from ddp_play.run.host_spec import Launch, run_paths, shared_runs, slots_of
+from ddp_play.run.host_spec import Launch, run_paths, shared_runs
 from ddp_play.run.prestart_probes import probe_lock, probe_network
+from ddp_play.run.slot_wait import SlotQueue
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from ddp_play.run.host_links import Gang
     from ddp_play.run.host_spec import HostPlace
     from ddp_play.run.link import Link
+    from ddp_play.run.stop_requests import StopRequests
 
 PREPARE_S = 180.0
 PULL_S = 3600.0
@@ -53,6 +55,7 @@ class Starter:
         self.gang = gang
         self.bundle = bundle
         self.journal = journal
+        self.waiting = assignment.waiting
         self.prepared = False  # was `prepare` sent to any host?
         self.signalled = False  # was the start signal sent to any host?
 
@@ -78,10 +81,14 @@ class Starter:
                     raise
                 self._clean(self.gang.links, remove_shared=not self.assignment.continues)
 
-    def check_slots(self) -> None:
-        """SlotsTaken if other runs hold the slots: this query sends no source and prepares nothing."""
-        hosts = {host.name: host for host in self.plan.hosts}
-        self.gang.ask("slots", "slots", deadline_s=30, fields=lambda link: slots_of(hosts[link.name]))
+    def wait_for_slots(self, stop_requests: StopRequests) -> None:
+        """If requested, wait until it is this run's turn on all hosts. A restart does not wait again."""
+        if self.waiting is None or self.assignment.continues:
+            return
+        queue = SlotQueue(self.assignment, self.gang, self.bundle, self.journal, stop_requests)
+        self.waiting = queue.join(self.waiting)
+        if queue.wait(self.waiting):
+            self.claim()  # another run may have taken the name meanwhile
 
     def _lease_port(self, avoid: list[int]) -> int:
         head = self.gang.link(self.plan.head)
@@ -130,6 +137,7 @@ class Starter:
             token=self.assignment.token,
             continues=self.assignment.continues,
             run_age_s=max(0.0, time.time() - float(read_json(self.paths.run).get("created") or 0)),
+            queued=self.waiting is not None,
         )
 
     def _send_source(self, link: Link, archive: bytes) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import random
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ from ddp_play.bundle.journal import Journal
 from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import read_json, write_json
 from ddp_play.bundle.writer import Bundle
-from ddp_play.errors import DdpPlayError, HostNotReady, Interrupted, NameTaken, SlotsTaken
+from ddp_play.errors import DdpPlayError, HostNotReady, NameTaken, SlotsTaken
 from ddp_play.planning.job import job_from_json
 from ddp_play.planning.next_attempt import Fleet
 from ddp_play.run import attempt_progress
@@ -38,8 +37,6 @@ if TYPE_CHECKING:
 
 # At the end of a run, time for hosts that were lost during it to answer and clean up.
 LOST_HOSTS_CLEANUP_S = 5.0
-# Longest pause between two tries of a run that waits for slots.
-SLOTS_POLL_S = 5.0
 
 
 class RestartLoop:
@@ -53,8 +50,6 @@ class RestartLoop:
         self.stop_requests = StopRequests(assignment.paths)
         document = read_json(assignment.paths.run)
         self.history: list[dict[str, Any]] = list(document.get("attempts") or ())
-        self._began = time.monotonic()
-        self._last_refusal = ""
         self._refused: dict[str, str] = {}  # hosts that refused a restart -> their message
         self._uncleaned: dict[int, dict[str, str]] = {}  # attempt -> host that was not cleaned -> reason
         self._kept: dict[str, list[str]] = {}  # host -> directories of earlier attempts that were not fully collected
@@ -134,7 +129,7 @@ class RestartLoop:
         If there can be none, collects or lists the files of earlier attempts and raises the error.
         """
         try:
-            following = self._retry_on_other_hosts(tried.error) or self._retry_after_pause(tried)
+            following = self._retry_on_other_hosts(tried.error) or self._retry_in_queue(tried)
             if following is None:
                 raise tried.error
             fence(self.assignment, tried.unfenced, self.stop_requests, self.journal, on_kept=self._note_kept)
@@ -144,12 +139,17 @@ class RestartLoop:
             raise
         return following
 
-    def _retry_after_pause(self, tried: NotStarted) -> Assignment | None:
-        """Wait, then use the same hosts again. The try gets a new attempt number if hosts know the old one."""
-        if not self._may_wait_for_slots(tried.error):
+    def _retry_in_queue(self, tried: NotStarted) -> Assignment | None:
+        """Wait again for slots that another run took first, in the same place of the queue.
+
+        The try gets a new attempt number if hosts know the old one.
+        """
+        waiting = tried.waiting
+        if self.assignment.continues or waiting is None or not isinstance(tried.error, SlotsTaken):
             return None
-        self._pause_for_slots(tried.error)
-        return dataclasses.replace(self.assignment, attempt=self.assignment.attempt + tried.prepared)
+        if time.monotonic() >= waiting.until:
+            return None
+        return dataclasses.replace(self.assignment, attempt=self.assignment.attempt + tried.prepared, waiting=waiting)
 
     def _rescue_files(self, *, unsafe: tuple[str, ...], missing: tuple[dict[str, Any], ...] = ()) -> None:
         """When no attempt follows: collect the files that earlier ones left on hosts, or list them in run.json."""
@@ -174,23 +174,6 @@ class RestartLoop:
         write_json(self.paths.plan, assignment.plan.to_json(), indent=None if assignment.plan.world_size > 64 else 2)
         hosts = [host.name for host in assignment.plan.hosts]
         self.bundle.update_run(hosts=hosts, world_size=assignment.plan.world_size, attempt=assignment.attempt)
-
-    # -- waiting for slots ---------------------------------------------------------------------------
-    def _may_wait_for_slots(self, error: DdpPlayError) -> bool:
-        """Did the user request to wait for slots, and is there time left?"""
-        requested = not self.assignment.continues and isinstance(error, SlotsTaken)
-        return requested and time.monotonic() - self._began + SLOTS_POLL_S < self.assignment.wait_s
-
-    def _pause_for_slots(self, error: DdpPlayError) -> None:
-        if error.message != self._last_refusal:
-            self._last_refusal = error.message
-            self.journal.emit("waiting", reason=error.message)
-        self.bundle.update_run(status=str(RunStatus.WAITING))
-        until = time.monotonic() + SLOTS_POLL_S * random.uniform(0.5, 1.0)  # noqa: S311 - waiting runs must not retry at the same time
-        while time.monotonic() < until:
-            if self.stop_requests.stop() is not None:
-                raise Interrupted("the run was stopped while it waited for slots")
-            time.sleep(0.1)
 
     # -- deciding ------------------------------------------------------------------------------------
     def _decide(self, ended: Ended) -> Following | End:

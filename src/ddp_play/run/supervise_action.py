@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from ddp_play.bundle.paths import RunPaths, read_json, write_bytes, write_json
 from ddp_play.errors import DdpPlayError
 from ddp_play.planning.job import job_from_json
 from ddp_play.planning.plan_document import plan_from_json
-from ddp_play.run.attempt_assignment import Assignment
+from ddp_play.run.attempt_assignment import Assignment, Waiting
 from ddp_play.run.host_channel import Route
 from ddp_play.run.restart_loop import RestartLoop
 from ddp_play.run.source_snapshot import take_snapshot
@@ -42,6 +43,7 @@ def supervise_run(
                 write_bytes(paths.source_archive, snapshot.archive)
         routes = tuple(Route.from_json(row) for row in read_json(paths.channels)["routes"])
         wait_s = float(os.environ.get(WAIT_ENV) or 0)
+        waiting = Waiting(time.monotonic() + wait_s) if wait_s else None
         token = str(read_json(paths.run)["token"])
         assignment = Assignment(
             plan,
@@ -52,7 +54,7 @@ def supervise_run(
             registry,
             become_passwords,
             ssh_passwords,
-            wait_s=wait_s,
+            waiting=waiting,
             token=token,
         )
         return RestartLoop(assignment).run()

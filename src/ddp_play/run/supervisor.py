@@ -34,7 +34,7 @@ from ddp_play.run.verdict import judge, stopped_while_collecting
 
 if TYPE_CHECKING:
     from ddp_play.guard.protocol import Frame
-    from ddp_play.run.attempt_assignment import Assignment
+    from ddp_play.run.attempt_assignment import Assignment, Waiting
     from ddp_play.run.link import Link
     from ddp_play.run.stop_requests import StopRequests
 
@@ -55,12 +55,14 @@ class NotStarted:
 
     `prepared`: `prepare` was sent, so the attempt number is not used again. `signalled`: the start signal was sent, so
     ranks may have started. `unfenced`: host -> monotonic time after which no rank can be alive there; inf: unknown.
+    `waiting`: as in the assignment, with the run's place in the queue.
     """
 
     error: DdpPlayError
     prepared: bool = False
     signalled: bool = False
     unfenced: dict[str, float] = field(default_factory=dict)
+    waiting: Waiting | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +129,7 @@ class Supervisor:
         try:
             self.gang.open_all(deadline_s=OPEN_S)
             starter.claim()
-            if self.assignment.wait_s:
-                starter.check_slots()
+            starter.wait_for_slots(self.stop_requests)
             starter.probe(starter.prepare())
             self._handle_stop_requests(before_start=True)
             starter.go()
@@ -140,7 +141,7 @@ class Supervisor:
         """Clean up what was prepared. Hosts that may have started ranks and have not confirmed it are unfenced."""
         unconfirmed = starter.abandon()
         unfenced = {name: dead_after(link, self.plan) for name, link in unconfirmed.items() if starter.signalled}
-        return NotStarted(error, starter.prepared, starter.signalled, unfenced)
+        return NotStarted(error, starter.prepared, starter.signalled, unfenced, starter.waiting)
 
     def take_over(self) -> Ended | NotStarted:
         """Follow ranks that run already to their end, from the state that the hosts report."""

@@ -6,6 +6,7 @@ import hashlib
 import io
 import socket
 import tarfile
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -158,10 +159,18 @@ def test_a_name_that_another_run_has_is_refused(line: Line, place: HostRun) -> N
     assert not place.root.exists()
 
 
-def test_slots_that_are_free(line: Line) -> None:
-    assert line.ask("slots", names=["gpu-test"], need=1) == {"t": "slots"}
-    refused = line.ask("slots", names=["gpu-test"], need=2)
-    assert (refused["t"], refused["error"]) == ("refused", "slots")
+def test_a_place_in_the_queue_for_slots_lasts_as_long_as_the_channel(line: Line, tmp_path: Path) -> None:
+    line.ask("open", **RUN)
+    slots: dict[str, Any] = {"names": ["slot-0"], "need": 1, "host": "h1", "owner": "kim", "controller": "login2"}
+    assert line.ask("queue", **slots, time=None)["clock"] == pytest.approx(time.time(), abs=5)
+    assert line.ask("queue", **slots, time=100.0)["ready"]
+    with Line(tmp_path) as other:
+        other.ask("open", **{**RUN, "run": "day", "token": "fedcba9876543210"})
+        behind = other.ask("queue", **slots, time=101.0)
+        assert (behind["ready"], behind["ahead"][0]["run"]) == (False, RUN["run"])
+        assert behind["problem"] == "1 of 1 slots free and 1 needed; reserved for runs that have waited longer"
+        line.process.kill()
+        wait_until(lambda: other.ask("queue", **slots, time=101.0)["ready"])
 
 
 def test_hosts_try_each_other(line: Line, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import errno
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from ddp_play.errors import DdpPlayError, HostNotReady, Interrupted, NameTaken, 
 from ddp_play.guard.protocol import Header, encode
 from ddp_play.planning.plan_document import plan_from_json
 from ddp_play.run.artifact_rescue import Rescue
+from ddp_play.run.attempt_assignment import Waiting
 from ddp_play.run.host_links import Gang
 from ddp_play.testing import refusal
 from tests.unit.run.conftest import OK, Make, Stage
@@ -170,15 +172,16 @@ def test_a_run_keeps_its_name_between_two_attempts(staged: Make) -> None:
     stage = killed_once(staged)
     by_attempt(stage, "h1", a1=KILLED, a2=OK)
     in_attempt(stage, "h1", "claim", 2, refusal("claim", "run night of kim is running", error="name_taken"))
-    assert stage.supervisor().run().verdict.exit_code == 0
+    assert stage.supervisor(waiting=Waiting(time.monotonic() + 60)).run().verdict.exit_code == 0
     assert stage.far["h1"].kinds().count("claim") == 1
+    assert stage.far["h1"].kinds().count("queue") == 2, "for its place and its turn; the restart does not queue again"
 
 
 def test_a_name_that_is_taken_touches_nothing(staged: Make) -> None:
     stage = killed_once(staged)
     stage.far["h2"].answers["claim"] = refusal("claim", "run night of kim is running here", error="name_taken")
     with pytest.raises(NameTaken) as caught:
-        stage.supervisor(wait_s=60.0).run()
+        stage.supervisor(waiting=Waiting(time.monotonic() + 60)).run()
     assert caught.value.exit_code == 75
     for name in ("h1", "h2"):
         assert set(stage.far[name].kinds()) <= {"open", "claim", "bye"}

@@ -13,6 +13,7 @@ from ddp_play.bundle.paths import read_json, write_json
 from ddp_play.errors import HostNotReady, Interrupted, SlotsTaken
 from ddp_play.guard.protocol import Header, encode
 from ddp_play.planning.next_attempt import Fleet
+from ddp_play.run.attempt_assignment import Waiting
 from ddp_play.testing import refusal
 from tests.unit.build import hosts, job, shared
 from tests.unit.planning.test_next_attempt import raw
@@ -294,51 +295,41 @@ def test_a_take_over_without_the_secrets_starts_no_attempt(staged: Make, kind: s
 # -- waiting for slots -----------------------------------------------------------------------------------
 
 
-def slots_free_after(stage: Stage, tries: int) -> list[int]:
-    """h1 refuses so many times; the list grows with every try."""
-    seen: list[int] = []
-
-    def slots(_header: Header, _payload: bytes) -> list[bytes]:
-        seen.append(len(seen))
-        if len(seen) > tries:
-            return [encode("slots")]
-        return refusal("slots", "0 of 1 slots free and 1 needed; held by run night-1 of kim", error="slots")
-
-    stage.far["h1"].answers["slots"] = slots
-    stage.far["h2"].answers["slots"] = [encode("slots")]
-    return seen
+TAKEN = "0 of 1 slots free and 1 needed; held by run night-1 of kim"
 
 
-def test_slots_that_are_taken_are_waited_for(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ddp_play.run.restart_loop.SLOTS_POLL_S", 0.1)
-    stage = make(2)
-    seen = slots_free_after(stage, 3)
-    for name in ("h1", "h2"):
-        by_attempt(stage, name, a1=OK)
-    assert stage.supervisor(wait_s=60.0).run().status is RunStatus.SUCCEEDED
-    assert len(seen) == 4
-    assert len(stage.events("waiting")) == 1, "the same reason is told once"
-    assert stage.far["h1"].kinds().count("prepare") == 1
+def waiting(seconds: float) -> Waiting:
+    return Waiting(time.monotonic() + seconds)
 
 
-@pytest.mark.parametrize("wait_s", [0.0, 0.15])
-def test_slots_are_not_waited_for_longer_than_requested(
-    make: Make, monkeypatch: pytest.MonkeyPatch, wait_s: float
+def test_slots_that_another_run_took_first_are_waited_for_in_the_same_place(
+    make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ddp_play.run.restart_loop.SLOTS_POLL_S", 0.1)
+    """Its number in the queue stays, its attempt number does not: hosts know the old one."""
+    monkeypatch.setattr("ddp_play.run.slot_wait.SETTLE_S", 0.05)
     stage = make(2)
-    slots_free_after(stage, 100)
+    for name in ("h1", "h2"):
+        by_attempt(stage, name, a1=OK, a2=OK)
+        stage.far[name].answers["queue"] = [encode("queued", clock=70.0, ready=True)]
+
+    def prepare(_header: Header, _payload: bytes) -> list[bytes]:
+        first = stage.far["h1"].order("open")["attempt"] == 1
+        return refusal("prepare", TAKEN, error="slots") if first else [encode("prepared", guard_pid=1)]
+
+    stage.far["h1"].answers["prepare"] = prepare
+    assert stage.supervisor(waiting=waiting(60)).run().status is RunStatus.SUCCEEDED
+    assert [header["attempt"] for header, _ in stage.far["h1"].orders if header["t"] == "open"] == [1, 2]
+    assert [header["time"] for header, _ in stage.far["h1"].orders if header["t"] == "queue"][:2] == [None, 70.0]
+    assert {header["time"] for header, _ in stage.far["h1"].orders if header["t"] == "queue"} == {None, 70.0}
+    assert stage.far["h1"].order("prepare")["spec"]["queued"]
+
+
+@pytest.mark.parametrize("seconds", [None, 0.0])
+def test_slots_are_not_waited_for_unrequested_or_too_long(make: Make, seconds: float | None) -> None:
+    stage = make(2)
     stage.far["h1"].answers["prepare"] = refusal("prepare", "0 of 1 slots free; held by night-1", error="slots")
     with pytest.raises(SlotsTaken, match="h1: 0 of 1 slots free") as caught:
-        stage.supervisor(wait_s=wait_s).run()
+        stage.supervisor(waiting=None if seconds is None else waiting(seconds)).run()
     assert caught.value.exit_code == 75
-    assert stage.far["h1"].kinds().count("prepare") <= 1, "other ports would not help"
-
-
-def test_a_stop_ends_the_wait_for_slots(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ddp_play.run.restart_loop.SLOTS_POLL_S", 60.0)
-    stage = make(2)
-    slots_free_after(stage, 100)
-    write_json(stage.paths.control / "stop", {"reason": "enough"})
-    with pytest.raises(Interrupted, match="stopped while it waited for slots"):
-        stage.supervisor(wait_s=600.0).run()
+    assert stage.far["h1"].kinds().count("prepare") == 1, "other ports would not help"
+    assert stage.far["h1"].kinds().count("queue") == (0 if seconds is None else 2)

@@ -1,0 +1,143 @@
+"""Order of the runs that wait for slots: who may take free slots, and which tickets count."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ddp_play.guard import slot_order
+from ddp_play.guard.slot_order import Ticket
+
+ALL = ("slot-0", "slot-1", "slot-2", "slot-3")
+ME = 1000
+
+
+def ticket(time: float, need: int = 1, token: str = "", names: tuple[str, ...] = ALL, **more: Any) -> Ticket:
+    return Ticket(time=time, token=token or f"t{time}", host="h1", need=need, names=names, run=f"run-{time}", **more)
+
+
+@pytest.mark.parametrize(
+    ("mine", "others", "held", "ready", "ahead"),
+    [
+        pytest.param(ticket(5), [], ALL[:3], True, [], id="nobody waits, one slot is free"),
+        pytest.param(ticket(5, 2), [], ALL[:3], False, [], id="nobody waits, too few are free"),
+        pytest.param(ticket(5), [ticket(9, 4)], ALL[:3], True, [], id="a younger one reserves nothing"),
+        pytest.param(ticket(5), [ticket(1)], ALL[:3], False, [1], id="the one free slot is for the older one"),
+        pytest.param(ticket(5), [ticket(1)], ALL[:2], True, [1], id="the older one leaves a slot"),
+        pytest.param(ticket(5), [ticket(1, 4)], ALL[:1], False, [1], id="three free slots wait for the fourth"),
+        pytest.param(ticket(5), [ticket(1), ticket(2)], ALL[:2], False, [1, 2], id="both free slots are taken by two"),
+        pytest.param(ticket(5), [ticket(1, 3), ticket(2)], (), False, [1, 2], id="every older one reserves"),
+        pytest.param(ticket(5), [ticket(1e12, 4)], ALL[:3], True, [], id="a time in the future is last"),
+        pytest.param(ticket(5, token="b"), [ticket(5, token="a")], ALL[:3], False, [5], id="same time: by token"),
+        pytest.param(ticket(5, token="a"), [ticket(5, token="b")], ALL[:3], True, [], id="same time: by token, first"),
+        pytest.param(
+            ticket(5, names=("gpu-a",)), [ticket(1, 4)], ALL, True, [], id="other slots of the host do not matter"
+        ),
+        pytest.param(
+            ticket(5, names=ALL[1:2]), [ticket(1, names=ALL[:2])], (), True, [1], id="the older one has another slot"
+        ),
+        pytest.param(
+            ticket(5, names=ALL[1:2]),
+            [ticket(1, names=ALL[:2])],
+            ALL[:1],
+            False,
+            [1],
+            id="the older one has no other slot",
+        ),
+        pytest.param(ticket(5, need=0, names=()), [ticket(1, 4)], ALL, True, [], id="a run without slots"),
+    ],
+)
+def test_whose_turn_it_is(
+    mine: Ticket, others: list[Ticket], held: tuple[str, ...], ready: bool, ahead: list[float]
+) -> None:
+    for tickets in (others, others[::-1], [*others, mine]):
+        found = slot_order.turn(mine, tickets, set(held))
+        assert found.ready == ready
+        assert [row.time for row in found.ahead] == ahead
+        assert found.num_free == len(set(mine.names) - set(held))
+
+
+@pytest.mark.parametrize("clock", [0.0, -3600.0, 3600.0], ids=["same clocks", "one behind", "one ahead"])
+def test_two_runs_on_the_same_hosts_never_wait_for_each_other(clock: float) -> None:
+    """Each run has one time on all its hosts: exactly one of two may start, and the same one everywhere."""
+    times = [max(100.0, 100.0 + clock), max(101.0, 101.0 + clock)]
+    first, second = (ticket(time, 4) for time in times)
+    for _host in ("h1", "h2"):
+        assert slot_order.turn(first, [first, second], set()).ready
+        assert not slot_order.turn(second, [first, second], set()).ready
+
+
+def test_two_inventory_hosts_on_one_machine_do_not_count_the_same_slot() -> None:
+    mine = [ticket(5, 2, "me", uid=ME)._replace(host=host) for host in ("h1", "h2")]
+    assert [slot_order.turn(each, mine, set(ALL[:1])).ready for each in mine] == [True, False]
+    assert [slot_order.turn(each, mine, set()).ready for each in mine] == [True, True]
+    assert slot_order.turn(mine[1], mine, set(ALL)).ahead == (), "a run is not behind itself"
+
+
+def test_another_user_with_our_token_is_named() -> None:
+    forged = ticket(1, 4, "me", uid=65534)
+    assert slot_order.turn(ticket(5, 1, "me", uid=ME), [forged], set()).ahead == (forged,)
+
+
+GOOD = ticket(7.5, 2, "0123456789abcdef", owner="kim", controller="login2")
+
+
+def test_a_ticket_reads_as_it_was_written() -> None:
+    assert slot_order.read(slot_order.written(GOOD), ME) == GOOD._replace(uid=ME)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"time": None},
+        {"time": "now"},
+        {"time": True},
+        {"time": -1},
+        {"time": float("nan")},
+        {"time": float("inf")},
+        {"time": 10**400},
+        {"need": 0},
+        {"need": 5},
+        {"need": 1.5},
+        {"need": True},
+        {"need": 3, "names": ["slot-0", "slot-0", "slot-0"]},
+        {"names": "slot-0"},
+        {"names": [1, 2]},
+        {"names": ["slot-0"] * 2000},
+        {"run": "x" * 300},
+        {"owner": 7},
+        {"controller": "a\x1b[2J"},
+        {"token": ["x"]},
+    ],
+    ids=str,
+)
+def test_what_is_no_ticket_is_not_in_the_queue(change: dict[str, Any]) -> None:
+    fields = {**json.loads(slot_order.written(GOOD)), **change}
+    assert slot_order.read(json.dumps(fields).encode(), ME) is None
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff\x00", b"[" * 60000, b"7", b"[]", b"{}", b" " * (1 << 20), b"1" * 60000])
+def test_garbage_is_not_in_the_queue(data: bytes) -> None:
+    assert slot_order.read(data, ME) is None
+
+
+def test_a_message_says_why_free_slots_are_not_taken_and_who_is_ahead() -> None:
+    older = GOOD._replace(need=4, run="night")
+    mine = ticket(9)
+    found = slot_order.turn(mine, [older], set(ALL[:1]))
+    assert slot_order.problem(mine, found) == (
+        "3 of 4 slots free and 1 needed; reserved for runs that have waited longer"
+    )
+    assert slot_order.described(older) == "run night of kim from login2"
+    (row,) = slot_order.rows(found.ahead, 67.5)
+    assert row == {
+        "token": "0123456789abcdef",
+        "run": "night",
+        "owner": "kim",
+        "controller": "login2",
+        "need": 4,
+        "waiting_s": 60.0,
+    }
+    assert slot_order.rows([older], 0)[0]["waiting_s"] == 0, "a clock that went back"
