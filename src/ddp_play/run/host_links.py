@@ -15,7 +15,7 @@ from ddp_play.errors import (
     SlotsTaken,
     UsageError,
 )
-from ddp_play.guard.protocol import run_key
+from ddp_play.guard.protocol import WITHDRAWN, run_key
 from ddp_play.run.host_channel import ProcessChannel, wait_any
 from ddp_play.run.host_frames import HostFrameError, checked
 from ddp_play.run.host_spec import HostPlace
@@ -135,17 +135,16 @@ class Gang:
         deadline_s: float,
         silence_s: float = float("inf"),
         fields: Callable[[Link], dict[str, Any]] | None = None,
+        withdraw: bool = False,
     ) -> dict[str, dict[str, Any]]:
         """Send a request to many hosts at once and return their replies by host. Raises the class of the last refusal.
 
         HostNotReady if a channel breaks or a host is silent for `silence_s`. The error lists the problems of all hosts.
+        `withdraw`: as soon as one host has failed, the others need not go on waiting for it.
         """
         asked = [link for link in (links if links is not None else self.links) if not link.lost]
         for link in asked:
-            link.replies.pop(reply, None)
-            link.refused = None
-            if link.channel is not None:
-                link.channel.send(kind, **(fields(link) if fields else {}))
+            self._request(link, kind, reply, fields(link) if fields else {})
         began = time.monotonic()
         until = began + deadline_s
         while time.monotonic() < until:
@@ -156,14 +155,25 @@ class Gang:
             ]
             if not open_ones:
                 break
+            if withdraw and any(self._out(link) for link in asked):
+                self.tell("withdraw", links=open_ones)
+                withdraw = False
             if why := self._interruption(kind):
                 raise Interrupted(why)
             self.pump(0.5)
             if time.monotonic() - began > BEAT_S:
                 for link in asked:  # a prepared host waits for the start signal only while heartbeats arrive
                     self._beat(link)
-        self._raise_for([link for link in asked if reply not in link.replies], kind)
+        failed = [link for link in asked if reply not in link.replies]
+        causes = [link for link in failed if not link.refused or link.refused.get("error") != WITHDRAWN]
+        self._raise_for(causes or failed, kind)
         return {link.name: link.replies[reply] for link in asked}
+
+    def _request(self, link: Link, kind: str, reply: str, fields: dict[str, Any]) -> None:
+        link.replies.pop(reply, None)
+        link.refused = None
+        if link.channel is not None:
+            link.channel.send(kind, **fields)
 
     def _out(self, link: Link) -> bool:
         return link.refused is not None or link.channel is None or bool(link.channel.broken)

@@ -6,6 +6,7 @@ import hashlib
 import io
 import socket
 import tarfile
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -85,6 +86,21 @@ def test_a_run_from_open_to_clean(line: Line, place: HostRun, tmp_path: Path) ->
     assert not place.root.exists()
     line.order("bye")
     assert line.process.wait(20) == 0
+
+
+def test_a_host_that_waits_for_the_source_stops_when_the_order_is_withdrawn(line: Line, tmp_path: Path) -> None:
+    """A host that refused left the others waiting for its source for 60 s."""
+    line.ask("open", **RUN)
+    waits = {**spec("true", tmp_path), "source": {**source(tmp_path), "role": "wait", "wait_s": 60}}
+    began = time.monotonic()
+    line.order("prepare", spec=waits)
+    line.order("beat", id=7)
+    line.order("withdraw")
+    (refused, _), *_ = line.until("refused")
+    assert (refused["order"], refused["error"]) == ("prepare", "withdrawn")
+    assert time.monotonic() - began < 30
+    assert line.until("beat")[-1][0]["id"] == 7, "orders that came meanwhile are executed"
+    assert line.ask("open", **RUN)["state"] == {}, "a late withdrawal is no order"
 
 
 def test_the_newest_file_that_shows_progress(line: Line, tmp_path: Path) -> None:
