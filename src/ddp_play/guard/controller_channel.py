@@ -108,9 +108,8 @@ class Channel:
     # -- orders --------------------------------------------------------------------------------------
     def on_open(self, header: Header, _payload: bytes) -> None:
         """Select the attempt; answer its directories on this host and its state."""
-        self.place = HostRun.at(
-            run_key(header["run"], header.get("token") or ""), int(header["attempt"]), header["host"]
-        )
+        key = run_key(header["run"], header.get("token") or "")
+        self.place = HostRun.at(key, int(header["attempt"]), header["host"])
         self.guard = GuardLink(self.place)
         if self.place.root.is_dir():
             with contextlib.suppress(OSError):  # a read-only disk: nobody can clean up there at the same time
@@ -118,6 +117,7 @@ class Channel:
         state, alive = self.guard.look()
         self.send(
             "opened",
+            key=key,
             dir=str(self.place.root),
             secrets=str(self.place.secrets),
             clock=time.time(),

@@ -80,8 +80,8 @@ class Gang:
         return next(link for link in self.links if link.name == name)
 
     # -- opening -------------------------------------------------------------------------------------
-    def open_all(self, *, deadline_s: float) -> None:
-        """A channel to every host; HostNotReady naming those that do not answer."""
+    def open_all(self, *, deadline_s: float, failure: type[HostNotReady] = HostNotReady) -> None:
+        """A channel to every host; `failure` naming those that do not answer."""
         for link in self.links:
             self._open(link, link.route)
         until = time.monotonic() + deadline_s
@@ -92,7 +92,7 @@ class Gang:
         waiting = [link for link in self.links if link.place is None]
         if waiting:
             rows = [f"{link.name}: {(link.channel.broken if link.channel else '') or 'no answer'}" for link in waiting]
-            raise HostNotReady(
+            raise failure(
                 "no channel to\n" + "\n".join(rows),
                 hint="check the connection to these hosts; for a run that has started, ddp-play attach tries again",
                 hosts=tuple(link.name for link in waiting),
@@ -222,7 +222,7 @@ class Gang:
     def _take(self, link: Link, frames: list[Frame]) -> None:
         try:
             for header, payload in frames:
-                if (known := checked(header, link.ranks)) is not None:
+                if (known := checked(header, link.ranks, self.run_key)) is not None:
                     self._handle(link, (known, payload))
         except HostFrameError as error:
             self._give_up(link, f"it sent {error}; is the program on this host ours?")

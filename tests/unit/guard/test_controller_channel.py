@@ -65,6 +65,7 @@ def prepared(line: Line, script: str, root: Path) -> None:
 
 def test_a_run_from_open_to_clean(line: Line, place: HostRun, tmp_path: Path) -> None:
     opened = line.ask("open", **RUN)
+    assert opened["key"] == "night.0123456789abcdef"
     assert (opened["dir"], opened["state"], opened["guard_alive"]) == (str(place.root), {}, False)
     assert line.ask("claim", shared=[]) == {"t": "claimed"}
     prepared(line, "cat word; echo result > new; exit 3", tmp_path)
@@ -75,6 +76,7 @@ def test_a_run_from_open_to_clean(line: Line, place: HostRun, tmp_path: Path) ->
         frames += line.until("state")
     assert b"".join(payload for header, payload in frames if header["t"] == "log") == b"hello"
     assert frames[-1][0]["state"]["ranks"]["0"]["exit_code"] == 3
+    assert frames[-1][0]["state"]["key"] == "night.0123456789abcdef"
     line.order("drain", id=4)
     assert line.until("drained")[-1][0]["id"] == 4
     line.order("fetch", max_bytes=1000, patterns=["new"])
