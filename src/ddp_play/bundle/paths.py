@@ -105,6 +105,11 @@ class RunPaths:
         return self.root / "channels.json"
 
     @property
+    def background(self) -> Path:
+        """The newest background process of the run: its pid, and why it could not take over."""
+        return self.root / "background.json"
+
+    @property
     def lock(self) -> Path:
         """File that the supervisor of the run locks."""
         return self.root / "supervisor.lock"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import RunPaths, check_run_id, home, read_json, write_json
 from ddp_play.bundle.run_ids import new_run_id, new_token
-from ddp_play.errors import InternalError, UsageError
+from ddp_play.errors import InternalError, NotTakenOver, UsageError
 from ddp_play.run.host_channel import ProcessChannel, Route, wait_any
 
 if TYPE_CHECKING:
@@ -83,6 +83,24 @@ def check_password(paths: RunPaths, password: str) -> None:
         raise UsageError(f"{route.host} refuses the SSH password: {channel.broken}", hint=hint)
 
 
+def restart_problem(paths: RunPaths) -> str:
+    """Why a process that takes over the run cannot restart it; empty if it can, or if the job does not restart."""
+    fleet = read_json(paths.fleet)
+    names = sorted({*(fleet.get("secret_names") or ()), *(fleet.get("secret_env") or ())})
+    if not names or not read_json(paths.root / "job.json").get("restarts"):
+        return ""
+    return (
+        f"run {paths.run_id} is followed to its end, but cannot be restarted after a failure: only the process that "
+        f"started it had the values of its secrets ({', '.join(names[:5])}{' and more' if len(names) > 5 else ''})"
+    )
+
+
+def take_over_problem(paths: RunPaths) -> NotTakenOver | None:
+    """Why the newest take-over of the run did not begin; None if it did."""
+    found = read_json(paths.background).get("not_taken_over")
+    return NotTakenOver(found["message"], hint=found["hint"]) if found else None
+
+
 def start_background(paths: RunPaths, passwords: Passwords, *, take_over: bool = False) -> None:
     """Start the run's background process. Returns when it holds its lock; InternalError if it does not start."""
     command = [sys.executable, "-m", "ddp_play.run.background_process", str(paths.root)]
@@ -97,7 +115,7 @@ def start_background(paths: RunPaths, passwords: Passwords, *, take_over: bool =
         process.stdin.close()
     deadline = time.monotonic() + BACKGROUND_START_S
     while time.monotonic() < deadline:
-        if read_json(paths.root / "background.json").get("pid") == process.pid:
+        if read_json(paths.background).get("pid") == process.pid:
             process.returncode = 0  # no warning from Popen: the process is meant to outlive this one
             return
         if process.poll() is not None:
