@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.ansible.runner import PlaybookOutcome, PlaybookStatus
-from ddp_play.guard.protocol import FrameReader, encode
+from ddp_play.guard.protocol import FrameReader, encode, run_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,7 +62,14 @@ class FakeHost:
         return self._healthy(kind, header)
 
     def _healthy(self, kind: str, header: Header) -> list[bytes]:
-        opened = {"dir": f"/state/{self.name}", "secrets": f"/shm/{self.name}", "clock": 0.0, "uid": self.uid}
+        key = run_key(str(header.get("run")), str(header.get("token", "")))
+        opened = {
+            "key": key,
+            "dir": f"/state/{self.name}",
+            "secrets": f"/shm/{self.name}",
+            "clock": 0.0,
+            "uid": self.uid,
+        }
         alive = bool(self.state) and self.state["phase"] != "ended" and not self.guard_gone
         plain: dict[str, tuple[str, dict[str, Any]]] = {
             "open": ("opened", {**opened, "guard_alive": alive, "state": self.state}),

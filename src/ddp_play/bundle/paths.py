@@ -110,6 +110,11 @@ class RunPaths:
         return self.root / "channels.json"
 
     @property
+    def background(self) -> Path:
+        """background.json: pid of the newest background process, its start, and why it could not take over."""
+        return self.root / "background.json"
+
+    @property
     def lock(self) -> Path:
         """File that the supervisor of the run locks."""
         return self.root / "supervisor.lock"
@@ -133,11 +138,6 @@ class RunPaths:
     def counters(self) -> Path:
         """counters.json: network counters of each host at the start of the ranks."""
         return self.root / "counters.json"
-
-    @property
-    def background(self) -> Path:
-        """background.json: process id and start of the background process."""
-        return self.root / "background.json"
 
     @property
     def background_lock(self) -> Path:

@@ -11,7 +11,7 @@ from ddp_play.cli import console, live_view, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.run import watch
 from ddp_play.errors import DiskFull, UsageError
-from ddp_play.run.submission import check_password, hosts_with_password, start_background
+from ddp_play.run.submission import check_password, hosts_with_password, restart_problem, start_background
 
 if TYPE_CHECKING:
     from ddp_play.ansible.runner import Passwords
@@ -40,6 +40,8 @@ def attach(
         if not run.attended:
             passwords = _ask_passwords(run, ssh=ask_pass, become=ask_become_pass)
             console.note(f"run {run.paths.run_id} has no supervisor: starting a new one")
+            if problem := restart_problem(run.paths):
+                console.note(f"warning: {problem}", style="bold yellow")
             start_background(run.paths, passwords, take_over=True)
         raise typer.Exit(watch(run.paths, ranks=ranks, as_json=as_json))
 

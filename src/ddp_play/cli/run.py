@@ -19,7 +19,7 @@ from ddp_play.cli.plan import show_plan
 from ddp_play.errors import Interrupted, UsageError
 from ddp_play.planning.job import parse_seconds
 from ddp_play.run.dry_run import dry_run
-from ddp_play.run.submission import create_run, start_background
+from ddp_play.run.submission import create_run, start_background, take_over_problem
 
 
 @options.with_ansible
@@ -118,6 +118,8 @@ def watch(paths: RunPaths, *, ranks: str, as_json: bool = False) -> int:
 
 def _show_end(run: Run, *, as_json: bool) -> int:
     if not run.status.final:
+        if problem := take_over_problem(run.paths):
+            raise problem
         console.error(
             f"run {run.paths.run_id} has no supervisor any more; its ranks go on",
             hint=f"ddp-play attach {run.paths.run_id} takes over",

@@ -11,7 +11,7 @@ from ddp_play.bundle.run_lookup import find, load
 from ddp_play.cli import console, live_view, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.run import request_stop
-from ddp_play.run.submission import start_background
+from ddp_play.run.submission import start_background, take_over_problem
 
 
 def stop(
@@ -41,4 +41,7 @@ def stop(
             return
         while not load(run.paths).over and load(run.paths).attended:
             time.sleep(0.1)
-        live_view.show_end(load(run.paths))
+        ended = load(run.paths)
+        if not ended.status.final and (problem := take_over_problem(run.paths)):
+            raise problem
+        live_view.show_end(ended)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tarfile
-from typing import Any, Dict
+from typing import Any, Callable, Dict
 
 from . import (
     attempt_directories,
@@ -24,8 +24,18 @@ from .refusal import Refused
 from .run_directory import HostRun, user_name, write_json
 
 
-def prepare(place: HostRun, spec: Dict[str, Any], secrets: Dict[str, str], registry: Dict[str, str]) -> Dict[str, Any]:
-    """Prepare this host for `go` and return the guard's state. Raises Refused, after removing everything again."""
+def prepare(
+    place: HostRun,
+    spec: Dict[str, Any],
+    secrets: Dict[str, str],
+    registry: Dict[str, str],
+    *,
+    withdrawn: Callable[[], bool] = lambda: False,
+) -> Dict[str, Any]:
+    """Prepare this host for `go` and return the guard's state. Raises Refused, after removing everything again.
+
+    `withdrawn`: whether to stop waiting for another host, because the attempt will not start.
+    """
     try:
         spec[host_identity.FIELD] = host_identity.identity()
         _check_logout()
@@ -34,7 +44,7 @@ def prepare(place: HostRun, spec: Dict[str, Any], secrets: Dict[str, str], regis
             slot_queue.check_reservations(spec.get("slots") or {})
         gpu_memory.wait_until_free(spec)
         attempt_directories.create_files(place, spec)
-        source_unpacking.unpack_source(place, spec)
+        source_unpacking.unpack_source(place, spec, withdrawn)
         _write_secrets(place, spec, secrets)
         write_json(place.spec, spec)
         if spec["runtime"] == "docker":

@@ -30,8 +30,9 @@ from . import (
 from .artifact_collection import fetch
 from .guard_link import GuardLink
 from .log_following import Following
+from .order_stream import OrderStream
 from .orders import GO, STOP, STOP_NOW
-from .protocol import MAGIC, FrameReader, Header, encode, run_key, split_run_key, write_all
+from .protocol import MAGIC, Header, encode, run_key, split_run_key, write_all
 from .refusal import Refused
 from .run_directory import FROZEN, HostRun, read_json
 
@@ -46,7 +47,7 @@ class Channel:
     """One connection of the controller, about one attempt on this host."""
 
     def __init__(self) -> None:
-        self.reader = FrameReader()
+        self.orders = OrderStream(0)
         self.place: Optional[HostRun] = None
         self.guard: Optional[GuardLink] = None
         self.following = Following(self.send)
@@ -73,11 +74,10 @@ class Channel:
             ready, _, _ = select.select([0, *news], [], [], 0.0 if busy else QUIET_POLL_S if quiet else POLL_S)
             if 0 in ready:
                 heard = time.monotonic()  # heartbeats that arrived during a long order are still to be read
-                data = os.read(0, 1 << 20)
-                if not data:
+                if not self.orders.receive():
                     return
-                for header, payload in self.reader.feed(data):
-                    self._obey(header, payload)
+                while self.orders:
+                    self._obey(*self.orders.take())
             elif time.monotonic() - heard > CONTROLLER_SILENCE_S:
                 return  # the controller or the network is lost, and the connection would stay half open
 
@@ -110,9 +110,8 @@ class Channel:
     # -- orders --------------------------------------------------------------------------------------
     def on_open(self, header: Header, _payload: bytes) -> None:
         """Select the attempt; answer its directories on this host and its state."""
-        self.place = HostRun.at(
-            run_key(header["run"], header.get("token") or ""), int(header["attempt"]), header["host"]
-        )
+        key = run_key(header["run"], header.get("token") or "")
+        self.place = HostRun.at(key, int(header["attempt"]), header["host"])
         self.guard = GuardLink(self.place)
         if self.place.root.is_dir():
             with contextlib.suppress(OSError):  # a read-only disk: nobody can clean up there at the same time
@@ -120,6 +119,7 @@ class Channel:
         state, alive = self.guard.look()
         self.send(
             "opened",
+            key=key,
             dir=str(self.place.root),
             secrets=str(self.place.secrets),
             clock=time.time(),
@@ -183,18 +183,19 @@ class Channel:
             self.lease = None
         place = self._the_place()
         self._attend(place)
-        state = attempt_preparation.prepare(
-            place, header["spec"], header.get("secrets") or {}, header.get("registry") or {}
-        )
+        secrets, registry = header.get("secrets") or {}, header.get("registry") or {}
+        state = attempt_preparation.prepare(place, header["spec"], secrets, registry, withdrawn=self.orders.withdrawn)
         self.queue.leave()  # the guard has the slots
         self.send("prepared", guard_pid=state["guard_pid"])
+
+    def on_withdraw(self, _header: Header, _payload: bytes) -> None:
+        """Do nothing: the order that was withdrawn has already been executed."""
 
     def on_listen(self, header: Header, _payload: bytes) -> None:
         """Listen for probes on the address of the fabric, on a free port and on the port `also`."""
         try:
-            self.listeners = [
-                network_probe.Listener(header["address"], port) for port in {0, int(header.get("also", 0))}
-            ]
+            ports = {0, int(header.get("also", 0))}
+            self.listeners = [network_probe.Listener(header["address"], port) for port in ports]
         except OSError as error:
             raise Refused("cannot listen on %s: %s" % (header["address"], error.strerror)) from error
         self.send("listening", port=next(item.port for item in self.listeners if item.port != header.get("also")))

@@ -61,7 +61,8 @@ class Guard:
         self.traffic = Traffic()
         self.files = RecentFiles(spec.get("owned_paths", []))
         pid = os.getpid()
-        self._identity = {"boot": processes.boot_id(), "guard_pid": pid, "guard_ticks": processes.start_ticks(pid)}
+        boot, ticks = processes.boot_id(), processes.start_ticks(pid)
+        self._identity = {"key": place.run_key, "boot": boot, "guard_pid": pid, "guard_ticks": ticks}
 
     # -- state ---------------------------------------------------------------------------------------
     def _state(self) -> Dict[str, Any]:

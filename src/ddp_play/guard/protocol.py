@@ -34,6 +34,9 @@ MAX_HEADER, MAX_HOST_PAYLOAD = 64 << 20, 16 << 20
 # Kind of the frame that stands for bytes that are no frame; `why` says what is wrong.
 UNREADABLE = "unreadable"
 
+# Kind of a refusal: the controller withdrew the order, because another host had refused it.
+WITHDRAWN = "withdrawn"
+
 # Around the answer of a verb that answers once, for the same reason.
 BEGIN, END = "<ddp-play-answer>", "</ddp-play-answer>"
 

@@ -7,9 +7,10 @@ import os
 import tarfile
 import time
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Dict, Iterator
+from typing import IO, TYPE_CHECKING, Any, Callable, Dict, Iterator
 
 from .attempt_directories import make_dir
+from .protocol import WITHDRAWN
 from .rank_user import User, acting_as, owners
 from .refusal import Refused
 from .untrusted_paths import create_file, directory, locate
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from .run_directory import HostRun
 
 
-def unpack_source(place: HostRun, spec: Dict[str, Any]) -> None:
-    """Unpack the snapshot of the source, or wait until another host has unpacked it."""
+def unpack_source(place: HostRun, spec: Dict[str, Any], withdrawn: Callable[[], bool] = lambda: False) -> None:
+    """Unpack the snapshot of the source, or wait until another host has unpacked it or the order is withdrawn."""
     source = spec["source"]
     archive = place.source_archive
     if source["role"] == "none":
@@ -27,7 +28,7 @@ def unpack_source(place: HostRun, spec: Dict[str, Any]) -> None:
     target = Path(source["path"])
     marker = target.parent / (".complete-" + source["digest"])
     if source["role"] == "wait":
-        _wait_for(marker, float(source["wait_s"]))
+        _wait_for(marker, float(source["wait_s"]), withdrawn)
         return
     if os.path.lexists(str(marker)):  # by an earlier attempt, whose working directory this one continues
         return
@@ -62,7 +63,7 @@ def _extract(packed: IO[bytes], directory_fd: int, user: User) -> None:
             tar.extractall(".")
 
 
-def _wait_for(marker: Path, wait_s: float) -> None:
+def _wait_for(marker: Path, wait_s: float, withdrawn: Callable[[], bool]) -> None:
     deadline = time.monotonic() + wait_s
     while not marker.exists():
         if time.monotonic() > deadline:
@@ -70,6 +71,8 @@ def _wait_for(marker: Path, wait_s: float) -> None:
                 "the staged source did not appear at %s within %.0f s" % (marker.parent, wait_s),
                 hint="findmnt on each host shows whether the shared directory is the same file system",
             )
+        if withdrawn():
+            raise Refused("the preparation was withdrawn", kind=WITHDRAWN)
         if marker.parent.is_dir():
             os.listdir(str(marker.parent))  # makes an NFS client refresh its cache
         time.sleep(0.05)

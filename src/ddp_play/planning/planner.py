@@ -109,6 +109,12 @@ def _document(context: RankContext, left_out: tuple[tuple[str, str], ...]) -> Pl
 
 def _check_runtime(job: Job, host: HostFacts) -> None:
     if job.chosen_runtime == "process":
+        if job.groups:
+            raise UsageError(
+                f"ddp_job_groups ({', '.join(job.groups)}) is for containers, and the ranks are processes: "
+                "they have the groups of their user",
+                hint="add the user to these groups on the hosts and unset ddp_job_groups, or set ddp_job_image",
+            )
         if host.rank_python_problem:
             raise HostNotReady(
                 f"{host.name}: {host.rank_python_problem}", hint=f"set ddp_python for {host.name} in the inventory"

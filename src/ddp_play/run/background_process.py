@@ -17,7 +17,7 @@ from ddp_play.ansible.runner import AnsibleRunner, Passwords, PlaybookOutcome, P
 from ddp_play.bundle.journal import Journal
 from ddp_play.bundle.outcome import RunStatus, error_fields
 from ddp_play.bundle.paths import RunPaths, read_json, write_json
-from ddp_play.errors import CheckFailed, DdpPlayError, InternalError, UsageError
+from ddp_play.errors import CheckFailed, DdpPlayError, InternalError, NotTakenOver, UsageError
 from ddp_play.planning.plan_document import plan_from_json
 from ddp_play.run.attempt_assignment import Assignment
 from ddp_play.run.dry_run import facts_cache
@@ -96,8 +96,8 @@ def _record_error(paths: RunPaths, error: DdpPlayError) -> None:
     Journal(paths.events).emit("ended", status=document["status"], message=error.message)
 
 
-def take_over(paths: RunPaths, passwords: Passwords) -> None:
-    """Supervise a run whose supervisor died. Its run directory has all that is needed."""
+def take_over(paths: RunPaths, passwords: Passwords) -> bool:
+    """Supervise a run whose supervisor died. Its run directory has all that is needed. False if no host was reached."""
     try:
         plan = plan_from_json(read_json(paths.plan))
         document = read_json(paths.run)
@@ -118,8 +118,13 @@ def take_over(paths: RunPaths, passwords: Passwords) -> None:
             num_ended=sum(row["attempt"] != attempt for row in document.get("attempts") or ()),
         )
         RestartLoop(assignment).take_over()
+    except NotTakenOver as error:  # the ranks may live: the run has not ended
+        started = read_json(paths.background)
+        write_json(paths.background, {**started, "not_taken_over": {"message": error.message, "hint": error.hint}})
+        return False
     except DdpPlayError as error:
         _record_error(paths, error)
+    return True
 
 
 def main() -> None:
@@ -130,9 +135,10 @@ def main() -> None:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         passwords = json.loads(sys.stdin.buffer.read() or b"{}")
         write_json(paths.background, {"pid": os.getpid(), "started": time.time()})
+        ended = True
         try:
             if "--take-over" in sys.argv:
-                take_over(paths, Passwords(**passwords))
+                ended = take_over(paths, Passwords(**passwords))
             else:
                 run_playbook(paths, Passwords(**passwords), AnsibleRunner())
         except Exception as error:  # noqa: BLE001 - outermost handler of this process: run.json must say how the run ended
@@ -140,7 +146,8 @@ def main() -> None:
             hint = f"see {paths.supervisor_log}; the ranks may still run: ddp-play attach {paths.run_id}"
             _record_error(paths, InternalError(f"ddp-play itself failed: {error!r}", hint=hint))
         finally:
-            write_json(paths.run, {**read_json(paths.run), "finished": True})
+            if ended:
+                write_json(paths.run, {**read_json(paths.run), "finished": True})
 
 
 if __name__ == "__main__":

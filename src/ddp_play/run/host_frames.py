@@ -76,6 +76,7 @@ STATE = Record(
     {"phase": str},
     {
         "reason": str,
+        "key": str,
         "traffic_at": float,
         "kernel_problem": str,
         "ranks": ByName(RANK, numbered=True),
@@ -89,7 +90,7 @@ COUNTERS = ByName(Record({"rx": Integer(), "tx": Integer()}))
 PIECE = Record({"rank": Integer(), "at": Integer()})
 SHAPES: dict[str, Record] = {
     "opened": Record(
-        {"dir": str, "secrets": str, "clock": float, "uid": Integer(0, 2**32), "guard_alive": bool},
+        {"key": str, "dir": str, "secrets": str, "clock": float, "uid": Integer(0, 2**32), "guard_alive": bool},
         {"uptime": float, "state": (STATE, Record())},
     ),
     "beat": Record({"guard_gone": bool}, {"uptime": float}),
@@ -126,10 +127,10 @@ SHAPES: dict[str, Record] = {
 }
 
 
-def checked(header: Header, ranks: Collection[int]) -> Header | None:
+def checked(header: Header, ranks: Collection[int], key: str) -> Header | None:
     """The header with its texts cut to MAX_TEXT; None for a kind of another version. Raises HostFrameError.
 
-    `ranks`: those of the host.
+    `ranks`: those of the host. `key`: that of the run; guards of earlier versions report states without one.
     """
     kind = header.get("t")
     if kind == UNREADABLE:
@@ -144,6 +145,9 @@ def checked(header: Header, ranks: Collection[int]) -> Header | None:
     rank = header.get("rank")
     if rank is not None and rank not in ranks:
         raise HostFrameError(f"a frame {kind} of rank {rank}, which runs on another host or not at all")
+    for found in (header.get("key"), (header.get("state") or {}).get("key")):
+        if found not in (None, key):
+            raise HostFrameError(f"a frame {kind} of run {_shown(found)}, which is not {key}")
     cut: Header = _cut(header, shape.max_text)
     return cut
 

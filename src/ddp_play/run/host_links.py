@@ -15,7 +15,7 @@ from ddp_play.errors import (
     SlotsTaken,
     UsageError,
 )
-from ddp_play.guard.protocol import run_key
+from ddp_play.guard.protocol import WITHDRAWN, run_key
 from ddp_play.run.host_channel import ProcessChannel, wait_any
 from ddp_play.run.host_frames import HostFrameError, checked
 from ddp_play.run.host_spec import HostPlace
@@ -80,8 +80,8 @@ class Gang:
         return next(link for link in self.links if link.name == name)
 
     # -- opening -------------------------------------------------------------------------------------
-    def open_all(self, *, deadline_s: float) -> None:
-        """A channel to every host; HostNotReady naming those that do not answer."""
+    def open_all(self, *, deadline_s: float, failure: type[HostNotReady] = HostNotReady) -> None:
+        """A channel to every host; `failure` naming those that do not answer."""
         for link in self.links:
             self._open(link, link.route)
         until = time.monotonic() + deadline_s
@@ -92,7 +92,7 @@ class Gang:
         waiting = [link for link in self.links if link.place is None]
         if waiting:
             rows = [f"{link.name}: {(link.channel.broken if link.channel else '') or 'no answer'}" for link in waiting]
-            raise HostNotReady(
+            raise failure(
                 "no channel to\n" + "\n".join(rows),
                 hint="check the connection to these hosts; for a run that has started, ddp-play attach tries again",
                 hosts=tuple(link.name for link in waiting),
@@ -135,17 +135,16 @@ class Gang:
         deadline_s: float,
         silence_s: float = float("inf"),
         fields: Callable[[Link], dict[str, Any]] | None = None,
+        withdraw: bool = False,
     ) -> dict[str, dict[str, Any]]:
         """Send a request to many hosts at once and return their replies by host. Raises the class of the last refusal.
 
         HostNotReady if a channel breaks or a host is silent for `silence_s`. The error lists the problems of all hosts.
+        `withdraw`: as soon as one host has failed, the others need not go on waiting for it.
         """
         asked = [link for link in (links if links is not None else self.links) if not link.lost]
         for link in asked:
-            link.replies.pop(reply, None)
-            link.refused = None
-            if link.channel is not None:
-                link.channel.send(kind, **(fields(link) if fields else {}))
+            self._request(link, kind, reply, fields(link) if fields else {})
         began = time.monotonic()
         until = began + deadline_s
         while time.monotonic() < until:
@@ -156,14 +155,25 @@ class Gang:
             ]
             if not open_ones:
                 break
+            if withdraw and any(self._out(link) for link in asked):
+                self.tell("withdraw", links=open_ones)
+                withdraw = False
             if why := self._interruption(kind):
                 raise Interrupted(why)
             self.pump(0.5)
             if time.monotonic() - began > BEAT_S:
                 for link in asked:  # a prepared host waits for the start signal only while heartbeats arrive
                     self._beat(link)
-        self._raise_for([link for link in asked if reply not in link.replies], kind)
+        failed = [link for link in asked if reply not in link.replies]
+        causes = [link for link in failed if not link.refused or link.refused.get("error") != WITHDRAWN]
+        self._raise_for(causes or failed, kind)
         return {link.name: link.replies[reply] for link in asked}
+
+    def _request(self, link: Link, kind: str, reply: str, fields: dict[str, Any]) -> None:
+        link.replies.pop(reply, None)
+        link.refused = None
+        if link.channel is not None:
+            link.channel.send(kind, **fields)
 
     def _out(self, link: Link) -> bool:
         return link.refused is not None or link.channel is None or bool(link.channel.broken)
@@ -212,7 +222,7 @@ class Gang:
     def _take(self, link: Link, frames: list[Frame]) -> None:
         try:
             for header, payload in frames:
-                if (known := checked(header, link.ranks)) is not None:
+                if (known := checked(header, link.ranks, self.run_key)) is not None:
                     self._handle(link, (known, payload))
         except HostFrameError as error:
             self._give_up(link, f"it sent {error}; is the program on this host ours?")

@@ -118,6 +118,7 @@ class Starter:
                 "secrets": self.assignment.secrets,
                 "registry": self.assignment.registry,
             },
+            withdraw=True,
         )
         prepared = Prepared(port, {name: place.directory for name, place in places.items()})
         self.bundle.update_run(head_port=port, directories=prepared.directories)

@@ -45,7 +45,9 @@ def assign(step: Restart, assignment: Assignment, known: ReplanInput, *, num_end
     if fleet is None:
         return End("its facts.json is not in the bundle")
     if fleet.secrets - set(assignment.secrets):
-        return End("the process that took over the run does not have its secrets")
+        return End(
+            "only the process that started the run had the values of its secrets, and another one has taken over"
+        )
     gone = {**known.retired, **step.gone}
     try:
         plan, left_out = fleet.plan(gone=gone, suspects=step.suspects, wanted=known.wanted)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import RunPaths, check_run_id, home, read_json, write_json
 from ddp_play.bundle.run_ids import new_run_id, new_token
-from ddp_play.errors import InternalError, UsageError
+from ddp_play.errors import InternalError, NotTakenOver, UsageError
 from ddp_play.run.host_channel import ProcessChannel, Route, wait_any
 
 if TYPE_CHECKING:
@@ -81,6 +81,24 @@ def check_password(paths: RunPaths, password: str) -> None:
     if "Permission denied" in channel.broken:
         hint = f"ddp-play attach {paths.run_id} -k; the run is as it was"
         raise UsageError(f"{route.host} refuses the SSH password: {channel.broken}", hint=hint)
+
+
+def restart_problem(paths: RunPaths) -> str:
+    """Why a process that takes over the run cannot restart it; empty if it can, or if the job does not restart."""
+    fleet = read_json(paths.fleet)
+    names = sorted({*(fleet.get("secret_names") or ()), *(fleet.get("secret_env") or ())})
+    if not names or not read_json(paths.root / "job.json").get("restarts"):
+        return ""
+    return (
+        f"run {paths.run_id} is followed to its end, but cannot be restarted after a failure: only the process that "
+        f"started it had the values of its secrets ({', '.join(names[:5])}{' and more' if len(names) > 5 else ''})"
+    )
+
+
+def take_over_problem(paths: RunPaths) -> NotTakenOver | None:
+    """Why the newest take-over of the run did not begin; None if it did."""
+    found = read_json(paths.background).get("not_taken_over")
+    return NotTakenOver(found["message"], hint=found["hint"]) if found else None
 
 
 def start_background(paths: RunPaths, passwords: Passwords, *, take_over: bool = False) -> None:

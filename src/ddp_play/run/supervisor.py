@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ddp_play.bundle.journal import Journal
 from ddp_play.bundle.outcome import Outcome, RunStatus
 from ddp_play.bundle.writer import BeyondEndError, Bundle
-from ddp_play.errors import DdpPlayError, DiskFull, Interrupted, UsageError
+from ddp_play.errors import DdpPlayError, DiskFull, Interrupted, NotTakenOver, UsageError
 from ddp_play.run.attempt_assignment import links_of
 from ddp_play.run.collect_and_clean import clean, collect, drain, network_counters
 from ddp_play.run.controller_disk_full import FullDisk, left_on_hosts
@@ -144,8 +144,8 @@ class Supervisor:
         return NotStarted(error, starter.prepared, starter.signalled, unfenced, starter.waiting)
 
     def take_over(self) -> Ended | NotStarted:
-        """Follow ranks that run already to their end, from the state that the hosts report."""
-        self.gang.open_all(deadline_s=OPEN_S)
+        """Follow ranks that run already to their end, from the state that the hosts report. Raises NotTakenOver."""
+        self.gang.open_all(deadline_s=OPEN_S, failure=NotTakenOver)
         if not any(link.state for link in self.gang.links):
             return NotStarted(
                 UsageError(

@@ -59,6 +59,10 @@ NONSENSE: dict[str, tuple[bytes, str]] = {
     "a signal out of range": (state(state="exited", signal=-9), "in signal"),
     "a time that is none": (state(started="yesterday"), "in started"),
     "a state of a rank that is none": (state(state="flying"), "in state"),
+    "a state of another run": (
+        header(t="state", state={"phase": "ended", "ranks": {}, "key": "night.0123456789abcdef"}),
+        "a frame state of run 'night.0123456789abcdef', which is not calm-otter-1",
+    ),
     "kernel lines that are none": (state(kernel={"a": "b"}), "in kernel"),
     "an answer without its fields": (header(t="beat"), "no field guard_gone"),
     "a file without a rank": (header(t="file", file="result.json", last=True), "without its rank"),
@@ -94,6 +98,18 @@ def test_nonsense_before_the_start_is_a_refusal(make: Make, kind: str) -> None:
     with pytest.raises(HostNotReady, match="h1: it sent a frame opened with"):
         stage.supervisor().run()
     assert "follow" not in stage.far["h2"].kinds()
+
+
+@pytest.mark.parametrize("key", ["calm-otter-1.0123456789abcdef", "night", None])
+def test_a_channel_about_another_run_is_refused(make: Make, key: str | None) -> None:
+    """The same name with another token, another name, none."""
+    stage = make(2)
+    opened = {"key": key, "dir": "/state", "secrets": "/shm", "clock": 0.0, "uid": 0, "guard_alive": True}
+    other = {"phase": "ended", "ranks": {"0": {"state": "exited", "exit_code": 0}}}
+    stage.far["h1"].answers["open"] = [header(t="opened", state=other, **opened)]
+    with pytest.raises(HostNotReady, match=r"h1: it sent a frame opened (of run|with no field key)"):
+        stage.supervisor(token="fedcba9876543210").run()
+    assert "prepare" not in stage.far["h2"].kinds()
 
 
 def test_a_kind_of_a_later_version_is_left_alone(make: Make) -> None:

@@ -66,6 +66,7 @@ def prepared(line: Line, script: str, root: Path) -> None:
 
 def test_a_run_from_open_to_clean(line: Line, place: HostRun, tmp_path: Path) -> None:
     opened = line.ask("open", **RUN)
+    assert opened["key"] == "night.0123456789abcdef"
     assert (opened["dir"], opened["state"], opened["guard_alive"]) == (str(place.root), {}, False)
     assert line.ask("claim", shared=[]) == {"t": "claimed"}
     prepared(line, "cat word; echo result > new; exit 3", tmp_path)
@@ -76,6 +77,7 @@ def test_a_run_from_open_to_clean(line: Line, place: HostRun, tmp_path: Path) ->
         frames += line.until("state")
     assert b"".join(payload for header, payload in frames if header["t"] == "log") == b"hello"
     assert frames[-1][0]["state"]["ranks"]["0"]["exit_code"] == 3
+    assert frames[-1][0]["state"]["key"] == "night.0123456789abcdef"
     line.order("drain", id=4)
     assert line.until("drained")[-1][0]["id"] == 4
     line.order("fetch", max_bytes=1000, patterns=["new"])
@@ -87,6 +89,21 @@ def test_a_run_from_open_to_clean(line: Line, place: HostRun, tmp_path: Path) ->
     assert not place.root.exists()
     line.order("bye")
     assert line.process.wait(20) == 0
+
+
+def test_a_host_that_waits_for_the_source_stops_when_the_order_is_withdrawn(line: Line, tmp_path: Path) -> None:
+    """A host that refused left the others waiting for its source for 60 s."""
+    line.ask("open", **RUN)
+    waits = {**spec("true", tmp_path), "source": {**source(tmp_path), "role": "wait", "wait_s": 60}}
+    began = time.monotonic()
+    line.order("prepare", spec=waits)
+    line.order("beat", id=7)
+    line.order("withdraw")
+    (refused, _), *_ = line.until("refused")
+    assert (refused["order"], refused["error"]) == ("prepare", "withdrawn")
+    assert time.monotonic() - began < 30
+    assert line.until("beat")[-1][0]["id"] == 7, "orders that came meanwhile are executed"
+    assert line.ask("open", **RUN)["state"] == {}, "a late withdrawal is no order"
 
 
 def test_the_newest_file_that_shows_progress(line: Line, tmp_path: Path) -> None:

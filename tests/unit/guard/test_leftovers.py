@@ -294,6 +294,7 @@ def test_attempts_on_this_host() -> None:
         "token": "0123456789abcdef",
         "attempt": 2,
         "host": "h1.example",
+        "elsewhere": "",
         "path": str(place.root),
         "phase": "ended",
         "reason": "done",

@@ -56,7 +56,11 @@ def started(line: Line, disk: Path, script: str) -> int:
     """The pid of the rank."""
     prepared(line, script, disk)
     line.ask("go")
-    return int(wait_until(lambda: (read_json(place_on(disk).state) or {})["ranks"]["0"]["pid"]))
+
+    def pid() -> Any:
+        return (read_json(place_on(disk).state) or {}).get("ranks", {}).get("0", {}).get("pid")
+
+    return int(wait_until(pid))
 
 
 @pytest.fixture

@@ -286,3 +286,13 @@ def test_a_job_that_restarts_has_a_lease_and_is_warned_of_a_lost_working_directo
     assert plan(*hosts(2)).timeouts["lease"] == 0.0
     assert any("from scratch" in text for text in plan(*hosts(2), restarts=1).warnings)
     assert plan(*hosts(2, shared=shared()), restarts=1).warnings == ()
+
+
+def test_groups_of_containers_are_refused_for_processes() -> None:
+    """They were ignored, and ranks failed later with EACCES."""
+    with pytest.raises(
+        UsageError, match=r"ddp_job_groups \(video\) is for containers, and the ranks are processes"
+    ) as no:
+        plan(groups=["video"])
+    assert "add the user to these groups" in no.value.hint
+    assert plan(host(engine=engine()), groups=["video"], image="i:1").hosts

@@ -34,6 +34,27 @@ def test_all_refusals_are_in_one_error(make: Make) -> None:
     assert caught.value.message == "h1: h1 is full\nh3: h3 is full"
 
 
+@pytest.mark.parametrize("refuses", [True, False], ids=["refuses", "is lost"])
+def test_hosts_that_wait_for_one_that_fails_are_told(make: Make, refuses: bool) -> None:
+    """They waited 60 s for its source, and a restart retired them too."""
+    stage = make(3)
+
+    def cut(*_: object) -> list[bytes]:
+        stage.far["h1"].channels[-1].cut("no route to host")
+        return []
+
+    stage.far["h1"].answers["prepare"] = refusal("prepare", "no MPI for the ranks") if refuses else cut
+    for name in ("h2", "h3"):
+        stage.far[name].answers["prepare"] = []
+        stage.far[name].answers["withdraw"] = refusal("prepare", "the preparation was withdrawn", error="withdrawn")
+    with pytest.raises(HostNotReady) as caught:
+        stage.supervisor().run()
+    assert caught.value.message == ("h1: no MPI for the ranks" if refuses else "h1: no route to host")
+    assert caught.value.hosts == ("h1",)
+    assert stage.far["h2"].kinds().count("withdraw") == 1
+    assert "withdraw" not in stage.far["h1"].kinds()
+
+
 def test_a_port_that_was_taken_is_leased_again(make: Make) -> None:
     stage = make(2)
     for name in ("h1", "h2"):

@@ -60,6 +60,6 @@ def test_the_reason_why_there_is_no_restart() -> None:
         replan_input(), fleet=dataclasses.replace(fleet(3, spares=["h3"]), secret_names=("TOKEN",))
     )
     assert assign(LOST, given(), secret, num_ended=1) == End(
-        "the process that took over the run does not have its secrets"
+        "only the process that started the run had the values of its secrets, and another one has taken over"
     )
     assert isinstance(assign(LOST, given(secrets={"TOKEN": "t"}), secret, num_ended=1), Following)

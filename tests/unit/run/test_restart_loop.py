@@ -289,7 +289,7 @@ def test_a_take_over_without_the_secrets_starts_no_attempt(staged: Make, kind: s
     by_attempt(stage, "h1", a1=KILLED)
     stage.ends_on_stop("h2")
     assert stage.supervisor().run().verdict.exit_code == 137
-    assert "does not have its secrets" in stage.document["attempts"][0]["reason"]
+    assert "had the values of its secrets" in stage.document["attempts"][0]["reason"]
 
 
 # -- waiting for slots -----------------------------------------------------------------------------------

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from ddp_play.ansible.runner import PlaybookRequest
-from ddp_play.bundle.paths import RunPaths, read_json
+from ddp_play.bundle.paths import RunPaths, read_json, write_json
 from ddp_play.errors import UsageError
-from ddp_play.run.submission import create_run
+from ddp_play.run.submission import create_run, restart_problem, take_over_problem
 
 FIRST = PlaybookRequest("/first.yml", ("/inv",), "/")
 SECOND = PlaybookRequest("/second.yml", ("/inv",), "/")
@@ -29,3 +29,33 @@ def test_two_runs_that_start_at_once_do_not_share_a_directory(tmp_path: Path, mo
     monkeypatch.setattr(RunPaths, "create", meanwhile)
     paths = create_run(FIRST, name="night", output=None, argv=[])
     assert read_json(paths.run)["request"]["playbook"] == "/first.yml"
+
+
+@pytest.mark.parametrize(
+    ("fleet", "restarts", "words"),
+    [
+        ({"secret_names": ["TOKEN"], "secret_env": ["HF_KEY"]}, 1, "the values of its secrets (HF_KEY, TOKEN)"),
+        ({"secret_names": [f"S{n}" for n in range(9)]}, 1, "(S0, S1, S2, S3, S4 and more)"),
+        ({"secret_names": ["TOKEN"]}, 0, ""),
+        ({"secret_names": [], "secret_env": []}, 1, ""),
+        ({}, 1, ""),
+    ],
+)
+def test_a_take_over_knows_no_secrets(tmp_path: Path, fleet: dict[str, list[str]], restarts: int, words: str) -> None:
+    paths = RunPaths(tmp_path / "night")
+    paths.create()
+    write_json(paths.fleet, fleet)
+    write_json(paths.root / "job.json", {"restarts": restarts})
+    problem = restart_problem(paths)
+    assert words in problem
+    assert bool(problem) == bool(words)
+
+
+def test_only_a_failed_take_over_has_a_problem(tmp_path: Path) -> None:
+    paths = RunPaths(tmp_path / "night")
+    paths.create()
+    assert take_over_problem(paths) is None
+    write_json(paths.background, {"pid": 1, "not_taken_over": {"message": "no channel to h1", "hint": "again"}})
+    error = take_over_problem(paths)
+    assert error is not None
+    assert (error.message, error.hint, error.exit_code) == ("no channel to h1", "again", 69)

@@ -1,0 +1,65 @@
+"""Take-over of a run whose controller died: hosts that do not answer end neither the run nor its record."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.run.conftest import Play, alive, living
+from tests.run.test_restarts import begun, fleet, guard_pid, rank_pids, waiting
+from tests.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = [pytest.mark.runner]
+
+
+@contextlib.contextmanager
+def unreachable(play: Play, run: str) -> Iterator[None]:
+    """Channels to the hosts of a run break, as with a network that is down."""
+    path = play.home / "runs" / run / "channels.json"
+    before = path.read_text()
+    document = json.loads(before)
+    for route in document["routes"]:
+        route["argv"] = ["sh", "-c", "echo no route to host >&2; exit 255"]
+    path.write_text(json.dumps(document))
+    yield
+    path.write_text(before)
+
+
+def orphan(play: Play, run: str) -> list[int]:
+    """Start a run, kill its controller, and return the pids of its ranks."""
+    play("run", waiting(play, lease="10m"), "-i", fleet(play, "a", "b"), "-d", "--name", run)
+    wait_until(lambda: begun(play, run, 1), timeout_s=60, what="both ranks")
+    for pid in set(living(str(play.home / "runs" / run))) - {guard_pid(play, run, host) for host in "ab"}:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return [*rank_pids(play, run, 0, "a"), *rank_pids(play, run, 1, "b")]
+
+
+def test_a_take_over_that_reaches_no_host_leaves_the_run_as_it_was(play: Play) -> None:
+    """It marked the run as failed while its ranks lived, and no second attach was possible."""
+    ranks = orphan(play, "night")
+    run = play.home / "runs" / "night"
+    before = play.document(run)
+    with unreachable(play, "night"):
+        done = play("attach", "night")
+        assert done.code == 69, done.err
+        assert "no channel to\na: no route to host" in done.err
+        assert "ddp-play attach tries again" in done.err
+        stopped = play("stop", "night", "--now")
+        assert stopped.code == 69, stopped.err
+    assert play.document(run) == before
+    assert all(alive(pid) for pid in ranks)
+    assert play("ps", "--json").json["runs"][0]["status"] == "running"
+    (run / "control" / "stop-now").unlink()
+    play("stop", "night", "--now")
+    assert play.document(run)["status"] == "stopped"
+    assert not any(alive(pid) for pid in ranks)
+    assert play.left_on_host() == []
