@@ -48,6 +48,28 @@ def test_a_guard_that_ended_is_not_found() -> None:
         assert time.monotonic() < deadline
 
 
+def test_a_guard_may_be_executed_without_an_interpreter_in_its_command_line(tmp_path: Path) -> None:
+    (tmp_path / "guard").write_text("import time\nprint(flush=True)\ntime.sleep(60)\n")
+    words = ["guard-1.pyz", "guard", "/r/runs/night/1.h1"]
+    with subprocess.Popen(words, executable=sys.executable, cwd=tmp_path, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        found = guards()
+        process.kill()
+    assert process.pid in found
+
+
+def test_processes_that_end_meanwhile_hide_no_guard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "x.pyz").write_text("import time\nprint(flush=True)\ntime.sleep(60)\n")
+    with subprocess.Popen([sys.executable, tmp_path / "x.pyz", "guard", "/r"], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        monkeypatch.setattr(os, "listdir", lambda _: ["uptime", "4194399", str(process.pid)])
+        found = guards()
+        process.kill()
+    assert list(found) == [process.pid]
+
+
 def test_a_short_command_line_is_no_guard() -> None:
     with subprocess.Popen(["guard", "60"], executable="/bin/sleep") as process:
         assert process.pid not in guards()
