@@ -165,6 +165,8 @@ class _Plain(ast.NodeTransformer):
 
 def _is_large(value: ast.expr) -> bool:
     """Whether a constant is a number whose exact value nobody can rely on, such as a largest size or count."""
+    if isinstance(value, ast.BinOp):  # 64 << 20
+        return isinstance(value.left, ast.Constant) and isinstance(value.right, ast.Constant)
     return isinstance(value, ast.Constant) and isinstance(value.value, int) and value.value > 10
 
 

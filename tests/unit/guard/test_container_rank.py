@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import threading
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -135,3 +137,97 @@ def test_a_container_that_ended_before_anybody_looked(place: HostRun, engine: En
     rank = make({"rank": 0, "container": "r0"}, place)
     rank.start()
     assert (rank.row["state"], rank.row["exit_code"], rank.failed) == ("exited", 5, True)
+
+
+# -- engines that do not answer ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def late(place: HostRun, engine: Engine, child: subprocess.Popen[bytes]) -> Iterator[ContainerRank]:
+    """A rank whose engine has not answered the request to start it when the ranks are stopped."""
+    engine.awake.clear()
+    rank = make({"rank": 0, "container": "r0", "container_id": "abc123"}, place)
+    assert isinstance(rank, ContainerRank)
+    rank.must_stop = lambda: bool(engine.asked)
+    rank.start()
+    yield rank
+    engine.awake.set()
+
+
+def test_a_start_without_an_answer_counts_as_ended_and_is_remembered(late: ContainerRank, engine: Engine) -> None:
+    row = late.row
+    assert (row["state"], row["exit_code"], row["stopped"], late.may_start_late) == ("exited", None, True, True)
+    assert row["detail"].endswith("to start the container: the engine has not answered yet")
+    assert row["detail"] in late.log.read_text()
+    assert not [thread for thread in threading.enumerate() if thread.name == "start" and not thread.daemon]
+
+
+def test_a_late_start_is_prevented_until_the_engine_has_removed_the_container(
+    late: ContainerRank, engine: Engine, child: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it would train together with the next attempt."""
+    searched: list[str] = []
+
+    def first(container_id: str) -> int:
+        searched.append(container_id)
+        return child.pid
+
+    monkeypatch.setattr(container_rank, "REMOVE_S", 0.2)
+    monkeypatch.setattr("ddp_play.guard.processes.first_in_container", first)
+    late.prevent_late_start()
+    assert child.wait(20) == -signal.SIGKILL
+    assert late.may_start_late, "the engine has not answered"
+    engine.has("DELETE /containers/r0?force=1&v=1", b"", 204)
+    engine.awake.set()
+    late.prevent_late_start()
+    assert not late.may_start_late
+    assert set(searched) == {"abc123"}
+    asked = len(engine.asked)
+    late.prevent_late_start()
+    assert len(engine.asked) == asked, "once is enough"
+
+
+def test_a_start_that_the_engine_cannot_answer_is_a_failure(
+    place: HostRun, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rank = make({"rank": 0, "container": "r0"}, place)
+    monkeypatch.setattr("ddp_play.guard.docker_socket.START_S", 0.2)
+    engine.awake.clear()
+    rank.start()
+    assert (rank.row["state"], rank.row["exit_code"], rank.failed) == ("exited", 125, True)
+    assert "the engine did not answer" in rank.row["detail"].partition("container: ")[2]
+    assert rank.may_start_late
+
+
+def test_a_process_that_the_engine_does_not_tell_is_found_in_the_kernel(
+    place: HostRun, engine: Engine, child: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ddp_play.guard.processes.first_in_container", lambda _: child.pid)
+    engine.has("POST /containers/r0/start", b"", 204)
+    engine.has("GET /containers/r0/json", {"message": "restarting"}, 503)
+    rank = make({"rank": 0, "container": "r0", "container_id": "abc123"}, place)
+    rank.start()
+    assert (rank.row["state"], rank.row["pid"]) == ("running", child.pid)
+
+
+@pytest.mark.parametrize(("code", "signum"), [(128, None), (129, 1), (192, 64), (193, None), (255, None)])
+def test_only_128_and_a_signal_is_a_signal(
+    container: ContainerRank, engine: Engine, child: subprocess.Popen[bytes], code: int, signum: int | None
+) -> None:
+    gone(child)
+    engine.container("r0", Running=False, ExitCode=code, Error="x")
+    container.poll()
+    assert (container.row["exit_code"], container.row["signal"], container.row["detail"]) == (code, signum, "x")
+
+
+@pytest.mark.parametrize(("signalled", "patience_s"), [(False, 10.0), (True, 3.0)])
+def test_the_patience_with_an_engine_counts_from_the_end_of_the_process(
+    container: ContainerRank, child: subprocess.Popen[bytes], signalled: bool, patience_s: float
+) -> None:
+    """Eight ranks that end at once share it."""
+    gone(child)
+    container.signalled = signalled
+    container.look()
+    assert container._question_s() == pytest.approx(patience_s, abs=1.0)
+    container._gone_since = time.monotonic() - 60
+    assert container._question_s() == container_rank.LAST_QUESTION_S

@@ -92,3 +92,96 @@ def test_a_guard_of_an_earlier_version_is_reached_by_files(place: HostRun, link:
 def test_states_of_an_earlier_boot_have_no_guard(place: HostRun) -> None:
     write_json(place.state, {**state("running"), "boot": "another"})
     assert guard_link.look(place) == ({**state("running"), "boot": "another"}, False)
+
+
+@pytest.mark.parametrize(
+    ("changed", "same", "alive"),
+    [
+        ({}, True, True),
+        ({"boot": ""}, False, False),
+        ({"boot": "another"}, False, False),
+        ({"guard_pid": None}, True, False),
+        ({"guard_ticks": None}, True, False),
+        ({"guard_ticks": 1}, True, False),
+    ],
+)
+def test_only_the_process_that_wrote_the_state_is_its_guard(changed: dict[str, Any], same: bool, alive: bool) -> None:
+    """After a reboot, or when its pid has another process, a state without a guard is a lost host."""
+    told = {**state("running"), **changed}
+    assert guard_link.same_boot(told) is same
+    assert guard_link.guard_alive(told) is alive
+
+
+def test_no_state_is_of_no_boot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "boot_id", lambda: "")
+    assert not guard_link.same_boot({})
+    assert not guard_link.same_boot({"boot": ""})
+
+
+def test_the_last_state_of_a_guard_that_ends_meanwhile_is_read(
+    place: HostRun, link: GuardLink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It writes its file and ends between our look at the file and our look at the process."""
+    write_json(place.state, state("running"))
+
+    def ends(_pid: int, _ticks: int) -> bool:
+        write_json(place.state, state("ended"))
+        return False
+
+    monkeypatch.setattr(processes, "alive", ends)
+    assert link.look() == (state("ended"), False)
+
+
+def test_a_guard_is_not_looked_for_all_the_time(place: HostRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`fresh` is called many times a second; `look` and orders cannot wait."""
+    monkeypatch.setattr(guard_link, "RECONNECT_S", 60.0)
+    made = GuardLink(place)
+    assert made.fresh() is None
+    server = ControlServer(place.root, Orders())
+    server.publish(state("running"))
+    assert made.fresh() is None, "a moment ago there was no guard"
+    assert made.descriptors() == []
+    assert made.look() == (state("running"), True)
+    assert (made.fresh() or {})["phase"] == "running"
+    made.close()
+    assert made.descriptors() == []
+    server.close()
+
+
+def test_a_directory_that_is_gone_gets_no_lease(place: HostRun, link: GuardLink) -> None:
+    """Writing it would make a directory of a run that was cleaned up."""
+    for path in (place.control, place.root):
+        path.rmdir()
+    link.renew(4.5)
+    assert not place.root.exists()
+
+
+def test_a_lease_that_cannot_be_stored_is_no_error(place: HostRun, link: GuardLink) -> None:
+    place.lease.mkdir()
+    link.renew(4.5)
+    assert place.lease.is_dir()
+
+
+@pytest.mark.parametrize(("euid", "trusted"), [(0, True), (1000, False)])
+def test_root_trusts_the_owner_of_the_directory_and_others_only_root_and_themselves(
+    place: HostRun, link: GuardLink, monkeypatch: pytest.MonkeyPatch, euid: int, trusted: bool
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to be two users")
+    os.chown(place.root, 12345, 12345)
+    monkeypatch.setattr(os, "geteuid", lambda: euid)
+    assert set(link._owners()) == {0, euid, *([12345] if trusted else [])}
+
+
+def test_a_file_that_has_not_changed_is_not_read_again(
+    place: HostRun, link: GuardLink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_json(place.state, state("running"))
+    assert link.fresh() is not None
+    read: list[Any] = []
+    monkeypatch.setattr(guard_link, "read_json", read.append)
+    assert link.fresh() is None
+    assert read == []
+    link.again()
+    assert link.fresh() is None
+    assert read == [place.state]

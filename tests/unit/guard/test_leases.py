@@ -194,6 +194,14 @@ def test_a_place_that_stands_for_a_host_has_slots_of_its_own(monkeypatch: pytest
     assert leases.slot_scope() == leases.SCOPE
 
 
+def test_all_versions_give_a_slot_the_same_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run of an earlier version holds slots that a later one asks for."""
+    monkeypatch.setattr(leases, "SCOPE", "ddp-play")
+    monkeypatch.setenv("DDP_PLAY_HOST_DIR", "/hosts/one")
+    assert leases._address("slot-0", leases.slot_scope()) == "\0ddp-play/d68c7f8626d3830e/slot-0"
+    assert leases._address("port-29500", "") == "\0ddp-play/port-29500"
+
+
 @contextlib.contextmanager
 def neighbour(body: str, *words: str, name: str = "-c") -> Iterator[subprocess.Popen[bytes]]:
     """Another process that says `held` once `body` has what it wants."""
@@ -271,6 +279,18 @@ def test_a_holder_that_does_not_answer_counts_as_one(scope: str, listens: bool) 
 def test_many_holders_are_counted() -> None:
     assert leases._listed([f"run r{n} of kim" for n in range(8)]).endswith(", run r4 of kim, 3 more")
     assert leases._listed(["run r1 of kim"] * 8) == "run r1 of kim"
+    assert leases._listed([f"r{n}" for n in range(5)]) == "r0, r1, r2, r3, r4"
+
+
+def test_every_name_of_the_kernels_table_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = (
+        "Num       RefCount Protocol Flags    Type St Inode Path\n"
+        "0000: 00000002 00000000 00010000 0001 01 10001 @ddp-play/slot-0\n"
+        "0000: 00000003 00000000 00000000 0001 03 10002\n"
+        "0000: 00000002 00000000 00010000 0001 01 10003 /run/a name with blanks\n"
+    )
+    monkeypatch.setattr(Path, "read_text", lambda *_, **__: table)
+    assert leases._bound() - {"Path"} == {"@ddp-play/slot-0", "/run/a name with blanks"}
 
 
 def test_a_lease_is_free_at_once_when_it_is_closed(scope: str) -> None:

@@ -58,3 +58,36 @@ def test_the_newest_time_counts_and_none_is_in_the_future(place: HostRun) -> Non
     orders._seen_s = 0.0
     orders.read_files(place)
     assert orders._seen_s == 0.0, "the same file is no news"
+
+
+def test_an_order_from_the_socket_needs_no_file(place: HostRun) -> None:
+    """A guard looks for files too, for channels of an earlier version."""
+    orders = Orders()
+    orders.give(STOP, {"reason": "a"})
+    orders.changed.clear()
+    orders.read_files(place)
+    assert orders.get(STOP) == {"reason": "a"}
+    assert not orders.changed.is_set()
+    place.order(STOP, {"reason": "b"})
+    orders.read_files(place)
+    assert (orders.get(STOP), orders.changed.is_set()) == ({"reason": "b"}, True)
+    orders.changed.clear()
+    orders.read_files(place)
+    assert not orders.changed.is_set(), "the same order is given once"
+    orders.take_back(STOP, place)
+    assert (orders.get(STOP), place.ordered(STOP)) == (None, None)
+
+
+def test_the_lease_grows_with_every_second_without_news(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(processes, "uptime_s", lambda: now[0])
+    orders = Orders()
+    assert orders.controller_gone_s() == 0.0, "it begins with the guard"
+    now[0] = 130.0
+    assert orders.controller_gone_s() == 30.0
+    orders.renew(110.0)
+    assert orders.controller_gone_s() == 20.0
+    orders.renew(105.0)
+    assert orders.controller_gone_s() == 20.0, "an older time is no news"
+    orders.renew(500.0)
+    assert orders.controller_gone_s() == 0.0

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import builtins
+import contextlib
 import os
+import resource
+import secrets
 import signal
 import subprocess
 import sys
@@ -12,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ddp_play.guard import processes
+from tests.unit.guard.stand_ins import SLEEPS, started
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -102,3 +107,97 @@ def test_a_subreaper_inherits_what_ranks_forked() -> None:
 def test_this_boot_has_an_id() -> None:
     assert len(processes.boot_id()) == 36
     assert processes.boot_id() == processes.boot_id()
+
+
+def test_a_host_that_hides_its_boot_has_no_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hidden(*_: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(builtins, "open", hidden)
+    assert processes.boot_id() == ""
+
+
+@pytest.fixture
+def group() -> Iterator[Path]:
+    """A control group that is named by the id of a container."""
+    base = Path("/sys/fs/cgroup/pids")
+    path = (base if base.is_dir() else base.parent) / secrets.token_hex(32)
+    try:
+        path.mkdir()
+    except OSError as error:
+        pytest.skip(f"no control group can be made here: {error}")
+    yield path
+    with contextlib.suppress(OSError):
+        until(lambda: not (path / "cgroup.procs").read_text())
+        path.rmdir()
+
+
+def test_the_first_process_of_a_container_is_the_oldest_that_lives(group: Path) -> None:
+    join = f"echo $$ >{group}/cgroup.procs; {SLEEPS}"
+    assert processes.first_in_container(group.name) is None
+    with started(join) as first:
+        ticks = processes.start_ticks(first.pid)
+        until(lambda: time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK") > (ticks or 0) + 1)
+        with started(join) as second, started(SLEEPS):
+            assert processes.first_in_container(group.name) == first.pid
+            first.kill()
+            until(lambda: not processes.alive(first.pid, None))
+            assert processes.first_in_container(group.name) == second.pid
+    assert processes.first_in_container("") is None
+
+
+def test_a_pid_inside_a_container_is_found_outside() -> None:
+    command = ["unshare", "--pid", "--fork", "--kill-child", "/bin/sh", "-c", "sleep 100 & sleep 100 & wait"]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as outer:
+        try:
+            try:
+                until(lambda: outer.poll() is not None or len(processes.descendants(outer.pid)) == 3, 10)
+            except AssertionError:
+                pytest.fail("the namespace does not start")
+            if outer.poll() is not None:
+                pytest.skip("no pid namespace can be made here")
+            (init,) = processes.children(outer.pid)
+            inner = processes.children(init)
+            assert processes.pid_outside_namespace(1, outer.pid) == init
+            assert [processes.pid_outside_namespace(pid, outer.pid) for pid in (2, 3)] == sorted(inner)
+            assert processes.pid_outside_namespace(99, outer.pid) is None
+            assert processes.pid_outside_namespace(1, None) is None
+            assert processes.pid_outside_namespace(init, os.getpid()) is None, "that is its pid outside"
+        finally:
+            outer.kill()
+
+
+def test_a_signal_without_a_group_spares_the_group(child: subprocess.Popen[bytes]) -> None:
+    below = processes.descendants(child.pid)
+    assert processes.signal_exactly(child.pid, processes.start_ticks(child.pid), signal.SIGKILL)
+    assert child.wait(20) == -signal.SIGKILL
+    assert all(processes.alive(pid, None) for pid in below)
+    for pid in below:
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_a_signal_to_another_users_process_is_an_error() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to be two users")
+    program = (
+        f"import os, sys; sys.path.insert(0, {SOURCES!r})\n"
+        "from guard import processes\nos.setuid(65534)\n"
+        "try:\n    processes.signal_exactly(int(sys.argv[1]), None, 0)\nexcept PermissionError:\n    print('denied')"
+    )
+    with started(SLEEPS) as ours:
+        command = [sys.executable, "-c", program, str(ours.pid)]
+        assert subprocess.run(command, capture_output=True, timeout=60, check=True).stdout == b"denied\n"
+
+
+def test_core_files_are_off_and_may_be_asked_for() -> None:
+    before = resource.getrlimit(resource.RLIMIT_CORE)
+    try:
+        processes.no_core_files()
+        assert resource.getrlimit(resource.RLIMIT_CORE) == (0, before[1])
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, before)
+
+
+def test_the_uptime_is_that_of_the_host() -> None:
+    before = time.clock_gettime(time.CLOCK_BOOTTIME)
+    assert before <= processes.uptime_s() <= time.clock_gettime(time.CLOCK_BOOTTIME)

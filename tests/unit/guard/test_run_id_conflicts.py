@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -87,3 +88,67 @@ def test_the_list_of_runs_tells_them_apart() -> None:
     rows = [(row["run"], row["token"], row["owner"]) for row in leftovers.runs()]
     assert rows == [("night", THEIRS, "kim")]
     assert json.dumps(leftovers.runs())
+
+
+def test_a_running_namesake_comes_before_its_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """`ddp-play gc` would be the wrong advice while it runs."""
+    place = make_run(run_key("night", THEIRS), owner="kim", controller="login2", created=1000.0)
+    (tmp_path / ".ddp-play" / run_key("night", THEIRS)).mkdir(parents=True)
+    monkeypatch.setattr("ddp_play.guard.run_id_conflicts.guards", lambda: {os.getpid(): place})
+    monkeypatch.setattr("ddp_play.guard.run_id_conflicts.time.time", lambda: 1090.0)
+    found = run_id_conflicts.find("night", OURS, [str(tmp_path / ".ddp-play")])
+    assert [row.alive for row in found] == [True, False, False]
+    assert (found[0].owner, found[0].controller, found[0].since) == ("kim", "login2", 1000.0)
+    problem = run_id_conflicts.problem("night", OURS, [])
+    me = os.getpid()
+    assert problem == f"run night of kim, started 1 min ago from login2, is running: its guard is process {me}"
+
+
+def test_a_guard_whose_spec_tells_nothing_is_as_old_as_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = make_run(run_key("night", THEIRS))
+    monkeypatch.setattr("ddp_play.guard.run_id_conflicts.guards", lambda: {os.getpid(): place})
+    (living, files) = run_id_conflicts.find("night", OURS, [])
+    assert living.since == Path(f"/proc/{os.getpid()}").stat().st_mtime
+    assert files.since == place.root.parent.stat().st_mtime
+    assert living.controller == ""
+
+
+def test_the_newest_attempt_tells_whose_run_it_is() -> None:
+    key = run_key("night", THEIRS)
+    make_run(key, owner="kim", created=1000.0)
+    second = HostRun.at(key, 2, "h1")
+    second.root.mkdir()
+    write_json(second.spec, {"owner": "pat", "created": 2000.0})
+    (found,) = run_id_conflicts.find("night", OURS, [])
+    assert (found.owner, found.since) == ("pat", 2000.0)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (-5, "0 s"),
+        (0, "0 s"),
+        (59, "59 s"),
+        (60, "1 min"),
+        (3599, "59 min"),
+        (3600, "1 h"),
+        (86399, "23 h"),
+        (86400, "1 d"),
+        (200000, "2 d"),
+    ],
+)
+def test_the_age_of_a_namesake(seconds: float, words: str) -> None:
+    found = run_id_conflicts.Namesake(False, "kim", "", 1000.0, "/x")
+    told = run_id_conflicts.describe_namesake(found, "night", 1000.0 + seconds)
+    assert told == f"run night of kim, started {words} ago, has files here: /x"
+
+
+def test_a_namesake_of_unknown_age() -> None:
+    found = run_id_conflicts.Namesake(True, "kim", "", 0.0, "process 7")
+    assert run_id_conflicts.describe_namesake(found, "night", 5.0) == (
+        "run night of kim, is running: its guard is process 7"
+    )
+    found = found._replace(controller="login2")
+    assert run_id_conflicts.describe_namesake(found, "night", 5.0) == (
+        "run night of kim, started from login2, is running: its guard is process 7"
+    )

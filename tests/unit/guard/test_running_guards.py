@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -9,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ddp_play.guard.running_guards import guards
+from ddp_play.guard.run_directory import HostRun
+from ddp_play.guard.running_guards import guards, read_spec
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,7 +19,12 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize(
     ("program", "verb", "found"),
-    [("guard-1.pyz", "guard", True), ("guard-1.pyz", "channel", False), ("a.py", "guard", False)],
+    [
+        ("guard-1.pyz", "guard", True),
+        ("guard-1.pyz", "channel", False),
+        ("a.py", "guard", False),
+        ("a.pyzz", "guard", False),
+    ],
 )
 def test_a_guard_is_a_process_with_its_command_line(tmp_path: Path, program: str, verb: str, found: bool) -> None:
     (tmp_path / program).write_text("import time\nprint(flush=True)\ntime.sleep(60)\n")
@@ -39,3 +46,46 @@ def test_a_guard_that_ended_is_not_found() -> None:
     deadline = time.monotonic() + 10
     while process.pid in guards():
         assert time.monotonic() < deadline
+
+
+def test_a_guard_may_be_executed_without_an_interpreter_in_its_command_line(tmp_path: Path) -> None:
+    (tmp_path / "guard").write_text("import time\nprint(flush=True)\ntime.sleep(60)\n")
+    words = ["guard-1.pyz", "guard", "/r/runs/night/1.h1"]
+    with subprocess.Popen(words, executable=sys.executable, cwd=tmp_path, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        found = guards()
+        process.kill()
+    assert process.pid in found
+
+
+def test_processes_that_end_meanwhile_hide_no_guard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "x.pyz").write_text("import time\nprint(flush=True)\ntime.sleep(60)\n")
+    with subprocess.Popen([sys.executable, tmp_path / "x.pyz", "guard", "/r"], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        monkeypatch.setattr(os, "listdir", lambda _: ["uptime", "4194399", str(process.pid)])
+        found = guards()
+        process.kill()
+    assert list(found) == [process.pid]
+
+
+def test_a_short_command_line_is_no_guard() -> None:
+    with subprocess.Popen(["guard", "60"], executable="/bin/sleep") as process:
+        assert process.pid not in guards()
+        process.kill()
+
+
+@pytest.mark.parametrize(
+    ("content", "spec"),
+    [(b'{"owner": "kim"}', {"owner": "kim"}), (b"[1]", {}), (b"torn", {}), (b"[" * 100000, {}), (None, {})],
+)
+def test_a_spec_is_an_object_of_the_user_of_the_process(
+    tmp_path: Path, content: bytes | None, spec: dict[str, str]
+) -> None:
+    """A neighbour can claim any directory in its command line."""
+    place = HostRun(tmp_path)
+    if content is not None:
+        place.spec.write_bytes(content)
+    assert read_spec(place, os.geteuid()) == spec
+    assert read_spec(place, os.geteuid() + 1) == {}

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 
-from ddp_play.run.fencing import FENCE_MARGIN_S, dead_after
+from ddp_play.bundle.journal import Journal
+from ddp_play.bundle.paths import write_json
+from ddp_play.errors import HostNotReady, Interrupted
+from ddp_play.guard.protocol import encode
+from ddp_play.run.fencing import FENCE_MARGIN_S, clean_lost_hosts, dead_after, fence
 from ddp_play.run.host_channel import Route
 from ddp_play.run.link import Link
+from ddp_play.run.stop_requests import StopRequests
 from tests.unit.build import hosts, plan
+from tests.unit.run.conftest import Make, Stage
+from tests.unit.run.test_restart_loop import staged
+
+__all__ = ["staged"]
 
 MADE = plan(*hosts(2), lease="60s", grace="10s")
 
@@ -27,3 +37,131 @@ def test_a_silent_hosts_ranks_are_dead_after_lease_grace_and_margin(said: dict[s
     """The time counts from the host's last message. A host that answers but could not clean up is never safe."""
     link = Link("h2", Route("h2", ("ssh", "h2"), "channel"), heard=1000.0, **said)
     assert dead_after(link, MADE) == 1000.0 + waits_s
+
+
+# -- waiting for hosts that were lost ------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def _often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look often, and try again soon where no channel opens."""
+    monkeypatch.setattr("ddp_play.run.fencing.POLL_S", 0.02)
+    monkeypatch.setattr("ddp_play.run.host_links.RECONNECT_S", 0.05)
+
+
+def fenced(stage: Stage, kept: list[Any] | None = None, **waits_s: float) -> set[str]:
+    """Wait for these hosts, at most so long."""
+    now = time.monotonic()
+    return fence(
+        stage.supervisor().assignment,
+        {host: now + wait for host, wait in waits_s.items()},
+        StopRequests(stage.paths),
+        Journal(stage.paths.events),
+        on_kept=lambda host, rows: (kept if kept is not None else []).append((host, rows)),
+    )
+
+
+def test_without_lost_hosts_there_is_no_wait(make: Make) -> None:
+    stage = make(2)
+    assert fenced(stage) == set()
+    assert stage.far.routes == []
+    assert stage.events("waiting") == []
+
+
+def test_hosts_whose_ranks_may_never_end_are_named(make: Make) -> None:
+    stage = make(3)
+    with pytest.raises(HostNotReady, match=r"^h1, h3: ranks of attempt 1 may still run there") as caught:
+        fenced(stage, h3=float("inf"), h2=1.0, h1=float("inf"))
+    assert caught.value.hosts == ("h1", "h3")
+    assert stage.far.routes == []
+
+
+def test_a_host_that_is_back_and_clean_ends_the_wait(make: Make) -> None:
+    """It gets no heartbeat meanwhile: that would renew the lease of ranks which have to end."""
+    stage = make(2)
+    began = time.monotonic()
+    assert fenced(stage, h2=600.0) == set()
+    assert time.monotonic() - began < 10
+    assert stage.far["h2"].kinds() == ["open", "clean", "bye"]
+    assert stage.far["h2"].order("clean")["run_paths"] == []
+    assert stage.far["h1"].kinds() == []
+    (event,) = stage.events("waiting")
+    assert event["for_hosts"] == ["h2"]
+    assert event["at_most_s"] == pytest.approx(600.0, abs=1.0)
+
+
+@pytest.mark.parametrize("answer", [[], [encode("cleaned", left=["container x: engine is down"])]], ids=["no", "left"])
+def test_a_host_that_does_not_confirm_is_waited_for_until_its_lease_has_expired(
+    make: Make, answer: list[bytes]
+) -> None:
+    stage = make(2)
+    stage.far["h2"].answers["clean"] = answer
+    began = time.monotonic()
+    assert fenced(stage, h1=600.0, h2=0.5) == {"h2"}
+    assert time.monotonic() - began >= 0.5
+    assert stage.far["h2"].kinds().count("clean") == 1, "once for each connection"
+
+
+def test_a_host_that_is_cut_off_is_told_again(make: Make) -> None:
+    stage = make(2)
+
+    def cut(_header: Any, _payload: bytes) -> list[bytes]:
+        stage.far["h2"].answers.pop("clean")
+        stage.far["h2"].channels[-1].cut("the network is gone")
+        return []
+
+    stage.far["h2"].answers["clean"] = cut
+    assert fenced(stage, h2=30.0) == set()
+    assert stage.far["h2"].kinds().count("clean") == 2
+
+
+def test_a_stop_ends_the_wait(make: Make) -> None:
+    stage = make(2)
+    stage.far["h2"].answers["open"] = []
+    write_json(stage.paths.control / "stop", {"reason": "enough"})
+    began = time.monotonic()
+    with pytest.raises(Interrupted, match="stopped while it waited for h2"):
+        fenced(stage, h2=600.0)
+    assert time.monotonic() - began < 10
+    assert all(channel.broken for channel in stage.far["h2"].channels), "the channels are closed"
+
+
+@pytest.mark.parametrize(
+    ("values", "keep"),
+    [
+        ({"source": "/code", "artifacts": ["*.pt"]}, True),
+        ({"source": "/code", "artifacts": []}, False),
+        ({"artifacts": ["*.pt"]}, False),
+    ],
+)
+def test_the_only_copy_of_artifacts_is_kept_and_named_once(make: Make, values: dict[str, Any], keep: bool) -> None:
+    stage = make(2, **values)
+    stage.far["h2"].answers["clean"] = [encode("cleaned", left=[], kept=["/state/src"] if keep else [])]
+    stage.far["h1"].answers["clean"] = []
+    kept: list[Any] = []
+    assert fenced(stage, kept, h1=0.3, h2=0.3) == {"h1"}
+    assert stage.far["h2"].order("clean")["keep_src"] is keep
+    row = "/state/src: not collected, the host was lost; ddp-play gc removes it"
+    assert kept == ([("h2", [row])] if keep else [])
+
+
+def test_artifacts_on_a_shared_directory_are_not_kept_on_the_host(staged: Make) -> None:
+    stage = staged(2, source="/code", artifacts=["*.pt"])
+    assert fenced(stage, h2=30.0) == set()
+    assert stage.far["h2"].order("clean")["keep_src"] is False
+
+
+def test_lost_hosts_that_come_back_in_time_are_cleaned(make: Make) -> None:
+    stage = make(3)
+    stage.far["h3"].answers["open"] = []
+    began = time.monotonic()
+    until = began + 0.5
+    found = clean_lost_hosts(stage.supervisor().assignment, {"h2", "h3"}, until=until, on_kept=lambda *_: None)
+    assert found == {"h2"}
+    assert time.monotonic() >= until
+    found = clean_lost_hosts(
+        stage.supervisor().assignment, {"h2"}, until=time.monotonic() + 600, on_kept=lambda *_: None
+    )
+    assert found == {"h2"}
+    assert time.monotonic() - until < 10
+    assert all(channel.broken for host in stage.far.values() for channel in host.channels)

@@ -7,9 +7,13 @@ from typing import Any
 
 import pytest
 
-from ddp_play.bundle.outcome import RunStatus
+from ddp_play.bundle.journal import Journal
+from ddp_play.bundle.outcome import RankOutcome, RunStatus
 from ddp_play.guard.protocol import encode
+from ddp_play.run.lost_hosts import declare_stuck, give_up_on_lost_hosts
+from ddp_play.run.stop_decision import GangView
 from tests.unit.run.conftest import OK, Make
+from tests.unit.run.test_collect_and_clean import gang_of
 
 
 def test_a_guard_that_is_gone_is_a_lost_host(make: Make) -> None:
@@ -57,3 +61,52 @@ def test_a_controller_that_stalled_loses_no_host(make: Make, monkeypatch: pytest
     stage.far["h2"].answers["beat"] = beat
     assert stage.supervisor().run().status is RunStatus.SUCCEEDED
     assert len(slept) > 6
+
+
+RUNNING, ENDED = {"ranks": {"0": {"state": "running"}}}, {"ranks": {"0": {"state": "exited"}}}
+
+
+@pytest.mark.parametrize(
+    ("link", "lost", "ranks_lost"),
+    [
+        ({"state": RUNNING}, "", ""),
+        ({"state": RUNNING, "silent": 29.0}, "", ""),
+        ({"state": RUNNING, "silent": 31.0}, "silent for 31 s", ""),
+        ({"state": {}, "silent": 31.0}, "silent for 31 s", ""),
+        ({"state": ENDED, "silent": 31.0}, "", ""),
+        ({"state": {"ranks": {**RUNNING["ranks"], "1": {"state": "exited"}}}, "silent": 31.0}, "silent for 31 s", ""),
+        (
+            {"state": RUNNING, "guard_gone": True},
+            "",
+            "its guard is gone: the host was rebooted, or the guard was killed",
+        ),
+        ({"state": RUNNING, "guard_gone": True, "silent": 31.0}, "silent for 31 s", ""),
+        ({"state": ENDED, "guard_gone": True}, "", ""),
+        ({"state": RUNNING, "guard_gone": True, "ranks_lost": "known"}, "", "known"),
+    ],
+)
+def test_which_hosts_are_given_up(make: Make, link: dict[str, Any], lost: str, ranks_lost: str) -> None:
+    stage = make(1, network="")
+    gang = gang_of(stage)
+    journal = Journal(stage.paths.events)
+    (found,) = gang.links
+    known = bool(link.get("ranks_lost"))
+    found.state, found.guard_gone = link["state"], bool(link.get("guard_gone"))
+    found.ranks_lost = link.get("ranks_lost", "")
+    for _ in range(2):
+        found.heard = time.monotonic() - link.get("silent", 0.0)
+        give_up_on_lost_hosts(gang, journal, host_timeout_s=30.0)
+    assert (found.lost, found.ranks_lost) == (lost, ranks_lost)
+    told = [(event["host"], event["state"], event["why"]) for event in stage.events("host")]
+    assert told == ([("h1", "lost", lost or ranks_lost)] if (lost or ranks_lost) and not known else [])
+
+
+def test_hosts_whose_ranks_do_not_end_are_marked_and_no_others(make: Make) -> None:
+    stage = make(3)
+    gang = gang_of(stage)
+    rows = [("h1", "running"), ("h2", "exited"), ("h3", "lost")]
+    view = GangView(tuple(RankOutcome(rank, host, state) for rank, (host, state) in enumerate(rows)))
+    declare_stuck(gang, Journal(stage.paths.events), view)
+    why = "its ranks did not end after the stop signal"
+    assert [link.ranks_lost for link in gang.links] == [why, "", ""]
+    assert [(event["host"], event["state"], event["why"]) for event in stage.events("host")] == [("h1", "lost", why)]
