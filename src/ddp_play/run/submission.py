@@ -87,7 +87,7 @@ def restart_problem(paths: RunPaths) -> str:
     """Why a process that takes over the run cannot restart it; empty if it can, or if the job does not restart."""
     fleet = read_json(paths.fleet)
     names = sorted({*(fleet.get("secret_names") or ()), *(fleet.get("secret_env") or ())})
-    if not names or not read_json(paths.root / "job.json").get("restarts"):
+    if not names or not read_json(paths.job).get("restarts"):
         return ""
     return (
         f"run {paths.run_id} is followed to its end, but cannot be restarted after a failure: only the process that "

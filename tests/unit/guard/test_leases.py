@@ -290,7 +290,7 @@ def test_every_name_of_the_kernels_table_is_read(monkeypatch: pytest.MonkeyPatch
         "0000: 00000002 00000000 00010000 0001 01 10003 /run/a name with blanks\n"
     )
     monkeypatch.setattr(Path, "read_text", lambda *_, **__: table)
-    assert leases._bound() - {"Path"} == {"@ddp-play/slot-0", "/run/a name with blanks"}
+    assert leases.bound_names() - {"Path"} == {"@ddp-play/slot-0", "/run/a name with blanks"}
 
 
 def test_a_lease_is_free_at_once_when_it_is_closed(scope: str) -> None:

@@ -10,6 +10,7 @@ import secrets
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -128,7 +129,7 @@ def group() -> Iterator[Path]:
         pytest.skip(f"no control group can be made here: {error}")
     yield path
     with contextlib.suppress(OSError):
-        until(lambda: not (path / "cgroup.procs").read_text())
+        wait_until(lambda: not (path / "cgroup.procs").read_text())
         path.rmdir()
 
 
@@ -137,11 +138,11 @@ def test_the_first_process_of_a_container_is_the_oldest_that_lives(group: Path) 
     assert processes.first_in_container(group.name) is None
     with started(join) as first:
         ticks = processes.start_ticks(first.pid)
-        until(lambda: time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK") > (ticks or 0) + 1)
+        wait_until(lambda: time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK") > (ticks or 0) + 1)
         with started(join) as second, started(SLEEPS):
             assert processes.first_in_container(group.name) == first.pid
             first.kill()
-            until(lambda: not processes.alive(first.pid, None))
+            wait_until(lambda: not processes.alive(first.pid, None))
             assert processes.first_in_container(group.name) == second.pid
     assert processes.first_in_container("") is None
 
@@ -151,7 +152,7 @@ def test_a_pid_inside_a_container_is_found_outside() -> None:
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as outer:
         try:
             try:
-                until(lambda: outer.poll() is not None or len(processes.descendants(outer.pid)) == 3, 10)
+                wait_until(lambda: outer.poll() is not None or len(processes.descendants(outer.pid)) == 3, timeout_s=10)
             except AssertionError:
                 pytest.fail("the namespace does not start")
             if outer.poll() is not None:

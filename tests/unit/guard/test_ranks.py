@@ -13,7 +13,7 @@ from ddp_play.guard import processes, ranks, secret_files
 from ddp_play.guard.container_rank import make
 from ddp_play.guard.ranks import ProcessRank, Rank
 from ddp_play.guard.run_directory import HostRun
-from tests.unit.guard.test_processes import until
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -190,11 +190,11 @@ def test_a_stop_reaches_what_a_rank_forked_and_a_warning_does_not(place: HostRun
     script = "trap 'echo warned' USR1; sh -c 'trap \"echo forked\" USR1; while :; do sleep 0.05; done' & "
     rank = process(place, "/bin/sh", "-c", script + "echo ready; while :; do sleep 0.05; done")
     rank.start()
-    until(lambda: "ready" in place.log(0).read_text() and len(processes.descendants(rank.row["pid"])) >= 1)
+    wait_until(lambda: "ready" in place.log(0).read_text() and len(processes.descendants(rank.row["pid"])) >= 1)
     rank.warn(signal.SIGUSR1)
-    until(lambda: "warned" in place.log(0).read_text())
+    wait_until(lambda: "warned" in place.log(0).read_text())
     below = processes.descendants(rank.row["pid"])
     rank.send(signal.SIGKILL)
     until_ended(rank)
-    until(lambda: not any(processes.alive(pid, None) for pid in below))
+    wait_until(lambda: not any(processes.alive(pid, None) for pid in below))
     assert "forked" not in place.log(0).read_text()
