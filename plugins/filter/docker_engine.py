@@ -189,11 +189,16 @@ def recorded(text: str) -> Dict[str, Any]:
     return {"packages": list(found.get("packages", [])), "daemon": found.get("daemon")}
 
 
+def attributes(found: Mapping[str, Any]) -> Dict[str, str]:
+    """Mode, owner and group of an existing file, as ddp.play.files takes them."""
+    return {"mode": found["mode"], "owner": str(found["uid"]), "group": str(found["gid"])}
+
+
 def put_back(state: Mapping[str, Any], paths: Sequence[str]) -> List[Dict[str, str]]:
     """Entries for ddp.play.files that restore files to the content in `state`."""
     files = state["files"]
     there = [path for path in paths if files[path]["type"] == "file"]
-    rows = [{"path": path, "content": files[path]["content"], "mode": files[path]["mode"]} for path in there]
+    rows = [{"path": path, "content": files[path]["content"], **attributes(files[path])} for path in there]
     return rows + [{"path": path, "state": "absent"} for path in paths if files[path]["type"] == "absent"]
 
 
@@ -219,7 +224,7 @@ def _daemon_undone(state: Mapping[str, Any], path: str, text: str, kept: str) ->
     rest = merged_daemon(found["content"], {}, text)
     if not rest:
         return [{"path": path, "state": "absent"}]
-    return [{"path": path, "content": daemon_text(found["content"], rest), "mode": found["mode"]}]
+    return [{"path": path, "content": daemon_text(found["content"], rest), **attributes(found)}]
 
 
 def _edited(state: Mapping[str, Any], path: str, ours: Mapping[str, Any], kept: str) -> bool:

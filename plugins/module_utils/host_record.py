@@ -12,6 +12,7 @@ from ansible_collections.ddp.play.plugins.module_utils import account_backups
 
 RECORD = "/etc/ddp-play/record.json"
 DIRECTORIES = "directories"
+PACKAGES = "packages"  # of a role; written and removed by recorded_packages
 ACCOUNTS = "accounts"  # directory next to the record
 
 

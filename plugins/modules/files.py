@@ -24,10 +24,10 @@ description:
     recorded directory is removed, the directory is removed too.
 options:
   files:
-    description: The files, in the order of processing.
     type: list
     elements: dict
     required: true
+    description: The files, in the order of processing.
     suboptions:
       path:
         description: Absolute path.
@@ -57,10 +57,10 @@ options:
           - An existing directory keeps its mode, owner and group by default.
         type: str
       owner:
-        description: Name of the owner; by default root for files and new directories.
+        description: Name or number of the owner; by default root for files and new directories.
         type: str
       group:
-        description: Name of the group; by default root for files and new directories.
+        description: Name or number of the group; by default root for files and new directories.
         type: str
       validate:
         description: Command that reads the new text from C(%s) and exits with 0 if it is valid.
@@ -132,7 +132,9 @@ def validate(module: AnsibleModule, want: Want) -> None:
 def owner_ids(module: AnsibleModule, want: Want) -> Ids:  # type: ignore[return]  # fail_json ends the program
     """uid and gid of the wanted owner and group; ends the module if the host does not know one."""
     try:
-        return pwd.getpwnam(want["owner"] or "root").pw_uid, grp.getgrnam(want["group"] or "root").gr_gid
+        owner, group = want["owner"] or "root", want["group"] or "root"
+        uid = int(owner) if owner.isdigit() else pwd.getpwnam(owner).pw_uid
+        return uid, int(group) if group.isdigit() else grp.getgrnam(group).gr_gid
     except KeyError as error:
         module.fail_json(msg="%s: %s" % (want["path"], error), changed_paths=[])
 
@@ -257,12 +259,7 @@ def ensure(module: AnsibleModule, want: Want) -> Optional[Dict[str, str]]:
     if not changed and not kept:
         return None
     path = want["path"] if changed else want["original"]
-    return {
-        "before_header": path,
-        "after_header": path,
-        "before": before or "",
-        "after": after or "",
-    }
+    return {"before_header": path, "after_header": path, "before": before or "", "after": after or ""}
 
 
 def main() -> None:

@@ -15,7 +15,8 @@ short_description: Record what a role found on a host, and restore it
 description:
   - Keeps one file on the host, by role. C(recorded) adds what the record does not have and never overwrites an entry,
     so that the record has the state before the first change.
-  - C(restored) gives units and kernel settings the recorded state and removes the role's entries.
+  - C(restored) gives units and kernel settings the recorded state and removes the role's entries, except those of
+    M(ddp.play.recorded_packages).
 options:
   role:
     description: Name of the role.
@@ -181,7 +182,9 @@ def main() -> None:
     elif want["state"] == "restored":
         restored = restore_settings(module, there.get("settings", {}))
         restored += restore_units(module, there.get("units", {}))
-    after = {} if want["state"] == "restored" else entries
+    # The packages of the role stay in the record until recorded_packages has removed them.
+    packages = {key: value for key, value in there.items() if key == host_record.PACKAGES}
+    after = packages if want["state"] == "restored" else entries
     if after != there and not module.check_mode:
         host_record.save(want["record"], dict(record, **{want["role"]: after}))
     # A record alone is no change of the host that anybody would notice.

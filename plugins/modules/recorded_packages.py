@@ -83,7 +83,7 @@ APT = [
 DNF = ["dnf", "--assumeyes", "--quiet"]
 ENGLISH = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C", "LANGUAGE": "C"}
 LEFT = "left"  # role of recorded packages that stayed when their own role was removed
-PACKAGES = "packages"
+PACKAGES = host_record.PACKAGES
 RETRY_S = 2.0
 
 

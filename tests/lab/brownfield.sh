@@ -52,3 +52,5 @@ chmod 0640 /etc/nccl.conf
 nft add table inet site
 nft add chain inet site input '{ type filter hook input priority 10; policy accept; }'
 nft add rule inet site input tcp dport 8080 drop
+# The engine orders its rules of iptables otherwise at its first start than later.
+systemctl restart docker.service

@@ -20,6 +20,7 @@ SKIPPED = ("/proc", "/sys", "/dev", "/run", "/tmp", "/var/tmp")
 # Counters and ids in the directories of kernel settings; veth interfaces belong to running containers.
 VOLATILE = re.compile(r"(^net/netfilter/nf_conntrack_count$|/veth[^/]*/|/route/flush$|_entropy|^net/.*/stat/)")
 COUNTERS = re.compile(r"counter packets \d+ bytes \d+|# handle \d+")
+LOGIN = re.compile(r"session-.*scope$|user@|user-runtime-dir@|run-user-")
 UNIT_TYPES = "--type=service,socket,timer,path,mount"
 
 
@@ -70,14 +71,13 @@ def units() -> dict[str, str]:
     """Enablement of every unit file, activity of every unit."""
     found = {}
     for line in output("systemctl", "list-unit-files", "--no-legend", "--no-pager").splitlines():
-        if not line.split()[0].endswith(".scope"):  # a login
-            found[line.split()[0]] = line.split()[1]
+        found[line.split()[0]] = line.split()[1]
     shown = output("systemctl", "list-units", "--all", "--plain", "--no-legend", "--no-pager", UNIT_TYPES)
     for line in shown.splitlines():
         name, load, active = line.split()[:3]
         if load != "not-found":
             found[name] = f"{found.get(name, '-')} {active}"
-    return found
+    return {name: state for name, state in found.items() if not LOGIN.match(name)}
 
 
 def settings() -> dict[str, str]:

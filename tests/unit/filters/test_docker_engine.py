@@ -177,12 +177,16 @@ def test_a_record_grows_by_packages_and_keeps_the_daemon() -> None:
 
 DAEMON, KEPT = "/etc/docker/daemon.json", ".orig"
 
+AS_FOUND = {"mode": "0600", "owner": "0", "group": "103"}
+
 
 def files(daemon: str | None, before: str | None = None, repo_before: str | None = None) -> dict[str, Any]:
     texts = {DAEMON: daemon, DAEMON + KEPT: before, "/r.list": None, "/r.list" + KEPT: repo_before}
     absent = {"type": "absent", "content": ""}
     there = {
-        path: {"type": "file", "content": text, "mode": "0600"} for path, text in texts.items() if text is not None
+        path: {"type": "file", "content": text, "mode": "0600", "uid": 0, "gid": 103}
+        for path, text in texts.items()
+        if text is not None
     }
     return {"files": {**dict.fromkeys(texts, absent), **there}}
 
@@ -198,7 +202,7 @@ def files(daemon: str | None, before: str | None = None, repo_before: str | None
         ]),
         # edited since: our keys go, theirs stay
         (files('{"debug": true, "dns": ["9.9.9.9"]}', '{"dns": []}'), {"debug": True}, [
-            {"path": DAEMON, "content": '{\n  "dns": [\n    "9.9.9.9"\n  ]\n}\n', "mode": "0600"}
+            {"path": DAEMON, "content": '{\n  "dns": [\n    "9.9.9.9"\n  ]\n}\n', **AS_FOUND}
         ]),
         (files('{"debug": true}', '{"dns": []}'), {"debug": True}, [{"path": DAEMON, "state": "absent"}]),
         (files(None, None, "deb x"), None, [{"path": "/r.list", "state": "restored", "original": "/r.list" + KEPT}]),
@@ -214,7 +218,7 @@ def test_removal_leaves_the_host_as_it_was_found(
 
 def test_files_are_put_back_as_they_were_read() -> None:
     assert role.put_back(files("{}"), [DAEMON, "/r.list"]) == [
-        {"path": DAEMON, "content": "{}", "mode": "0600"}, {"path": "/r.list", "state": "absent"},
+        {"path": DAEMON, "content": "{}", **AS_FOUND}, {"path": "/r.list", "state": "absent"},
     ]  # fmt: skip
 
 

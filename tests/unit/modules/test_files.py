@@ -150,6 +150,15 @@ def test_a_file_that_is_right_already_is_kept_without_being_called_changed(tmp_p
 NOBODY = pwd.getpwnam("nobody")
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_an_owner_may_be_a_number(tmp_path: Path) -> None:
+    path = tmp_path / "daemon.json"
+    want = {"path": str(path), "content": "{}\n", "owner": str(NOBODY.pw_uid), "group": "4711"}
+    assert run(want)["changed"]
+    assert (path.stat().st_uid, path.stat().st_gid) == (NOBODY.pw_uid, 4711)
+    assert not run(want)["changed"]
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
 @pytest.mark.parametrize(
     ("given", "owner", "group", "mode"),

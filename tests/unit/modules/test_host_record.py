@@ -100,6 +100,12 @@ def test_names_add_up_and_the_first_value_stays(machine: Machine) -> None:
     assert machine.play(state="read")["entries"] == {}
 
 
+def test_the_packages_of_a_role_stay_in_the_record(machine: Machine) -> None:
+    machine.play(notes={"users": ["a"], "packages": ["chrony"]})
+    machine.play(state="restored")
+    assert machine.play(state="read")["entries"] == {"packages": ["chrony"]}
+
+
 def test_check_mode_records_nothing(machine: Machine) -> None:
     machine.play(units=["a.service"], check=True)
     assert not (machine.folder / "etc").exists()
