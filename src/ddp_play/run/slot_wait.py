@@ -35,6 +35,7 @@ SETTLE_S = 2.0
 # A run that waits loses nothing, so it waits longer for a host than a run with ranks does.
 UNREACHABLE_S = 600.0
 RUNS_NAMED = 3
+MAX_AHEAD = 200  # runs per host, whatever it sends
 
 
 class SlotQueue:
@@ -61,11 +62,19 @@ class SlotQueue:
 
     def wait(self, waiting: Waiting) -> bool:
         """Return when it is this run's turn on all hosts; False if that was at once. SlotsTaken after `until`."""
+        try:
+            self._wait(waiting)
+        finally:
+            if self._told is not None:
+                self.bundle.update_run(status=str(RunStatus.PREPARING), queue=None)
+        return self._told is not None
+
+    def _wait(self, waiting: Waiting) -> None:
         while True:
             answers = self._query(waiting)
             complete = len(answers) == len(self.gang.links)
             if complete and all(row["ready"] for row in answers.values()) and time.monotonic() >= self._not_before:
-                return self._end_wait()
+                return
             if complete:
                 self._report(answers)
             if time.monotonic() >= waiting.until:
@@ -120,12 +129,6 @@ class SlotQueue:
         self.journal.emit("waiting", reason=f"{reason}; {position_text(ahead)}", **queue)
         self.bundle.update_run(status=str(RunStatus.WAITING), queue=queue)
 
-    def _end_wait(self) -> bool:
-        if self._told is None:
-            return False
-        self.bundle.update_run(status=str(RunStatus.PREPARING), queue=None)
-        return True
-
     def _timed_out(self, answers: Mapping[str, Mapping[str, Any]]) -> SlotsTaken:
         silent = [f"{link.name}: no answer" for link in self.gang.links if link.name not in answers]
         rows = [*filter(None, [reason_to_wait(answers)]), *silent]
@@ -142,7 +145,7 @@ def runs_ahead(answers: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]
     """The runs ahead on any host, oldest first, with the hosts where they are."""
     found: dict[str, dict[str, Any]] = {}
     for host, answer in answers.items():
-        for row in answer.get("ahead") or ():
+        for row in (answer.get("ahead") or ())[:MAX_AHEAD]:
             found.setdefault(row["token"], {**row, "hosts": []})["hosts"].append(host)
     return sorted(found.values(), key=lambda row: (-float(row["waiting_s"]), row["token"]))
 

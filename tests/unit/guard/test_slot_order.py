@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -59,14 +61,56 @@ def test_whose_turn_it_is(
         assert found.num_free == len(set(mine.names) - set(held))
 
 
-@pytest.mark.parametrize("clock", [0.0, -3600.0, 3600.0], ids=["same clocks", "one behind", "one ahead"])
-def test_two_runs_on_the_same_hosts_never_wait_for_each_other(clock: float) -> None:
-    """Each run has one time on all its hosts: exactly one of two may start, and the same one everywhere."""
-    times = [max(100.0, 100.0 + clock), max(101.0, 101.0 + clock)]
-    first, second = (ticket(time, 4) for time in times)
-    for _host in ("h1", "h2"):
-        assert slot_order.turn(first, [first, second], set()).ready
-        assert not slot_order.turn(second, [first, second], set()).ready
+@dataclass
+class Waiter:
+    """A run of a simulation: its ticket on each of its hosts, and the slots that it holds there once it has started."""
+
+    tickets: dict[str, Ticket]
+    held: dict[str, set[str]] = field(default_factory=dict)
+
+
+def waiters(chance: random.Random, clocks: dict[str, float]) -> list[Waiter]:
+    """Runs that arrive one second after the other, on any hosts, with the latest of these hosts' clocks as number."""
+    made = []
+    for arrival in range(8):
+        mine = chance.sample(sorted(clocks), chance.randint(1, len(clocks)))
+        time = 10_000 + arrival + max(clocks[host] for host in mine)
+        made.append(Waiter({host: ticket(time, chance.randint(1, 4), f"{arrival}") for host in mine}))
+    return made
+
+
+def may_start(run: Waiter, queue: list[Waiter], running: list[Waiter]) -> bool:
+    for host, mine in run.tickets.items():
+        held = set().union(*(other.held.get(host, set()) for other in running))
+        tickets = [other.tickets[host] for other in queue if host in other.tickets]
+        if not slot_order.turn(mine, tickets, held).ready:
+            return False
+    return True
+
+
+def start(run: Waiter, running: list[Waiter]) -> None:
+    for host, mine in run.tickets.items():
+        held = set().union(*(other.held.get(host, set()) for other in running))
+        run.held[host] = set(sorted(set(ALL) - held)[: mine.need])
+        assert len(run.held[host]) == mine.need, "it was told that the slots are free"
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_runs_on_overlapping_hosts_never_wait_for_each_other(seed: int) -> None:
+    """Whatever the hosts' clocks: while nothing runs somebody may start, and in the end all have run."""
+    chance = random.Random(seed)
+    clocks = {f"h{n}": chance.choice([0.0, 0.0, 3600.0, -9000.0]) for n in range(3)}
+    queue, running = waiters(chance, clocks), list[Waiter]()
+    oldest = min(queue, key=lambda run: next(iter(run.tickets.values())).place)
+    assert may_start(oldest, queue, [])
+    while queue or running:
+        for run in chance.sample(queue, len(queue)):
+            if may_start(run, queue, running):
+                start(run, running)
+                queue.remove(run)
+                running.append(run)
+        assert running, "all wait for each other"
+        running.remove(chance.choice(running))
 
 
 def test_two_inventory_hosts_on_one_machine_do_not_count_the_same_slot() -> None:

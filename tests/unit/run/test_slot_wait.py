@@ -115,6 +115,7 @@ def test_the_wait_ends_with_its_time(waited: Callable[..., Stage]) -> None:
     assert caught.value.hosts == ("h1",)
     assert "position 3 in the queue, behind run old of lee (waiting for 1 h 6 min), run big" in caught.value.message
     assert stage.far["h1"].kinds()[-1] == "bye", "the ticket goes with the channel"
+    assert stage.document["queue"] is None
 
 
 def test_a_stop_request_ends_the_wait(waited: Callable[..., Stage]) -> None:
@@ -173,6 +174,27 @@ def test_a_host_that_is_gone_for_too_long(
     with pytest.raises(HostNotReady, match=message) as caught:
         run(stage)
     assert caught.value.hosts == ("h2",)
+
+
+def test_a_run_that_waits_shows_its_place_in_run_json(waited: Callable[..., Stage]) -> None:
+    stage = waited()
+    seen: list[Any] = []
+
+    def answer(header: Header, _payload: bytes) -> list[bytes]:
+        seen.append((stage.document.get("status"), stage.document.get("queue")))
+        if len(seen) > 3:
+            return [encode("queued", ready=True)]
+        return not_ready(RESERVED, BIG) if header["time"] is not None else [encode("queued", clock=1.0, ready=False)]
+
+    stage.far["h1"].answers["queue"] = answer
+    assert run(stage) is RunStatus.SUCCEEDED
+    status, place = seen[2]
+    assert (status, place["position"], place["ahead"][0]["run"]) == ("waiting", 2, "big")
+
+
+def test_a_host_that_names_too_many_runs_is_cut() -> None:
+    rows = [{**BIG, "token": str(n)} for n in range(1000)]
+    assert len(slot_wait.runs_ahead({"h1": {"ahead": rows}})) == slot_wait.MAX_AHEAD
 
 
 def test_a_long_queue_is_counted() -> None:
