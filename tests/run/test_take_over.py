@@ -59,7 +59,8 @@ def test_a_take_over_that_reaches_no_host_leaves_the_run_as_it_was(play: Play) -
     assert all(alive(pid) for pid in ranks)
     assert play("ps", "--json").json["runs"][0]["status"] == "running"
     (run / "control" / "stop-now").unlink()
-    play("stop", "night", "--now")
-    assert play.document(run)["status"] == "stopped"
+    done = play("stop", "night", "--now", "--json")
+    assert done.json["status"] == play.document(run)["status"] == "stopped"
+    assert play("stop", "night", "--json").json["exit_class"] == "stopped"
     assert not any(alive(pid) for pid in ranks)
     assert play.left_on_host() == []

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import ansible_runner
 
+from ddp_play.ansible.error_output import error_text
 from ddp_play.errors import CheckFailed, DdpPlayError, HostNotReady, Interrupted, UsageError
 
 if TYPE_CHECKING:
@@ -280,7 +281,7 @@ def _outcome(result: Any, failures: tuple[TaskFailure, ...]) -> PlaybookOutcome:
     tail = ""
     if status is PlaybookStatus.NOT_STARTED:
         with contextlib.suppress(OSError, AttributeError):
-            tail = "\n".join(result.stdout.read().strip().splitlines()[-12:])
+            tail = error_text(result.stdout.read())
     return PlaybookOutcome(status, int(result.rc or 0), failures, tail, _stats_by_host(stats))
 
 

@@ -13,15 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.segment import Segment
+from rich.segment import Segment, Segments
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rich.console import ConsoleOptions, RenderableType
+    from rich.table import Table
 
 # Control characters (escape sequences begin with one), invisible and bidirectional formats, surrogates, separators.
 HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+
+
+UNLIMITED = 100_000
 
 
 def _is_hidden(char: str) -> bool:
@@ -62,6 +66,12 @@ def error(message: str, *, hint: str = "") -> None:
     err.print(f"[bold red]error:[/] {escape(message)}")
     if hint:
         err.print(f"  [yellow]->[/] {escape(hint)}")
+
+
+def wide_table(table: Table, *, columns: int) -> None:
+    """Print a table at least this wide: a narrow terminal breaks its lines, but no cell. In files nothing is broken."""
+    width = max(columns, out.width) if out.is_terminal else UNLIMITED
+    out.print(Segments(list(out.render(table, out.options.update(max_width=width)))), end="")
 
 
 def as_text(shown: Any, *, width: int = 140) -> str:

@@ -16,6 +16,9 @@ from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.run.garbage_collection import find_leftovers
 
+COLUMNS = ("run", "status", "ranks", "hosts", "age", "took")
+LEAST_WHY = 16  # width of the last column, which is folded
+
 
 @options.with_ansible
 def ps(
@@ -72,24 +75,30 @@ def _show(runs: list[Run]) -> None:
     if not runs:
         console.line("no runs yet; `ddp-play run` starts the demo")
         return
+    rows = [_cells(run) for run in runs]
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("run", "status", "ranks", "hosts", "age", "took", "why"):
-        table.add_column(column, overflow="fold")
-    for run in runs:
-        row = _row(run)
-        began = row["created"] or time.time()
-        took = duration(row["ended"] - began) if row["ended"] else "-"
-        style = {"succeeded": "green", "failed": "red"}.get(row["status"], "yellow")
-        table.add_row(
-            row["run"],
-            f"[{style}]{run.status_text}[/]" + (f" (attempt {row['attempt']})" if row["attempt"] > 1 else ""),
-            str(row["world_size"] or "-"),
-            str(len(row["hosts"]) or "-"),
-            duration(time.time() - began),
-            took,
-            escape(row["message"].splitlines()[0] if row["message"] else ""),
-        )
-    console.out.print(table)
+    for column in COLUMNS:
+        table.add_column(column, no_wrap=True)
+    table.add_column("why", overflow="fold")
+    for run, (name, status, *others) in zip(runs, rows, strict=True):
+        style = {"succeeded": "green", "failed": "red"}.get(run.status, "yellow")
+        table.add_row(name, f"[{style}]{status}[/]", *map(escape, others))
+    widths = [max(len(column), *(len(row[at]) for row in rows)) + 2 for at, column in enumerate(COLUMNS)]
+    console.wide_table(table, columns=sum(widths) + LEAST_WHY)
+
+
+def _cells(run: Run) -> tuple[str, ...]:
+    row = _row(run)
+    began = row["created"] or time.time()
+    return (
+        row["run"],
+        run.status_text + (f" (attempt {row['attempt']})" if row["attempt"] > 1 else ""),
+        str(row["world_size"] or "-"),
+        str(len(row["hosts"]) or "-"),
+        duration(time.time() - began),
+        duration(row["ended"] - began) if row["ended"] else "-",
+        row["message"].splitlines()[0] if row["message"] else "",
+    )
 
 
 def _show_hosts(rows: list[dict[str, Any]]) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ddp_play.bundle.run_lookup import find, load
+from ddp_play.bundle.run_lookup import Run, find, load
 from ddp_play.cli import console, live_view, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.run import request_stop
@@ -18,6 +18,7 @@ def stop(
     run_id: options.RunId,
     now: Annotated[bool, typer.Option("--now", help="Send SIGKILL at once, without signal and grace period.")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Return when the run is over.")] = True,
+    as_json: options.Json = False,
     ask_become_pass: options.AskBecomePass = False,
 ) -> None:
     """Stop all ranks of a run on all hosts: ddp_job_signal, ddp_job_grace, SIGKILL; then collect and clean up.
@@ -26,18 +27,20 @@ def stop(
 
       ddp-play stop calm-otter-123
 
-      ddp-play stop calm-otter-123 --now
+      ddp-play stop calm-otter-123 --now --json
     """
     with error_boundary():
         run = find(run_id)
         if run.over:
             console.note(f"run {run.paths.run_id} is over already: {run.status}")
+            _as_json(run, as_json)
             return
         request_stop(run.paths, now=now, reason="stopped with ddp-play stop")
         if not run.attended:
             passwords = options.ask_passwords(connection=False, become=ask_become_pass)
             start_background(run.paths, passwords, take_over=True)
         if not wait:
+            _as_json(load(run.paths), as_json)
             return
         while not load(run.paths).over and load(run.paths).attended:
             time.sleep(0.1)
@@ -45,3 +48,9 @@ def stop(
         if not ended.status.final and (problem := take_over_problem(run.paths)):
             raise problem
         live_view.show_end(ended)
+        _as_json(ended, as_json)
+
+
+def _as_json(run: Run, requested: bool) -> None:
+    if requested:
+        console.as_json(run.document)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import yaml
 
+from ddp_play.ansible.error_output import error_text
 from ddp_play.ansible.runner import password_files
 from ddp_play.errors import InternalError, UsageError
 
@@ -158,8 +159,7 @@ def _vault_options(options: list[str]) -> list[str]:
 
 
 def _error_message(stderr: str) -> str:
-    lines = [line for line in stderr.strip().splitlines() if line and not line.startswith("[WARNING]")]
-    return "\n".join(lines[-8:]) or "ansible-inventory failed"
+    return error_text(stderr) or "ansible-inventory failed"
 
 
 def parse_inventory(document: dict[str, Any], files: tuple[Path, ...] = ()) -> Inventory:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 import time
 
 import pytest
 from typer.testing import CliRunner
 
+from ddp_play.bundle.run_lookup import all_runs
+from ddp_play.cli import console
 from ddp_play.cli.main import app
-from ddp_play.cli.ps import _show_hosts
+from ddp_play.cli.ps import _show, _show_hosts
 from tests.unit.cli.run_directories import make_run
 
 
@@ -48,3 +51,30 @@ def test_runs_on_hosts(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.splitlines()[-1] == (
         "  h1: a attempt 1 of unknown running, no guard; 0 running, 1 exited"
     )
+
+
+LONG = "a-name-of-a-run-that-has-48-characters-as-allowed"[:48]
+
+
+@pytest.mark.parametrize("columns", ["80", "200"])
+def test_no_cell_is_broken_in_a_pipe(monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
+    """`ddp-play ps | grep NAME` found half a name at 80 columns."""
+    monkeypatch.setenv("COLUMNS", columns)
+    make_run(LONG, status="failed", verdict={"message": "rank 1 failed first: " + "a long reason " * 20})
+    lines = ps().splitlines()
+    assert len(lines) == 2
+    assert lines[1].startswith(LONG + " ")
+    assert lines[1].rstrip().endswith("a long reason")
+
+
+@pytest.mark.parametrize(("name", "width"), [("night", 80), (LONG, 48 + 70)], ids=["short", "long"])
+def test_a_narrow_terminal_does_not_break_names(monkeypatch: pytest.MonkeyPatch, name: str, width: int) -> None:
+    terminal = console.SafeConsole(file=io.StringIO(), width=80, force_terminal=True, soft_wrap=True, color_system=None)
+    monkeypatch.setattr(console, "out", terminal)
+    make_run(name, status="failed", verdict={"message": "rank 1 failed first: " + "a long reason " * 20})
+    _show(all_runs())
+    assert isinstance(terminal.file, io.StringIO)
+    lines = terminal.file.getvalue().splitlines()
+    assert lines[1].startswith(name + " ")
+    assert len(lines) > 2, "the reason is folded in its column"
+    assert max(map(len, lines)) <= width
