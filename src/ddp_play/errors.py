@@ -3,6 +3,7 @@
     DdpPlayError
     ├── UsageError          the command line or the job is wrong           exit 64
     ├── HostNotReady        a host is unreachable or lacks something       exit 69
+    │   └── UnknownVersion  a run there has a format of another ddp-play
     ├── CheckFailed         a check or a provisioning step failed          exit 1
     ├── Busy                slots or ports are taken: try again later      exit 75
     │   ├── SlotsTaken      by other runs on these hosts
@@ -51,6 +52,10 @@ class HostNotReady(DdpPlayError):  # noqa: N818 - the name states what is wrong
 
     exit_code = 69
     kind = "host_not_ready"
+
+
+class UnknownVersion(HostNotReady):
+    """Another version of ddp-play wrote the run's directory on the hosts in `hosts`; it was left alone."""
 
 
 class CheckFailed(DdpPlayError):  # noqa: N818

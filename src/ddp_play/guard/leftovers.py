@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional
 
 from . import docker_socket, processes, secret_files
+from .format_check import REMEDY, format_problem
 from .guard_link import look, same_boot
 from .protocol import split_run_key
 from .run_directory import HostRun, base_dir, read_json
@@ -35,6 +36,8 @@ def runs() -> List[Dict[str, Any]]:
             host = place.name.partition(".")[2]
             run, token = split_run_key(run_dir.name)
             state, alive = look(HostRun(place))
+            unknown = format_problem(HostRun(place), state)
+            state = {"phase": "unknown"} if unknown else state
             spec = read_json(place / "spec.json") or {}
             found.append(
                 {
@@ -46,6 +49,7 @@ def runs() -> List[Dict[str, Any]]:
                     "phase": state.get("phase", "unknown"),
                     "reason": state.get("reason", ""),
                     "guard_alive": alive,
+                    "unknown": unknown,
                     "attended": HostRun(place).attended(),
                     "owner": spec.get("owner", ""),
                     "controller": spec.get("controller", ""),
@@ -130,9 +134,12 @@ def clean(
 
     `keep_src`: keep the working directory. `run_paths`: which directories shared by all attempts to remove; None: all
     of them on the head of a first attempt, else none. `by_guard`: the caller is the guard, before any rank started.
+    Removes nothing of an attempt whose format it does not know.
     """
     left: List[str] = []
     state = {} if by_guard else look(place)[0]
+    if why := "" if by_guard else format_problem(place, state):
+        return ["%s: left alone; %s" % (why, REMEDY)]
     spec = read_json(place.spec) or {}
     if not by_guard:
         stop_guard(state)

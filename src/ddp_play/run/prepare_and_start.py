@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ddp_play.bundle.format_version import ddp_play_version
 from ddp_play.bundle.paths import read_json, write_json, write_text
 from ddp_play.errors import Busy, DdpPlayError, SlotsTaken, UsageError
 from ddp_play.run.host_spec import Launch, run_paths, shared_runs, slots_of
@@ -128,6 +129,7 @@ class Starter:
             controller=socket.gethostname(),
             token=self.assignment.token,
             continues=self.assignment.continues,
+            version=ddp_play_version(),
         )
 
     def _send_source(self, link: Link, archive: bytes) -> None:
