@@ -78,6 +78,7 @@ def _own_places(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
         (root / where).mkdir()
         monkeypatch.setenv(name, str(root / where))
     monkeypatch.setattr("ddp_play.guard.leases.SCOPE", f"ddp-play-test-{secrets.token_hex(8)}")
+    monkeypatch.setattr("ddp_play.guard.file_leases.DIRECTORY", root / "file-leases")
     monkeypatch.setattr("ddp_play.guard.run_directory.secrets_base", lambda: root / "secrets")
     monkeypatch.setattr("ddp_play.guard.secret_files.secrets_base", lambda: root / "secrets")
 

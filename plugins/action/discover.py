@@ -14,6 +14,7 @@ from ansible.plugins.action import ActionBase
 try:
     from ddp_play.ansible import discover_action, host_problems, installed_collection
     from ddp_play.errors import DdpPlayError
+    from ddp_play.run.host_channel import Route
     from ddp_play.run.host_program import preamble, shell_command
 except ImportError as error:
     raise AnsibleError(f"the Python package ddp-play is not installed where Ansible runs ({error})") from error
@@ -93,14 +94,8 @@ class ActionModule(ActionBase):
             command = become.build_become_command(command, connection._shell)
             prompt, success = become.prompt or "", become.success or ""
         command = f"/bin/sh -c {connection._shell.quote(command)}"
-        return {
-            "host": host,
-            "argv": self._argv(connection),
-            "command": command,
-            "become_prompt": prompt,
-            "become_success": success,
-            "asks_password": self._asks_password(connection),
-        }
+        asks = self._asks_password(connection)
+        return Route(host, tuple(self._argv(connection)), command, prompt, success, asks_password=asks).to_json()
 
     def _argv(self, connection: ConnectionBase) -> list[str]:
         """Command line of Ansible's connection plugin, up to the place of the remote command."""

@@ -3,7 +3,8 @@
     DdpPlayError
     ├── UsageError          the command line or the job is wrong           exit 64
     ├── HostNotReady        a host is unreachable or lacks something       exit 69
-    │   └── NotTakenOver    attach found hosts unreachable: the run is as it was
+    │   ├── NotTakenOver    attach found hosts unreachable: the run is as it was
+    │   └── UnknownVersion  a run there has a format of another ddp-play
     ├── CheckFailed         a check or a provisioning step failed          exit 1
     ├── Busy                slots or ports are taken: try again later      exit 75
     │   ├── SlotsTaken      by other runs on these hosts
@@ -56,6 +57,10 @@ class HostNotReady(DdpPlayError):  # noqa: N818 - the name states what is wrong
 
 class NotTakenOver(HostNotReady):
     """A take-over could not reach the run's hosts. Their ranks may run, so the run's record stays as it is."""
+
+
+class UnknownVersion(HostNotReady):
+    """Another version of ddp-play wrote the run's directory on the hosts in `hosts`; it was left alone."""
 
 
 class CheckFailed(DdpPlayError):  # noqa: N818

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.ansible.plugin_variables import RUN_DIR_ENV
+from ddp_play.bundle.format_version import format_stamp
 from ddp_play.bundle.outcome import RunStatus, error_fields
 from ddp_play.bundle.paths import RunPaths, home, read_json, write_json
 from ddp_play.bundle.run_ids import new_run_id, new_token
@@ -112,6 +113,7 @@ def _describe_run(paths: RunPaths, plan: Plan, facts: tuple[HostFacts, ...]) -> 
         "controller": socket.gethostname(),
         "created": time.time(),
         **read_json(paths.run),
+        **format_stamp(),
         "status": str(RunStatus.STARTING),
         "world_size": plan.world_size,
         "hosts": [host.name for host in plan.hosts],

@@ -6,9 +6,11 @@ import fcntl
 from dataclasses import dataclass
 from typing import Any
 
+from ddp_play.bundle.format_version import refuse_unknown_format
 from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import RunPaths, check_run_id, home, read_json
 from ddp_play.errors import UsageError
+from ddp_play.guard.protocol import protocol_problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +23,13 @@ class Run:
 
     @property
     def status(self) -> RunStatus:
-        """The status in run.json."""
-        return RunStatus(self.document.get("status", "starting"))
+        """The status in run.json. A bundle of a format that this version does not know counts as running."""
+        return RunStatus.RUNNING if self.unknown else RunStatus(self.document.get("status", "starting"))
+
+    @property
+    def unknown(self) -> str:
+        """Which version wrote the bundle, if this one does not know its format; else empty."""
+        return protocol_problem(self.document)
 
     @property
     def over(self) -> bool:
@@ -32,6 +39,8 @@ class Run:
     @property
     def status_text(self) -> str:
         """The status for display, with `(unattended)` if no process supervises the run."""
+        if self.unknown:
+            return "unknown"
         if self.status.final:
             return str(self.status)
         return str(self.status) if self.attended else f"{self.status} (unattended)"
@@ -63,7 +72,16 @@ def all_runs() -> list[Run]:
 
 
 def find(run_id: str) -> Run:
-    """The run with this id, or the only one whose id begins so; `-` is the newest. UsageError if there is none."""
+    """The run with this id, or the only one whose id begins so; `-` is the newest.
+
+    UsageError if there is none, or if another version wrote it in a format that this one does not know.
+    """
+    run = _find(run_id)
+    refuse_unknown_format(run.paths.run_id, run.document)
+    return run
+
+
+def _find(run_id: str) -> Run:
     runs = all_runs()
     if run_id == "-":
         if not runs:

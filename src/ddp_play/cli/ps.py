@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -52,6 +53,8 @@ def ps(
 
 
 def _row(run: Run) -> dict[str, Any]:
+    if run.unknown:
+        return {**_row(replace(run, document={})), "status": "unknown", "message": run.unknown}
     document = run.document
     return {
         "run": run.paths.run_id,
@@ -105,6 +108,9 @@ def _show_hosts(rows: list[dict[str, Any]]) -> None:
     console.out.print("\n[bold]on the hosts[/]" + ("" if rows else " nothing"))
     for row in rows:
         ranks = ", ".join(f"{rank} {what['state']}" for rank, what in sorted(row["ranks"].items()))
+        if row.get("unknown"):
+            console.line(f"  {row['inventory_host']}: {row['run']} attempt {row['attempt']}: {row['unknown']}")
+            continue
         guard = "guard alive" if row["guard_alive"] else "no guard"
         run_text = f"{row['run']} attempt {row['attempt']} of {row['owner'] or 'unknown'}"
         console.line(f"  {row['inventory_host']}: {run_text} {row['phase']}, {guard}; {ranks}")

@@ -18,6 +18,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
+from .protocol import PROTOCOL, protocol_problem
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -185,6 +187,8 @@ class ControlServer:
         elif message.get("t") == "order":
             self._orders.give(str(message["name"]), dict(message["value"]))
             peer.answers += _line({"t": "taken", "name": message["name"]})
+        elif message.get("t") == "hello" and (why := protocol_problem(message)):
+            raise ValueError(why)
 
     def _send(self) -> None:
         for peer in list(self._peers.values()):
@@ -260,6 +264,11 @@ class ControlClient:
         """The state, when it has come; None if it does not come in time."""
         self._until(lambda: self.state is not None, timeout_s)
         return self.state
+
+    def hello(self) -> None:
+        """Tell the guard the protocol that this end speaks with it: its own one, if this end knows it."""
+        theirs = (self.state or {}).get("protocol", 0)
+        self._send({"t": "hello", "protocol": min(PROTOCOL, theirs if isinstance(theirs, int) else PROTOCOL)})
 
     def beat(self, seen_s: float) -> None:
         """Renew the lease. Raises OSError."""

@@ -28,11 +28,12 @@ from . import (
     slot_queue,
 )
 from .artifact_collection import fetch
+from .format_check import refuse_unknown
 from .guard_link import GuardLink
 from .log_following import Following
 from .order_stream import OrderStream
 from .orders import GO, STOP, STOP_NOW
-from .protocol import MAGIC, Header, encode, run_key, split_run_key, write_all
+from .protocol import MAGIC, PROTOCOL, Header, encode, run_key, split_run_key, write_all
 from .refusal import Refused
 from .run_directory import FROZEN, HostRun, read_json
 
@@ -109,19 +110,21 @@ class Channel:
 
     # -- orders --------------------------------------------------------------------------------------
     def on_open(self, header: Header, _payload: bytes) -> None:
-        """Select the attempt; answer its directories on this host and its state."""
-        key = run_key(header["run"], header.get("token") or "")
-        self.place = HostRun.at(key, int(header["attempt"]), header["host"])
-        self.guard = GuardLink(self.place)
-        if self.place.root.is_dir():
+        """Select the attempt; answer its directories and its state. Refuses what it cannot read of other versions."""
+        place = HostRun.at(run_key(header["run"], header.get("token") or ""), int(header["attempt"]), header["host"])
+        guard = GuardLink(place)
+        state, alive = guard.look()
+        refuse_unknown(header, place, state)
+        self.place, self.guard = place, guard
+        if place.root.is_dir():
             with contextlib.suppress(OSError):  # a read-only disk: nobody can clean up there at the same time
-                self._attend(self.place)
-        state, alive = self.guard.look()
+                self._attend(place)
         self.send(
             "opened",
-            key=key,
-            dir=str(self.place.root),
-            secrets=str(self.place.secrets),
+            key=place.run_key,
+            protocol=PROTOCOL,
+            dir=str(place.root),
+            secrets=str(place.secrets),
             clock=time.time(),
             uptime=processes.uptime_s(),
             state=state,

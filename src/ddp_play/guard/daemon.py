@@ -19,6 +19,7 @@ from .control_socket import ControlServer
 from .fence import Fence
 from .guard_link import DISK_PROBLEM
 from .orders import GO, STOP, STOP_NOW, Orders
+from .protocol import PROTOCOL
 from .ranks import Rank, reap
 from .recent_files import RecentFiles
 from .run_directory import FROZEN, HostRun, read_json
@@ -61,8 +62,14 @@ class Guard:
         self.traffic = Traffic()
         self.files = RecentFiles(spec.get("owned_paths", []))
         pid = os.getpid()
-        boot, ticks = processes.boot_id(), processes.start_ticks(pid)
-        self._identity = {"key": place.run_key, "boot": boot, "guard_pid": pid, "guard_ticks": ticks}
+        self._identity = {
+            "key": place.run_key,
+            "protocol": PROTOCOL,
+            "version": spec.get("version", ""),
+            "boot": processes.boot_id(),
+            "guard_pid": pid,
+            "guard_ticks": processes.start_ticks(pid),
+        }
 
     # -- state ---------------------------------------------------------------------------------------
     def _state(self) -> Dict[str, Any]:

@@ -64,6 +64,7 @@ class GuardLink:
         with contextlib.suppress(OSError):
             client = ControlClient(self.place.root, self._owners())
             if client.first_state(STATE_S) is not None:
+                client.hello()
                 self._client = client
             else:
                 client.close()

@@ -1,7 +1,8 @@
 """Port and slot leases of one host: abstract Unix sockets, which disappear with the process that holds them.
 
 An abstract name has no file, so there are no links, no owners and no leftovers, and no user can lock others out of a
-directory (docs/decisions/0004-leases-without-files.md). The process that listens on a name holds the lease.
+directory (docs/decisions/0004-leases-without-files.md). The process that listens on a name holds the lease. Names are
+the same in all versions: any process that holds one counts, also one of an unknown version.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Set
 
+from . import file_leases
 from .refusal import Refused
 from .run_directory import HostRun, user_name
 from .running_guards import guards, read_spec
@@ -27,6 +29,7 @@ SCOPE = "ddp-play"
 # Reason in the state of a guard that did not get its slots.
 SLOTS_TAKEN = "slots taken"
 SILENT = "a process that does not answer (see: ss -xap | grep %s)"
+FILE_LOCKED = "a process that locks %s as earlier versions of ddp-play do"
 HOLDERS_SHOWN = 5
 # Pause between two accepted connections, which limits the CPU time that a busy client can cost the guard.
 ANSWER_S = 0.01
@@ -47,8 +50,10 @@ def _address(name: str, scope: str) -> str:
 class Lease:
     """A name that this process holds until `close`."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, file: Optional[int] = None) -> None:
+        """`file`: descriptor of the locked file that an earlier version looks at."""
         self._sock = sock
+        self._file = file
         self._answering: Optional[threading.Thread] = None
 
     def answer(self, message: bytes = b"") -> "Lease":
@@ -76,6 +81,9 @@ class Lease:
         if self._answering is not None:
             self._answering.join()
         self._sock.close()
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
 
     def __enter__(self) -> "Lease":
         return self
@@ -95,7 +103,11 @@ def hold(name: str, scope: str = "") -> Optional[Lease]:
         if error.errno == errno.EADDRINUSE:
             return None
         raise
-    return Lease(sock)
+    try:
+        return Lease(sock, file_leases.lock(name))
+    except file_leases.LockedError:
+        sock.close()
+        return None
 
 
 def hold_slots(names: List[str], need: int, scope: str) -> List[Lease]:
@@ -136,7 +148,22 @@ def holder(name: str, scope: str = "") -> str:
             sock.connect(address)
             pid, uid, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
         except OSError:  # no listener, or a process that has the name without listening, or a full queue
-            return SILENT % SCOPE if "@" + address[1:] in bound_names() else ""
+            return SILENT % SCOPE if "@" + address[1:] in bound_names() else _file_holder(name)
+    return _described(pid, uid)
+
+
+def _file_holder(name: str) -> str:
+    """Holder of a lease of an earlier version; empty if it is free."""
+    if not file_leases.is_locked(name):
+        return ""
+    pid = file_leases.holder_pid(name)
+    try:
+        return _described(pid, os.stat("/proc/%d" % pid).st_uid)
+    except OSError:
+        return FILE_LOCKED % (file_leases.directory_of(name) / name)
+
+
+def _described(pid: int, uid: int) -> str:
     place = guards().get(pid)
     if place is not None:
         return "run %s of %s" % (place.run_id, owner(place, uid))

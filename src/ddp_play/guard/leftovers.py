@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional
 
 from . import docker_socket, processes, secret_files
+from .format_check import REMEDY, format_problem
 from .guard_link import look, same_boot
 from .host_identity import other_host
 from .protocol import split_run_key
@@ -40,6 +41,8 @@ def _row(place: HostRun) -> Dict[str, Any]:
     """An attempt, its state, and who uses it. `elsewhere`: the host that it belongs to, if that is not this one."""
     run, token = split_run_key(place.run_key)
     state, alive = look(place)
+    unknown = format_problem(place, state)
+    state = {"phase": "unknown"} if unknown else state
     spec = read_json(place.spec) or {}
     return {
         "run": run,
@@ -50,6 +53,7 @@ def _row(place: HostRun) -> Dict[str, Any]:
         "phase": state.get("phase", "unknown"),
         "reason": state.get("reason", ""),
         "guard_alive": alive,
+        "unknown": unknown,
         "attended": place.attended(),
         "elsewhere": "" if alive else other_host(place, spec, state),
         "owner": spec.get("owner", ""),
@@ -133,9 +137,12 @@ def clean(
 
     `keep_src`: keep the working directory. `run_paths`: which directories shared by all attempts to remove; None: all
     of them on the head of a first attempt, else none. `by_guard`: the caller is the guard, before any rank started.
+    Removes nothing of an attempt whose format it does not know.
     """
     left: List[str] = []
     state = {} if by_guard else look(place)[0]
+    if why := "" if by_guard else format_problem(place, state):
+        return ["%s: left alone; %s" % (why, REMEDY)]
     spec = read_json(place.spec) or {}
     if not by_guard:
         stop_guard(state)

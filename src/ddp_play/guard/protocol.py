@@ -13,6 +13,13 @@ from typing import Any, Dict, List, Optional, Tuple
 # First bytes from the host; what a login shell printed before them is ignored.
 MAGIC = b"DDP-PLAY-CHANNEL 1\n"
 MAX_PAYLOAD = 256 * 1024
+# Number of all formats in which versions of ddp-play meet: frames, control socket, spec.json, state.json, run.json. It
+# grows when an earlier version could no longer read one of them right (docs/upgrading.md). Versions without a number
+# count as 0.
+PROTOCOL = 1
+# Lowest number that this version still reads.
+OLDEST_PROTOCOL = 0
+MAX_VERSION = 40  # characters of a version in a message
 # What a host may send of files: per kind of file, and of artifacts in number, depth and names. Both ends check it.
 FILE_LIMITS = {
     "metrics.jsonl": 1 << 30,
@@ -59,6 +66,19 @@ def split_run_key(key: str) -> Tuple[str, str]:
     """(run id, token) of a run key; the token is empty if an earlier version wrote the key."""
     found = TOKEN.match(key)
     return (found.group("run"), found.group("token")) if found else (key, "")
+
+
+def protocol_problem(data: Header) -> str:
+    """Which version wrote `data`, if this one does not know its format; empty if it does."""
+    number = data.get("protocol", 0)
+    if isinstance(number, int) and OLDEST_PROTOCOL <= number <= PROTOCOL:
+        return ""
+    return "written by ddp-play %s with protocol %s, and this ddp-play knows protocols %d to %d" % (
+        str(data.get("version") or "of an unknown version")[:MAX_VERSION],
+        str(number)[:MAX_VERSION],
+        OLDEST_PROTOCOL,
+        PROTOCOL,
+    )
 
 
 def path_problem(relative: str) -> str:

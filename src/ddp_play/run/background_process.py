@@ -17,7 +17,7 @@ from ddp_play.ansible.runner import AnsibleRunner, Passwords, PlaybookOutcome, P
 from ddp_play.bundle.journal import Journal
 from ddp_play.bundle.outcome import RunStatus, error_fields
 from ddp_play.bundle.paths import RunPaths, read_json, write_json
-from ddp_play.errors import CheckFailed, DdpPlayError, InternalError, NotTakenOver, UsageError
+from ddp_play.errors import CheckFailed, DdpPlayError, InternalError, NotTakenOver, UnknownVersion, UsageError
 from ddp_play.planning.plan_document import plan_from_json
 from ddp_play.run.attempt_assignment import Assignment
 from ddp_play.run.dry_run import facts_cache
@@ -99,8 +99,8 @@ def _record_error(paths: RunPaths, error: DdpPlayError) -> None:
 def take_over(paths: RunPaths, passwords: Passwords) -> bool:
     """Supervise a run whose supervisor died. Its run directory has all that is needed. False if no host was reached."""
     try:
-        plan = plan_from_json(read_json(paths.plan))
         document = read_json(paths.run)
+        plan = plan_from_json(read_json(paths.plan))
         routes = tuple(Route.from_json(row) for row in read_json(paths.channels)["routes"])
         snapshot = None
         if paths.source_archive.exists():
@@ -118,7 +118,7 @@ def take_over(paths: RunPaths, passwords: Passwords) -> bool:
             num_ended=sum(row["attempt"] != attempt for row in document.get("attempts") or ()),
         )
         RestartLoop(assignment).take_over()
-    except NotTakenOver as error:  # the ranks may live: the run has not ended
+    except (NotTakenOver, UnknownVersion) as error:  # the ranks may live: the run has not ended
         started = read_json(paths.background)
         write_json(paths.background, {**started, "not_taken_over": {"message": error.message, "hint": error.hint}})
         return False

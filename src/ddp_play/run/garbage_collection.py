@@ -36,7 +36,12 @@ class Leftovers:
     @property
     def living(self) -> set[str]:
         """Keys of runs with a guard or a controller on any host; nothing of them is removed on other hosts either."""
-        return {_key(row) for row in self.runs if row["guard_alive"] or row.get("attended")}
+        return {_key(row) for row in self.runs if row["guard_alive"] or row.get("attended") or row.get("unknown")}
+
+    @property
+    def _unknown(self) -> set[str]:
+        """Keys of runs that a version with unknown formats wrote."""
+        return {_key(row) for row in self.runs if row.get("unknown")}
 
     def why_kept(self, row: dict[str, Any]) -> str:
         """Why this run directory or container is kept; empty if it may be removed."""
@@ -44,12 +49,20 @@ class Leftovers:
             return "another run"
         if self.token is not None and row.get("token", "") != self.token:
             return "another run of that name"
-        if row.get("elsewhere"):
-            return f"of {row['elsewhere']}, which shares this directory: gc there removes it"
+        untouchable = self._why_untouchable(row)
+        if untouchable:
+            return untouchable
         if not self.run and _key(row) in self.living:
             return "running"
         if self.me and row.get("owner") not in ("", self.me):
             return f"of {row['owner']}"
+        return ""
+
+    def _why_untouchable(self, row: dict[str, Any]) -> str:
+        if row.get("elsewhere"):
+            return f"of {row['elsewhere']}, which shares this directory: gc there removes it"
+        if _key(row) in self._unknown:
+            return str(row.get("unknown") or "of an unknown version of ddp-play")
         return ""
 
     @property

@@ -91,7 +91,7 @@ PIECE = Record({"rank": Integer(), "at": Integer()})
 SHAPES: dict[str, Record] = {
     "opened": Record(
         {"key": str, "dir": str, "secrets": str, "clock": float, "uid": Integer(0, 2**32), "guard_alive": bool},
-        {"uptime": float, "state": (STATE, Record())},
+        {"uptime": float, "state": (STATE, Record()), "protocol": Integer(), "version": str},
     ),
     "beat": Record({"guard_gone": bool}, {"uptime": float}),
     "state": Record({"state": STATE}),

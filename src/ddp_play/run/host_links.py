@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from ddp_play.bundle.format_version import format_stamp
 from ddp_play.errors import (
     Busy,
     DdpPlayError,
@@ -13,9 +14,10 @@ from ddp_play.errors import (
     Interrupted,
     NameTaken,
     SlotsTaken,
+    UnknownVersion,
     UsageError,
 )
-from ddp_play.guard.protocol import WITHDRAWN, run_key
+from ddp_play.guard.protocol import WITHDRAWN, protocol_problem, run_key
 from ddp_play.run.host_channel import ProcessChannel, wait_any
 from ddp_play.run.host_frames import HostFrameError, checked
 from ddp_play.run.host_spec import HostPlace
@@ -41,6 +43,7 @@ ERRORS: dict[str, type[DdpPlayError]] = {
     "name_taken": NameTaken,
     "internal": InternalError,
     "usage": UsageError,
+    "version": UnknownVersion,
 }
 
 
@@ -87,16 +90,21 @@ class Gang:
         until = time.monotonic() + deadline_s
         while any(link.place is None for link in self.links) and time.monotonic() < until:
             self.pump(0.5)
-            if any(link.channel is not None and link.channel.broken for link in self.links if link.place is None):
+            if any(self._out(link) for link in self.links if link.place is None):
                 break
         waiting = [link for link in self.links if link.place is None]
         if waiting:
-            rows = [f"{link.name}: {(link.channel.broken if link.channel else '') or 'no answer'}" for link in waiting]
-            raise failure(
-                "no channel to\n" + "\n".join(rows),
-                hint="check the connection to these hosts; for a run that has started, ddp-play attach tries again",
-                hosts=tuple(link.name for link in waiting),
-            )
+            self._raise_not_opened(waiting, failure)
+
+    def _raise_not_opened(self, waiting: list[Link], failure: type[HostNotReady]) -> None:
+        if any(link.refused for link in waiting):
+            self._raise_for([link for link in waiting if link.refused], "open")
+        rows = [f"{link.name}: {(link.channel.broken if link.channel else '') or 'no answer'}" for link in waiting]
+        raise failure(
+            "no channel to\n" + "\n".join(rows),
+            hint="check the connection to these hosts; for a run that has started, ddp-play attach tries again",
+            hosts=tuple(link.name for link in waiting),
+        )
 
     def _open(self, link: Link, route: Route) -> None:
         if link.channel is not None:
@@ -104,9 +112,14 @@ class Gang:
         link.channel = ProcessChannel(route, become_password=link.become_password, ssh_password=link.ssh_password)
         link.opened_at = time.monotonic()
         link.asked = time.time()
-        link.channel.send("open", run=self.run_id, token=self.token, attempt=self.attempt, host=link.name)
+        link.refused = None
+        run: dict[str, Any] = {"run": self.run_id, "token": self.token, "attempt": self.attempt, "host": link.name}
+        link.channel.send("open", **run, **format_stamp())
 
     def _on_opened(self, link: Link, header: dict[str, Any]) -> None:
+        if why := protocol_problem(header):
+            self._give_up(link, f"the program on this host was {why}")
+            return
         received = time.time()
         link.clock_offset_s = header["clock"] - (link.asked + received) / 2
         link.place = HostPlace(header["dir"], header["secrets"], header["uid"])

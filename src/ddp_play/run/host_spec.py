@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.guard.protocol import SHARED_RUNS, run_key
+from ddp_play.guard.protocol import PROTOCOL, SHARED_RUNS, run_key
 from ddp_play.planning.launch_placeholders import (
     ATTEMPT,
     HEAD_PORT,
@@ -90,6 +90,7 @@ class Launch:
     continues: bool = False  # an earlier attempt has run: its files on the shared directory are kept
     run_age_s: float = 0.0  # time since the start of the run
     queued: bool = False  # it has waited for its slots, so the older ones in the queue do not need them
+    version: str = ""  # of ddp-play
 
     @property
     def run_key(self) -> str:
@@ -122,6 +123,8 @@ class Launch:
         """The `spec` that the host program gets."""
         plan, values = self.plan, self.values(place)
         return {
+            "protocol": PROTOCOL,
+            "version": self.version,
             "run": self.run_id,
             "token": self.token,
             "attempt": self.attempt,

@@ -11,6 +11,7 @@ import time
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
+from ddp_play.bundle.format_version import format_stamp
 from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import RunPaths, check_run_id, home, read_json, write_json
 from ddp_play.bundle.run_ids import new_run_id, new_token
@@ -43,6 +44,7 @@ def create_run(request: PlaybookRequest, *, name: str, output: Path | None, argv
     write_json(
         paths.run,
         {
+            **format_stamp(),
             "id": run_id,
             "token": new_token(),
             "status": str(RunStatus.STARTING),

@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ddp_play.bundle.format_version import format_stamp
 from ddp_play.bundle.journal import Journal
 from ddp_play.bundle.outcome import Outcome, RunStatus
 from ddp_play.bundle.writer import BeyondEndError, Bundle
@@ -153,6 +154,7 @@ class Supervisor:
                     hint=f"it has ended and was cleaned up: ddp-play results {self.paths.run_id}",
                 )
             )
+        self.bundle.update_run(**format_stamp())  # from now on this version writes it
         return self._follow_to_end()
 
     def _follow_to_end(self) -> Ended:

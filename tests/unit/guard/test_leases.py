@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ddp_play.guard import leases
+from ddp_play.guard import file_leases, leases
 from ddp_play.guard.run_directory import user_name
 
 if TYPE_CHECKING:
@@ -68,14 +68,15 @@ def test_a_lease_ends_with_its_process() -> None:
     handle.close()
 
 
-def test_a_lease_is_no_file_that_a_neighbour_could_have_put_somewhere_else() -> None:
+def test_a_lease_makes_no_file_where_no_earlier_version_was() -> None:
     """A directory in /tmp that `nobody` links elsewhere had root create world-writable files there."""
     with touched_files() as touched:
         lease = leases.hold("port-1")
         assert lease is not None
         assert leases.hold("port-1") is None
         lease.close()
-    assert touched == []
+    assert touched == [f"open {file_leases.DIRECTORY}"], "it is looked for, and not made"
+    assert not file_leases.DIRECTORY.exists()
 
 
 @contextlib.contextmanager
