@@ -1,8 +1,9 @@
 """Leases as earlier versions of ddp-play hold them: locked files in a directory that every user may write to.
 
-This version leases by sockets (docs/decisions/0004-leases-without-files.md). Where the directory exists, an earlier version
-is or was in use on this host: its locks count as leases, and a lease of this version locks the file as well, so that
-guards of both versions see each other. The directory is not trusted: nothing is written to a file, no link is followed.
+This version leases by sockets (docs/decisions/0004-leases-without-files.md). Where the directory exists, an earlier
+version is or was in use on this host: its locks count as leases, and a lease of this version locks the file as well, so
+that guards of both versions see each other. The directory is not trusted: nothing is written to a file, and no link is
+followed.
 """
 
 from __future__ import annotations

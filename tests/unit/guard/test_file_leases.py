@@ -12,7 +12,7 @@ import pytest
 from ddp_play.guard import file_leases, leases
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 # What a guard of an earlier version does: it creates the directory and the file, and locks the file until it ends.
@@ -114,7 +114,7 @@ def test_what_no_version_locks_blocks_nobody(name: str, tmp_path: Path, kind: st
     directory.mkdir()
     planted, secret = directory / name, tmp_path / "secret"
     secret.touch(mode=0o600)
-    make = {
+    make: dict[str, Callable[[], None]] = {
         "link": lambda: planted.symlink_to(secret),
         "hard link": lambda: planted.hardlink_to(secret),
         "directory": planted.mkdir,

@@ -116,3 +116,15 @@ def test_a_run_without_a_token_is_not_confused_with_another_of_its_name(
     other = {**MINE, "token": "0123456789abcdef", "guard_alive": True}
     runner = FakePlaybookRunner(events=(answers("h1", {"runs": [other], "containers": []}),))
     assert find_leftovers(REQUEST, Passwords(), runner, me="kim", run="old-1").empty
+
+
+@pytest.mark.parametrize("options", [{}, {"run": "old-1"}, {"run": "old-1", "token": ""}, {"me": ""}])
+def test_a_run_of_an_unknown_version_is_kept_on_all_hosts(options: dict[str, Any]) -> None:
+    unknown = {**DEAD, "unknown": "written by ddp-play 9.9", "inventory_host": "h1"}
+    found = Leftovers(
+        runs=[unknown, {**DEAD, "inventory_host": "h2"}],
+        containers=[{"id": "c1", "run": "old-1", "inventory_host": "h2"}],
+        **options,
+    )
+    assert found.empty, "also named it stays: its guard may be one that this version does not find"
+    assert found.why_kept(unknown) == "written by ddp-play 9.9"
