@@ -144,6 +144,18 @@ def test_a_name_that_another_run_has_is_refused(line: Line, place: HostRun) -> N
     assert not place.root.exists()
 
 
+def test_of_two_controllers_that_claim_a_name_at_once_one_is_refused(line: Line, tmp_path: Path) -> None:
+    line.ask("open", **RUN)
+    assert line.ask("claim", shared=[])["t"] == "claimed"
+    with Line(tmp_path) as second:
+        second.ask("open", **{**RUN, "token": "fedcba9876543210"})
+        refused = second.ask("claim", shared=[])
+        assert (refused["t"], refused["error"]) == ("refused", "name_taken"), refused
+        assert f"process {line.process.pid} of" in refused["message"]
+        line.hang_up()
+        assert second.ask("claim", shared=[])["t"] == "claimed", "the first one has given up before it prepared"
+
+
 def test_slots_that_are_free(line: Line) -> None:
     assert line.ask("slots", names=["gpu-test"], need=1) == {"t": "slots"}
     refused = line.ask("slots", names=["gpu-test"], need=2)
