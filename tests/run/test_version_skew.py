@@ -105,14 +105,6 @@ def test_a_run_of_the_previous_version_is_listed_stopped_and_collected(play: Pla
     end_and_collect(play, pids)
 
 
-def test_a_run_of_this_version_is_collected_by_the_previous_one(play: Play, tmp_path: Path) -> None:
-    pids = begin_orphan(play)
-    (route,) = json.loads((play.newest() / "channels.json").read_text())["routes"]
-    assert set(route) == ROUTE
-    refuse_to_take_over_what_a_later_version_restarted(play, pids)
-    end_and_collect(other_version(play, tmp_path, PREVIOUS), pids)
-
-
 def refuse_to_take_over_what_a_later_version_restarted(play: Play, pids: list[int]) -> None:
     """The bundle is ours, the attempt on the host is not, as if the disk of the later version's bundle was full."""
     spec = play.place("night") / "spec.json"
@@ -129,7 +121,10 @@ def refuse_to_take_over_what_a_later_version_restarted(play: Play, pids: list[in
 
 def test_a_later_version_that_speaks_our_protocol_takes_the_run_over(play: Play, tmp_path: Path) -> None:
     pids = begin_orphan(play)
+    (route,) = json.loads((play.newest() / "channels.json").read_text())["routes"]
+    assert set(route) == ROUTE, "the previous version can read it"
     assert play.document()["protocol"] == PROTOCOL
+    refuse_to_take_over_what_a_later_version_restarted(play, pids)
     end_and_collect(other_version(play, tmp_path, LATER), pids)
     assert play.document()["protocol"] == PROTOCOL + 1, "the version that wrote it last"
 
