@@ -54,6 +54,7 @@ class Channel:
         self.following = Following(self.send)
         self.lease: Optional[leases.PortLease] = None
         self.queue = slot_queue.QueuePlace()
+        self.name: Optional[leases.Lease] = None
         self.listeners: List[network_probe.Listener] = []
         self.held: Optional[shared_lock_check.Held] = None
         self.archive: Optional[IO[bytes]] = None
@@ -135,10 +136,10 @@ class Channel:
     def on_claim(self, header: Header, _payload: bytes) -> None:
         """Refuse, before anything is changed, if another run of the same name has files or a guard here."""
         run_id, token = split_run_key(self._the_place().run_key)
-        why = run_id_conflicts.problem(run_id, token, list(header.get("shared", ())))
-        if why:
-            hint = "choose another --name; ddp-play ps -i INVENTORY lists what runs, ddp-play gc what was left behind"
-            raise Refused(why, kind="name_taken", hint=hint)
+        shared = list(header.get("shared", ()))
+        run_id_conflicts.check(run_id, token, shared)
+        self.name = self.name or run_id_conflicts.hold_name(run_id)  # until this process ends: a guard is there then
+        run_id_conflicts.check(run_id, token, shared)  # one that was started since the first check
         self.send("claimed")
 
     def on_beat(self, header: Header, _payload: bytes) -> None:

@@ -15,6 +15,8 @@ import stat
 from pathlib import Path
 from typing import Optional
 
+# What earlier versions lease.
+NAMES = ("gpu-", "port-", "slot-")
 # Of ports, and of slots unless DDP_PLAY_HOST_DIR stands for a host.
 DIRECTORY = Path("/tmp/ddp-play-leases")
 FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -75,6 +77,8 @@ def holder_pid(name: str) -> int:
 
 def _open(name: str, *, create: bool = False) -> Optional[int]:
     """Open the file that an earlier version would lock; None if there is no such directory or no ordinary file."""
+    if not name.startswith(NAMES):
+        return None
     with contextlib.suppress(OSError):
         directory = os.open(str(directory_of(name)), os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:

@@ -71,7 +71,7 @@ def split_run_key(key: str) -> Tuple[str, str]:
 def protocol_problem(data: Header) -> str:
     """Which version wrote `data`, if this one does not know its format; empty if it does."""
     number = data.get("protocol", 0)
-    if isinstance(number, int) and OLDEST_PROTOCOL <= number <= PROTOCOL:
+    if type(number) is int and OLDEST_PROTOCOL <= number <= PROTOCOL:
         return ""
     return "written by ddp-play %s with protocol %s, and this ddp-play knows protocols %d to %d" % (
         str(data.get("version") or "of an unknown version")[:MAX_VERSION],

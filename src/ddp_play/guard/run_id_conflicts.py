@@ -13,10 +13,16 @@ from typing import Iterator, List, NamedTuple
 
 from .guard_link import look
 from .host_identity import other_host
-from .leases import owner
+from .leases import Lease, hold, holder, owner, slot_scope
 from .protocol import split_run_key
+from .refusal import Refused
 from .run_directory import HostRun, base_dir, bases, read_json, user_name
 from .running_guards import guards, read_spec
+
+TAKEN = "name_taken"
+HINT = "choose another --name; ddp-play ps -i INVENTORY lists what runs, ddp-play gc what was left behind"
+# The run's own channel of a moment ago may be about to end.
+OWN_CHANNEL_S, POLL_S = 2.0, 0.05
 
 
 class Namesake(NamedTuple):
@@ -112,6 +118,26 @@ def _age(seconds: float) -> str:
         if seconds >= size:
             return "%d %s" % (seconds / size, unit)
     return "%d s" % max(0, seconds)
+
+
+def hold_name(run_id: str) -> Lease:
+    """Lease the run id on this host while a run starts. Raises Refused if another controller is starting one."""
+    name, deadline = "run-%s" % run_id, time.monotonic() + OWN_CHANNEL_S
+    while True:
+        lease = hold(name, slot_scope())
+        if lease is not None:
+            return lease
+        if time.monotonic() > deadline:
+            who = holder(name, slot_scope()) or "another process"
+            raise Refused("run %s is being started by another controller: %s" % (run_id, who), kind=TAKEN, hint=HINT)
+        time.sleep(POLL_S)
+
+
+def check(run_id: str, token: str, shared: List[str]) -> None:
+    """Raise Refused if another run has this id on this host, a running namesake first."""
+    why = problem(run_id, token, shared)
+    if why:
+        raise Refused(why, kind=TAKEN, hint=HINT)
 
 
 def problem(run_id: str, token: str, shared: List[str]) -> str:

@@ -36,7 +36,7 @@ class Leftovers:
     @property
     def living(self) -> set[str]:
         """Keys of runs with a guard or a controller on any host; nothing of them is removed on other hosts either."""
-        return {_key(row) for row in self.runs if row["guard_alive"] or row.get("attended") or row.get("unknown")}
+        return {_key(row) for row in self.runs if row["guard_alive"] or row.get("attended")}
 
     @property
     def _unknown(self) -> set[str]:

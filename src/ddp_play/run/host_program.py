@@ -11,6 +11,10 @@ import zlib
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 GUARD = Path(str(files("ddp_play.guard")))
 
@@ -49,10 +53,15 @@ _UNPACK = "import base64,sys,zlib;exec(zlib.decompress(base64.b64decode(sys.argv
 @cache
 def program() -> bytes:
     """The zip file. The same sources give the same bytes."""
+    return zipped({})
+
+
+def zipped(replaced: Mapping[str, bytes]) -> bytes:
+    """The zip file with other sources for some modules (`protocol.py`), as tests of mixed versions need it."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(GUARD.glob("*.py")):
-            _add(archive, f"guard/{path.name}", path.read_bytes())
+            _add(archive, f"guard/{path.name}", replaced.get(path.name) or path.read_bytes())
         _add(archive, "__main__.py", b"from guard.main import main\nmain()\n")
     return buffer.getvalue()
 

@@ -190,6 +190,18 @@ def test_a_place_in_the_queue_for_slots_lasts_as_long_as_the_channel(line: Line,
         wait_until(lambda: other.ask("queue", **slots, time=101.0)["ready"])
 
 
+def test_of_two_controllers_that_claim_a_name_at_once_one_is_refused(line: Line, tmp_path: Path) -> None:
+    line.ask("open", **RUN)
+    assert line.ask("claim", shared=[])["t"] == "claimed"
+    with Line(tmp_path) as second:
+        second.ask("open", **{**RUN, "token": "fedcba9876543210"})
+        refused = second.ask("claim", shared=[])
+        assert (refused["t"], refused["error"]) == ("refused", "name_taken"), refused
+        assert f"process {line.process.pid} of" in refused["message"]
+        line.hang_up()
+        assert second.ask("claim", shared=[])["t"] == "claimed", "the first one has given up before it prepared"
+
+
 def test_hosts_try_each_other(line: Line, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as sock:
         dead = int(sock.getsockname()[1])

@@ -180,3 +180,15 @@ def test_a_run_that_is_named_goes_with_its_guard() -> None:
     assert remove_leftovers(REQUEST, Passwords(), runner, found) == []
     assert orders == [{"h1": {"paths": [ALIVE["path"]], "containers": [], "living_too": True}}]
     assert runner.requests[0].environment["DDP_PLAY_SWEEP_VERB"] == "clean"
+
+
+@pytest.mark.parametrize("options", [{}, {"run": "old-1"}, {"run": "old-1", "token": ""}, {"me": ""}])
+def test_a_run_of_an_unknown_version_is_kept_on_all_hosts(options: dict[str, Any]) -> None:
+    unknown = {**DEAD, "unknown": "written by ddp-play 9.9", "inventory_host": "h1"}
+    found = Leftovers(
+        runs=[unknown, {**DEAD, "inventory_host": "h2"}],
+        containers=[{"id": "c1", "run": "old-1", "inventory_host": "h2"}],
+        **options,
+    )
+    assert found.empty, "also named it stays: its guard may be one that this version does not find"
+    assert found.why_kept(unknown) == "written by ddp-play 9.9"
