@@ -147,7 +147,7 @@ def test_a_name_that_another_run_has_is_refused(line: Line, place: HostRun) -> N
 
 def test_a_place_in_the_queue_for_slots_lasts_as_long_as_the_channel(line: Line, tmp_path: Path) -> None:
     line.ask("open", **RUN)
-    slots = {"names": ["slot-0"], "need": 1, "host": "h1", "owner": "kim", "controller": "login2"}
+    slots: dict[str, Any] = {"names": ["slot-0"], "need": 1, "host": "h1", "owner": "kim", "controller": "login2"}
     assert line.ask("queue", **slots, time=None)["clock"] == pytest.approx(time.time(), abs=5)
     assert line.ask("queue", **slots, time=100.0)["ready"]
     with Line(tmp_path) as other:
