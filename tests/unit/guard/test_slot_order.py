@@ -149,7 +149,7 @@ def test_a_ticket_reads_as_it_was_written() -> None:
         {"need": 3, "names": ["slot-0", "slot-0", "slot-0"]},
         {"names": "slot-0"},
         {"names": [1, 2]},
-        {"names": ["slot-0"] * 2000},
+        {"names": [f"slot-{n}" for n in range(2000)]},
         {"run": "x" * 300},
         {"owner": 7},
         {"controller": "a\x1b[2J"},
@@ -160,6 +160,10 @@ def test_a_ticket_reads_as_it_was_written() -> None:
 def test_what_is_no_ticket_is_not_in_the_queue(change: dict[str, Any]) -> None:
     fields = {**json.loads(slot_order.written(GOOD)), **change}
     assert slot_order.read(json.dumps(fields).encode(), ME) is None
+
+
+def test_a_ticket_that_is_too_long_is_not_in_the_queue() -> None:
+    assert slot_order.read(slot_order.written(GOOD) + b" " * slot_order.MAX_TICKET_BYTES, ME) is None
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff\x00", b"[" * 60000, b"7", b"[]", b"{}", b" " * (1 << 20), b"1" * 60000])

@@ -91,6 +91,12 @@ def test_holders_of_slots_are_named_while_too_few_are_free(places: list[slot_que
         assert not first["ready"]
         assert first["problem"].startswith("1 of 2 slots free and 2 needed; held by process ")
         assert join(places, ticket(11))["problem"].startswith("1 of 2 slots free and 1 needed; reserved")
+        other = leases.hold("slot-1", leases.slot_scope())
+        assert other is not None
+        with other:
+            assert (
+                places[0].look(ticket(10, 2))["problem"].startswith("0 of 2 slots free and 2 needed; held by process ")
+            )
     assert places[0].look(ticket(10, 2))["ready"]
 
 
@@ -98,9 +104,33 @@ def test_a_channel_that_replaces_a_silent_one_keeps_the_place(places: list[slot_
     """The old channel has the ticket for up to half a minute."""
     assert join(places, ticket(10))["ready"]
     assert join(places, ticket(10))["ready"]
+    places[0].look(ticket(10))
     places[0].leave()
+    assert tickets() == []
     places[1].look(ticket(10))
     assert [row.run for row in tickets()] == ["run-10"]
+
+
+def test_a_run_without_slots_has_no_ticket(places: list[slot_queue.QueuePlace]) -> None:
+    assert join(places, ticket(10, 0))["ready"]
+    assert not [name for name in leases.bound_names() if f"{leases.slot_scope()}/ticket-" in name]
+
+
+def test_so_many_tickets_are_read(places: list[slot_queue.QueuePlace], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ddp_play.guard.slot_queue.MAX_TICKETS", 2)
+    for number in range(1, 5):
+        join(places, ticket(number))
+    assert sorted(row.run for row in tickets()) == ["run-1", "run-2"]
+
+
+def test_an_answer_is_cut_when_it_is_too_long() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        theirs.sendall(b"[" * (slot_order.MAX_TICKET_BYTES + 1))
+        ((sock, data),) = slot_queue._answers([ours])
+    assert sock is ours
+    assert len(data) > slot_order.MAX_TICKET_BYTES
 
 
 def test_a_run_without_a_ticket_takes_no_reserved_slot(places: list[slot_queue.QueuePlace]) -> None:
@@ -114,6 +144,10 @@ def test_a_run_without_a_ticket_takes_no_reserved_slot(places: list[slot_queue.Q
     ) as told:
         slot_queue.check_reservations(wanted)
     assert told.value.kind == "slots"
+    held = leases.hold("slot-9", leases.slot_scope())
+    assert held is not None
+    with held:
+        slot_queue.check_reservations({"names": ["slot-9"], "need": 1})  # held: the leases have a better message
     slot_queue.check_reservations({"names": [], "need": 0})
     slot_queue.check_reservations({})
 
@@ -177,6 +211,11 @@ BAD = {
         "threading.Thread(target=huge, daemon=True).start()"
     ),
     "no answer": "s = socket.socket(socket.AF_UNIX); s.bind('\\0' + scope + '/ticket-a'); s.listen()",
+    "a full queue": (
+        "s = socket.socket(socket.AF_UNIX); s.bind('\\0' + scope + '/ticket-a'); s.listen(0)\n"
+        "callers = [socket.socket(socket.AF_UNIX) for _ in range(3)]\n"
+        "for c in callers: c.setblocking(False); c.connect_ex('\\0' + scope + '/ticket-a')"
+    ),
     "no listener": "s = socket.socket(socket.AF_UNIX); s.bind('\\0' + scope + '/ticket-a')",
     "a datagram socket": "s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); s.bind('\\0' + scope + '/ticket-a')",
     "odd names": (
