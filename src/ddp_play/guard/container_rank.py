@@ -147,12 +147,14 @@ class ContainerRank(Rank):
         tail = docker_socket.logs_tail(self.spec["container"]).decode("utf-8", "replace").strip()
         if tail:
             self.say("output of the container outside the rank's log:\n%s" % tail)
-        # 128+N is how the container's init reports a signal
-        self.ended(code, signum=code - 128 if 128 < code <= 192 else None, detail=state.get("Error") or "")
+        self.ended(code, signum=_signal_of(code), detail=state.get("Error") or "")
 
     def _on_engine_error(self, error: docker_socket.EngineError) -> None:
         if error.status == 404:
-            self.ended(None, detail="the container was removed from outside")
+            code = docker_socket.exit_code_of_removed(
+                self.spec["container"], float(self.row["started"] or 0), self._question_s()
+            )
+            self.ended(code, signum=_signal_of(code), detail="the container was removed from outside")
         elif not self._may_wait():
             self.ended(None, detail="its process is gone and the engine cannot tell its exit code: %s" % error)
 
@@ -183,6 +185,11 @@ class ContainerRank(Rank):
             name = signal.Signals(self._for_engine.get()).name
             with contextlib.suppress(docker_socket.EngineError):
                 docker_socket.kill(self.spec["container"], name)
+
+
+def _signal_of(code: Optional[int]) -> Optional[int]:
+    """The signal in an exit code: 128+N is how the container's init reports it."""
+    return code - 128 if code is not None and 128 < code <= 192 else None
 
 
 def make(spec: Dict[str, Any], place: HostRun) -> Rank:

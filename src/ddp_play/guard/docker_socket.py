@@ -10,6 +10,7 @@ import http.client
 import json
 import os
 import socket
+import time
 from typing import Any, Dict, List, Optional, Tuple
 from urllib.parse import quote
 
@@ -115,6 +116,18 @@ def containers(label: str) -> List[Dict[str, Any]]:
 def inspect(container: str, timeout_s: float = 10) -> Dict[str, Any]:
     """Document of one container. Raises EngineError, with status 404 if it does not exist."""
     return dict(call("GET", "/containers/%s/json" % quote(container, safe=""), timeout_s=timeout_s))
+
+
+def exit_code_of_removed(container: str, since: float, timeout_s: float = 10) -> Optional[int]:
+    """Exit code of a container that is removed already, from the engine's recent events; None if it has none."""
+    filters = quote(json.dumps({"container": [container], "type": ["container"], "event": ["die"]}))
+    query = "since=%.3f&until=%.3f&filters=%s" % (since, time.time(), filters)
+    try:
+        found = call("GET", "/events?" + query, timeout_s=timeout_s)
+        rows = [json.loads(line) for line in found.splitlines()] if isinstance(found, str) else [found]
+        return int(rows[-1]["Actor"]["Attributes"]["exitCode"])
+    except (EngineError, ValueError, TypeError, LookupError):
+        return None
 
 
 def start(container: str) -> Tuple[int, str]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Engine(ThreadingMixIn, UnixStreamServer):
-    """Answers what `answers` holds for `METHOD PATH`, else 404; `asked` keeps every request.
+    """Answers what `answers` holds for `METHOD PATH`, with or without its query, else 404; `asked` keeps every request.
 
     While `awake` is cleared it accepts requests and answers none, as a dockerd does that is stopped by SIGSTOP.
     """
@@ -48,7 +48,9 @@ class _Handler(BaseHTTPRequestHandler):
         request = f"{self.command} {self.path}"
         self.server.asked.append(request)
         self.server.awake.wait()
-        status, body = self.server.answers.get(request, (404, b'{"message": "No such thing"}'))
+        answers = self.server.answers
+        found = answers.get(request) or answers.get(request.partition("?")[0])
+        status, body = found or (404, b'{"message": "No such thing"}')
         with contextlib.suppress(BrokenPipeError):  # the caller waits no longer
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import threading
 import time
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import pytest
 
@@ -85,6 +87,38 @@ def test_a_container_that_somebody_removed(
     container.poll()
     assert (container.row["state"], container.row["exit_code"]) == ("exited", None)
     assert container.row["detail"] == "the container was removed from outside"
+
+
+DIED = json.dumps({"Action": "die", "Actor": {"Attributes": {"exitCode": "137", "name": "r0"}}}).encode() + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("events", "code", "signum"),
+    [
+        (DIED, 137, 9),
+        (DIED.replace(b"137", b"1") + DIED, 137, 9),
+        (DIED.replace(b"137", b"3"), 3, None),
+        (b"", None, None),
+    ],
+    ids=["killed", "twice", "ended by itself", "forgotten"],
+)
+def test_the_engine_remembers_the_exit_code_of_a_removed_container(
+    container: ContainerRank,
+    engine: Engine,
+    child: subprocess.Popen[bytes],
+    events: bytes,
+    code: int | None,
+    signum: int | None,
+) -> None:
+    """The removal may win against the first question, and the run ended with 1 instead of 137."""
+    gone(child)
+    engine.answers.clear()
+    engine.has("GET /events", events)
+    container.poll()
+    row = container.row
+    assert (row["exit_code"], row["signal"], row["detail"]) == (code, signum, "the container was removed from outside")
+    (asked,) = [request for request in engine.asked if request.startswith("GET /events")]
+    assert quote('"container": ["r0"]') in asked
 
 
 def test_without_an_engine_the_exit_code_stays_unknown(
