@@ -112,5 +112,6 @@ def _show_hosts(rows: list[dict[str, Any]]) -> None:
             console.line(f"  {row['inventory_host']}: {row['run']} attempt {row['attempt']}: {row['unknown']}")
             continue
         guard = "guard alive" if row["guard_alive"] else "no guard"
+        guard = f"on {row['elsewhere']}, which shares this directory" if row.get("elsewhere") else guard
         run_text = f"{row['run']} attempt {row['attempt']} of {row['owner'] or 'unknown'}"
         console.line(f"  {row['inventory_host']}: {run_text} {row['phase']}, {guard}; {ranks}")

@@ -266,6 +266,7 @@ def test_a_process_that_poses_as_a_guard_neither_blocks_nor_reads(
     """Its directory is whatever its command line says."""
     monkeypatch.delenv("DDP_PLAY_HOST_DIR")
     monkeypatch.setattr("ddp_play.guard.run_id_conflicts.base_dir", lambda: tmp_path / "state")
+    monkeypatch.setattr("ddp_play.guard.run_id_conflicts.bases", lambda: [tmp_path / "state"])
     shadow = tmp_path / "shadow.json"
     shadow.write_text('{"owner": "a secret of root", "created": 1}')
     tmp_path.chmod(0o711)

@@ -40,6 +40,18 @@ def test_a_host_without_torch_is_a_warning() -> None:
     assert plan(*with_torch("2.13.0", "2.13.0")).warnings == ()
 
 
+def test_state_that_is_not_where_it_usually_is_is_one_warning() -> None:
+    why = "/home/kim/.local/state/ddp-play/host is on nfs4 (nfs1:/home), which is not local"
+    moved = tuple(
+        dataclasses.replace(item, state_dir="/var/tmp/ddp-play-1000", state_dir_reason=why) for item in hosts(6)
+    )
+    assert plan(*moved).warnings == (
+        f"the state of runs is in /var/tmp/ddp-play-1000 on h1, h2, h3, h4 and 2 more: {why}; "
+        "set ddp_state_dir to choose a directory",
+    )
+    assert plan(*(dataclasses.replace(item, state_dir="/var/lib/ddp-play") for item in hosts(2))).warnings == ()
+
+
 def test_unequal_numbers_of_infiniband_ports_are_refused_with_a_table() -> None:
     two = (rdma(), rdma("mlx5_1"))
     facts = (ib_host("g1", 1, rdma=two), ib_host("g2", 2), ib_host("g3", 3, rdma=(rdma(state="DOWN"),)))

@@ -79,6 +79,7 @@ def test_exactly_what_was_listed_is_removed() -> None:
     ]
 
 
+SHARES = "of gpu07, which shares this directory: gc there removes it"
 MINE: dict[str, Any] = {**DEAD, "owner": "kim", "attended": False}
 
 
@@ -91,6 +92,8 @@ MINE: dict[str, Any] = {**DEAD, "owner": "kim", "attended": False}
         ({**MINE, "owner": ""}, {}, {"me": "pat"}, ""),
         ({**MINE, "guard_alive": True}, {}, {"me": "kim"}, "running"),
         ({**MINE, "attended": True}, {}, {"me": "kim"}, "running"),
+        ({**MINE, "elsewhere": "gpu07"}, {}, {"me": "kim"}, SHARES),
+        ({**MINE, "elsewhere": "gpu07"}, {}, {"me": "kim", "run": "old-1"}, SHARES),
         (MINE, {**MINE, "guard_alive": True}, {"me": "kim"}, "running"),  # active on another host
         ({**MINE, "guard_alive": True}, {}, {"me": "kim", "run": "old-1"}, ""),
         ({**MINE, "guard_alive": True}, {}, {"me": "pat", "run": "old-1"}, "of kim"),

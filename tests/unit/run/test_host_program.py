@@ -83,6 +83,16 @@ def test_it_is_kept_by_its_hash_and_used_again() -> None:
     assert list(place.glob("*.pyz.*")) == []
 
 
+def test_the_host_variable_goes_before_the_environment_of_the_login(tmp_path: Path) -> None:
+    command = host_program.shell_command(sys.executable, "facts", "{}", state_dir=str(tmp_path / "it's mine"))
+    done = subprocess.run(
+        ["/bin/sh", "-c", command], input=host_program.preamble(), capture_output=True, timeout=60, check=False
+    )
+    facts = discover_action.parse_answer(done.stdout.decode(), done.stderr.decode())
+    assert facts["state_dir"]["path"] == str(tmp_path / "it's mine")
+    assert len(list((tmp_path / "it's mine").glob("guard-*.pyz"))) == 1
+
+
 @pytest.mark.parametrize("mode", [0o777, 0o1777, 0o770])
 def test_nothing_is_run_from_where_others_may_write(mode: int) -> None:
     place = Path(os.environ["DDP_PLAY_HOST_DIR"])
