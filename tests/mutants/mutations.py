@@ -158,6 +158,11 @@ class _Plain(ast.NodeTransformer):
             return ast.Constant("seconds")
         return self.generic_visit(node)
 
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        if "monotonic" in ast.dump(node):  # two readings of a clock are not equal
+            node.ops = [{ast.LtE: ast.Lt(), ast.GtE: ast.Gt()}.get(type(op), op) for op in node.ops]
+        return self.generic_visit(node)
+
     def visit_If(self, node: ast.If) -> ast.AST:
         names = {found.id for found in ast.walk(node.test) if isinstance(found, ast.Name)}
         return ast.Pass() if names == {"TYPE_CHECKING"} else self.generic_visit(node)
