@@ -139,7 +139,8 @@ class _Plain(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
-        if isinstance(node.targets[0], ast.Name) and node.targets[0].id.isupper() and _is_large(node.value):
+        name = node.targets[0].id if isinstance(node.targets[0], ast.Name) else ""
+        if name.startswith("MAX_") or (name.isupper() and _is_large(node.value)):
             node.value = ast.Constant("limit")
         return self.generic_visit(node)
 

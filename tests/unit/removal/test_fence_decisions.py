@@ -195,7 +195,9 @@ def test_the_fence_looks_again_in_time(
 
 
 def test_the_thread_keeps_the_time_limit_and_ends_when_it_is_closed(rank: Recorded) -> None:
-    Fence([rank], [rank], LIMITS, Orders()).close()  # nothing to end before `begin`
+    unused = Fence([rank], [rank], LIMITS, Orders())
+    unused.close()  # nothing to end before `begin`
+    assert unused._thread.daemon, "a guard that ends after an error does not wait for it"
     made = Fence([rank], [rank], {**LIMITS, "max_duration_s": 0.3, "signal": "SIGTERM"}, Orders())
     began = time.monotonic()
     made.begin()
