@@ -60,6 +60,12 @@ def test_the_mode_is_exact(tmp_path: Path, mode: int) -> None:
     assert (tmp_path / "x").stat().st_mode & 0o777 == mode
 
 
+def test_a_file_is_its_users_alone_unless_a_mode_is_given(tmp_path: Path) -> None:
+    atomic_write(tmp_path / "x", b"y")
+    write_json(tmp_path / "z", {})
+    assert [(tmp_path / name).stat().st_mode & 0o777 for name in "xz"] == [0o600, 0o600]
+
+
 @pytest.mark.parametrize("content", [None, b"", b'{"a": 1', b"[1]", b"\xff\xfe", b"null"])
 def test_no_document_is_none(tmp_path: Path, content: bytes | None) -> None:
     if content is not None:

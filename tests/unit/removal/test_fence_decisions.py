@@ -222,3 +222,17 @@ def test_an_order_wakes_the_thread(rank: Recorded, monkeypatch: pytest.MonkeyPat
     made.close()
     assert signal.SIGKILL in rank.sent
     assert time.monotonic() - began < 10
+
+
+def test_the_thread_does_not_spin(rank: Recorded) -> None:
+    """It runs for days next to ranks that need the CPU; also after an order."""
+    turns: list[None] = []
+    orders = Orders()
+    made = Fence([rank], [rank], LIMITS, orders)
+    real = made.turn
+    made.turn = lambda: (turns.append(None), real())[1]  # type: ignore[method-assign, func-returns-value]
+    orders.give("frozen", {})
+    made.begin()
+    time.sleep(3 * TURN_S)
+    made.close()
+    assert 1 <= len(turns) <= 10
