@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,11 @@ class Watched(Rank):
         self.asked = asked
         self.exit_code: int | None = None
         self.late = False
+        self.prevented = 0
+
+    def prevent_late_start(self) -> None:
+        self.prevented += 1
+        self.late = self.prevented < 3
 
     def start(self) -> None:
         self.asked.append(f"start {self.number}")
@@ -294,3 +300,38 @@ def test_a_lease_that_is_taken_is_named_with_its_holder() -> None:
         assert daemon._taken("port-7", None).startswith("port-7 by ")
         assert daemon._taken("port-7", lease) == "port-7"
     assert daemon._taken("port-7", None) == "port-7 by another run"
+
+
+@pytest.mark.parametrize(("term", "prevented"), [(False, [3, 3]), (True, [0, 0])])
+def test_a_guard_stays_until_no_container_can_start_late(
+    guard: Guard, monkeypatch: pytest.MonkeyPatch, term: bool, prevented: list[int]
+) -> None:
+    """Unless it is told to leave: `gc` does the rest."""
+    first = guard.ranks[0]
+    assert isinstance(first, Watched)
+    first.late, guard.term_received = True, term
+    monkeypatch.setattr(daemon, "time", SimpleNamespace(sleep=lambda _: None, monotonic=time.monotonic))
+    guard._end()
+    assert [rank.prevented for rank in guard.ranks if isinstance(rank, Watched)] == prevented
+    assert guard._state()["phase"] == "ended"
+
+
+def test_what_ranks_forked_gets_a_second_to_end_and_is_killed_then(
+    guard: Guard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[int] = []
+    now = [100.0]
+
+    def kill(_root: int, signum: int = signal.SIGKILL) -> int:
+        sent.append(signum)
+        return 1
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    monkeypatch.setattr(processes, "kill_descendants", kill)
+    monkeypatch.setattr(processes, "descendants", lambda _: [7])
+    monkeypatch.setattr(daemon, "time", SimpleNamespace(sleep=sleep, monotonic=lambda: now[0]))
+    guard._end()
+    assert sent == [signal.SIGTERM, signal.SIGKILL]
+    assert now[0] == pytest.approx(101.0, abs=0.1)
