@@ -126,6 +126,8 @@ def test_the_lease_holds_the_newest_time_that_a_controller_had_heard(tmp_path: P
     assert place.lease_seen_s() == 0.0
     place.renew_lease(1234.5678)
     assert place.lease_seen_s() == 1234.568
+    place.lease.write_bytes(b"")
+    assert place.lease_seen_s() == 0.0
     place.lease.write_bytes(b"torn")
     assert place.lease_seen_s() == 0.0
 
