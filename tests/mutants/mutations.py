@@ -139,7 +139,8 @@ class _Plain(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
-        if isinstance(node.targets[0], ast.Name) and node.targets[0].id.isupper() and _is_large(node.value):
+        name = node.targets[0].id if isinstance(node.targets[0], ast.Name) else ""
+        if name.startswith("MAX_") or (name.isupper() and _is_large(node.value)):
             node.value = ast.Constant("limit")
         return self.generic_visit(node)
 
@@ -156,6 +157,11 @@ class _Plain(ast.NodeTransformer):
             and isinstance(inner.value, float)
         ):
             return ast.Constant("seconds")
+        return self.generic_visit(node)
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        if "monotonic" in ast.dump(node):  # two readings of a clock are not equal
+            node.ops = [{ast.LtE: ast.Lt(), ast.GtE: ast.Gt()}.get(type(op), op) for op in node.ops]
         return self.generic_visit(node)
 
     def visit_If(self, node: ast.If) -> ast.AST:

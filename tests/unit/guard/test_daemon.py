@@ -123,9 +123,10 @@ def test_children_of_a_rank_do_not_outlive_it(tmp_path: Path) -> None:
 
 def test_without_a_start_signal_nothing_stays(tmp_path: Path) -> None:
     """Its controller died while it prepared: nobody will come to clean up."""
-    with guard(tmp_path, "exit 0", go_wait_s=0.2) as (place, process):
+    with guard(tmp_path, f"touch {tmp_path}/started", go_wait_s=0.2) as (place, process):
         assert process.wait(10) == 0
     assert not place.root.exists()
+    assert not (tmp_path / "started").exists(), "no rank starts because nobody came"
 
 
 @pytest.mark.parametrize(

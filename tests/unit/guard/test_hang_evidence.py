@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import signal
 import subprocess
 import sys
@@ -104,3 +106,62 @@ def test_ranks_that_do_not_run_are_left_out() -> None:
         "1": {"state": "running", "pid": None, "ticks": None},
     }
     assert hang_evidence.capture(ranks) == ({}, {})
+
+
+def test_processes_that_have_ended_do_not_keep_others_from_being_frozen_and_thawed(start: Start) -> None:
+    """A rank that is not thawed never ends."""
+    child = start([sys.executable, "-c", LOOP])
+    with subprocess.Popen(["true"]) as gone:
+        gone.wait()
+    hang_evidence.freeze([gone.pid, child.pid])
+    wait_for(lambda: hang_evidence.state_of(child.pid) == "T")
+    hang_evidence.thaw([gone.pid, child.pid])
+    wait_for(lambda: hang_evidence.state_of(child.pid) in "RS")
+    assert hang_evidence.state_of(gone.pid) == "X"
+
+
+def test_a_rank_that_is_asked_for_stacks_writes_no_core_file(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be as large as the memory of the rank."""
+    child = start([sys.executable, "-c", LOOP])
+    sent: list[tuple[int, int, tuple[int, int]]] = []
+    real = os.kill
+
+    def kill(pid: int, signum: int) -> None:
+        sent.append((pid, signum, resource.prlimit(pid, resource.RLIMIT_CORE)))
+        real(pid, signum)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "kill", kill)
+        assert hang_evidence.request_stacks(child.pid, processes.start_ticks(child.pid)) is True
+    assert sent == [(child.pid, signal.SIGABRT, (0, 0)), (child.pid, signal.SIGCONT, sent[1][2])]
+
+
+@pytest.mark.parametrize(("error", "permitted"), [(PermissionError, False), (ProcessLookupError, True)])
+def test_a_rank_that_may_not_be_signalled_is_told_apart_from_one_that_is_gone(
+    start: Start, monkeypatch: pytest.MonkeyPatch, error: type[OSError], permitted: bool
+) -> None:
+    """The engine has to signal the first one."""
+    child = start([sys.executable, "-c", LOOP])
+
+    def kill(_pid: int, signum: int) -> None:
+        raise error(1, "no")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "kill", kill)
+        assert hang_evidence.request_stacks(child.pid, processes.start_ticks(child.pid)) is permitted
+
+
+def test_a_process_that_has_the_pid_of_a_rank_now_is_left_alone(start: Start) -> None:
+    child = start([sys.executable, "-c", LOOP])
+    assert hang_evidence.request_stacks(child.pid, 1) is True
+    rows = {"0": {**row(child.pid), "ticks": 1}, "1": {**row(child.pid), "state": "exited"}}
+    assert hang_evidence.capture(rows) == ({}, {})
+    time.sleep(0.1)
+    assert hang_evidence.state_of(child.pid) in "RS"
+
+
+@pytest.mark.parametrize(
+    ("text", "endpoint"), [("0100007F:1F90", "127.0.0.1:8080"), ("0" * 31 + "1:0016", "0" * 31 + "1:22")]
+)
+def test_addresses_are_readable(text: str, endpoint: str) -> None:
+    assert hang_evidence._endpoint(text) == endpoint

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ddp_play.guard import file_leases, leases
+from ddp_play.guard.refusal import Refused
 from ddp_play.guard.run_directory import user_name
 
 if TYPE_CHECKING:
@@ -237,6 +238,17 @@ def test_whoever_holds_a_slot_is_named_however_often_one_asks(tmp_path: Path, sc
 def test_a_question_takes_no_slot(scope: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leases, "hold", lambda *_: pytest.fail("it took one"))
     assert leases.slots_problem(NAMES, 3, scope) == ""
+
+
+def test_a_run_whose_slots_are_taken_is_refused_with_the_holder(monkeypatch: pytest.MonkeyPatch) -> None:
+    leases.check_slots({})
+    wanted = {"names": ["slot-0"], "need": 1}
+    leases.check_slots(wanted)
+    held = leases.hold("slot-0", leases.slot_scope())
+    assert held is not None
+    with held.answer(), pytest.raises(Refused, match="0 of 1 slots free and 1 needed; held by process") as caught:
+        leases.check_slots(wanted)
+    assert (caught.value.kind, "ddp-play run --wait" in caught.value.hint) == ("slots", True)
 
 
 AS_NOBODY = "os.setgroups([]); os.setgid(65534); os.setuid(65534)" if os.geteuid() == 0 else ""

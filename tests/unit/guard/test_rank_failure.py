@@ -13,6 +13,7 @@ from ddp_play.guard.rank_failure import (
     LAST_BYTES,
     LAST_LINES,
     blames_a_peer,
+    final_error,
     has_own_error,
     is_collateral,
     is_oom,
@@ -138,3 +139,37 @@ def test_guard_and_controller_call_the_same_ranks_failed(tmp_path: Path, row: di
 
 def test_a_rank_of_a_lost_host_has_not_failed() -> None:
     assert RankOutcome(rank=0, host="h1", state="lost").failed is False
+
+
+SURVIVED = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\nOSError: once\n'
+LAST = 'Traceback (most recent call last):\n  File "b.py", line 2, in g\nValueError: loss is nan\n'
+
+
+def test_the_last_error_is_the_one_that_ended_the_program() -> None:
+    error = final_error(SURVIVED + "step 1\n" * 50 + LAST)
+    assert error is not None
+    assert error.first_line == "ValueError: loss is nan"
+    assert final_error("step 1\n") is None
+
+
+def test_of_several_ranks_in_one_log_the_last_that_blames_nobody_counts() -> None:
+    """Under a torchrun of the job's own, whose summary follows."""
+    summary = 'Traceback (most recent call last):\n  File "c.py", line 3, in h\nChildFailedError: \n'
+    peer = f'Traceback (most recent call last):\n  File "d.py", line 4, in i\n{PEER}\n'
+    stop = SURVIVED.replace("OSError: once", "KeyboardInterrupt")
+    assert has_own_error(LAST + peer + summary)
+    assert has_own_error(stop + LAST + peer + summary)
+    assert not has_own_error(LAST + stop + peer + summary), "the last own one was the answer to a stop"
+    assert is_collateral(peer + summary)
+    assert is_collateral(LAST + peer), "one rank's log: the last error counts"
+
+
+@pytest.mark.parametrize("padding", [0, 1, LAST_BYTES - len(PEER) - 1, LAST_BYTES * 2])
+def test_only_the_end_of_a_log_is_read_whatever_its_size(tmp_path: Path, padding: int) -> None:
+    log = tmp_path / "log"
+    log.write_text("x" * padding + "\n" + PEER)
+    assert blames_a_peer(log)
+    log.write_text(PEER + "\n" + "x" * padding)
+    assert blames_a_peer(log) is (padding < LAST_BYTES - len(PEER))
+    log.write_text("")
+    assert not blames_a_peer(log)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import builtins
+import errno
+import fcntl
 import os
+import pwd
+import subprocess
+import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ddp_play.guard import run_directory, state_directory
 from ddp_play.guard.run_directory import HostRun, atomic_write, base_dir, read_json, write_json
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_a_reader_never_sees_half_a_file(tmp_path: Path) -> None:
@@ -54,6 +58,12 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path, mon
 def test_the_mode_is_exact(tmp_path: Path, mode: int) -> None:
     atomic_write(tmp_path / "x", b"y", mode)
     assert (tmp_path / "x").stat().st_mode & 0o777 == mode
+
+
+def test_a_file_is_its_users_alone_unless_a_mode_is_given(tmp_path: Path) -> None:
+    atomic_write(tmp_path / "x", b"y")
+    write_json(tmp_path / "z", {})
+    assert [(tmp_path / name).stat().st_mode & 0o777 for name in "xz"] == [0o600, 0o600]
 
 
 @pytest.mark.parametrize("content", [None, b"", b'{"a": 1', b"[1]", b"\xff\xfe", b"null"])
@@ -117,5 +127,83 @@ def test_the_lease_holds_the_newest_time_that_a_controller_had_heard(tmp_path: P
     assert place.lease_seen_s() == 0.0
     place.renew_lease(1234.5678)
     assert place.lease_seen_s() == 1234.568
+    place.lease.write_bytes(b"")
+    assert place.lease_seen_s() == 0.0
     place.lease.write_bytes(b"torn")
     assert place.lease_seen_s() == 0.0
+
+
+def test_an_order_that_is_taken_back_is_gone(tmp_path: Path) -> None:
+    place = HostRun(tmp_path)
+    place.control.mkdir()
+    place.order("frozen")
+    place.take_back("frozen")
+    assert place.ordered("frozen") is None
+    place.take_back("frozen")
+
+
+def test_names_of_a_place() -> None:
+    place = HostRun.at("night.0123456789abcdef", 12, "h1.example")
+    assert (place.run_key, place.run_id, place.attempt) == ("night.0123456789abcdef", "night", 12)
+    assert HostRun(place.root.parent / "elsewhere").attempt == 0
+    assert place.agent_log == place.logs / "torchrun.log"
+
+
+def test_users_have_names_where_the_host_knows_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run_directory.user_name(0) == "root"
+
+    def unknown(uid: int) -> Any:
+        raise KeyError(uid)
+
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    assert run_directory.user_name(4711) == "user 4711"
+
+
+def test_a_place_is_attended_by_other_processes_too_and_as_long_as_they_live(tmp_path: Path) -> None:
+    """`gc` removes the directories of runs that nobody attends."""
+    place = HostRun(tmp_path / "new" / "1.h1")
+    assert not place.attended(), "nobody has been there"
+    program = (
+        f"import sys; sys.path.insert(0, {str(Path(run_directory.__file__).parents[1])!r})\n"
+        "from pathlib import Path\nfrom guard.run_directory import HostRun\n"
+        f"held = HostRun(Path({str(place.root)!r})).attend(); print(flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        assert place.attended()
+        assert place.root.stat().st_mode & 0o777 == 0o700
+        other.kill()
+        other.wait(10)
+        assert not place.attended()
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.ENOSPC])
+def test_a_place_is_attended_on_a_disk_that_takes_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """With the file of an earlier channel; without one it is an error."""
+    place, real = HostRun(tmp_path), builtins.open
+
+    def full(path: str, mode: str = "r") -> Any:
+        if mode != "r":
+            raise OSError(number, "cannot")
+        return real(path)
+
+    monkeypatch.setattr(builtins, "open", full)
+    with pytest.raises(FileNotFoundError):
+        place.attend()
+    (tmp_path / "channel.lock").touch()
+    with place.attend():
+        assert place.attended()
+
+
+def test_a_lock_that_cannot_be_asked_for_counts_as_attended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is unknown is not removed."""
+    (tmp_path / "channel.lock").touch()
+
+    def fails(*_: Any) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", fails)
+    assert HostRun(tmp_path).attended()

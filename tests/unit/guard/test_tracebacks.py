@@ -65,3 +65,60 @@ def test_a_traceback_whose_header_was_cut_off() -> None:
 def test_torchs_log_lines_are_not_part_of_an_error() -> None:
     (error,) = errors(meaningful(TAILS["cuda-ecc-then-watchdog"].text))
     assert not any("watchdog" in line for line in error.text)
+
+
+TRACEBACK = ["Traceback (most recent call last):", '  File "a.py", line 1, in f', "    g()"]
+
+
+def test_the_lines_after_an_error_are_those_after_its_message() -> None:
+    """Further lines of a message are indented; what is printed later is not part of the end."""
+    (error,) = find_all([*TRACEBACK, "ValueError: x", "  and y", "  and z", "step 8", "step 9"])
+    assert (error.first_line, error.after, [frame["line"] for frame in error.frames]) == ("ValueError: x", 2, ["1"])
+    assert error.text[:3] == ["ValueError: x", "  and y", "  and z"]
+    assert find_all([*TRACEBACK, "ValueError: x"])[0].after == 0
+    assert find_all(TRACEBACK)[0].first_line == "", "the end of the log is missing"
+    assert find_all(["Traceback (most recent call last):", "KeyboardInterrupt"])[0].first_line == "KeyboardInterrupt"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Traceback (most recent call last):",
+        "During handling of the above exception, another exception occurred:",
+        "Exception in thread Thread-1:",
+        "[E301 10:00:00.1 ProcessGroupNCCL.cpp:1] x",
+        "terminate called after throwing an instance of 'c10::Error'",
+    ],
+)
+def test_the_text_of_an_error_ends_where_another_begins(line: str) -> None:
+    error = find_all([*TRACEBACK, "ValueError: x", "more", line, "RuntimeError: gloo"])[0]
+    assert error.text == ["ValueError: x", "more"]
+
+
+@pytest.mark.parametrize("words", ["During handling of the above exception, another exception occurred:", ""])
+def test_only_what_python_calls_a_chain_is_one(words: str) -> None:
+    second = find_all([*TRACEBACK, "ValueError: x", words, *TRACEBACK, "RuntimeError: y"])[1]
+    assert (second.cause is not None, second.root.first_line) == (
+        bool(words),
+        "ValueError: x" if words else "RuntimeError: y",
+    )
+
+
+def test_a_chain_whose_beginning_was_cut_off_is_an_error_of_its_own() -> None:
+    words = "During handling of the above exception, another exception occurred:"
+    (error,) = find_all([words, *TRACEBACK, "RuntimeError: y"])
+    assert (error.cause, error.root.first_line, error.aside) == (None, "RuntimeError: y", False)
+
+
+def test_the_first_traceback_may_be_a_threads() -> None:
+    (error,) = find_all(["Exception in thread Thread-1:", *TRACEBACK, "RuntimeError: y"])
+    assert error.aside
+    later = "Exception ignored in: <function f at 0x7f>"
+    assert [each.aside for each in find_all([*TRACEBACK, "ValueError: x", later])] == [False]
+
+
+def test_a_header_that_was_cut_off_does_not_hide_the_others() -> None:
+    cut = ['  File "a.py", line 1, in f', "ValueError: x"]
+    first, second = find_all(["    g()", *cut, *TRACEBACK, "RuntimeError: y"])
+    assert (first.first_line, second.first_line) == ("ValueError: x", "RuntimeError: y")
+    assert len(find_all([*TRACEBACK, "ValueError: x", *cut])) == 1, "its own frames begin no other"

@@ -195,7 +195,9 @@ def test_the_fence_looks_again_in_time(
 
 
 def test_the_thread_keeps_the_time_limit_and_ends_when_it_is_closed(rank: Recorded) -> None:
-    Fence([rank], [rank], LIMITS, Orders()).close()  # nothing to end before `begin`
+    unused = Fence([rank], [rank], LIMITS, Orders())
+    unused.close()  # nothing to end before `begin`
+    assert unused._thread.daemon, "a guard that ends after an error does not wait for it"
     made = Fence([rank], [rank], {**LIMITS, "max_duration_s": 0.3, "signal": "SIGTERM"}, Orders())
     began = time.monotonic()
     made.begin()
@@ -220,3 +222,17 @@ def test_an_order_wakes_the_thread(rank: Recorded, monkeypatch: pytest.MonkeyPat
     made.close()
     assert signal.SIGKILL in rank.sent
     assert time.monotonic() - began < 10
+
+
+def test_the_thread_does_not_spin(rank: Recorded) -> None:
+    """It runs for days next to ranks that need the CPU; also after an order."""
+    turns: list[None] = []
+    orders = Orders()
+    made = Fence([rank], [rank], LIMITS, orders)
+    real = made.turn
+    made.turn = lambda: (turns.append(None), real())[1]  # type: ignore[method-assign, func-returns-value]
+    orders.give("frozen", {})
+    made.begin()
+    time.sleep(3 * TURN_S)
+    made.close()
+    assert 1 <= len(turns) <= 10

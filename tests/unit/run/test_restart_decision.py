@@ -85,3 +85,25 @@ def test_who_is_retired(case: Ended, faults: tuple[str, ...], gone: list[str], s
     step = next_step(case, ONCE, faults)
     assert isinstance(step, Restart)
     assert (sorted(step.gone), sorted(step.suspects)) == (gone, suspects)
+
+
+def test_an_attempt_ended_without_further_trouble_unless_it_says_so() -> None:
+    got = ended(**KILLED)
+    assert (got.undrained, got.disk_full, Policy(1).exit_codes) == ((), False, ())
+
+
+@pytest.mark.parametrize("row", [{"signal": 15}, {"signal": 9, "stopped": True}, {"signal": 9, "oom": True}])
+def test_only_a_kill_that_neither_we_nor_the_kernel_sent_came_from_outside(row: dict[str, Any]) -> None:
+    assert next_step(ended(**{"exit_code": 137, **row}), ONCE, ()) == End()
+
+
+def test_a_verdict_without_a_rank_of_the_attempt_ends_the_run() -> None:
+    verdict = Verdict("rank_failed", "why", 1, rank=7, host="h9")
+    got = Ended(1, Outcome(RunStatus.FAILED, verdict, ended(**KILLED).outcome.ranks))
+    assert next_step(got, ONCE, ()) == End()
+
+
+@pytest.mark.parametrize(("attempt", "restarts", "again"), [(1, 1, True), (2, 1, False), (2, 2, True), (3, 2, False)])
+def test_as_many_restarts_as_the_job_allows(attempt: int, restarts: int, again: bool) -> None:
+    step = next_step(ended(**KILLED, attempt=attempt), Policy(restarts), ())
+    assert isinstance(step, Restart) is again

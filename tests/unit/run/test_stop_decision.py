@@ -90,6 +90,24 @@ def test_decide(seen: GangView, expected: Stop | None) -> None:
     assert decide(seen, LIMITS) == expected
 
 
+def test_a_decision_gives_the_ranks_their_grace_period() -> None:
+    """Only a user's second request ends them at once."""
+    found = decide(view(RUNNING, LOST), LIMITS)
+    assert found is not None
+    assert (found.now, found.signal, found.grace_s) == (False, "SIGTERM", 2.0)
+
+
+def test_of_several_the_first_is_named() -> None:
+    """The verdict looks for the cause; this is only why the gang is stopped."""
+    failed = dataclasses.replace(FAILED, rank=5, host="h5", exit_code=9)
+    found = decide(view(RUNNING, FAILED, failed, failed_for_s=1.0), LIMITS)
+    assert found is not None
+    assert found.reason == "rank 2 on h2 failed: exit code 3"
+    found = decide(view(RUNNING, LOST, dataclasses.replace(LOST, rank=5, host="h5")), LIMITS)
+    assert found is not None
+    assert found.reason == "host h4 was lost"
+
+
 def test_zero_switches_the_idle_timeout_off() -> None:
     assert decide(view(RUNNING, idle_s=1e9), dataclasses.replace(LIMITS, idle_timeout_s=0.0)) is None
 

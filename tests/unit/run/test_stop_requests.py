@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +53,20 @@ def test_a_signal_requests_a_stop_and_a_second_one_a_stop_now(paths: RunPaths, s
         os.kill(os.getpid(), signum)
         assert requests.stop() == StopRequest("stopped on request", now=True)
     assert signal.getsignal(signum) is before
+
+
+def test_many_hosts_find_enough_descriptors_while_a_run_is_supervised(paths: RunPaths) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(256, hard), hard))
+    try:
+        with StopRequests(paths).handle_signals():
+            assert resource.getrlimit(resource.RLIMIT_NOFILE) == (hard, hard)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (min(256, hard), hard)
+        with pytest.raises(ValueError, match="inside"), StopRequests(paths).handle_signals():
+            raise ValueError("inside")
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (min(256, hard), hard)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_a_request_while_hosts_prepare_ends_the_run(make: Make) -> None:

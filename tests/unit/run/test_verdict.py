@@ -229,6 +229,12 @@ def test_time_limits(kind: str) -> None:
     assert got.tail == ("step 3",)
 
 
+def test_a_wrong_fabric_is_a_failed_check() -> None:
+    got = verdict(ended(0, 143, stopped=True), stop=Stop("wrong_fabric", "rank 0 uses sockets"))
+    assert (got.kind, got.exit_code, got.message) == ("wrong_fabric", 1, "rank 0 uses sockets")
+    assert "ddp_job_fabric: ethernet" in got.hint
+
+
 def test_time_limits_without_ranks() -> None:
     assert verdict(stop=Stop("idle", "why")).tail == ()
 
