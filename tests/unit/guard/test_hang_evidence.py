@@ -7,6 +7,7 @@ import resource
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -114,9 +115,9 @@ def test_processes_that_have_ended_do_not_keep_others_from_being_frozen_and_thaw
     with subprocess.Popen(["true"]) as gone:
         gone.wait()
     hang_evidence.freeze([gone.pid, child.pid])
-    wait_for(lambda: hang_evidence.state_of(child.pid) == "T")
+    wait_until(lambda: hang_evidence.state_of(child.pid) == "T")
     hang_evidence.thaw([gone.pid, child.pid])
-    wait_for(lambda: hang_evidence.state_of(child.pid) in "RS")
+    wait_until(lambda: hang_evidence.state_of(child.pid) in "RS")
     assert hang_evidence.state_of(gone.pid) == "X"
 
 
