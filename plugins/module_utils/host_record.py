@@ -13,6 +13,7 @@ from ansible_collections.ddp.play.plugins.module_utils import account_backups
 RECORD = "/etc/ddp-play/record.json"
 DIRECTORIES = "directories"
 PACKAGES = "packages"  # of a role; written and removed by recorded_packages
+REPLACED = "replaced"  # likewise: packages of the host that the role's packages replaced
 ACCOUNTS = "accounts"  # directory next to the record
 
 

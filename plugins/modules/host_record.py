@@ -183,7 +183,7 @@ def main() -> None:
         restored = restore_settings(module, there.get("settings", {}))
         restored += restore_units(module, there.get("units", {}))
     # The packages of the role stay in the record until recorded_packages has removed them.
-    packages = {key: value for key, value in there.items() if key == host_record.PACKAGES}
+    packages = {key: value for key, value in there.items() if key in (host_record.PACKAGES, host_record.REPLACED)}
     after = packages if want["state"] == "restored" else entries
     if after != there and not module.check_mode:
         host_record.save(want["record"], dict(record, **{want["role"]: after}))

@@ -16,9 +16,10 @@ module: recorded_packages
 short_description: Install packages with a record, and remove them by it
 description:
   - C(present) records every package that the transaction adds to the host, dependencies too, before it installs them.
-    With apt it refuses a transaction that would remove a package. Held packages and edited configuration files stay.
-  - C(absent) purges what the record has for this role. A package that something else on the host needs by now stays,
-    and is removed with the packages of the next role that nothing else needs.
+    With apt it refuses a transaction that would remove a package that is not in O(replaces). Held packages and edited
+    configuration files stay.
+  - C(absent) purges what the record has for this role, and installs again what it replaced. A package that something
+    else on the host needs by now stays, and is removed with the packages of the next role that nothing else needs.
   - Not idempotent by itself for C(present). Name only missing packages.
 options:
   role:
@@ -27,6 +28,11 @@ options:
     required: true
   names:
     description: Packages to install. Unused with C(absent).
+    type: list
+    elements: str
+    default: []
+  replaces:
+    description: Packages of the host that the transaction may remove, because the new ones do their work.
     type: list
     elements: str
     default: []
@@ -83,7 +89,7 @@ APT = [
 DNF = ["dnf", "--assumeyes", "--quiet"]
 ENGLISH = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C", "LANGUAGE": "C"}
 LEFT = "left"  # role of recorded packages that stayed when their own role was removed
-PACKAGES = host_record.PACKAGES
+PACKAGES, REPLACED = host_record.PACKAGES, host_record.REPLACED
 RETRY_S = 2.0
 
 
@@ -135,18 +141,19 @@ class Manager:
             return {row.split()[0] for row in rows if row.split()[1] != "not-installed"}
         return set(self.must(["rpm", "--query", "--all", "--queryformat", "%{NAME}\n"]).split())
 
-    def plan(self, names: List[str]) -> List[str]:
-        """Packages that an installation adds; ends the module if it would remove something."""
+    def plan(self, names: List[str], replaces: List[str]) -> Tuple[List[str], List[str]]:
+        """Packages that an installation adds, and those that it replaces; ends the module if it would remove others."""
         if not self.uses_apt:
-            return names
+            return names, []
         warnings = self.run(["apt-get", "update", "--quiet"])[2]
         rc, out, err = self.run([*APT, "--simulate", "install", *names])
-        going = sorted(removed(out))
+        replaced = sorted(removed(out) & set(replaces))
+        going = sorted(removed(out) - set(replaces))
         if rc != 0 or going:
             reason = complaints(err) if rc else "it would remove %s, which ddp-play did not install" % ", ".join(going)
             text = "nothing was installed: %s\n%s" % (reason, complaints(warnings) if rc else "")
             self.module.fail_json(msg="%s: %s" % (", ".join(names), text.strip()), packages=[], kept=[])
-        return added(out)
+        return added(out), replaced
 
     def install(self, names: List[str]) -> None:
         """Install the packages."""
@@ -180,20 +187,23 @@ def present(module: AnsibleModule, manager: Manager) -> Dict[str, Any]:
     if module.check_mode or not names:
         return {"changed": bool(names), "packages": names, "kept": []}
     before = manager.installed()
-    new = manager.plan(names)
-    note(path, role, new)
+    new, replaced = manager.plan(names, module.params["replaces"])
+    note(path, role, PACKAGES, new)
+    note(path, role, REPLACED, replaced)
     manager.install(names)
     if not manager.uses_apt:
         new = sorted(manager.installed() - before)
-        note(path, role, new)
+        note(path, role, PACKAGES, new)
     return {"changed": True, "packages": new, "kept": []}
 
 
-def note(path: str, role: str, names: List[str]) -> None:
-    """Add packages to the record of a role."""
+def note(path: str, role: str, kind: str, names: List[str]) -> None:
+    """Add packages to a list in the record of a role."""
+    if not names:
+        return
     record = host_record.load(path)
     entries = record.get(role, {})
-    entries = dict(entries, **{PACKAGES: sorted({*entries.get(PACKAGES, []), *names})})
+    entries = dict(entries, **{kind: sorted({*entries.get(kind, []), *names})})
     host_record.save(path, dict(record, **{role: entries}))
 
 
@@ -202,6 +212,7 @@ def absent(module: AnsibleModule, manager: Manager) -> Dict[str, Any]:
     role, path = module.params["role"], module.params["record"]
     record = host_record.load(path)
     entries = dict(record.get(role, {}))
+    replaced = entries.pop(REPLACED, [])
     recorded = {*entries.pop(PACKAGES, []), *record.get(LEFT, {}).get(PACKAGES, [])}
     if not recorded:
         return {"changed": False, "packages": [], "kept": []}
@@ -216,6 +227,8 @@ def absent(module: AnsibleModule, manager: Manager) -> Dict[str, Any]:
     if not module.check_mode:
         if going:
             manager.remove(going)
+        if replaced and not kept:
+            manager.install(replaced)
         left = {PACKAGES: sorted(kept)} if kept else {}
         host_record.save(path, dict(record, **{role: entries, LEFT: left}))
     return {"changed": bool(going), "packages": going, "kept": sorted(kept)}
@@ -227,6 +240,7 @@ def main() -> None:
         argument_spec={
             "role": {"type": "str", "required": True},
             "names": {"type": "list", "elements": "str", "default": []},
+            "replaces": {"type": "list", "elements": "str", "default": []},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "lock_timeout_s": {"type": "int", "default": 300},
             "record": {"type": "path", "default": host_record.RECORD},

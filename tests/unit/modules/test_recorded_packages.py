@@ -31,7 +31,8 @@ case "$*" in
       [ ! -e db/$word ] || { echo "Purg $word [1.0]"; grep -lx $word db/* | sed 's,db/,Remv ,'; }
     done; true;;
   *purge*) for word; do rm -f db/$word; done;;
-  *install*) echo libedit2 > db/chrony; : > db/libedit2;;
+  *install*timesyncd*) : > db/systemd-timesyncd;;
+  *install*) [ ! -e going ] || rm -f "db/$(cat going)"; echo libedit2 > db/chrony; : > db/libedit2;;
 esac
 """
 DPKG = """#!/bin/sh
@@ -111,9 +112,20 @@ def test_a_transaction_that_removes_something_is_refused(machine: Machine) -> No
     assert (machine.packages(), machine.record.exists()) == ({"bash"}, False)
 
 
+def test_a_package_that_is_replaced_comes_back(machine: Machine) -> None:
+    (machine.folder / "going").write_text("systemd-timesyncd")
+    (machine.folder / "db" / "systemd-timesyncd").touch()
+    assert machine.play(names=["chrony"], replaces=["systemd-timesyncd"])["changed"]
+    assert machine.packages() == {"bash", "chrony", "libedit2"}
+    assert json.loads(machine.record.read_text())["r"]["replaced"] == ["systemd-timesyncd"]
+    assert machine.play(state="absent")["changed"]
+    assert machine.packages() == {"bash", "systemd-timesyncd"}
+    assert not machine.record.exists()
+
+
 def test_an_installation_that_was_cut_off_is_recorded(machine: Machine) -> None:
     apt = machine.folder / "apt-get"
-    apt.write_text(APT.replace("*install*) echo", "*install*) exit 9; echo"))
+    apt.write_text(APT.replace("*install*) [", "*install*) exit 9; ["))
     assert machine.play(names=["chrony"])["failed"]
     assert json.loads(machine.record.read_text())["r"]["packages"] == ["chrony", "libedit2"]
     assert not machine.play(state="absent")["changed"]
