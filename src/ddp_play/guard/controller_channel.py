@@ -10,7 +10,6 @@ import contextlib
 import os
 import select
 import time
-from pathlib import Path
 from typing import IO, Any, List, Optional
 
 from . import (
@@ -20,11 +19,9 @@ from . import (
     interfaces,
     leases,
     leftovers,
-    network_probe,
     processes,
     progress_files,
     run_id_conflicts,
-    shared_lock_check,
     slot_queue,
 )
 from .artifact_collection import fetch
@@ -33,6 +30,7 @@ from .guard_link import GuardLink
 from .log_following import Following
 from .order_stream import OrderStream
 from .orders import GO, STOP, STOP_NOW
+from .prestart_checks import PrestartChecks
 from .protocol import MAGIC, PROTOCOL, Header, encode, run_key, split_run_key, write_all
 from .refusal import Refused
 from .run_directory import FROZEN, HostRun, read_json
@@ -55,8 +53,7 @@ class Channel:
         self.lease: Optional[leases.PortLease] = None
         self.queue = slot_queue.QueuePlace()
         self.name: Optional[leases.Lease] = None
-        self.listeners: List[network_probe.Listener] = []
-        self.held: Optional[shared_lock_check.Held] = None
+        self.checks = PrestartChecks(self.send)
         self.archive: Optional[IO[bytes]] = None
         self.attending: Optional[IO[Any]] = None
         self.open = True
@@ -84,7 +81,8 @@ class Channel:
                 return  # the controller or the network is lost, and the connection would stay half open
 
     def _obey(self, header: Header, payload: bytes) -> None:
-        handler = getattr(self, "on_" + str(header["t"]), self._unknown)
+        name = "on_" + str(header["t"])
+        handler = getattr(self, name, getattr(self.checks, name, self._unknown))
         try:
             handler(header, payload)
         except Refused as refused:
@@ -195,46 +193,10 @@ class Channel:
     def on_withdraw(self, _header: Header, _payload: bytes) -> None:
         """Do nothing: the order that was withdrawn has already been executed."""
 
-    def on_listen(self, header: Header, _payload: bytes) -> None:
-        """Listen for probes on the address of the fabric, on a free port and on the port `also`."""
-        try:
-            ports = {0, int(header.get("also", 0))}
-            self.listeners = [network_probe.Listener(header["address"], port) for port in ports]
-        except OSError as error:
-            raise Refused("cannot listen on %s: %s" % (header["address"], error.strerror)) from error
-        self.send("listening", port=next(item.port for item in self.listeners if item.port != header.get("also")))
-
-    def on_hold_lock(self, header: Header, _payload: bytes) -> None:
-        """Lock a file in the shared directory; other hosts check that they see the lock."""
-        try:
-            self.held = shared_lock_check.Held(Path(header["path"]), header["word"])
-        except OSError as error:
-            raise Refused("cannot lock %s: %s" % (header["path"], error.strerror)) from error
-        self.send("lock_held")
-
-    def on_see_lock(self, header: Header, _payload: bytes) -> None:
-        """Check a file that another host holds locked."""
-        self.send("lock_seen", problem=shared_lock_check.problem(Path(header["path"]), header["word"]))
-
-    def on_drop_lock(self, _header: Header, _payload: bytes) -> None:
-        """Release the lock: the other hosts have checked it."""
-        if self.held is not None:
-            self.held.close()
-            self.held = None
-        self.send("lock_dropped")
-
-    def on_probe(self, header: Header, _payload: bytes) -> None:
-        """Connect to the listeners of the peers; answer those that failed."""
-        targets = [(str(address), int(port)) for address, port in header["targets"]]
-        only = [int(port) for port in header.get("connect_only", ())]
-        self.send("probed", failed=network_probe.connect(targets, header["source"], float(header["timeout_s"]), only))
-
     def on_go(self, header: Header, _payload: bytes) -> None:
         """Start the ranks; answer the traffic counters from before the start."""
         before = interfaces.counters()
-        for listener in self.listeners:
-            listener.close()
-        self.listeners = []
+        self.checks.close_listeners()
         self._the_guard().order(GO, {"by": header.get("by", "")})
         self.send("going", counters=before)
 

@@ -40,7 +40,7 @@ def lock(name: str) -> Optional[int]:
     """
     fd = _open(name, create=True)
     if fd is not None:
-        _lock_or_close(fd, fcntl.LOCK_EX)
+        _lock_or_close(fd, fcntl.LOCK_SH)  # enough: earlier versions lock exclusively, this one by sockets
     return fd
 
 

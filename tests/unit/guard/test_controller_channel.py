@@ -202,26 +202,6 @@ def test_of_two_controllers_that_claim_a_name_at_once_one_is_refused(line: Line,
         assert second.ask("claim", shared=[])["t"] == "claimed", "the first one has given up before it prepared"
 
 
-def test_hosts_try_each_other(line: Line, tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        dead = int(sock.getsockname()[1])
-    with Line(tmp_path) as peer:
-        port = peer.ask("listen", address="127.0.0.1")["port"]
-        targets = [["127.0.0.1", port], ["127.0.0.1", dead]]
-        probed = line.ask("probe", targets=targets, source="127.0.0.1", timeout_s=5)
-    assert probed["failed"] == [{"address": "127.0.0.1", "port": dead, "problem": "Connection refused"}]
-    assert line.ask("listen", address="203.0.113.1")["message"].startswith("cannot listen on 203.0.113.1")
-
-
-def test_hosts_see_each_others_locks(line: Line, tmp_path: Path) -> None:
-    path = str(tmp_path / "rendezvous.lock")
-    with Line(tmp_path) as peer:
-        assert line.ask("hold_lock", path=path, word="w") == {"t": "lock_held"}
-        assert peer.ask("see_lock", path=path, word="w") == {"t": "lock_seen", "problem": ""}
-    assert line.ask("drop_lock") == {"t": "lock_dropped"}
-    assert line.ask("hold_lock", path=str(tmp_path / "gone" / "x"), word="w")["error"] == "host_not_ready"
-
-
 def test_what_ranks_do_is_captured_and_they_are_frozen(line: Line, place: HostRun, tmp_path: Path) -> None:
     prepared(line, "echo ready; exec sleep 100", tmp_path)
     line.ask("go")

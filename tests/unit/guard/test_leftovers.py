@@ -295,6 +295,7 @@ def test_attempts_on_this_host() -> None:
         "attempt": 2,
         "host": "h1.example",
         "elsewhere": "",
+        "unknown": "",
         "path": str(place.root),
         "phase": "ended",
         "reason": "done",

@@ -230,7 +230,7 @@ def home(tmp_path: Path) -> Path:
     """Where the file system of the test's home is mounted."""
     if os.geteuid() != 0 or not Path("/dev/fuse").exists() or shutil.which("setpriv") is None:
         pytest.skip("needs root, /dev/fuse and setpriv")
-    for above in (tmp_path, *tmp_path.parents[:2]):
+    for above in (tmp_path, *tmp_path.parents[:3]):
         above.chmod(0o755)
     (tmp_path / "home").mkdir()
     if subprocess.run([sys.executable, str(FUSE_HOME), str(tmp_path / "home"), "true"], check=False).returncode:
