@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import tarfile
 from typing import Any, Callable, Dict
 
@@ -57,7 +58,7 @@ def prepare(
     except Refused:
         leftovers.clean(place)
         raise
-    except (OSError, tarfile.TarError) as error:
+    except (OSError, tarfile.TarError, subprocess.SubprocessError) as error:
         leftovers.clean(place)
         raise Refused("cannot prepare: %s" % error, hint=_squash_hint(error, spec)) from error
 
