@@ -99,6 +99,7 @@ class ControlServer:
         self._wake_out, self._wake_in = socket.socketpair()
         for end in (self._wake_out, self._wake_in):
             end.setblocking(False)
+        self._publishing = threading.Lock()
         self._published: Dict[str, Any] = {}
         self._state: Optional[bytes] = None
         self._peers: Dict[int, _Peer] = {}
@@ -109,9 +110,11 @@ class ControlServer:
 
     def publish(self, state: Dict[str, Any]) -> None:
         """Send this state to all channels, now and to each that connects; callable from any thread."""
-        if state != self._published:
+        with self._publishing:  # else the older of two states could stay as the one to send
+            if state == self._published:
+                return
             self._published, self._state = state, _line({"t": "state", "state": state})
-            self._wake()
+        self._wake()
 
     def close(self) -> None:
         """Send what is left and end the thread."""
