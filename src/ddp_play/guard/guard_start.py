@@ -21,14 +21,17 @@ OOM_POLICY_SINCE = 243  # version of systemd
 KEPT_ENV = ("DDP_PLAY_HOST_DIR", "DOCKER_HOST", "PATH", "XDG_STATE_HOME")
 
 
-def start_guard(place: HostRun) -> Dict[str, Any]:
-    """Start the guard and return its first state. Raises Refused with its last output if it does not start."""
+def start_guard(place: HostRun, *, ends_at_logout: bool) -> Dict[str, Any]:
+    """Start the guard and return its first state. Raises Refused with its last output if it does not start.
+
+    `ends_at_logout`: what `login_session.ends_at_logout` says; the guard is then a unit of the user manager.
+    """
     command = [sys.executable, "-I", "-S", sys.argv[0], "guard", str(place.root)]
     unit = "ddp-play-%s-%s" % (place.run_key, place.root.name.replace("@", "_"))
     with open(str(place.guard_log), "ab") as log:
         if os.geteuid() == 0 and Path("/run/systemd/system").is_dir() and shutil.which("systemd-run"):
             _start_unit(unit, command, place)
-        elif login_session.ends_at_logout():
+        elif ends_at_logout:
             _start_unit(unit, command, place, of_user=True)
         else:
             subprocess.Popen(

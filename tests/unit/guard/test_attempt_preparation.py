@@ -66,7 +66,7 @@ def test_a_systemd_that_does_not_answer_is_a_refusal_and_leaves_nothing(
 
 
 def test_no_command_that_times_out_ends_the_channel(place: HostRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    def times_out(*_: object) -> None:
+    def times_out(*_: object, **__: object) -> None:
         raise subprocess.TimeoutExpired("program", 30)
 
     monkeypatch.setattr(guard_start, "start_guard", times_out)
