@@ -13,10 +13,11 @@ import os
 import select
 import selectors
 import socket
-import struct
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
+
+from .peer_credentials import peer_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,10 +37,6 @@ def address(root: Path) -> str:
 
 def _line(message: Dict[str, Any]) -> bytes:
     return json.dumps(message, separators=(",", ":"), ensure_ascii=True).encode() + b"\n"
-
-
-def _peer_uid(sock: socket.socket) -> int:
-    return int(struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1])
 
 
 class _Lines:
@@ -162,7 +159,7 @@ class ControlServer:
         except OSError:
             time.sleep(wait_s)  # no descriptor is free: the listener stays readable
             return
-        if _peer_uid(sock) not in (0, os.geteuid()):
+        if peer_of(sock).uid not in (0, os.geteuid()):
             sock.close()
             return
         sock.setblocking(False)
@@ -218,7 +215,7 @@ class ControlClient:
         try:
             self._sock.setblocking(False)
             self._sock.connect(address(root))
-            if _peer_uid(self._sock) not in owners:
+            if peer_of(self._sock).uid not in owners:
                 raise ConnectionRefusedError("the control socket belongs to another user")
         except OSError:
             self._sock.close()
