@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import stat
-import subprocess
 import time
 from pathlib import Path
 from typing import Any, Dict, List, Sequence
@@ -146,27 +145,8 @@ def read_file(path: str, with_content: bool) -> Dict[str, Any]:
 
 def run(argv: Sequence[object], timeout_s: int) -> Dict[str, Any]:
     """rc, stdout and stderr of a command in the C locale; rc 127 if it cannot start, 124 after `timeout_s`."""
-    env = dict(os.environ, LC_ALL="C", LANGUAGE="C")
-    env["PATH"] = env.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
-    try:
-        done = subprocess.run(
-            [str(word) for word in argv],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            timeout=timeout_s,
-            env=env,
-            check=False,
-        )
-    except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
-        return {"rc": 127, "stdout": "", "stderr": str(error)}
-    except subprocess.TimeoutExpired:
-        return {"rc": 124, "stdout": "", "stderr": "no answer within %d s" % timeout_s}
-    return {
-        "rc": done.returncode,
-        "stdout": done.stdout.decode("utf-8", "replace").strip(),
-        "stderr": done.stderr.decode("utf-8", "replace").strip(),
-    }
+    rc, stdout, stderr = occupants.ask([str(word) for word in argv], timeout_s)
+    return {"rc": rc, "stdout": stdout.strip(), "stderr": stderr}
 
 
 def read_units(units: List[str], timeout_s: int) -> Dict[str, Dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import tarfile
 from typing import Any, Callable, Dict
 
@@ -38,7 +39,7 @@ def prepare(
     """
     try:
         spec[host_identity.FIELD] = host_identity.identity()
-        _check_logout()
+        ends_at_logout = _check_logout()
         leases.check_slots(spec.get("slots") or {})
         if not (spec.get("queued") or spec.get("continues")):
             slot_queue.check_reservations(spec.get("slots") or {})
@@ -53,11 +54,11 @@ def prepare(
             container_creation.create(spec)
             write_json(place.spec, spec)  # with the ids of the containers
         _check_rendezvous(spec)
-        return guard_start.start_guard(place)
+        return guard_start.start_guard(place, ends_at_logout=ends_at_logout)
     except Refused:
         leftovers.clean(place)
         raise
-    except (OSError, tarfile.TarError) as error:
+    except (OSError, tarfile.TarError, subprocess.SubprocessError) as error:
         leftovers.clean(place)
         raise Refused("cannot prepare: %s" % error, hint=_squash_hint(error, spec)) from error
 
@@ -71,15 +72,17 @@ def _squash_hint(error: Exception, spec: Dict[str, Any]) -> str:
     return ""
 
 
-def _check_logout() -> None:
-    """Refuse a host where logind would end the guard and its ranks with the controller's connection."""
-    if login_session.ends_at_logout() and not login_session.lingers():
+def _check_logout() -> bool:
+    """Refuse a host where logind would end the guard and its ranks; whether it ends what is no unit of the user."""
+    ends_at_logout = login_session.ends_at_logout()
+    if ends_at_logout and not login_session.lingers():
         user = user_name(os.geteuid())
         raise Refused(
             "logind ends the processes of %s at logout (KillUserProcesses=yes in logind.conf), so the ranks would end "
             "with the controller's connection" % user,
             hint="on the host: loginctl enable-linger %s; or use become (-b)" % user,
         )
+    return ends_at_logout
 
 
 def _write_secrets(place: HostRun, spec: Dict[str, Any], secrets: Dict[str, str]) -> None:

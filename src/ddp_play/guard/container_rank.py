@@ -136,18 +136,30 @@ class ContainerRank(Rank):
         self._take_engine_state(document.get("State") or {})
 
     def _question_s(self) -> float:
+        return max(LAST_QUESTION_S, self._patience_left_s())
+
+    def _patience_left_s(self) -> float:
         patience_s = ENGINE_PATIENCE_S if self.signalled else SLOW_ENGINE_S
-        return max(LAST_QUESTION_S, (self._gone_since or 0.0) + patience_s - time.monotonic())
+        return (self._gone_since or 0.0) + patience_s - time.monotonic()
 
     def _take_engine_state(self, state: Dict[str, Any]) -> None:
-        if state.get("Running") and self._may_wait():
-            return  # the engine has not recorded the end yet
+        if state.get("Running"):
+            self._on_running(int(state.get("Pid") or 0))
+            return
         code = int(state.get("ExitCode", 0))
         self.row["oom"] = bool(state.get("OOMKilled"))
         tail = docker_socket.logs_tail(self.spec["container"]).decode("utf-8", "replace").strip()
         if tail:
             self.say("output of the container outside the rank's log:\n%s" % tail)
         self.ended(code, signum=_signal_of(code), detail=state.get("Error") or "")
+
+    def _on_running(self, pid: int) -> None:
+        """Watch the engine's process if none was found; else wait: the engine has not recorded the end and its code."""
+        if not self.row["pid"] and pid and processes.alive(pid, None):
+            self._mark_running(pid)
+            self._gone_since = None
+        elif self._patience_left_s() <= 0:
+            self.ended(None, detail="its process is gone, the engine still says it runs")
 
     def _on_engine_error(self, error: docker_socket.EngineError) -> None:
         if error.status == 404:

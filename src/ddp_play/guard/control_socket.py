@@ -13,11 +13,11 @@ import os
 import select
 import selectors
 import socket
-import struct
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
+from .peer_credentials import peer_of
 from .protocol import PROTOCOL, protocol_problem
 
 if TYPE_CHECKING:
@@ -38,10 +38,6 @@ def address(root: Path) -> str:
 
 def _line(message: Dict[str, Any]) -> bytes:
     return json.dumps(message, separators=(",", ":"), ensure_ascii=True).encode() + b"\n"
-
-
-def _peer_uid(sock: socket.socket) -> int:
-    return int(struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1])
 
 
 class _Lines:
@@ -101,6 +97,7 @@ class ControlServer:
         self._wake_out, self._wake_in = socket.socketpair()
         for end in (self._wake_out, self._wake_in):
             end.setblocking(False)
+        self._publishing = threading.Lock()
         self._published: Dict[str, Any] = {}
         self._state: Optional[bytes] = None
         self._peers: Dict[int, _Peer] = {}
@@ -111,9 +108,11 @@ class ControlServer:
 
     def publish(self, state: Dict[str, Any]) -> None:
         """Send this state to all channels, now and to each that connects; callable from any thread."""
-        if state != self._published:
+        with self._publishing:  # else the older of two states could stay as the one to send
+            if state == self._published:
+                return
             self._published, self._state = state, _line({"t": "state", "state": state})
-            self._wake()
+        self._wake()
 
     def close(self) -> None:
         """Send what is left and end the thread."""
@@ -161,7 +160,7 @@ class ControlServer:
         except OSError:
             time.sleep(wait_s)  # no descriptor is free: the listener stays readable
             return
-        if _peer_uid(sock) not in (0, os.geteuid()):
+        if peer_of(sock).uid not in (0, os.geteuid()):
             sock.close()
             return
         sock.setblocking(False)
@@ -219,7 +218,7 @@ class ControlClient:
         try:
             self._sock.setblocking(False)
             self._sock.connect(address(root))
-            if _peer_uid(self._sock) not in owners:
+            if peer_of(self._sock).uid not in owners:
                 raise ConnectionRefusedError("the control socket belongs to another user")
         except OSError:
             self._sock.close()

@@ -163,6 +163,7 @@ class Guard:
         while any(rank.running for rank in [*self.units, *self.ranks]):
             self.orders.read_files(self.place)
             self._notice_ends()
+            self._prevent_late_starts()
             self._notice_traffic()
             self.files.renew()
             self._thaw_abandoned()
@@ -232,11 +233,14 @@ class Guard:
                 time.sleep(TICK_S)
             processes.kill_descendants(os.getpid())
         while any(unit.may_start_late for unit in self.units) and not self.term_received:
-            for unit in self.units:
-                unit.prevent_late_start()
+            self._prevent_late_starts()
             self.write_state()
             time.sleep(WATCH_S)
         self._conclude()
+
+    def _prevent_late_starts(self) -> None:
+        for unit in self.units:
+            unit.prevent_late_start()
 
     def _conclude(self) -> None:
         """Write the last state; stay until the disk takes it, or until somebody who has read it cleans up."""

@@ -6,6 +6,7 @@ time on a host whose engine hangs or whose disk is full (docs/decisions/0006-gua
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -74,8 +75,10 @@ class Fence:
                 self._orders.changed.clear()
         finally:
             if not self._over.is_set():  # an error of this thread: without it nobody keeps the lease
-                self.kill()
-                os.kill(os.getpid(), signal.SIGTERM)
+                try:
+                    self.kill()
+                finally:
+                    os.kill(os.getpid(), signal.SIGTERM)
 
     def _pause_s(self) -> float:
         moments = [self._kill_at] if self.stopping else [self._fail_at]
@@ -138,9 +141,15 @@ class Fence:
         elif self._kill_at is not None and kill_at >= self._kill_at:
             return
         self._kill_at, self._signum = kill_at, signum
-        for unit in self._units:
-            unit.send(signum)
+        self._send(self._units, signum)
         self.tell()
+
+    @staticmethod
+    def _send(units: List[Rank], signum: int) -> None:
+        """Signal these; an error at one of them, such as a process that changed its user, spares no other."""
+        for unit in units:
+            with contextlib.suppress(Exception):
+                unit.send(signum)
 
     def _escalate(self) -> None:
         if self._kill_at is None:
@@ -148,13 +157,11 @@ class Fence:
         if time.monotonic() >= self._kill_at:
             self._kill_at = time.monotonic() + KILL_AGAIN_S  # again, in case a signal went through the engine
             self.kill()
-        for unit in self._units:
-            if unit.running and not unit.signalled:  # its start was under way
-                unit.send(self._signum)
+        # those whose start was under way
+        self._send([unit for unit in self._units if unit.running and not unit.signalled], self._signum)
 
     def kill(self) -> None:
         """Send SIGKILL to all ranks, and to what their processes forked."""
-        for unit in self._units:
-            unit.send(signal.SIGKILL)
+        self._send(self._units, signal.SIGKILL)
         if not any(unit.spec.get("container") for unit in self._units):
             processes.kill_descendants(os.getpid())

@@ -6,6 +6,7 @@ root, with the Python of the ranks or in the job's image without network, and wi
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import shutil
@@ -14,7 +15,8 @@ import subprocess
 import tempfile
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
-from . import processes
+from . import docker_socket, processes
+from .protocol import MAX_DUMPS_BYTES
 from .refusal import Refused
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from .run_directory import HostRun
 
 TIME_S = 60.0
-MAX_DUMPS_BYTES = 256 << 20
+REMOVE_S = 10.0
 MAX_OUTPUT_BYTES, MAX_TEXT_BYTES = 1 << 20, 64 << 10
 MEMORY = 4 << 30
 # In place of root: nobody on every Linux distribution.
@@ -131,7 +133,8 @@ def _run(
             _end(before)
             child.wait()
             if name:
-                subprocess.run(["docker", "rm", "-f", name], capture_output=True, timeout=TIME_S, check=False)
+                with contextlib.suppress(docker_socket.EngineError):  # `gc` removes what an engine that hangs keeps
+                    docker_socket.remove(name, REMOVE_S)
         output.seek(0)
         text = output.read(MAX_TEXT_BYTES).decode("utf-8", "replace")
         return text + ("" if child.returncode == 0 else "fr_trace ended with exit code %s\n" % child.returncode)

@@ -62,20 +62,13 @@ class GuardLink:
             return None
         self._tried, self._client = time.monotonic(), None
         with contextlib.suppress(OSError):
-            client = ControlClient(self.place.root, self._owners())
+            client = ControlClient(self.place.root, [0, os.geteuid()])  # guards of root and of this user
             if client.first_state(STATE_S) is not None:
                 client.hello()
                 self._client = client
             else:
                 client.close()
         return self._client
-
-    def _owners(self) -> List[int]:
-        """Users whose guard this one may be: root, this user and, for root, the owner of the directory."""
-        owners = [0, os.geteuid()]
-        with contextlib.suppress(OSError):
-            owners += [self.place.root.stat().st_uid] if os.geteuid() == 0 else []
-        return owners
 
     def descriptors(self) -> List[int]:
         """What to wait on for news of the guard."""

@@ -15,19 +15,23 @@ from .refusal import Refused
 from .run_directory import HostRun, read_json
 
 GUARD_START_S = 60.0  # enough on a busy host
+SYSTEMD_S = 30.0
 OOM_POLICY_SINCE = 243  # version of systemd
 # Variables of the login that a guard needs; the user manager has an environment of its own.
 KEPT_ENV = ("DDP_PLAY_HOST_DIR", "DOCKER_HOST", "PATH", "XDG_STATE_HOME")
 
 
-def start_guard(place: HostRun) -> Dict[str, Any]:
-    """Start the guard and return its first state. Raises Refused with its last output if it does not start."""
+def start_guard(place: HostRun, *, ends_at_logout: bool) -> Dict[str, Any]:
+    """Start the guard and return its first state. Raises Refused with its last output if it does not start.
+
+    `ends_at_logout`: what `login_session.ends_at_logout` says; the guard is then a unit of the user manager.
+    """
     command = [sys.executable, "-I", "-S", sys.argv[0], "guard", str(place.root)]
     unit = "ddp-play-%s-%s" % (place.run_key, place.root.name.replace("@", "_"))
     with open(str(place.guard_log), "ab") as log:
         if os.geteuid() == 0 and Path("/run/systemd/system").is_dir() and shutil.which("systemd-run"):
             _start_unit(unit, command, place)
-        elif login_session.ends_at_logout():
+        elif ends_at_logout:
             _start_unit(unit, command, place, of_user=True)
         else:
             subprocess.Popen(
@@ -63,12 +67,8 @@ def _start_unit(unit: str, command: List[str], place: HostRun, *, of_user: bool 
     if of_user:
         kept = ["--setenv=%s=%s" % (name, os.environ[name]) for name in KEPT_ENV if name in os.environ]
         manager, env = ["--user", *kept], login_session.user_manager_environment()
-    done = subprocess.run(
-        ["systemd-run", *manager, "--quiet", "--collect", "--unit=" + unit, *properties, "--", *command],
-        env=env,
-        capture_output=True,
-        timeout=30,
-        check=False,
+    done = _ask_systemd(
+        ["systemd-run", *manager, "--quiet", "--collect", "--unit=" + unit, *properties, "--", *command], env
     )
     if done.returncode:
         words = done.stderr.decode("utf-8", "replace").strip()
@@ -77,7 +77,17 @@ def _start_unit(unit: str, command: List[str], place: HostRun, *, of_user: bool 
 
 def _memory_policy() -> List[str]:
     """Properties that keep the guard when the kernel kills a rank for memory: systemd would stop the whole unit."""
-    done = subprocess.run(["systemctl", "--version"], capture_output=True, timeout=30, check=False)
+    done = _ask_systemd(["systemctl", "--version"], dict(os.environ))
     words = done.stdout.split()
     known = len(words) > 1 and words[1].isdigit() and int(words[1]) >= OOM_POLICY_SINCE
     return ["--property=OOMPolicy=continue"] if known else []
+
+
+def _ask_systemd(command: List[str], env: Dict[str, str]) -> "subprocess.CompletedProcess[bytes]":
+    try:
+        return subprocess.run(command, env=env, capture_output=True, timeout=SYSTEMD_S, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise Refused(
+            "the guard was not started: %s did not answer within %g s" % (command[0], SYSTEMD_S),
+            hint="on the host: systemctl status; start the run again when systemd answers",
+        ) from error

@@ -12,13 +12,13 @@ import errno
 import hashlib
 import os
 import socket
-import struct
 import threading
 import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Set
 
 from . import file_leases
+from .peer_credentials import peer_of
 from .refusal import Refused
 from .run_directory import HostRun, user_name
 from .running_guards import guards, read_spec
@@ -146,7 +146,7 @@ def holder(name: str, scope: str = "") -> str:
         sock.setblocking(False)  # the queue of the holder may be full
         try:
             sock.connect(address)
-            pid, uid, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+            pid, uid = peer_of(sock)
         except OSError:  # no listener, or a process that has the name without listening, or a full queue
             return SILENT % SCOPE if "@" + address[1:] in bound_names() else _file_holder(name)
     return _described(pid, uid)

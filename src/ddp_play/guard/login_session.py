@@ -13,6 +13,7 @@ import subprocess
 from pathlib import Path
 from typing import Dict, List
 
+from .refusal import Refused
 from .run_directory import user_name
 
 CGROUP = Path("/proc/self/cgroup")
@@ -23,7 +24,7 @@ TIMEOUT_S = 5.0
 
 
 def ends_at_logout() -> bool:
-    """Whether processes that this one starts are killed when the login session ends."""
+    """Whether processes that this one starts are killed at logout. Raises Refused if logind does not answer."""
     return os.geteuid() != 0 and _is_in_session() and _kills(user_name(os.geteuid()))
 
 
@@ -54,6 +55,12 @@ def _kills(user: str) -> bool:
         done = subprocess.run(
             [program, "--system", *words, *PROPERTIES], capture_output=True, timeout=TIMEOUT_S, check=True
         )
+    except subprocess.TimeoutExpired as error:
+        raise Refused(
+            "logind did not answer within %g s, so it is unknown whether it ends the processes of %s at logout"
+            % (TIMEOUT_S, user),
+            hint="on the host: systemctl restart systemd-logind, until loginctl answers; or use become (-b)",
+        ) from error
     except (OSError, subprocess.SubprocessError):
         return False  # no logind here
     return kills(done.stdout.decode("utf-8", "replace").splitlines(), user)

@@ -29,6 +29,8 @@ FILE_LIMITS = {
     "proc": 16 << 20,
     "torchrun.log": 4 << 30,
 }
+# Flight recorder dumps of all ranks together, as they are sent to the host that analyses them.
+MAX_DUMPS_BYTES = 256 << 20
 MAX_ARTIFACTS = 100_000
 MAX_MANIFEST_BYTES = 16 << 20
 MAX_MISSING = 1000

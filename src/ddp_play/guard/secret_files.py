@@ -8,6 +8,7 @@ import shutil
 import stat
 from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional
 
+from .rank_user import other_user
 from .refusal import Refused
 from .run_directory import secrets_base, user_name
 
@@ -79,7 +80,7 @@ def _write(base: int, directory: Path, files: Dict[str, bytes], user: Optional[D
     os.mkdir(directory.name, 0o700, dir_fd=base)
     inside = os.open(directory.name, _DIRECTORY, dir_fd=base)
     try:
-        others = user if user and os.geteuid() == 0 and user["uid"] != 0 else None
+        others = other_user(user)
         for name, value in files.items():
             with os.fdopen(os.open(name, _NEW_FILE, 0o400, dir_fd=inside), "wb") as handle:
                 if others:

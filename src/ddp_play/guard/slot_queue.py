@@ -12,11 +12,11 @@ import hashlib
 import os
 import selectors
 import socket
-import struct
 import time
 from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
 from . import leases, slot_order
+from .peer_credentials import peer_of
 from .protocol import split_run_key
 from .refusal import Refused
 from .slot_order import Ticket, Turn
@@ -131,7 +131,7 @@ def _connected(name: str) -> Tuple[Optional[socket.socket], int]:
     try:
         sock.setblocking(False)
         sock.connect("\0" + name[1:])
-        _, uid, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        uid = peer_of(sock).uid
     except (OSError, ValueError):
         sock.close()
         return None, -1

@@ -11,7 +11,7 @@ import errno
 import os
 import stat
 from pathlib import Path
-from typing import IO, AbstractSet, Iterator, List, NamedTuple, Optional, Tuple
+from typing import IO, AbstractSet, Callable, Iterator, List, NamedTuple, Optional, Tuple
 
 from .protocol import SHARED_RUNS
 from .run_directory import user_name
@@ -132,10 +132,12 @@ def make_directory(below: Below, mode: int, owner: Optional[Tuple[int, int]], ow
             os.close(fd)
 
 
-def walk(top: int, max_depth: int, skip: str = "") -> Iterator[Tuple[str, int, List[str], Optional[OSError]]]:
+def walk(
+    top: int, max_depth: int, skip: str = "", *, wanted: Callable[[Tuple[str, ...]], bool] = lambda _: True
+) -> Iterator[Tuple[str, int, List[str], Optional[OSError]]]:
     """(path below `top`, its descriptor, names of files) of each directory; or the error, if it cannot be listed.
 
-    Directories named `skip` are left out.
+    Directories named `skip`, and those whose path (its components) is not `wanted`, are left out.
     """
     pending: List[Tuple[str, ...]] = [()]
     while pending:
@@ -148,7 +150,8 @@ def walk(top: int, max_depth: int, skip: str = "") -> Iterator[Tuple[str, int, L
         try:
             with _descend(top, parts) as fd:
                 directories, files = entries(fd)
-                pending += [(*parts, name) for name in reversed(directories) if name != skip]
+                below = [(*parts, name) for name in reversed(directories) if name != skip]
+                pending += filter(wanted, below)
                 yield relative, fd, files, None
         except OSError as error:
             yield relative, -1, [], error

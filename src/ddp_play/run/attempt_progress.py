@@ -53,6 +53,8 @@ def read_newest(gang: Gang, plan: Plan) -> Newest:
     """The newest file of each host that answers; empty if the job names none."""
     if not any(host.progress for host in plan.hosts):
         return {}
+    for link in gang.links:  # `ask` leaves those that are lost with their reply from before the attempt
+        link.replies.pop("progressed", None)
     with contextlib.suppress(DdpPlayError):  # the other hosts have answered: their replies count
         gang.ask("progress", "progressed", deadline_s=READ_S, silence_s=SILENCE_S)
     answers = {link.name: link.replies["progressed"] for link in gang.links if "progressed" in link.replies}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import write_text
 from ddp_play.errors import DdpPlayError
-from ddp_play.guard.protocol import MAX_PAYLOAD
+from ddp_play.guard.protocol import MAX_DUMPS_BYTES, MAX_PAYLOAD
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 # The host ends the analysis after 60 s; the rest is for sending the dumps and the answer.
 ANALYSE_S = 120.0
-MAX_DUMPS_BYTES = 256 << 20
 # fr_trace of torch 2.7 to 2.13: EntryState.log in torch/distributed/flight_recorder/components/types.py.
 ENTRY = re.compile(
     r"^Not all ranks joining collective, sequence number: (?P<sequence>\d+)$(?P<rest>(?:\n(?!Not all ranks).*)*)",

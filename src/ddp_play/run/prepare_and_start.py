@@ -16,6 +16,7 @@ from ddp_play.bundle.format_version import ddp_play_version
 from ddp_play.bundle.paths import read_json, write_json, write_text
 from ddp_play.errors import Busy, DdpPlayError, SlotsTaken, UsageError
 from ddp_play.run import attempt_progress
+from ddp_play.run.collect_and_clean import CLEAN_S
 from ddp_play.run.host_spec import Launch, run_paths, shared_runs
 from ddp_play.run.prestart_probes import probe_lock, probe_network
 from ddp_play.run.slot_wait import SlotQueue
@@ -35,7 +36,6 @@ PREPARE_S = 180.0
 PULL_S = 3600.0
 PORT_TRIES = 3
 SOURCE_CHUNK = 256 * 1024
-CLEAN_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 class Engine(ThreadingMixIn, UnixStreamServer):
     """Answers what `answers` holds for `METHOD PATH`, with or without its query, else 404; `asked` keeps every request.
 
-    While `awake` is cleared it accepts requests and answers none, as a dockerd does that is stopped by SIGSTOP.
+    While `awake` is cleared it accepts requests and answers none, as a dockerd does that is stopped by SIGSTOP; those
+    that begin with a word of `slow` are answered when `woken` is set.
     """
 
     daemon_threads = True
@@ -29,6 +30,8 @@ class Engine(ThreadingMixIn, UnixStreamServer):
         self.asked: list[str] = []
         self.awake = threading.Event()
         self.awake.set()
+        self.slow: tuple[str, ...] = ()
+        self.woken = threading.Event()
         super().__init__(str(path), _Handler)
 
     def has(self, request: str, value: Any, status: int = 200) -> None:
@@ -48,6 +51,8 @@ class _Handler(BaseHTTPRequestHandler):
         request = f"{self.command} {self.path}"
         self.server.asked.append(request)
         self.server.awake.wait()
+        if request.startswith(self.server.slow):
+            self.server.woken.wait()
         answers = self.server.answers
         found = answers.get(request) or answers.get(request.partition("?")[0])
         status, body = found or (404, b'{"message": "No such thing"}')
@@ -80,5 +85,6 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
             yield server
         finally:
             server.awake.set()
+            server.woken.set()
             server.shutdown()
             thread.join()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 
-from ddp_play.guard import attempt_directories, attempt_preparation
+from ddp_play.guard import attempt_directories, attempt_preparation, guard_start
 from ddp_play.guard.refusal import Refused
 from ddp_play.guard.run_directory import HostRun
 from tests.unit.guard.test_attempt_directories import spec
@@ -44,6 +45,35 @@ def test_a_broken_archive_is_a_refusal_and_leaves_nothing(place: HostRun) -> Non
     with pytest.raises(Refused, match="cannot prepare"):
         attempt_preparation.prepare(place, source(place), {}, {})
     assert not place.root.exists()
+
+
+def test_a_systemd_that_does_not_answer_is_a_refusal_and_leaves_nothing(
+    place: HostRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its secrets and containers would stay without a guard, and the channel would end."""
+    program = tmp_path / "systemd-run"
+    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(guard_start, "SYSTEMD_S", 0.5)
+    monkeypatch.setattr(
+        guard_start, "start_guard", lambda place, **_: guard_start._start_unit("ddp-play-test", ["true"], place)
+    )
+    with pytest.raises(Refused, match=r"systemd-run did not answer within 0\.5 s"):
+        attempt_preparation.prepare(place, spec(), {"TOKEN": "hunter2"}, {})
+    assert not place.root.exists()
+    assert not place.secrets.exists()
+
+
+def test_no_command_that_times_out_ends_the_channel(place: HostRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    def times_out(*_: object, **__: object) -> None:
+        raise subprocess.TimeoutExpired("program", 30)
+
+    monkeypatch.setattr(guard_start, "start_guard", times_out)
+    with pytest.raises(Refused, match="cannot prepare: Command 'program' timed out"):
+        attempt_preparation.prepare(place, spec(), {"TOKEN": "hunter2"}, {})
+    assert not place.root.exists()
+    assert not place.secrets.exists()
 
 
 def test_secrets_are_files_for_the_owner(place: HostRun) -> None:

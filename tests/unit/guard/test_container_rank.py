@@ -134,6 +134,56 @@ def test_without_an_engine_the_exit_code_stays_unknown(
     assert "the engine cannot tell its exit code: restarting" in container.row["detail"]
 
 
+def test_an_engine_that_never_notices_the_end_does_not_make_it_a_success(
+    container: ContainerRank, engine: Engine, child: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The exit code of a container that runs is 0 for the engine."""
+    gone(child)
+    engine.container("r0", Pid=child.pid, Running=True, ExitCode=0)
+    container.poll()
+    assert container.running
+    monkeypatch.setattr(container_rank, "SLOW_ENGINE_S", 0.0)
+    container.poll()
+    row = container.row
+    assert (row["state"], row["exit_code"], container.failed) == ("exited", None, True)
+    assert row["detail"] == "its process is gone, the engine still says it runs"
+
+
+def test_a_slow_engine_is_asked_again_after_an_answer_from_before_the_end(
+    container: ContainerRank, engine: Engine, child: subprocess.Popen[bytes]
+) -> None:
+    gone(child)
+    engine.container("r0", Pid=child.pid, Running=True, ExitCode=0)
+    container._gone_since = time.monotonic() - container_rank.ENGINE_PATIENCE_S - 1
+    container.poll()
+    assert container.running
+    engine.container("r0", Running=False, ExitCode=3)
+    container.poll()
+    assert container.row["exit_code"] == 3
+
+
+def test_a_container_whose_process_was_not_found_is_adopted_by_what_the_engine_says(
+    place: HostRun, engine: Engine, child: subprocess.Popen[bytes]
+) -> None:
+    """The engine refused the question after the start, and the control group lacks the container's id."""
+    engine.has("POST /containers/r0/start", b"", 204)
+    engine.has("GET /containers/r0/json", {"message": "restarting"}, 503)
+    rank = make({"rank": 0, "container": "r0", "container_id": "no-such-container"}, place)
+    rank.start()
+    assert isinstance(rank, ContainerRank)
+    assert (rank.row["state"], rank.row["pid"]) == ("running", None)
+    rank._gone_since = time.monotonic() - 60
+    engine.container("r0", Pid=child.pid, Running=True, ExitCode=0)
+    rank.poll()
+    assert (rank.row["state"], rank.row["pid"]) == ("running", child.pid)
+    rank.poll()
+    assert rank.running
+    gone(child)
+    engine.container("r0", Running=False, ExitCode=3)
+    rank.poll()
+    assert rank.row["exit_code"] == 3
+
+
 def test_signals_go_to_the_containers_first_process(
     container: ContainerRank, engine: Engine, child: subprocess.Popen[bytes]
 ) -> None:

@@ -6,9 +6,10 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -79,6 +80,31 @@ def test_a_channel_that_does_not_read_delays_no_other(
     wait_until(lambda: (other.read(1.0) or {}).get("number") == 299)
     wait_until(lambda: (client.read(1.0) or {}).get("number") == 299)
     other.close()
+
+
+def test_of_two_states_at_once_the_later_one_is_kept(tmp_path: Path, orders: Orders) -> None:
+    """The loop and the fence both publish; a state that is known already is not sent again."""
+    between = threading.Event()
+
+    class Slow(ControlServer):
+        """Its thread loses the CPU after it has stored the first state."""
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            super().__setattr__(name, value)
+            if name == "_published" and value == {"phase": "running"}:
+                between.set()
+                time.sleep(0.5)
+
+    server = Slow(tmp_path, orders)
+    first = threading.Thread(target=server.publish, args=({"phase": "running"},))
+    first.start()
+    assert between.wait(10)
+    server.publish({"phase": "stopping"})
+    first.join()
+    client = ControlClient(tmp_path, ME)
+    assert client.first_state(5) == {"phase": "stopping"}
+    client.close()
+    server.close()
 
 
 @pytest.mark.parametrize("words", [b"no json\n", b"[1]\n", b'{"t": "beat"}\n', b"x" * (1 << 21)])

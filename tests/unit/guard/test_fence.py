@@ -145,6 +145,32 @@ def test_a_container_that_starts_after_the_stop_is_killed(tmp_path: Path, engine
         end(place, process)
 
 
+def test_a_late_container_is_killed_while_others_have_their_grace_period(
+    tmp_path: Path, engine: Engine, firsts: list[subprocess.Popen[bytes]], group: Path
+) -> None:
+    """It would train alone, or beside the next attempt."""
+    engine.slow = ("POST /containers/r0/start", "DELETE /containers/r0")
+    ranks = [{**rank, "container_id": group.name if rank["rank"] == 0 else ""} for rank in reversed(containers(2))]
+    with guard_over(tmp_path, ranks) as (place, process):
+        place.order("go")
+        wait_until(lambda: "POST /containers/r0/start" in engine.asked)
+        place.order("stop", {"reason": "enough", "signal": "SIGTERM", "grace_s": 60})
+        wait_until(lambda: (read_json(place.state) or {}).get("reason") == "enough")
+        script = f"echo $$ >{group}/cgroup.procs && exec sleep 100"
+        with subprocess.Popen(["/bin/sh", "-c", script]) as late:
+            try:
+                assert late.wait(10) == -signal.SIGKILL
+            finally:
+                late.kill()
+        assert firsts[1].poll() is None, "its grace period is not over"
+        firsts[1].kill()
+        firsts[1].wait()
+        engine.container("r1", Running=False, ExitCode=137)
+        engine.has("DELETE /containers/r0?force=1&v=1", b"", 204)
+        engine.woken.set()
+        end(place, process)
+
+
 # -- decisions without a process ---
 
 
@@ -221,3 +247,47 @@ def test_an_error_of_the_fence_ends_the_ranks(rank: Recorded, monkeypatch: pytes
     with pytest.raises(KeyError):
         made._run()
     assert (rank.sent, told) == ([signal.SIGKILL], [signal.SIGTERM])
+
+
+class Unsignallable(Recorded):
+    """A rank whose process belongs to another user by now."""
+
+    def deliver(self, signum: int) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+
+def beside(rank: Recorded, orders: Orders) -> Fence:
+    """A fence over a rank that cannot be signalled, and this one."""
+    made = fence(rank, orders, max_duration_s=1.0)
+    made._units = [Unsignallable(rank.place.root), rank]
+    return made
+
+
+def test_an_error_at_one_rank_spares_no_other(rank: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[int] = []
+    monkeypatch.setattr(os, "kill", lambda _pid, signum: told.append(signum))
+    made = beside(rank, Orders())
+    made._limits.pop("warn_before_s")
+    with pytest.raises(KeyError):
+        made._run()
+    assert (rank.sent, told) == ([signal.SIGKILL], [signal.SIGTERM])
+
+
+def test_an_error_of_the_kill_itself_still_ends_the_guard(rank: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[int] = []
+    made = fence(rank, Orders(), max_duration_s=1.0)
+    monkeypatch.setattr(os, "kill", lambda _pid, signum: told.append(signum))
+    monkeypatch.setattr(made, "kill", lambda: 1 // 0)
+    made._limits.pop("warn_before_s")
+    with pytest.raises(ZeroDivisionError):
+        made._run()
+    assert told == [signal.SIGTERM]
+
+
+def test_a_rank_that_cannot_be_signalled_takes_no_grace_period_from_the_others(rank: Recorded) -> None:
+    orders = Orders()
+    made = beside(rank, orders)
+    orders.give(STOP, {"reason": "enough", "signal": "SIGTERM", "grace_s": 60})
+    made.turn()
+    made.turn()
+    assert rank.sent == [signal.SIGTERM]

@@ -8,7 +8,7 @@ import shutil
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,6 +16,9 @@ from ddp_play.guard import flight_recorder, processes
 from ddp_play.guard.refusal import Refused
 from ddp_play.guard.run_directory import HostRun
 from tests.waiting import wait_until
+
+if TYPE_CHECKING:
+    from tests.unit.guard.conftest import Engine
 
 FAKE = "torch/distributed/flight_recorder/fr_trace.py"
 
@@ -143,23 +146,35 @@ def test_dumps_that_are_too_large(place: HostRun, monkeypatch: pytest.MonkeyPatc
         flight_recorder.receive(place, 1, b"12")
 
 
-def test_a_container_has_no_network_and_limits(place: HostRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def in_container(place: HostRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Analyses in a container: a docker program on PATH runs this script in place of the CLI."""
+
+    def analyse(script: str) -> str:
+        program = tmp_path / "docker"
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+        flight_recorder.receive(place, 0, b"x")
+        create = ["create", "--name", "r", "--label", "ddp-play.run=night", "--user", "7:8", "image", "sh"]
+        order = {
+            **spec(),
+            "runtime": "docker",
+            "image": "train:1",
+            "user": {"uid": 0, "gid": 0, "groups": [0]},
+            "ranks": [{"rank": 0, "env": {}, "create": create}],
+        }
+        return flight_recorder.analyse(place, order)
+
+    return analyse
+
+
+def test_a_container_has_no_network_and_limits(
+    place: HostRun, in_container: Any, engine: Engine, tmp_path: Path
+) -> None:
     said = tmp_path / "said"
-    program = tmp_path / "docker"
-    program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$*" >>{said}\necho analysed\n')
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    flight_recorder.receive(place, 0, b"x")
-    create = ["create", "--name", "r", "--label", "ddp-play.run=night", "--user", "7:8", "image", "sh"]
-    order = {
-        **spec(),
-        "runtime": "docker",
-        "image": "train:1",
-        "user": {"uid": 0, "gid": 0, "groups": [0]},
-        "ranks": [{"rank": 0, "env": {}, "create": create}],
-    }
-    assert flight_recorder.analyse(place, order) == "analysed\n"
-    run, removed = said.read_text().splitlines()
+    assert in_container(f'printf "%s\\n" "$*" >>{said}\necho analysed') == "analysed\n"
+    (run,) = said.read_text().splitlines()
     for words in (
         "--network none --read-only",
         "--user 65534:65534",
@@ -170,7 +185,19 @@ def test_a_container_has_no_network_and_limits(place: HostRun, tmp_path: Path, m
         "--entrypoint sh train:1 -c exec",
     ):
         assert words in run
-    assert removed == f"rm -f ddp-{place.run_key}-a1-fr"
+    assert engine.asked == [f"DELETE /containers/ddp-{place.run_key}-a1-fr?force=1&v=1"]
+
+
+def test_an_engine_that_hangs_does_not_end_the_channel(
+    in_container: Any, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clean-up of the host follows on the same channel."""
+    engine.awake.clear()
+    monkeypatch.setattr(flight_recorder, "TIME_S", 0.5)
+    monkeypatch.setattr(flight_recorder, "REMOVE_S", 0.2)
+    with pytest.raises(Refused, match="did not end in"):
+        in_container("exec sleep 60")
+    assert [request.split()[0] for request in engine.asked] == ["DELETE"]
 
 
 def test_no_python(place: HostRun) -> None:

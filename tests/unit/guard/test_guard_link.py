@@ -12,6 +12,7 @@ from ddp_play.guard.control_socket import ControlServer
 from ddp_play.guard.guard_link import DISK_PROBLEM, GuardLink
 from ddp_play.guard.orders import STOP, Orders
 from ddp_play.guard.run_directory import HostRun, write_json
+from tests.unit.guard.hostile import needs_root
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -162,15 +163,20 @@ def test_a_lease_that_cannot_be_stored_is_no_error(place: HostRun, link: GuardLi
     assert place.lease.is_dir()
 
 
-@pytest.mark.parametrize(("euid", "trusted"), [(0, True), (1000, False)])
-def test_root_trusts_the_owner_of_the_directory_and_others_only_root_and_themselves(
-    place: HostRun, link: GuardLink, monkeypatch: pytest.MonkeyPatch, euid: int, trusted: bool
-) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("needs root, to be two users")
+@needs_root
+def test_root_does_not_trust_a_guard_of_the_owner_of_the_directory(place: HostRun, link: GuardLink) -> None:
+    """What a guard tells decides which processes root signals; every run of root is in a directory of root."""
     os.chown(place.root, 12345, 12345)
-    monkeypatch.setattr(os, "geteuid", lambda: euid)
-    assert set(link._owners()) == {0, euid, *([12345] if trusted else [])}
+    os.seteuid(12345)  # of which the kernel makes the credentials of the socket that listens
+    try:
+        server = ControlServer(place.root, Orders())
+    finally:
+        os.seteuid(0)
+    server.publish({"phase": "running", "guard_pid": 1})
+    try:
+        assert link.look() == ({}, False)
+    finally:
+        server.close()
 
 
 def test_a_file_that_has_not_changed_is_not_read_again(

@@ -74,7 +74,16 @@ def test_other_logins_are_not_asked_about(login: Path, cgroup: str) -> None:
 def test_a_host_without_logind_ends_nothing(login: Path) -> None:
     (login / "bin" / "busctl").write_text("#!/bin/sh\nexit 1\n")
     assert not login_session.ends_at_logout()
-    attempt_preparation._check_logout()
+    assert not attempt_preparation._check_logout()
+
+
+def test_a_logind_that_does_not_answer_is_a_refusal(login: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may end the guard and the ranks with the controller's connection."""
+    (login / "bin" / "busctl").write_text("#!/bin/sh\nexec sleep 60\n")
+    monkeypatch.setattr(login_session, "TIMEOUT_S", 0.2)
+    with pytest.raises(Refused, match=r"logind did not answer within 0\.2 s") as refused:
+        attempt_preparation.prepare(HostRun(login / "runs" / "r1" / "1.h1"), {}, {}, {})
+    assert "become (-b)" in refused.value.hint
 
 
 def test_root_is_not_affected(login: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,7 +95,8 @@ def test_with_linger_the_guard_is_a_unit_of_the_user(login: Path, monkeypatch: p
     """The user manager stays after the last logout, and what it starts is in no session."""
     (login / "linger").mkdir()
     (login / "linger" / user_name(12345)).touch()
-    attempt_preparation._check_logout()
+    assert attempt_preparation._check_logout()
+    (login / "bin" / "busctl").write_text("#!/bin/sh\nexit 1\n")  # asked once
     program = login / "bin" / "systemd-run"
     place = HostRun(login / "runs" / "r1" / "1.h1")
     place.root.mkdir(parents=True)
@@ -98,7 +108,7 @@ def test_with_linger_the_guard_is_a_unit_of_the_user(login: Path, monkeypatch: p
     program.chmod(0o755)
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     monkeypatch.setenv("DOCKER_HOST", "unix:///run/user/12345/docker.sock")
-    assert guard_start.start_guard(place)["guard_pid"] == 1
+    assert guard_start.start_guard(place, ends_at_logout=True)["guard_pid"] == 1
     words = (login / "words").read_text().splitlines()
     assert words[0] == "--user"
     assert "--setenv=DOCKER_HOST=unix:///run/user/12345/docker.sock" in words

@@ -10,6 +10,8 @@ import pytest
 from ddp_play.bundle.outcome import RunStatus, Verdict
 from ddp_play.guard.protocol import Header, encode
 from ddp_play.run import attempt_progress
+from ddp_play.run.stop_requests import StopRequests
+from ddp_play.run.supervisor import Supervisor
 from ddp_play.testing import refusal
 from tests.unit.build import host, plan, shared
 from tests.unit.run.conftest import OK, Make, Stage
@@ -132,6 +134,17 @@ def test_a_new_file_starts_the_count_again(named: Stage) -> None:
     outcome = named.supervisor().run()
     assert outcome.status is RunStatus.SUCCEEDED
     assert named.document["attempt"] == 4
+
+
+def test_what_a_lost_host_said_before_the_attempt_is_not_its_answer(named: Stage) -> None:
+    """It would count as seen, and unchanged."""
+    sees(named, OLD, NEW)
+    supervisor = Supervisor(named.supervisor().assignment, StopRequests(named.paths))
+    gang = supervisor.gang
+    gang.open_all(deadline_s=20)
+    assert set(attempt_progress.read_newest(gang, supervisor.plan)) == {"h1", "h2"}
+    gang.link("h2").lost = "no answer"
+    assert set(attempt_progress.read_newest(gang, supervisor.plan)) == {"h1"}
 
 
 def test_a_host_that_cannot_tell_ends_no_run(named: Stage) -> None:
