@@ -30,6 +30,7 @@ from ddp_play.run.rank_observer import Observer
 from ddp_play.run.rank_states import outcomes
 from ddp_play.run.restart_decision import Ended
 from ddp_play.run.stop_decision import GangView, Limits, Stop, decide
+from ddp_play.run.stop_delivery import StopDelivery
 from ddp_play.run.verdict import judge, stopped_while_collecting
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ class Supervisor:
             token=assignment.token,
             attempt=assignment.attempt,
             on_data=self._on_data,
-            on_host=lambda link, how: self.journal.emit("host", host=link.name, state=how, why=link.lost),
+            on_host=self._on_host,
             offsets=lambda host: self.bundle.offsets(self.plan, host),
             interruption=self._interruption,
         )
@@ -114,6 +115,7 @@ class Supervisor:
         self.observer = Observer(self.plan, self.gang, self.bundle, self.journal)
         self.disk = FullDisk(self.gang, self.bundle, self.journal)
         self.transport = TransportWatch(self.plan, self.paths, self.journal)
+        self.stop_delivery = StopDelivery(self.gang)
         self.stop: Stop | None = None
         self._wrong_fabric: Stop | None = None
         self._stop_now_sent = False
@@ -226,6 +228,11 @@ class Supervisor:
         self.journal.emit("phase", phase=str(status))
 
     # -- while it runs -------------------------------------------------------------------------------
+    def _on_host(self, link: Link, how: str) -> None:
+        self.journal.emit("host", host=link.name, state=how, why=link.lost)
+        if how == "back":
+            self.stop_delivery.on_back(link)
+
     def _on_data(self, link: Link, frame: Frame) -> None:
         header, payload = frame
         if self.bundle.disk_space.full:
@@ -283,7 +290,7 @@ class Supervisor:
         self._kill_by = time.monotonic() + stop.grace_s + STOP_SLACK_S
         self.journal.emit("stop", why=stop.kind, reason=stop.reason, grace_s=stop.grace_s, now=stop.now)
         self.bundle.update_run(status=str(RunStatus.STOPPING))
-        self.gang.tell("stop", reason=stop.reason, signal=stop.signal, grace_s=stop.grace_s, now=stop.now)
+        self.stop_delivery.send(stop)
 
     def _note_guard_reason(self, view: GangView) -> None:
         """If guards ended the ranks by themselves, their reason is the reason for the end of the gang."""
