@@ -31,6 +31,7 @@ from ddp_play.run.rank_states import outcomes
 from ddp_play.run.restart_decision import Ended
 from ddp_play.run.stop_decision import GangView, Limits, Stop, decide
 from ddp_play.run.stop_delivery import StopDelivery
+from ddp_play.run.stop_requests import NOT_STARTED, interruption
 from ddp_play.run.verdict import judge, stopped_while_collecting
 
 if TYPE_CHECKING:
@@ -45,9 +46,6 @@ TICK_S = 0.1
 STOP_SLACK_S = 15.0
 # Pieces of logs that a host may send beyond the end of what is here, before it is given up.
 MAX_GAPS = 100
-NOT_STARTED = "stopped before it started"
-BEFORE_START = ("lease_port", "prepare", "listen", "probe")
-AFTER_END = ("drain", "fetch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,17 +194,7 @@ class Supervisor:
         return Collected(outcome, kept, self._unfenced(outcome))
 
     def _interruption(self, kind: str) -> str:
-        """Why to stop waiting for answers to `kind`; empty if there is no reason.
-
-        Before the start any stop request is one. While files are collected only `stop --now` is, unless it was sent
-        to end the ranks.
-        """
-        order = self.stop_requests.stop()
-        if order is not None and kind in BEFORE_START:
-            return NOT_STARTED
-        if order is None or not order.now or self._stop_now_sent or kind not in AFTER_END:
-            return ""
-        return f"collecting was stopped: {order.reason}"
+        return interruption(self.stop_requests.stop(), kind, stop_now_sent=self._stop_now_sent)
 
     def leave_on_hosts(self, outcome: Outcome) -> Outcome:
         """End the run with all files on the hosts, because the controller's disk is full; `attach` can collect them."""
