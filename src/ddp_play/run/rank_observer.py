@@ -36,6 +36,8 @@ class Observer:
     def view(self) -> GangView:
         """The gang at this moment."""
         self._notice_traffic()
+        if self._bundle.disk_space.full:  # the hosts are paused: their silence says nothing about the ranks
+            self._bundle.last_data = time.monotonic()
         self._notice_full_disks()
         ranks = outcomes(self._plan, self._gang, self._bundle)
         failed = [row for row in ranks if row.failed]
