@@ -113,7 +113,7 @@ class Gang:
         link.uptime_s = header.get("uptime")
         if header.get("state"):
             link.state = header["state"]
-            link.guard_gone = not header["guard_alive"] and link.state["phase"] != "ended"
+            link.guard_gone = not header["guard_alive"] and link.state.get("phase") != "ended"
         if link.following:
             self.follow(link)
             self._on_host(link, "back")
