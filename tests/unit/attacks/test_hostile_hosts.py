@@ -35,7 +35,7 @@ def state(**row: Any) -> bytes:
     return header(t="state", state={"phase": "running", "ranks": {"1": {**RUNNING, **row}}})
 
 
-def opened(**fields: Any) -> bytes:
+def opening(**fields: Any) -> bytes:
     """The answer of a host to `open`, about the run of these tests."""
     known = {"key": "calm-otter-1", "dir": "/state", "secrets": "/shm", "clock": 0.0, "uid": 0, "guard_alive": False}
     return header(t="opened", **{**known, **fields})
@@ -70,8 +70,8 @@ NONSENSE: dict[str, tuple[bytes, str]] = {
         "a frame state of run 'night.0123456789abcdef', which is not calm-otter-1",
     ),
     "a disk problem that is none": (header(t="state", state={"phase": "x", "disk_problem": [1]}), "in disk_problem"),
-    "a state that is none at the opening": (opened(state=[]), "in place of an object"),
-    "ranks that are none at the opening": (opened(state={"phase": "running", "ranks": {"0": 5}}), "in ranks"),
+    "a state that is none at the opening": (opening(state=[]), "in place of an object"),
+    "ranks that are none at the opening": (opening(state={"phase": "running", "ranks": {"0": 5}}), "in ranks"),
     "kernel lines that are none": (state(kernel={"a": "b"}), "in kernel"),
     "an answer without its fields": (header(t="beat"), "no field guard_gone"),
     "a file without a rank": (header(t="file", file="result.json", last=True), "without its rank"),
@@ -103,7 +103,7 @@ def _why(stage: Stage) -> str:
 def test_a_state_without_a_phase_is_that_of_a_host_without_a_guard(make: Make) -> None:
     stage = make(2)
     stage.ends_on_stop("h1")
-    frames = iter([[stage.state("h2", "running"), opened(state={"x": 1})]])
+    frames = iter([[stage.state("h2", "running"), opening(state={"x": 1})]])
     stage.far["h2"].answers["follow"] = lambda *_: next(frames, [])
     outcome = stage.supervisor().run()
     assert (outcome.verdict.kind, outcome.verdict.host) == ("host_lost", "h2")
@@ -123,7 +123,7 @@ def test_a_channel_about_another_run_is_refused(make: Make, key: str | None) -> 
     """The same name with another token, another name, none."""
     stage = make(2)
     other = {"phase": "ended", "ranks": {"0": {"state": "exited", "exit_code": 0}}}
-    stage.far["h1"].answers["open"] = [opened(state=other, key=key)]
+    stage.far["h1"].answers["open"] = [opening(state=other, key=key)]
     with pytest.raises(HostNotReady, match=r"h1: it sent a frame opened (of run|with no field key)"):
         stage.supervisor(token="fedcba9876543210").run()
     assert "prepare" not in stage.far["h2"].kinds()
