@@ -12,6 +12,7 @@ from ddp_play.ansible.plugin_variables import FACTS_ENV, USE_CACHED_ENV
 from ddp_play.bundle.paths import read_json, write_json
 from ddp_play.errors import HostNotReady, UsageError
 from ddp_play.guard.protocol import BEGIN, END
+from ddp_play.planning.host_facts import facts_from_json
 
 OLDEST_PYTHON = (3, 9)
 
@@ -21,14 +22,24 @@ def parse_facts(stdout: str, stderr: str, *, sent: float, received: float, inven
 
     `sent` and `received`: times of the request and its answer, in epoch seconds of the controller. Raises HostNotReady.
     """
-    facts = parse_answer(stdout, stderr)
-    found = tuple(int(part) for part in facts["python_version"].split(".")[:2])
-    if found < OLDEST_PYTHON:
-        raise HostNotReady(f"Python {facts['python_version']} is too old", hint="3.9 or newer is needed on hosts")
-    # The host read its clock between `sent` and `received`: within this interval the offset is 0.
-    facts["clock_offset_s"] = round(facts["clock"] - min(max(facts["clock"], sent), received), 3)
-    facts["inventory"] = inventory
+    try:
+        facts = parse_answer(stdout, stderr)
+        _check_python(str(facts["python_version"]))
+        # The host read its clock between `sent` and `received`: within this interval the offset is 0.
+        facts["clock_offset_s"] = round(facts["clock"] - min(max(facts["clock"], sent), received), 3)
+        facts["inventory"] = inventory
+        facts_from_json("", facts)
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise HostNotReady(
+            f"the host's answer is not what ddp-play's program sends ({type(error).__name__}: {error})",
+            hint="run the command again; if this persists, look for what changes the output of commands on this host",
+        ) from error
     return facts
+
+
+def _check_python(version: str) -> None:
+    if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_PYTHON:
+        raise HostNotReady(f"Python {version} is too old", hint="3.9 or newer is needed on hosts")
 
 
 def parse_answer(stdout: str, stderr: str) -> dict[str, Any]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.disk_space import is_full
 from ddp_play.bundle.network_traffic import traffic_document
 from ddp_play.bundle.paths import read_json, write_json
-from ddp_play.errors import DdpPlayError
+from ddp_play.errors import DdpPlayError, Interrupted
 from ddp_play.guard.protocol import MAX_MISSING
 from ddp_play.run.host_spec import run_paths
 
@@ -22,13 +24,51 @@ COLLECT_S = 3600.0
 CLEAN_S = 60.0
 # A host answers one heartbeat per second, also while it sends files. After this time without one it has failed.
 SILENCE_S = 60.0
+# Before each step, and within it where it can be repeated: how long to wait for hosts whose channel broke.
+REOPEN_S = 10.0
+POLL_S = 0.2
+
+
+def _reconnect(gang: Gang, links: list[Link]) -> None:
+    """Open new channels to those of `links` whose channel broke, and wait until they answer, at most REOPEN_S."""
+    cut = [link for link in links if not link.lost and not link.connected]
+    until = time.monotonic() + REOPEN_S
+    while (away := [link for link in cut if not _has_answered(link)]) and time.monotonic() < until:
+        gang.reopen()
+        gang.pump(POLL_S)
+    for link in away:
+        if link.channel is not None:
+            link.channel.close(f"no answer for {REOPEN_S:.0f} s after its channel broke")
+
+
+def _has_answered(link: Link) -> bool:
+    return link.connected and link.heard >= link.opened_at
+
+
+def _ask_twice(gang: Gang, kind: str, reply: str, **more: Any) -> dict[str, dict[str, Any]]:
+    """The replies of all hosts to a request that may be repeated: those whose channel breaks get it once more."""
+    _reconnect(gang, gang.links)
+    asked = [link for link in gang.links if not link.lost]
+    connected = [link for link in asked if link.connected]
+    try:
+        return gang.ask(kind, reply, **more)
+    except Interrupted:
+        raise
+    except DdpPlayError:
+        cut = [link for link in connected if not link.connected and reply not in link.replies]
+        _reconnect(gang, cut)
+        with contextlib.suppress(DdpPlayError):  # the first error names these hosts too
+            gang.ask(kind, reply, links=cut, **more)
+        if any(reply not in link.replies for link in asked):
+            raise
+        return {link.name: link.replies[reply] for link in asked}
 
 
 def drain(gang: Gang) -> list[dict[str, Any]]:
     """Read the ranks' logs to the end, before the verdict. Returns rows for the logs that could not be read."""
     asked = [link for link in gang.links if not link.lost]
     try:
-        gang.ask("drain", "drained", deadline_s=COLLECT_S, silence_s=SILENCE_S)
+        _ask_twice(gang, "drain", "drained", deadline_s=COLLECT_S, silence_s=SILENCE_S)
     except DdpPlayError as error:
         late = [link for link in asked if "drained" not in link.replies]
         rows = [(link.name, link.lost or error.message) for link in late]
@@ -56,6 +96,7 @@ def collect(gang: Gang, plan: Plan, paths: RunPaths, *, artifacts: bool = True) 
                 {"host": link.name, "path": "all files that were not copied during the run", "why": link.lost}
             )
     why = ""
+    _reconnect(gang, gang.links)
     try:
         gang.ask("fetch", "fetched", deadline_s=COLLECT_S, silence_s=SILENCE_S, fields=lambda _: order)
     except DdpPlayError as error:
@@ -109,7 +150,7 @@ def clean(
         return {"keep_src": link.name in incomplete, "run_paths": paths}
 
     try:
-        answers = gang.ask("clean", "cleaned", deadline_s=CLEAN_S, fields=order)
+        answers = _ask_twice(gang, "clean", "cleaned", deadline_s=CLEAN_S, fields=order)
     except DdpPlayError as error:
         journal.emit("warning", message=f"cleanup incomplete: {error.message}")
         answers = {link.name: link.replies.get("cleaned", {}) for link in gang.links}

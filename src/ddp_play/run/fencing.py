@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ddp_play.errors import HostNotReady, Interrupted
 from ddp_play.run.attempt_assignment import links_of
@@ -49,29 +49,37 @@ def fence(
     """Wait until each host has cleaned up or its lease has expired (`unfenced`: host -> that monotonic time).
 
     Returns the hosts that still have to be cleaned. Calls `on_kept` for working directories that stay on a host
-    because they were not collected. HostNotReady if a host has no such time (inf); Interrupted after a stop request.
+    because they were not collected. HostNotReady if a host has no such time (inf), or answers during the wait that it
+    could not end or remove everything; Interrupted after a stop request.
     """
     if not unfenced:
         return set()
-    attempt = assignment.attempt
-    never = sorted(host for host, moment in unfenced.items() if moment == float("inf"))
-    if never:
-        raise HostNotReady(
-            f"{', '.join(never)}: ranks of attempt {attempt} may still run there, so no other attempt is started",
-            hint="end them with ddp-play gc -i INVENTORY",
-            hosts=tuple(never),
-        )
+    _refuse_if_ranks_may_run({host: [] for host, moment in unfenced.items() if moment == float("inf")}, assignment)
     waits_s = max(unfenced.values()) - time.monotonic()
     journal.emit("waiting", for_hosts=sorted(unfenced), at_most_s=round(max(0.0, waits_s), 1))
     cleaner = _LostHostsCleaner(assignment, set(unfenced), on_kept)
     try:
         while not all(host in cleaner.cleaned or time.monotonic() > moment for host, moment in unfenced.items()):
             cleaner.poll()
+            _refuse_if_ranks_may_run(cleaner.left, assignment)
             if stop_requests.stop() is not None:
                 raise Interrupted(f"the run was stopped while it waited for {', '.join(sorted(unfenced))}")
     finally:
         cleaner.close()
     return set(unfenced) - cleaner.cleaned
+
+
+def _refuse_if_ranks_may_run(left: dict[str, list[str]], assignment: Assignment) -> None:
+    """HostNotReady if there are such hosts. `left`: host -> what it could not end or remove, as far as it is known."""
+    if left:
+        names = tuple(sorted(left))
+        rows = "".join(f"\n{name}: {row}" for name in names for row in left[name])
+        raise HostNotReady(
+            f"{', '.join(names)}: ranks of attempt {assignment.attempt} may still run there, "
+            f"so no other attempt is started{rows}",
+            hint="end them with ddp-play gc -i INVENTORY",
+            hosts=names,
+        )
 
 
 def clean_lost_hosts(assignment: Assignment, hosts: set[str], *, until: float, on_kept: OnKept) -> set[str]:
@@ -94,6 +102,7 @@ class _LostHostsCleaner:
         self._keep_src = bool(plan.source and plan.artifacts and not plan.source_shared)
         self._on_kept = on_kept
         self.cleaned: set[str] = set()
+        self.left: dict[str, list[str]] = {}  # host that answered -> what it could not end or remove
         self._requested: dict[str, int] = {}
         self._gang = Gang(
             links_of(assignment, hosts),
@@ -113,14 +122,18 @@ class _LostHostsCleaner:
             if link.place is not None and self._requested.get(link.name) != id(link.channel):
                 self._requested[link.name] = id(link.channel)
                 self._gang.tell("clean", links=[link], run_paths=[], keep_src=self._keep_src)
-            reply = link.replies.get("cleaned", {"left": True})
-            if reply["left"] == [] and link.name not in self.cleaned:
-                self.cleaned.add(link.name)
-                if reply.get("kept"):
-                    rows = [
-                        f"{path}: not collected, the host was lost; ddp-play gc removes it" for path in reply["kept"]
-                    ]
-                    self._on_kept(link.name, rows)
+            if "cleaned" in link.replies and link.name not in self.cleaned:
+                self._take_reply(link.name, link.replies["cleaned"])
+
+    def _take_reply(self, host: str, reply: dict[str, Any]) -> None:
+        if reply["left"]:
+            self.left[host] = reply["left"]
+            return
+        self.left.pop(host, None)
+        self.cleaned.add(host)
+        if reply.get("kept"):
+            rows = [f"{path}: not collected, the host was lost; ddp-play gc removes it" for path in reply["kept"]]
+            self._on_kept(host, rows)
 
     def close(self) -> None:
         """Close the channels."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MAX_TEXT = 4096
 MAX_ANALYSIS = 64 * 1024  # the text of the flight recorder's analysis
 ARTIFACT = "artifact"
-# Changes of one rank's state that are events; a rank is created, runs and exits.
+# Changes of one rank's state that are events; a rank is created, runs and exits. The same for a host's disk.
 MAX_CHANGES = 20
 
 
@@ -72,16 +72,17 @@ RANK = Record(
         "kernel": Rows(str),
     }
 )
-STATE = Record(
-    {"phase": str},
-    {
-        "reason": str,
-        "key": str,
-        "traffic_at": float,
-        "kernel_problem": str,
-        "ranks": ByName(RANK, numbered=True),
-    },
-)
+STATE_FIELDS = {
+    "reason": str,
+    "key": str,
+    "traffic_at": float,
+    "kernel_problem": str,
+    "disk_problem": str,
+    "ranks": ByName(RANK, numbered=True),
+}
+STATE = Record({"phase": str}, STATE_FIELDS)
+# Without fields where the host does not know the run.
+STATE_OR_NONE = Record(optional={"phase": str, **STATE_FIELDS})
 AHEAD = Record(
     {"token": str, "run": str, "waiting_s": float},
     {"owner": str, "controller": str, "need": Integer()},
@@ -91,7 +92,7 @@ PIECE = Record({"rank": Integer(), "at": Integer()})
 SHAPES: dict[str, Record] = {
     "opened": Record(
         {"key": str, "dir": str, "secrets": str, "clock": float, "uid": Integer(0, 2**32), "guard_alive": bool},
-        {"uptime": float, "state": (STATE, Record()), "protocol": Integer(), "version": str},
+        {"uptime": float, "state": STATE_OR_NONE, "protocol": Integer(), "version": str},
     ),
     "beat": Record({"guard_gone": bool}, {"uptime": float}),
     "state": Record({"state": STATE}),
@@ -186,8 +187,8 @@ def _names_problem(value: Any, shape: ByName) -> str:
 
 
 def _fits(value: Any, shape: Any) -> bool:
-    if isinstance(shape, tuple):  # one of these values or shapes
-        return any(value == item if isinstance(item, str) else not _problem(value, item) for item in shape)
+    if isinstance(shape, tuple):  # one of these values
+        return value in shape
     if isinstance(shape, Integer):
         return isinstance(value, int) and not isinstance(value, bool) and shape.least <= value <= shape.most
     if shape is float:

@@ -126,7 +126,7 @@ class Gang:
         link.uptime_s = header.get("uptime")
         if header.get("state"):
             link.state = header["state"]
-            link.guard_gone = not header["guard_alive"] and link.state["phase"] != "ended"
+            link.guard_gone = not header["guard_alive"] and link.state.get("phase") != "ended"
         if link.following:
             self.follow(link)
             self._on_host(link, "back")
@@ -288,11 +288,13 @@ class Gang:
                 self._open(link, link.route.fresh())
 
     def reopen(self) -> None:
-        """Open a new channel to each host that has none, at most every RECONNECT_S seconds. Sends no heartbeat."""
+        """Open a new channel to each host that has none and is not lost, at most every RECONNECT_S. No heartbeat."""
         for link in self.links:
             stale = link.place is None and time.monotonic() - link.opened_at > OPENING_S
-            if (link.channel is None or link.channel.broken or stale) and (
-                time.monotonic() - link.opened_at > RECONNECT_S or link.channel is None
+            if (
+                not link.lost
+                and (not link.connected or stale)
+                and (time.monotonic() - link.opened_at > RECONNECT_S or link.channel is None)
             ):
                 self._open(link, link.route.fresh())
 

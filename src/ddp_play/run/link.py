@@ -41,6 +41,11 @@ class Link:
     ranks: frozenset[int] = frozenset()
     files: HostFiles = field(default_factory=HostFiles)
 
+    @property
+    def connected(self) -> bool:
+        """Does it have a channel that is not broken?"""
+        return self.channel is not None and not self.channel.broken
+
     def silent_s(self) -> float:
         """Seconds since the host's last message, without those in which the controller was stalled."""
         return time.monotonic() - self.heard - self.excused_s

@@ -176,7 +176,7 @@ class Starter:
         if not self.prepared:
             self.gang.close()
             return {}
-        reachable = [link for link in self.gang.links if link.place is not None]
+        reachable = [link for link in self.gang.links if link.place is not None and link.connected]
         with contextlib.suppress(DdpPlayError):
             self._clean(reachable, remove_shared=not (self.assignment.continues or self.signalled))
         self.gang.close()

@@ -32,10 +32,13 @@ class Observer:
         self._changes: Counter[int] = Counter()
         self._traffic: dict[str, float] = {}
         self._full: set[str] = set()  # hosts that cannot store what their ranks print
+        self._disk_changes: Counter[str] = Counter()
 
     def view(self) -> GangView:
         """The gang at this moment."""
         self._notice_traffic()
+        if self._bundle.disk_space.full:  # the hosts are paused: their silence says nothing about the ranks
+            self._bundle.last_data = time.monotonic()
         self._notice_full_disks()
         ranks = outcomes(self._plan, self._gang, self._bundle)
         failed = [row for row in ranks if row.failed]
@@ -78,16 +81,17 @@ class Observer:
         """Warn once per host whose disk takes no more data, and report when it does again."""
         for link in self._gang.links:
             problem = str(link.state.get("disk_problem") or "")
-            if problem and link.name not in self._full:
-                self._full.add(link.name)
+            if bool(problem) == (link.name in self._full) or self._disk_changes[link.name] >= MAX_CHANGES:
+                continue
+            self._disk_changes[link.name] += 1
+            self._full ^= {link.name}
+            message = f"{link.name}: the logs of its ranks can be written again"
+            if problem:
                 message = (
                     f"{link.name}: the logs of its ranks cannot be written ({problem}). Their output is lost until "
                     f"there is space again (df -h on {link.name}); ranks that do not handle a failed write end"
                 )
-                self._journal.emit("warning", message=message)
-            elif not problem and link.name in self._full:
-                self._full.remove(link.name)
-                self._journal.emit("warning", message=f"{link.name}: the logs of its ranks can be written again")
+            self._journal.emit("warning", message=message)
 
     def _is_collateral(self, row: RankOutcome) -> bool:
         return is_collateral_failure(row, {row.rank: self._bundle.tail(row.rank)})

@@ -28,7 +28,7 @@ from ddp_play.run.supervisor import NotStarted, Supervisor
 from ddp_play.run.supervisor_lock import supervisor_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from ddp_play.bundle.outcome import Outcome
     from ddp_play.run.attempt_assignment import Assignment
@@ -132,12 +132,22 @@ class RestartLoop:
             following = self._retry_on_other_hosts(tried.error) or self._retry_in_queue(tried)
             if following is None:
                 raise tried.error
-            fence(self.assignment, tried.unfenced, self.stop_requests, self.journal, on_kept=self._note_kept)
+            uncleaned = fence(
+                self.assignment, tried.unfenced, self.stop_requests, self.journal, on_kept=self._note_kept
+            )
         except DdpPlayError:
+            self._note_uncleaned(tried.unfenced)
             if self.assignment.continues or tried.signalled or self.history:
                 self._rescue_files(unsafe=tuple(sorted(tried.unfenced)))
             raise
+        self._note_uncleaned(uncleaned)
         return following
+
+    def _note_uncleaned(self, hosts: Iterable[str]) -> None:
+        """Remember hosts that did not confirm the cleanup of an attempt that did not start."""
+        why = "unknown: the host did not confirm the cleanup; when the host is back, run ddp-play gc -i INVENTORY"
+        if reasons := dict.fromkeys(hosts, why):
+            self._uncleaned[self.assignment.attempt] = reasons
 
     def _retry_in_queue(self, tried: NotStarted) -> Assignment | None:
         """Wait again for slots that another run took first, in the same place of the queue.

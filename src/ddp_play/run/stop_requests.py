@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
     from ddp_play.bundle.paths import RunPaths
 
+NOT_STARTED = "stopped before it started"
+BEFORE_START = ("lease_port", "prepare", "listen", "probe")
+AFTER_END = ("drain", "fetch")
+
 
 @dataclass(frozen=True, slots=True)
 class StopRequest:
@@ -57,3 +61,16 @@ class StopRequests:
                 signal.signal(signum, handler)
             with contextlib.suppress(ValueError, OSError):
                 resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def interruption(order: StopRequest | None, kind: str, *, stop_now_sent: bool) -> str:
+    """Why to stop waiting for answers to requests of this kind; empty if there is no reason.
+
+    Before the start any stop request is one. While files are collected only `stop --now` is, unless it was sent
+    to end the ranks.
+    """
+    if order is not None and kind in BEFORE_START:
+        return NOT_STARTED
+    if order is None or not order.now or stop_now_sent or kind not in AFTER_END:
+        return ""
+    return f"collecting was stopped: {order.reason}"

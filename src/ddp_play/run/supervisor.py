@@ -31,6 +31,8 @@ from ddp_play.run.rank_observer import Observer
 from ddp_play.run.rank_states import outcomes
 from ddp_play.run.restart_decision import Ended
 from ddp_play.run.stop_decision import GangView, Limits, Stop, decide
+from ddp_play.run.stop_delivery import StopDelivery
+from ddp_play.run.stop_requests import NOT_STARTED, interruption
 from ddp_play.run.verdict import judge, stopped_while_collecting
 
 if TYPE_CHECKING:
@@ -45,9 +47,6 @@ TICK_S = 0.1
 STOP_SLACK_S = 15.0
 # Pieces of logs that a host may send beyond the end of what is here, before it is given up.
 MAX_GAPS = 100
-NOT_STARTED = "stopped before it started"
-BEFORE_START = ("lease_port", "prepare", "listen", "probe")
-AFTER_END = ("drain", "fetch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +96,7 @@ class Supervisor:
             token=assignment.token,
             attempt=assignment.attempt,
             on_data=self._on_data,
-            on_host=lambda link, how: self.journal.emit("host", host=link.name, state=how, why=link.lost),
+            on_host=self._on_host,
             offsets=lambda host: self.bundle.offsets(self.plan, host),
             interruption=self._interruption,
         )
@@ -115,6 +114,7 @@ class Supervisor:
         self.observer = Observer(self.plan, self.gang, self.bundle, self.journal)
         self.disk = FullDisk(self.gang, self.bundle, self.journal)
         self.transport = TransportWatch(self.plan, self.paths, self.journal)
+        self.stop_delivery = StopDelivery(self.gang)
         self.stop: Stop | None = None
         self._wrong_fabric: Stop | None = None
         self._stop_now_sent = False
@@ -196,17 +196,7 @@ class Supervisor:
         return Collected(outcome, kept, self._unfenced(outcome))
 
     def _interruption(self, kind: str) -> str:
-        """Why to stop waiting for answers to `kind`; empty if there is no reason.
-
-        Before the start any stop request is one. While files are collected only `stop --now` is, unless it was sent
-        to end the ranks.
-        """
-        order = self.stop_requests.stop()
-        if order is not None and kind in BEFORE_START:
-            return NOT_STARTED
-        if order is None or not order.now or self._stop_now_sent or kind not in AFTER_END:
-            return ""
-        return f"collecting was stopped: {order.reason}"
+        return interruption(self.stop_requests.stop(), kind, stop_now_sent=self._stop_now_sent)
 
     def leave_on_hosts(self, outcome: Outcome) -> Outcome:
         """End the run with all files on the hosts, because the controller's disk is full; `attach` can collect them."""
@@ -228,6 +218,11 @@ class Supervisor:
         self.journal.emit("phase", phase=str(status))
 
     # -- while it runs -------------------------------------------------------------------------------
+    def _on_host(self, link: Link, how: str) -> None:
+        self.journal.emit("host", host=link.name, state=how, why=link.lost)
+        if how == "back":
+            self.stop_delivery.on_back(link)
+
     def _on_data(self, link: Link, frame: Frame) -> None:
         header, payload = frame
         if self.bundle.disk_space.full:
@@ -285,7 +280,7 @@ class Supervisor:
         self._kill_by = time.monotonic() + stop.grace_s + STOP_SLACK_S
         self.journal.emit("stop", why=stop.kind, reason=stop.reason, grace_s=stop.grace_s, now=stop.now)
         self.bundle.update_run(status=str(RunStatus.STOPPING))
-        self.gang.tell("stop", reason=stop.reason, signal=stop.signal, grace_s=stop.grace_s, now=stop.now)
+        self.stop_delivery.send(stop)
 
     def _note_guard_reason(self, view: GangView) -> None:
         """If guards ended the ranks by themselves, their reason is the reason for the end of the gang."""

@@ -11,6 +11,10 @@ import pytest
 from ddp_play.ansible import discover_action, plugin_variables
 from ddp_play.errors import HostNotReady, UsageError
 from ddp_play.guard.protocol import BEGIN, END
+from tests.unit.build import hosts
+from tests.unit.planning.test_next_attempt import raw
+
+KNOWN = {**raw(hosts(1)[0]), "python_version": "3.9.18", "clock": 1.0}
 
 
 def answer(value: dict[str, Any]) -> str:
@@ -38,10 +42,30 @@ def test_output_without_facts(stdout: str, stderr: str, words: str) -> None:
 
 @pytest.mark.parametrize(("clock", "offset"), [(105.0, 0.0), (90.0, -10.0), (130.0, 20.0), (100.0, 0.0), (110.0, 0.0)])
 def test_the_clock_offset_is_relative_to_the_time_of_the_request(clock: float, offset: float) -> None:
-    text = answer({"clock": clock, "python_version": "3.9.18"})
+    text = answer({**KNOWN, "clock": clock})
     facts = discover_action.parse_facts(text, "", sent=100.0, received=110.0, inventory={"slots": 2})
     assert facts["clock_offset_s"] == offset
     assert facts["inventory"] == {"slots": 2}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        BEGIN + '{"clock": 1.0, "pyth' + END,
+        BEGIN + "[1, 2]" + END,
+        BEGIN + "null" + END,
+        answer({}),
+        answer({**KNOWN, "python_version": "three"}),
+        answer({**KNOWN, "clock": "noon"}),
+        answer({**KNOWN, "user": None}),
+        answer({**KNOWN, "interfaces": [{"of": "another version"}]}),
+        answer({**KNOWN, "ephemeral_ports": []}),
+    ],
+)
+def test_a_broken_answer_is_a_problem_of_its_host(text: str) -> None:
+    """Discovery goes on with the other hosts."""
+    with pytest.raises(HostNotReady, match="the host's answer is not what ddp-play's program sends"):
+        discover_action.parse_facts(text, "", sent=0, received=0, inventory={})
 
 
 @pytest.mark.parametrize("version", ["3.8.20", "2.7.18", "3.6.15"])

@@ -35,6 +35,12 @@ def state(**row: Any) -> bytes:
     return header(t="state", state={"phase": "running", "ranks": {"1": {**RUNNING, **row}}})
 
 
+def opening(**fields: Any) -> bytes:
+    """The answer of a host to `open`, about the run of these tests."""
+    known = {"key": "calm-otter-1", "dir": "/state", "secrets": "/shm", "clock": 0.0, "uid": 0, "guard_alive": False}
+    return header(t="opened", **{**known, **fields})
+
+
 # What a host sends in place of its ranks' state -> what the verdict says of it.
 NONSENSE: dict[str, tuple[bytes, str]] = {
     "no JSON": (b"\xff\xfe\x00nonsense\n", "bytes that are no frame"),
@@ -63,6 +69,9 @@ NONSENSE: dict[str, tuple[bytes, str]] = {
         header(t="state", state={"phase": "ended", "ranks": {}, "key": "night.0123456789abcdef"}),
         "a frame state of run 'night.0123456789abcdef', which is not calm-otter-1",
     ),
+    "a disk problem that is none": (header(t="state", state={"phase": "x", "disk_problem": [1]}), "in disk_problem"),
+    "a state that is none at the opening": (opening(state=[]), "in place of an object"),
+    "ranks that are none at the opening": (opening(state={"phase": "running", "ranks": {"0": 5}}), "in ranks"),
     "kernel lines that are none": (state(kernel={"a": "b"}), "in kernel"),
     "an answer without its fields": (header(t="beat"), "no field guard_gone"),
     "a file without a rank": (header(t="file", file="result.json", last=True), "without its rank"),
@@ -91,6 +100,15 @@ def _why(stage: Stage) -> str:
     return next(str(row["detail"]) for row in stage.document["ranks"] if row["host"] == "h2")
 
 
+def test_a_state_without_a_phase_is_that_of_a_host_without_a_guard(make: Make) -> None:
+    stage = make(2)
+    stage.ends_on_stop("h1")
+    frames = iter([[stage.state("h2", "running"), opening(state={"x": 1})]])
+    stage.far["h2"].answers["follow"] = lambda *_: next(frames, [])
+    outcome = stage.supervisor().run()
+    assert (outcome.verdict.kind, outcome.verdict.host) == ("host_lost", "h2")
+
+
 @pytest.mark.parametrize("kind", ["open", "claim", "lease_port", "prepare", "go"])
 def test_nonsense_before_the_start_is_a_refusal(make: Make, kind: str) -> None:
     stage = make(2)
@@ -104,9 +122,8 @@ def test_nonsense_before_the_start_is_a_refusal(make: Make, kind: str) -> None:
 def test_a_channel_about_another_run_is_refused(make: Make, key: str | None) -> None:
     """The same name with another token, another name, none."""
     stage = make(2)
-    opened = {"key": key, "dir": "/state", "secrets": "/shm", "clock": 0.0, "uid": 0, "guard_alive": True}
     other = {"phase": "ended", "ranks": {"0": {"state": "exited", "exit_code": 0}}}
-    stage.far["h1"].answers["open"] = [header(t="opened", state=other, **opened)]
+    stage.far["h1"].answers["open"] = [opening(state=other, key=key)]
     with pytest.raises(HostNotReady, match=r"h1: it sent a frame opened (of run|with no field key)"):
         stage.supervisor(token="fedcba9876543210").run()
     assert "prepare" not in stage.far["h2"].kinds()

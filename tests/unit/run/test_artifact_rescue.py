@@ -323,3 +323,22 @@ def test_an_error_of_our_own_between_two_attempts_names_what_is_there(
     with pytest.raises(OSError, match="No space left"):
         stage.supervisor().run()
     assert stage.document["left_behind"]["h1"][0].startswith(f"{SHARED}: not")
+
+
+@pytest.mark.parametrize("returns", [True, False])
+def test_a_host_that_was_lost_at_the_start_signal_is_cleaned_later_or_named(staged: Make, returns: bool) -> None:
+    """Its ranks may have started, and no restart follows."""
+    stage = staged(2, restarts=0)
+    h2 = stage.far["h2"]
+
+    def cut(*_: Any) -> list[bytes]:
+        h2.channels[-1].cut("no route to host")
+        h2.answers.update({} if returns else {"open": []})
+        return []
+
+    h2.answers["go"] = cut
+    with pytest.raises(HostNotReady, match="h2: no route to host"):
+        stage.supervisor().run()
+    assert ("clean" in h2.kinds()) is returns
+    rows = stage.document["left_behind"].get("h2", [])
+    assert [row.startswith("unknown: the host did not confirm the cleanup") for row in rows] == [True] * (not returns)

@@ -233,3 +233,53 @@ def test_one_host_removes_what_all_attempts_share_when_nothing_follows(
     assert list(left) == ([lost] if lost else [])
     named = any(row.startswith(f"{SHARED}: not collected") for row in left.get(lost, ()))
     assert named is (lost == "h1" and bool(artifacts))
+
+
+# -- a channel that breaks -----------------------------------------------------------------------------
+
+
+def cut_once(stage: Stage, kind: str) -> None:
+    """The channel of h2 breaks when it gets this order for the first time."""
+    h2 = stage.far["h2"]
+
+    def cut(*_: Any) -> list[bytes]:
+        h2.answers.pop(kind)
+        h2.channels[-1].cut("Connection reset by peer")
+        return []
+
+    h2.answers[kind] = cut
+
+
+@pytest.mark.parametrize(
+    ("kind", "missing"), [("drain", []), ("fetch", ["results and artifacts"]), ("clean", [])], ids=str
+)
+def test_a_cut_of_seconds_leaves_nothing_behind(
+    make: Make, monkeypatch: pytest.MonkeyPatch, kind: str, missing: list[str]
+) -> None:
+    """Files are not asked for twice: pieces that came before the cut would count as sent twice."""
+    monkeypatch.setattr("ddp_play.run.host_links.RECONNECT_S", 0.05)
+    stage = make(2)
+    for name in ("h1", "h2"):
+        done(stage, name)
+    cut_once(stage, kind)
+    outcome = stage.supervisor().run()
+    assert outcome.left == {}
+    assert [row["path"] for row in outcome.missing] == missing
+    kinds = stage.far["h2"].kinds()
+    assert kinds[-2:] == ["clean", "bye"]
+    assert kinds.count(kind) == (1 if kind == "fetch" else 2)
+    assert stage.far["h2"].order("clean")["keep_src"] is bool(missing)
+    assert stage.far["h1"].kinds().count(kind) == 1
+
+
+def test_a_host_that_stays_away_is_not_waited_for_long(two: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ddp_play.run.host_links.RECONNECT_S", 0.05)
+    monkeypatch.setattr(collect_and_clean, "REOPEN_S", 0.2)
+    gang = gang_of(two)
+    two.far["h2"].answers["open"] = []
+    two.far["h2"].channels[-1].cut("no route to host")
+    left, _ = clean(gang, two.plan, [], Journal(two.paths.events), restart_follows=False)
+    assert list(left) == ["h2"]
+    (event,) = two.events("warning")
+    assert event["message"] == "cleanup incomplete: h2: no answer for 0 s after its channel broke"
+    assert two.far["h1"].kinds().count("clean") == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import time
 from pathlib import Path
 from typing import Any
 
@@ -157,3 +158,24 @@ def test_a_quota_that_stays_leaves_everything_on_the_hosts(make: Make, monkeypat
     assert (outcome.verdict.kind, outcome.verdict.exit_code) == ("disk_full", 70)
     assert "clean" not in stage.far["h1"].kinds()
     assert read_json(stage.paths.run)["status"] == "failed"
+
+
+def test_paused_hosts_are_not_idle(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing arrives while the disk is full, whatever the ranks print."""
+    full = full_disk(monkeypatch)
+    monkeypatch.setattr("ddp_play.run.host_links.BEAT_S", 0.1)
+    stage = make(1, network="", idle_timeout=0.5, timeout=0.5)
+    line, over = encode("log", b"line", rank=0, at=0), stage.state("h1", "ended", **OVER)
+    running = stage.state("h1", "running")
+    stage.far["h1"].state = {}
+    answers = iter([[running, line], [line, over]])
+    began = time.monotonic()
+
+    def beat(_header: Any, _payload: bytes) -> list[bytes]:
+        full[0] = time.monotonic() - began < 2.0
+        return [encode("beat", guard_gone=False)]
+
+    stage.far["h1"].answers.update(beat=beat, follow=lambda _header, _payload: next(answers))
+    outcome = stage.supervisor().run()
+    assert outcome.verdict.kind == "done"
+    assert "stop" not in stage.far["h1"].kinds()

@@ -90,16 +90,29 @@ def test_a_host_that_is_back_and_clean_ends_the_wait(make: Make) -> None:
     assert event["at_most_s"] == pytest.approx(600.0, abs=1.0)
 
 
-@pytest.mark.parametrize("answer", [[], [encode("cleaned", left=["container x: engine is down"])]], ids=["no", "left"])
-def test_a_host_that_does_not_confirm_is_waited_for_until_its_lease_has_expired(
-    make: Make, answer: list[bytes]
-) -> None:
+def test_a_host_that_does_not_answer_is_waited_for_until_its_lease_has_expired(make: Make) -> None:
     stage = make(2)
-    stage.far["h2"].answers["clean"] = answer
+    stage.far["h2"].answers["clean"] = []
     began = time.monotonic()
     assert fenced(stage, h1=600.0, h2=0.5) == {"h2"}
     assert time.monotonic() - began >= 0.5
     assert stage.far["h2"].kinds().count("clean") == 1, "once for each connection"
+
+
+def test_a_host_that_is_back_with_ranks_that_did_not_end_forbids_another_attempt(make: Make) -> None:
+    """No lease ends a rank that survives SIGKILL, so the end of the wait proves nothing."""
+    stage = make(3)
+    stage.far["h2"].answers["clean"] = [encode("cleaned", left=["rank 0: process 12 did not end after SIGKILL"])]
+    began = time.monotonic()
+    with pytest.raises(HostNotReady) as caught:
+        fenced(stage, h1=600.0, h2=0.5, h3=600.0)
+    assert time.monotonic() - began < 10
+    assert caught.value.message == (
+        "h2: ranks of attempt 1 may still run there, so no other attempt is started\n"
+        "h2: rank 0: process 12 did not end after SIGKILL"
+    )
+    assert caught.value.hosts == ("h2",)
+    assert all(channel.broken for host in stage.far.values() for channel in host.channels), "the channels are closed"
 
 
 def test_a_host_that_is_cut_off_is_told_again(make: Make) -> None:

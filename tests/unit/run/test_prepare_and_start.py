@@ -12,6 +12,9 @@ from ddp_play.guard.protocol import encode
 from ddp_play.run.source_snapshot import Snapshot
 from ddp_play.testing import refusal
 from tests.unit.run.conftest import Make, done
+from tests.unit.run.test_restart_loop import SHARED, staged
+
+__all__ = ["staged"]
 
 
 def test_no_host_starts_before_all_are_prepared(make: Make) -> None:
@@ -128,3 +131,17 @@ def test_env_files_and_the_hosts_directories_are_in_the_bundle(make: Make) -> No
     assert "\nA=1\n" in text
     assert "\nMASTER_PORT=29500\n" in text
     assert stage.paths.env(1).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_host_that_is_connected_removes_the_shared_directory(staged: Make) -> None:
+    """h1 would remove it, but its channel broke."""
+    stage = staged(2)
+
+    def cut(*_: object) -> list[bytes]:
+        stage.far["h1"].channels[-1].cut("no route to host")
+        return []
+
+    stage.far["h1"].answers["prepare"] = cut
+    with pytest.raises(HostNotReady, match="h1: no route to host"):
+        stage.supervisor().run()
+    assert stage.far["h2"].order("clean")["run_paths"] == [SHARED]

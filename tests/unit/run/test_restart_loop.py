@@ -229,6 +229,19 @@ def test_ranks_that_may_still_run_forbid_another_attempt(staged: Make) -> None:
     assert attempts_opened(stage, "h3") == []
 
 
+def test_a_lost_host_that_returns_with_ranks_forbids_another_attempt(staged: Make) -> None:
+    """Its lease would be over in a moment, but its rank survived the kill."""
+    stage = staged(2, 1, host_timeout=0.6, lease=2.0)
+    ends_when_told(stage, "h1")
+    by_attempt(stage, "h2", a1={"state": "running"})
+    stage.far["h2"].answers["beat"] = []
+    stage.far["h2"].answers["clean"] = [encode("cleaned", left=["rank 0: process 12 did not end after SIGKILL"])]
+    with pytest.raises(HostNotReady, match="h2: ranks of attempt 1 may still run there"):
+        stage.supervisor().run()
+    assert attempts_opened(stage, "h3") == []
+    assert "h2" in stage.document["left_behind"]
+
+
 def test_the_same_fault_twice_ends_the_run(staged: Make) -> None:
     stage = staged(2)
     by_attempt(stage, "h1", a1=KILLED, a2=KILLED)
