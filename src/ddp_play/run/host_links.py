@@ -6,20 +6,11 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.format_version import format_stamp
-from ddp_play.errors import (
-    Busy,
-    DdpPlayError,
-    HostNotReady,
-    InternalError,
-    Interrupted,
-    NameTaken,
-    SlotsTaken,
-    UnknownVersion,
-    UsageError,
-)
+from ddp_play.errors import HostNotReady, Interrupted
 from ddp_play.guard.protocol import WITHDRAWN, protocol_problem, run_key
 from ddp_play.run.host_channel import ProcessChannel, wait_any
 from ddp_play.run.host_frames import HostFrameError, checked
+from ddp_play.run.host_refusals import raise_not_opened, raise_refusal
 from ddp_play.run.host_spec import HostPlace
 
 if TYPE_CHECKING:
@@ -36,15 +27,6 @@ RECONNECT_S = 2.0
 # A call of `pump` that is later than expected by this much: the controller itself was stalled.
 STALL_S = 0.2
 OPENING_S = 15.0
-
-ERRORS: dict[str, type[DdpPlayError]] = {
-    "busy": Busy,
-    "slots": SlotsTaken,
-    "name_taken": NameTaken,
-    "internal": InternalError,
-    "usage": UsageError,
-    "version": UnknownVersion,
-}
 
 
 class Gang:
@@ -94,17 +76,7 @@ class Gang:
                 break
         waiting = [link for link in self.links if link.place is None]
         if waiting:
-            self._raise_not_opened(waiting, failure)
-
-    def _raise_not_opened(self, waiting: list[Link], failure: type[HostNotReady]) -> None:
-        if any(link.refused for link in waiting):
-            self._raise_for([link for link in waiting if link.refused], "open")
-        rows = [f"{link.name}: {(link.channel.broken if link.channel else '') or 'no answer'}" for link in waiting]
-        raise failure(
-            "no channel to\n" + "\n".join(rows),
-            hint="check the connection to these hosts; for a run that has started, ddp-play attach tries again",
-            hosts=tuple(link.name for link in waiting),
-        )
+            raise_not_opened(waiting, failure)
 
     def _open(self, link: Link, route: Route) -> None:
         if link.channel is not None:
@@ -179,7 +151,7 @@ class Gang:
                     self._beat(link)
         failed = [link for link in asked if reply not in link.replies]
         causes = [link for link in failed if not link.refused or link.refused.get("error") != WITHDRAWN]
-        self._raise_for(causes or failed, kind)
+        raise_refusal(causes or failed, kind)
         return {link.name: link.replies[reply] for link in asked}
 
     def _request(self, link: Link, kind: str, reply: str, fields: dict[str, Any]) -> None:
@@ -190,21 +162,6 @@ class Gang:
 
     def _out(self, link: Link) -> bool:
         return link.refused is not None or link.channel is None or bool(link.channel.broken)
-
-    def _raise_for(self, failed: list[Link], kind: str) -> None:
-        if not failed:
-            return
-        rows, hints, error = [], [], HostNotReady
-        names = tuple(link.name for link in failed)
-        for link in failed:
-            if link.refused is not None:
-                rows.append(f"{link.name}: {link.refused['message']}")
-                hints.append(link.refused.get("hint") or "")
-                error = ERRORS.get(link.refused.get("error", ""), error)  # type: ignore[assignment]
-            else:
-                why = link.channel.broken if link.channel is not None else "no channel"
-                rows.append(f"{link.name}: {why or f'no answer to {kind}'}")
-        raise error("\n".join(rows), hint=next((hint for hint in hints if hint), ""), hosts=names)
 
     def tell(self, kind: str, *, links: list[Link] | None = None, **fields: Any) -> None:
         """Send an order without waiting for a reply."""

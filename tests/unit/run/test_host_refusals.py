@@ -1,0 +1,49 @@
+"""One error for several hosts: its class, its text, its hint, and the hosts that it names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ddp_play.errors import Busy, HostNotReady, NotTakenOver, SlotsTaken, UnknownVersion
+from ddp_play.run.host_channel import Route
+from ddp_play.run.host_refusals import raise_not_opened, raise_refusal
+from ddp_play.run.link import Link
+
+
+def link(name: str, **refused: Any) -> Link:
+    return Link(name, Route(name, ("ssh", name), "channel"), refused=refused or None)
+
+
+def test_no_host_is_no_error() -> None:
+    raise_refusal([], "prepare")
+
+
+@pytest.mark.parametrize(
+    ("kind", "wanted"), [("busy", Busy), ("slots", SlotsTaken), ("version", UnknownVersion), ("new", HostNotReady)]
+)
+def test_the_class_is_that_of_the_refusal(kind: str, wanted: type[Exception]) -> None:
+    with pytest.raises(wanted) as caught:
+        raise_refusal([link("h1", message="no", error=kind, hint="")], "prepare")
+    assert type(caught.value) is wanted
+
+
+def test_every_host_is_named_and_the_first_hint_is_kept() -> None:
+    refused = [link("h1"), link("h2", message="full", hint=""), link("h3", message="gone", hint="mount it")]
+    with pytest.raises(HostNotReady) as caught:
+        raise_refusal(refused, "prepare")
+    assert caught.value.message == "h1: no channel\nh2: full\nh3: gone"
+    assert (caught.value.hint, caught.value.hosts) == ("mount it", ("h1", "h2", "h3"))
+
+
+def test_a_refusal_to_open_goes_before_hosts_without_an_answer() -> None:
+    with pytest.raises(UnknownVersion) as caught:
+        raise_not_opened([link("h1"), link("h2", message="written by 9.9", error="version")], NotTakenOver)
+    assert caught.value.hosts == ("h2",)
+
+
+def test_hosts_that_do_not_answer_raise_the_callers_class() -> None:
+    with pytest.raises(NotTakenOver, match="no channel to\nh1: no answer") as caught:
+        raise_not_opened([link("h1")], NotTakenOver)
+    assert "attach" in caught.value.hint
