@@ -14,6 +14,7 @@ import time
 from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
 
 from . import docker_socket, processes
+from .protocol import REMOVED
 from .ranks import ProcessRank, Rank
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ class ContainerRank(Rank):
 
     def _on_engine_error(self, error: docker_socket.EngineError) -> None:
         if error.status == 404:
-            self.ended(None, detail="the container was removed from outside")
+            self.ended(None, detail="the container was %s" % REMOVED)
         elif not self._may_wait():
             self.ended(None, detail="its process is gone and the engine cannot tell its exit code: %s" % error)
 
