@@ -38,7 +38,7 @@ class Bundle:
         self.paths = paths
         self.disk_space = DiskSpace(paths.root)
         self._stamped: dict[int, float] = {}
-        self._partial: dict[Path, int] = {}
+        self._partial: set[Path] = set()  # files whose last piece has not come
         self._unsaved: dict[str, Any] = {}  # fields of run.json for which there was no room
         self.last_data = time.monotonic()
         self.any_output = False  # has any rank printed or reported anything?
@@ -88,10 +88,10 @@ class Bundle:
             "nccl": {str(rank): _size(self.paths.nccl(rank)) for rank in ranks if "nccl" in plan.backend},
         }
 
-    def data(self, kind: str, rank: int, at: int, payload: bytes) -> bool:
+    def data(self, kind: str, rank: int, at: int, payload: bytes) -> None:
         """Store a piece of a log, of metrics or of NCCL's notes that begins at offset `at` of the rank's file.
 
-        False, and nothing is stored, if bytes before it are missing: it was sent before the disk became full.
+        Raises BeyondEndError if bytes before it are missing: it was sent before the disk became full.
         """
         path = {"log": self.paths.log, "metrics": self.paths.metrics, "nccl": self.paths.nccl}[kind](rank)
         have = _size(path)
@@ -99,13 +99,12 @@ class Bundle:
             raise BeyondEndError(f"{path.name}: got offset {at}, have {have}")
         fresh = payload[have - at :]
         if not fresh:
-            return True
+            return
         self._append(path, fresh)
         self.last_data, self.any_output = time.monotonic(), True
         if kind == "log" and time.time() - self._stamped.get(rank, 0.0) >= 1.0:
             self._stamped[rank] = time.time()
             self._append(self.paths.times(rank), b"%.3f %d\n" % (time.time(), have))
-        return True
 
     def file(self, host: str, header: dict[str, Any], payload: bytes) -> None:
         """Append a piece of a collected file; the file gets its name with the last piece."""
@@ -115,17 +114,18 @@ class Bundle:
             if temporary not in self._partial:
                 temporary.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                 temporary.write_bytes(b"")
-                self._partial[temporary] = 0
+                self._partial.add(temporary)
             _append(temporary, payload)
             if header.get("last"):
                 temporary.replace(target)
-                del self._partial[temporary]
+                self._partial.remove(temporary)
 
     def discard(self, host: str, header: dict[str, Any]) -> None:
         """Remove the pieces of a file that is not collected."""
         with contextlib.suppress(OSError, ValueError, KeyError):  # a path or a kind that has no place here
             temporary = _part_of(self._target(host, header))
-            if self._partial.pop(temporary, None) is not None:
+            if temporary in self._partial:
+                self._partial.remove(temporary)
                 temporary.unlink()
 
     def _append(self, path: Path, data: bytes) -> None:

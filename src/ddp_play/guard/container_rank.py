@@ -14,6 +14,7 @@ import time
 from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
 
 from . import docker_socket, processes
+from .protocol import REMOVED
 from .ranks import ProcessRank, Rank
 
 if TYPE_CHECKING:
@@ -166,7 +167,7 @@ class ContainerRank(Rank):
             code = docker_socket.exit_code_of_removed(
                 self.spec["container"], float(self.row["started"] or 0), self._question_s()
             )
-            self.ended(code, signum=_signal_of(code), detail="the container was removed from outside")
+            self.ended(code, signum=_signal_of(code), detail="the container was %s" % REMOVED)
         elif not self._may_wait():
             self.ended(None, detail="its process is gone and the engine cannot tell its exit code: %s" % error)
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
 from . import processes
 from .orders import STOP, STOP_NOW
+from .protocol import ASKED_TO_END, LEASE_EXPIRED, MAX_DURATION, RANK_FAILED
 
 if TYPE_CHECKING:
     from .orders import Orders
@@ -105,7 +106,7 @@ class Fence:
             self.stop(order.get("reason", "stopped"), signum=signum, grace_s=float(order.get("grace_s", 30.0)))
         elif self.term_received:
             self.term_received = False
-            self.stop("the guard was asked to end", signum=signal.SIGTERM, grace_s=self._limits["failure_grace_s"])
+            self.stop(ASKED_TO_END, signum=signal.SIGTERM, grace_s=self._limits["failure_grace_s"])
 
     def _enforce(self) -> None:
         if self.phase != "running":
@@ -113,14 +114,14 @@ class Fence:
         limits, age = self._limits, time.monotonic() - self._started_at
         # A peer can exit before the rank that caused its failure: wait for the cause before signalling any rank.
         if self._fail_at is not None and time.monotonic() >= self._fail_at:
-            self.stop("a rank on this host failed", signum=signal.SIGTERM, grace_s=limits["failure_grace_s"])
+            self.stop(RANK_FAILED, signum=signal.SIGTERM, grace_s=limits["failure_grace_s"])
         elif self._is_time_to_warn(age):
             self._warn()
         elif limits["max_duration_s"] and age > limits["max_duration_s"]:
             signum = getattr(signal, limits["signal"], signal.SIGTERM)
-            self.stop("max_duration reached", signum=signum, grace_s=limits["grace_s"])
+            self.stop(MAX_DURATION, signum=signum, grace_s=limits["grace_s"])
         elif limits["lease_s"] and self._orders.controller_gone_s() > limits["lease_s"]:
-            self.stop("no controller for longer than the lease", signum=signal.SIGTERM, grace_s=limits["grace_s"])
+            self.stop(LEASE_EXPIRED, signum=signal.SIGTERM, grace_s=limits["grace_s"])
 
     def _is_time_to_warn(self, age: float) -> bool:
         before, end = self._limits["warn_before_s"], self._limits["max_duration_s"]

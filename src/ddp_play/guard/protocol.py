@@ -46,6 +46,14 @@ UNREADABLE = "unreadable"
 # Kind of a refusal: the controller withdrew the order, because another host had refused it.
 WITHDRAWN = "withdrawn"
 
+# Why a guard ended its ranks: `reason` in its state.
+RANK_FAILED = "a rank on this host failed"
+MAX_DURATION = "max_duration reached"
+LEASE_EXPIRED = "no controller for longer than the lease"
+ASKED_TO_END = "the guard was asked to end"
+# In `detail` of a rank whose container somebody else removed.
+REMOVED = "removed from outside"
+
 # Around the answer of a verb that answers once, for the same reason.
 BEGIN, END = "<ddp-play-answer>", "</ddp-play-answer>"
 

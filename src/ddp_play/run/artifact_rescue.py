@@ -54,8 +54,6 @@ class Rescue:
             token=assignment.token,
             attempt=assignment.attempt,
             on_data=self._on_data,
-            on_host=lambda _link, _how: None,
-            offsets=lambda _host: {"logs": {}, "metrics": {}, "nccl": {}},
             interruption=lambda _kind: self._interruption(),
         )
 

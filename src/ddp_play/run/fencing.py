@@ -109,9 +109,6 @@ class _LostHostsCleaner:
             run_id=assignment.paths.run_id,
             token=assignment.token,
             attempt=assignment.attempt,
-            on_data=lambda _link, _frame: None,
-            on_host=lambda _link, _how: None,
-            offsets=lambda _host: {"logs": {}, "metrics": {}},
         )
 
     def poll(self) -> None:

@@ -39,9 +39,9 @@ class Gang:
         run_id: str,
         token: str,
         attempt: int,
-        on_data: Callable[[Link, Frame], None],
-        on_host: Callable[[Link, str], None],
-        offsets: Callable[[str], dict[str, dict[str, int]]],
+        on_data: Callable[[Link, Frame], None] = lambda _link, _frame: None,
+        on_host: Callable[[Link, str], None] = lambda _link, _how: None,
+        offsets: Callable[[str], dict[str, dict[str, int]]] = lambda _host: {"logs": {}, "metrics": {}, "nccl": {}},
         interruption: Callable[[str], str] = lambda _kind: "",
     ) -> None:
         """`interruption`: why to stop waiting for replies to this kind of request; empty: go on waiting."""

@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.outcome import RunStatus
+from ddp_play.guard.protocol import REMOVED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ddp_play.bundle.outcome import Outcome, RankOutcome, Verdict
-
-REMOVED = "removed from outside"
 
 
 @dataclass(frozen=True, slots=True)

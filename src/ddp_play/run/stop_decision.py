@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ddp_play.guard.protocol import ASKED_TO_END, LEASE_EXPIRED, MAX_DURATION, RANK_FAILED
+
 if TYPE_CHECKING:
     from ddp_play.bundle.outcome import RankOutcome
 
@@ -69,7 +71,7 @@ def decide(view: GangView, limits: Limits) -> Stop | None:
         return Stop("host_lost", f"host {lost[0].host} was lost", grace_s=limits.failure_grace_s)
     for host, why in view.guard_ends.items():
         if why in GUARD_STOPS:
-            grace = limits.grace_s if why != "a rank on this host failed" else limits.failure_grace_s
+            grace = limits.grace_s if why != RANK_FAILED else limits.failure_grace_s
             return Stop(GUARD_STOPS[why], f"{why} (reported by {host})", limits.signal, grace)
     # Imports and compilers print nothing: until the first output, the start timeout applies if it is longer.
     limit_s = limits.idle_timeout_s if view.any_output else max(limits.idle_timeout_s, limits.start_timeout_s)
@@ -82,7 +84,7 @@ def decide(view: GangView, limits: Limits) -> Stop | None:
 
 # Reason why a guard ended its ranks -> kind of the stop of the gang.
 GUARD_STOPS = {
-    "max_duration reached": "max_duration",
-    "no controller for longer than the lease": "lease",
-    "the guard was asked to end": "stopped",
+    MAX_DURATION: "max_duration",
+    LEASE_EXPIRED: "lease",
+    ASKED_TO_END: "stopped",
 }

@@ -31,9 +31,6 @@ def gang_of(stage: Stage, lost: str = "") -> Gang:
         run_id="calm-otter-1",
         token="",
         attempt=1,
-        on_data=lambda _link, _frame: None,
-        on_host=lambda _link, _how: None,
-        offsets=lambda _host: {"logs": {}, "metrics": {}, "nccl": {}},
     )
     gang.reopen()
     gang.pump(0.0)

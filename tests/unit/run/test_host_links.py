@@ -28,9 +28,6 @@ def opened(stage: Stage, interruption: Callable[[str], str] = lambda _kind: "", 
         run_id=stage.paths.run_id,
         token="",
         attempt=1,
-        on_data=lambda _link, _frame: None,
-        on_host=lambda _link, _how: None,
-        offsets=lambda _host: {"logs": {}, "metrics": {}, "nccl": {}},
         interruption=interruption,
     )
     gang.open_all(deadline_s=deadline_s)

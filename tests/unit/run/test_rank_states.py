@@ -32,9 +32,6 @@ def gang(tmp_path: Path) -> Gang:
         run_id=paths.run_id,
         token="",
         attempt=1,
-        on_data=lambda _link, _frame: None,
-        on_host=lambda _link, _how: None,
-        offsets=lambda _host: {},
     )
 
 
