@@ -176,16 +176,23 @@ class Guard:
             if rank.witness is not None:
                 rank.witness.look()
         reap(self.units)
-        for unit in self.units:
-            unit.look()
-        for unit in self.units:
-            unit.poll()
+        self._poll_units()
         if self.agent is not None:
             self.agent.poll()
         if died := [rank for rank in lived if rank.failed]:
             self._read_kernel_log(died)
             self._note_full_disk(died)
         self._schedule_stop()
+
+    def _poll_units(self) -> None:
+        """Record ends. The patience with an engine that hangs counts from the end of a rank, not from its turn."""
+        looked = 0.0
+        for unit in self.units:
+            if time.monotonic() - looked > WATCH_S:  # at first, and after a poll that had to wait
+                for other in self.units:
+                    other.look()
+                looked = time.monotonic()
+            unit.poll()
 
     def _read_kernel_log(self, died: List[Rank]) -> None:
         lines, addresses = self.kernel_log.lines(), gpus.pci_addresses()
@@ -219,8 +226,7 @@ class Guard:
             self._frozen_at = time.monotonic()
         elif time.monotonic() - self._frozen_at > self.limits["thaw_s"]:
             for rank in self.ranks:
-                if rank.running and rank.row["pid"]:
-                    pid = int(rank.row["pid"])
+                if rank.running and (pid := int(rank.row["pid"] or 0)):
                     hang_evidence.thaw(hang_evidence.main_processes(pid) or [pid])
             self.orders.take_back(FROZEN, self.place)
 

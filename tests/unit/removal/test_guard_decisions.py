@@ -335,3 +335,26 @@ def test_what_ranks_forked_gets_a_second_to_end_and_is_killed_then(
     guard._end()
     assert sent == [signal.SIGTERM, signal.SIGKILL]
     assert now[0] == pytest.approx(101.0, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("waits_s", "order"),
+    [
+        (0.0, ["look 0", "look 1", "poll 0", "poll 1"]),
+        (0.3, ["look 0", "look 1", "poll 0", "look 0", "look 1", "poll 1"]),
+    ],
+)
+def test_an_engine_that_holds_up_one_poll_costs_the_other_ranks_no_patience(
+    guard: Guard, monkeypatch: pytest.MonkeyPatch, waits_s: float, order: list[str]
+) -> None:
+    """Ranks that end during the wait count from then: eight of them took eight waits."""
+    first = guard.ranks[0]
+    poll = first.poll
+
+    def slow_poll() -> None:
+        poll()
+        time.sleep(waits_s)
+
+    monkeypatch.setattr(first, "poll", slow_poll)
+    guard._notice_ends()
+    assert asked(guard) == order
