@@ -133,11 +133,8 @@ class Gang:
         began = time.monotonic()
         until = began + deadline_s
         while time.monotonic() < until:
-            open_ones = [
-                link
-                for link in asked
-                if reply not in link.replies and not self._out(link) and link.silent_s() < silence_s
-            ]
+            unanswered = [link for link in asked if reply not in link.replies and not self._out(link)]
+            open_ones = [link for link in unanswered if link.silent_s() < silence_s]
             if not open_ones:
                 break
             if withdraw and any(self._out(link) for link in asked):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,7 +15,6 @@ from ddp_play.guard.run_directory import HostRun, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 NOBODY = 65534
 USER = {"uid": NOBODY, "gid": NOBODY, "groups": [NOBODY]}
@@ -75,3 +75,44 @@ def in_time(call: Callable[[], Any]) -> Any:
     thread.join(20)
     assert found, "it blocks"
     return found[0]
+
+
+def descriptors() -> int:
+    """Number of open files of this process."""
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def error_of(call: Callable[..., Any], *arguments: Any, **options: Any) -> OSError:
+    """The error that a call raises; it must not block."""
+
+    def called() -> list[OSError]:
+        try:
+            call(*arguments, **options)
+        except OSError as error:
+            return [error]
+        return []
+
+    (error,) = in_time(called)
+    assert isinstance(error, OSError)
+    return error
+
+
+def some_file(tmp_path: Path) -> Path:
+    path = tmp_path / "file"
+    path.write_bytes(b"text")
+    return path
+
+
+def a_link(tmp_path: Path) -> Path:
+    (tmp_path / "link").symlink_to(some_file(tmp_path))
+    return tmp_path / "link"
+
+
+def a_fifo(tmp_path: Path) -> Path:
+    os.mkfifo(tmp_path / "fifo")
+    return tmp_path / "fifo"
+
+
+def a_directory(tmp_path: Path) -> Path:
+    (tmp_path / "directory").mkdir()
+    return tmp_path / "directory"
