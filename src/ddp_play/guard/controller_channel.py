@@ -133,10 +133,11 @@ class Channel:
 
     def on_claim(self, header: Header, _payload: bytes) -> None:
         """Refuse, before anything is changed, if another run of the same name has files or a guard here."""
-        run_id, token = split_run_key(self._the_place().run_key)
+        key = self._the_place().run_key
+        run_id, token = split_run_key(key)
         shared = list(header.get("shared", ()))
         run_id_conflicts.check(run_id, token, shared)
-        self.name = self.name or run_id_conflicts.hold_name(run_id)  # until this process ends: a guard is there then
+        self.name = self.name or run_id_conflicts.hold_name(key)  # until this process ends: a guard is there then
         run_id_conflicts.check(run_id, token, shared)  # one that was started since the first check
         self.send("claimed")
 

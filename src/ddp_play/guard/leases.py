@@ -33,6 +33,8 @@ FILE_LOCKED = "a process that locks %s as earlier versions of ddp-play do"
 HOLDERS_SHOWN = 5
 # Pause between two accepted connections, which limits the CPU time that a busy client can cost the guard.
 ANSWER_S = 0.01
+# Time for the message of a holder, and the most that is read of it.
+MESSAGE_S, MESSAGE_BYTES = 1.0, 1024
 
 
 def slot_scope() -> str:
@@ -150,6 +152,17 @@ def holder(name: str, scope: str = "") -> str:
         except OSError:  # no listener, or a process that has the name without listening, or a full queue
             return SILENT % SCOPE if "@" + address[1:] in bound_names() else _file_holder(name)
     return _described(pid, uid)
+
+
+def message_of(name: str, scope: str = "") -> bytes:
+    """What the holder of a lease sends to who connects (`Lease.answer`); empty if it sends nothing at once."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+        sock.settimeout(MESSAGE_S)
+        try:
+            sock.connect(_address(name, scope))
+            return sock.recv(MESSAGE_BYTES)
+        except OSError:
+            return b""
 
 
 def _file_holder(name: str) -> str:

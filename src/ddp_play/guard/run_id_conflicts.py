@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import Iterator, List, NamedTuple
+from typing import Iterator, List, NamedTuple, Optional
 
 from .guard_link import look
 from .host_identity import other_host
-from .leases import Lease, hold, holder, owner, slot_scope
+from .leases import Lease, hold, holder, message_of, owner, slot_scope
 from .protocol import split_run_key
 from .refusal import Refused
 from .run_directory import HostRun, base_dir, bases, read_json, user_name
@@ -120,13 +120,19 @@ def _age(seconds: float) -> str:
     return "%d s" % max(0, seconds)
 
 
-def hold_name(run_id: str) -> Lease:
-    """Lease the run id on this host while a run starts. Raises Refused if another controller is starting one."""
+def hold_name(run_key: str) -> Optional[Lease]:
+    """Lease the run id on this host while a run starts. Raises Refused if another controller is starting one.
+
+    None if another channel of the same run has the lease: two hosts of an inventory may be one machine.
+    """
+    run_id, _ = split_run_key(run_key)
     name, deadline = "run-%s" % run_id, time.monotonic() + OWN_CHANNEL_S
     while True:
         lease = hold(name, slot_scope())
         if lease is not None:
-            return lease
+            return lease.answer(run_key.encode())
+        if message_of(name, slot_scope()) == run_key.encode():
+            return None
         if time.monotonic() > deadline:
             who = holder(name, slot_scope()) or "another process"
             raise Refused("run %s is being started by another controller: %s" % (run_id, who), kind=TAKEN, hint=HINT)

@@ -202,6 +202,13 @@ def test_of_two_controllers_that_claim_a_name_at_once_one_is_refused(line: Line,
         assert second.ask("claim", shared=[])["t"] == "claimed", "the first one has given up before it prepared"
 
 
+def test_two_hosts_of_an_inventory_that_are_one_machine_claim_one_name(line: Line, tmp_path: Path) -> None:
+    with Line(tmp_path) as other:
+        for number, channel in enumerate((line, other)):
+            channel.ask("open", **{**RUN, "host": f"h{number}"})
+            assert channel.ask("claim", shared=[])["t"] == "claimed"
+
+
 def test_what_ranks_do_is_captured_and_they_are_frozen(line: Line, place: HostRun, tmp_path: Path) -> None:
     prepared(line, "echo ready; exec sleep 100", tmp_path)
     line.ask("go")
