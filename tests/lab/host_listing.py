@@ -68,14 +68,14 @@ def packages() -> dict[str, str]:
 
 
 def units() -> dict[str, str]:
-    """Enablement of every unit file, activity of every unit."""
+    """Enablement of every unit file, activity of every unit but those that others start on demand (static)."""
     found = {}
     for line in output("systemctl", "list-unit-files", "--no-legend", "--no-pager").splitlines():
         found[line.split()[0]] = line.split()[1]
     shown = output("systemctl", "list-units", "--all", "--plain", "--no-legend", "--no-pager", UNIT_TYPES)
     for line in shown.splitlines():
         name, load, active = line.split()[:3]
-        if load != "not-found":
+        if load != "not-found" and found.get(name) != "static":
             found[name] = f"{found.get(name, '-')} {active}"
     return {name: state for name, state in found.items() if not LOGIN.match(name)}
 
