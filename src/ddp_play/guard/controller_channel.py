@@ -14,7 +14,7 @@ from typing import IO, Any, List, Optional
 
 from . import (
     attempt_preparation,
-    flight_recorder,
+    flight_recorder_analysis,
     hang_evidence,
     interfaces,
     leases,
@@ -242,12 +242,12 @@ class Channel:
 
     def on_dump(self, header: Header, payload: bytes) -> None:
         """Append a piece to the flight recorder dump of a rank, which may have run on another host."""
-        flight_recorder.receive(self._the_place(), int(header["rank"]), payload)
+        flight_recorder_analysis.receive(self._the_place(), int(header["rank"]), payload)
 
     def on_analyse(self, _header: Header, _payload: bytes) -> None:
         """Answer what torch's fr_trace prints about these dumps."""
         place = self._the_place()
-        self.send("analysed", text=flight_recorder.analyse(place, read_json(place.spec) or {}))
+        self.send("analysed", text=flight_recorder_analysis.analyse(place, read_json(place.spec) or {}))
 
     def on_clean(self, header: Header, _payload: bytes) -> None:
         """Remove all files, containers and processes of this attempt from this host."""

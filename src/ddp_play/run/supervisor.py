@@ -19,7 +19,7 @@ from ddp_play.run.attempt_assignment import links_of
 from ddp_play.run.collect_and_clean import clean, collect, drain, network_counters
 from ddp_play.run.controller_disk_full import FullDisk, left_on_hosts
 from ddp_play.run.fencing import dead_after
-from ddp_play.run.flight_recorder import with_flight_recorder
+from ddp_play.run.flight_recorder_verdict import with_flight_recorder
 from ddp_play.run.hang_capture import capture, locate
 from ddp_play.run.host_files import keep_piece
 from ddp_play.run.host_frames import HostFrameError

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ddp_play.guard.protocol import encode
-from ddp_play.run.flight_recorder import finding
+from ddp_play.run.flight_recorder_verdict import finding
 from ddp_play.testing import refusal
 from tests.unit.build import hosts, plan
 from tests.unit.run.conftest import Make, Stage, done

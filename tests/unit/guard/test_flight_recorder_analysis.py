@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ddp_play.guard import flight_recorder, processes
+from ddp_play.guard import flight_recorder_analysis, processes
 from ddp_play.guard.refusal import Refused
 from ddp_play.guard.run_directory import HostRun
 from tests.waiting import wait_until
@@ -93,46 +93,46 @@ def dump(rank: int, num_collectives: int) -> bytes:
 def test_torchs_own_analysis_of_three_dumps(place: HostRun) -> None:
     for rank, num_collectives in enumerate([4, 4, 3]):
         data = dump(rank, num_collectives)
-        flight_recorder.receive(place, rank, data[:100])
-        flight_recorder.receive(place, rank, data[100:])
+        flight_recorder_analysis.receive(place, rank, data[:100])
+        flight_recorder_analysis.receive(place, rank, data[100:])
     packages = next(path for path in sys.path if path.endswith("site-packages"))
-    text = flight_recorder.analyse(place, spec(PYTHONPATH=packages))
+    text = flight_recorder_analysis.analyse(place, spec(PYTHONPATH=packages))
     if "No module named" in text:
-        pytest.skip(f"no Python with torch that user {flight_recorder.NOBODY} may execute: {text[-200:]}")
+        pytest.skip(f"no Python with torch that user {flight_recorder_analysis.NOBODY} may execute: {text[-200:]}")
     assert "Not all ranks joining collective, sequence number: 4" in text
     assert "collective: nccl:all_gather\nmissing ranks: {2}" in text
 
 
 def test_it_runs_as_the_ranks_user_and_never_as_root(place: HostRun, fake: Any) -> None:
-    flight_recorder.receive(place, 0, b"x")
+    flight_recorder_analysis.receive(place, 0, b"x")
     script = "print(os.getuid(), os.listdir('.'), open('rank_0').read(), os.environ.get('SECRET'), sys.argv[1:])"
-    text = flight_recorder.analyse(place, fake(script))
-    uid = os.geteuid() or flight_recorder.NOBODY
+    text = flight_recorder_analysis.analyse(place, fake(script))
+    uid = os.geteuid() or flight_recorder_analysis.NOBODY
     assert text == f"{uid} ['rank_0'] x None ['.', '-p', 'rank_']\n"
 
 
 def test_what_it_prints_is_limited(place: HostRun, fake: Any) -> None:
-    flight_recorder.receive(place, 0, b"x")
-    text = flight_recorder.analyse(place, fake("while True: print('x' * 1000)"))
-    assert len(text) < flight_recorder.MAX_TEXT_BYTES + 100
+    flight_recorder_analysis.receive(place, 0, b"x")
+    text = flight_recorder_analysis.analyse(place, fake("while True: print('x' * 1000)"))
+    assert len(text) < flight_recorder_analysis.MAX_TEXT_BYTES + 100
     assert "fr_trace ended with exit code" in text[-100:]
 
 
 def test_its_memory_is_limited(place: HostRun, fake: Any) -> None:
-    flight_recorder.receive(place, 0, b"x")
-    assert "MemoryError" in flight_recorder.analyse(place, fake("x = bytearray(8 << 30)"))
+    flight_recorder_analysis.receive(place, 0, b"x")
+    assert "MemoryError" in flight_recorder_analysis.analyse(place, fake("x = bytearray(8 << 30)"))
 
 
 def test_it_is_ended_with_everything_it_started(
     place: HostRun, fake: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A pickle that starts a session of its own and does not end."""
-    monkeypatch.setattr(flight_recorder, "TIME_S", 1.0)
-    flight_recorder.receive(place, 0, b"x")
+    monkeypatch.setattr(flight_recorder_analysis, "TIME_S", 1.0)
+    flight_recorder_analysis.receive(place, 0, b"x")
     child = "if os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0: time.sleep(987)\n    os._exit(0)\n"
     began = time.monotonic()
     with pytest.raises(Refused, match="did not end in 1 s"):
-        flight_recorder.analyse(place, fake(child + "os.wait()\ntime.sleep(987)\n"))
+        flight_recorder_analysis.analyse(place, fake(child + "os.wait()\ntime.sleep(987)\n"))
     assert time.monotonic() - began < 20
     wait_until(
         lambda: not [pid for pid in processes.descendants(os.getpid()) if (processes.stat_fields(pid) or "Z")[0] != "Z"]
@@ -140,10 +140,10 @@ def test_it_is_ended_with_everything_it_started(
 
 
 def test_dumps_that_are_too_large(place: HostRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flight_recorder, "MAX_DUMPS_BYTES", 10)
-    flight_recorder.receive(place, 0, b"123456789")
+    monkeypatch.setattr(flight_recorder_analysis, "MAX_DUMPS_BYTES", 10)
+    flight_recorder_analysis.receive(place, 0, b"123456789")
     with pytest.raises(Refused, match="larger than"):
-        flight_recorder.receive(place, 1, b"12")
+        flight_recorder_analysis.receive(place, 1, b"12")
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ def in_container(place: HostRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         program.write_text(f"#!/bin/sh\n{script}\n")
         program.chmod(0o755)
         monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-        flight_recorder.receive(place, 0, b"x")
+        flight_recorder_analysis.receive(place, 0, b"x")
         create = ["create", "--name", "r", "--label", "ddp-play.run=night", "--user", "7:8", "image", "sh"]
         order = {
             **spec(),
@@ -164,7 +164,7 @@ def in_container(place: HostRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             "user": {"uid": 0, "gid": 0, "groups": [0]},
             "ranks": [{"rank": 0, "env": {}, "create": create}],
         }
-        return flight_recorder.analyse(place, order)
+        return flight_recorder_analysis.analyse(place, order)
 
     return analyse
 
@@ -193,14 +193,14 @@ def test_an_engine_that_hangs_does_not_end_the_channel(
 ) -> None:
     """The clean-up of the host follows on the same channel."""
     engine.awake.clear()
-    monkeypatch.setattr(flight_recorder, "TIME_S", 0.5)
-    monkeypatch.setattr(flight_recorder, "REMOVE_S", 0.2)
+    monkeypatch.setattr(flight_recorder_analysis, "TIME_S", 0.5)
+    monkeypatch.setattr(flight_recorder_analysis, "REMOVE_S", 0.2)
     with pytest.raises(Refused, match="did not end in"):
         in_container("exec sleep 60")
     assert [request.split()[0] for request in engine.asked] == ["DELETE"]
 
 
 def test_no_python(place: HostRun) -> None:
-    flight_recorder.receive(place, 0, b"x")
+    flight_recorder_analysis.receive(place, 0, b"x")
     with pytest.raises(Refused, match="no Python"):
-        flight_recorder.analyse(place, {**spec(), "ranks": [{"rank": 0, "env": {"PATH": "/nowhere"}}]})
+        flight_recorder_analysis.analyse(place, {**spec(), "ranks": [{"rank": 0, "env": {"PATH": "/nowhere"}}]})
