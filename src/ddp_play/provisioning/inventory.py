@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import fnmatch
 import itertools
 import json
 import os
 import re
-import shlex
 import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Protocol
-
-import yaml
 
 from ddp_play.ansible.error_output import error_text
 from ddp_play.ansible.runner import password_files
@@ -132,25 +128,6 @@ def _inventory_options(options: tuple[str, ...]) -> list[str]:
         if option in INVENTORY_OPTIONS:
             found += [option, value]
     return found
-
-
-def extra_variables(options: tuple[str, ...], cwd: str) -> dict[str, Any]:
-    """Variables of --extra-vars: k=v pairs, JSON or YAML, @file. Unreadable ones are left out; Ansible reports them."""
-    found: dict[str, Any] = {}
-    for option, value in itertools.pairwise(options):
-        if option == "--extra-vars":
-            with contextlib.suppress(OSError, ValueError, yaml.YAMLError):
-                found.update(_extra(value, cwd))
-    return found
-
-
-def _extra(value: str, cwd: str) -> dict[str, Any]:
-    if value.startswith(("@", "{", "[")):
-        text = Path(cwd, value[1:]).expanduser().read_text(encoding="utf-8") if value.startswith("@") else value
-        document = yaml.safe_load(text)
-        return document if isinstance(document, dict) else {}
-    pairs = (argument.partition("=") for argument in shlex.split(value))
-    return {name: text for name, sign, text in pairs if sign}
 
 
 def _vault_options(options: list[str]) -> list[str]:

@@ -16,8 +16,9 @@ from ddp_play.bundle.journal import Journal
 from ddp_play.bundle.paths import home, write_json
 from ddp_play.bundle.run_ids import new_run_id
 from ddp_play.errors import CheckFailed, DdpPlayError, HostNotReady, UsageError
+from ddp_play.provisioning.extra_vars import extra_variables
 from ddp_play.provisioning.host_role_table import Cell, CellStatus, add_event, finished_table, verdict_line
-from ddp_play.provisioning.inventory import extra_variables, load_inventory
+from ddp_play.provisioning.inventory import load_inventory
 from ddp_play.provisioning.inventory_rules import check_variables
 from ddp_play.provisioning.phases import known_roles, plan_phases, planned_cells
 from ddp_play.provisioning.role_specs import read_specs

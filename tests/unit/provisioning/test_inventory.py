@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ddp_play.provisioning.inventory import Inventory, extra_variables, matching_hosts, parse_inventory, variable_files
+from ddp_play.provisioning.inventory import Inventory, matching_hosts, parse_inventory, variable_files
 
 DOCUMENT = {
     "_meta": {"hostvars": {"a": {"port": 1}}},
@@ -59,22 +59,6 @@ def test_files_of_variables_are_found_next_to_a_file_and_in_a_directory(tmp_path
     names = [str(path.relative_to(tmp_path)) for path in variable_files((str(tmp_path),))]
     assert names == ["group_vars/all/main.yml", "host_vars/a.yml"]
     assert variable_files((str(tmp_path / "hosts.yml"), "h1,h2,")) == variable_files((str(tmp_path),))
-
-
-@pytest.mark.parametrize(
-    ("value", "found"),
-    [
-        ("a=1 b='x y'", {"a": "1", "b": "x y"}),
-        ('{"a": [1]}', {"a": [1]}),
-        ("@vars.yml", {"a": True}),
-        ("@nowhere.yml", {}),
-        ("'unclosed", {}),
-        ("[1]", {}),
-    ],
-)
-def test_variables_of_the_command_line(tmp_path: Path, value: str, found: dict[str, object]) -> None:
-    (tmp_path / "vars.yml").write_text("a: true\n")
-    assert extra_variables(("--limit", "a=1", "--extra-vars", value), str(tmp_path)) == found
 
 
 def test_an_empty_inventory() -> None:
