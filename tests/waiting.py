@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,3 +17,8 @@ def wait_until(condition: Callable[[], Any], *, timeout_s: float = 60.0, what: s
         assert time.monotonic() < deadline, f"not within {timeout_s:g} s: {what or 'the condition'}"
         time.sleep(every_s)
     return value
+
+
+def bytes_written(pid: int) -> int:
+    """How many bytes a process has written so far, by its kernel."""
+    return int(next(line.split()[1] for line in Path(f"/proc/{pid}/io").read_text().splitlines() if "wchar" in line))
