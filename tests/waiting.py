@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+ENOUGH = 80 << 20  # bytes of noise: more than any limit on what is kept of a stream
+
+
 def wait_until(condition: Callable[[], Any], *, timeout_s: float = 60.0, what: str = "", every_s: float = 0.05) -> Any:
     """The first true value of the condition; the test fails after `timeout_s` seconds and says `what` was missing."""
     deadline = time.monotonic() + timeout_s
