@@ -7,6 +7,9 @@ STAMP := $(VENV)/.installed
 LONG := tests/lab/test_matrix.py tests/lab/test_registry.py tests/lab/test_provision_faults.py tests/lab/test_lost_hosts.py \
   tests/lab/test_engine_replaced.py tests/lab/test_rdma.py
 
+# Container images often set it: then every worker, every run and every program of a test compiles the same files again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo check test lint lint-python lint-roles format fast run-tests lab-tests lab-tests-all wheel-demo engine faults gpu-role-tests
 
 help: ## list the targets

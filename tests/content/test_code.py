@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import shutil
 import subprocess
 import sys
@@ -22,12 +23,18 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
 
 
+@functools.cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """All nodes of a module; many tests search the same ones and none changes them."""
+    return tuple(ast.walk(parsed(path)))
+
+
 def test_only_the_console_prints() -> None:
     """T20 finds print(); the linter knows no exception here, and neither does this."""
     printers = {
         str(path.relative_to(SOURCES))
         for path in SOURCES.rglob("*.py")
-        for node in ast.walk(parsed(path))
+        for node in nodes(path)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("print", "pprint")
     }
     assert printers == set()
@@ -38,7 +45,7 @@ def test_only_the_console_makes_a_console() -> None:
     makers = {
         str(path.relative_to(SOURCES))
         for path in SOURCES.rglob("*.py")
-        for node in ast.walk(parsed(path))
+        for node in nodes(path)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id.endswith("Console")
     }
     assert makers == {"cli/console.py"}
@@ -57,7 +64,7 @@ def test_import_contracts_hold() -> None:
 def imported(path: Path) -> set[str]:
     """Absolute names a module imports, and `.` for its own package."""
     names: set[str] = set()
-    for node in ast.walk(parsed(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             names |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -95,17 +102,17 @@ NEWER_KEYWORDS = {("zip", "strict"), ("dataclass", "slots"), ("dataclass", "kw_o
 
 @pytest.mark.parametrize("path", [*GUARD, *MODULES], ids=lambda path: path.name)
 def test_hosts_may_have_python_3_9(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 9))
-    assert not [node for node in ast.walk(tree) if isinstance(node, ast.Match | ast.TryStar)]
+    tree = tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 9))))
+    assert not [node for node in tree if isinstance(node, ast.Match | ast.TryStar)]
     found = [
         node.attr if isinstance(node, ast.Attribute) else node.id
-        for node in ast.walk(tree)
+        for node in tree
         if isinstance(node, ast.Attribute | ast.Name)
     ]
     assert [name for name in found if name in NEWER] == []
     calls = [
         (getattr(node.func, "attr", getattr(node.func, "id", "")), keyword.arg)
-        for node in ast.walk(tree)
+        for node in tree
         if isinstance(node, ast.Call)
         for keyword in node.keywords
     ]
@@ -115,8 +122,8 @@ def test_hosts_may_have_python_3_9(path: Path) -> None:
 @pytest.mark.parametrize("path", [*GUARD, *MODULES], ids=lambda path: path.name)
 def test_annotations_are_never_evaluated(path: Path) -> None:
     """`X | None` is a mistake at run time on 3.9; with this import it is never looked at."""
-    future = [node for node in parsed(path).body if isinstance(node, ast.ImportFrom) and node.module == "__future__"]
-    has_annotations = any(isinstance(node, ast.arg) and node.annotation for node in ast.walk(parsed(path)))
+    future = [node for node in nodes(path) if isinstance(node, ast.ImportFrom) and node.module == "__future__"]
+    has_annotations = any(isinstance(node, ast.arg) and node.annotation for node in nodes(path))
     assert future or not has_annotations
 
 
@@ -145,11 +152,11 @@ def test_an_old_python_starts_the_program_where_there_is_one() -> None:
 PATH_MODULES = {"bundle/paths.py", "guard/run_directory.py"}
 
 
-def names_below_a_root(tree: ast.Module) -> list[str]:
+def names_below_a_root(path: Path) -> list[str]:
     """Names that `X.root / "name"` spells, with X a bundle or an attempt's directory on a host."""
     return [
         node.right.value
-        for node in ast.walk(tree)
+        for node in nodes(path)
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)
         if isinstance(node.left, ast.Attribute) and node.left.attr == "root"
         if isinstance(node.right, ast.Constant) and isinstance(node.right.value, str)
@@ -157,6 +164,6 @@ def names_below_a_root(tree: ast.Module) -> list[str]:
 
 
 def test_files_of_a_bundle_and_of_an_attempt_are_named_in_one_module_each() -> None:
-    names = {str(path.relative_to(SOURCES)): names_below_a_root(parsed(path)) for path in SOURCES.rglob("*.py")}
+    names = {str(path.relative_to(SOURCES)): names_below_a_root(path) for path in SOURCES.rglob("*.py")}
     assert names["bundle/paths.py"], "the search finds nothing"
     assert {name: found for name, found in names.items() if found and name not in PATH_MODULES} == {}

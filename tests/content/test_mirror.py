@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -127,16 +128,21 @@ PACKAGES = (
 )
 
 
-def modules(package: Package) -> set[str]:
+def modules(package: Package) -> frozenset[str]:
     """Names relative to the package, of files that hold more than a docstring: `run`, `folder/part`, `folder`."""
-    root = ROOT / package.root
+    return modules_below(ROOT / package.root)
+
+
+@functools.cache
+def modules_below(root: Path) -> frozenset[str]:
+    """Parsed once; every package is looked at by two tests."""
     found = set()
     for path in root.rglob("*.py"):
         body = ast.parse(path.read_text(encoding="utf-8")).body
         name = path.relative_to(root).with_suffix("").as_posix().removesuffix("/__init__")
         if len(body) > 1 or not (body and isinstance(body[0], ast.Expr)):
             found.add(name)
-    return found - {"__init__"}
+    return frozenset(found - {"__init__"})
 
 
 def named_tests(package: Package) -> dict[str, str]:

@@ -129,6 +129,7 @@ class FrameReader:
         self._limited = limited
         self._over = False
         self._buffer = bytearray()
+        self._searched = 0  # bytes of the buffer that hold no end of a header
         self._header: Optional[Header] = None
         self._noise = expect_magic
 
@@ -172,7 +173,8 @@ class FrameReader:
 
     def _next(self) -> Optional[Frame]:
         if self._header is None:
-            end = self._buffer.find(b"\n")
+            end = self._buffer.find(b"\n", self._searched)
+            self._searched = len(self._buffer) if end < 0 else 0
             if self._limited and max(end, len(self._buffer) if end < 0 else 0) > MAX_HEADER:
                 raise ValueError("a header of more than %d MiB" % (MAX_HEADER >> 20))
             if end < 0:

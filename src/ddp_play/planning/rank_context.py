@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -40,6 +40,11 @@ class RankContext:
     shared_dirs: Mapping[str, str]  # by host; empty where there is no shared directory
     rendezvous: Rendezvous
     caller: Caller
+    torch: str = field(init=False)  # version that all ranks have; empty if it is not known of every host
+
+    def __post_init__(self) -> None:
+        """Compare the hosts once and not once per rank."""
+        object.__setattr__(self, "torch", self._common_torch())
 
     @property
     def backend(self) -> str:
@@ -66,9 +71,7 @@ class RankContext:
         """Does torchrun start the ranks of each host?"""
         return self.job.launcher == "torchrun"
 
-    @property
-    def torch(self) -> str:
-        """Version of torch that all ranks have; empty if it is not known of every host."""
+    def _common_torch(self) -> str:
         images = [host.engine.image for host in self.hosts if host.engine and host.engine.image]
         found = [image.torch for image in images] if self.docker else [host.rank_torch for host in self.hosts]
         return found[0] if len(found) == len(self.hosts) and len(set(found)) == 1 else ""

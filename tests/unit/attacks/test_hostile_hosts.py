@@ -18,6 +18,7 @@ from ddp_play.run.host_channel import ProcessChannel, Route, wait_any
 from ddp_play.run.host_program import preamble
 from tests.unit.run.conftest import OK, Make, Stage, done
 from tests.unit.run.conftest import make as make  # noqa: PLC0414 - a fixture
+from tests.waiting import ENOUGH, bytes_written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -326,25 +327,24 @@ def opened() -> Iterator[list[ProcessChannel]]:
 @pytest.mark.parametrize(("act", "why"), ACTS.values(), ids=ACTS)
 def test_a_process_that_never_ends_a_frame_costs_no_memory(opened: list[ProcessChannel], act: str, why: str) -> None:
     program = FAR_END.replace("{act}", act.replace("{magic}", repr(protocol.MAGIC)))
-    channel = ProcessChannel(Route("h1", (sys.executable, "-c"), program))
-    opened.append(channel)
+    opened.append(channel := ProcessChannel(Route("h1", (sys.executable, "-c"), program)))
     frames: list[Any] = []
-    until = time.monotonic() + (30 if why else 3)
-    while not frames and time.monotonic() < until:
+    until = time.monotonic() + 60
+    while not frames and (why or bytes_written(channel._process.pid) < ENOUGH) and time.monotonic() < until:
         wait_any([channel], 0.1)
         frames += channel.receive()
         assert len(channel._reader._buffer) < 70 << 20
         assert len(channel._stderr) <= 4096
     assert [frame[0]["t"] for frame in frames] == (["unreadable"] if why else [])
     assert all(why in frame[0]["why"] for frame in frames)
+    assert why or bytes_written(channel._process.pid) >= ENOUGH
 
 
 def test_a_process_that_prints_for_ever_before_become_costs_no_memory(opened: list[ProcessChannel]) -> None:
     route = Route("h1", ("/bin/sh", "-c"), "exec cat /dev/zero", "password:", "BECOME-SUCCESS")
-    channel = ProcessChannel(route, become_password="hunter2")
-    opened.append(channel)
-    until = time.monotonic() + 2
-    while time.monotonic() < until:
+    opened.append(channel := ProcessChannel(route, become_password="hunter2"))
+    until = time.monotonic() + 60
+    while bytes_written(channel._process.pid) < ENOUGH and time.monotonic() < until:
         wait_any([channel], 0.1)
         channel.receive()
-    assert len(channel._head) <= 2 << 20
+    assert len(channel._head) <= 2 << 20 < ENOUGH <= bytes_written(channel._process.pid)

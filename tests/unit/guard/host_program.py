@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import importlib.util
+import marshal
 import os
 import subprocess
 import sys
+import zipfile
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.guard.protocol import FrameReader, encode
@@ -14,11 +19,31 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+@functools.cache
+def compiled(program: bytes) -> bytes:
+    """The program with the byte code of its modules: Python compiles a zip file at each start, and tests start many."""
+    buffer = BytesIO()
+    with zipfile.ZipFile(BytesIO(program)) as plain, zipfile.ZipFile(buffer, "w") as archive:
+        for name in plain.namelist():
+            source = plain.read(name)
+            archive.writestr(name, source)
+            if name.startswith("guard/"):
+                archive.writestr(f"{name}c", byte_code(name, source))
+    return buffer.getvalue()
+
+
+def byte_code(name: str, source: bytes) -> bytes:
+    """What a .pyc file of this source holds, marked as valid without a look at the source (PEP 552)."""
+    code = compile(source, name, "exec", dont_inherit=True)
+    unchecked = (1).to_bytes(4, "little")
+    return importlib.util.MAGIC_NUMBER + unchecked + importlib.util.source_hash(source) + marshal.dumps(code)
+
+
 def start(root: Path, *arguments: str, wrap: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
     """`<program> ARGUMENTS...` with pipes; its files go below `root`. `wrap`: a command that starts it."""
     program = root / "guard-test.pyz"
     if not program.exists():
-        program.write_bytes(host_program.program())
+        program.write_bytes(compiled(host_program.program()))
     argv = [*wrap, sys.executable, "-I", "-S", str(program), *arguments]
     env = {**os.environ, "DDP_PLAY_HOST_DIR": str(root)}
     return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)

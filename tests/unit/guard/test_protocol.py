@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import random
 import threading
+from typing import Any
 
 import pytest
 
-from ddp_play.guard.protocol import MAGIC, MAX_PAYLOAD, Frame, FrameReader, encode, write_all
+from ddp_play.guard.protocol import MAGIC, MAX_PAYLOAD, UNREADABLE, Frame, FrameReader, encode, write_all
 
 FRAMES: list[Frame] = [
     ({"t": "open", "run": "calm-otter-1"}, b""),
@@ -74,6 +75,22 @@ def test_endless_noise_takes_no_memory() -> None:
     assert len(reader._buffer) <= 65536
     assert reader.feed(MAGIC[:7]) == []
     assert reader.feed(MAGIC[7:] + encode("real"))[0][0]["t"] == "real"
+
+
+def test_an_endless_header_is_searched_once() -> None:
+    """Searched anew with every piece, 64 MiB of it took seconds of the controller's time."""
+    starts: list[int] = []
+
+    class Watched(bytearray):
+        def find(self, *arguments: Any) -> int:
+            starts.append(arguments[1] if len(arguments) > 1 else 0)
+            return super().find(*arguments)
+
+    reader = FrameReader(limited=True)
+    reader._buffer = Watched()
+    assert feed(reader, b"x" * 300, [100, 200]) == []
+    assert starts == [0, 100, 200]
+    assert reader.feed(b"\n")[0][0]["t"] == UNREADABLE
 
 
 def test_headers_are_one_line_of_ascii() -> None:

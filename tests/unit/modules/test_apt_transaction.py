@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible_collections.ddp.play.plugins.modules import apt_transaction
+
+from tests.unit.modules.module_process import FORKER
 
 # Writes its words to the log, then answers as the file says that is named after the step.
 APT = """#!/bin/sh
@@ -33,17 +31,10 @@ def play(folder: Path, *, check: bool = False, **arguments: Any) -> tuple[dict[s
     apt = folder / "apt-get"
     apt.write_text(APT)
     apt.chmod(0o755)
-    done = subprocess.run(
-        [sys.executable, str(apt_transaction.__file__)],
-        input=json.dumps({"ANSIBLE_MODULE_ARGS": {**arguments, "_ansible_check_mode": check}}),
-        env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    given = {**arguments, "_ansible_check_mode": check}
+    answer = FORKER.answer(apt_transaction.__file__, given, path=str(folder))
     log = folder / "log"
-    return json.loads(done.stdout), log.read_text().splitlines() if log.exists() else []
+    return answer, log.read_text().splitlines() if log.exists() else []
 
 
 def steps(log: list[str]) -> list[str]:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import grp
-import json
 import os
 import pwd
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible_collections.ddp.play.plugins.modules import files
+
+from tests.unit.modules.module_process import FORKER
 
 OWNER = {"owner": pwd.getpwuid(os.geteuid()).pw_name, "group": grp.getgrgid(os.getegid()).gr_name}
 REFUSES = ["sh", "-c", "echo line 1 is wrong >&2; exit 3"]
@@ -30,16 +29,7 @@ def run(*wanted: dict[str, Any], check: bool = False) -> dict[str, Any]:
     """What the module answers for these files; an owner that is None is not given."""
     given = [{key: value for key, value in {**OWNER, **want}.items() if value is not None} for want in wanted]
     arguments = {"files": given, "record": os.environ["TEST_RECORD"], "_ansible_check_mode": check}
-    done = subprocess.run(
-        [sys.executable, str(files.__file__)],
-        input=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
+    return FORKER.answer(files.__file__, arguments)
 
 
 def test_what_differs_is_written_once(tmp_path: Path) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.ddp.play.plugins.modules import recorded_packages
+
+from tests.unit.modules.module_process import FORKER
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,17 +59,7 @@ class Machine:
     def play(self, *, check: bool = False, **arguments: Any) -> dict[str, Any]:
         """The module's answer."""
         given = {"role": "r", "record": str(self.record), "lock_timeout_s": 0, "_ansible_check_mode": check}
-        done = subprocess.run(
-            [sys.executable, str(recorded_packages.__file__)],
-            input=json.dumps({"ANSIBLE_MODULE_ARGS": {**given, **arguments}}),
-            env={**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}"},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-        answer: dict[str, Any] = json.loads(done.stdout)
-        return answer
+        return FORKER.answer(recorded_packages.__file__, {**given, **arguments}, path=str(self.folder))
 
 
 @pytest.fixture

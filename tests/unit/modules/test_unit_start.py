@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible_collections.ddp.play.plugins.modules import unit_start
+
+from tests.unit.modules.module_process import FORKER
 
 # As systemd does: the fourth start fails unless reset-failed has cleared the count. `broken` makes every start fail.
 SYSTEMCTL = """#!/bin/sh
@@ -44,19 +42,10 @@ def play(
         f"LoadState=loaded\nActiveState={active}\nUnitFileState={file_state}\nResult=success\n"
     )
     (folder / "journal").touch()
-    done = subprocess.run(
-        [sys.executable, str(unit_start.__file__)],
-        input=json.dumps(
-            {"ANSIBLE_MODULE_ARGS": {"name": "docker.service", **arguments, "_ansible_check_mode": check}}
-        ),
-        env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    given = {"name": "docker.service", **arguments, "_ansible_check_mode": check}
+    answer = FORKER.answer(unit_start.__file__, given, path=str(folder))
     calls = (folder / "log").read_text().splitlines()
-    return json.loads(done.stdout), [call for call in calls if not call.startswith("show")]
+    return answer, [call for call in calls if not call.startswith("show")]
 
 
 def test_a_used_up_start_limit_does_not_stop_a_restart(tmp_path: Path) -> None:
