@@ -6,7 +6,7 @@ import dataclasses
 import signal
 
 from ddp_play.run.controller_disk_full import WAIT_FOR_SPACE_S
-from tests.faults import acts, controller_acts, hosts, shared_directory_acts
+from tests.faults import acts, controller_acts, hosts, restart_acts, shared_directory_acts
 from tests.faults.expectations import (
     AFTER_A_LOSS,
     COLLECT_S,
@@ -55,6 +55,18 @@ ATTEMPTS = (
         after=hosts.thaw_and_mend,
         on=("lab",),
         check=hosts.stubborn_rank_ended_in_time,
+    ),
+    Row(
+        "Ctrl-C while the lease of a lost host is waited for",
+        dataclasses.replace(
+            UNSTARTED, says=("stopped while it waited for h2",), missing=True, remains={"h1": ("files",)}, clean_s=10.0
+        ),
+        restart_acts.interrupt_while_the_lease_runs,
+        victim=("--steps", "1000", "--checkpoint", "newest.pt"),
+        job=RESTARTS,
+        before=restart_acts.all_hosts_share_and_h2_can_be_cut_off,
+        after=restart_acts.mend_h2,
+        check=restart_acts.checkpoint_is_kept_and_named,
     ),
     Row(
         "same fault twice with one restart",
