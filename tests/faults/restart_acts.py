@@ -65,11 +65,42 @@ def _waits_for(scene: Scene, host: str) -> bool:
 def checkpoint_is_kept_and_named(scene: Scene) -> None:
     """Ranks on h2 may still write, so the shared directory stays; what was written is in the bundle too."""
     document = scene.document()
-    where = f"{scene.root}/shared" if scene.stage.name == "here" else SHARED
-    size = scene.stage.on("h1", f"stat -c %s {where}/.ddp-play/{scene.run}.*/src/newest.pt")
+    size = scene.stage.on("h1", f"stat -c %s {_shared(scene)}/.ddp-play/{scene.run}.*/src/newest.pt")
     assert int(size) > 1000
     assert "ranks may still write there from h2" in json.dumps(document["left_behind"]), document["left_behind"]
     assert [path.name for path in (scene.bundle / "artifacts").rglob("newest.pt")], document["missing"]
     mend_h2(scene)
     scene.down.discard("h2")
     hosts.sweep(scene, "h2")
+
+
+def refuse_the_restart(scene: Scene) -> None:
+    """A rank is killed once there is a checkpoint; then the next attempt finds its rendezvous file in use."""
+    where = f"{_shared(scene)}/.ddp-play/{scene.run}.{scene.token}"
+    wait_until(lambda: scene.stage.on("h1", f"find {where}/src -name newest.pt"), timeout_s=60, what="a checkpoint")
+    scene.stage.on("h1", f"touch {where}/rendezvous-2 {where}/rendezvous-3")
+    acts.kill_rank(scene)
+
+
+def checkpoint_is_collected(scene: Scene) -> None:
+    """The checkpoint is in the bundle, and nothing is left on the hosts."""
+    assert [path.name for path in (scene.bundle / "artifacts").rglob("*.pt")] == ["newest.pt"]
+    assert scene.document()["left_behind"] == {}
+    assert scene.stage.on("h1", f"ls -d {_shared(scene)}/.ddp-play/{scene.run}.* 2>/dev/null; true") == ""
+
+
+def _shared(scene: Scene) -> str:
+    return f"{scene.root}/shared" if scene.stage.name == "here" else SHARED
+
+
+def share_a_directory(scene: Scene) -> None:
+    """All hosts share one; those of a lab do anyway."""
+    if scene.stage.name == "here":
+        acts.share_directory(scene)
+
+
+def ended_after_two_attempts_without_a_checkpoint(scene: Scene) -> None:
+    """Two attempts wrote a checkpoint, two did not; the fifth did not begin."""
+    kept = sorted(path.name for path in (scene.bundle / "artifacts").rglob("*.pt"))
+    assert kept == ["step-1.pt", "step-2.pt"]
+    assert scene.document()["left_behind"] == {}

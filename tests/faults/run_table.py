@@ -20,6 +20,11 @@ from tests.faults.expectations import (
 )
 from tests.faults.rows import DONE, Expected, Row
 
+# Rank 2 writes a checkpoint in the first two attempts and fails before it does in later ones.
+STALLS = """test $RANK = 2 || exec sleep 60
+test $DDP_PLAY_ATTEMPT -gt 2 || echo x > step-$DDP_PLAY_ATTEMPT.pt
+exit 75"""
+
 ATTEMPTS = (
     Row(
         "spare takes over from a host without its guard",
@@ -67,6 +72,35 @@ ATTEMPTS = (
         before=restart_acts.all_hosts_share_and_h2_can_be_cut_off,
         after=restart_acts.mend_h2,
         check=restart_acts.checkpoint_is_kept_and_named,
+    ),
+    Row(
+        "restart refused, with checkpoints",
+        # the attempt that is refused is prepared before anything is collected
+        Expected(True, "host_not_ready", 69, says=("exists already",), attempts=2, clean_s=COLLECT_S),
+        restart_acts.refuse_the_restart,
+        victim=("--checkpoint", "newest.pt"),
+        job={"restarts": 1, "init_method": "file"},
+        before=restart_acts.share_a_directory,
+        check=restart_acts.checkpoint_is_collected,
+    ),
+    Row(
+        "restarts without progress",
+        Expected(
+            True,
+            "no_progress",
+            75,
+            rank=2,
+            host="h2",
+            stopped_s=None,
+            says=("2 attempts in a row made no progress", "step-2.pt on", "ddp-play logs "),
+            attempts=4,
+            clean_s=COLLECT_S,
+        ),
+        job={"command": ["sh", "-c", STALLS], "restarts": 9, "restart_exit_codes": [75], "progress": "step-*.pt"},
+        before=restart_acts.share_a_directory,
+        under_way=False,
+        quick=True,
+        check=restart_acts.ended_after_two_attempts_without_a_checkpoint,
     ),
     Row(
         "same fault twice with one restart",
