@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from tests.faults import other_run_acts
+from tests.faults import neighbour_acts, other_run_acts
+from tests.faults.expectations import COLLECT_S
 from tests.faults.rows import DONE, Row
 
 LONG = ("--steps", "100000")
@@ -42,5 +43,31 @@ OTHER_RUNS = (
         victim=LONG,
         on=("lab",),
         after=other_run_acts.end_others,
+    ),
+)
+
+OTHER_USERS = (
+    Row(
+        "another user of a host tries every path, process and socket",
+        DONE,
+        neighbour_acts.neighbour_tries_everything,
+        victim=LONG,
+        before=neighbour_acts.take_names_before,
+        after=neighbour_acts.give_names_back,
+    ),
+    Row(
+        "ranks plant symbolic links",
+        # what is not whole stays: the working directory
+        dataclasses.replace(DONE, missing=True, clean_s=COLLECT_S, remains={"h1": ("files",)}),
+        job={
+            "command": ["sh", "plant.sh"],
+            "user": f"{neighbour_acts.RANKS}:{neighbour_acts.RANKS}",
+            "artifacts": ["**"],
+        },
+        under_way=False,
+        before=neighbour_acts.plant_links,
+        on=("here",),
+        quick=True,
+        check=neighbour_acts.nothing_foreign_is_collected,
     ),
 )

@@ -6,7 +6,7 @@ import dataclasses
 import signal
 
 from ddp_play.run.controller_disk_full import WAIT_FOR_SPACE_S
-from tests.faults import acts, controller_acts, hosts, restart_acts, shared_directory_acts
+from tests.faults import acts, controller_acts, hosts, quota_acts, restart_acts, secret_acts, shared_directory_acts
 from tests.faults.expectations import (
     AFTER_A_LOSS,
     COLLECT_S,
@@ -16,9 +16,10 @@ from tests.faults.expectations import (
     UNSTARTED,
     again,
     failed,
+    lost,
     stopped,
 )
-from tests.faults.rows import DONE, Expected, Row
+from tests.faults.rows import DONE, Act, Expected, Row, nothing
 
 # Rank 2 writes a checkpoint in the first two attempts and fails before it does in later ones.
 STALLS = """test $RANK = 2 || exec sleep 60
@@ -178,6 +179,54 @@ CONTROLLER = (
         on=("here",),
         check=controller_acts.attach_brings_it_home,
     ),
+    Row(
+        "quota of the controller used up, then attach",
+        Expected(
+            True,
+            "disk_full",
+            70,
+            stopped_s=None,
+            clean_s=WAIT_FOR_SPACE_S + 10,
+            missing=True,
+            remains={"h1": ("files",)},
+            says=("quota", "ddp-play attach"),
+        ),
+        quota_acts.use_up_the_quota,
+        victim=("--steps", "100", "--fault", "much", "--at-rank", "1"),
+        before=quota_acts.home_with_a_quota,
+        after=shared_directory_acts.unmount,
+        on=("here",),
+        check=quota_acts.attach_with_a_larger_quota,
+    ),
+)
+
+# How a run with secrets ends: expectation, fault, arguments and variables of the job, check.
+SECRET_ENDS: tuple[tuple[str, Expected, Act, tuple[str, ...], dict[str, str], Act], ...] = (
+    ("the run succeeds", DONE, secret_acts.look_on_hosts, ("--steps", "300"), {}, secret_acts.look_everywhere),
+    (
+        "a rank is killed",
+        failed(2, "h2", 128 + signal.SIGKILL, "SIGKILL"),
+        secret_acts.look_and_kill_rank,
+        (),
+        {},
+        secret_acts.look_everywhere,
+    ),
+    (
+        "the run is refused",
+        Expected(True, "host_not_ready", 69, stopped_s=None, says=("/no/such/data",)),
+        nothing,
+        (),
+        {"workdir": "/no/such/data"},
+        secret_acts.look_everywhere,
+    ),
+    (
+        "guard and controller SIGKILLed",
+        dataclasses.replace(lost("h2", 2), stopped_s=None, clean_s=30.0),
+        secret_acts.look_and_crash,
+        (),
+        {},
+        secret_acts.look_everywhere_and_sweep,
+    ),
 )
 
 OUTPUT = (
@@ -194,12 +243,20 @@ OUTPUT = (
         on=("here",),
         check=acts.used_little_and_lost_nothing,
     ),
-    Row(
-        "a secret",
-        DONE,
-        acts.look_for_secret_on_hosts,
-        victim=("--steps", "600"),
-        secrets={"TOKEN": acts.SECRET},
-        check=acts.look_for_secret_here,
+    *(
+        Row(
+            f"secrets, {end}",
+            expected,
+            fault,
+            victim=victim,
+            job={"env": secret_acts.ENV, **job},
+            secrets={"TOKEN": secret_acts.NAMED},
+            under_way=not job,
+            on=("here",) if job else ("here", "lab"),
+            before=secret_acts.plant,
+            after=secret_acts.end_watch,
+            check=check,
+        )
+        for end, expected, fault, victim, job, check in SECRET_ENDS
     ),
 )
