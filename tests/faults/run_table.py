@@ -213,10 +213,10 @@ SECRET_ENDS: tuple[tuple[str, Expected, Act, tuple[str, ...], dict[str, str], Ac
     ),
     (
         "the run is refused",
-        Expected(True, "host_not_ready", 69, stopped_s=None, says=("/no/such/data",)),
+        Expected(True, "busy", 75, stopped_s=None, says=("29870",)),
         nothing,
         (),
-        {"workdir": "/no/such/data"},
+        {"port_range": "29870-29870"},
         secret_acts.look_everywhere,
     ),
     (
@@ -253,8 +253,8 @@ OUTPUT = (
             secrets={"TOKEN": secret_acts.NAMED},
             under_way=not job,
             on=("here",) if job else ("here", "lab"),
-            before=secret_acts.plant,
-            after=secret_acts.end_watch,
+            before=secret_acts.plant_and_take_port if job else secret_acts.plant,
+            after=secret_acts.end,
             check=check,
         )
         for end, expected, fault, victim, job, check in SECRET_ENDS

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ansible.parsing.vault import VaultLib, VaultSecret
 
-from tests.faults import acts, controller_acts
+from tests.faults import acts, controller_acts, hosts
 from tests.faults.scene import Scene
 from tests.faults.stage import COMMAND, HOSTS, SHARED
 from tests.waiting import wait_until
@@ -39,6 +39,19 @@ def plant(scene: Scene) -> None:
     watch = Watch()
     scene.notes["watch"] = watch
     watch.start()
+
+
+def plant_and_take_port(scene: Scene) -> None:
+    """The same, and another program has the only port that the job allows."""
+    hosts.take_port(scene)
+    plant(scene)
+
+
+def end(scene: Scene) -> None:
+    """Whatever happened, the watch is over and the port is free."""
+    end_watch(scene)
+    if "listener" in scene.notes:
+        hosts.give_port(scene)
 
 
 class Watch(threading.Thread):
@@ -107,8 +120,8 @@ def _found(scene: Scene, *, in_memory: bool = False) -> list[str]:
     test -z "$ids" || docker inspect $ids | grep -E {pattern}
     command -v journalctl >/dev/null && journalctl --no-pager 2>/dev/null | grep -E {pattern}
     true"""
-    hosts = HOSTS if scene.stage.name == "lab" else HOSTS[:1]
-    return [f"{host}: {line}" for host in hosts for line in scene.stage.on(host, script).splitlines()]
+    names = HOSTS if scene.stage.name == "lab" else HOSTS[:1]
+    return [f"{host}: {line}" for host in names for line in scene.stage.on(host, script).splitlines()]
 
 
 # -- afterwards --------------------------------------------------------------------------------------
