@@ -11,10 +11,9 @@ from pathlib import Path
 
 from tests.faults.controller_acts import wait_phase
 from tests.faults.scene import Scene
-from tests.faults.stage import HOSTS, Here
+from tests.faults.stage import Here
 from tests.waiting import wait_until
 
-SECRET = "correct-horse-7531"
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -188,26 +187,3 @@ def used_little_and_lost_nothing(scene: Scene) -> None:
         lines = scene.log(rank).splitlines()
         assert len(lines) == 10_000, (rank, len(lines))
         assert [int(line.split()[1]) for line in lines] == list(range(10_000))
-
-
-# -- secrets -----------------------------------------------------------------------------------------
-def look_for_secret_on_hosts(scene: Scene) -> None:
-    """While it runs: command lines and environments of all processes, what the engine tells, our files."""
-    pattern = f"{SECRET[:4]}[{SECRET[4]}]{SECRET[5:]}"  # so that the search does not find itself
-    for host in HOSTS:
-        script = f"""
-        grep -las '{pattern}' /proc/[0-9]*/cmdline /proc/[0-9]*/environ
-        ids=$(command -v docker >/dev/null && docker ps -aq --filter label=ddp-play.run={scene.run} 2>/dev/null)
-        test -z "$ids" || docker inspect $ids | grep -c '{pattern}' | grep -v '^0$'
-        grep -rlas '{pattern}' {scene.host_dir(host)} 2>/dev/null
-        true"""
-        assert scene.stage.on(host, script) == "", host
-    path = scene.stage.on("h1", f"cat /dev/shm/ddp-play-*/{scene.run}.*/TOKEN")
-    assert path.startswith(SECRET)  # it did arrive
-
-
-def look_for_secret_here(scene: Scene) -> None:
-    """Afterwards: logs, run.json, plan, env-files, events, ansible's artifacts, everything."""
-    for path in scene.stage.home.rglob("*"):
-        if path.is_file() and scene.run in str(path):
-            assert SECRET.encode() not in path.read_bytes(), path

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import signal
 
-from tests.faults import acts, controller_acts, hosts, shared_directory_acts
+from tests.faults import acts, controller_acts, hosts, quota_acts, shared_directory_acts
 from tests.faults.expectations import (
     LOST,
     failed,
@@ -148,5 +148,14 @@ STATE = (
         after=shared_directory_acts.unmount,
         on=("here",),
         quick=True,
+    ),
+    Row(
+        "quota of the ranks' logs used up, then Ctrl-C",
+        stopped("interrupted with Ctrl-C", "cannot be written", "Disk quota exceeded"),
+        controller_acts.interrupt_on_a_full_host,
+        victim=("--steps", "2000", "--fault", "fill", "--at-rank", "1"),
+        before=quota_acts.state_directory_with_a_quota,
+        after=shared_directory_acts.unmount,
+        on=("here",),
     ),
 )

@@ -6,7 +6,7 @@ import dataclasses
 import signal
 
 from ddp_play.run.controller_disk_full import WAIT_FOR_SPACE_S
-from tests.faults import acts, controller_acts, hosts, shared_directory_acts
+from tests.faults import acts, controller_acts, hosts, quota_acts, restart_acts, secret_acts, shared_directory_acts
 from tests.faults.expectations import (
     AFTER_A_LOSS,
     COLLECT_S,
@@ -16,9 +16,15 @@ from tests.faults.expectations import (
     UNSTARTED,
     again,
     failed,
+    lost,
     stopped,
 )
-from tests.faults.rows import DONE, Expected, Row
+from tests.faults.rows import DONE, Act, Expected, Row, nothing
+
+# Rank 2 writes a checkpoint in the first two attempts and fails before it does in later ones.
+STALLS = """test $RANK = 2 || exec sleep 60
+test $DDP_PLAY_ATTEMPT -gt 2 || echo x > step-$DDP_PLAY_ATTEMPT.pt
+exit 75"""
 
 ATTEMPTS = (
     Row(
@@ -55,6 +61,47 @@ ATTEMPTS = (
         after=hosts.thaw_and_mend,
         on=("lab",),
         check=hosts.stubborn_rank_ended_in_time,
+    ),
+    Row(
+        "Ctrl-C while the lease of a lost host is waited for",
+        dataclasses.replace(
+            UNSTARTED, says=("stopped while it waited for h2",), missing=True, remains={"h1": ("files",)}, clean_s=10.0
+        ),
+        restart_acts.interrupt_while_the_lease_runs,
+        victim=("--steps", "1000", "--checkpoint", "newest.pt"),
+        job=RESTARTS,
+        before=restart_acts.all_hosts_share_and_h2_can_be_cut_off,
+        after=restart_acts.mend_h2,
+        check=restart_acts.checkpoint_is_kept_and_named,
+    ),
+    Row(
+        "restart refused, with checkpoints",
+        # the attempt that is refused is prepared before anything is collected
+        Expected(True, "host_not_ready", 69, says=("exists already",), attempts=2, clean_s=COLLECT_S),
+        restart_acts.refuse_the_restart,
+        victim=("--checkpoint", "newest.pt"),
+        job={"restarts": 1, "init_method": "file"},
+        before=restart_acts.share_a_directory,
+        check=restart_acts.checkpoint_is_collected,
+    ),
+    Row(
+        "restarts without progress",
+        Expected(
+            True,
+            "no_progress",
+            75,
+            rank=2,
+            host="h2",
+            stopped_s=None,
+            says=("2 attempts in a row made no progress", "step-2.pt on", "ddp-play logs "),
+            attempts=4,
+            clean_s=COLLECT_S,
+        ),
+        job={"command": ["sh", "-c", STALLS], "restarts": 9, "restart_exit_codes": [75], "progress": "step-*.pt"},
+        before=restart_acts.share_a_directory,
+        under_way=False,
+        quick=True,
+        check=restart_acts.ended_after_two_attempts_without_a_checkpoint,
     ),
     Row(
         "same fault twice with one restart",
@@ -132,6 +179,54 @@ CONTROLLER = (
         on=("here",),
         check=controller_acts.attach_brings_it_home,
     ),
+    Row(
+        "quota of the controller used up, then attach",
+        Expected(
+            True,
+            "disk_full",
+            70,
+            stopped_s=None,
+            clean_s=WAIT_FOR_SPACE_S + 10,
+            missing=True,
+            remains={"h1": ("files",)},
+            says=("quota", "ddp-play attach"),
+        ),
+        quota_acts.use_up_the_quota,
+        victim=("--steps", "100", "--fault", "much", "--at-rank", "1"),
+        before=quota_acts.home_with_a_quota,
+        after=shared_directory_acts.unmount,
+        on=("here",),
+        check=quota_acts.attach_with_a_larger_quota,
+    ),
+)
+
+# How a run with secrets ends: expectation, fault, arguments and variables of the job, check.
+SECRET_ENDS: tuple[tuple[str, Expected, Act, tuple[str, ...], dict[str, str], Act], ...] = (
+    ("the run succeeds", DONE, secret_acts.look_on_hosts, ("--steps", "300"), {}, secret_acts.look_everywhere),
+    (
+        "a rank is killed",
+        failed(2, "h2", 128 + signal.SIGKILL, "SIGKILL"),
+        secret_acts.look_and_kill_rank,
+        (),
+        {},
+        secret_acts.look_everywhere,
+    ),
+    (
+        "the run is refused",
+        Expected(True, "busy", 75, stopped_s=None, says=("29870",)),
+        nothing,
+        (),
+        {"port_range": "29870-29870"},
+        secret_acts.look_everywhere,
+    ),
+    (
+        "guard and controller SIGKILLed",
+        dataclasses.replace(lost("h2", 2), stopped_s=None, clean_s=30.0),
+        secret_acts.look_and_crash,
+        (),
+        {},
+        secret_acts.look_everywhere_and_sweep,
+    ),
 )
 
 OUTPUT = (
@@ -148,12 +243,20 @@ OUTPUT = (
         on=("here",),
         check=acts.used_little_and_lost_nothing,
     ),
-    Row(
-        "a secret",
-        DONE,
-        acts.look_for_secret_on_hosts,
-        victim=("--steps", "600"),
-        secrets={"TOKEN": acts.SECRET},
-        check=acts.look_for_secret_here,
+    *(
+        Row(
+            f"secrets, {end}",
+            expected,
+            fault,
+            victim=victim,
+            job={"env": secret_acts.ENV, **job},
+            secrets={"TOKEN": secret_acts.NAMED},
+            under_way=not job,
+            on=("here",) if job else ("here", "lab"),
+            before=secret_acts.plant_and_take_port if job else secret_acts.plant,
+            after=secret_acts.end,
+            check=check,
+        )
+        for end, expected, fault, victim, job, check in SECRET_ENDS
     ),
 )

@@ -81,7 +81,7 @@ class Scene:
         play: dict[str, Any] = {"hosts": "ranks", "gather_facts": False, "roles": [role]}
         if self.row.secrets:
             (self.root / "secrets.yml").write_text(json.dumps({"ddp_job_secrets": dict(self.row.secrets)}))
-            play["vars_files"] = ["secrets.yml"]
+            play["vars_files"] = ["secrets.yml", *self.notes.get("vars_files", ())]
         path = self.root / "train.yml"
         path.write_text(json.dumps([play]))
         return path

@@ -11,6 +11,7 @@ from tests.faults.expectations import (
     hung,
 )
 from tests.faults.host_table import HOSTS, SHARED, STATE
+from tests.faults.neighbour_table import OTHER_RUNS, OTHER_USERS
 from tests.faults.rows import Row
 from tests.faults.run_table import ATTEMPTS, CONTROLLER, OUTPUT
 
@@ -92,4 +93,15 @@ HANGS = (
     ),
 )
 
-ROWS: tuple[Row, ...] = (*RANKS, *HANGS, *HOSTS, *SHARED, *STATE, *ATTEMPTS, *CONTROLLER, *OUTPUT)
+ROWS: tuple[Row, ...] = (
+    *RANKS,
+    *HANGS,
+    *HOSTS,
+    *SHARED,
+    *STATE,
+    *ATTEMPTS,
+    *OTHER_RUNS,
+    *OTHER_USERS,
+    *CONTROLLER,
+    *OUTPUT,
+)

@@ -210,23 +210,3 @@ def test_a_restart_that_is_refused_keeps_what_the_attempt_before_left(play: Play
     assert play.document(run)["missing"] == []
     assert play.left_on_host() == []
     assert list((play.cwd / "shared").glob(".ddp-play/*")) == [], "it is in the bundle, so nothing stays"
-
-
-# The first two attempts write a checkpoint, later ones fail before they do.
-STALLS = "test $DDP_PLAY_ATTEMPT -gt 2 || echo $DDP_PLAY_ATTEMPT > step-$DDP_PLAY_ATTEMPT.pt; exit 75"
-
-
-def test_a_run_whose_restarts_make_no_progress_ends(play: Play) -> None:
-    play.write("code/data.txt", "x")
-    fixed = {"source_include": [], "restarts": 9, "restart_exit_codes": [75], "progress": "step-*.pt"}
-    stalling = job(play, source=str(play.cwd / "code"), command=["sh", "-c", STALLS], **{**FAST, **fixed})
-    done = play("run", stalling, "-i", fleet(play, "a", "b"), "--name", "stalls", timeout_s=120)
-    assert done.code == 75, done.err
-    run = play.home / "runs" / "stalls"
-    document = play.document(run)
-    assert (document["exit_class"], document["attempt"]) == ("no_progress", 4)
-    assert "2 attempts in a row made no progress: the newest file of ddp_job_progress is still" in done.err
-    assert "/src/step-2.pt on" in done.err
-    assert "ddp-play logs stalls --attempt N" in done.err
-    assert sorted(path.name for path in (run / "artifacts").rglob("*.pt")) == ["step-1.pt", "step-2.pt"]
-    assert play.left_on_host() == []
