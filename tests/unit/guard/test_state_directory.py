@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ddp_play.guard import run_directory, state_directory
+from ddp_play.guard import state_directory
 from ddp_play.guard.protocol import BEGIN, END
 from ddp_play.guard.state_directory import Mount, UnusableError
 from ddp_play.run import host_program
@@ -192,18 +192,6 @@ def test_two_processes_make_one_directory(tmp_path: Path) -> None:
 def test_names_are_protected_by_the_sticky_bit(tmp_path: Path, mode: int, safe: bool) -> None:
     tmp_path.chmod(mode)
     assert state_directory.protected(str(tmp_path)) is safe
-
-
-def test_secrets_go_around_a_name_that_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()  # conftest's own base
-    monkeypatch.setattr(run_directory, "MEMORY", tmp_path)
-    usual = tmp_path / f"ddp-play-{os.geteuid()}"
-    assert run_directory.secrets_base() == usual
-    assert not usual.exists()
-    usual.touch()
-    other = run_directory.secrets_base()
-    assert other.name.startswith(usual.name + ".")
-    assert run_directory.secrets_base() == other
 
 
 # -- a home on the network, with the kernel's own FUSE --------------------------------------------------
