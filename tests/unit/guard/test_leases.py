@@ -289,6 +289,28 @@ def test_a_holder_that_does_not_answer_counts_as_one(scope: str, listens: bool) 
         assert told.startswith("0 of 1 slots free and 1 needed; held by a process that does not answer")
 
 
+def test_a_holders_message_reaches_whoever_asks(scope: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leases, "MESSAGE_S", 0.05)
+    assert leases.message_of("run-night", scope) == b"", "nobody holds it"
+    held = leases.hold("run-night", scope)
+    assert held is not None
+    with held:
+        assert leases.message_of("run-night", scope) == b"", "it does not answer"
+    held = leases.hold("run-night", scope)
+    assert held is not None
+    monkeypatch.setattr(leases, "MESSAGE_S", 10.0)
+    with held.answer(b"night.0123"):
+        assert [leases.message_of("run-night", scope) for _ in range(2)] == [b"night.0123"] * 2
+
+
+def test_holders_of_other_ports_are_not_named() -> None:
+    first = free_range()
+    held = leases.hold_slots([f"port-{first}", f"port-{first + 3}"], 2, "")
+    with held[0].answer(), held[1].answer():
+        assert leases.ports_problem(first + 1, first + 2) == f"no free port between {first + 1} and {first + 2}"
+        assert "; 2 leased by process " in leases.ports_problem(first, first + 3)
+
+
 def test_many_holders_are_counted() -> None:
     assert leases._listed([f"run r{n} of kim" for n in range(8)]).endswith(", run r4 of kim, 3 more")
     assert leases._listed(["run r1 of kim"] * 8) == "run r1 of kim"
