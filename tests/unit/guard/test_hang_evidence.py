@@ -215,7 +215,7 @@ def test_stacks_come_from_the_main_processes_or_else_from_the_first(
     frozen: list[list[int]] = []
     monkeypatch.setattr(hang_evidence, "main_processes", lambda _: mains)
     monkeypatch.setattr(processes, "alive", lambda *_: True)
-    monkeypatch.setattr(hang_evidence, "_abort", lambda pid: (aborted.append(pid), pid != 8)[1])
+    monkeypatch.setattr(hang_evidence, "_abort", lambda pid: (aborted.append(pid), pid != 8)[1])  # type: ignore[func-returns-value]
     monkeypatch.setattr(hang_evidence, "thaw", thawed.append)
     monkeypatch.setattr(hang_evidence, "freeze", frozen.append)
     monkeypatch.setattr(hang_evidence, "describe", lambda root, seen: f"{root} {seen['pid']}")

@@ -114,8 +114,11 @@ def test_ranks_start_by_an_order_and_not_because_nobody_comes(
     assert guard.fence.reason == reason
 
 
-def test_a_guard_waits_for_the_order(guard: Guard) -> None:
+def test_a_guard_waits_for_the_order(guard: Guard, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard.orders, "controller_gone_s", lambda: guard.limits["go_wait_s"])
+    waits: list[float | None] = []
     guard.orders.changed.set()
+    monkeypatch.setattr(guard.orders.changed, "wait", waits.append)
     calls: list[None] = []
     real = guard.orders.read_files
 
@@ -128,6 +131,8 @@ def test_a_guard_waits_for_the_order(guard: Guard) -> None:
     guard.orders.read_files = read  # type: ignore[method-assign]
     assert guard._wait_for_go() is True
     assert len(calls) == 3
+    assert waits == [daemon.TICK_S] * 2
+    assert not guard.orders.changed.is_set()
 
 
 def test_without_a_start_no_rank_is_started_and_the_attempt_goes(guard: Guard, monkeypatch: pytest.MonkeyPatch) -> None:
