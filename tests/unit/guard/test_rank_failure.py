@@ -172,6 +172,8 @@ def test_only_the_end_of_a_log_is_read_whatever_its_size(tmp_path: Path, padding
     assert blames_a_peer(log)
     log.write_text(PEER + "\n" + "x" * padding)
     assert blames_a_peer(log) is (padding < LAST_BYTES - len(PEER))
+    log.write_text("[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:598] x")
+    assert blames_a_peer(log), "from its first byte"
     log.write_text("")
     assert not blames_a_peer(log)
 
