@@ -188,7 +188,13 @@ def test_what_is_no_ticket_is_not_in_the_queue(change: dict[str, Any]) -> None:
 
 
 def test_a_ticket_that_is_too_long_is_not_in_the_queue() -> None:
-    assert slot_order.read(slot_order.written(GOOD) + b" " * slot_order.MAX_TICKET_BYTES, ME) is None
+    longest = slot_order.written(GOOD).ljust(slot_order.MAX_TICKET_BYTES)
+    assert slot_order.read(longest, ME) == GOOD._replace(uid=ME)
+    assert slot_order.read(longest + b" ", ME) is None
+
+
+def test_a_ticket_that_no_process_holds_is_of_no_user() -> None:
+    assert Ticket(7.5, "t", "h1", 1, ("slot-0",)).uid == -1
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff\x00", b"[" * 60000, b"7", b"[]", b"{}", b" " * (1 << 20), b"1" * 60000])
