@@ -173,7 +173,19 @@ def test_the_holder_is_who_the_kernel_lists(
         return "\n".join(lines).format(inode=inode)
 
     monkeypatch.setattr(Path, "read_text", read_text)
+    before = len([*Path("/proc/self/fd").iterdir()])
     assert file_leases.holder_pid(name) == pid
+    assert len([*Path("/proc/self/fd").iterdir()]) == before
+
+
+def test_ports_are_of_the_machine_and_slots_of_the_directory_that_stands_for_a_host(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DDP_PLAY_HOST_DIR", "/hosts/one")
+    assert file_leases.directory_of("slot-0") == Path("/hosts/one/leases")
+    assert file_leases.directory_of("port-1") == file_leases.DIRECTORY
+    monkeypatch.delenv("DDP_PLAY_HOST_DIR")
+    assert file_leases.directory_of("slot-0") == file_leases.DIRECTORY
 
 
 def test_a_holder_that_the_kernel_does_not_list(name: str, holder: subprocess.Popen[bytes]) -> None:

@@ -168,6 +168,22 @@ def test_a_guard_that_listens_gets_the_lease_and_its_directory_none(place: HostR
     assert not place.lease.exists()
 
 
+@pytest.mark.parametrize(("first", "calls"), [({"phase": "running"}, ["hello"]), (None, ["close"])])
+def test_only_a_guard_that_tells_its_state_is_greeted(
+    link: GuardLink, monkeypatch: pytest.MonkeyPatch, first: dict[str, Any] | None, calls: list[str]
+) -> None:
+    called: list[str] = []
+    client = SimpleNamespace(
+        is_open=True,
+        first_state=lambda _timeout_s: first,
+        hello=lambda: called.append("hello"),
+        close=lambda: called.append("close"),
+    )
+    monkeypatch.setattr(guard_link, "ControlClient", lambda *_: client)
+    assert (link._connected() is client) is (first is not None)
+    assert called == calls
+
+
 def test_a_look_leaves_no_connection(place: HostRun, monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[GuardLink] = []
     monkeypatch.setattr(GuardLink, "close", lambda link: closed.append(link))  # noqa: PLW0108 - as a method

@@ -105,6 +105,14 @@ def test_a_port_in_use_is_not_free(address: str) -> None:
     assert leases.port_free(port)
 
 
+def test_a_port_is_free_when_only_ended_connections_have_it() -> None:
+    """They stay in TIME_WAIT for a minute; the store of torch can listen there."""
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()):
+        port = server.getsockname()[1]
+        server.accept()[0].close()
+    assert leases.port_free(port)
+
+
 def test_a_machine_without_ipv6(monkeypatch: pytest.MonkeyPatch) -> None:
     first, real = free_range(), socket.socket
 
@@ -324,8 +332,11 @@ def test_every_name_of_the_kernels_table_is_read(monkeypatch: pytest.MonkeyPatch
         "0000: 00000003 00000000 00000000 0001 03 10002\n"
         "0000: 00000002 00000000 00010000 0001 01 10003 /run/a name with blanks\n"
     )
-    monkeypatch.setattr(Path, "read_text", lambda *_, **__: table)
-    assert leases.bound_names() - {"Path"} == {"@ddp-play/slot-0", "/run/a name with blanks"}
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_text", lambda *_, **__: table)
+        assert leases.bound_names() - {"Path"} == {"@ddp-play/slot-0", "/run/a name with blanks"}
+    monkeypatch.setattr(leases, "Path", lambda _: Path("/proc/net/no-such-table"))
+    assert leases.bound_names() == set()
 
 
 def test_a_lease_is_free_at_once_when_it_is_closed(scope: str) -> None:
