@@ -153,6 +153,7 @@ def test_a_question_leaves_the_file_unlocked(name: str) -> None:
         (["1: POSIX ADVISORY WRITE 1 00:1f:{inode} 0 EOF", "2: FLOCK ADVISORY WRITE 12 00:1f:{inode} 0 EOF"], 12),
         (["1: FLOCK ADVISORY WRITE 1 00:1f:1{inode} 0 EOF", "1: -> FLOCK ADVISORY WRITE 2 00:1f:{inode} 0 EOF"], 0),
         (["1: FLOCK ADVISORY WRITE -1 00:1f:{inode} 0 EOF"], 0),
+        (["1: FLOCK ADVISORY WRITE 4711", "2: FLOCK ADVISORY WRITE 12 00:1f:{inode}"], 12),
         (["1: FLOCK ADVISORY", "2: FLOCK ADVISORY WRITE 0 00:1f:{inode} 0 EOF"], 0),
         ([], 0),
         (None, 0),
