@@ -91,18 +91,21 @@ def test_a_guard_on_a_directory_that_stands_for_another_host_is_not_here(monkeyp
     monkeypatch.setenv("DDP_PLAY_HOST_DIR", str(base_dir()))
     elsewhere = HostRun(Path("/elsewhere/runs") / run_key("night", THEIRS) / "1.h1")
     here = HostRun(base_dir() / "runs" / run_key("night", THEIRS) / "1.h1")
-    monkeypatch.setattr("ddp_play.guard.run_id_conflicts.guards", lambda: {1: elsewhere, 2: here})
-    assert [row.place for row in run_id_conflicts.find("night", OURS, [])] == ["process 2"]
+    monkeypatch.setattr("ddp_play.guard.run_id_conflicts.guards", lambda: {1: elsewhere, os.getpid(): here})
+    assert [row.place for row in run_id_conflicts.find("night", OURS, [])] == [f"process {os.getpid()}"]
     monkeypatch.delenv("DDP_PLAY_HOST_DIR")
     monkeypatch.setattr(state_directory, "usual", lambda: "/dev/shm/none")
-    assert [row.place for row in run_id_conflicts.find("night", OURS, [])] == ["process 1", "process 2"]
+    assert [row.place for row in run_id_conflicts.find("night", OURS, [])] == [
+        "process 1",
+        f"process {os.getpid()}",
+    ]
 
 
-def test_a_guard_that_ends_meanwhile_has_no_owner_and_no_age(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_guard_that_ends_meanwhile_is_not_running(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run was refused because of a run of `user -1`."""
     place = HostRun(base_dir() / "runs" / run_key("night", THEIRS) / "1.h1")
-    monkeypatch.setattr("ddp_play.guard.run_id_conflicts.guards", lambda: {4194399: place})
-    (found,) = run_id_conflicts.find("night", OURS, [])
-    assert (found.owner, found.since) == ("user -1", 0.0)
+    monkeypatch.setattr("ddp_play.guard.run_id_conflicts.guards", lambda: {4194399: place, os.getpid(): place})
+    assert [row.place for row in run_id_conflicts.find("night", OURS, [])] == [f"process {os.getpid()}"]
 
 
 @pytest.mark.parametrize(
