@@ -173,7 +173,7 @@ def test_only_a_guard_that_tells_its_state_is_greeted(
     link: GuardLink, monkeypatch: pytest.MonkeyPatch, first: dict[str, Any] | None, calls: list[str]
 ) -> None:
     called: list[str] = []
-    client = SimpleNamespace(
+    client: Any = SimpleNamespace(
         is_open=True,
         first_state=lambda _timeout_s: first,
         hello=lambda: called.append("hello"),

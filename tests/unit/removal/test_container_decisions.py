@@ -11,6 +11,7 @@ from ddp_play.guard import container_rank, docker_socket, processes
 from ddp_play.guard.container_rank import ENGINE_PATIENCE_S, SLOW_ENGINE_S, ContainerRank
 from ddp_play.guard.docker_socket import EngineError
 from ddp_play.guard.run_directory import HostRun
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -159,3 +160,29 @@ def test_the_events_since_the_start_tell_the_code_of_a_removed_container(
     rank.poll()
     assert asked == [("r0", since, SLOW_ENGINE_S)]
     assert (end(rank), rank.row["signal"]) == (("exited", 137), 9)
+
+
+@pytest.mark.parametrize(("stops", "waits"), [(False, 2), (True, 0)])
+def test_a_start_is_waited_for_without_spinning_until_the_ranks_are_stopped(
+    rank: ContainerRank, monkeypatch: pytest.MonkeyPatch, stops: bool, waits: int
+) -> None:
+    joined: list[float] = []
+    request = SimpleNamespace(start=lambda: None, join=joined.append, problem="no answer", outcome=None)
+    request.is_alive = lambda: len(joined) < 2
+    monkeypatch.setattr(container_rank, "_Start", lambda _container: request)
+    rank.must_stop = lambda: stops
+    rank.start()
+    assert joined == [container_rank.START_POLL_S] * waits
+    assert (rank.row["state"], rank.row["stopped"], rank.may_start_late) == ("exited", stops, True)
+
+
+def test_signals_through_the_engine_do_not_keep_the_guard_alive(
+    rank: ContainerRank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[tuple[str, str]] = []
+    monkeypatch.setattr(docker_socket, "kill", lambda *signalled: sent.append(signalled))
+    rank.row["pid"] = None
+    rank.deliver(15)
+    wait_until(lambda: sent == [("r0", "SIGTERM")])
+    assert rank._killing is not None
+    assert rank._killing.daemon
