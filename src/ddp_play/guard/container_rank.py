@@ -147,12 +147,14 @@ class ContainerRank(Rank):
         if state.get("Running"):
             self._on_running(int(state.get("Pid") or 0))
             return
-        code = int(state.get("ExitCode", 0))
+        told = state.get("ExitCode")
+        code = None if told is None else int(told)  # without one it is not known as a success
         self.row["oom"] = bool(state.get("OOMKilled"))
         tail = docker_socket.logs_tail(self.spec["container"]).decode("utf-8", "replace").strip()
         if tail:
             self.say("output of the container outside the rank's log:\n%s" % tail)
-        self.ended(code, signum=_signal_of(code), detail=state.get("Error") or "")
+        unknown = "its process is gone and the engine tells no exit code" if code is None else ""
+        self.ended(code, signum=_signal_of(code), detail=state.get("Error") or unknown)
 
     def _on_running(self, pid: int) -> None:
         """Watch the engine's process if none was found; else wait: the engine has not recorded the end and its code."""

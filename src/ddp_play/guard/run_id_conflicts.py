@@ -58,9 +58,12 @@ def _living(run_id: str, token: str) -> Iterator[Namesake]:
     for pid, place in guards().items():
         if _is_namesake(place.run_key, run_id, token) and (not stands_for_a_host or base_dir() in place.root.parents):
             process = Path("/proc/%d" % pid)
-            spec = read_spec(place, _uid_of(process))
+            uid = _uid_of(process)
+            if uid < 0:
+                continue  # it has ended since it was listed
+            spec = read_spec(place, uid)
             since = spec.get("created") or _changed(process)
-            whose = owner(place, _uid_of(process))
+            whose = owner(place, uid)
             yield Namesake(True, whose, str(spec.get("controller") or ""), float(since), "process %d" % pid)
 
 

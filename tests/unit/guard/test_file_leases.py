@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +16,6 @@ from ddp_play.guard import file_leases, leases
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 # What a guard of an earlier version does: it creates the directory and the file, and locks the file until it ends.
 EARLIER = """
@@ -55,6 +57,15 @@ def holder(name: str) -> Iterator[subprocess.Popen[bytes]]:
         assert held(guard)
         yield guard
         guard.kill()
+
+
+def open_below(*directories: Path) -> list[str]:
+    """Files in these directories that this process has open."""
+    found = []
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            found.append(str(descriptor.readlink()))
+    return [path for path in found if path.startswith(tuple(map(str, directories)))]
 
 
 def scope(name: str) -> str:
@@ -121,9 +132,69 @@ def test_what_no_version_locks_blocks_nobody(name: str, tmp_path: Path, kind: st
         "fifo": lambda: os.mkfifo(planted),
     }
     make[kind]()
+    assert file_leases.lock(name) is None
+    assert open_below(tmp_path, directory) == []
     assert leases.holder(name, scope(name)) == ""
     with leases.hold(name, scope(name)) or pytest.fail("the lease is free"):
         assert secret.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_directory_that_is_none_holds_nobody_up(name: str) -> None:
+    os.mkfifo(file_leases.directory_of(name))
+    assert file_leases.lock(name) is None
+
+
+def test_a_question_leaves_the_file_unlocked(name: str) -> None:
+    directory = file_leases.directory_of(name)
+    directory.mkdir()
+    (directory / name).touch()
+    assert not file_leases.is_locked(name)
+    with (directory / name).open("r+") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        assert file_leases.is_locked(name)
+    assert not file_leases.is_locked(name)
+
+
+@pytest.mark.parametrize(
+    ("lines", "pid"),
+    [
+        (["1: FLOCK ADVISORY WRITE 4711 00:1f:{inode} 0 EOF"], 4711),
+        (["1: POSIX ADVISORY WRITE 1 00:1f:{inode} 0 EOF", "2: FLOCK ADVISORY WRITE 12 00:1f:{inode} 0 EOF"], 12),
+        (["1: FLOCK ADVISORY WRITE 1 00:1f:1{inode} 0 EOF", "1: -> FLOCK ADVISORY WRITE 2 00:1f:{inode} 0 EOF"], 0),
+        (["1: FLOCK ADVISORY WRITE -1 00:1f:{inode} 0 EOF"], 0),
+        (["1: FLOCK ADVISORY WRITE 4711", "2: FLOCK ADVISORY WRITE 12 00:1f:{inode}"], 12),
+        (["1: FLOCK ADVISORY", "2: FLOCK ADVISORY WRITE 0 00:1f:{inode} 0 EOF"], 0),
+        ([], 0),
+        (None, 0),
+    ],
+)
+def test_the_holder_is_who_the_kernel_lists(
+    name: str, monkeypatch: pytest.MonkeyPatch, lines: list[str] | None, pid: int
+) -> None:
+    """It lists locks of other pid namespaces with the pid 0 or -1."""
+    directory = file_leases.directory_of(name)
+    directory.mkdir()
+    (directory / name).touch()
+    inode = (directory / name).stat().st_ino
+
+    def read_text(_path: Path) -> str:
+        if lines is None:
+            raise PermissionError(13, "Permission denied")
+        return "\n".join(lines).format(inode=inode)
+
+    monkeypatch.setattr(Path, "read_text", read_text)
+    assert file_leases.holder_pid(name) == pid
+    assert open_below(directory) == []
+
+
+def test_ports_are_of_the_machine_and_slots_of_the_directory_that_stands_for_a_host(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DDP_PLAY_HOST_DIR", "/hosts/one")
+    assert file_leases.directory_of("slot-0") == Path("/hosts/one/leases")
+    assert file_leases.directory_of("port-1") == file_leases.DIRECTORY
+    monkeypatch.delenv("DDP_PLAY_HOST_DIR")
+    assert file_leases.directory_of("slot-0") == file_leases.DIRECTORY
 
 
 def test_a_holder_that_the_kernel_does_not_list(name: str, holder: subprocess.Popen[bytes]) -> None:

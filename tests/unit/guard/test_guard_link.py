@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -147,6 +148,47 @@ def test_a_guard_is_not_looked_for_all_the_time(place: HostRun, monkeypatch: pyt
     made.close()
     assert made.descriptors() == []
     server.close()
+
+
+def test_a_guard_is_looked_for_at_the_first_question(place: HostRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard_link, "RECONNECT_S", 60.0)
+    server = ControlServer(place.root, Orders())
+    server.publish(state("running"))
+    made = GuardLink(place)
+    assert (made.fresh() or {})["phase"] == "running"
+    made.close()
+    server.close()
+
+
+def test_a_guard_that_listens_gets_the_lease_and_its_directory_none(place: HostRun, link: GuardLink) -> None:
+    beats: list[float] = []
+    link._client = SimpleNamespace(is_open=True, beat=beats.append, close=lambda: None)  # type: ignore[assignment]
+    link.renew(4.5)
+    assert beats == [4.5]
+    assert not place.lease.exists()
+
+
+@pytest.mark.parametrize(("first", "calls"), [({"phase": "running"}, ["hello"]), (None, ["close"])])
+def test_only_a_guard_that_tells_its_state_is_greeted(
+    link: GuardLink, monkeypatch: pytest.MonkeyPatch, first: dict[str, Any] | None, calls: list[str]
+) -> None:
+    called: list[str] = []
+    client: Any = SimpleNamespace(
+        is_open=True,
+        first_state=lambda _timeout_s: first,
+        hello=lambda: called.append("hello"),
+        close=lambda: called.append("close"),
+    )
+    monkeypatch.setattr(guard_link, "ControlClient", lambda *_: client)
+    assert (link._connected() is client) is (first is not None)
+    assert called == calls
+
+
+def test_a_look_leaves_no_connection(place: HostRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[GuardLink] = []
+    monkeypatch.setattr(GuardLink, "close", lambda link: closed.append(link))  # noqa: PLW0108 - as a method
+    assert guard_link.look(place) == ({}, False)
+    assert [made.place for made in closed] == [place]
 
 
 def test_a_directory_that_is_gone_gets_no_lease(place: HostRun, link: GuardLink) -> None:

@@ -105,6 +105,14 @@ def test_a_port_in_use_is_not_free(address: str) -> None:
     assert leases.port_free(port)
 
 
+def test_a_port_is_free_when_only_ended_connections_have_it() -> None:
+    """They stay in TIME_WAIT for a minute; the store of torch can listen there."""
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()):
+        port = server.getsockname()[1]
+        server.accept()[0].close()
+    assert leases.port_free(port)
+
+
 def test_a_machine_without_ipv6(monkeypatch: pytest.MonkeyPatch) -> None:
     first, real = free_range(), socket.socket
 
@@ -289,6 +297,28 @@ def test_a_holder_that_does_not_answer_counts_as_one(scope: str, listens: bool) 
         assert told.startswith("0 of 1 slots free and 1 needed; held by a process that does not answer")
 
 
+def test_a_holders_message_reaches_whoever_asks(scope: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leases, "MESSAGE_S", 0.05)
+    assert leases.message_of("run-night", scope) == b"", "nobody holds it"
+    held = leases.hold("run-night", scope)
+    assert held is not None
+    with held:
+        assert leases.message_of("run-night", scope) == b"", "it does not answer"
+    held = leases.hold("run-night", scope)
+    assert held is not None
+    monkeypatch.setattr(leases, "MESSAGE_S", 10.0)
+    with held.answer(b"night.0123"):
+        assert [leases.message_of("run-night", scope) for _ in range(2)] == [b"night.0123"] * 2
+
+
+def test_holders_of_other_ports_are_not_named() -> None:
+    first = free_range()
+    held = leases.hold_slots([f"port-{first}", f"port-{first + 3}"], 2, "")
+    with held[0].answer(), held[1].answer():
+        assert leases.ports_problem(first + 1, first + 2) == f"no free port between {first + 1} and {first + 2}"
+        assert "; 2 leased by process " in leases.ports_problem(first, first + 3)
+
+
 def test_many_holders_are_counted() -> None:
     assert leases._listed([f"run r{n} of kim" for n in range(8)]).endswith(", run r4 of kim, 3 more")
     assert leases._listed(["run r1 of kim"] * 8) == "run r1 of kim"
@@ -302,8 +332,11 @@ def test_every_name_of_the_kernels_table_is_read(monkeypatch: pytest.MonkeyPatch
         "0000: 00000003 00000000 00000000 0001 03 10002\n"
         "0000: 00000002 00000000 00010000 0001 01 10003 /run/a name with blanks\n"
     )
-    monkeypatch.setattr(Path, "read_text", lambda *_, **__: table)
-    assert leases.bound_names() - {"Path"} == {"@ddp-play/slot-0", "/run/a name with blanks"}
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_text", lambda *_, **__: table)
+        assert leases.bound_names() - {"Path"} == {"@ddp-play/slot-0", "/run/a name with blanks"}
+    monkeypatch.setattr(leases, "Path", lambda _: Path("/proc/net/no-such-table"))
+    assert leases.bound_names() == set()
 
 
 def test_a_lease_is_free_at_once_when_it_is_closed(scope: str) -> None:

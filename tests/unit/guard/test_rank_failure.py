@@ -17,6 +17,7 @@ from ddp_play.guard.rank_failure import (
     has_own_error,
     is_collateral,
     is_oom,
+    last_texts,
 )
 from ddp_play.guard.run_directory import HostRun
 from tests.unit.guard.recorded_tails import ENDS, TAILS, Tail
@@ -171,5 +172,12 @@ def test_only_the_end_of_a_log_is_read_whatever_its_size(tmp_path: Path, padding
     assert blames_a_peer(log)
     log.write_text(PEER + "\n" + "x" * padding)
     assert blames_a_peer(log) is (padding < LAST_BYTES - len(PEER))
+    log.write_text("[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:598] x")
+    assert blames_a_peer(log), "from its first byte"
     log.write_text("")
     assert not blames_a_peer(log)
+
+
+def test_the_last_texts_are_the_meaningful_lines_of_the_end() -> None:
+    tail = "".join(f"[rank1]: line {number}\n\n" for number in range(30))
+    assert last_texts(tail) == "\n".join(f"line {number}" for number in range(10, 30))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import shutil
 import subprocess
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -51,6 +54,41 @@ def test_the_guard_renews_the_rendezvous_file_of_a_machine(tmp_path: Path) -> No
     owned = ["/tmp/ddp-play-rendezvous-night-1", "/dev/shm/mpich_shm_1_0", str(Path("/shared/.ddp-play/night/file"))]
     write_json(place.spec, {"ranks": [], "limits": {}, "owned_paths": owned})
     assert Guard(place).files.paths == [Path(owned[0])]
+
+
+def test_a_directory_is_locked_as_systemd_tmpfiles_looks_at_it_and_no_longer(tmp_path: Path) -> None:
+    other = os.open(tmp_path, os.O_RDONLY)
+    try:
+        with recent_files.not_aged(tmp_path), pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        os.close(other)
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError), recent_files.not_aged(tmp_path / "file"):
+        pytest.fail("a file was locked")
+
+
+def test_a_file_system_without_locks_stops_no_guard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", fails)
+    with recent_files.not_aged(tmp_path):
+        pass
+
+
+def test_files_are_renewed_again_after_an_hour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now, touched = [5.0], list[Path]()
+    monkeypatch.setattr(recent_files, "AGED", (str(tmp_path),))
+    monkeypatch.setattr(recent_files, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(recent_files, "locate", lambda path: path)
+    monkeypatch.setattr(recent_files, "touch", touched.append)
+    files = RecentFiles([str(tmp_path / "a"), str(tmp_path / "b"), str(tmp_path)])
+    for moment, times in ((5.0, 1), (3604.9, 1), (3605.1, 2), (3606.0, 2), (7206.0, 3)):
+        now[0] = moment
+        files.renew()
+        assert touched == [tmp_path / "a", tmp_path / "b"] * times
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("systemd-tmpfiles"), reason="needs root and systemd-tmpfiles")

@@ -112,6 +112,32 @@ def test_paths_of_a_place() -> None:
     assert place.secrets == run_directory.secrets_base() / "calm-otter-1.2.h1"
 
 
+def test_an_attempt_stays_where_an_earlier_version_put_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a file system of all hosts; a new one is put into the state directory."""
+    monkeypatch.setattr(state_directory, "earlier", lambda: str(tmp_path / "old"))
+    assert run_directory.bases() == [base_dir(), tmp_path / "old"]
+    new, old = (base / "runs" / "night" / "1.h1" for base in run_directory.bases())
+    assert HostRun.at("night", 1, "h1").root == new
+    old.mkdir(parents=True)
+    assert HostRun.at("night", 1, "h1").root == old
+    new.mkdir(parents=True)
+    assert HostRun.at("night", 1, "h1").root == new
+
+
+def test_secrets_go_around_a_name_that_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()  # conftest's own base
+    monkeypatch.setattr(run_directory, "MEMORY", tmp_path)
+    usual = tmp_path / f"ddp-play-{os.geteuid()}"
+    assert run_directory.secrets_base() == usual
+    assert not usual.exists()
+    usual.mkdir(mode=0o700)
+    assert run_directory.secrets_base() == usual
+    usual.chmod(0o777)
+    other = run_directory.secrets_base()
+    assert other.name.startswith(usual.name + ".")
+    assert run_directory.secrets_base() == other
+
+
 def test_orders(tmp_path: Path) -> None:
     place = HostRun(tmp_path)
     place.control.mkdir()
@@ -207,3 +233,16 @@ def test_a_lock_that_cannot_be_asked_for_counts_as_attended(tmp_path: Path, monk
 
     monkeypatch.setattr(fcntl, "flock", fails)
     assert HostRun(tmp_path).attended()
+
+
+def test_a_place_that_cannot_be_attended_is_not_kept_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def fails(handle: Any, _operation: int) -> None:
+        asked.append(handle)
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", fails)
+    with pytest.raises(OSError, match="No locks available"):
+        HostRun(tmp_path).attend()
+    assert [handle.closed for handle in asked] == [True]

@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from ddp_play.guard import leftovers, run_id_conflicts
+from ddp_play.guard import host_identity, leases, leftovers, run_id_conflicts, state_directory
 from ddp_play.guard.protocol import run_key, split_run_key
-from ddp_play.guard.run_directory import HostRun, base_dir, write_json
+from ddp_play.guard.refusal import Refused
+from ddp_play.guard.run_directory import HostRun, base_dir, user_name, write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 OURS, THEIRS = "0123456789abcdef", "fedcba9876543210"
 
@@ -65,6 +70,12 @@ def test_another_users_run_on_a_shared_directory(tmp_path: Path) -> None:
     problem = run_id_conflicts.problem("night", OURS, [str(path.parent)])
     assert problem.startswith("run night of ")
     assert problem.endswith(f"has files here: {path}")
+    row = (False, user_name(path.stat().st_uid), "", path.stat().st_mtime, str(path))
+    assert run_id_conflicts.find("night", OURS, [str(path.parent)]) == [row]
+    with pytest.raises(Refused) as told:
+        run_id_conflicts.check("night", OURS, [str(path.parent)])
+    assert (told.value.kind, str(told.value)) == (run_id_conflicts.TAKEN, problem)
+    run_id_conflicts.check("day", OURS, [str(path.parent)])
 
 
 def test_a_living_guard_of_another_user(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,8 +90,54 @@ def test_a_living_guard_of_another_user(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_guard_on_a_directory_that_stands_for_another_host_is_not_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DDP_PLAY_HOST_DIR", str(base_dir()))
     elsewhere = HostRun(Path("/elsewhere/runs") / run_key("night", THEIRS) / "1.h1")
-    monkeypatch.setattr("ddp_play.guard.run_id_conflicts.guards", lambda: {1: elsewhere})
-    assert run_id_conflicts.find("night", OURS, []) == []
+    here = HostRun(base_dir() / "runs" / run_key("night", THEIRS) / "1.h1")
+    monkeypatch.setattr("ddp_play.guard.run_id_conflicts.guards", lambda: {1: elsewhere, os.getpid(): here})
+    assert [row.place for row in run_id_conflicts.find("night", OURS, [])] == [f"process {os.getpid()}"]
+    monkeypatch.delenv("DDP_PLAY_HOST_DIR")
+    monkeypatch.setattr(state_directory, "usual", lambda: "/dev/shm/none")
+    assert [row.place for row in run_id_conflicts.find("night", OURS, [])] == [
+        "process 1",
+        f"process {os.getpid()}",
+    ]
+
+
+def test_a_guard_that_ends_meanwhile_is_not_running(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run was refused because of a run of `user -1`."""
+    place = HostRun(base_dir() / "runs" / run_key("night", THEIRS) / "1.h1")
+    monkeypatch.setattr("ddp_play.guard.run_id_conflicts.guards", lambda: {4194399: place, os.getpid(): place})
+    assert [row.place for row in run_id_conflicts.find("night", OURS, [])] == [f"process {os.getpid()}"]
+
+
+@pytest.mark.parametrize(
+    ("attempts", "guard_runs", "found"),
+    [
+        ([], False, True),
+        (["ours"], False, True),
+        (["theirs"], False, False),
+        (["theirs", "theirs"], False, False),
+        (["theirs", "ours"], False, True),
+        (["theirs"], True, True),
+    ],
+)
+def test_attempts_of_hosts_that_share_the_directory_are_left_to_them(
+    monkeypatch: pytest.MonkeyPatch, attempts: list[str], guard_runs: bool, found: bool
+) -> None:
+    key = run_key("night", THEIRS)
+    (base_dir() / "runs" / key).mkdir(parents=True)
+    hosts = {"ours": host_identity.identity(), "theirs": ["gpu08", "another machine"]}
+    for number, whose in enumerate(attempts, 1):
+        place = HostRun(base_dir() / "runs" / key / f"{number}.h1")
+        place.root.mkdir()
+        write_json(place.spec, {host_identity.FIELD: hosts[whose]})
+    monkeypatch.setattr(run_id_conflicts, "look", lambda _: ({}, guard_runs))
+    assert bool(run_id_conflicts.find("night", OURS, [])) is found
+
+
+def test_the_directory_of_an_earlier_version_is_searched_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_directory, "earlier", lambda: str(tmp_path))
+    (tmp_path / "runs" / run_key("night", THEIRS)).mkdir(parents=True)
+    (found,) = run_id_conflicts.find("night", OURS, [])
+    assert found.place == str(tmp_path / "runs" / run_key("night", THEIRS))
 
 
 def test_the_list_of_runs_tells_them_apart() -> None:
@@ -152,3 +209,62 @@ def test_a_namesake_of_unknown_age() -> None:
     assert run_id_conflicts.describe_namesake(found, "night", 5.0) == (
         "run night of kim, started from login2, is running: its guard is process 7"
     )
+
+
+# -- the name while a run starts -----------------------------------------------------------------------
+
+
+class Waiting:
+    """The time of `hold_name`: a wait costs nothing, and `then` happens in the third."""
+
+    def __init__(self, then: Callable[[], None] = lambda: None) -> None:
+        self.waited_s: list[float] = []
+        self.then = then
+
+    def monotonic(self) -> float:
+        return 50.0 + sum(self.waited_s)
+
+    def sleep(self, seconds: float) -> None:
+        self.waited_s.append(seconds)
+        if len(self.waited_s) == 3:
+            self.then()
+
+
+def test_a_name_is_held_once_and_by_all_channels_of_its_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_id_conflicts, "time", Waiting())
+    key = run_key("night", OURS)
+    held = run_id_conflicts.hold_name(key)
+    assert held is not None
+    with held:
+        assert run_id_conflicts.hold_name(key) is None, "of another channel of the run"
+        other = run_id_conflicts.hold_name(run_key("day", THEIRS))
+        assert other is not None
+        other.close()
+
+
+@pytest.mark.parametrize(("holder", "named"), [("process 7 of kim", "process 7 of kim"), ("", "another process")])
+def test_a_name_that_another_controllers_run_keeps_is_refused(
+    monkeypatch: pytest.MonkeyPatch, holder: str, named: str
+) -> None:
+    waiting = Waiting()
+    monkeypatch.setattr(run_id_conflicts, "POLL_S", 0.5)
+    monkeypatch.setattr(run_id_conflicts, "time", waiting)
+    monkeypatch.setattr(run_id_conflicts, "holder", lambda *_: holder)
+    held = run_id_conflicts.hold_name(run_key("night", THEIRS))
+    assert held is not None
+    with held, pytest.raises(Refused) as told:
+        run_id_conflicts.hold_name(run_key("night", OURS))
+    assert str(told.value) == f"run night is being started by another controller: {named}"
+    assert told.value.kind == run_id_conflicts.TAKEN
+    assert sum(waiting.waited_s) == pytest.approx(run_id_conflicts.OWN_CHANNEL_S, abs=2 * run_id_conflicts.POLL_S)
+
+
+def test_a_name_is_taken_over_from_a_channel_that_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also from one that has not answered yet."""
+    silent = leases.hold("run-night", leases.slot_scope())
+    assert silent is not None
+    monkeypatch.setattr(run_id_conflicts, "time", Waiting(silent.close))
+    monkeypatch.setattr(leases, "MESSAGE_S", 0.01)
+    held = run_id_conflicts.hold_name(run_key("night", OURS))
+    assert held is not None
+    held.close()

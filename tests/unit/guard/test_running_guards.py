@@ -6,15 +6,12 @@ import os
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ddp_play.guard.run_directory import HostRun
 from ddp_play.guard.running_guards import guards, read_spec
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize(
@@ -72,6 +69,9 @@ def test_processes_that_end_meanwhile_hide_no_guard(tmp_path: Path, monkeypatch:
 
 def test_a_short_command_line_is_no_guard() -> None:
     with subprocess.Popen(["guard", "60"], executable="/bin/sleep") as process:
+        deadline = time.monotonic() + 10
+        while Path(f"/proc/{process.pid}/cmdline").read_bytes() != b"guard\x0060\0":  # empty for a moment
+            assert time.monotonic() < deadline
         assert process.pid not in guards()
         process.kill()
 

@@ -132,6 +132,30 @@ def test_a_ticket_reads_as_it_was_written() -> None:
     assert slot_order.read(slot_order.written(GOOD), ME) == GOOD._replace(uid=ME)
 
 
+LONG = "x" * slot_order.MAX_TEXT
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"time": 0},
+        {"time": slot_order.MAX_TIME - 1},
+        {"need": 1, "names": ["slot-0"]},
+        {"need": 4},
+        {"names": [f"slot-{n}" for n in range(slot_order.MAX_NAMES)]},
+        {"token": LONG, "host": LONG, "run": LONG, "owner": LONG, "controller": LONG},
+    ],
+    ids=" ".join,
+)
+def test_the_least_and_the_most_of_a_ticket(change: dict[str, Any]) -> None:
+    fields = {**json.loads(slot_order.written(GOOD)), **change}
+    found = slot_order.read(json.dumps(fields).encode(), ME)
+    assert found is not None
+    assert all(
+        getattr(found, name) in (value, tuple(value) if name == "names" else value) for name, value in change.items()
+    )
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -149,8 +173,9 @@ def test_a_ticket_reads_as_it_was_written() -> None:
         {"need": 3, "names": ["slot-0", "slot-0", "slot-0"]},
         {"names": "slot-0"},
         {"names": [1, 2]},
-        {"names": [f"slot-{n}" for n in range(2000)]},
-        {"run": "x" * 300},
+        {"names": [f"slot-{n}" for n in range(slot_order.MAX_NAMES + 1)]},
+        {"time": slot_order.MAX_TIME},
+        {"run": LONG + "x"},
         {"owner": 7},
         {"controller": "a\x1b[2J"},
         {"token": ["x"]},
@@ -163,7 +188,13 @@ def test_what_is_no_ticket_is_not_in_the_queue(change: dict[str, Any]) -> None:
 
 
 def test_a_ticket_that_is_too_long_is_not_in_the_queue() -> None:
-    assert slot_order.read(slot_order.written(GOOD) + b" " * slot_order.MAX_TICKET_BYTES, ME) is None
+    longest = slot_order.written(GOOD).ljust(slot_order.MAX_TICKET_BYTES)
+    assert slot_order.read(longest, ME) == GOOD._replace(uid=ME)
+    assert slot_order.read(longest + b" ", ME) is None
+
+
+def test_a_ticket_that_no_process_holds_is_of_no_user() -> None:
+    assert Ticket(7.5, "t", "h1", 1, ("slot-0",)).uid == -1
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff\x00", b"[" * 60000, b"7", b"[]", b"{}", b" " * (1 << 20), b"1" * 60000])
@@ -189,3 +220,4 @@ def test_a_message_says_why_free_slots_are_not_taken_and_who_is_ahead() -> None:
         "waiting_s": 60.0,
     }
     assert slot_order.rows([older], 0)[0]["waiting_s"] == 0, "a clock that went back"
+    assert slot_order.rows([older], 8.8765)[0]["waiting_s"] == 1.4

@@ -116,6 +116,22 @@ def test_a_run_without_slots_has_no_ticket(places: list[slot_queue.QueuePlace]) 
     assert not [name for name in leases.bound_names() if f"{leases.slot_scope()}/ticket-" in name]
 
 
+def test_a_ticket_has_the_same_name_in_all_versions(places: list[slot_queue.QueuePlace]) -> None:
+    """Channels of two versions must not queue one run twice."""
+    join(places, ticket(10))
+    assert f"@{leases.slot_scope()}/ticket-000000000000000a-33112ee1" in leases.bound_names()
+
+
+def test_holders_are_found_once_for_the_same_slots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reads all of /proc; a run that waits looks once a second."""
+    answers = iter(["held by kim", "held by kim and pat", "", "held by pat"])
+    monkeypatch.setattr(leases, "slots_problem", lambda *_: next(answers))
+    place, found = slot_queue.QueuePlace(), slot_order.Turn(False, 0, ())
+    told = [place._problem(ticket(10, 2), found, held) for held in ({"a"}, {"a"}, {"a", "b"}, {"b"}, {"b"})]
+    freed = "slots were taken and freed a moment ago"
+    assert told == ["held by kim", "held by kim", "held by kim and pat", freed, "held by pat"]
+
+
 def test_so_many_tickets_are_read(places: list[slot_queue.QueuePlace], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ddp_play.guard.slot_queue.MAX_TICKETS", 2)
     for number in range(1, 5):

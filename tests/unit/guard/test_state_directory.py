@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import re
@@ -9,11 +10,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from ddp_play.guard import run_directory, state_directory
+from ddp_play.guard import state_directory
 from ddp_play.guard.protocol import BEGIN, END
 from ddp_play.guard.state_directory import Mount, UnusableError
 from ddp_play.run import host_program
@@ -137,6 +139,84 @@ def test_a_path_that_a_neighbour_can_change_is_refused(unnamed: Path, monkeypatc
         assert not (unnamed / "mine").exists()
 
 
+# The constants of linux/magic.h and of statfs(2), by the names of the types in mountinfo.
+MAGIC = {
+    "ext4": 0xEF53, "xfs": 0x58465342, "btrfs": 0x9123683E, "zfs": 0x2FC12FC1, "f2fs": 0xF2F52010, "tmpfs": 0x01021994,
+    "overlay": 0x794C7630, "nfs": 0x6969, "smbfs": 0x517B, "smb3": 0xFE534D42, "cifs": 0xFF534D42, "ceph": 0x00C36400,
+    "lustre": 0x0BD00BD0, "gpfs": 0x47504653, "beegfs": 0x19830326, "panfs": 0xAAD7AAEA, "afs": 0x5346414F,
+    "coda": 0x73757245, "gfs2": 0x01161970, "ocfs2": 0x7461636F, "9p": 0x01021997, "fuse": 0x65735546,
+    "unknown type 0x1021993": 0x01021993, "unknown": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", MAGIC)
+def test_the_kernels_number_of_a_file_system(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """For a mount above the root directory of a container; None: the kernel tells nothing."""
+    number = MAGIC[kind]
+
+    def fstatfs(_fd: int, found: Any) -> int:
+        found.raw = (number or 0).to_bytes(8, "little") + b"\xff" * (len(found) - 8)
+        return 0 if number else -1
+
+    monkeypatch.setattr(state_directory, "ctypes", SimpleNamespace(
+        CDLL=lambda _name: SimpleNamespace(fstatfs=fstatfs), create_string_buffer=ctypes.create_string_buffer
+    ))  # fmt: skip
+    assert state_directory._statfs_kind(3) == kind
+
+
+@pytest.mark.parametrize(
+    ("uid", "state", "where"),
+    [(0, "/state", "/srv/of-root"), (1, "/state", "/state/ddp-play/host"), (7, "", "/home/.local/state/ddp-play/host")],
+)
+def test_the_usual_directory(monkeypatch: pytest.MonkeyPatch, uid: int, state: str, where: str) -> None:
+    monkeypatch.setattr(state_directory, "OF_ROOT", "/srv/of-root")
+    monkeypatch.setattr(os, "geteuid", lambda: uid)
+    monkeypatch.setenv("HOME", "/home")
+    monkeypatch.setenv("XDG_STATE_HOME", state)
+    assert state_directory.usual() == where
+
+
+@pytest.mark.parametrize(
+    ("named", "kind", "exists", "found"),
+    [("", "nfs", True, True), ("/x", "nfs", True, False), ("", "ext4", True, False), ("", "nfs", False, False)],
+)
+def test_the_directory_of_an_earlier_version_counts_where_it_would_not_be_chosen_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str, kind: str, exists: bool, found: bool
+) -> None:
+    monkeypatch.setattr(state_directory, "named", lambda: (named, named))
+    monkeypatch.setattr(state_directory, "mount_of", lambda _: Mount(kind, ""))
+    monkeypatch.setattr(state_directory, "usual", lambda: str(tmp_path if exists else tmp_path / "none"))
+    assert state_directory.earlier() == (str(tmp_path) if found else "")
+
+
+@pytest.mark.parametrize(
+    ("usual", "temporary", "sticky", "path"),
+    [
+        ("ext4", "nfs", False, "/usual"),
+        ("nfs", "ext4", True, "/var/tmp/ours"),
+        ("nfs", "ext4", False, None),
+        ("nfs", "nfs", True, None),
+        ("newfs", "tmpfs", True, "/var/tmp/ours"),
+    ],
+)
+def test_which_directory_is_chosen(
+    monkeypatch: pytest.MonkeyPatch, usual: str, temporary: str, sticky: bool, path: str | None
+) -> None:
+    kinds = {"/usual": usual, state_directory.TEMPORARY: temporary}
+    monkeypatch.setattr(state_directory, "named", lambda: ("", ""))
+    monkeypatch.setattr(state_directory, "usual", lambda: "/usual")
+    monkeypatch.setattr(state_directory, "mount_of", lambda at: Mount(kinds[at], ""))
+    monkeypatch.setattr(state_directory, "protected", lambda _: sticky)
+    monkeypatch.setattr(state_directory, "own_directory", lambda parent: f"{parent}/ours")
+    if path is None:
+        with pytest.raises(UnusableError, match="no local directory"):
+            state_directory.choose()
+    else:
+        found = state_directory.choose()
+        reason = "" if path == "/usual" else f"/usual is on {usual}, which is not local"
+        assert (found.path, found.mount.local, found.reason) == (path, True, reason)
+
+
 # -- a name among those of others ---------------------------------------------------------------------
 
 
@@ -192,18 +272,6 @@ def test_two_processes_make_one_directory(tmp_path: Path) -> None:
 def test_names_are_protected_by_the_sticky_bit(tmp_path: Path, mode: int, safe: bool) -> None:
     tmp_path.chmod(mode)
     assert state_directory.protected(str(tmp_path)) is safe
-
-
-def test_secrets_go_around_a_name_that_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()  # conftest's own base
-    monkeypatch.setattr(run_directory, "MEMORY", tmp_path)
-    usual = tmp_path / f"ddp-play-{os.geteuid()}"
-    assert run_directory.secrets_base() == usual
-    assert not usual.exists()
-    usual.touch()
-    other = run_directory.secrets_base()
-    assert other.name.startswith(usual.name + ".")
-    assert run_directory.secrets_base() == other
 
 
 # -- a home on the network, with the kernel's own FUSE --------------------------------------------------

@@ -11,7 +11,7 @@ import pytest
 
 from ddp_play.guard import processes
 from ddp_play.guard.run_directory import HostRun
-from ddp_play.guard.torchrun_ranks import Agent, make_all
+from ddp_play.guard.torchrun_ranks import PID_ATTEMPTS, TAIL_BYTES, Agent, make_all
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,6 +90,63 @@ def test_a_rank_in_a_container_is_found_by_the_pid_that_it_has_in_there(place: H
             assert agent.workers[0].row["pid"] == below[0]
         finally:
             container.kill()
+
+
+def test_the_pid_in_a_container_is_looked_up_so_often_and_not_in_vain(
+    place: HostRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(processes, "pid_outside_namespace", lambda inside, agent: asked.append((inside, agent)))
+    agent = Agent(spec(container="ddp-r-a1-n0"), place)
+    agent.poll()
+    (place.rank_dir(4) / ".started").write_text("17\n")
+    agent.poll()
+    agent.poll()
+    assert asked == [], "torchrun's own pid is not known yet"
+    agent.unit.row["pid"] = 4711
+    for _ in range(PID_ATTEMPTS + 5):
+        agent.poll()
+    assert asked == [(17, 4711)] * PID_ATTEMPTS
+
+
+@pytest.mark.parametrize(
+    ("state", "pid", "alive", "sent"),
+    [
+        ("running", 70, True, [(71, 710)]),
+        ("running", 70, False, []),
+        ("running", None, True, []),
+        ("exited", 70, True, []),
+    ],
+)
+def test_a_warning_reaches_the_rank_below_its_wrapper_only(
+    place: HostRun, monkeypatch: pytest.MonkeyPatch, state: str, pid: int | None, alive: bool, sent: list[Any]
+) -> None:
+    """torchrun would end on a signal that it does not handle."""
+    told: list[tuple[int, int]] = []
+
+    def signal_exactly(first: int, ticks: int, signum: int) -> None:
+        told.append((first, ticks))
+        raise PermissionError(signum)
+
+    monkeypatch.setattr(processes, "alive", lambda *_: alive)
+    monkeypatch.setattr(processes, "descendants", lambda root: [root + 1, root + 2])
+    monkeypatch.setattr(processes, "start_ticks", lambda pid: pid * 10)
+    monkeypatch.setattr(processes, "signal_exactly", signal_exactly)
+    worker = Agent(spec(), place).workers[0]
+    worker.row.update(state=state, pid=pid, ticks=5)
+    worker.deliver(10)
+    assert told == sent
+
+
+def test_a_rank_gets_the_end_of_torchruns_log(place: HostRun) -> None:
+    agent = Agent(spec(), place)
+    place.agent_log.write_text("early" + "x" * TAIL_BYTES)
+    agent.unit.ended(1)
+    agent.poll()
+    told = place.log(4).read_text()
+    assert "torchrun ended before this rank did:\nxxx" in told
+    assert "early" not in told
+    assert told.count("x" * 10) == TAIL_BYTES // 10
 
 
 def test_the_first_end_is_the_cause_and_the_rest_were_stopped_by_torchrun(place: HostRun) -> None:

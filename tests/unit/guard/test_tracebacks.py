@@ -75,6 +75,7 @@ def test_the_lines_after_an_error_are_those_after_its_message() -> None:
     (error,) = find_all([*TRACEBACK, "ValueError: x", "  and y", "  and z", "step 8", "step 9"])
     assert (error.first_line, error.after, [frame["line"] for frame in error.frames]) == ("ValueError: x", 2, ["1"])
     assert error.text[:3] == ["ValueError: x", "  and y", "  and z"]
+    assert find_all([*TRACEBACK, "ValueError: x", "  and y", "step 8", "step 9"])[0].after == 2
     assert find_all([*TRACEBACK, "ValueError: x"])[0].after == 0
     assert find_all(TRACEBACK)[0].first_line == "", "the end of the log is missing"
     assert find_all(["Traceback (most recent call last):", "KeyboardInterrupt"])[0].first_line == "KeyboardInterrupt"

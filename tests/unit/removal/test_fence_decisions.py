@@ -155,6 +155,20 @@ def test_a_guard_that_is_asked_to_end_stops_its_ranks_once(rank: Recorded, clock
     assert rank.sent == [signal.SIGTERM, signal.SIGKILL]
 
 
+def test_a_guard_that_is_asked_to_end_does_not_wait_for_the_grace_period_of_an_order(
+    rank: Recorded, clock: list[float]
+) -> None:
+    orders = Orders()
+    made = fence(rank, orders, failure_grace_s=2.0)
+    orders.give(STOP, {"reason": "enough", "signal": "SIGTERM", "grace_s": 60.0})
+    made.turn()
+    made.term_received = True
+    made.turn()
+    clock[0] += 2.0
+    made.turn()
+    assert (rank.sent[-1], made.reason, made.term_received) == (signal.SIGKILL, "enough", False)
+
+
 def test_a_later_stop_with_a_shorter_grace_period_keeps_the_first_reason(rank: Recorded, clock: list[float]) -> None:
     made = fence(rank, Orders())
     made.stop("first", signum=signal.SIGTERM, grace_s=60.0)

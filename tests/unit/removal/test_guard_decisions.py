@@ -114,20 +114,23 @@ def test_ranks_start_by_an_order_and_not_because_nobody_comes(
     assert guard.fence.reason == reason
 
 
-def test_a_guard_waits_for_the_order(guard: Guard) -> None:
+def test_a_guard_waits_for_the_order(guard: Guard, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard.orders, "controller_gone_s", lambda: guard.limits["go_wait_s"])
+    waits: list[float | None] = []
     guard.orders.changed.set()
-    calls: list[None] = []
+    monkeypatch.setattr(guard.orders.changed, "wait", waits.append)
+    calls: list[bool] = []
     real = guard.orders.read_files
 
     def read(place: HostRun) -> None:
-        calls.append(None)
+        calls.append(guard.orders.changed.is_set())
         if len(calls) == 3:
             guard.place.order(GO)
         real(place)
 
     guard.orders.read_files = read  # type: ignore[method-assign]
     assert guard._wait_for_go() is True
-    assert len(calls) == 3
+    assert (calls, waits) == ([True, False, False], [daemon.TICK_S] * 2)
 
 
 def test_without_a_start_no_rank_is_started_and_the_attempt_goes(guard: Guard, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -338,3 +341,9 @@ def test_an_engine_that_holds_up_one_poll_costs_the_other_ranks_no_patience(
     monkeypatch.setattr(first, "poll", slow_poll)
     guard._notice_ends()
     assert asked(guard) == order
+
+
+def test_a_disk_that_was_full_a_moment_ago_is_tried_when_a_rank_has_died(guard: Guard) -> None:
+    guard.state_file.problem, guard.state_file._tried = "full", time.monotonic()
+    guard._note_full_disk(guard.ranks)
+    assert [rank.row["detail"] for rank in guard.ranks] == ["", ""]
