@@ -103,6 +103,7 @@ def test_gc_lists_then_removes_and_leaves_alone_what_lives_or_is_anothers(play: 
 
 def test_gc_leaves_what_a_dead_supervisor_has_not_collected_and_attach_collects_it(play: Play) -> None:
     (play.cwd / "src").mkdir()
+    (play.cwd / "src" / "train.py").touch()
     job = play.job(
         {
             "command": ["sh", "-c", "echo begun; while [ ! -e $END ]; do sleep 0.1; done; echo weights > model.pt"],
@@ -113,7 +114,8 @@ def test_gc_leaves_what_a_dead_supervisor_has_not_collected_and_attach_collects_
             "lease": "10m",
         }
     )
-    play("run", job, "-i", LOCAL, "-d", "--name", "night")
+    began = play("run", job, "-i", LOCAL, "-d", "--name", "night")
+    assert began.code == 0, began.err
     log = play.home / "runs" / "night" / "logs" / "rank-0.log"
     wait_until(lambda: log.exists() and log.read_bytes() == b"begun\n")
     state, guard = play.place("night") / "state.json", guard_of(play, "night")
