@@ -138,8 +138,8 @@ def test_long_tables_end() -> None:
     assert one_line({"a": "1", "b": "1"}) == "1 on a, b"
     assert table({f"h{n:02}": "x" for n in range(20)}).splitlines()[-1] == "  h19: x"
     assert table({f"h{n:02}": "x" for n in range(21)}).splitlines()[-2:] == ["  h19: x", "  and 1 more"]
-    assert one_line({name: "1" for name in "abcd"}) == "1 on a, b, c, d"
-    assert one_line({name: "1" for name in "abcde"}) == "1 on a, b, c, d and 1 more"
+    assert one_line(dict.fromkeys("abcd", "1")) == "1 on a, b, c, d"
+    assert one_line(dict.fromkeys("abcde", "1")) == "1 on a, b, c, d and 1 more"
 
 
 def chosen(fabric: str, **interfaces: str) -> Any:
