@@ -88,7 +88,7 @@ def test_the_verdict_names_the_pattern_where_there_is_no_file() -> None:
 def test_a_file_has_its_time_by_the_controllers_clock(
     monkeypatch: pytest.MonkeyPatch, age_s: Any, written: float
 ) -> None:
-    monkeypatch.setattr(attempt_progress.time, "time", lambda: 10000.0)
+    monkeypatch.setattr("ddp_play.run.attempt_progress.time.time", lambda: 10000.0)
     told = {**OLD, "age_s": age_s, "more": 1}
     assert attempt_progress._row(told) == {"path": "/shared/c.pt", "mtime_ns": 5, "size": 9, "written": written}
     del told["age_s"]

@@ -35,8 +35,8 @@ def orders_of(request: PlaybookRequest) -> Any:
 def test_leftovers_and_problems_by_host() -> None:
     runner = FakePlaybookRunner(
         events=(
-            answers("h1", {"runs": [DEAD, ALIVE], "containers": [{"id": "c1", "run": "gone-1"}]}),
             fails("h2", "no route"),
+            answers("h1", {"runs": [DEAD, ALIVE], "containers": [{"id": "c1", "run": "gone-1"}]}),
             {"event": "x"},
         )
     )

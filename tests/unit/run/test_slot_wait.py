@@ -298,7 +298,11 @@ def test_a_run_without_owner_and_controller() -> None:
 
 
 def test_only_hosts_whose_slots_are_taken_say_why() -> None:
-    rows = {"h1": {"ready": True, "problem": "x"}, "h2": {"ready": False, "problem": "y"}, "h3": {"ready": False}}
+    rows: dict[str, Any] = {
+        "h1": {"ready": True, "problem": "x"},
+        "h2": {"ready": False, "problem": "y"},
+        "h3": {"ready": False},
+    }
     assert slot_wait.reason_to_wait(rows) == "h2: y\nh3: None"
 
 

@@ -10,8 +10,8 @@ import pytest
 from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import write_json
 from ddp_play.guard.protocol import encode
-from ddp_play.run import stop_delivery
 from ddp_play.run.stop_decision import Stop
+from ddp_play.run.stop_delivery import StopDelivery
 from tests.unit.run.conftest import OK, Make
 
 
@@ -64,7 +64,7 @@ class Hosts:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [500.0]
-    monkeypatch.setattr(stop_delivery.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("ddp_play.run.stop_delivery.time.monotonic", lambda: now[0])
     return now
 
 
@@ -78,7 +78,7 @@ def fields(stop: Stop, grace_s: float) -> dict[str, Any]:
 
 def test_a_stop_goes_to_all_hosts(clock: list[float]) -> None:
     gang: Any = Hosts()
-    stop_delivery.StopDelivery(gang).send(SOFT)
+    StopDelivery(gang).send(SOFT)
     assert gang.told == [("stop", ["h1", "h2"], fields(SOFT, 30.0))]
 
 
@@ -101,7 +101,7 @@ def test_what_a_host_that_is_back_gets(
     clock: list[float], stops: list[Stop], state: dict[str, Any], later_s: float, sent: dict[str, Any] | None
 ) -> None:
     gang: Any = Hosts()
-    delivery = stop_delivery.StopDelivery(gang)
+    delivery = StopDelivery(gang)
     for stop in stops:
         delivery.send(stop)
     gang.told.clear()
