@@ -23,7 +23,7 @@ SHARED = {"run_paths": ["/shared/.ddp-play/night"]}
         ({"phase": "ended"}, ("logs/rank-0.log", "src/train.py"), {}, True),
         ({"phase": "prepared"}, ("src/train.py",), SHARED, False),
         ({"phase": "prepared"}, ("logs/rank-0.log", "src/train.py"), SHARED, False),
-        ({"phase": "prepared"}, ("logs/rank-0.log", "logs/rank-1.log=begun"), {}, True),  # its disk was full
+        ({"phase": "prepared"}, ("logs/rank-0.log", "logs/rank-1.log=x"), {}, True),  # its disk was full
         ({}, (), {}, False),
         ({}, (), {"run_paths": []}, False),
         ({}, ("src",), {}, False),  # no directory

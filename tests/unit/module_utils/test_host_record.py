@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -188,3 +189,11 @@ def test_a_parent_that_is_not_empty_stays_recorded(record: str, tmp_path: Path) 
     assert host_record.remove_made(record, str(tmp_path / "a" / "b"))
     assert ((tmp_path / "a" / "theirs").exists(), folders_of(record)) == (True, [str(tmp_path / "a")])
     assert not host_record.remove_made(record, str(tmp_path / "a"))
+
+
+def test_a_record_is_on_the_disk_before_it_replaces_the_old_one(record: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a power cut could leave an empty one."""
+    synced: list[tuple[int, bool]] = []
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.append((os.fstat(handle).st_size, Path(record).exists())))
+    host_record.save(record, {"a": {"b": 1}})
+    assert synced == [(Path(record).stat().st_size, False)]

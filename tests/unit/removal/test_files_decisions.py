@@ -114,6 +114,14 @@ def test_a_directory_in_place_of_a_file_is_an_error(site: Site) -> None:
     assert site.names() == ["a.conf"]
 
 
+def test_a_text_is_on_the_disk_before_it_replaces_the_old_one(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[tuple[int, bool]] = []
+    path = site.etc / "a.conf"
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.append((os.fstat(handle).st_size, path.exists())))
+    site.want({"path": "a.conf", "content": "new"})
+    assert synced == [(3, False)]
+
+
 def test_a_write_that_fails_leaves_the_old_text_and_no_temporary_file(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
