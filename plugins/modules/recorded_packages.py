@@ -19,7 +19,8 @@ description:
     With apt it refuses a transaction that would remove a package that is not in O(replaces). Held packages and edited
     configuration files stay.
   - C(absent) purges what the record has for this role, and installs again what it replaced. A package that something
-    else on the host needs by now stays, and is removed with the packages of the next role that nothing else needs.
+    else on the host needs by now stays, and is removed with the packages of the next role that nothing else needs; what
+    it replaced is installed then.
   - Not idempotent by itself for C(present). Name only missing packages.
 options:
   role:
@@ -211,9 +212,9 @@ def absent(module: AnsibleModule, manager: Manager) -> Dict[str, Any]:
     """Remove what the record has for this role, and what earlier removals had to leave."""
     role, path = module.params["role"], module.params["record"]
     record = host_record.load(path)
-    entries = dict(record.get(role, {}))
-    replaced = entries.pop(REPLACED, [])
-    recorded = {*entries.pop(PACKAGES, []), *record.get(LEFT, {}).get(PACKAGES, [])}
+    entries, earlier = dict(record.get(role, {})), record.get(LEFT, {})
+    replaced = sorted({*entries.pop(REPLACED, []), *earlier.get(REPLACED, [])})
+    recorded = {*entries.pop(PACKAGES, []), *earlier.get(PACKAGES, [])}
     if not recorded:
         return {"changed": False, "packages": [], "kept": []}
     going = sorted(recorded & manager.installed())
@@ -229,7 +230,8 @@ def absent(module: AnsibleModule, manager: Manager) -> Dict[str, Any]:
             manager.remove(going)
         if replaced and not kept:
             manager.install(replaced)
-        left = {PACKAGES: sorted(kept)} if kept else {}
+        left = {PACKAGES: sorted(kept), REPLACED: replaced} if kept else {}
+        left = {kind: names for kind, names in left.items() if names}
         host_record.save(path, dict(record, **{role: entries, LEFT: left}))
     return {"changed": bool(going), "packages": going, "kept": sorted(kept)}
 

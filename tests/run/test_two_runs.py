@@ -83,11 +83,13 @@ def test_gc_lists_then_removes_and_leaves_alone_what_lives_or_is_anothers(play: 
     listed = play("gc", "-i", LOCAL)
     assert listed.code == 0, listed.err
     me = getpass.getuser()
-    assert f"localhost: run dead attempt 1 of {me} (running): {state.parent}" in listed.out
+    assert f"localhost: run dead attempt 1 of {me} (running): {state.parent}: left alone, it may not be" in listed.out
     assert f"run alive attempt 1 of {me} (running): {play.place('alive')}: left alone, running" in listed.out
     assert "run theirs attempt 1 of somebody-else" in listed.out
     assert state.exists(), "listing removes nothing"
     assert play("gc", "-i", LOCAL, "--yes").code == 0
+    assert state.exists(), "its logs are not collected"
+    assert play("gc", "-i", LOCAL, "--run", "dead", "--yes").code == 0
     assert not state.parent.exists()
     wait_until(lambda: not alive(rank), what="its rank is gone")
     assert stranger.exists()
@@ -97,6 +99,37 @@ def test_gc_lists_then_removes_and_leaves_alone_what_lives_or_is_anothers(play: 
     removed = play("gc", "-i", LOCAL, "--run", "alive", "--yes")
     assert removed.code == 0, removed.err
     wait_until(lambda: play.left_on_host() == [], what="asked for by name, a living run goes too")
+
+
+def test_gc_leaves_what_a_dead_supervisor_has_not_collected_and_attach_collects_it(play: Play) -> None:
+    (play.cwd / "src").mkdir()
+    (play.cwd / "src" / "train.py").touch()
+    job = play.job(
+        {
+            "command": ["sh", "-c", "echo begun; while [ ! -e $END ]; do sleep 0.1; done; echo weights > model.pt"],
+            "env": {"END": str(play.cwd / "end")},
+            "ranks_per_host": 1,
+            "source": str(play.cwd / "src"),
+            "artifacts": ["*.pt"],
+            "lease": "10m",
+        }
+    )
+    began = play("run", job, "-i", LOCAL, "-d", "--name", "night")
+    assert began.code == 0, began.err
+    log = play.home / "runs" / "night" / "logs" / "rank-0.log"
+    wait_until(lambda: log.exists() and log.read_bytes() == b"begun\n")
+    state, guard = play.place("night") / "state.json", guard_of(play, "night")
+    for pid in set(living(str(play.home / "runs" / "night"))) - {guard}:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    (play.cwd / "end").touch()
+    wait_until(lambda: not alive(guard), what="the guard has ended")
+    swept = play("gc", "-i", LOCAL, "--yes")
+    assert state.exists(), swept.out
+    assert "ddp-play attach night collects it" in swept.out.replace("\n", " ")
+    assert play("attach", "night").code == 0
+    kept = [path.read_text() for path in (play.home / "runs" / "night" / "artifacts").rglob("model.pt")]
+    assert (kept, play.left_on_host()) == (["weights\n"], [])
 
 
 def test_a_slot_is_free_again_when_its_guard_dies(play: Play) -> None:

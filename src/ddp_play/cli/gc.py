@@ -26,6 +26,8 @@ def gc(
 ) -> None:
     """List what your ended runs left on the hosts, and remove it with --yes. Live runs are not touched.
 
+    A run that may not be collected stays until it is named with --run.
+
     [bold]Examples[/]
 
       ddp-play gc -i inventory

@@ -16,6 +16,7 @@ from .host_identity import other_host
 from .protocol import split_run_key
 from .run_directory import HostRun, bases, read_json
 from .running_guards import guards
+from .uncollected_files import may_be_uncollected
 from .untrusted_paths import locate, open_file, remove
 
 RUN_LABEL = "ddp-play.run"
@@ -55,6 +56,7 @@ def _row(place: HostRun) -> Dict[str, Any]:
         "guard_alive": alive,
         "unknown": unknown,
         "attended": place.attended(),
+        "uncollected": may_be_uncollected(place, state),
         "elsewhere": "" if alive else other_host(place, spec, state),
         "owner": spec.get("owner", ""),
         "controller": spec.get("controller", ""),

@@ -10,8 +10,9 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.ansible.installed_collection import collection_root
-from ddp_play.bundle.paths import check_run_id, home, read_json
-from ddp_play.errors import UsageError
+from ddp_play.bundle.paths import RUN_ID, RunPaths, check_run_id, home, read_json
+from ddp_play.bundle.run_lookup import load
+from ddp_play.errors import DiskFull, UsageError
 from ddp_play.guard.protocol import run_key, split_run_key
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ class Leftovers:
 
     `me`: only leftovers of this initiator; empty: of all. `run`: only those of this run, even while it is active.
     `token`: only the run of that name with this token; empty: only runs of earlier versions, which had no token.
+    `collected`: keys of this controller's runs -> whether it has collected what it could, so that the rest may go.
     """
 
     runs: list[dict[str, Any]] = field(default_factory=list)
@@ -32,6 +34,7 @@ class Leftovers:
     me: str = ""
     run: str = ""
     token: str | None = None
+    collected: dict[str, bool] = field(default_factory=dict)
 
     @property
     def living(self) -> set[str]:
@@ -56,7 +59,21 @@ class Leftovers:
             return "running"
         if self.me and row.get("owner") not in ("", self.me):
             return f"of {row['owner']}"
-        return ""
+        return "" if self.run else self._why_uncollected(row)
+
+    def _why_uncollected(self, row: dict[str, Any]) -> str:
+        """A run whose supervisor died, here or on another controller: nothing of it goes on any host."""
+        run, key = row["run"], _key(row)
+        controllers = [
+            other.get("controller") for other in self.runs if _key(other) == key and other.get("uncollected")
+        ]
+        if not controllers or self.collected.get(key):
+            return ""
+        where = "" if key in self.collected else f" on {controllers[0] or 'its controller'}"
+        return (
+            f"it may not be collected: ddp-play attach {run}{where} collects it, "
+            f"ddp-play gc -i INVENTORY --run {run} --yes removes it for good"
+        )
 
     def _why_untouchable(self, row: dict[str, Any]) -> str:
         if row.get("elsewhere"):
@@ -114,8 +131,19 @@ def find_leftovers(
             continue
         found.runs += [{**row, "inventory_host": host} for row in answer["runs"]]
         found.containers += [{**row, "inventory_host": host} for row in answer["containers"]]
+    found.collected = _collected({(row["run"], row.get("token", "")) for row in found.runs})
     if run and len(found.keys) > 1:
         raise UsageError(f"several runs are called {name}", hint=f"name one of them: --run {' or '.join(found.keys)}")
+    return found
+
+
+def _collected(runs: set[tuple[str, str]]) -> dict[str, bool]:
+    """Which of these runs (name, token) this controller has, by key, and whether `attach` would collect no more."""
+    found = {}
+    for name, token in runs:
+        run = load(RunPaths(home() / "runs" / name)) if RUN_ID.fullmatch(name) and ".." not in name else None
+        if run is not None and run.document and str(run.document.get("token") or "") == token:
+            found[run_key(name, token)] = run.over and run.document.get("exit_class") != DiskFull.kind
     return found
 
 

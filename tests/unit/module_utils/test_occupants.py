@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.ddp.play.plugins.module_utils import occupants
@@ -114,3 +114,69 @@ def test_a_foreign_container_makes_the_host_busy(tmp_path: Path, monkeypatch: py
     found = occupants.read()
     assert found["containers"] == [DB]
     assert found["reasons"] == ["1 container running: db (postgres:16)"]
+
+
+@pytest.mark.parametrize(("num", "more"), [(5, ""), (6, " and 1 more"), (7, " and 2 more")])
+def test_five_names_are_shown(num: int, more: str) -> None:
+    assert occupants.shortened([str(n) for n in range(num)]) == "0, 1, 2, 3, 4" + more
+
+
+@pytest.mark.parametrize(("number", "text"), [(0, "0 ranks"), (1, "1 rank"), (2, "2 ranks")])
+def test_numbers_with_their_noun(number: int, text: str) -> None:
+    assert occupants.counted(number, "rank") == text
+
+
+def test_answers_of_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the program prints, in bytes that may be no text; the ranks' language is not asked."""
+    monkeypatch.setenv("LC_ALL", "de_DE")
+    assert occupants.ask([str(tmp_path / "none")], 5)[:2] == (127, "")
+    (tmp_path / "data").touch()
+    assert occupants.ask([str(tmp_path / "data")], 5)[0] == 127
+    assert occupants.ask([str(tmp_path / "data" / "x")], 5)[0] == 127
+    script = "printf 'a\\377 '; echo $LC_ALL$LANGUAGE; echo ' no ' >&2; exit 3"
+    assert occupants.ask(["sh", "-c", script], 5) == (3, "a\ufffd CC\n", "no")
+    assert occupants.ask(["sleep", "60"], 0.01) == (124, "", "no answer within 0 s")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert occupants.ask(["sh", "-c", "exit 4"], 5)[0] == 4, "a login may have a short PATH"
+    monkeypatch.delenv("PATH")
+    assert occupants.ask(["true"], 5)[0] == 0
+
+
+SAID: dict[str, Any] = {"docker": (0, "db\tpostgres:16\n", ""), "pgrep": (1, "", ""), "ps": (0, "init\n", "")}
+GUARD = "7 python3 -I -S /x.pyz guard /runs/a/1"
+
+
+@pytest.mark.parametrize(
+    ("change", "engine", "containers", "guards", "reasons"),
+    [
+        ({}, "running", [DB], [], ["1 container running: db (postgres:16)"]),
+        ({"docker": (1, "db\ti\n", "denied")}, "unknown", [], [], [
+            "the Docker engine does not list its containers (denied)"
+        ]),
+        ({"docker": (127, "", "not found"), "ps": (0, "containerd-shim-runc-v2\nx containerd-shim\n", "")},
+         "absent", [], [], ["1 container running while the engine does not answer"]),
+        ({"docker": (127, "", ""), "ps": (1, "", "containerd-shim")}, "absent", [], [], []),
+        ({"docker": (0, "", ""), "pgrep": (0, f"{GUARD}\n", "")}, "running", [], ["/runs/a/1"], [
+            "ranks running: /runs/a/1"
+        ]),
+        ({"docker": (0, "", ""), "pgrep": (1, "", f"{GUARD}\n")}, "running", [], [], []),
+    ],
+)  # fmt: skip
+def test_what_a_host_says(
+    monkeypatch: pytest.MonkeyPatch,
+    change: dict[str, Any],
+    engine: str,
+    containers: list[dict[str, str]],
+    guards: list[str],
+    reasons: list[str],
+) -> None:
+    asked: list[tuple[str, float]] = []
+
+    def answer(argv: list[str], timeout_s: float) -> Any:
+        asked.append((argv[0], timeout_s))
+        return {**SAID, **change}[argv[0]]
+
+    monkeypatch.setattr(occupants, "ask", answer)
+    found = occupants.read(timeout_s=3.0)
+    assert found == {"engine": engine, "containers": containers, "guards": guards, "reasons": reasons}
+    assert asked == [("docker", 3.0), ("pgrep", 3.0), ("ps", 3.0)]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -82,3 +84,26 @@ def test_a_document_that_cannot_be_written_leaves_all_in_place(staged: Make, mon
     monkeypatch.setattr(writer.Bundle, "update_run", lambda *_, **__: (_ for _ in ()).throw(ValueError("not a number")))
     assert rescued(stage).left["h1"][0].startswith(f"{SHARED}: not collected: not a number")
     assert stage.far["h1"].kinds() == []
+
+
+NOT_NOW, NOW = SimpleNamespace(now=False), SimpleNamespace(now=True)
+
+
+@pytest.mark.parametrize(
+    ("before", "later", "ended"),
+    [
+        (None, None, False),
+        (None, NOT_NOW, False),
+        (None, NOW, True),
+        (NOT_NOW, NOT_NOW, False),
+        (NOT_NOW, NOW, True),
+        (NOW, NOW, False),  # it ended the run before: the files are collected all the same
+    ],
+)
+def test_only_a_stop_now_that_follows_ends_a_rescue(staged: Make, before: Any, later: Any, ended: bool) -> None:
+    loop = killed_once(staged).supervisor()
+    order = [before]
+    requests: Any = SimpleNamespace(stop=lambda: order[0])
+    rescue = Rescue(loop.assignment, loop.bundle, requests, loop.journal)
+    order[0] = later
+    assert rescue._interruption() == ("stopped with stop --now" if ended else "")

@@ -84,6 +84,25 @@ def test_the_verdict_names_the_pattern_where_there_is_no_file() -> None:
     assert "no host has a file that matches /shared/.ddp-play/<run_key>/src/ckpt/*.pt" in verdict.message
 
 
+@pytest.mark.parametrize(("age_s", "written"), [(3720.0, 6280.0), (0.0, 10000.0), (None, 10000.0), ("60", 9940.0)])
+def test_a_file_has_its_time_by_the_controllers_clock(
+    monkeypatch: pytest.MonkeyPatch, age_s: Any, written: float
+) -> None:
+    monkeypatch.setattr("ddp_play.run.attempt_progress.time.time", lambda: 10000.0)
+    told = {**OLD, "age_s": age_s, "more": 1}
+    assert attempt_progress._row(told) == {"path": "/shared/c.pt", "mtime_ns": 5, "size": 9, "written": written}
+    del told["age_s"]
+    assert (attempt_progress._row(told) or {})["written"] == 10000.0
+    assert attempt_progress._row(None) is None
+
+
+def test_a_file_of_the_future_is_0_seconds_old_and_the_newest_of_all_is_named() -> None:
+    row = {**OLD, "written": time.time() + 60}
+    newer = {**NEW, "path": "/shared/d.pt", "written": time.time() + 60}
+    verdict = attempt_progress.verdict_without_progress(known(2, a=row, b=newer, c=None), LAST, PLAN, "night")
+    assert "/shared/d.pt on b (9 bytes, written 0 s ago)" in (verdict or LAST).message
+
+
 # -- over fake hosts -----------------------------------------------------------------------------------
 
 

@@ -35,8 +35,8 @@ def orders_of(request: PlaybookRequest) -> Any:
 def test_leftovers_and_problems_by_host() -> None:
     runner = FakePlaybookRunner(
         events=(
-            answers("h1", {"runs": [DEAD, ALIVE], "containers": [{"id": "c1", "run": "gone-1"}]}),
             fails("h2", "no route"),
+            answers("h1", {"runs": [DEAD, ALIVE], "containers": [{"id": "c1", "run": "gone-1"}]}),
             {"event": "x"},
         )
     )
@@ -195,3 +195,66 @@ def test_a_run_of_an_unknown_version_is_kept_on_all_hosts(options: dict[str, Any
     )
     assert found.empty, "also named it stays: its guard may be one that this version does not find"
     assert found.why_kept(unknown) == "written by ddp-play 9.9"
+
+
+UNCOLLECTED: dict[str, Any] = {**MINE, "token": "a" * 16, "uncollected": True, "controller": "login2"}
+ATTACH_THERE = (
+    "it may not be collected: ddp-play attach old-1 on login2 collects it, "
+    "ddp-play gc -i INVENTORY --run old-1 --yes removes it for good"
+)
+ATTACH_HERE = ATTACH_THERE.replace(" on login2", "")
+
+
+@pytest.mark.parametrize(
+    ("collected", "change", "options", "why"),
+    [
+        ({}, {}, {}, ATTACH_THERE),
+        ({}, {"controller": ""}, {}, ATTACH_THERE.replace("login2", "its controller")),
+        ({}, {}, {"me": "kim"}, ATTACH_THERE),
+        ({}, {}, {"me": "pat"}, "of kim"),
+        ({}, {"guard_alive": True}, {}, "running"),
+        ({}, {"uncollected": False}, {}, ""),
+        ({}, {}, {"run": "old-1"}, ""),
+        ({f"old-1.{'a' * 16}": False}, {}, {}, ATTACH_HERE),
+        ({f"old-1.{'a' * 16}": True}, {}, {}, ""),
+        ({f"old-1.{'b' * 16}": True}, {}, {}, ATTACH_THERE),  # another run of that name
+    ],
+)
+def test_a_run_whose_files_nobody_has_stays_unless_it_is_named(
+    collected: dict[str, bool], change: dict[str, Any], options: dict[str, Any], why: str
+) -> None:
+    """On all hosts, with its containers: its head removes the directory that all attempts share."""
+    row = {**UNCOLLECTED, **change}
+    head = {**UNCOLLECTED, "uncollected": False, "inventory_host": "h2"}
+    container = {"id": "c1", "run": "old-1", "token": "a" * 16, "owner": "kim"}
+    other = {**MINE, "run": "old-2"}
+    found = Leftovers(runs=[row, head, other], containers=[container], collected=collected, **options)
+    assert [found.why_kept(kept) for kept in (row, head, container)] == [why] * 3
+    assert (other in found.removable) == (not options.get("run") and options.get("me") != "pat")
+
+
+@pytest.mark.parametrize(
+    ("document", "why"),
+    [
+        ({"status": "running"}, ATTACH_HERE),
+        ({"status": "failed", "exit_class": "disk_full"}, ATTACH_HERE),
+        ({"status": "failed", "exit_class": "host_not_ready"}, ""),
+        ({"status": "failed", "token": "b" * 16}, ATTACH_THERE),
+        ({}, ATTACH_THERE),
+    ],
+)
+def test_this_controller_knows_whether_attach_would_collect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, document: dict[str, Any], why: str
+) -> None:
+    monkeypatch.setenv("DDP_PLAY_HOME", str(tmp_path))
+    if document:
+        write_json(tmp_path / "runs" / "old-1" / "run.json", {"id": "old-1", "token": "a" * 16, **document})
+    runner = FakePlaybookRunner(events=(answers("h1", {"runs": [UNCOLLECTED], "containers": []}),))
+    (row,) = (found := find_leftovers(REQUEST, Passwords(), runner)).runs
+    assert found.why_kept(row) == why
+
+
+@pytest.mark.parametrize("name", ["../../etc", "a..b", "Upper"])
+def test_no_bundle_is_read_by_a_name_that_is_none(name: str) -> None:
+    runner = FakePlaybookRunner(events=(answers("h1", {"runs": [{**UNCOLLECTED, "run": name}], "containers": []}),))
+    assert find_leftovers(REQUEST, Passwords(), runner).collected == {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -110,3 +111,28 @@ def test_hosts_whose_ranks_do_not_end_are_marked_and_no_others(make: Make) -> No
     why = "its ranks did not end after the stop signal"
     assert [link.ranks_lost for link in gang.links] == [why, "", ""]
     assert [(event["host"], event["state"], event["why"]) for event in stage.events("host")] == [("h1", "lost", why)]
+
+
+def quiet(name: str, state: dict[str, Any], silent_s: float) -> Any:
+    """The link of a host that was silent for so long."""
+    fields = {"lost": "", "ranks_lost": "", "guard_gone": False, "silent_s": lambda: silent_s}
+    return SimpleNamespace(name=name, state=state, **fields)
+
+
+def test_every_host_is_looked_at_and_the_limit_itself_is_not_too_long(make: Make) -> None:
+    stage = make(1, network="")
+    links = [quiet("h1", ENDED, 99.0), quiet("h2", RUNNING, 30.0), quiet("h3", RUNNING, 30.1), quiet("h4", {}, 40.0)]
+    gang: Any = SimpleNamespace(links=links, notice_stalls=lambda: None)
+    give_up_on_lost_hosts(gang, Journal(stage.paths.events), host_timeout_s=30.0)
+    assert [link.lost for link in links] == ["", "", "silent for 30 s", "silent for 40 s"]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "given_up"),
+    [({}, True), (None, True), ({"0": {}}, True), ({"0": {"state": "exited"}, "1": {"state": "exited"}}, False)],
+)
+def test_a_host_whose_ranks_have_all_ended_is_not_given_up(make: Make, ranks: Any, given_up: bool) -> None:
+    link = quiet("h1", {"ranks": ranks}, 31.0)
+    gang: Any = SimpleNamespace(links=[link], notice_stalls=lambda: None)
+    give_up_on_lost_hosts(gang, Journal(make(1, network="").paths.events), host_timeout_s=30.0)
+    assert bool(link.lost) == given_up

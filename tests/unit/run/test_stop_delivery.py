@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import write_json
 from ddp_play.guard.protocol import encode
+from ddp_play.run.stop_decision import Stop
+from ddp_play.run.stop_delivery import StopDelivery
 from tests.unit.run.conftest import OK, Make
 
 
@@ -45,3 +48,64 @@ def test_a_host_that_missed_the_stop_gets_it_when_it_is_back(
         order = h2.order("stop")
         assert (order["reason"], order["signal"], order["now"]) == ("stopped with ddp-play stop", "SIGTERM", False)
         assert 80.0 < order["grace_s"] < 90.0
+
+
+class Hosts:
+    """Two hosts; `told` has what was sent to which."""
+
+    def __init__(self) -> None:
+        self.links: Any = [SimpleNamespace(name=name, state={"phase": "running"}) for name in ("h1", "h2")]
+        self.told: list[Any] = []
+
+    def tell(self, kind: str, *, links: list[Any], **fields: Any) -> None:
+        self.told.append((kind, [link.name for link in links], fields))
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    now = [500.0]
+    monkeypatch.setattr("ddp_play.run.stop_delivery.time.monotonic", lambda: now[0])
+    return now
+
+
+SOFT = Stop("stopped", "enough", "SIGINT", 30.0)
+NOW = Stop("stopped", "at once", "SIGTERM", 0.0, now=True)
+
+
+def fields(stop: Stop, grace_s: float) -> dict[str, Any]:
+    return {"reason": stop.reason, "signal": stop.signal, "grace_s": grace_s, "now": stop.now}
+
+
+def test_a_stop_goes_to_all_hosts(clock: list[float]) -> None:
+    gang: Any = Hosts()
+    StopDelivery(gang).send(SOFT)
+    assert gang.told == [("stop", ["h1", "h2"], fields(SOFT, 30.0))]
+
+
+@pytest.mark.parametrize(
+    ("stops", "state", "later_s", "sent"),
+    [
+        ([], {"phase": "running"}, 0.0, None),
+        ([SOFT], {"phase": "running"}, 0.0, fields(SOFT, 30.0)),
+        ([SOFT], {"phase": "running"}, 12.0, fields(SOFT, 18.0)),
+        ([SOFT], {"phase": "running"}, 31.0, fields(SOFT, 0.0)),
+        ([SOFT], {"phase": "prepared"}, 0.0, fields(SOFT, 30.0)),
+        ([SOFT], {}, 0.0, fields(SOFT, 30.0)),
+        ([SOFT], {"phase": "stopping"}, 0.0, None),
+        ([SOFT], {"phase": "ended"}, 0.0, None),
+        ([SOFT, NOW], {"phase": "stopping"}, 1.0, fields(NOW, 0.0)),
+        ([SOFT, NOW], {"phase": "ended"}, 0.0, fields(NOW, 0.0)),
+    ],
+)
+def test_what_a_host_that_is_back_gets(
+    clock: list[float], stops: list[Stop], state: dict[str, Any], later_s: float, sent: dict[str, Any] | None
+) -> None:
+    gang: Any = Hosts()
+    delivery = StopDelivery(gang)
+    for stop in stops:
+        delivery.send(stop)
+    gang.told.clear()
+    clock[0] += later_s
+    gang.links[1].state = state
+    delivery.on_back(gang.links[1])
+    assert gang.told == ([] if sent is None else [("stop", ["h2"], sent)])

@@ -1,0 +1,133 @@
+"""Commands, waits and refusals of apt_transaction; in the test's own process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.ddp.play.plugins.modules import apt_transaction
+
+from tests.unit.modules.stand_in import StandIn, accepted, documented, play
+
+LOCKED = "E: Could not get lock /var/lib/dpkg/lock-frontend."
+
+
+def test_the_options_are_documented(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert accepted(monkeypatch, apt_transaction) == documented(apt_transaction)
+
+
+@pytest.mark.parametrize(
+    ("given", "check", "changed", "num_commands"),
+    [
+        ({}, False, False, 0),
+        ({}, True, False, 0),
+        ({"install": ["a"]}, True, True, 0),
+        ({"remove": ["a"]}, True, True, 0),
+        ({"remove": ["a"]}, False, True, 4),
+        ({"install": ["a"]}, False, True, 4),
+    ],
+)
+def test_one_list_is_enough(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], check: bool, changed: bool, num_commands: int
+) -> None:
+    host = StandIn(**given)
+    host.check_mode = check
+    answer = play(monkeypatch, apt_transaction, host)
+    assert (answer, len(host.asked)) == ({"failed": False, "changed": changed, "step": "done"}, num_commands)
+
+
+def test_the_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exactly: no wish to downgrade, no repository that must answer."""
+    host = StandIn(install=["new"], remove=["old"])
+    play(monkeypatch, apt_transaction, host)
+    options = ["--assume-yes", "--no-install-recommends", "--allow-change-held-packages"]
+    options += ["--option=Dpkg::Options::=--force-confdef", "--option=Dpkg::Options::=--force-confold"]
+    install = ["apt-get", "install", *options]
+    assert host.asked == [
+        ["apt-get", "update", "--quiet"],
+        [*install, "--simulate", "new", "old-"],
+        [*install, "--download-only", "new", "old-"],
+        [*install, "new", "old-"],
+    ]
+    quiet = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C", "LANGUAGE": "C"}
+    assert host.environments == [quiet] * 4
+    older = StandIn(install=["new"], allow_downgrade=True)
+    play(monkeypatch, apt_transaction, older)
+    assert all("--allow-downgrades" in argv for argv in older.asked[1:])
+
+
+def test_the_update_of_a_named_repository_is_alone_and_strict() -> None:
+    plain = ["apt-get", "update", "--quiet"]
+    assert apt_transaction.update_commands(None) == apt_transaction.update_commands("") == [plain]
+    alone = ["--option=Dir::Etc::sourcelist=/a.sources", "--option=Dir::Etc::sourceparts=-"]
+    strict = [*plain, *alone, "--option=APT::Get::List-Cleanup=0", "--error-on=any"]
+    assert apt_transaction.update_commands("/a.sources") == [strict, plain]
+
+
+@pytest.mark.parametrize(
+    ("rc", "err", "tries"),
+    [(0, LOCKED, 1), (0, "", 1), (100, "E: broken", 1), (1, LOCKED, 3), (100, LOCKED, 3), (-9, LOCKED, 3)],
+)
+def test_only_a_lock_is_tried_again_and_until_the_deadline(
+    monkeypatch: pytest.MonkeyPatch, rc: int, err: str, tries: int
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(apt_transaction.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(apt_transaction.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    host: Any = StandIn(lambda _argv: (rc, "out", err))
+    assert apt_transaction.run(host, ["apt-get"], 103.0) == (rc, "out", err)
+    assert len(host.asked) == tries
+
+
+def test_the_wait_for_a_lock_is_the_one_of_the_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(apt_transaction.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(apt_transaction.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    host = StandIn(lambda argv: (100, "", LOCKED) if "install" in argv else (0, "", ""), install=["a"])
+    assert play(monkeypatch, apt_transaction, host)["step"] == "plan"
+    assert now == [302.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Reading...\nE: one\nW: two\nE: one\nErr:3 http://x\n", "E: one\nW: two\nErr:3 http://x"),
+        (" plain words \n", "plain words"),
+        ("", ""),
+    ],
+)
+def test_what_apt_complains_about(text: str, shown: str) -> None:
+    assert apt_transaction.complaints(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("failing", "step", "message"),
+    [
+        ("update", "done", ""),
+        ("--simulate", "plan", "apt-get failed in step plan, nothing was removed: E: no\nW: of update"),
+        ("--download-only", "download", "apt-get failed in step download, nothing was removed: E: no\nW: of update"),
+        ("last", "install", "apt-get failed while it installed: E: no"),
+    ],
+)
+def test_each_step_that_fails(monkeypatch: pytest.MonkeyPatch, failing: str, step: str, message: str) -> None:
+    """An update of all lists may fail: a package that is missing shows it."""
+
+    def answer(argv: list[str]) -> tuple[int, str, str]:
+        here = next((word for word in ("update", "--simulate", "--download-only") if word in argv), "last")
+        return (100 if here == failing else 0), "", "W: of update" if here == "update" else "E: no"
+
+    found = play(monkeypatch, apt_transaction, StandIn(answer, install=["a"]))
+    assert (found["step"], found.get("msg", "")) == (step, message)
+    assert found["failed"] == bool(message)
+
+
+@pytest.mark.parametrize(
+    ("simulated", "refused"),
+    [("Remv old [1]\n", ""), ("Remv theirs [1]\nPurg old:amd64 [1]\n", "theirs"), ("Inst theirs [1] (2)\n", "")],
+)
+def test_removals_of_the_plan(monkeypatch: pytest.MonkeyPatch, simulated: str, refused: str) -> None:
+    """Only the plan is judged: the installation prints its removals too."""
+    host = StandIn(lambda argv: (0, simulated if "--simulate" in argv else "Remv x [1]\n", ""), remove=["old"])
+    answer = play(monkeypatch, apt_transaction, host)
+    assert answer["failed"] == bool(refused)
+    assert f"it would also remove {refused}, which" in answer["msg"] if refused else answer["changed"]
