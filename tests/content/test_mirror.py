@@ -55,6 +55,7 @@ PACKAGES = (
         ("tests/unit/action",),
         {
             "discover": ("tests/run/test_jobs.py", ACTION),
+            "planned_changes": ("tests/lab/test_brownfield.py", ACTION),
             "plan": ("tests/run/test_vault.py", ACTION),
             "supervise": ("tests/run/test_jobs.py", ACTION),
             "sweep": ("tests/run/test_same_name.py", ACTION),
