@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # Minutes each: no part of `make test`.
 LONG := tests/lab/test_matrix.py tests/lab/test_registry.py tests/lab/test_provision_faults.py tests/lab/test_lost_hosts.py \
-  tests/lab/test_engine_replaced.py tests/lab/test_rdma.py
+  tests/lab/test_engine_replaced.py tests/lab/test_rdma.py tests/lab/test_rolling.py
 
 .PHONY: help demo check test lint lint-python lint-roles format fast run-tests lab-tests lab-tests-all wheel-demo engine faults gpu-role-tests
 

@@ -100,6 +100,13 @@ def show_plan(planned: PlaybookPlan) -> None:
     console.note("")
 
 
+def show_batches(batches: tuple[tuple[str, ...], ...]) -> None:
+    """Print the hosts of each batch to stderr."""
+    for number, hosts in enumerate(batches, start=1):
+        console.note(f"batch {number} of {len(batches)}: {host_ranges(hosts)}")
+    console.note("")
+
+
 def _host_list(hosts: tuple[str, ...]) -> str:
     if len(hosts) <= 4:
         return ", ".join(hosts) or "-"

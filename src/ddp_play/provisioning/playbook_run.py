@@ -18,7 +18,7 @@ from ddp_play.bundle.run_ids import new_run_id
 from ddp_play.errors import CheckFailed, DdpPlayError, HostNotReady, UsageError
 from ddp_play.provisioning.change_listing import ChangeRow, changes_of_event
 from ddp_play.provisioning.host_role_table import Cell, CellStatus, add_event, finished_table, verdict_line
-from ddp_play.provisioning.inventory import extra_variables, load_inventory
+from ddp_play.provisioning.inventory import extra_variables, load_inventory, provider_hosts
 from ddp_play.provisioning.inventory_rules import check_variables
 from ddp_play.provisioning.phases import known_roles, plan_phases, planned_cells
 from ddp_play.provisioning.role_specs import read_specs
@@ -55,6 +55,7 @@ class PlaybookPlan:
     request: PlaybookRequest
     phases: tuple[Phase, ...]
     addresses: dict[str, str] = field(default_factory=dict)
+    providers: tuple[str, ...] = ()  # hosts that others need: NFS server, registry, builder of an environment
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -120,7 +121,8 @@ def plan_playbook(
     check_names_and_values(inventory, extra_variables(request.options, request.cwd))
     addresses = {host: str(inventory.value(host, "ansible_host") or host) for host in inventory.hosts}
     phases = plan_phases(plays, inventory, request.tags)
-    planned = PlaybookPlan(dataclasses.replace(request, playbook=str(path)), phases, addresses)
+    providers = provider_hosts(inventory)
+    planned = PlaybookPlan(dataclasses.replace(request, playbook=str(path)), phases, addresses, providers)
     if not planned.hosts:
         options = (*request.options, "")
         limit = options[options.index("--limit") + 1] if "--limit" in options else ""
