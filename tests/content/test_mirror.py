@@ -110,7 +110,6 @@ PACKAGES = (
             "execute": ("tests/run/test_outcomes.py", "its process becomes the command; the test starts the program"),
             "init": ("tests/content/test_site.py", "one call; the test runs the verb"),
             "inventory": ("tests/content/test_site.py", "one call; the test runs the verb"),
-            "provision": ("tests/content/test_site.py", "calls playbook_run; the test runs the verbs' refusals"),
             "stop": ("tests/run/test_outcomes.py", "needs a run that is alive"),
         },
     ),
