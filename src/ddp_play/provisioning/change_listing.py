@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 KEY = "ddp_changes"  # plugins/module_utils/changes.py: the rows in a module's result
-RESTARTING = ("restarted", "reloaded")
 NUMBERED = re.compile(r"(.*?)(\d+)(\D*)")
 
 
@@ -105,8 +104,7 @@ def _inferred(result: dict[str, Any], action: str, task: str) -> dict[str, str]:
     """Row for a module that is not ours, from the fields that it returns."""
     path = result.get("dest") or result.get("path")
     if action in ("systemd_service", "systemd", "service") and result.get("name"):
-        kind = ChangeKind.RESTART if result.get("state") in RESTARTING else ChangeKind.CHANGE
-        return {"kind": kind, "what": f"unit {result['name']}", "whose": Owner.THEIRS}
+        return {"kind": _kind_of_unit(result), "what": f"unit {result['name']}", "whose": Owner.THEIRS}
     if action == "mount" and result.get("name"):
         return {"kind": ChangeKind.ADD, "what": f"mount {result['name']}", "whose": Owner.NEW}
     if action == "reboot":
@@ -114,6 +112,13 @@ def _inferred(result: dict[str, Any], action: str, task: str) -> dict[str, str]:
     if path:
         return {"kind": ChangeKind.CHANGE, "what": f"file {path}", "whose": _owner_of_file(str(path))}
     return {"kind": ChangeKind.CHANGE, "what": task.rpartition(" | ")[2], "whose": Owner.THEIRS}
+
+
+def _kind_of_unit(result: dict[str, Any]) -> ChangeKind:
+    """The module answers `started` for a restart and a reload too; `status` has the state before."""
+    was_active = (result.get("status") or {}).get("ActiveState") == "active"
+    restarted = result.get("state") == "started" and was_active and "enabled" not in result
+    return ChangeKind.RESTART if restarted else ChangeKind.CHANGE
 
 
 def _owner_of_file(path: str) -> Owner:

@@ -52,8 +52,13 @@ UNIT = {"kind": "restart", "what": "unit x.service", "whose": "ours"}
         ("ansible.posix.mount", {"changed": True, "name": "/shared"}, [("add", "mount /shared", "new")]),
         (
             "ansible.builtin.systemd_service",
-            {"changed": True, "name": "a.service", "state": "reloaded"},
+            {"changed": True, "name": "a.service", "state": "started", "status": {"ActiveState": "active"}},
             [("restart", "unit a.service", "theirs")],
+        ),
+        (
+            "ansible.builtin.systemd_service",
+            {"changed": True, "name": "a.service", "state": "started", "status": {"ActiveState": "inactive"}},
+            [("change", "unit a.service", "theirs")],
         ),
         ("ansible.builtin.reboot", {"changed": True, "rebooted": True}, [("reboot", "the host", "theirs")]),
     ],
