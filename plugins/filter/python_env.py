@@ -5,14 +5,20 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, List, Mapping
 
 
-def busy_hosts(hostvars: Mapping[str, Any], names: List[str]) -> List[str]:
-    """Busy hosts with their reasons. A host that was not read (unreachable) counts as busy: its state is unknown."""
+def busy_hosts(hostvars: Mapping[str, Any], names: List[str], builder: str = "", limit: str = "") -> List[str]:
+    """Busy hosts with their reasons. A host that was not read (unreachable) counts as busy: its state is unknown.
+
+    names: hosts of the play. builder: the host that builds for all of them. limit: the pattern of --limit; hosts
+    outside it that have the same builder were not read.
+    """
     found = []
+    shared = [name for name in hostvars if limit and builder and hostvars[name].get("python_env_builder") == builder]
+    outside = [f"{name} (outside --limit, its state is unknown)" for name in shared if name not in names]
     for name in names:
         state: Dict[str, Any] = hostvars[name].get("__python_env_state") or {}
         reasons = state["occupants"]["reasons"] if "occupants" in state else ["its state is unknown"]
         found += [f"{name} ({', '.join(reasons)})"] if reasons else []
-    return found
+    return found + outside
 
 
 class FilterModule:

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import re
 import time
-from typing import List, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.ddp.play.plugins.module_utils import changes
 
 DOCUMENTATION = r"""
 module: apt_transaction
@@ -17,6 +18,8 @@ description:
     installs in one transaction, from the cache. A failure before that leaves the packages of the host as they were.
   - Refuses a transaction that would remove a package that was not named.
   - Not idempotent by itself. Name only missing packages.
+  - In check mode, the transaction is simulated with the package lists that the host has; nothing is downloaded. Where
+    they do not know a package, for example before its repository is configured, the answer has only the names.
 options:
   install:
     description: Packages to install, as C(name) or C(name=version); the version may end in an asterisk.
@@ -56,8 +59,14 @@ step:
   description: Where it ended - C(update), C(plan), C(download), C(install), or C(done).
   returned: always
   type: str
+ddp_changes:
+  description: Rows with C(kind) (add, change, restart, remove, reboot), C(what) and C(whose) (new, ours, theirs).
+  returned: always
+  type: list
+  elements: dict
 """
 
+Rows = List[Dict[str, str]]
 LOCKED = re.compile(r"Could not get lock|Unable to acquire the dpkg frontend lock|Unable to lock directory")
 OPTIONS = [
     "--assume-yes",
@@ -65,6 +74,13 @@ OPTIONS = [
     "--allow-change-held-packages",
     "--option=Dpkg::Options::=--force-confdef",
     "--option=Dpkg::Options::=--force-confold",
+]
+# Without the options, a simulation writes apt's caches and a log.
+UNCACHED = [
+    "--simulate",
+    "--option=Dir::Cache::pkgcache=",
+    "--option=Dir::Cache::srcpkgcache=",
+    "--option=Dir::Log::Planner=",
 ]
 RETRY_S = 2.0
 
@@ -82,6 +98,13 @@ def install_command(install: List[str], remove: List[str], *extra: str, allow_do
     """The command line that installs and removes in one transaction; apt removes a name that ends in `-`."""
     options = OPTIONS + (["--allow-downgrades"] if allow_downgrade else [])
     return ["apt-get", "install", *options, *extra, *install, *[name + "-" for name in remove]]
+
+
+def simulated_changes(simulated: str) -> Rows:
+    """Rows for a simulated transaction: `Inst NAME (VERSION ...)` adds a package, `Inst NAME [OLD]` changes it."""
+    added = re.findall(r"(?m)^Inst (\S+) \(", simulated)
+    upgraded = re.findall(r"(?m)^Inst (\S+) \[", simulated)
+    return list(changes.package_changes(added, removals(simulated), upgraded))
 
 
 def removals(simulated: str) -> List[str]:
@@ -111,6 +134,16 @@ def fail(module: AnsibleModule, step: str, text: str, warnings: str = "") -> Non
     module.fail_json(msg="apt-get failed in step %s, nothing was removed: %s" % (step, more), step=step)
 
 
+def forecast(module: AnsibleModule) -> Rows:
+    """Rows for the transaction by the package lists that the host has; the names where those lack a package."""
+    want = module.params
+    argv = install_command(want["install"], want["remove"], *UNCACHED, allow_downgrade=want["allow_downgrade"])
+    rc, out, _ = run(module, argv, time.monotonic() + want["lock_timeout_s"])
+    if rc != 0:
+        return list(changes.package_changes([name.partition("=")[0] for name in want["install"]], want["remove"]))
+    return simulated_changes(out)
+
+
 def update(module: AnsibleModule, deadline: float) -> str:
     """Fail if the named repository does not answer; return the warnings about the others."""
     warnings = ""
@@ -135,15 +168,19 @@ def main() -> None:
         supports_check_mode=True,
     )
     want = module.params
-    if module.check_mode or not (want["install"] or want["remove"]):
-        module.exit_json(changed=bool(want["install"] or want["remove"]), step="done")
+    if not (want["install"] or want["remove"]):
+        module.exit_json(changed=False, step="done", ddp_changes=[])
+    if module.check_mode:
+        module.exit_json(changed=True, step="done", ddp_changes=forecast(module))
     deadline = time.monotonic() + want["lock_timeout_s"]
     warnings = update(module, deadline)
+    rows: Rows = []
     names = (want["install"], want["remove"])
     # The last step finds all packages in the cache; with --no-download, apt fails for repositories with file: URIs.
     for step, extra in (("plan", ["--simulate"]), ("download", ["--download-only"]), ("install", [])):
         argv = install_command(*names, *extra, allow_downgrade=want["allow_downgrade"])
         rc, out, err = run(module, argv, deadline)
+        rows = simulated_changes(out) if step == "plan" else rows
         unasked = sorted(set(removals(out)) - set(want["remove"])) if step == "plan" else []
         if rc == 0 and unasked:
             fail(module, step, "it would also remove %s, which was not named" % ", ".join(unasked))
@@ -151,7 +188,7 @@ def main() -> None:
             module.fail_json(msg="apt-get failed while it installed: %s" % complaints(err), step=step)
         if rc != 0:
             fail(module, step, err, warnings)
-    module.exit_json(changed=True, step="done")
+    module.exit_json(changed=True, step="done", ddp_changes=rows)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from typing import Any, Dict, Optional, Tuple
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.ddp.play.plugins.module_utils import host_record
+from ansible_collections.ddp.play.plugins.module_utils.file_changes import OWN_MARK, FileBefore
 
 DOCUMENTATION = r"""
 module: files
@@ -71,8 +72,7 @@ options:
     description: The file on the host that names the directories created by the roles.
     type: path
     default: /etc/ddp-play/record.json
-author:
-  - the ddp-play authors
+author: [the ddp-play authors]
 """
 
 EXAMPLES = r"""
@@ -82,7 +82,6 @@ EXAMPLES = r"""
       - path: /etc/docker/daemon.json
         content: "{{ __docker_engine_daemon_json }}"
         validate: [dockerd, --validate, --config-file=%s]
-  register: __docker_engine_files
   notify: Restart Docker
 """
 
@@ -92,12 +91,16 @@ changed_paths:
   returned: always
   type: list
   elements: str
+ddp_changes:
+  description: Rows with C(kind) (add, change, restart, remove, reboot), C(what) and C(whose) (new, ours, theirs).
+  returned: always
+  type: list
+  elements: dict
 """
 
 
 Want = Dict[str, Any]  # one item of option `files`, as Ansible checked it
 Ids = Tuple[int, int]  # uid and gid
-OWN_MARK = "Managed by ddp-play"
 DEFAULT_MODES = {"present": "0644", "directory": "0755"}
 
 
@@ -228,9 +231,8 @@ def ensure_restored(module: AnsibleModule, want: Want) -> bool:
 def keep_original(want: Want, check_mode: bool) -> bool:
     """Copy the existing file to the path of the original; True if that was done, or would be in check mode."""
     original = want["original"]
-    if not original or os.path.lexists(original) or not os.path.lexists(want["path"]):
-        return False
-    if OWN_MARK in (read_text(want["path"]) or ""):
+    theirs = os.path.lexists(want["path"]) and OWN_MARK not in (read_text(want["path"]) or "")
+    if not original or not theirs or os.path.lexists(original):
         return False
     if not check_mode:
         temporary = original + ".part"
@@ -241,9 +243,10 @@ def keep_original(want: Want, check_mode: bool) -> bool:
     return True
 
 
-def ensure(module: AnsibleModule, want: Want) -> Optional[Dict[str, str]]:
+def ensure(module: AnsibleModule, want: Want) -> Optional[Dict[str, Any]]:
     """Set the state of one file; the difference if it changed, else None."""
     before = read_text(want["path"])
+    found = FileBefore(want, before or "", module.params["record"])
     ids: Any = owner_ids(module, want) if want["state"] in DEFAULT_MODES else None
     after: Optional[str]
     kept = want["state"] in ("present", "absent") and keep_original(want, module.check_mode)
@@ -259,7 +262,8 @@ def ensure(module: AnsibleModule, want: Want) -> Optional[Dict[str, str]]:
     if not changed and not kept:
         return None
     path = want["path"] if changed else want["original"]
-    return {"before_header": path, "after_header": path, "before": before or "", "after": after or ""}
+    texts = {"before_header": path, "after_header": path, "before": before or "", "after": after or ""}
+    return dict(texts, rows=found.rows(changed, bool(kept)))
 
 
 def main() -> None:
@@ -269,9 +273,7 @@ def main() -> None:
         "content": {"type": "str", "default": ""},
         "state": {"type": "str", "choices": ["present", "directory", "absent", "restored"], "default": "present"},
         "original": {"type": "path"},
-        "mode": {"type": "str"},
-        "owner": {"type": "str"},
-        "group": {"type": "str"},
+        **{name: {"type": "str"} for name in ("mode", "owner", "group")},
         "validate": {"type": "list", "elements": "str", "default": []},
     }
     module = AnsibleModule(
@@ -289,6 +291,7 @@ def main() -> None:
     module.exit_json(
         changed=bool(differences),
         changed_paths=[found["after_header"] for found in differences],
+        ddp_changes=[row for found in differences for row in found.pop("rows")],
         diff=differences,
     )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Dict, List
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.ddp.play.plugins.module_utils import host_record
+from ansible_collections.ddp.play.plugins.module_utils import changes, host_record
 
 DOCUMENTATION = r"""
 module: host_record
@@ -78,6 +78,11 @@ restored:
   returned: always
   type: list
   elements: str
+ddp_changes:
+  description: Rows with C(kind) (add, change, restart, remove, reboot), C(what) and C(whose) (new, ours, theirs).
+  returned: always
+  type: list
+  elements: dict
 """
 
 ENGLISH = {"LC_ALL": "C", "LANGUAGE": "C"}
@@ -188,7 +193,8 @@ def main() -> None:
     if after != there and not module.check_mode:
         host_record.save(want["record"], dict(record, **{want["role"]: after}))
     # A record alone is no change of the host that anybody would notice.
-    module.exit_json(changed=bool(restored), entries=entries, restored=restored)
+    rows = [changes.change(changes.CHANGE, name + " (as before)", changes.THEIRS) for name in restored]
+    module.exit_json(changed=bool(restored), entries=entries, restored=restored, ddp_changes=rows)
 
 
 if __name__ == "__main__":

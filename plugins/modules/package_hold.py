@@ -41,11 +41,17 @@ packages:
   returned: always
   type: list
   elements: str
+ddp_changes:
+  description: Rows with C(kind) (add, change, restart, remove, reboot), C(what) and C(whose) (new, ours, theirs).
+  returned: always
+  type: list
+  elements: dict
 """
 
 from typing import Any, Dict, List  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
+from ansible_collections.ddp.play.plugins.module_utils import changes  # noqa: E402
 from ansible_collections.ddp.play.plugins.module_utils.nvidia import parse_dpkg, without  # noqa: E402
 
 
@@ -76,7 +82,8 @@ def main() -> None:
             data="".join(f"{name} {word}\n" for name in names),
             check_rc=True,
         )
-    module.exit_json(changed=bool(names), packages=names)
+    rows = [changes.change(changes.CHANGE, "hold of package " + name, changes.THEIRS) for name in names]
+    module.exit_json(changed=bool(names), packages=names, ddp_changes=rows)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import time
 from typing import Any, Dict, List, Set, Tuple
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.ddp.play.plugins.module_utils import host_record
+from ansible_collections.ddp.play.plugins.module_utils import changes, host_record
 
 DOCUMENTATION = r"""
 module: recorded_packages
@@ -22,6 +22,8 @@ description:
     else on the host needs by now stays, and is removed with the packages of the next role that nothing else needs; what
     it replaced is installed then.
   - Not idempotent by itself for C(present). Name only missing packages.
+  - In check mode, apt simulates the transaction with the package lists that the host has; nothing is downloaded. Where
+    the lists do not know a package, and with dnf, the answer has only the names.
 options:
   role:
     description: Name of the role.
@@ -77,6 +79,11 @@ kept:
   returned: always
   type: list
   elements: str
+ddp_changes:
+  description: Rows with C(kind) (add, change, restart, remove, reboot), C(what) and C(whose) (new, ours, theirs).
+  returned: always
+  type: list
+  elements: dict
 """
 
 LOCKED = re.compile(r"Could not get lock|Unable to acquire the dpkg frontend lock|Unable to lock directory")
@@ -87,6 +94,8 @@ APT = [
     "--option=Dpkg::Options::=--force-confdef",
     "--option=Dpkg::Options::=--force-confold",
 ]
+# Without these, a simulation writes apt's caches and a log.
+UNCACHED = ["--option=Dir::Cache::pkgcache=", "--option=Dir::Cache::srcpkgcache=", "--option=Dir::Log::Planner="]
 DNF = ["dnf", "--assumeyes", "--quiet"]
 ENGLISH = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C", "LANGUAGE": "C"}
 LEFT = "left"  # role of recorded packages that stayed when their own role was removed
@@ -97,6 +106,11 @@ RETRY_S = 2.0
 def added(simulated: str) -> List[str]:
     """Packages that a simulated transaction of apt adds: `Inst NAME (VERSION ...)`; upgrades have `[OLD]`."""
     return re.findall(r"(?m)^Inst (\S+) \(", simulated)
+
+
+def upgraded(simulated: str) -> List[str]:
+    """Installed packages that a simulated transaction of apt brings to another version."""
+    return re.findall(r"(?m)^Inst (\S+) \[", simulated)
 
 
 def removed(simulated: str) -> Set[str]:
@@ -156,6 +170,17 @@ class Manager:
             self.module.fail_json(msg="%s: %s" % (", ".join(names), text.strip()), packages=[], kept=[])
         return added(out), replaced
 
+    def forecast(self, names: List[str], replaces: List[str]) -> List[Dict[str, str]]:
+        """Rows for an installation by the package lists that the host has; only the names if those lack a package."""
+        rc, out, _ = self.run([*APT, *UNCACHED, "--simulate", "install", *names]) if self.uses_apt else (1, "", "")
+        going = sorted(removed(out) - set(replaces))
+        if rc == 0 and going:
+            text = "nothing will be installed: it would remove %s, which ddp-play did not install" % ", ".join(going)
+            self.module.fail_json(msg="%s: %s" % (", ".join(names), text), packages=[], kept=[])
+        if rc:
+            return list(changes.package_changes(names, []))
+        return list(changes.package_changes(added(out), sorted(removed(out)), upgraded(out)))
+
     def install(self, names: List[str]) -> None:
         """Install the packages."""
         self.must([*APT, "install", *names] if self.uses_apt else [*DNF, "install", *names])
@@ -185,8 +210,15 @@ class Manager:
 def present(module: AnsibleModule, manager: Manager) -> Dict[str, Any]:
     """Record what will be new, then install it."""
     names, role, path = module.params["names"], module.params["role"], module.params["record"]
-    if module.check_mode or not names:
-        return {"changed": bool(names), "packages": names, "kept": []}
+    if not names:
+        return {"changed": False, "packages": [], "kept": [], "ddp_changes": []}
+    if module.check_mode:
+        return {
+            "changed": True,
+            "packages": names,
+            "kept": [],
+            "ddp_changes": manager.forecast(names, module.params["replaces"]),
+        }
     before = manager.installed()
     new, replaced = manager.plan(names, module.params["replaces"])
     note(path, role, PACKAGES, new)
@@ -195,7 +227,8 @@ def present(module: AnsibleModule, manager: Manager) -> Dict[str, Any]:
     if not manager.uses_apt:
         new = sorted(manager.installed() - before)
         note(path, role, PACKAGES, new)
-    return {"changed": True, "packages": new, "kept": []}
+    rows = changes.package_changes(new, replaced)
+    return {"changed": True, "packages": new, "kept": [], "ddp_changes": rows}
 
 
 def note(path: str, role: str, kind: str, names: List[str]) -> None:
@@ -216,7 +249,7 @@ def absent(module: AnsibleModule, manager: Manager) -> Dict[str, Any]:
     replaced = sorted({*entries.pop(REPLACED, []), *earlier.get(REPLACED, [])})
     recorded = {*entries.pop(PACKAGES, []), *earlier.get(PACKAGES, [])}
     if not recorded:
-        return {"changed": False, "packages": [], "kept": []}
+        return {"changed": False, "packages": [], "kept": [], "ddp_changes": []}
     going = sorted(recorded & manager.installed())
     kept = []  # type: List[str]
     while True:
@@ -233,7 +266,8 @@ def absent(module: AnsibleModule, manager: Manager) -> Dict[str, Any]:
         left = {PACKAGES: sorted(kept), REPLACED: replaced} if kept else {}
         left = {kind: names for kind, names in left.items() if names}
         host_record.save(path, dict(record, **{role: entries, LEFT: left}))
-    return {"changed": bool(going), "packages": going, "kept": sorted(kept)}
+    rows = changes.package_changes(replaced if going and not kept else [], going, own=going)
+    return {"changed": bool(going), "packages": going, "kept": sorted(kept), "ddp_changes": rows}
 
 
 def main() -> None:

@@ -50,11 +50,17 @@ journal:
   returned: failure
   type: list
   elements: str
+ddp_changes:
+  description: Rows with C(kind) (add, change, restart, remove, reboot), C(what) and C(whose) (new, ours, theirs).
+  returned: always
+  type: list
+  elements: dict
 """
 
 from typing import Dict, List  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
+from ansible_collections.ddp.play.plugins.module_utils import changes  # noqa: E402
 
 # UnitFileState of a unit that needs no `systemctl enable`; a static unit has nothing to enable.
 ENABLED = frozenset(["enabled", "static", "indirect", "generated", "alias"])
@@ -125,13 +131,17 @@ def main() -> None:
     name, state = module.params["name"], module.params["state"]
     if module.params["daemon_reload"] and not module.check_mode:
         module.run_command(["systemctl", "daemon-reload"], environ_update=ENGLISH, check_rc=True)
-    wanted = steps(read(module, name), name, state, module.params["enabled"])
+    found = read(module, name)
+    wanted = steps(found, name, state, module.params["enabled"])
+    row = changes.unit_change(
+        name, found.get("LoadState", ""), found.get("ActiveState", ""), restarts=state == "restarted"
+    )
     for step in [] if module.check_mode else wanted:
         rc, _, err = module.run_command(["systemctl", *step], environ_update=ENGLISH)
         # A unit that systemd has not loaded yet has no count to clear.
         if rc != 0 and step[0] != "reset-failed":
             fail(module, name, step[0], err)
-    module.exit_json(changed=bool(wanted), unit=name)
+    module.exit_json(changed=bool(wanted), unit=name, ddp_changes=[row] if wanted else [])
 
 
 if __name__ == "__main__":

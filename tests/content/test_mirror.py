@@ -56,6 +56,7 @@ PACKAGES = (
         ("tests/unit/action",),
         {
             "discover": ("tests/run/test_jobs.py", ACTION),
+            "planned_changes": ("tests/lab/test_brownfield.py", ACTION),
             "plan": ("tests/run/test_vault.py", ACTION),
             "supervise": ("tests/run/test_jobs.py", ACTION),
             "sweep": ("tests/run/test_same_name.py", ACTION),
@@ -110,7 +111,6 @@ PACKAGES = (
             "execute": ("tests/run/test_outcomes.py", "its process becomes the command; the test starts the program"),
             "init": ("tests/content/test_site.py", "one call; the test runs the verb"),
             "inventory": ("tests/content/test_site.py", "one call; the test runs the verb"),
-            "provision": ("tests/content/test_site.py", "calls playbook_run; the test runs the verbs' refusals"),
             "stop": ("tests/run/test_outcomes.py", "needs a run that is alive"),
         },
     ),

@@ -280,3 +280,17 @@ def test_no_expression_has_many_filters(role: Path) -> None:
 )
 def test_filters_are_counted(document: Any, filters: int) -> None:
     assert max(most_filters(text) for text in templates_in(document)) == filters
+
+
+# Where a role looks at other hosts of the inventory. Nothing that it writes may depend on which hosts a play has.
+READS_OTHER_HOSTS = {
+    "roles/python_env/vars/main.yml": "busy hosts of a shared environment; hosts outside --limit count as busy",
+}
+OTHER_HOSTS = re.compile(r"\bhostvars\b|\bgroups\s*[\[.]|\bansible_play_(hosts|batch)|\bplay_hosts\b")
+
+
+def test_no_role_depends_on_which_hosts_a_play_has() -> None:
+    """So --limit and --serial drop no host from a file, and a role needs no facts of hosts outside the limit."""
+    files = [path for path in (ROOT / "roles").glob("*/**/*") if path.suffix in (".yml", ".j2")]
+    reading = {str(path.relative_to(ROOT)) for path in files if OTHER_HOSTS.search(path.read_text())}
+    assert reading == set(READS_OTHER_HOSTS)

@@ -49,17 +49,32 @@ WRITTEN = (
     # Written by ldconfig after the installation of a library, and by the engine when it starts.
     *("/etc/ld.so.cache", "/data/docker/buildkit/cache.db", "/data/docker/volumes/metadata.db"),
 )
+# Rows that differ after a provisioning although no line of `--check` stands for them.
+UNANNOUNCED = {
+    "file /etc/ddp-play*": "the record of the changes",
+    "file /etc/g*": "account files, and their backups: the check names the new member of the group",
+    "file /etc/ld.so.cache": "written by ldconfig after the installation of a library",
+    "file /etc/systemd/system/*.wants*": "links that enabling a unit makes",
+    "file /usr/*": "files of the packages",
+    "file /var/*": "caches, logs and databases of packages, of their manager and of the engine",
+    "file /data/docker/*": "written by the engine when it starts",
+}
 THEIR_FOLDERS = ("/etc/", "/srv/", "/data/", "/home/", "/root/", "/boot/")
 CONTAINER = "docker inspect --format '{{.State.Pid}} {{.State.StartedAt}} {{.State.Running}}' db"
 
 
 @dataclass(frozen=True)
 class Stay:
-    """The host before, with and after ddp-play; its container at these times; the reports of the three runs."""
+    """The host before, with and after ddp-play; its container at these times; the reports of the three runs.
+
+    `looked`: the host after `provision --check`, before the first provisioning; `check`: the report of that.
+    """
 
     listings: tuple[dict[str, str], ...]
     containers: tuple[str, ...]
     reports: tuple[dict[str, Any], ...]
+    looked: dict[str, str]
+    check: dict[str, Any]
 
 
 def listing(lab: Lab, host: str) -> dict[str, str]:
@@ -101,6 +116,7 @@ def stay(lab_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
             lab.put(HOST, HERE / name, "/opt")
         lab.on(HOST, "sh /opt/brownfield.sh", user="root")
         listings, containers = [listing(lab, HOST)], [lab.on(HOST, CONTAINER, user="root")]
+        check, looked = report_of(lab, site, "provision", "--check"), listing(lab, HOST)
         reports = [report_of(lab, site, "provision")]
         listings.append(listing(lab, HOST))
         containers.append(lab.on(HOST, CONTAINER, user="root"))
@@ -108,7 +124,7 @@ def stay(lab_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
         reports.append(report_of(lab, site, "deprovision", "--limit", HOST, "--yes"))
         listings.append(listing(lab, HOST))
         containers.append(lab.on(HOST, CONTAINER, user="root"))
-        yield Stay(tuple(listings), tuple(containers), tuple(reports))
+        yield Stay(tuple(listings), tuple(containers), tuple(reports), looked, check)
 
 
 def test_every_role_does_its_work_once(stay: Stay) -> None:
@@ -129,6 +145,48 @@ def test_provisioning_changes_only_the_files_that_it_names(stay: Stay) -> None:
     paths = [key.removeprefix("file ") for key in differences(before, provisioned) if key.startswith("file ")]
     theirs = [path for path in paths if path.startswith(THEIR_FOLDERS)]
     assert [path for path in theirs if not any(fnmatchcase(path, pattern) for pattern in WRITTEN)] == []
+
+
+def test_the_check_changes_nothing(stay: Stay) -> None:
+    changed = [key for key in differences(stay.listings[0], stay.looked) if not key.startswith("file /var/log/")]
+    assert changed == []
+    assert stay.check["check"]
+
+
+def announced(stay: Stay) -> set[str]:
+    """Patterns of the listing's keys for the rows of the check. A new file stands for its new directories too."""
+    found = set()
+    for row in stay.check["changes"]:
+        kind, _, name = row["what"].removeprefix("hold of ").partition(" ")
+        if kind in ("file", "directory"):
+            found |= {f"file {path}" for path in (name, *map(str, Path(name).parents))}
+        elif kind in ("unit", "package"):
+            found.add(f"{kind} {name.split()[0]}")
+        elif kind == "kernel":
+            found.add(f"setting {name.removeprefix('setting ').replace('.', '/')}")
+        else:
+            found.add(f"{kind.removesuffix('s')} *")
+    return found
+
+
+def test_every_change_was_announced_by_the_check(stay: Stay) -> None:
+    # dpkg names a package of another architecture NAME:ARCH.
+    rows = differences(stay.looked, stay.listings[1])
+    keys = sorted({key.partition(":")[0] if key.startswith("package ") else key for key in rows})
+    patterns = (*announced(stay), *UNANNOUNCED)
+    assert [key for key in keys if not any(fnmatchcase(key, pattern) for pattern in patterns)] == []
+
+
+def test_the_provisioning_does_what_the_check_announced(stay: Stay) -> None:
+    """What is removed or restarted in the real run was listed before, and the reverse."""
+    check, done = (
+        {(row["role"], row["kind"], row["what"]) for row in report["changes"]}
+        for report in (stay.check, stay.reports[0])
+    )
+    # A reload of systemd alone is no change for Ansible's module.
+    reload = ("base_os", "restart", "systemd (daemon-reload)")
+    assert {row for row in check - done if row[1] in ("remove", "restart")} == {reload}
+    assert {row for row in done - check if row[1] in ("remove", "restart")} == set()
 
 
 def test_a_merged_file_keeps_owner_and_mode(stay: Stay) -> None:

@@ -51,6 +51,11 @@ out = SafeConsole(highlight=False, soft_wrap=True)
 err = SafeConsole(stderr=True, highlight=False, soft_wrap=True)
 
 
+def asks() -> bool:
+    """Whether a person can read a question and answer it."""
+    return sys.stdin.isatty() and out.is_terminal
+
+
 def line(text: str = "", *, style: str = "") -> None:
     """Print one line of the result. Markup in the text is not interpreted."""
     out.print(escape(text), style=style or None)

@@ -11,9 +11,10 @@ from ddp_play.ansible.installed_collection import collection_root
 from ddp_play.ansible.runner import AnsibleRunner, Passwords, PlaybookRequest
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
-from ddp_play.cli.provisioning_view import phase_view, show_plan, show_report
+from ddp_play.cli.provisioning_view import phase_view, show_batches, show_plan, show_report
 from ddp_play.errors import UsageError
 from ddp_play.provisioning.playbook_run import PlaybookPlan, Report, plan_playbook, run_playbook
+from ddp_play.provisioning.rolling import Rolling, run_batches
 
 Tags = Annotated[list[str] | None, typer.Option("-t", "--tags", help="Only these roles: docker_engine,nfs_client.")]
 
@@ -23,17 +24,26 @@ def provision(
     *,
     inventory: options.Inventory = None,
     tags: Tags = None,
-    check: Annotated[bool, typer.Option("--check", help="Only print what would change.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Only list what would change.")] = False,
+    serial: Annotated[
+        int, typer.Option("--serial", min=0, metavar="N", help="N hosts at a time; stop at the first failed batch.")
+    ] = 0,
+    canary: Annotated[bool, typer.Option("--canary", help="The first host alone, then the others.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="On a terminal: no check and no question first.")] = False,
     as_json: options.Json = False,
     ansible: options.Ansible,
 ) -> None:
     """Configure hosts so that they can run ranks. A second run changes nothing.
+
+    On a terminal it first lists what would be removed, restarted, changed and added, as --check does, and asks.
 
     The output is the plan, then a line for every host and role, then a table with reasons and remedies.
 
     If a role fails on a host, the other hosts continue. Exit codes: 0 all done, 1 a role failed,
 
     64 the inventory does not fit the roles (nothing was touched), 69 hosts could not be reached.
+
+    --check ends with 0 also if changes are pending.
 
     [bold]Examples[/]
 
@@ -43,14 +53,19 @@ def provision(
 
       ddp-play provision -i inventory --limit newhost -K
 
+      ddp-play provision -i inventory --canary --serial 4
+
       ddp-play provision -i inventory --tags docker_engine --json
     """
     with error_boundary():
         request = ansible.request(_playbook("provision"), inventory)
-        if check:
-            request = dataclasses.replace(request, options=(*request.options, "--check"))
         passwords = ansible.passwords()
-        _run_and_report(_plan(request, "provision", passwords, tags), passwords, as_json=as_json)
+        planned = _plan(request, "provision", passwords, tags)
+        rolling = Rolling(serial, canary)
+        if check:
+            _run_and_report(_checking(planned), passwords, as_json=as_json)
+        elif yes or as_json or not console.asks() or _agreed(planned, passwords):
+            _provision(planned, passwords, rolling, as_json=as_json)
 
 
 @options.with_ansible
@@ -122,6 +137,50 @@ def _run_and_report(planned: PlaybookPlan, passwords: Passwords, *, as_json: boo
     with phase_view() as view:
         report = run_playbook(planned, passwords, AnsibleRunner(), view)
     _print_report(planned, report, as_json=as_json)
+
+
+def _checking(planned: PlaybookPlan) -> PlaybookPlan:
+    options = (*planned.request.options, "--check")
+    return dataclasses.replace(planned, request=dataclasses.replace(planned.request, options=options))
+
+
+def _agreed(planned: PlaybookPlan, passwords: Passwords) -> bool:
+    """List what would change, and ask. Raises the error of a check that failed."""
+    console.note("looking first: nothing is changed (--yes: no check and no question)")
+    show_plan(planned)
+    with phase_view() as view:
+        report = run_playbook(_checking(planned), passwords, AnsibleRunner(), view)
+    show_report(report)
+    error = report.error()
+    if error is not None:
+        raise error
+    if typer.confirm(f"Provision {len(planned.hosts)} hosts now?", err=True):
+        return True
+    console.note("nothing was changed")
+    return False
+
+
+def _provision(planned: PlaybookPlan, passwords: Passwords, rolling: Rolling, *, as_json: bool) -> None:
+    if not rolling.wanted:
+        _run_and_report(planned, passwords, as_json=as_json)
+        return
+    batches = rolling.batches(planned)
+    show_batches(batches)
+
+    def run(batch: PlaybookPlan) -> Report:
+        show_plan(batch)
+        with phase_view() as view:
+            report = run_playbook(batch, passwords, AnsibleRunner(), view)
+        if report.cells and not as_json:
+            show_report(report)
+        return report
+
+    roll = run_batches(planned, rolling, passwords, run)
+    if as_json:
+        console.as_json({**roll.to_json(), "phases": [phase.to_json() for phase in planned.phases]})
+    error = roll.error()
+    if error is not None:
+        raise error
 
 
 def _print_report(planned: PlaybookPlan, report: Report, *, as_json: bool) -> None:

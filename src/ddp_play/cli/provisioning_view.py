@@ -12,6 +12,7 @@ from rich.table import Table
 
 from ddp_play.bundle.summary import duration
 from ddp_play.cli import console
+from ddp_play.provisioning.change_listing import ChangeKind, ChangeRow, Owner, grouped, host_ranges
 from ddp_play.provisioning.host_role_table import Cell, CellStatus, verdict_line
 from ddp_play.provisioning.phases import Phase
 from ddp_play.provisioning.playbook_run import PlaybookPlan, Report
@@ -23,6 +24,13 @@ STYLES = {
     CellStatus.FAILED: "bold red",
     CellStatus.UNREACHABLE: "bold red",
     CellStatus.NOT_RUN: "dim",
+}
+CHANGE_STYLES = {
+    ChangeKind.REMOVE: "bold red",
+    ChangeKind.REBOOT: "bold red",
+    ChangeKind.RESTART: "yellow",
+    ChangeKind.CHANGE: "yellow",
+    ChangeKind.ADD: "green",
 }
 MAX_ROLE_COLUMNS = 8  # with more roles the table is transposed: a row per role
 
@@ -92,14 +100,37 @@ def show_plan(planned: PlaybookPlan) -> None:
     console.note("")
 
 
+def show_batches(batches: tuple[tuple[str, ...], ...]) -> None:
+    """Print the hosts of each batch to stderr."""
+    for number, hosts in enumerate(batches, start=1):
+        console.note(f"batch {number} of {len(batches)}: {host_ranges(hosts)}")
+    console.note("")
+
+
 def _host_list(hosts: tuple[str, ...]) -> str:
     if len(hosts) <= 4:
         return ", ".join(hosts) or "-"
     return f"{hosts[0]}, {hosts[1]} ... {hosts[-1]} ({len(hosts)})"
 
 
+def show_changes(rows: tuple[ChangeRow, ...]) -> None:
+    """Print what a provisioning would change: groups of hosts with the same changes, the most dangerous first."""
+    for group in grouped(rows):
+        console.line(f"{host_ranges(group.hosts)}:", style="bold")
+        for line in group.lines:
+            style = "dim" if line.whose is not Owner.THEIRS else CHANGE_STYLES[line.kind]
+            subjects = ", ".join(line.what)
+            console.line(f"  {line.kind:<8}{line.whose:<7} {line.role}: {subjects}", style=style)
+    counts = {kind: sum(row.kind is kind for row in rows) for kind in ChangeKind}
+    found = ", ".join(f"{number} {kind}" for kind, number in counts.items() if number)
+    console.line(f"would change: {found}" if found else "nothing would change")
+
+
 def show_report(report: Report) -> None:
     """Print the table of hosts and roles, the reasons of skipped roles, failures with remedies, and the log's path."""
+    if report.check:
+        show_changes(report.changes)
+        console.line()
     console.out.print(_table(report.cells))
     _show_skipped(report.cells)
     for cell in report.cells:

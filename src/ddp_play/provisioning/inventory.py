@@ -92,6 +92,16 @@ def _matching(term: str, inventory: Inventory) -> list[str]:
     return found + [host for host in inventory.hosts if fnmatch.fnmatchcase(host, term)]
 
 
+def provider_hosts(inventory: Inventory) -> tuple[str, ...]:
+    """Hosts whose services others use while they are provisioned. In batches of hosts they come first."""
+    names = [*inventory.members("nfs_server"), *inventory.members("registry")]
+    for host in inventory.hosts:
+        names += [
+            str(inventory.value(host, name)) for name in ("image_distribution_registry_host", "python_env_builder")
+        ]
+    return tuple(name for name in dict.fromkeys(names) if name in inventory.hosts)
+
+
 class InventoryLoader(Protocol):
     """Interface to `ansible-inventory`. Tests pass a function instead."""
 

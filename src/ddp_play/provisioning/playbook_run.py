@@ -16,9 +16,10 @@ from ddp_play.bundle.journal import Journal
 from ddp_play.bundle.paths import home, write_json
 from ddp_play.bundle.run_ids import new_run_id
 from ddp_play.errors import CheckFailed, DdpPlayError, HostNotReady, UsageError
+from ddp_play.provisioning.change_listing import ChangeRow, changes_of_event
 from ddp_play.provisioning.extra_vars import extra_variables
 from ddp_play.provisioning.host_role_table import Cell, CellStatus, add_event, finished_table, verdict_line
-from ddp_play.provisioning.inventory import load_inventory
+from ddp_play.provisioning.inventory import load_inventory, provider_hosts
 from ddp_play.provisioning.inventory_rules import check_variables
 from ddp_play.provisioning.phases import known_roles, plan_phases, planned_cells
 from ddp_play.provisioning.role_specs import read_specs
@@ -55,6 +56,7 @@ class PlaybookPlan:
     request: PlaybookRequest
     phases: tuple[Phase, ...]
     addresses: dict[str, str] = field(default_factory=dict)
+    providers: tuple[str, ...] = ()  # hosts that others need: NFS server, registry, builder of an environment
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -72,6 +74,8 @@ class Report:
     cells: tuple[Cell, ...]
     outcome: PlaybookOutcome
     wall_s: float
+    changes: tuple[ChangeRow, ...] = ()  # made, or with `check` only announced
+    check: bool = False
 
     @property
     def num_tasks(self) -> int:
@@ -100,6 +104,8 @@ class Report:
             "num_tasks": self.num_tasks,
             "num_changed": sum(cell.num_changed for cell in self.cells),
             "cells": [cell.to_json() for cell in self.cells],
+            "check": self.check,
+            "changes": [row.to_json() for row in self.changes],
         }
 
 
@@ -116,7 +122,8 @@ def plan_playbook(
     check_names_and_values(inventory, extra_variables(request.options, request.cwd))
     addresses = {host: str(inventory.value(host, "ansible_host") or host) for host in inventory.hosts}
     phases = plan_phases(plays, inventory, request.tags)
-    planned = PlaybookPlan(dataclasses.replace(request, playbook=str(path)), phases, addresses)
+    providers = provider_hosts(inventory)
+    planned = PlaybookPlan(dataclasses.replace(request, playbook=str(path)), phases, addresses, providers)
     if not planned.hosts:
         options = (*request.options, "")
         limit = options[options.index("--limit") + 1] if "--limit" in options else ""
@@ -148,7 +155,8 @@ def run_playbook(
     stats = {} if outcome.status is PlaybookStatus.NOT_STARTED else outcome.stats
     cells = finished_table(handler.cells, planned_cells(planned.phases), stats)
     log = directory / "ansible" / "artifacts" / "1" / "stdout"
-    report = Report(directory.name, directory, log, cells, outcome, wall_s)
+    changes, check = tuple(dict.fromkeys(handler.changes)), "--check" in planned.request.options
+    report = Report(directory.name, directory, log, cells, outcome, wall_s, changes, check)
     write_json(directory / "report.json", report.to_json())
     return report
 
@@ -162,6 +170,7 @@ class _EventHandler:
     observer: ProvisioningObserver
     cells: dict[tuple[str, str], Cell] = field(default_factory=dict)
     reported: set[tuple[str, str]] = field(default_factory=set)
+    changes: list[ChangeRow] = field(default_factory=list)
 
     def on_event(self, event: dict[str, Any]) -> None:
         data = event.get("event_data") or {}
@@ -171,6 +180,7 @@ class _EventHandler:
                 if phase.name == data.get("name") and phase.hosts:
                     self.journal.emit("phase", **phase.to_json())
                     self.observer.phase(phase)
+        self.changes += changes_of_event(event)
         cell = add_event(self.cells, event, self.planned.addresses)
         if cell is not None:
             self._end_roles(cell)

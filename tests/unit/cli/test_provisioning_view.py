@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ddp_play.cli import console
-from ddp_play.cli.provisioning_view import _host_list, _show_skipped, _table, cell_text, phase_view
+from ddp_play.cli.provisioning_view import _host_list, _show_skipped, _table, cell_text, phase_view, show_changes
+from ddp_play.provisioning.change_listing import ChangeKind, ChangeRow, Owner
 from ddp_play.provisioning.host_role_table import Cell, CellStatus
 from ddp_play.provisioning.phases import Phase
 
@@ -63,3 +64,29 @@ def test_phases_and_results_are_lines_without_a_terminal(capsys: pytest.CaptureF
     assert "Operating system (base_os) on h1" in err
     assert "h1: base_os ok" in err
     assert "install packages" not in err
+
+
+def test_changes_are_printed_once_for_all_hosts_that_get_them(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        ChangeRow(f"gpu0{number}", "docker_engine", kind, what, whose)
+        for number in (1, 2, 3)
+        for kind, what, whose in (
+            (ChangeKind.ADD, "package a", Owner.NEW),
+            (ChangeKind.ADD, "package b", Owner.NEW),
+            (ChangeKind.RESTART, "unit docker.service", Owner.THEIRS),
+        )
+    ]
+    show_changes((*rows, ChangeRow("head", "base_os", ChangeKind.REMOVE, "package c", Owner.THEIRS)))
+    assert capsys.readouterr().out.splitlines() == [
+        "head:",
+        "  remove  theirs  base_os: package c",
+        "gpu[01-03]:",
+        "  restart theirs  docker_engine: unit docker.service",
+        "  add     new     docker_engine: package a, package b",
+        "would change: 1 remove, 3 restart, 6 add",
+    ]
+
+
+def test_no_change_is_said_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    show_changes(())
+    assert capsys.readouterr().out == "nothing would change\n"

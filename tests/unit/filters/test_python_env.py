@@ -18,3 +18,12 @@ def test_busy_hosts() -> None:
         "b (ranks running: /r, 1 container running: db (pg))",
         "c (its state is unknown)",
     ]
+
+
+def test_hosts_outside_the_limit_that_share_the_environment_count_as_busy() -> None:
+    """They were not read, and their ranks may import from it."""
+    shared = {"python_env_builder": "a"}
+    hosts = {"a": {**state(), **shared}, "b": dict(shared), "c": {"python_env_builder": "c"}, "d": {}}
+    assert python_env.busy_hosts(hosts, ["a"], "a", "a") == ["b (outside --limit, its state is unknown)"]
+    assert python_env.busy_hosts(hosts, ["a"], "a", "") == []
+    assert python_env.busy_hosts(hosts, ["a"], "", "a") == []

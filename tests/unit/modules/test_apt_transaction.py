@@ -107,8 +107,32 @@ def test_a_lock_that_stays_is_an_error(tmp_path: Path) -> None:
     assert "Could not get lock" in play(tmp_path, **SWAP, lock_timeout_s=0)[0]["msg"]
 
 
-def test_nothing_to_do_and_check_mode_run_nothing(tmp_path: Path) -> None:
+def test_nothing_to_do_runs_nothing(tmp_path: Path) -> None:
     answer, log = play(tmp_path)
-    assert (answer["changed"], log) == (False, [])
+    assert (answer["changed"], answer["ddp_changes"], log) == (False, [], [])
+
+
+def subjects(answer: dict[str, Any]) -> list[tuple[str, str, str]]:
+    return [(row["kind"], row["what"], row["whose"]) for row in answer["ddp_changes"]]
+
+
+SWAPPED = [
+    ("remove", "package docker.io", "theirs"),
+    ("change", "package libc6", "theirs"),
+    ("add", "package docker-ce", "new"),
+]
+PLAN = "Remv docker.io [20.10]\nInst libc6 [2.36] (2.37)\nInst docker-ce (5:29)\n"
+
+
+def test_check_mode_only_simulates_and_answers_as_the_transaction_does(tmp_path: Path) -> None:
+    (tmp_path / "plan.out").write_text(PLAN)
     answer, log = play(tmp_path, check=True, **SWAP)
-    assert (answer["changed"], log) == (True, [])
+    assert (answer["changed"], steps(log), subjects(answer)) == (True, ["plan"], SWAPPED)
+    assert "Dir::Cache::pkgcache= " in log[0]
+    assert subjects(play(tmp_path, **SWAP)[0]) == SWAPPED
+
+
+def test_check_mode_names_packages_that_no_list_has_yet(tmp_path: Path) -> None:
+    (tmp_path / "plan.rc").write_text("100")
+    answer, _ = play(tmp_path, check=True, **{**SWAP, "install": ["docker-ce=5:29*"]})
+    assert subjects(answer) == [SWAPPED[0], SWAPPED[2]]

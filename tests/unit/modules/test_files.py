@@ -180,3 +180,43 @@ def test_a_new_directory_belongs_to_root(tmp_path: Path) -> None:
     assert run({"path": str(folder), "state": "directory", "owner": None, "group": None})["changed"]
     found = folder.stat()
     assert (found.st_uid, found.st_gid, found.st_mode & 0o7777) == (0, 0, 0o755)
+
+
+def subjects(answer: dict[str, Any]) -> list[tuple[str, str, str]]:
+    return [(row["kind"], row["what"], row["whose"]) for row in answer["ddp_changes"]]
+
+
+def test_rows_tell_whose_file_it_is(tmp_path: Path, record: Path) -> None:
+    theirs, ours, new, folder = (tmp_path / name for name in ("theirs", "ours", "new", "folder"))
+    theirs.write_text("site\n")
+    ours.write_text(f"# {files.OWN_MARK}\nold\n")
+    wanted = [
+        {"path": str(theirs), "content": "x\n", "original": f"{theirs}.ddp-play.orig"},
+        {"path": str(ours), "content": "x\n"},
+        {"path": str(new), "content": "x\n"},
+        {"path": str(folder), "state": "directory"},
+    ]
+    expected = [
+        ("change", f"file {theirs}", "theirs"),
+        ("add", f"file {theirs}.ddp-play.orig", "new"),
+        ("change", f"file {ours}", "ours"),
+        ("add", f"file {new}", "new"),
+        ("add", f"directory {folder}", "new"),
+    ]
+    assert subjects(run(*wanted, check=True)) == expected
+    assert subjects(run(*wanted)) == expected
+    assert subjects(run(*wanted)) == []
+
+
+def test_a_restored_file_is_a_change_and_one_without_original_is_removed(tmp_path: Path) -> None:
+    kept, own = tmp_path / "kept", tmp_path / "own"
+    for path in (kept, own):
+        path.write_text(f"# {files.OWN_MARK}\n")
+    (tmp_path / "kept.orig").write_text("site\n")
+    wanted = [
+        {"path": str(kept), "state": "restored", "original": f"{kept}.orig"},
+        {"path": str(own), "state": "restored", "original": f"{own}.orig"},
+    ]
+    expected = [("change", f"file {kept}", "ours"), ("remove", f"file {own}", "ours")]
+    assert subjects(run(*wanted, check=True)) == expected
+    assert subjects(run(*wanted)) == expected

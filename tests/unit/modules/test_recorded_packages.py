@@ -123,3 +123,43 @@ def test_an_installation_that_was_cut_off_is_recorded(machine: Machine) -> None:
 def test_check_mode_changes_nothing(machine: Machine) -> None:
     assert machine.play(names=["chrony"], check=True)["changed"]
     assert (machine.packages(), machine.record.exists()) == ({"bash"}, False)
+
+
+def subjects(answer: dict[str, Any]) -> list[tuple[str, str, str]]:
+    return [(row["kind"], row["what"], row["whose"]) for row in answer["ddp_changes"]]
+
+
+NEW = [("add", "package libedit2", "new"), ("add", "package chrony", "new")]
+
+
+def test_check_mode_simulates_with_the_lists_of_the_host(machine: Machine) -> None:
+    """Nothing is updated: that would change the lists of the host."""
+    (machine.folder / "going").write_text("systemd-timesyncd")
+    done = machine.play(check=True, names=["chrony"], replaces=["systemd-timesyncd"])
+    assert subjects(done) == [
+        ("remove", "package systemd-timesyncd", "theirs"),
+        ("change", "package tzdata", "theirs"),
+        *NEW,
+    ]
+    calls = (machine.folder / "log").read_text().splitlines()
+    assert [line.count("--simulate") for line in calls] == [1]
+    assert (machine.packages(), machine.record.exists()) == ({"bash"}, False)
+
+
+def test_check_mode_refuses_what_the_installation_would_refuse(machine: Machine) -> None:
+    (machine.folder / "going").write_text("systemd-timesyncd")
+    done = machine.play(check=True, names=["chrony"])
+    assert done["failed"]
+    assert "it would remove systemd-timesyncd, which ddp-play did not install" in done["msg"]
+
+
+def test_check_mode_names_packages_that_no_list_has_yet(machine: Machine) -> None:
+    (machine.folder / "apt-get").write_text("#!/bin/sh\nexit 100\n")
+    done = machine.play(check=True, names=["chrony"])
+    assert (done["changed"], subjects(done)) == (True, NEW[1:])
+
+
+def test_the_answer_lists_packages_added_replaced_and_removed(machine: Machine) -> None:
+    assert subjects(machine.play(names=["chrony"])) == NEW
+    gone = machine.play(state="absent")
+    assert subjects(gone) == [("remove", "package chrony", "ours"), ("remove", "package libedit2", "ours")]

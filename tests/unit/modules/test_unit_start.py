@@ -101,3 +101,12 @@ def test_an_empty_journal_is_replaced_by_the_status(tmp_path: Path) -> None:
     answer, calls = play(tmp_path, active="inactive")
     assert answer["journal"] == ["docker.service: Failed with result"]
     assert calls[-1].startswith("status")
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_the_answer_tells_a_restart_from_a_start(tmp_path: Path, check: bool) -> None:
+    rows = play(tmp_path, check=check, state="restarted")[0]["ddp_changes"]
+    assert rows == [{"kind": "restart", "what": "unit docker.service", "whose": "theirs"}]
+    rows = play(tmp_path, check=check, active="inactive")[0]["ddp_changes"]
+    assert [row["kind"] for row in rows] == ["change"]
+    assert play(tmp_path, check=check)[0]["ddp_changes"] == []

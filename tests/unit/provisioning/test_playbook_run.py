@@ -76,6 +76,19 @@ def test_the_plan_names_the_playbook_and_the_tagged_phases() -> None:
     assert plan.hosts == ("h1", "h2")
 
 
+ROW = {"kind": "restart", "what": "unit docker.service", "whose": "theirs"}
+
+
+@pytest.mark.parametrize("options", [(), ("--check",)])
+def test_the_report_lists_each_change_once(options: tuple[str, ...]) -> None:
+    event = done("h1", "docker_engine", changed=True, ddp_changes=[ROW, ROW])
+    request = PlaybookRequest("/x.yml", ("/inv",), "/", options=options)
+    runner = FakePlaybookRunner(outcome(PlaybookStatus.OK, h1={"ok": 1}), (event, event))
+    report = run_playbook(planned(request=request), Passwords(), runner, RecordingObserver()).to_json()
+    assert report["changes"] == [{"host": "h1", "role": "docker_engine", **ROW}]
+    assert report["check"] is bool(options)
+
+
 @pytest.mark.parametrize("name", ["verify", "deprovision"])
 def test_the_other_playbooks_have_the_same_roles(name: str) -> None:
     whole = PlaybookRequest("/x.yml", ("/inv",), "/")

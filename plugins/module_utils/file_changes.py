@@ -1,0 +1,42 @@
+"""Rows of the listing for what ddp.play.files does to one path: read before the change, made after it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Dict, List
+
+from ansible_collections.ddp.play.plugins.module_utils import changes, host_record
+
+OWN_MARK = "Managed by ddp-play"
+
+
+class FileBefore:
+    """State of a path before the change: who made what is there, and whether its original was kept."""
+
+    def __init__(self, want: Dict[str, Any], text: str, record: str) -> None:
+        """Read the path of one entry of ddp.play.files; `text` is the text of the file, `record` the host's record."""
+        self.want = want
+        self.owner = self._owner(Path(want["path"]), text, record)
+        self.has_original = bool(want["original"]) and os.path.lexists(want["original"])
+
+    def _owner(self, path: Path, text: str, record: str) -> str:
+        if not os.path.lexists(path):
+            return str(changes.NEW)
+        if path.is_dir() and not path.is_symlink():
+            ours = bool(host_record.made_here(record, str(path)))
+        else:
+            ours = path.parent == Path(record).parent or "ddp-play" in path.name or OWN_MARK in text
+        return str(changes.OURS if ours else changes.THEIRS)
+
+    def rows(self, changed: bool, kept: bool) -> List[Dict[str, str]]:
+        """What happens to the path, and to the copy of its original, if that is made now (`kept`)."""
+        want = self.want
+        copy = [changes.change(changes.ADD, "file " + want["original"], changes.NEW)] if kept else []
+        if not changed:
+            return copy
+        kind = changes.ADD if self.owner == changes.NEW else changes.CHANGE
+        if want["state"] == "absent" or (want["state"] == "restored" and not self.has_original):
+            kind = changes.REMOVE
+        what = "directory " if want["state"] == "directory" else "file "
+        return [changes.change(kind, what + want["path"], self.owner), *copy]

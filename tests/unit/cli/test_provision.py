@@ -1,0 +1,72 @@
+"""What provision asks on a terminal before it changes a host, with a fake playbook runner."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ddp_play.ansible.runner import PlaybookOutcome, PlaybookStatus
+from ddp_play.cli import console, provision
+from ddp_play.cli.main import app
+from ddp_play.testing import FakePlaybookRunner
+
+ROW = {"kind": "restart", "what": "unit docker.service", "whose": "theirs"}
+EVENT = {
+    "event": "runner_on_ok",
+    "event_data": {
+        "host": "h1",
+        "role": "base_os",
+        "task_action": "ddp.play.unit_start",
+        "res": {"changed": True, "ddp_changes": [ROW]},
+    },
+}
+
+
+@pytest.fixture
+def runner(monkeypatch: pytest.MonkeyPatch) -> FakePlaybookRunner:
+    found = FakePlaybookRunner(PlaybookOutcome(PlaybookStatus.OK, 0, (), "", {"h1": {"ok": 1}}), (EVENT,))
+    monkeypatch.setattr(provision, "AnsibleRunner", lambda: found)
+    return found
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    path = tmp_path / "hosts.ini"
+    path.write_text("[ranks]\nh1\nh2\n")
+    return path
+
+
+def checked(runner: FakePlaybookRunner) -> list[bool]:
+    return ["--check" in request.options for request in runner.requests]
+
+
+@pytest.mark.parametrize(
+    ("terminal", "words", "answer", "runs"),
+    [
+        (True, (), "y\n", [True, False]),
+        (True, (), "n\n", [True]),
+        (True, ("--yes",), "", [False]),
+        (True, ("--json",), "", [False]),
+        (True, ("--check",), "", [True]),
+        (False, (), "", [False]),
+        (False, ("--serial", "1"), "", [False, False]),
+        (True, ("--canary",), "y\n", [True, False, False]),
+        (False, ("--check", "--serial", "1"), "", [True]),
+    ],
+)
+def test_a_terminal_sees_the_changes_first_and_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+    runner: FakePlaybookRunner,
+    site: Path,
+    *,
+    terminal: bool,
+    words: tuple[str, ...],
+    answer: str,
+    runs: list[bool],
+) -> None:
+    monkeypatch.setattr(console, "asks", lambda: terminal)
+    given = ["provision", "-i", str(site), "--tags", "base_os", *words]
+    done = CliRunner().invoke(app, given, input=answer)
+    assert (done.exit_code, checked(runner)) == (0, runs), done.output
