@@ -9,7 +9,7 @@ from typing import Any
 from ddp_play.bundle.format_version import refuse_unknown_format
 from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import RunPaths, check_run_id, home, read_json
-from ddp_play.errors import UsageError
+from ddp_play.errors import InternalError, UsageError
 from ddp_play.guard.protocol import protocol_problem
 
 
@@ -30,6 +30,12 @@ class Run:
     def unknown(self) -> str:
         """Which version wrote the bundle, if this one does not know its format; else empty."""
         return protocol_problem(self.document)
+
+    @property
+    def exit_code(self) -> int:
+        """Exit code of the run; that of an internal error (70) while the bundle has none."""
+        code = self.document.get("exit_code")
+        return InternalError.exit_code if code is None else int(code)
 
     @property
     def over(self) -> bool:

@@ -195,8 +195,8 @@ def _until_over(view: View) -> Run:
 def show_end(run: Run) -> int:
     """Print the summary of an ended run and return its exit code."""
     lines = summary(run.paths, run.document)
-    good = run.document.get("exit_code") == 0
+    good = run.exit_code == 0
     console.err.print(escape(lines[0]), style="bold green" if good else "bold red")
     for line in lines[1:]:
         console.err.print(escape(line), style="dim" if line.lstrip().startswith(("|", "bundle")) else "")
-    return int(run.document.get("exit_code", 70))
+    return run.exit_code

@@ -30,7 +30,7 @@ def results(run_id: options.RunId = "-", as_json: options.Json = False) -> None:
             console.as_json({**run.document, **_collected(run.paths)})
         else:
             _show(run.paths, run.document)
-        raise typer.Exit(int(run.document.get("exit_code") or 0) if run.status.final else 75)
+        raise typer.Exit(run.exit_code if run.status.final else 75)
 
 
 def _collected(paths: RunPaths) -> dict[str, Any]:

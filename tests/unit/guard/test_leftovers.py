@@ -305,4 +305,5 @@ def test_attempts_on_this_host() -> None:
         "controller": "login1",
         "ranks": ranks,
         "since": 12.5,
+        "uncollected": True,
     }

@@ -21,8 +21,8 @@ def test_the_options_are_documented(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ({}, False, False, 0),
         ({}, True, False, 0),
-        ({"install": ["a"]}, True, True, 0),
-        ({"remove": ["a"]}, True, True, 0),
+        ({"install": ["a"]}, True, True, 1),
+        ({"remove": ["a"]}, True, True, 1),
         ({"remove": ["a"]}, False, True, 4),
         ({"install": ["a"]}, False, True, 4),
     ],
@@ -33,7 +33,9 @@ def test_one_list_is_enough(
     host = StandIn(**given)
     host.check_mode = check
     answer = play(monkeypatch, apt_transaction, host)
-    assert (answer, len(host.asked)) == ({"failed": False, "changed": changed, "step": "done"}, num_commands)
+    expected = {"failed": False, "changed": changed, "step": "done", "ddp_changes": []}
+    assert (answer, len(host.asked)) == (expected, num_commands)
+    assert all("--simulate" in argv for argv in host.asked if check)
 
 
 def test_the_commands(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -247,7 +247,9 @@ def test_an_installation_is_recorded_with_what_it_adds(
     manager(monkeypatch, StandIn(), apt=apt)
     host = Host({"bash"}, apt=apt, names=["chrony"], record=str(path))
     answer = play(monkeypatch, recorded_packages, host)
-    assert answer == {"failed": False, "changed": True, "packages": ["chrony", "libedit2"], "kept": []}
+    rows = [{"kind": "add", "what": f"package {name}", "whose": "new"} for name in ("chrony", "libedit2")]
+    expected = {"failed": False, "changed": True, "packages": ["chrony", "libedit2"], "kept": [], "ddp_changes": rows}
+    assert answer == expected
     assert record_of(path) == {"r": {"packages": ["a", "chrony", "libedit2"], "n": 1}, "s": {"n": 2}}
 
 
@@ -258,7 +260,8 @@ def test_nothing_to_install_and_check_mode(
     host = Host(set(), names=names, record=str(tmp_path / "record.json"))
     host.check_mode = check
     answer = play(monkeypatch, recorded_packages, host)
-    assert (answer["changed"], answer["packages"], answer["kept"], host.asked) == (changed, names, [], [])
+    assert (answer["changed"], answer["packages"], answer["kept"], len(host.asked)) == (changed, names, [], len(names))
+    assert all("--simulate" in argv for argv in host.asked)
     assert not (tmp_path / "record.json").exists()
 
 

@@ -91,7 +91,7 @@ def test_only_what_differs_is_restored_and_the_other_roles_stay(
     want = {"units": list(units), "settings": ["a", "b", "gone"], "notes": {"users": ["kim"]}, "values": {"tz": "UTC"}}
     answer = play(monkeypatch, host_record, Host(units, record=str(record), **want))
     entries = {"units": units, "settings": {"a": "1\t2", "b": "3"}, "users": ["kim"], "tz": "UTC"}
-    assert answer == {"failed": False, "changed": False, "entries": entries, "restored": []}
+    assert answer == {"failed": False, "changed": False, "entries": entries, "restored": [], "ddp_changes": []}
     assert record_of(record) == {"r": entries}
     record.write_text(json.dumps({"r": {**entries, "packages": ["p"], "replaced": ["q"]}, "other": {"n": 1}}))
     (settings / "a").write_text("1 2\n")
