@@ -294,3 +294,10 @@ def test_no_role_depends_on_which_hosts_a_play_has() -> None:
     files = [path for path in (ROOT / "roles").glob("*/**/*") if path.suffix in (".yml", ".j2")]
     reading = {str(path.relative_to(ROOT)) for path in files if OTHER_HOSTS.search(path.read_text())}
     assert reading == set(READS_OTHER_HOSTS)
+
+
+def test_disrupt_reaches_every_role_that_leaves_busy_hosts_alone() -> None:
+    defaults = {name: value for role in ROLES for name, value in (read(role / "defaults/main.yml") or {}).items()}
+    found = {name: value for name, value in defaults.items() if re.search(r"_touch_busy_hosts$|_disrupt_", name)}
+    assert len(found) >= 12
+    assert set(found.values()) == {"{{ ddp_disrupt | default(false) | bool }}"}

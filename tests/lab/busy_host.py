@@ -64,9 +64,11 @@ def at_work(lab: Lab, start: str, stop: str) -> Iterator[None]:
         lab.on(HOST, stop, user="root")
 
 
-def provision(lab: Lab, site: Path, *roles: str, **variables: Any) -> dict[str, dict[str, Any]]:
+def provision(
+    lab: Lab, site: Path, *roles: str, options: tuple[str, ...] = (), **variables: Any
+) -> dict[str, dict[str, Any]]:
     """The cells of the host by role."""
-    words = ("-i", str(lab.inventory), "-i", str(site), "--limit", HOST, "--tags", ",".join(roles), "--json")
+    words = ("-i", str(lab.inventory), "-i", str(site), "--limit", HOST, "--tags", ",".join(roles), "--json", *options)
     done = lab.play("provision", *words, "-e", json.dumps({**VARIABLES, **variables}), timeout_s=300)
     assert done.stdout, done.stderr
     return {cell["role"]: cell for cell in json.loads(done.stdout)["cells"]}

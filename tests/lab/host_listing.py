@@ -62,20 +62,24 @@ def files() -> dict[str, str]:
 def packages() -> dict[str, str]:
     """Version, state with hold, and mark (auto or manual) of every package dpkg knows."""
     text = output("dpkg-query", "--show", "--showformat=${binary:Package} ${Version} ${db:Status-Abbrev}\n")
-    manual = set(output("apt-mark", "showmanual").split())
+    no_caches = ("-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache=")  # which would be new files
+    manual = set(output("apt-mark", *no_caches, "showmanual").split())
     rows = (line.split(" ", 1) for line in text.splitlines())
     return {name: f"{rest.strip()} {'manual' if name in manual else 'auto'}" for name, rest in rows}
 
 
 def units() -> dict[str, str]:
-    """Enablement of every unit file, activity of every unit but those that others start on demand (static)."""
+    """Enablement of every unit file, and which units are active or failed, but those that start on demand (static).
+
+    An inactive unit is listed by systemd only while another one refers to it.
+    """
     found = {}
     for line in output("systemctl", "list-unit-files", "--no-legend", "--no-pager").splitlines():
         found[line.split()[0]] = line.split()[1]
     shown = output("systemctl", "list-units", "--all", "--plain", "--no-legend", "--no-pager", UNIT_TYPES)
     for line in shown.splitlines():
         name, load, active = line.split()[:3]
-        if load != "not-found" and found.get(name) != "static":
+        if load != "not-found" and active != "inactive" and found.get(name) != "static":
             found[name] = f"{found.get(name, '-')} {active}"
     return {name: state for name, state in found.items() if not LOGIN.match(name)}
 

@@ -83,7 +83,10 @@ def test_a_server_with_clients_is_not_restarted_and_its_directory_stays(lab3: La
         cell = provision(lab3, site, "nfs_server")["nfs_server"]
         after = lab3.on(HOST, state, user="root")
         files = lab3.on(HOST, "find /etc/exports.d /etc/nfs.conf.d -type f 2>/dev/null || true", user="root")
+        disrupted = provision(lab3, site, "nfs_server", options=("--disrupt",))["nfs_server"]
+        assert lab3.on(HOST, state, user="root") != before
     assert after == before
     assert cell["status"] == "changed", cell
     assert files == "/etc/exports.d/ddp-play.exports"
     assert "clients are connected: 127.0.0.1" in cell.get("pending", ""), cell
+    assert (disrupted["status"], disrupted.get("pending", "")) == ("changed", ""), disrupted

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -49,7 +49,7 @@ def test_a_hung_engine_counts_as_busy(lab3: Lab, site: Path) -> None:
 def test_only_the_named_interface_is_brought_up(lab3: Lab, site: Path) -> None:
     with at_work(lab3, LINKS, NO_LINKS):
         for address in ("10.251.0.11/16", "10.251.0.12/16"):  # the address from before goes
-            wanted = {"rdma_ipoib": [{"interface": "ib0", "address": address}], "rdma_verify": False}
+            wanted: dict[str, Any] = {"rdma_ipoib": [{"interface": "ib0", "address": address}], "rdma_verify": False}
             cell = provision(lab3, site, "rdma", __rdma_missing=[], **wanted)["rdma"]
             assert cell["status"] == "changed", cell
             assert lab3.on(HOST, "sort -u /run/brought-up", user="root") == "ib0"

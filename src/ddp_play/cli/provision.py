@@ -14,6 +14,7 @@ from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.provisioning_view import phase_view, show_batches, show_plan, show_report
 from ddp_play.errors import UsageError
 from ddp_play.provisioning.playbook_run import PlaybookPlan, Report, plan_playbook, run_playbook
+from ddp_play.provisioning.role_specs import DISRUPT
 from ddp_play.provisioning.rolling import Rolling, run_batches
 
 Tags = Annotated[list[str] | None, typer.Option("-t", "--tags", help="Only these roles: docker_engine,nfs_client.")]
@@ -29,6 +30,9 @@ def provision(
         int, typer.Option("--serial", min=0, metavar="N", help="N hosts at a time; stop at the first failed batch.")
     ] = 0,
     canary: Annotated[bool, typer.Option("--canary", help="The first host alone, then the others.")] = False,
+    disrupt: Annotated[
+        bool, typer.Option("--disrupt", help="Also change busy hosts: containers and ranks there may end.")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="On a terminal: no check and no question first.")] = False,
     as_json: options.Json = False,
     ansible: options.Ansible,
@@ -43,7 +47,7 @@ def provision(
 
     64 the inventory does not fit the roles (nothing was touched), 69 hosts could not be reached.
 
-    --check ends with 0 also if changes are pending.
+    --check ends with 0 also if changes are pending. What waits on a busy host is reported; --disrupt does it.
 
     [bold]Examples[/]
 
@@ -56,9 +60,14 @@ def provision(
       ddp-play provision -i inventory --canary --serial 4
 
       ddp-play provision -i inventory --tags docker_engine --json
+
+      ddp-play provision -i inventory --limit gpu03 --disrupt
     """
     with error_boundary():
         request = ansible.request(_playbook("provision"), inventory)
+        if disrupt:  # first, so that the user's own --extra-vars come after it
+            options_ = ("--extra-vars", f'{{"{DISRUPT}": true}}', *request.options)
+            request = dataclasses.replace(request, options=options_)
         passwords = ansible.passwords()
         planned = _plan(request, "provision", passwords, tags)
         rolling = Rolling(serial, canary)

@@ -18,6 +18,8 @@ Specs: TypeAlias = Mapping[str, Mapping[str, Option]]  # role -> variable -> opt
 
 # libyaml's loader reads all roles in 0.02 s, the one in Python in 0.15 s.
 LOADER = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
+# Host variable that the defaults of ROLE_touch_busy_hosts and similar variables read.
+DISRUPT = "ddp_disrupt"
 TRUE = ("true", "yes", "on", "y", "t", "1", "1.0")
 FALSE = ("false", "no", "off", "n", "f", "0", "0.0")
 

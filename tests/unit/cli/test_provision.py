@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -70,3 +71,13 @@ def test_a_terminal_sees_the_changes_first_and_is_asked(
     given = ["provision", "-i", str(site), "--tags", "base_os", *words]
     done = CliRunner().invoke(app, given, input=answer)
     assert (done.exit_code, checked(runner)) == (0, runs), done.output
+
+
+def test_disrupt_sets_one_variable_that_the_users_own_override(runner: FakePlaybookRunner, site: Path) -> None:
+    mine = "ddp_disrupt=false"
+    given = ["provision", "-i", str(site), "--tags", "base_os", "--yes", "--disrupt", "-e", mine]
+    done = CliRunner().invoke(app, given)
+    assert done.exit_code == 0, done.output
+    options = runner.requests[0].options
+    values = [value for option, value in itertools.pairwise(options) if option == "--extra-vars"]
+    assert values == ['{"ddp_disrupt": true}', mine]

@@ -19,7 +19,8 @@ def results(*words: str) -> Result:
 
 
 @pytest.mark.parametrize(
-    ("status", "code", "expected"), [("succeeded", 0, 0), ("failed", 3, 3), ("running", None, 75), ("starting", 0, 75), ("failed", None, 70)]
+    ("status", "code", "expected"),
+    [("succeeded", 0, 0), ("failed", 3, 3), ("running", None, 75), ("starting", 0, 75), ("failed", None, 70)],
 )
 def test_the_exit_code_is_the_runs_own_once_it_has_ended(status: str, code: int | None, expected: int) -> None:
     make_run(status=status, exit_code=code)
