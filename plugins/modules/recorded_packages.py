@@ -99,7 +99,8 @@ UNCACHED = ["--option=Dir::Cache::pkgcache=", "--option=Dir::Cache::srcpkgcache=
 DNF = ["dnf", "--assumeyes", "--quiet"]
 ENGLISH = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C", "LANGUAGE": "C"}
 LEFT = "left"  # role of recorded packages that stayed when their own role was removed
-PACKAGES, REPLACED = host_record.PACKAGES, host_record.REPLACED
+PACKAGES = host_record.PACKAGES
+REPLACED = host_record.REPLACED
 RETRY_S = 2.0
 
 

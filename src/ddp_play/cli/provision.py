@@ -12,7 +12,7 @@ from ddp_play.ansible.runner import AnsibleRunner, Passwords, PlaybookRequest
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.provisioning_view import phase_view, show_batches, show_plan, show_report
-from ddp_play.errors import UsageError
+from ddp_play.errors import CheckFailed, UsageError
 from ddp_play.provisioning.playbook_run import PlaybookPlan, Report, plan_playbook, run_playbook
 from ddp_play.provisioning.role_specs import DISRUPT
 from ddp_play.provisioning.rolling import Rolling, run_batches
@@ -154,18 +154,27 @@ def _checking(planned: PlaybookPlan) -> PlaybookPlan:
 
 
 def _agreed(planned: PlaybookPlan, passwords: Passwords) -> bool:
-    """List what would change, and ask. Raises the error of a check that failed."""
+    """List what would change, and ask. A role that fails in the check may succeed once its packages are there.
+
+    Raises the error of a check that reached no host, and typer.Exit with that of a failed check if the answer is no.
+    """
     console.note("looking first: nothing is changed (--yes: no check and no question)")
     show_plan(planned)
     with phase_view() as view:
         report = run_playbook(_checking(planned), passwords, AnsibleRunner(), view)
     show_report(report)
     error = report.error()
-    if error is not None:
+    if error is not None and not isinstance(error, CheckFailed):
         raise error
-    if typer.confirm(f"Provision {len(planned.hosts)} hosts now?", err=True):
+    if error is not None:
+        console.error(f"the check failed: {error.message}", hint=error.hint)
+        console.note("a task may fail in the check only, because what it needs is installed by an earlier one")
+    despite = " although the check failed" if error else ""
+    if typer.confirm(f"Provision {len(planned.hosts)} hosts now{despite}?", err=True):
         return True
     console.note("nothing was changed")
+    if error is not None:
+        raise typer.Exit(error.exit_code)
     return False
 
 

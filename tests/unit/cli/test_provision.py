@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from ddp_play.ansible.runner import PlaybookOutcome, PlaybookStatus
+from ddp_play.ansible.runner import PlaybookOutcome, PlaybookStatus, TaskFailure
 from ddp_play.cli import console, provision
 from ddp_play.cli.main import app
 from ddp_play.testing import FakePlaybookRunner
@@ -81,3 +81,16 @@ def test_disrupt_sets_one_variable_that_the_users_own_override(runner: FakePlayb
     options = runner.requests[0].options
     values = [value for option, value in itertools.pairwise(options) if option == "--extra-vars"]
     assert values == ['{"ddp_disrupt": true}', mine]
+
+
+@pytest.mark.parametrize(("answer", "code", "runs"), [("y\n", 1, [True, False]), ("n\n", 1, [True])])
+def test_a_failed_check_does_not_forbid_the_provisioning(
+    monkeypatch: pytest.MonkeyPatch, site: Path, answer: str, code: int, runs: list[bool]
+) -> None:
+    failure = TaskFailure("h1", "Install", "python3-apt must be installed", unreachable=False)
+    failing = FakePlaybookRunner(PlaybookOutcome(PlaybookStatus.FAILED, 2, (failure,), "", {"h1": {"failures": 1}}))
+    monkeypatch.setattr(provision, "AnsibleRunner", lambda: failing)
+    monkeypatch.setattr(console, "asks", lambda: True)
+    done = CliRunner().invoke(app, ["provision", "-i", str(site), "--tags", "base_os"], input=answer)
+    assert (done.exit_code, checked(failing)) == (code, runs), done.output
+    assert "although the check failed" in done.output
