@@ -141,7 +141,15 @@ def forecast(module: AnsibleModule) -> Rows:
     rc, out, _ = run(module, argv, time.monotonic() + want["lock_timeout_s"])
     if rc != 0:
         return list(changes.package_changes([name.partition("=")[0] for name in want["install"]], want["remove"]))
+    refuse_unasked(module, out)
     return simulated_changes(out)
+
+
+def refuse_unasked(module: AnsibleModule, simulated: str) -> None:
+    """End the module if the transaction would remove a package that was not named."""
+    unasked = sorted(set(removals(simulated)) - set(module.params["remove"]))
+    if unasked:
+        fail(module, "plan", "it would also remove %s, which was not named" % ", ".join(unasked))
 
 
 def update(module: AnsibleModule, deadline: float) -> str:
@@ -181,9 +189,8 @@ def main() -> None:
         argv = install_command(*names, *extra, allow_downgrade=want["allow_downgrade"])
         rc, out, err = run(module, argv, deadline)
         rows = simulated_changes(out) if step == "plan" else rows
-        unasked = sorted(set(removals(out)) - set(want["remove"])) if step == "plan" else []
-        if rc == 0 and unasked:
-            fail(module, step, "it would also remove %s, which was not named" % ", ".join(unasked))
+        if rc == 0 and step == "plan":
+            refuse_unasked(module, out)
         if rc != 0 and step == "install":
             module.fail_json(msg="apt-get failed while it installed: %s" % complaints(err), step=step)
         if rc != 0:

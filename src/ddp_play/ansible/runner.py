@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import configparser
 import contextlib
 import json
-import os
 import shlex
-import shutil
-import sys
+import signal
 import tempfile
+import threading
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -17,14 +15,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import ansible_runner
 
+from ddp_play.ansible.default_settings import default_settings
 from ddp_play.ansible.error_output import error_text
 from ddp_play.errors import CheckFailed, DdpPlayError, HostNotReady, Interrupted, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-# Number of hosts that Ansible works on at a time; more would need too much memory on the controller.
-FORKS = 100
 MASK = "<not stored>"
 
 
@@ -160,14 +157,14 @@ class AnsibleRunner:
             on_event(event)
             return False
 
-        with password_files(passwords) as password_options:
+        with password_files(passwords) as password_options, _own_signal_handlers():
             result = ansible_runner.run(
                 private_data_dir=str(private_dir),
                 project_dir=request.cwd,
                 playbook=request.playbook,
                 ident="1",
                 cmdline=shlex.join([*request.command_line(), *password_options]),
-                envvars={**_environment(request.cwd), **request.environment},
+                envvars={**default_settings(request.cwd), **request.environment},
                 event_handler=handle,
                 quiet=True,
                 suppress_env_files=True,
@@ -177,38 +174,18 @@ class AnsibleRunner:
         return _outcome(result, tuple(failures))
 
 
-def _environment(cwd: str) -> dict[str, str]:
-    """Ansible's settings for many hosts, unless the user's environment sets them."""
-    defaults = {
-        "ANSIBLE_PIPELINING": "True",
-        "ANSIBLE_FORKS": str(FORKS),
-        "ANSIBLE_NOCOLOR": "1",
-        "ANSIBLE_SSH_RETRIES": "1",
-        # ansible-runner would disable it by default; only the user may do that
-        "ANSIBLE_HOST_KEY_CHECKING": _configured("host_key_checking", cwd) or "True",
-    }
-    found = {name: value for name, value in defaults.items() if name not in os.environ}
-    bin_dir = str(Path(sys.executable).parent)
-    if not shutil.which("ansible-playbook") or bin_dir not in os.environ.get("PATH", "").split(os.pathsep):
-        found["PATH"] = f"{bin_dir}{os.pathsep}{os.environ.get('PATH', '')}"
-    return found
-
-
-def _configured(name: str, cwd: str) -> str:
-    """Value from the user's ansible.cfg, searched in Ansible's order; empty if not set."""
-    places = (
-        os.environ.get("ANSIBLE_CONFIG"),
-        str(Path(cwd, "ansible.cfg")),
-        "~/.ansible.cfg",
-        "/etc/ansible/ansible.cfg",
-    )
-    for place in places:
-        if place and Path(place).expanduser().is_file():
-            parser = configparser.ConfigParser(interpolation=None)
-            with contextlib.suppress(configparser.Error):
-                parser.read(Path(place).expanduser())
-            return parser.get("defaults", name, fallback="")
-    return ""
+@contextlib.contextmanager
+def _own_signal_handlers() -> Iterator[None]:
+    """Restore the handlers of SIGINT and SIGTERM: ansible-runner leaves its own behind, which then do nothing."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # ansible-runner sets none either
+        return
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 @contextlib.contextmanager

@@ -12,12 +12,15 @@ from ddp_play.ansible.runner import AnsibleRunner, Passwords, PlaybookRequest
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.provisioning_view import phase_view, show_batches, show_plan, show_report
-from ddp_play.errors import CheckFailed, UsageError
+from ddp_play.errors import CheckFailed, HostNotReady, UsageError
+from ddp_play.provisioning.host_role_table import CellStatus
 from ddp_play.provisioning.playbook_run import PlaybookPlan, Report, plan_playbook, run_playbook
 from ddp_play.provisioning.role_specs import DISRUPT
 from ddp_play.provisioning.rolling import Rolling, run_batches
 
 Tags = Annotated[list[str] | None, typer.Option("-t", "--tags", help="Only these roles: docker_engine,nfs_client.")]
+
+Disrupt = Annotated[bool, typer.Option("--disrupt", help="Also change busy hosts: containers and ranks there may end.")]
 
 
 @options.with_ansible
@@ -30,9 +33,7 @@ def provision(
         int, typer.Option("--serial", min=0, metavar="N", help="N hosts at a time; stop at the first failed batch.")
     ] = 0,
     canary: Annotated[bool, typer.Option("--canary", help="The first host alone, then the others.")] = False,
-    disrupt: Annotated[
-        bool, typer.Option("--disrupt", help="Also change busy hosts: containers and ranks there may end.")
-    ] = False,
+    disrupt: Disrupt = False,
     yes: Annotated[bool, typer.Option("--yes", help="On a terminal: no check and no question first.")] = False,
     as_json: options.Json = False,
     ansible: options.Ansible,
@@ -65,9 +66,7 @@ def provision(
     """
     with error_boundary():
         request = ansible.request(_playbook("provision"), inventory)
-        if disrupt:  # first, so that the user's own --extra-vars come after it
-            options_ = ("--extra-vars", f'{{"{DISRUPT}": true}}', *request.options)
-            request = dataclasses.replace(request, options=options_)
+        request = _disrupting(request) if disrupt else request
         passwords = ansible.passwords()
         planned = _plan(request, "provision", passwords, tags)
         rolling = Rolling(serial, canary)
@@ -105,6 +104,7 @@ def deprovision(
     inventory: options.Inventory = None,
     yes: Annotated[bool, typer.Option("--yes", help="Undo; without it only the plan is shown.")] = False,
     tags: Tags = None,
+    disrupt: Disrupt = False,
     as_json: options.Json = False,
     ansible: options.Ansible,
 ) -> None:
@@ -120,6 +120,7 @@ def deprovision(
         if not ansible.limit:
             raise UsageError("no hosts: --limit was not given", hint="give --limit HOST, or --limit all for every host")
         request = ansible.request(_playbook("deprovision"), inventory)
+        request = _disrupting(request) if disrupt else request
         passwords = ansible.passwords()
         planned = _plan(request, "deprovision", passwords, tags)
         if not yes:
@@ -134,6 +135,11 @@ def deprovision(
 def _playbook(name: str) -> str:
     """Path of a playbook. A named playbook without -i takes the inventory of ansible.cfg, not the demo's."""
     return str(collection_root() / "playbooks" / f"{name}.yml")
+
+
+def _disrupting(request: PlaybookRequest) -> PlaybookRequest:
+    """The request with the variable that lets roles change busy hosts. The user's own --extra-vars come after it."""
+    return dataclasses.replace(request, options=("--extra-vars", f'{{"{DISRUPT}": true}}', *request.options))
 
 
 def _plan(request: PlaybookRequest, name: str, passwords: Passwords, tags: list[str] | None) -> PlaybookPlan:
@@ -156,7 +162,7 @@ def _checking(planned: PlaybookPlan) -> PlaybookPlan:
 def _agreed(planned: PlaybookPlan, passwords: Passwords) -> bool:
     """List what would change, and ask. A role that fails in the check may succeed once its packages are there.
 
-    Raises the error of a check that reached no host, and typer.Exit with that of a failed check if the answer is no.
+    Raises the error of a check that reached no host. If the answer is no, typer.Exit with the code of a failed check.
     """
     console.note("looking first: nothing is changed (--yes: no check and no question)")
     show_plan(planned)
@@ -164,7 +170,8 @@ def _agreed(planned: PlaybookPlan, passwords: Passwords) -> bool:
         report = run_playbook(_checking(planned), passwords, AnsibleRunner(), view)
     show_report(report)
     error = report.error()
-    if error is not None and not isinstance(error, CheckFailed):
+    reached = any(cell.status not in (CellStatus.UNREACHABLE, CellStatus.NOT_RUN) for cell in report.cells)
+    if error is not None and not (isinstance(error, (CheckFailed, HostNotReady)) and reached):
         raise error
     if error is not None:
         console.error(f"the check failed: {error.message}", hint=error.hint)

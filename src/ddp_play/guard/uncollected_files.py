@@ -14,7 +14,8 @@ def may_be_uncollected(place: HostRun, state: Dict[str, Any]) -> bool:
         # a guard whose disk is full cannot store that it has started its ranks
         return state.get("phase") != "prepared" or _has_output(place)
     if place.logs.exists():
-        return False  # the preparation was cut off; a cleanup would have removed them
+        # The preparation was cut off, or the state was lost with the host's power.
+        return _has_output(place)
     return place.src.is_dir() or bool((read_json(place.spec) or {}).get("run_paths"))
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 KEY = "ddp_changes"  # plugins/module_utils/changes.py: the rows in a module's result
+MAX_TEXT = 4096  # characters of one row
 NUMBERED = re.compile(r"(.*?)(\d+)(\D*)")
 
 
@@ -73,7 +74,10 @@ class ChangeGroup:
 
 
 def changes_of_event(event: dict[str, Any]) -> tuple[ChangeRow, ...]:
-    """Rows of one event of ansible-runner. A changed task whose module returns no rows gives one with its name."""
+    """Rows of one event of ansible-runner. A changed task whose module returns no rows gives one with its name.
+
+    The result comes from the host, so rows of another shape count as none.
+    """
     data = event.get("event_data") or {}
     host, role = data.get("host"), data.get("role")
     action = str(data.get("task_action", "")).rpartition(".")[2]
@@ -94,10 +98,17 @@ def _single_results(result: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _rows(result: dict[str, Any], action: str, task: str) -> Iterator[dict[str, str]]:
-    if KEY in result:
-        yield from result[KEY] or ()
-    elif result.get("changed"):
+    rows = result.get(KEY)
+    if isinstance(rows, list) and all(_is_row(row) for row in rows):
+        yield from rows
+    elif result.get("changed") or rows:
         yield _inferred(result, action, task)
+
+
+def _is_row(row: Any) -> bool:
+    if not isinstance(row, dict) or row.get("kind") not in list(ChangeKind) or row.get("whose") not in list(Owner):
+        return False
+    return isinstance(row.get("what"), str) and len(row["what"]) <= MAX_TEXT
 
 
 def _inferred(result: dict[str, Any], action: str, task: str) -> dict[str, str]:
@@ -106,12 +117,14 @@ def _inferred(result: dict[str, Any], action: str, task: str) -> dict[str, str]:
     if action in ("systemd_service", "systemd", "service") and result.get("name"):
         return {"kind": _kind_of_unit(result), "what": f"unit {result['name']}", "whose": Owner.THEIRS}
     if action == "mount" and result.get("name"):
-        return {"kind": ChangeKind.ADD, "what": f"mount {result['name']}", "whose": Owner.NEW}
+        # The module does not tell a new mount from one of the site that gets other options.
+        return {"kind": ChangeKind.CHANGE, "what": f"mount {result['name']}", "whose": Owner.THEIRS}
     if action == "reboot":
         return {"kind": ChangeKind.REBOOT, "what": "the host", "whose": Owner.THEIRS}
+    kind = ChangeKind.REMOVE if result.get("state") == "absent" else ChangeKind.CHANGE
     if path:
-        return {"kind": ChangeKind.CHANGE, "what": f"file {path}", "whose": _owner_of_file(str(path))}
-    return {"kind": ChangeKind.CHANGE, "what": task.rpartition(" | ")[2], "whose": Owner.THEIRS}
+        return {"kind": kind, "what": f"file {path}", "whose": _owner_of_file(str(path))}
+    return {"kind": kind, "what": task.rpartition(" | ")[2], "whose": Owner.THEIRS}
 
 
 def _kind_of_unit(result: dict[str, Any]) -> ChangeKind:

@@ -15,7 +15,7 @@ from ddp_play.ansible.runner import PlaybookStatus
 from ddp_play.bundle.journal import Journal
 from ddp_play.bundle.paths import home, write_json
 from ddp_play.bundle.run_ids import new_run_id
-from ddp_play.errors import CheckFailed, DdpPlayError, HostNotReady, UsageError
+from ddp_play.errors import CheckFailed, DdpPlayError, HostNotReady, Interrupted, UsageError
 from ddp_play.provisioning.change_listing import ChangeRow, changes_of_event
 from ddp_play.provisioning.extra_vars import extra_variables
 from ddp_play.provisioning.host_role_table import Cell, CellStatus, add_event, finished_table, verdict_line
@@ -86,7 +86,7 @@ class Report:
         """None if every role succeeded on every host; else an error of the class that tells who must act."""
         error = self.outcome.error(str(self.log))
         bad = {cell.status for cell in self.cells if cell.status.bad}
-        if error is None or isinstance(error, UsageError) or not bad:
+        if error is None or isinstance(error, (UsageError, Interrupted)) or not bad:
             return error
         cls = HostNotReady if bad == {CellStatus.UNREACHABLE} else CheckFailed
         return cls(verdict_line(self.cells), hint=f"complete output: {self.log}")

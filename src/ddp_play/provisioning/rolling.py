@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.errors import DdpPlayError, Interrupted
+from ddp_play.planning.job_secrets import names_a_secret
+from ddp_play.provisioning.extra_vars import extra_variables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +43,7 @@ class Rolling:
     def command(self, request: PlaybookRequest, hosts: tuple[str, ...], passwords: Passwords) -> str:
         """Command line that provisions these hosts in the same way."""
         words = ["ddp-play", "provision", *(word for source in request.inventory for word in ("-i", source))]
-        words += [*without_limit(request.options), "--limit", ",".join(hosts)]
+        words += [*without_secrets(without_limit(request.options), request.cwd), "--limit", ",".join(hosts)]
         words += ["--tags", ",".join(request.tags)] if request.tags else []
         words += ["--serial", str(self.serial)] if self.serial else []
         words += ["--canary"] if self.canary else []
@@ -82,6 +85,17 @@ def without_limit(options: tuple[str, ...]) -> tuple[str, ...]:
         return options
     place = options.index("--limit")
     return options[:place] + options[place + 2 :]
+
+
+def without_secrets(options: tuple[str, ...], cwd: str) -> tuple[str, ...]:
+    """Options with `...` in place of every --extra-vars that sets a secret on the command line."""
+    shown = list(options)
+    for place, (option, value) in enumerate(itertools.pairwise(options)):
+        if option == "--extra-vars" and not value.startswith("@"):
+            names = extra_variables((option, value), cwd)
+            if names_a_secret(value) or any(names_a_secret(name) for name in names):
+                shown[place + 1] = "..."
+    return tuple(shown)
 
 
 def restricted(planned: PlaybookPlan, hosts: tuple[str, ...]) -> PlaybookPlan:

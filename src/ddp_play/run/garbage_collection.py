@@ -69,10 +69,11 @@ class Leftovers:
         ]
         if not controllers or self.collected.get(key):
             return ""
+        everybody = "" if self.me else " --all-users"
         where = "" if key in self.collected else f" on {controllers[0] or 'its controller'}"
         return (
             f"it may not be collected: ddp-play attach {run}{where} collects it, "
-            f"ddp-play gc -i INVENTORY --run {run} --yes removes it for good"
+            f"ddp-play gc -i INVENTORY --run {key}{everybody} --yes removes it for good"
         )
 
     def _why_untouchable(self, row: dict[str, Any]) -> str:

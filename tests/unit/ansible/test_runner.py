@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import signal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -55,6 +56,7 @@ def ansible(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         env = {**os.environ, **given["envvars"]}
         (artifacts / "command").write_text(json.dumps({"command": words, "env": env}))
         (artifacts / "stdout").write_text(fake["stdout"])
+        fake.get("work", list)()
         for event in fake["events"]:
             given["event_handler"](event)
         text = SimpleNamespace(read=(artifacts / "stdout").read_text)
@@ -145,13 +147,12 @@ def test_without_passwords_there_are_no_files(tmp_path: Path, ansible: dict[str,
     assert ansible["passwords"] == {}
 
 
-def test_settings_of_the_user_are_kept(
-    tmp_path: Path, ansible: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ANSIBLE_FORKS", "3")
+def test_the_handlers_of_signals_are_restored(tmp_path: Path, ansible: dict[str, Any]) -> None:
+    """ansible-runner sets its own, which only end a playbook."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    ansible["work"] = lambda: [signal.signal(number, lambda *_: None) for number in before]
     run(tmp_path)
-    assert "ANSIBLE_FORKS" not in ansible["given"]["envvars"]
-    assert ansible["given"]["envvars"]["ANSIBLE_PIPELINING"] == "True"
+    assert {number: signal.getsignal(number) for number in before} == before
 
 
 def test_a_missing_inventory_is_refused_before_the_start(tmp_path: Path) -> None:

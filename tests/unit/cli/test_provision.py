@@ -83,6 +83,26 @@ def test_disrupt_sets_one_variable_that_the_users_own_override(runner: FakePlayb
     assert values == ['{"ddp_disrupt": true}', mine]
 
 
+@pytest.mark.parametrize(("reached", "runs"), [(True, [True, False]), (False, [True])])
+def test_an_unreachable_host_does_not_forbid_it_either(
+    monkeypatch: pytest.MonkeyPatch, site: Path, *, reached: bool, runs: list[bool]
+) -> None:
+    """Unless no host was reached."""
+    failure = TaskFailure("h2", "Read", "no route", unreachable=True)
+    lost = {
+        "event": "runner_on_unreachable",
+        "event_data": {"host": "h2", "role": "base_os", "res": {"msg": "no route"}},
+    }
+    events = (*((EVENT,) if reached else ()), lost)
+    found = FakePlaybookRunner(
+        PlaybookOutcome(PlaybookStatus.UNREACHABLE, 4, (failure,), "", {"h2": {"dark": 1}}), events
+    )
+    monkeypatch.setattr(provision, "AnsibleRunner", lambda: found)
+    monkeypatch.setattr(console, "asks", lambda: True)
+    done = CliRunner().invoke(app, ["provision", "-i", str(site), "--tags", "base_os"], input="y\n")
+    assert (done.exit_code, checked(found)) == (69, runs), done.output
+
+
 @pytest.mark.parametrize(("answer", "code", "runs"), [("y\n", 1, [True, False]), ("n\n", 1, [True])])
 def test_a_failed_check_does_not_forbid_the_provisioning(
     monkeypatch: pytest.MonkeyPatch, site: Path, answer: str, code: int, runs: list[bool]

@@ -30,6 +30,7 @@ SHARED = {"run_paths": ["/shared/.ddp-play/night"]}
         ({}, ("src/out.pt",), {}, True),  # kept by a cleanup
         ({}, (), SHARED, True),  # likewise, on the shared directory
         ({}, ("logs/rank-0.log", "src/train.py"), SHARED, False),  # the preparation was cut off
+        ({}, ("logs/rank-0.log=x", "src/train.py"), {}, True),  # the state was lost with the power of the host
     ],
 )
 def test_what_may_be_uncollected(

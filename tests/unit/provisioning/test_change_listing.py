@@ -49,7 +49,7 @@ UNIT = {"kind": "restart", "what": "unit x.service", "whose": "ours"}
             {"changed": True, "dest": "/etc/profile.d/ddp-cuda.sh"},
             [("change", "file /etc/profile.d/ddp-cuda.sh", "ours")],
         ),
-        ("ansible.posix.mount", {"changed": True, "name": "/shared"}, [("add", "mount /shared", "new")]),
+        ("ansible.posix.mount", {"changed": True, "name": "/shared"}, [("change", "mount /shared", "theirs")]),
         (
             "ansible.builtin.systemd_service",
             {"changed": True, "name": "a.service", "state": "started", "status": {"ActiveState": "active"}},
@@ -59,6 +59,31 @@ UNIT = {"kind": "restart", "what": "unit x.service", "whose": "ours"}
             "ansible.builtin.systemd_service",
             {"changed": True, "name": "a.service", "state": "started", "status": {"ActiveState": "inactive"}},
             [("change", "unit a.service", "theirs")],
+        ),
+        ("ansible.builtin.file", {"changed": True, "path": "/a", "state": "absent"}, [("remove", "file /a", "theirs")]),
+        ("ansible.builtin.apt", {"changed": True, "state": "absent"}, [("remove", "Do it", "theirs")]),
+        # What a host may send instead of rows.
+        ("ddp.play.files", {"changed": True, "ddp_changes": 7}, [("change", "Do it", "theirs")]),
+        ("ddp.play.files", {"changed": True, "ddp_changes": ["x"]}, [("change", "Do it", "theirs")]),
+        (
+            "ddp.play.files",
+            {"changed": False, "ddp_changes": [{**FILE, "kind": ["x"]}]},
+            [("change", "Do it", "theirs")],
+        ),
+        (
+            "ddp.play.files",
+            {"changed": True, "ddp_changes": [{**FILE, "whose": "mine"}]},
+            [("change", "Do it", "theirs")],
+        ),
+        (
+            "ddp.play.files",
+            {"changed": True, "ddp_changes": [{**FILE, "what": ["x"]}]},
+            [("change", "Do it", "theirs")],
+        ),
+        (
+            "ddp.play.files",
+            {"changed": True, "ddp_changes": [{**FILE, "what": "x" * 5000}]},
+            [("change", "Do it", "theirs")],
         ),
         ("ansible.builtin.reboot", {"changed": True, "rebooted": True}, [("reboot", "the host", "theirs")]),
     ],

@@ -150,9 +150,10 @@ FAILED = done("h2", "docker_engine", "failed", msg="No space left on device")
         ((UNREACHABLE, FAILED), outcome(PlaybookStatus.FAILED, SICK, h2={"failures": 1}), CheckFailed),
         ((), outcome(PlaybookStatus.NOT_STARTED), UsageError),
         ((), outcome(PlaybookStatus.CANCELED), Interrupted),
+        ((*GOOD[:-1], FAILED), outcome(PlaybookStatus.CANCELED, h2={"failures": 1}), Interrupted),
         ((), outcome(PlaybookStatus.FAILED, TaskFailure("h1", "t", "bad", bad_arguments=True)), UsageError),
     ],
-    ids=["unreachable", "failed", "both", "not started", "canceled", "bad arguments"],
+    ids=["unreachable", "failed", "both", "not started", "canceled", "canceled after a failure", "bad arguments"],
 )
 def test_who_must_act(events: tuple[dict[str, Any], ...], end: PlaybookOutcome, expected: type[DdpPlayError]) -> None:
     report = run_playbook(planned(), Passwords(), FakePlaybookRunner(end, events), RecordingObserver())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from pathlib import Path
 
 import pytest
@@ -100,3 +101,19 @@ def test_a_batch_that_ended_without_results_is_repeated_as_a_whole() -> None:
         return dataclasses.replace(report(plan, {}), outcome=PlaybookOutcome(PlaybookStatus.CANCELED, 254, (), ""))
 
     assert "--limit nfs,h1,h2,h3,h4 " in run_batches(PLAN, Rolling(2), NONE, run).command
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("ansible_become_password=hunter2", "..."),
+        ('{"registry": {"token": "hunter2"}}', "..."),
+        ("api_key=hunter2", "..."),
+        ("a=1", "a=1"),
+        ("@secrets.yml", "@secrets.yml"),
+    ],
+)
+def test_the_command_that_goes_on_shows_no_secret(value: str, shown: str) -> None:
+    request = dataclasses.replace(REQUEST, options=("--extra-vars", value, "--user", "ops"))
+    command = shlex.split(Rolling(1).command(request, ("h1",), NONE))
+    assert command[4:8] == ["--extra-vars", shown, "--user", "ops"]

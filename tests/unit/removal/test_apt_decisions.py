@@ -133,3 +133,11 @@ def test_removals_of_the_plan(monkeypatch: pytest.MonkeyPatch, simulated: str, r
     answer = play(monkeypatch, apt_transaction, host)
     assert answer["failed"] == bool(refused)
     assert f"it would also remove {refused}, which" in answer["msg"] if refused else answer["changed"]
+
+
+def test_the_check_refuses_what_the_transaction_would_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = StandIn(lambda _argv: (0, "Remv theirs [1]\nInst new (2)\n", ""), install=["new"])
+    host.check_mode = True
+    answer = play(monkeypatch, apt_transaction, host)
+    assert answer["failed"]
+    assert "it would also remove theirs, which was not named" in answer["msg"]

@@ -200,7 +200,7 @@ def test_a_run_of_an_unknown_version_is_kept_on_all_hosts(options: dict[str, Any
 UNCOLLECTED: dict[str, Any] = {**MINE, "token": "a" * 16, "uncollected": True, "controller": "login2"}
 ATTACH_THERE = (
     "it may not be collected: ddp-play attach old-1 on login2 collects it, "
-    "ddp-play gc -i INVENTORY --run old-1 --yes removes it for good"
+    f"ddp-play gc -i INVENTORY --run old-1.{'a' * 16} --all-users --yes removes it for good"
 )
 ATTACH_HERE = ATTACH_THERE.replace(" on login2", "")
 
@@ -210,7 +210,7 @@ ATTACH_HERE = ATTACH_THERE.replace(" on login2", "")
     [
         ({}, {}, {}, ATTACH_THERE),
         ({}, {"controller": ""}, {}, ATTACH_THERE.replace("login2", "its controller")),
-        ({}, {}, {"me": "kim"}, ATTACH_THERE),
+        ({}, {}, {"me": "kim"}, ATTACH_THERE.replace(" --all-users", "")),
         ({}, {}, {"me": "pat"}, "of kim"),
         ({}, {"guard_alive": True}, {}, "running"),
         ({}, {"uncollected": False}, {}, ""),
