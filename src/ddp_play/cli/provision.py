@@ -171,7 +171,7 @@ def _agreed(planned: PlaybookPlan, passwords: Passwords) -> bool:
     show_report(report)
     error = report.error()
     reached = any(cell.status not in (CellStatus.UNREACHABLE, CellStatus.NOT_RUN) for cell in report.cells)
-    if error is not None and not (isinstance(error, (CheckFailed, HostNotReady)) and reached):
+    if error is not None and not (isinstance(error, CheckFailed) or (isinstance(error, HostNotReady) and reached)):
         raise error
     if error is not None:
         console.error(f"the check failed: {error.message}", hint=error.hint)
