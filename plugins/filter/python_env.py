@@ -10,8 +10,8 @@ OUTSIDE = "(outside --limit, its state is unknown)"
 def busy_hosts(hostvars: Mapping[str, Any], names: List[str], builder: str = "", limit: str = "") -> List[str]:
     """Busy hosts with their reasons. A host that was not read (unreachable) counts as busy: its state is unknown.
 
-    names: hosts of the play. builder: the host that builds for all of them. limit: the pattern of --limit; members of group
-    python_env outside it that have the same builder were not read.
+    names: hosts of the play. builder: the host that builds for all of them. limit: the pattern of --limit; members of
+    group python_env outside it that have the same builder were not read.
     """
     found = []
     members = [name for name in hostvars if "python_env" in hostvars[name].get("group_names", [])]
