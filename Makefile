@@ -58,7 +58,7 @@ check: $(STAMP) ## everything that needs no Docker, GPU or network; before every
 
 run-tests: $(STAMP)
 	@echo "==> real gloo ranks and whole runs on this machine"
-	@DDP_PLAY_FAULTS_SLACK=$${DDP_PLAY_FAULTS_SLACK:-3} $(BIN)/pytest -q tests/dist tests/run tests/faults
+	@DDP_PLAY_FAULTS_SLACK=$${DDP_PLAY_FAULTS_SLACK:-3} $(BIN)/pytest -q --durations 15 tests/dist tests/run tests/faults
 
 wheel-demo: $(STAMP)
 	@echo "==> the demo from a wheel in a clean environment outside the checkout"
@@ -69,7 +69,7 @@ engine: $(STAMP)
 
 lab-tests: $(STAMP) engine
 	@echo "==> a lab of real hosts"
-	@$(BIN)/pytest -q tests/lab $(LONG:%=--ignore %)
+	@$(BIN)/pytest -q --durations 15 tests/lab $(LONG:%=--ignore %)
 
 lab-tests-all: $(STAMP) engine ## all of the lab's tests, those of minutes each too
 	@$(BIN)/pytest -q tests/lab
