@@ -114,6 +114,11 @@ def _steps(scene: Scene) -> int:
 def attach_brings_it_home(scene: Scene) -> None:
     """With room again everything is fetched, to the last byte, and the hosts are clean."""
     subprocess.run(["mount", "-o", "remount,size=200m", str(scene.stage.home)], check=True)
+    everything_comes_home(scene)
+
+
+def everything_comes_home(scene: Scene) -> None:
+    """`attach` ends a run whose files stayed on the hosts, and nothing of it is there any more."""
     scene.play("attach", scene.run)
     assert scene.child is not None
     assert scene.child.wait(120) == 0, scene.text()[-3000:]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+from ddp_play.run.controller_disk_full import WAIT_FOR_SPACE_S
 from ddp_play.run.restart_loop import LOST_HOSTS_CLEANUP_S
 from tests.faults.rows import DONE, Expected
 
@@ -53,3 +54,10 @@ RESTARTS = {"restarts": 1, "spares": ["h3"], **LOST}
 AFTER_A_LOSS = dataclasses.replace(again("replacement host: h3", stopped_s=10.0), clean_s=5.0 + LOST_HOSTS_CLEANUP_S)
 
 UNSTARTED = Expected(True, "interrupted", 130, stopped_s=None)
+
+
+def controller_full(reason: str) -> Expected:
+    """The controller cannot store what the hosts have: it stays there until `attach`."""
+    says, remains = (reason, "ddp-play attach"), {"h1": ("files",)}
+    clean_s = WAIT_FOR_SPACE_S + 10
+    return Expected(True, "disk_full", 70, stopped_s=None, clean_s=clean_s, missing=True, remains=remains, says=says)

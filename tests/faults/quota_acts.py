@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.controller_acts import everything_comes_home
 from tests.faults.scene import Scene
 from tests.waiting import wait_until
 
@@ -60,9 +61,4 @@ def use_up_the_quota(scene: Scene) -> None:
 def attach_with_a_larger_quota(scene: Scene) -> None:
     """With more quota everything is fetched, to the last byte, and the hosts are clean."""
     subprocess.run(["btrfs", "qgroup", "limit", "300M", str(scene.notes["mounts"][1] / "limited")], check=True)
-    scene.play("attach", scene.run)
-    assert scene.child is not None
-    assert scene.child.wait(120) == 0, scene.text()[-3000:]
-    assert scene.document()["status"] == "succeeded"
-    assert scene.compare_logs(scene.document()) == []
-    assert scene.look("h1") == ()
+    everything_comes_home(scene)

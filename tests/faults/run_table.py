@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import signal
 
-from ddp_play.run.controller_disk_full import WAIT_FOR_SPACE_S
 from tests.faults import acts, controller_acts, hosts, quota_acts, restart_acts, secret_acts, shared_directory_acts
 from tests.faults.expectations import (
     AFTER_A_LOSS,
@@ -15,6 +14,7 @@ from tests.faults.expectations import (
     TRAIN,
     UNSTARTED,
     again,
+    controller_full,
     failed,
     lost,
     stopped,
@@ -162,16 +162,7 @@ CONTROLLER = (
     ),
     Row(
         "controller disk full, then attach",
-        Expected(
-            True,
-            "disk_full",
-            70,
-            stopped_s=None,
-            clean_s=WAIT_FOR_SPACE_S + 10,
-            missing=True,
-            remains={"h1": ("files",)},
-            says=("no space left", "ddp-play attach"),
-        ),
+        controller_full("no space left"),
         controller_acts.fill_home,
         victim=("--steps", "100", "--fault", "much", "--at-rank", "1"),
         before=controller_acts.small_home,
@@ -181,16 +172,7 @@ CONTROLLER = (
     ),
     Row(
         "quota of the controller used up, then attach",
-        Expected(
-            True,
-            "disk_full",
-            70,
-            stopped_s=None,
-            clean_s=WAIT_FOR_SPACE_S + 10,
-            missing=True,
-            remains={"h1": ("files",)},
-            says=("quota", "ddp-play attach"),
-        ),
+        controller_full("quota"),
         quota_acts.use_up_the_quota,
         victim=("--steps", "100", "--fault", "much", "--at-rank", "1"),
         before=quota_acts.home_with_a_quota,

@@ -1,22 +1,19 @@
-"""Leases on ports: one holder at a time, gone with their holder."""
+"""Leases on ports and slots: one holder at a time, gone with their holder. Who holds one: tests/unit/attacks."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import os
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ddp_play.guard import file_leases, leases
-from ddp_play.guard.refusal import Refused
-from ddp_play.guard.run_directory import user_name
+from tests.unit.guard.free_ports import free_range
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,14 +27,6 @@ def busy_port(address: str = "127.0.0.1") -> tuple[socket.socket, int]:
     sock.bind((address, 0))
     sock.listen(1)
     return sock, sock.getsockname()[1]
-
-
-def free_range() -> int:
-    """The first of five ports that are free now."""
-    for first in range(21000, 29000, 50):
-        if all(leases.port_free(port) for port in range(first, first + 5)):
-            return first
-    raise AssertionError("no five free ports")
 
 
 def test_one_holder_at_a_time() -> None:
@@ -210,138 +199,3 @@ def test_all_versions_give_a_slot_the_same_name(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("DDP_PLAY_HOST_DIR", "/hosts/one")
     assert leases._address("slot-0", leases.slot_scope()) == "\0ddp-play/d68c7f8626d3830e/slot-0"
     assert leases._address("port-29500", "") == "\0ddp-play/port-29500"
-
-
-@contextlib.contextmanager
-def neighbour(body: str, *words: str, name: str = "-c") -> Iterator[subprocess.Popen[bytes]]:
-    """Another process that says `held` once `body` has what it wants."""
-    program = f"import os, socket, sys; sys.path.insert(0, {SOURCES!r})\nfrom guard import leases\n{body}\n"
-    program += "print('held', flush=True); sys.stdin.read()"
-    if name != "-c":
-        Path(name).write_text(program)
-    command = [sys.executable, name, *([program] if name == "-c" else []), *words]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"held\n"
-        yield process
-        process.communicate()
-
-
-def test_whoever_holds_a_slot_is_named_however_often_one_asks(tmp_path: Path, scope: str) -> None:
-    """By the kernel and the guard's command line: nothing written down that could be stale."""
-    root = tmp_path / "runs" / "night-1" / "1.h1"
-    root.mkdir(parents=True)
-    (root / "spec.json").write_text('{"owner": "kim"}')
-    # a queue of one: without an answer the second question would find no room
-    body = f"leases.socket.SOMAXCONN = 0\nheld = leases.hold('slot-1', {scope!r}).answer()"
-    with neighbour(body, "guard", str(root), name=str(tmp_path / "guard-0123.pyz")):
-        for _ in range(5):
-            told = leases.slots_problem(NAMES, 3, scope)
-            assert told == "2 of 3 slots free and 3 needed; held by run night-1 of kim"
-            time.sleep(0.1)
-        assert leases.slots_problem(NAMES, 2, scope) == ""
-    assert leases.slots_problem(NAMES, 3, scope) == ""
-
-
-def test_a_question_takes_no_slot(scope: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leases, "hold", lambda *_: pytest.fail("it took one"))
-    assert leases.slots_problem(NAMES, 3, scope) == ""
-
-
-def test_a_run_whose_slots_are_taken_is_refused_with_the_holder(monkeypatch: pytest.MonkeyPatch) -> None:
-    leases.check_slots({})
-    wanted = {"names": ["slot-0"], "need": 1}
-    leases.check_slots(wanted)
-    held = leases.hold("slot-0", leases.slot_scope())
-    assert held is not None
-    with held.answer(), pytest.raises(Refused, match="0 of 1 slots free and 1 needed; held by process") as caught:
-        leases.check_slots(wanted)
-    assert (caught.value.kind, "ddp-play run --wait" in caught.value.hint) == ("slots", True)
-
-
-AS_NOBODY = "os.setgroups([]); os.setgid(65534); os.setuid(65534)" if os.geteuid() == 0 else ""
-WHO = user_name(65534 if AS_NOBODY else os.geteuid())
-
-
-def test_a_neighbour_on_our_slot_or_port_is_named_and_keeps_it_no_longer_than_it_lives(scope: str) -> None:
-    port = free_range()
-    body = f"{AS_NOBODY}\na = leases.hold('slot-0', {scope!r}); b = leases.hold('port-{port}', {leases.SCOPE!r})"
-    with neighbour(body) as process:
-        who = f"process {process.pid} of {WHO}"
-        assert leases.slots_problem(["slot-0"], 1, scope) == f"0 of 1 slots free and 1 needed; held by {who}"
-        assert leases.lease_port(port, port, []) is None
-        assert leases.ports_problem(port, port) == f"no free port between {port} and {port}; 1 leased by {who}"
-    assert leases.slots_problem(["slot-0"], 1, scope) == ""
-    assert leases.ports_problem(port, port) == f"no free port between {port} and {port}"
-
-
-def test_a_neighbour_that_claims_to_be_anothers_guard_is_told_by_its_own_name(tmp_path: Path, scope: str) -> None:
-    if not AS_NOBODY:
-        pytest.skip("needs root, to be two users")
-    root = tmp_path / "runs" / "night-1" / "1.h1"
-    root.mkdir(parents=True)
-    (root / "spec.json").write_text('{"owner": "kim"}')
-    body = f"{AS_NOBODY}\na = leases.hold('slot-0', {scope!r})"
-    with neighbour(body, "guard", str(root), name=str(tmp_path / "guard-0123.pyz")):
-        assert leases.slots_problem(["slot-0"], 1, scope).endswith(f"held by run night-1 of {WHO}")
-
-
-@pytest.mark.parametrize("listens", [False, True])
-def test_a_holder_that_does_not_answer_counts_as_one(scope: str, listens: bool) -> None:
-    body = f"a = socket.socket(socket.AF_UNIX); a.bind('\\0{scope}/slot-0')\nif {listens}: a.listen(0)"
-    with neighbour(body):
-        if listens:
-            assert "process" in leases.slots_problem(["slot-0"], 1, scope), "the one question there is room for"
-        assert leases.hold("slot-0", scope) is None
-        told = leases.slots_problem(["slot-0"], 1, scope)
-        assert told.startswith("0 of 1 slots free and 1 needed; held by a process that does not answer")
-
-
-def test_a_holders_message_reaches_whoever_asks(scope: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leases, "MESSAGE_S", 0.05)
-    assert leases.message_of("run-night", scope) == b"", "nobody holds it"
-    held = leases.hold("run-night", scope)
-    assert held is not None
-    with held:
-        assert leases.message_of("run-night", scope) == b"", "it does not answer"
-    held = leases.hold("run-night", scope)
-    assert held is not None
-    monkeypatch.setattr(leases, "MESSAGE_S", 10.0)
-    with held.answer(b"night.0123"):
-        assert [leases.message_of("run-night", scope) for _ in range(2)] == [b"night.0123"] * 2
-
-
-def test_holders_of_other_ports_are_not_named() -> None:
-    first = free_range()
-    held = leases.hold_slots([f"port-{first}", f"port-{first + 3}"], 2, "")
-    with held[0].answer(), held[1].answer():
-        assert leases.ports_problem(first + 1, first + 2) == f"no free port between {first + 1} and {first + 2}"
-        assert "; 2 leased by process " in leases.ports_problem(first, first + 3)
-
-
-def test_many_holders_are_counted() -> None:
-    assert leases._listed([f"run r{n} of kim" for n in range(8)]).endswith(", run r4 of kim, 3 more")
-    assert leases._listed(["run r1 of kim"] * 8) == "run r1 of kim"
-    assert leases._listed([f"r{n}" for n in range(5)]) == "r0, r1, r2, r3, r4"
-
-
-def test_every_name_of_the_kernels_table_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = (
-        "Num       RefCount Protocol Flags    Type St Inode Path\n"
-        "0000: 00000002 00000000 00010000 0001 01 10001 @ddp-play/slot-0\n"
-        "0000: 00000003 00000000 00000000 0001 03 10002\n"
-        "0000: 00000002 00000000 00010000 0001 01 10003 /run/a name with blanks\n"
-    )
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "read_text", lambda *_, **__: table)
-        assert leases.bound_names() - {"Path"} == {"@ddp-play/slot-0", "/run/a name with blanks"}
-    monkeypatch.setattr(leases, "Path", lambda _: Path("/proc/net/no-such-table"))
-    assert leases.bound_names() == set()
-
-
-def test_a_lease_is_free_at_once_when_it_is_closed(scope: str) -> None:
-    for _ in range(20):
-        lease = leases.hold("slot-0", scope)
-        assert lease is not None, "the thread that answers must not keep the name"
-        with lease.answer():
-            pass
