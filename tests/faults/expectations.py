@@ -6,7 +6,7 @@ import dataclasses
 from pathlib import Path
 
 from ddp_play.run.controller_disk_full import WAIT_FOR_SPACE_S
-from ddp_play.run.restart_loop import LOST_HOSTS_CLEANUP_S
+from ddp_play.run.restart_loop import LOST_HOSTS_S
 from tests.faults.rows import DONE, Expected
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,7 +51,7 @@ LOST = {"host_timeout": 8, "lease": 12, "grace": 2}
 RESTARTS = {"restarts": 1, "spares": ["h3"], **LOST}
 
 # At its end the run tries to clean the lost host once more; the other hosts are examined after that.
-AFTER_A_LOSS = dataclasses.replace(again("replacement host: h3", stopped_s=10.0), clean_s=5.0 + LOST_HOSTS_CLEANUP_S)
+AFTER_A_LOSS = dataclasses.replace(again("replacement host: h3", stopped_s=10.0), clean_s=5.0 + LOST_HOSTS_S)
 
 UNSTARTED = Expected(True, "interrupted", 130, stopped_s=None)
 

@@ -253,11 +253,16 @@ def is_swept_after_boot(scene: Scene) -> None:
 
 
 def sweep(scene: Scene, host: str) -> None:
-    """gc removes what the run left on a host; one that was cut off may hold on to its broken line for a moment."""
+    """attach collects from a host that was lost, and gc removes what else the run left there.
+
+    A host that was cut off may hold on to its broken line for a moment.
+    """
 
     def swept() -> bool:
-        scene.play("gc", "-i", str(scene.stage.inventory), "--yes")
+        scene.play("attach", scene.run)
         assert scene.child is not None
+        scene.child.wait(120)
+        scene.play("gc", "-i", str(scene.stage.inventory), "--yes")
         assert scene.child.wait(120) == 0, scene.text()[-2000:]
         return scene.look(host) == ()
 

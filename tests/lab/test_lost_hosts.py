@@ -105,11 +105,13 @@ def job(tmp_path: Path, **variables: Any) -> str:
     return str(path)
 
 
-def sweep(lab: Lab, inventory: Path) -> str:
-    """What gc removed; a host may hold on to a line that broke for half a minute."""
-    done = lab.play("gc", "-i", str(inventory), "--yes")
+def collected(lab: Lab, inventory: Path, name: str, host: str) -> bool:
+    """Whether attach has collected attempt 1 of a host that is back, and nothing of the run is left on any host."""
+    kept = lab.play("gc", "-i", str(inventory), "--yes").stdout
+    assert f"{host}: run {name} attempt 1" not in kept or "left alone" in kept, "gc removes nothing uncollected"
+    done = lab.play("attach", name)
     assert done.returncode == 0, done.stderr
-    return done.stdout if "left alone" not in done.stdout else ""
+    return f"{host}: files of attempt 1 are in the bundle" in done.stderr and not document(lab, name)["uncollected"]
 
 
 def beats(lab: Lab, name: str) -> list[tuple[int, int, float]]:
@@ -165,7 +167,8 @@ def test_a_partitioned_head_writes_nothing_once_the_next_attempt_has_begun(
         assert any("h1" in row for row in ended["left_behind"])
     finally:
         join(lab3, "h1")
-        wait_until(lambda: "run " + name in sweep(lab3, inventory), timeout_s=90)
+        wait_until(lambda: collected(lab3, inventory, name, "h1"), timeout_s=90)
+        assert f"run {name} " not in lab3.play("gc", "-i", str(inventory)).stdout
         docker("exec", host(lab3, "h3"), "rm", "-f", f"{SHARED}/beats-{name}")
 
 
@@ -212,4 +215,5 @@ def test_a_host_loses_power_and_training_goes_on_elsewhere_to_the_same_end(
     assert results[1] == {**results[0], "loss": pytest.approx(results[0]["loss"], rel=1e-3)}
     docker("start", host(lab, "h2"))
     wait_until(lambda: up(lab, "h2"), timeout_s=120)
-    assert f"h2: run {name} attempt 1" in sweep(lab, inventory)
+    wait_until(lambda: collected(lab, inventory, name, "h2"), timeout_s=90)
+    assert f"run {name} " not in lab.play("gc", "-i", str(inventory)).stdout

@@ -83,7 +83,8 @@ def test_gc_lists_then_removes_and_leaves_alone_what_lives_or_is_anothers(play: 
     listed = play("gc", "-i", LOCAL)
     assert listed.code == 0, listed.err
     me = getpass.getuser()
-    assert f"localhost: run dead attempt 1 of {me} (running): {state.parent}: left alone, it may not be" in listed.out
+    why = "left alone, its files are perhaps not collected"
+    assert f"localhost: run dead attempt 1 of {me} (running): {state.parent}: {why}" in listed.out
     assert f"run alive attempt 1 of {me} (running): {play.place('alive')}: left alone, running" in listed.out
     assert "run theirs attempt 1 of somebody-else" in listed.out
     assert state.exists(), "listing removes nothing"

@@ -68,6 +68,15 @@ def read_json(path: Path) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """The JSON objects of the list in the file; an empty list if there is no such file or it is not a JSON list."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
+    except (OSError, ValueError):
+        return []
+    return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
+
+
 @dataclass(frozen=True, slots=True)
 class RunPaths:
     """Paths in the directory of one run, its bundle."""

@@ -11,6 +11,8 @@ from ddp_play.cli import console, live_view, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.run import watch
 from ddp_play.errors import DiskFull, UsageError
+from ddp_play.run.attempt_assignment import assignment_from_bundle
+from ddp_play.run.lost_host_files import collect_uncollected, uncollected
 from ddp_play.run.submission import check_password, hosts_with_password, restart_problem, start_background
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ def attach(
 ) -> None:
     """Watch a run to its end. If its supervisor died, start a new one, which continues from the hosts' state.
 
+    If the run has ended, collect the files of hosts that were lost during it and are back.
+
     [bold]Examples[/]
 
       ddp-play attach
@@ -36,7 +40,9 @@ def attach(
     with error_boundary():
         run = find(run_id)
         if run.over and run.document.get("exit_class") != DiskFull.kind:
-            raise typer.Exit(live_view.show_end(run))
+            if uncollected(run.document):
+                _collect_from_lost_hosts(run, _ask_passwords(run, ssh=ask_pass, become=ask_become_pass))
+            raise typer.Exit(live_view.show_end(find(run.paths.run_id)))
         if not run.attended:
             passwords = _ask_passwords(run, ssh=ask_pass, become=ask_become_pass)
             console.note(f"run {run.paths.run_id} has no supervisor: starting a new one")
@@ -44,6 +50,18 @@ def attach(
                 console.note(f"warning: {problem}", style="bold yellow")
             start_background(run.paths, passwords, take_over=True)
         raise typer.Exit(watch(run.paths, ranks=ranks, as_json=as_json))
+
+
+def _collect_from_lost_hosts(run: Run, passwords: Passwords) -> None:
+    """Try each host that was lost before its files were collected, and say what came of it."""
+    waiting = sorted({host for _, host in uncollected(run.document)})
+    console.note(f"{', '.join(waiting)}: lost before its files were collected; trying again, Ctrl-C ends this")
+    for attempt, result in collect_uncollected(assignment_from_bundle(run.paths, passwords)):
+        for host in result.collected:
+            console.note(f"{host}: files of attempt {attempt} are in the bundle")
+        for host, why in sorted(result.away.items()):
+            text = f"{host}: files of attempt {attempt} are not collected: {why}"
+            console.note(f"{text}; ddp-play attach {run.paths.run_id} tries again", style="bold yellow")
 
 
 def _ask_passwords(run: Run, *, ssh: bool, become: bool) -> Passwords:

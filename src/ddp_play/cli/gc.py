@@ -26,7 +26,7 @@ def gc(
 ) -> None:
     """List what your ended runs left on the hosts, and remove it with --yes. Live runs are not touched.
 
-    A run that may not be collected stays until it is named with --run.
+    If a run's files were perhaps not collected, gc keeps them until you name the run with --run.
 
     [bold]Examples[/]
 

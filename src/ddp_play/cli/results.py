@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import typer
 from rich.markup import escape
 
-from ddp_play.bundle.paths import RunPaths, read_json
+from ddp_play.bundle.paths import RunPaths, read_json, read_rows
 from ddp_play.bundle.run_lookup import find
 from ddp_play.bundle.summary import headline, rank_rows, summary
 from ddp_play.cli import console, options
@@ -40,18 +39,9 @@ def _collected(paths: RunPaths) -> dict[str, Any]:
     return {
         "results": {str(rank): read_json(paths.result(rank)) for rank in ranks},
         "logs": {str(rank): str(paths.log(rank)) for rank in ranks},
-        "artifacts": read_list(manifest),
+        "artifacts": read_rows(manifest),
         "bundle": str(paths.root),
     }
-
-
-def read_list(path: Any) -> list[Any]:
-    """List from a JSON file; empty if the file is missing or holds something else."""
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return []
-    return value if isinstance(value, list) else []
 
 
 def _show(paths: RunPaths, document: dict[str, Any]) -> None:

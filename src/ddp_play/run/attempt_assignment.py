@@ -5,15 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ddp_play.bundle.paths import read_json
 from ddp_play.guard.protocol import run_key
+from ddp_play.planning.plan_document import plan_from_json
+from ddp_play.run.host_channel import Route
 from ddp_play.run.host_files import HostFiles
 from ddp_play.run.host_spec import PATIENCE_S, SETTLE_S
 from ddp_play.run.link import Link
+from ddp_play.run.source_snapshot import read_snapshot
 
 if TYPE_CHECKING:
+    from ddp_play.ansible.runner import Passwords
     from ddp_play.bundle.paths import RunPaths
     from ddp_play.planning.plan_document import Plan
-    from ddp_play.run.host_channel import Route
     from ddp_play.run.source_snapshot import Snapshot
 
 
@@ -58,9 +62,9 @@ class Assignment:
         return run_key(self.paths.run_id, self.token)
 
 
-def links_of(assignment: Assignment, hosts: set[str]) -> list[Link]:
-    """A link to each of `hosts`."""
-    plan = assignment.plan
+def links_of(assignment: Assignment, hosts: set[str], plan: Plan | None = None) -> list[Link]:
+    """A link to each of `hosts` with a known route. `plan`: of an earlier attempt, if it is about that."""
+    plan = plan or assignment.plan
     ranks = {host.name: frozenset(rank.rank for rank in host.ranks) for host in plan.hosts}
     max_bytes = plan.artifacts_max_mib * 1024 * 1024
     become, ssh = assignment.become_passwords, assignment.ssh_passwords
@@ -76,3 +80,24 @@ def links_of(assignment: Assignment, hosts: set[str]) -> list[Link]:
         for route in assignment.routes
         if route.host in hosts
     ]
+
+
+def assignment_from_bundle(paths: RunPaths, passwords: Passwords) -> Assignment:
+    """The last attempt of a run whose supervisor is gone, without secrets. Its run directory has all that is needed."""
+    document = read_json(paths.run)
+    routes = tuple(Route.from_json(row) for row in read_json(paths.channels)["routes"])
+    attempt = int(document.get("attempt") or 1)
+    snapshot = None
+    if paths.source_archive.exists():
+        snapshot = read_snapshot(paths.source_archive, document["source"]["sha256"])
+    return Assignment(
+        plan_from_json(read_json(paths.plan)),
+        routes,
+        paths,
+        snapshot=snapshot,
+        become_passwords={route.host: passwords.become for route in routes},
+        ssh_passwords={route.host: passwords.connection for route in routes if route.asks_password},
+        attempt=attempt,
+        token=str(document.get("token") or ""),  # earlier versions of ddp-play wrote no token
+        num_ended=sum(row["attempt"] != attempt for row in document.get("attempts") or ()),
+    )

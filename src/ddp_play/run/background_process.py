@@ -18,12 +18,9 @@ from ddp_play.bundle.journal import Journal
 from ddp_play.bundle.outcome import RunStatus, error_fields
 from ddp_play.bundle.paths import RunPaths, read_json, write_json
 from ddp_play.errors import CheckFailed, DdpPlayError, InternalError, NotTakenOver, UnknownVersion, UsageError
-from ddp_play.planning.plan_document import plan_from_json
-from ddp_play.run.attempt_assignment import Assignment
+from ddp_play.run.attempt_assignment import assignment_from_bundle
 from ddp_play.run.dry_run import facts_cache
-from ddp_play.run.host_channel import Route
 from ddp_play.run.restart_loop import RestartLoop
-from ddp_play.run.source_snapshot import read_snapshot
 
 # The action plugins of the role ddp_job write events of their own.
 OWN_ACTIONS = ("ddp.play.discover", "ddp.play.plan", "ddp.play.supervise")
@@ -99,25 +96,7 @@ def _record_error(paths: RunPaths, error: DdpPlayError) -> None:
 def take_over(paths: RunPaths, passwords: Passwords) -> bool:
     """Supervise a run whose supervisor died. Its run directory has all that is needed. False if no host was reached."""
     try:
-        document = read_json(paths.run)
-        plan = plan_from_json(read_json(paths.plan))
-        routes = tuple(Route.from_json(row) for row in read_json(paths.channels)["routes"])
-        snapshot = None
-        if paths.source_archive.exists():
-            snapshot = read_snapshot(paths.source_archive, document["source"]["sha256"])
-        attempt = int(document.get("attempt") or 1)
-        assignment = Assignment(
-            plan,
-            routes,
-            paths,
-            snapshot=snapshot,
-            become_passwords={route.host: passwords.become for route in routes},
-            ssh_passwords={route.host: passwords.connection for route in routes if route.asks_password},
-            attempt=attempt,
-            token=str(document.get("token") or ""),  # earlier versions of ddp-play wrote no token
-            num_ended=sum(row["attempt"] != attempt for row in document.get("attempts") or ()),
-        )
-        RestartLoop(assignment).take_over()
+        RestartLoop(assignment_from_bundle(paths, passwords)).take_over()
     except (NotTakenOver, UnknownVersion) as error:  # the ranks may live: the run has not ended
         started = read_json(paths.background)
         write_json(paths.background, {**started, "not_taken_over": {"message": error.message, "hint": error.hint}})

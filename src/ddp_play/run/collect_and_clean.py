@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.disk_space import is_full
 from ddp_play.bundle.network_traffic import traffic_document
-from ddp_play.bundle.paths import read_json, write_json
+from ddp_play.bundle.paths import read_json, read_rows, write_json
 from ddp_play.errors import DdpPlayError, Interrupted
 from ddp_play.guard.protocol import MAX_MISSING
 from ddp_play.run.host_spec import run_paths
@@ -111,10 +111,15 @@ def collect(gang: Gang, plan: Plan, paths: RunPaths, *, artifacts: bool = True) 
 
 
 def _write_manifest(paths: RunPaths, manifest: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Write the list of collected artifacts, if there are any. Returns a row if the disk is full."""
+    """Write the list of collected artifacts, if there are any. Returns a row if the disk is full.
+
+    Rows of other hosts, which were collected earlier, stay.
+    """
     try:
         if manifest:
-            write_json(paths.artifacts_manifest, manifest)
+            hosts = {row["host"] for row in manifest}
+            others = [row for row in read_rows(paths.artifacts_manifest) if row.get("host") not in hosts]
+            write_json(paths.artifacts_manifest, [*others, *manifest])
     except OSError as error:
         if not is_full(error):
             raise
@@ -140,8 +145,8 @@ def clean(
     """
     incomplete = {row["host"] for row in missing if row["host"]}
     hosts = {host.name: host for host in plan.hosts}
-    collects = bool(plan.source and plan.source_shared and plan.artifacts)
-    uncollected = run_paths(hosts[plan.head], gang.run_key) if collects and gang.link(plan.head).lost else []
+    from_head = bool(plan.source and plan.source_shared and plan.artifacts)
+    uncollected = run_paths(hosts[plan.head], gang.run_key) if from_head and gang.link(plan.head).lost else []
     reachable = [name for name in (plan.head, *(link.name for link in gang.links)) if not gang.link(name).lost]
     remover = "" if restart_follows or uncollected else next(iter(reachable), "")
 
@@ -154,6 +159,7 @@ def clean(
     except DdpPlayError as error:
         journal.emit("warning", message=f"cleanup incomplete: {error.message}")
         answers = {link.name: link.replies.get("cleaned", {}) for link in gang.links}
+    collects = attach_collects_it(gang.run_id)
     left = {name: answer["left"] for name, answer in answers.items() if answer.get("left")}
     kept = {
         name: [f"{path}: not all of it was collected; ddp-play gc removes it" for path in answer["kept"]]
@@ -165,7 +171,13 @@ def clean(
     for link in gang.links:
         if link.lost or "cleaned" not in link.replies:
             why = link.lost or "the host did not confirm the cleanup"
-            left[link.name] = [f"unknown: {why}; when the host is back, run ddp-play gc -i INVENTORY"]
+            command = "ddp-play gc -i INVENTORY removes it" if "fetched" in link.replies else collects
+            left[link.name] = [f"unknown: {why}; when the host is back, {command}"]
     for path in () if restart_follows else uncollected:
-        left[plan.head].append(f"{path}: not collected, its host was lost; copy what you need from it, then remove it")
+        left[plan.head].append(f"{path}: not collected, its host was lost; when it is back, {collects}")
     return left, kept
+
+
+def attach_collects_it(run_id: str) -> str:
+    """The end of a sentence about files on a host that was lost."""
+    return f"ddp-play attach {run_id} collects it"

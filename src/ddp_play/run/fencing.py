@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ddp_play.errors import HostNotReady, Interrupted
 from ddp_play.run.attempt_assignment import links_of
+from ddp_play.run.collect_and_clean import attach_collects_it
 from ddp_play.run.host_links import Gang
 
 if TYPE_CHECKING:
@@ -82,17 +83,6 @@ def _refuse_if_ranks_may_run(left: dict[str, list[str]], assignment: Assignment)
         )
 
 
-def clean_lost_hosts(assignment: Assignment, hosts: set[str], *, until: float, on_kept: OnKept) -> set[str]:
-    """Clean up an attempt on hosts that may be back. Returns those that confirmed it. `on_kept`: as in `fence`."""
-    cleaner = _LostHostsCleaner(assignment, hosts, on_kept)
-    try:
-        while time.monotonic() < until and cleaner.cleaned != hosts:
-            cleaner.poll()
-    finally:
-        cleaner.close()
-    return cleaner.cleaned
-
-
 class _LostHostsCleaner:
     """Cleanup of hosts that may come back: retries their channels and sends no heartbeat, so that leases expire."""
 
@@ -129,8 +119,8 @@ class _LostHostsCleaner:
         self.left.pop(host, None)
         self.cleaned.add(host)
         if reply.get("kept"):
-            rows = [f"{path}: not collected, the host was lost; ddp-play gc removes it" for path in reply["kept"]]
-            self._on_kept(host, rows)
+            command = attach_collects_it(self._gang.run_id)
+            self._on_kept(host, [f"{path}: not collected, the host was lost; {command}" for path in reply["kept"]])
 
     def close(self) -> None:
         """Close the channels."""

@@ -14,9 +14,11 @@ from ddp_play.bundle.paths import RUN_ID, RunPaths, check_run_id, home, read_jso
 from ddp_play.bundle.run_lookup import load
 from ddp_play.errors import DiskFull, UsageError
 from ddp_play.guard.protocol import run_key, split_run_key
+from ddp_play.run.lost_host_files import uncollected
 
 if TYPE_CHECKING:
     from ddp_play.ansible.runner import Passwords, PlaybookRequest, PlaybookRunner
+    from ddp_play.bundle.run_lookup import Run
 
 
 @dataclass
@@ -26,6 +28,7 @@ class Leftovers:
     `me`: only leftovers of this initiator; empty: of all. `run`: only those of this run, even while it is active.
     `token`: only the run of that name with this token; empty: only runs of earlier versions, which had no token.
     `collected`: keys of this controller's runs -> whether it has collected what it could, so that the rest may go.
+    `lost`: keys of this controller's runs -> (attempt, host) of hosts that were lost before their files were collected.
     """
 
     runs: list[dict[str, Any]] = field(default_factory=list)
@@ -35,6 +38,7 @@ class Leftovers:
     run: str = ""
     token: str | None = None
     collected: dict[str, bool] = field(default_factory=dict)
+    lost: dict[str, set[tuple[int, str]]] = field(default_factory=dict)
 
     @property
     def living(self) -> set[str]:
@@ -62,19 +66,19 @@ class Leftovers:
         return "" if self.run else self._why_uncollected(row)
 
     def _why_uncollected(self, row: dict[str, Any]) -> str:
-        """A run whose supervisor died, here or on another controller: nothing of it goes on any host."""
+        """Files of a host that was lost, or of a run whose supervisor died, here or on another controller."""
         run, key = row["run"], _key(row)
+        everybody = "" if self.me else " --all-users"
+        removes = f"ddp-play gc -i INVENTORY --run {key}{everybody} --yes removes them for good"
+        if row.get("uncollected") and (row.get("attempt"), row.get("host")) in self.lost.get(key, ()):
+            return f"its host was lost before its files were collected: ddp-play attach {run} collects them, {removes}"
         controllers = [
             other.get("controller") for other in self.runs if _key(other) == key and other.get("uncollected")
         ]
         if not controllers or self.collected.get(key):
-            return ""
-        everybody = "" if self.me else " --all-users"
+            return ""  # if a supervisor died, nothing of its run goes on any host
         where = "" if key in self.collected else f" on {controllers[0] or 'its controller'}"
-        return (
-            f"it may not be collected: ddp-play attach {run}{where} collects it, "
-            f"ddp-play gc -i INVENTORY --run {key}{everybody} --yes removes it for good"
-        )
+        return f"its files are perhaps not collected: ddp-play attach {run}{where} collects them, {removes}"
 
     def _why_untouchable(self, row: dict[str, Any]) -> str:
         if row.get("elsewhere"):
@@ -132,19 +136,21 @@ def find_leftovers(
             continue
         found.runs += [{**row, "inventory_host": host} for row in answer["runs"]]
         found.containers += [{**row, "inventory_host": host} for row in answer["containers"]]
-    found.collected = _collected({(row["run"], row.get("token", "")) for row in found.runs})
+    for key, our_run in _runs_of_this_controller(found.runs).items():
+        found.collected[key] = our_run.over and our_run.document.get("exit_class") != DiskFull.kind
+        found.lost[key] = uncollected(our_run.document)
     if run and len(found.keys) > 1:
         raise UsageError(f"several runs are called {name}", hint=f"name one of them: --run {' or '.join(found.keys)}")
     return found
 
 
-def _collected(runs: set[tuple[str, str]]) -> dict[str, bool]:
-    """Which of these runs (name, token) this controller has, by key, and whether `attach` would collect no more."""
+def _runs_of_this_controller(rows: list[dict[str, Any]]) -> dict[str, Run]:
+    """Those of the runs on hosts that this controller has, by key."""
     found = {}
-    for name, token in runs:
+    for name, token in {(row["run"], row.get("token", "")) for row in rows}:
         run = load(RunPaths(home() / "runs" / name)) if RUN_ID.fullmatch(name) and ".." not in name else None
         if run is not None and run.document and str(run.document.get("token") or "") == token:
-            found[run_key(name, token)] = run.over and run.document.get("exit_class") != DiskFull.kind
+            found[run_key(name, token)] = run
     return found
 
 

@@ -19,8 +19,9 @@ from ddp_play.planning.job import job_from_json
 from ddp_play.planning.next_attempt import Fleet
 from ddp_play.run import attempt_progress
 from ddp_play.run.artifact_rescue import Rescue
-from ddp_play.run.fencing import clean_lost_hosts, fence
+from ddp_play.run.fencing import fence
 from ddp_play.run.host_spec import run_paths
+from ddp_play.run.lost_host_files import LostHostFiles
 from ddp_play.run.restart_assignment import Following, ReplanInput, assign
 from ddp_play.run.restart_decision import End, Policy, Restart, next_step
 from ddp_play.run.stop_requests import StopRequests
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
     from ddp_play.run.restart_decision import Ended
     from ddp_play.run.supervisor import Collected
 
-# At the end of a run, time for hosts that were lost during it to answer and clean up.
-LOST_HOSTS_CLEANUP_S = 5.0
+# At the end of a run, time for hosts that were lost during it to answer.
+LOST_HOSTS_S = 5.0
 
 
 class RestartLoop:
@@ -51,8 +52,7 @@ class RestartLoop:
         document = read_json(assignment.paths.run)
         self.history: list[dict[str, Any]] = list(document.get("attempts") or ())
         self._refused: dict[str, str] = {}  # hosts that refused a restart -> their message
-        self._uncleaned: dict[int, dict[str, str]] = {}  # attempt -> host that was not cleaned -> reason
-        self._kept: dict[str, list[str]] = {}  # host -> directories of earlier attempts that were not fully collected
+        self._lost_host_files = LostHostFiles(self.bundle)
 
     def run(self) -> Outcome:
         """Run attempts until the run ends. Returns its outcome."""
@@ -75,7 +75,7 @@ class RestartLoop:
                     self._list_shared_files(error)
                     raise
                 if outcome is not None:
-                    self._clean_lost_hosts(outcome.left)
+                    self._conclude_lost_hosts(outcome.left)
                     return outcome
                 begin = Supervisor.run
 
@@ -96,17 +96,11 @@ class RestartLoop:
             outcome = dataclasses.replace(ended.outcome, verdict=step.verdict)
             ended = dataclasses.replace(ended, outcome=outcome)
         collected = supervisor.collect_and_clean(ended, restart_follows=isinstance(step, Following))
+        self._lost_host_files.note_uncollected(self.assignment.attempt, collected.uncollected)
         if isinstance(step, End) or collected.disk_full:
             return collected.outcome
         self._continue_with(collected, step)
         return None
-
-    def _note_all_kept(self, kept: dict[str, list[str]]) -> None:
-        for host, rows in kept.items():
-            self._note_kept(host, rows)
-
-    def _note_kept(self, host: str, rows: list[str]) -> None:
-        self._kept.setdefault(host, []).extend(rows)
 
     def _continue_with(self, collected: Collected, following: Following) -> None:
         """Fence the ended attempt, move its files to attempts/N and set the next assignment."""
@@ -114,12 +108,12 @@ class RestartLoop:
             self._fence_ended_attempt(collected, following)
         except DdpPlayError:  # stop request, or a host whose ranks may still be alive
             outcome, kept = collected.outcome, collected.kept
-            left = {host: rows for host, rows in outcome.left.items() if host not in kept}
-            self._uncleaned[self.assignment.attempt] = {host: "; ".join(rows) for host, rows in left.items()}
-            self._note_all_kept(kept)
+            left = {host: "; ".join(rows) for host, rows in outcome.left.items() if host not in kept}
+            self._lost_host_files.note_uncleaned(self.assignment.attempt, left)
+            self._lost_host_files.note_kept(self.assignment.attempt, kept)
             self._rescue_files(unsafe=tuple(sorted(outcome.left)), missing=outcome.missing)
             raise
-        self._note_all_kept(collected.kept)
+        self._lost_host_files.note_kept(self.assignment.attempt, collected.kept)
         self.bundle.archive(self.assignment.attempt, collected.outcome.to_json())
         self._set_assignment(following.assignment)
 
@@ -132,9 +126,7 @@ class RestartLoop:
             following = self._retry_on_other_hosts(tried.error) or self._retry_in_queue(tried)
             if following is None:
                 raise tried.error
-            uncleaned = fence(
-                self.assignment, tried.unfenced, self.stop_requests, self.journal, on_kept=self._note_kept
-            )
+            uncleaned = fence(self.assignment, tried.unfenced, self.stop_requests, self.journal, on_kept=self._on_kept)
         except DdpPlayError:
             self._note_uncleaned(tried.unfenced)
             if self.assignment.continues or tried.signalled or self.history:
@@ -146,8 +138,7 @@ class RestartLoop:
     def _note_uncleaned(self, hosts: Iterable[str]) -> None:
         """Remember hosts that did not confirm the cleanup of an attempt that did not start."""
         why = "unknown: the host did not confirm the cleanup; when the host is back, run ddp-play gc -i INVENTORY"
-        if reasons := dict.fromkeys(hosts, why):
-            self._uncleaned[self.assignment.attempt] = reasons
+        self._lost_host_files.note_uncleaned(self.assignment.attempt, dict.fromkeys(hosts, why))
 
     def _retry_in_queue(self, tried: NotStarted) -> Assignment | None:
         """Wait again for slots that another run took first, in the same place of the queue.
@@ -165,7 +156,7 @@ class RestartLoop:
         """When no attempt follows: collect the files that earlier ones left on hosts, or list them in run.json."""
         rescue = Rescue(self.assignment, self.bundle, self.stop_requests, self.journal)
         rescue.run(unsafe=unsafe)
-        self._clean_lost_hosts(rescue.left)
+        self._conclude_lost_hosts(rescue.left)
         self.bundle.update_run(missing=[*missing, *rescue.missing], left_behind=rescue.left)
 
     def _list_shared_files(self, error: Exception) -> None:
@@ -263,26 +254,16 @@ class RestartLoop:
         if not collected.unfenced:
             return
         self.bundle.update_run(status=str(RunStatus.WAITING))
-        uncleaned = fence(
-            self.assignment, collected.unfenced, self.stop_requests, self.journal, on_kept=self._note_kept
-        )
-        if uncleaned:
-            self._uncleaned[self.assignment.attempt] = {host: collected.outcome.left[host][0] for host in uncleaned}
+        uncleaned = fence(self.assignment, collected.unfenced, self.stop_requests, self.journal, on_kept=self._on_kept)
+        reasons = {host: collected.outcome.left[host][0] for host in uncleaned}
+        self._lost_host_files.note_uncleaned(self.assignment.attempt, reasons)
+        self._lost_host_files.note_cleaned(self.assignment.attempt, set(collected.unfenced) - uncleaned)
 
-    def _clean_lost_hosts(self, left: dict[str, list[str]]) -> None:
-        """Try to clean hosts that were lost during the run. Adds the others to `left`, which `ddp-play gc` is for.
+    def _on_kept(self, host: str, rows: list[str]) -> None:
+        """A lost host is back and has ended its ranks; its working directory stays until the end of the run."""
+        self._lost_host_files.note_kept(self.assignment.attempt, {host: rows})
 
-        Also adds directories of earlier attempts that could not be collected.
-        """
+    def _conclude_lost_hosts(self, left: dict[str, list[str]]) -> None:
+        """Collect from hosts that were lost during the run and are back. Adds the others to `left`."""
         self.paths.source_archive.unlink(missing_ok=True)
-        for attempt, hosts in self._uncleaned.items():
-            assignment = dataclasses.replace(self.assignment, attempt=attempt)
-            cleaned = clean_lost_hosts(
-                assignment, set(hosts), until=time.monotonic() + LOST_HOSTS_CLEANUP_S, on_kept=self._note_kept
-            )
-            for host in set(hosts) - cleaned:
-                left.setdefault(host, []).append(hosts[host])
-        for host, rows in self._kept.items():
-            left.setdefault(host, []).extend(rows)
-        if self._uncleaned or self._kept:
-            self.bundle.update_run(left_behind=left)
+        self._lost_host_files.conclude(self.assignment, left, open_s=LOST_HOSTS_S)

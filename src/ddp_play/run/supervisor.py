@@ -71,10 +71,11 @@ class Collected:
 
     `kept`: host -> working directories that were kept because they are not fully collected. `unfenced`: as in
     `NotStarted`, without hosts that confirmed the cleanup. `disk_full`: all files stay on the hosts, and no
-    restart follows.
+    restart follows. `uncollected`: hosts that were lost before their files were collected.
     """
 
     outcome: Outcome
+    uncollected: tuple[str, ...] = ()
     kept: dict[str, list[str]] = field(default_factory=dict)
     unfenced: dict[str, float] = field(default_factory=dict)
     disk_full: bool = False
@@ -193,7 +194,8 @@ class Supervisor:
         outcome = Outcome(outcome.status, outcome.verdict, outcome.ranks, tuple(missing), left)
         if not restart_follows:
             self._finish(outcome)
-        return Collected(outcome, kept, self._unfenced(outcome))
+        uncollected = tuple(link.name for link in self.gang.links if "fetched" not in link.replies)
+        return Collected(outcome, uncollected, kept, self._unfenced(outcome))
 
     def _interruption(self, kind: str) -> str:
         return interruption(self.stop_requests.stop(), kind, stop_now_sent=self._stop_now_sent)

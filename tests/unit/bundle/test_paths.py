@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ddp_play.bundle.paths import RunPaths, check_run_id, home, read_json, write_json, write_text
+from ddp_play.bundle.paths import RunPaths, check_run_id, home, read_json, read_rows, write_json, write_text
 from ddp_play.errors import UsageError
 
 
@@ -111,3 +111,13 @@ def test_creating_twice_changes_nothing(tmp_path: Path) -> None:
     paths.create()
     assert read_json(paths.run) == {"a": 1}
     assert paths.run_id == "r1"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [('[{"a": 1}, 2]', [{"a": 1}]), ("{}", []), ("[", []), (None, []), ("[1]", [])]
+)
+def test_a_file_without_a_list_has_no_rows(tmp_path: Path, text: str | None, expected: list[Any]) -> None:
+    path = tmp_path / "artifacts.json"
+    if text is not None:
+        path.write_text(text)
+    assert read_rows(path) == expected

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from ddp_play.bundle.paths import write_json
 from ddp_play.cli.main import app
-from ddp_play.cli.results import read_list
 from tests.unit.cli.run_directories import make_run, write_result
 
 
@@ -41,11 +39,3 @@ def test_many_artifacts_are_counted() -> None:
     paths = make_run()
     write_json(paths.root / "artifacts.json", [{"host": "h1", "path": f"{n}", "size": 1} for n in range(25)])
     assert "and 5 more in artifacts.json" in results().stdout
-
-
-@pytest.mark.parametrize(("text", "expected"), [("[1]", [1]), ("{}", []), ("[", []), (None, [])])
-def test_a_file_without_a_list_is_empty(tmp_path: Path, text: str | None, expected: list[int]) -> None:
-    path = tmp_path / "artifacts.json"
-    if text is not None:
-        path.write_text(text)
-    assert read_list(path) == expected

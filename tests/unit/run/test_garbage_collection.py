@@ -199,8 +199,8 @@ def test_a_run_of_an_unknown_version_is_kept_on_all_hosts(options: dict[str, Any
 
 UNCOLLECTED: dict[str, Any] = {**MINE, "token": "a" * 16, "uncollected": True, "controller": "login2"}
 ATTACH_THERE = (
-    "it may not be collected: ddp-play attach old-1 on login2 collects it, "
-    f"ddp-play gc -i INVENTORY --run old-1.{'a' * 16} --all-users --yes removes it for good"
+    "its files are perhaps not collected: ddp-play attach old-1 on login2 collects them, "
+    f"ddp-play gc -i INVENTORY --run old-1.{'a' * 16} --all-users --yes removes them for good"
 )
 ATTACH_HERE = ATTACH_THERE.replace(" on login2", "")
 
@@ -252,6 +252,24 @@ def test_this_controller_knows_whether_attach_would_collect(
     runner = FakePlaybookRunner(events=(answers("h1", {"runs": [UNCOLLECTED], "containers": []}),))
     (row,) = (found := find_leftovers(REQUEST, Passwords(), runner)).runs
     assert found.why_kept(row) == why
+
+
+@pytest.mark.parametrize(("change", "kept"), [({}, True), ({"attempt": 2}, False), ({"host": "h2"}, False)])
+def test_files_of_a_host_that_was_lost_stay_after_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], kept: bool
+) -> None:
+    """Those of other attempts and hosts are collected. Containers have no files, and may go."""
+    monkeypatch.setenv("DDP_PLAY_HOME", str(tmp_path))
+    lost = [{"attempt": 1, "host": "h1"}]
+    document = {"id": "old-1", "token": "a" * 16, "status": "failed", "exit_class": "host_lost", "uncollected": lost}
+    write_json(tmp_path / "runs" / "old-1" / "run.json", document)
+    row = {**UNCOLLECTED, "attempt": 1, "host": "h1", **change}
+    container = {"id": "c1", "run": "old-1", "token": "a" * 16, "owner": "kim"}
+    runner = FakePlaybookRunner(events=(answers("h1", {"runs": [row], "containers": [container]}),))
+    found = find_leftovers(REQUEST, Passwords(), runner, me="kim")
+    why = ATTACH_HERE.replace("its files are perhaps not", "its host was lost before its files were")
+    assert found.why_kept(found.runs[0]) == (why.replace(" --all-users", "") if kept else "")
+    assert found.why_kept(found.containers[0]) == ""
 
 
 @pytest.mark.parametrize("name", ["../../etc", "a..b", "Upper"])

@@ -40,7 +40,7 @@ def test_a_silent_host_is_lost_after_its_timeout(make: Make) -> None:
     assert outcome.verdict.kind == "host_lost"
     assert "silent for" in outcome.verdict.message
     assert outcome.missing[0]["host"] == "h2"
-    assert "gc" in outcome.left["h2"][0]
+    assert "ddp-play attach calm-otter-1 collects it" in outcome.left["h2"][0]
     assert "clean" not in stage.far["h2"].kinds()
 
 

@@ -28,7 +28,7 @@ def staged(make: Make, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Stage]:
     """staged(hosts in use, spares): two attempts, a short lease, a shared directory."""
     monkeypatch.setattr("ddp_play.run.host_links.BEAT_S", 0.1)
     monkeypatch.setattr("ddp_play.run.host_links.RECONNECT_S", 0.2)
-    monkeypatch.setattr("ddp_play.run.restart_loop.LOST_HOSTS_CLEANUP_S", 0.3)
+    monkeypatch.setattr("ddp_play.run.restart_loop.LOST_HOSTS_S", 0.3)
     monkeypatch.setattr("ddp_play.run.fencing.FENCE_MARGIN_S", 0.1)
 
     def build(count: int, spares: int = 0, **values: Any) -> Stage:
@@ -172,22 +172,6 @@ def test_a_lost_host_that_comes_back_is_cleaned_and_not_waited_for(staged: Make)
     assert outcome.status is RunStatus.SUCCEEDED
     assert "clean" in stage.far["h2"].kinds()
     assert outcome.left == {}
-
-
-def test_a_lost_host_that_comes_back_keeps_what_nobody_has_collected(staged: Make) -> None:
-    """Without a shared directory its artifacts are nowhere else."""
-    stage = staged(2, 1, host_timeout=0.6, lease="1h", mount=None, source="/code")
-    ends_when_told(stage, "h1")
-    by_attempt(stage, "h2", a1={"state": "running"})
-    stage.far["h2"].answers["beat"] = []
-    stage.far["h2"].answers["clean"] = lambda header, _: [
-        encode("cleaned", left=[], kept=["/state/h2/src"] if header["keep_src"] else [])
-    ]
-    by_attempt(stage, "h3", a2=OK)
-    outcome = stage.supervisor().run()
-    assert outcome.status is RunStatus.SUCCEEDED
-    assert outcome.left == {"h2": ["/state/h2/src: not collected, the host was lost; ddp-play gc removes it"]}
-    assert stage.document["left_behind"] == outcome.left
 
 
 def test_a_stop_request_ends_the_wait_for_a_lost_host(staged: Make) -> None:

@@ -1,0 +1,197 @@
+"""Collection from hosts that were lost before their files were collected, and are back.
+
+The run goes on or has ended without them. Their files come into the folder of their attempt, and the verdict stays.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ddp_play.bundle.paths import read_json
+from ddp_play.bundle.writer import BeyondEndError, Bundle
+from ddp_play.errors import DdpPlayError
+from ddp_play.planning.plan_document import plan_from_json
+from ddp_play.run.attempt_assignment import links_of
+from ddp_play.run.collect_and_clean import CLEAN_S, collect, drain
+from ddp_play.run.host_files import keep_piece
+from ddp_play.run.host_frames import HostFrameError
+from ddp_play.run.host_links import Gang
+from ddp_play.run.host_spec import run_paths
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ddp_play.bundle.paths import RunPaths
+    from ddp_play.guard.protocol import Frame
+    from ddp_play.run.attempt_assignment import Assignment
+    from ddp_play.run.link import Link
+
+POLL_S = 0.5
+# After the grace period the guards kill ranks that still live. They must report the end within this time.
+STOP_SLACK_S = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class LateResult:
+    """What came from the hosts of one attempt. `collected`: hosts whose logs and files are in the bundle.
+
+    `missing`: rows for run.json about files that could not be collected. `left`: host -> what remains on it.
+    `away`: host -> why nothing came from it. `log_bytes`: size of the log in the bundle of each collected host's ranks.
+    """
+
+    collected: tuple[str, ...] = ()
+    missing: tuple[dict[str, Any], ...] = ()
+    left: dict[str, list[str]] = field(default_factory=dict)
+    away: dict[str, str] = field(default_factory=dict)
+    log_bytes: dict[int, int] = field(default_factory=dict)
+
+
+class LateCollection:
+    """One attempt's conversation with hosts that may be back: end its ranks, collect, clean."""
+
+    def __init__(
+        self,
+        assignment: Assignment,
+        hosts: set[str],
+        *,
+        newest: bool,
+        interruption: Callable[[str], str] = lambda _kind: "",
+    ) -> None:
+        """`newest`: no later attempt followed, so its files belong into the bundle itself.
+
+        `interruption`: as in `Gang`.
+        """
+        self._paths = assignment.paths if newest else assignment.paths.attempt(assignment.attempt)
+        self._plan = _plan_of(self._paths, assignment)
+        self._newest = newest
+        self._bundle = Bundle(self._paths)
+        self._failed = ""  # a piece could not be stored: everything after it is dropped, and no host is cleaned
+        known = links_of(assignment, hosts, self._plan)
+        self._away = dict.fromkeys(hosts - {link.name for link in known}, "no route to it is known")
+        self._interruption = interruption
+        self._gang = Gang(
+            known,
+            run_id=assignment.paths.run_id,
+            token=assignment.token,
+            attempt=assignment.attempt,
+            on_data=self._on_data,
+            offsets=lambda host: self._bundle.offsets(self._plan, host),
+            interruption=interruption,
+        )
+
+    def run(self, *, open_s: float) -> LateResult:
+        """Collect from the hosts that answer within `open_s` and clean them.
+
+        Nothing is removed from a host whose logs and files did not all arrive.
+        """
+        try:
+            self._open(open_s)
+            if self._gang.links:
+                self._end_ranks()
+            return self._collect() if self._gang.links else LateResult(away=self._away)
+        finally:
+            with contextlib.suppress(OSError, ValueError):
+                self._gang.close()
+
+    def _open(self, open_s: float) -> None:
+        """Keep the links of the hosts that answer."""
+        until = time.monotonic() + open_s
+        while any(link.place is None for link in self._gang.links) and time.monotonic() < until:
+            if self._interruption("open"):
+                break
+            self._gang.reopen()
+            self._gang.pump(POLL_S)
+        for link in [link for link in self._gang.links if link.place is None]:
+            broken = link.channel.broken if link.channel is not None else ""
+            self._drop(link, broken or f"no answer for {open_s:.0f} s")
+
+    def _drop(self, link: Link, why: str) -> None:
+        self._away[link.name] = why
+        self._gang.links.remove(link)
+        if link.channel is not None:
+            link.channel.close(why)
+
+    def _end_ranks(self) -> None:
+        """Follow the logs; stop ranks that still live, which only a job without a lease or a short absence leaves."""
+        for link in self._gang.links:
+            self._gang.follow(link)
+        grace_s = self._plan.timeouts["grace"]
+        living = [link for link in self._gang.links if _may_live(link)]
+        self._gang.tell(
+            "stop", links=living, reason="the run is over", signal=self._plan.signal, grace_s=grace_s, now=False
+        )
+        until = time.monotonic() + grace_s + STOP_SLACK_S
+        while any(_may_live(link) for link in self._gang.links) and time.monotonic() < until:
+            self._gang.pump(POLL_S)
+            self._gang.keep_alive()
+        for link in [link for link in self._gang.links if _may_live(link)]:
+            self._drop(link, "its ranks did not end after the stop signal")
+
+    def _collect(self) -> LateResult:
+        artifacts = self._newest or not self._plan.source_shared  # what attempts share is collected with the last one
+        missing = [*drain(self._gang), *collect(self._gang, self._plan, self._paths, artifacts=artifacts)]
+        for link in [
+            link for link in self._gang.links if self._failed or not {"drained", "fetched"} <= set(link.replies)
+        ]:
+            self._drop(link, self._failed or link.lost or "its files could not be collected")
+        missing = [row for row in missing if row["host"] not in self._away]
+        left = self._clean({row["host"] for row in missing})
+        return LateResult(
+            tuple(link.name for link in self._gang.links),
+            tuple(missing),
+            left,
+            self._away,
+            {rank: self._bundle.log_size(rank) for link in self._gang.links for rank in link.ranks},
+        )
+
+    def _clean(self, incomplete: set[str]) -> dict[str, list[str]]:
+        """Remove what is in the bundle now. Working directories of `incomplete` hosts stay. Returns what is left."""
+        hosts = {host.name: host for host in self._plan.hosts}
+
+        def order(link: Link) -> dict[str, Any]:
+            last = self._newest and link.name == self._plan.head  # what all attempts share stayed for its sake
+            paths = run_paths(hosts[link.name], self._gang.run_key) if last else []
+            return {"keep_src": link.name in incomplete, "run_paths": [] if link.name in incomplete else paths}
+
+        left = {}
+        with contextlib.suppress(DdpPlayError):  # hosts without a reply are named below
+            self._gang.ask("clean", "cleaned", deadline_s=CLEAN_S, fields=order)
+        for link in self._gang.links:
+            reply = link.replies.get("cleaned")
+            if reply is None:
+                left[link.name] = ["collected, but the host did not confirm the cleanup: ddp-play gc -i INVENTORY"]
+            elif rows := [*reply["left"], *map(kept_row, reply.get("kept") or ())]:
+                left[link.name] = rows
+        return left
+
+    def _on_data(self, link: Link, frame: Frame) -> None:
+        header, payload = frame
+        if self._failed:
+            return
+        try:
+            if header["t"] == "file":
+                keep_piece(link.files, self._bundle, header, payload)
+            else:
+                self._bundle.data(str(header["t"]), int(header["rank"]), int(header["at"]), payload)
+        except BeyondEndError as error:
+            raise HostFrameError(f"a piece beyond the end of a file: {error}") from error
+        except (DdpPlayError, OSError) as error:
+            self._failed = f"it cannot be stored here: {error}"
+
+
+def kept_row(path: str) -> str:
+    """Row of `left_behind` for a working directory that was kept."""
+    return f"{path}: not all of it was collected; ddp-play gc removes it"
+
+
+def _plan_of(paths: RunPaths, assignment: Assignment) -> Any:
+    document = read_json(paths.plan)
+    return plan_from_json(document) if document else assignment.plan
+
+
+def _may_live(link: Link) -> bool:
+    """Does the host's guard live, and has it not reported the end of all ranks?"""
+    return bool(link.state) and not link.guard_gone and link.state.get("phase") != "ended"

@@ -1,0 +1,161 @@
+"""Late collection over fake hosts: what is asked of a host that is back, what arrives, and what is removed when."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import pytest
+
+from ddp_play.bundle.paths import read_rows, write_json
+from ddp_play.guard.protocol import encode
+from ddp_play.run.late_collection import LateCollection, LateResult
+from ddp_play.testing import refusal
+from tests.unit.build import shared
+from tests.unit.run.conftest import Make, Stage, done
+
+SHARED = "/shared/.ddp-play/calm-otter-1"
+WEIGHTS = b"weights"
+
+
+@pytest.fixture(autouse=True)
+def _often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ddp_play.run.late_collection.POLL_S", 0.02)
+    monkeypatch.setattr("ddp_play.run.late_collection.STOP_SLACK_S", 0.3)
+    monkeypatch.setattr("ddp_play.run.host_links.RECONNECT_S", 0.05)
+
+
+def artifact(host: str, path: str = "w.pt", *, last: bool = True, missing: tuple[Any, ...] = ()) -> list[bytes]:
+    """A host's reply to `fetch`: one artifact."""
+    row = {"path": path, "size": len(WEIGHTS), "sha256": hashlib.sha256(WEIGHTS).hexdigest()}
+    piece = encode("file", WEIGHTS, file="artifact", path=path, last=last)
+    return [piece, encode("fetched", artifacts=[row], missing=list(missing))]
+
+
+def ended(stage: Stage, host: str, log: bytes = b"late words\n") -> None:
+    """The guard of the host has ended its ranks; their logs are still there."""
+    done(stage, host, log)
+    stage.state(host, "ended", state="exited", exit_code=137)
+    stage.far[host].answers["fetch"] = artifact(host)
+
+
+def collect(stage: Stage, *hosts: str, newest: bool = True, **more: Any) -> LateResult:
+    assignment = stage.supervisor(token="", **more).assignment
+    return LateCollection(assignment, set(hosts), newest=newest).run(open_s=0.3)
+
+
+def test_what_a_host_still_has_comes_into_the_bundle_and_is_removed_there(make: Make) -> None:
+    stage = make(3, source="/code")
+    (rank,) = stage.ranks("h2")
+    stage.paths.log(rank).write_bytes(b"late ")
+    write_json(stage.paths.artifacts_manifest, [{"host": "h1", "path": "w.pt"}, {"host": "h2", "path": "old.pt"}])
+    ended(stage, "h2")
+    result = collect(stage, "h2")
+    assert (result.collected, result.missing, result.left, result.away) == (("h2",), (), {}, {})
+    assert stage.far["h2"].order("follow")["logs"] == {str(rank): 5}
+    assert stage.paths.log(rank).read_bytes() == b"late words\n"
+    assert result.log_bytes == {rank: 11}
+    assert (stage.paths.artifacts / "h2" / "w.pt").read_bytes() == WEIGHTS
+    listed = [(row["host"], row["path"]) for row in read_rows(stage.paths.artifacts_manifest)]
+    assert listed == [("h1", "w.pt"), ("h2", "w.pt")], "rows of other hosts stay"
+    assert stage.far["h2"].kinds() == ["open", "follow", "drain", "fetch", "clean", "bye"]
+    assert stage.far["h2"].order("clean")["keep_src"] is False
+    assert stage.far["h1"].orders == stage.far["h3"].orders == []
+
+
+def test_files_of_an_earlier_attempt_come_into_its_own_folder(make: Make) -> None:
+    """With the ranks of that attempt's plan."""
+    stage = make(2, source="/code")
+    put = stage.paths.attempt(1)
+    write_json(put.plan, stage.plan.to_json())
+    ended(stage, "h2")
+    assert collect(stage, "h2", newest=False).collected == ("h2",)
+    assert (put.artifacts / "h2" / "w.pt").read_bytes() == WEIGHTS
+    assert put.log(stage.ranks("h2")[0]).read_bytes() == b"late words\n"
+    assert not stage.paths.artifacts.exists()
+
+
+@pytest.mark.parametrize(("newest", "patterns", "removed"), [(True, ["**"], [SHARED]), (False, [], [])])
+def test_directories_that_attempts_share_go_with_the_last_one(
+    make: Make, newest: bool, patterns: list[str], removed: list[str]
+) -> None:
+    stage = make(2, source="/code", facts={"shared": shared()})
+    for host in ("h1", "h2"):
+        ended(stage, host)
+    collect(stage, "h1", "h2", newest=newest)
+    assert stage.far["h1"].order("fetch")["patterns"] == patterns
+    assert stage.far["h1"].order("clean")["run_paths"] == removed
+    assert stage.far["h2"].order("clean")["run_paths"] == []
+
+
+def test_hosts_that_do_not_answer_are_named_and_the_others_collected(make: Make) -> None:
+    stage = make(3)
+    ended(stage, "h2")
+    stage.far["h3"].answers["open"] = []
+    result = collect(stage, "h2", "h3", "h9")
+    assert result.collected == ("h2",)
+    assert result.away == {"h3": "no answer for 0 s", "h9": "no route to it is known"}
+    assert collect(stage, "h3") == LateResult(away={"h3": "no answer for 0 s"})
+
+
+def test_ranks_that_still_live_are_stopped_first(make: Make) -> None:
+    stage = make(2, lease="1h", grace="1s")
+    stage.ends_on_stop("h2")
+    stage.far["h2"].answers["fetch"] = artifact("h2")
+    assert collect(stage, "h2").collected == ("h2",)
+    assert [kind for kind in stage.far["h2"].kinds() if kind in ("stop", "drain", "clean")] == [
+        "stop",
+        "drain",
+        "clean",
+    ]
+
+
+def test_nothing_is_removed_while_ranks_live(make: Make) -> None:
+    stage = make(2, grace=0.1)
+    stage.on_follow("h2", stage.state("h2", "running"))
+    stage.far["h2"].answers["stop"] = [encode("stopping")]
+    assert collect(stage, "h2").away == {"h2": "its ranks did not end after the stop signal"}
+    assert "clean" not in stage.far["h2"].kinds()
+
+
+@pytest.mark.parametrize("kind", ["drain", "fetch"])
+def test_nothing_is_removed_from_a_host_that_did_not_send_all(make: Make, kind: str) -> None:
+    stage = make(2)
+    ended(stage, "h2")
+    stage.far["h2"].answers[kind] = [
+        encode("refused", order=kind, message="I/O error", error="host_not_ready", hint="")
+    ]
+    assert list(collect(stage, "h2").away) == ["h2"]
+    assert "clean" not in stage.far["h2"].kinds()
+
+
+def test_nothing_is_removed_when_a_piece_could_not_be_stored(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = make(2)
+    ended(stage, "h2")
+
+    def full(*_: Any) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("ddp_play.bundle.writer._append", full)
+    assert "Input/output error" in collect(stage, "h2").away["h2"]
+    assert "clean" not in stage.far["h2"].kinds()
+
+
+def test_a_directory_with_files_over_a_limit_stays_and_is_named(make: Make) -> None:
+    stage = make(2)
+    ended(stage, "h2")
+    stage.far["h2"].answers["fetch"] = artifact("h2", missing=({"path": "big.pt", "why": "too large"},))
+    stage.far["h2"].answers["clean"] = [encode("cleaned", left=["container x"], kept=["/state/src"])]
+    result = collect(stage, "h2")
+    assert result.missing == ({"host": "h2", "path": "big.pt", "why": "too large"},)
+    assert stage.far["h2"].order("clean")["keep_src"] is True
+    assert result.left == {"h2": ["container x", "/state/src: not all of it was collected; ddp-play gc removes it"]}
+
+
+def test_a_cleanup_that_is_not_confirmed_is_named(make: Make) -> None:
+    stage = make(2)
+    ended(stage, "h2")
+    stage.far["h2"].answers["clean"] = refusal("clean", "no")
+    result = collect(stage, "h2")
+    assert result.collected == ("h2",)
+    assert "did not confirm the cleanup" in result.left["h2"][0]

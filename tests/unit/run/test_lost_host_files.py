@@ -1,0 +1,189 @@
+"""Which hosts of which attempts are uncollected: run.json has it at any time, and collecting updates it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from ddp_play.bundle.outcome import RunStatus
+from ddp_play.bundle.paths import read_json, write_json
+from ddp_play.bundle.writer import Bundle
+from ddp_play.errors import Busy, Interrupted
+from ddp_play.guard.protocol import Header, encode
+from ddp_play.run.late_collection import LateResult
+from ddp_play.run.lost_host_files import LostHostFiles, collect_late, collect_uncollected, uncollected
+from ddp_play.run.supervisor_lock import supervisor_lock
+from tests.unit.run.conftest import OK, Make, Stage
+from tests.unit.run.test_restart_loop import by_attempt, ends_when_told, staged
+
+__all__ = ["staged"]
+
+ROW: dict[str, Any] = {"path": "all files", "why": "silent"}
+
+
+@pytest.fixture
+def hosts_give(monkeypatch: pytest.MonkeyPatch) -> dict[int, LateResult | Exception]:
+    """attempt -> what its hosts give when they are asked."""
+    given: dict[int, LateResult | Exception] = {}
+
+    class Fake:
+        def __init__(self, assignment: Any, hosts: set[str], *, newest: bool, interruption: Any) -> None:
+            self.attempt, self.hosts = assignment.attempt, hosts
+
+        def run(self, *, open_s: float) -> LateResult:
+            result = given.get(self.attempt, LateResult(away=dict.fromkeys(self.hosts, "no answer")))
+            if isinstance(result, Exception):
+                raise result
+            return result
+
+    monkeypatch.setattr("ddp_play.run.lost_host_files.LateCollection", Fake)
+    return given
+
+
+def files(stage: Stage) -> LostHostFiles:
+    return LostHostFiles(Bundle(stage.paths))
+
+
+def conclude(stage: Stage, lost: LostHostFiles, last: int, left: dict[str, list[str]]) -> dict[str, list[str]]:
+    assignment = dataclasses.replace(stage.supervisor().assignment, attempt=last)
+    lost.conclude(assignment, left, open_s=0.0)
+    return left
+
+
+Given = dict[int, LateResult | Exception]
+
+
+def test_run_json_names_the_hosts_at_once(make: Make) -> None:
+    """A supervisor that takes over knows them too."""
+    stage = make(2)
+    files(stage).note_uncollected(1, ["h2"])
+    assert stage.document["uncollected"] == [{"attempt": 1, "host": "h2"}]
+    files(stage).note_uncollected(2, ["h1"])
+    assert uncollected(stage.document) == {(1, "h2"), (2, "h1")}
+
+
+@pytest.mark.parametrize("row", ["kept", ""])
+def test_a_host_that_was_cleaned_has_nothing_unless_a_directory_was_kept(make: Make, row: str) -> None:
+    stage = make(2)
+    lost = files(stage)
+    lost.note_uncollected(1, ["h1", "h2"])
+    lost.note_kept(1, {"h2": [row]} if row else {})
+    lost.note_cleaned(1, {"h2"})
+    assert ((1, "h2") in uncollected(stage.document)) == bool(row)
+
+
+def test_hosts_of_earlier_attempts_are_asked_at_the_end_and_those_of_the_last_are_not(
+    make: Make, hosts_give: Given
+) -> None:
+    stage = make(3)
+    lost = files(stage)
+    lost.note_uncollected(1, ["h2", "h3"])
+    lost.note_uncollected(2, ["h1"])
+    lost.note_uncleaned(1, {"h2": "silent", "h3": "silent too"})
+    lost.note_kept(1, {"h2": ["/src: kept"]})
+    hosts_give[1] = LateResult(("h2",), left={"h2": ["/src: too large"]}, away={"h3": "no answer"})
+    hosts_give[2] = AssertionError("asked")
+    left = conclude(stage, lost, 2, {"h1": ["unknown"]})
+    assert left == {"h1": ["unknown"], "h2": ["/src: too large"], "h3": ["silent too"]}
+    assert stage.document["left_behind"] == left
+    assert uncollected(stage.document) == {(1, "h3"), (2, "h1")}
+
+
+def test_hosts_of_an_attempt_that_did_not_start_are_asked_too(make: Make, hosts_give: Given) -> None:
+    stage = make(2)
+    lost = files(stage)
+    lost.note_uncleaned(1, {"h2": "not confirmed"})
+    hosts_give[1] = LateResult(("h2",))
+    assert conclude(stage, lost, 1, {}) == {}
+
+
+@pytest.mark.parametrize("error", [Interrupted("stopped"), OSError(28, "full"), ValueError("bad")])
+def test_an_error_while_collecting_leaves_everything_named(make: Make, hosts_give: Given, error: Exception) -> None:
+    stage = make(2)
+    lost = files(stage)
+    lost.note_uncollected(1, ["h2"])
+    lost.note_uncleaned(1, {"h2": "silent"})
+    hosts_give[1] = error
+    assert conclude(stage, lost, 2, {}) == {"h2": ["silent"]}
+    assert uncollected(stage.document) == {(1, "h2")}
+
+
+def test_the_record_of_a_late_collection(make: Make, hosts_give: Given) -> None:
+    """Verdict and status stay; files, logs and what is left are new."""
+    stage = make(2)
+    before = {"status": "failed", "verdict": {"kind": "host_lost"}, "attempt": 2}
+    ranks = [{"rank": 0, "log_bytes": 3, "log_complete": False}, {"rank": 1, "log_bytes": 0, "log_complete": False}]
+    write_json(
+        stage.paths.run,
+        {
+            **before,
+            "uncollected": [{"attempt": 1, "host": "h2"}, {"attempt": 2, "host": "h2"}, {"attempt": 2, "host": "h1"}],
+            "missing": [{"host": "h1", **ROW}, {"host": "h2", **ROW}],
+            "left_behind": {"h1": ["unknown"], "h2": ["unknown"]},
+            "ranks": ranks,
+        },
+    )
+    hosts_give[2] = LateResult(("h1", "h2"), ({"host": "h2", "path": "big", "why": "big"},), {}, {}, {1: 9})
+    assignment = dataclasses.replace(stage.supervisor().assignment, attempt=2)
+    collect_late(assignment, {"h1", "h2"}, Bundle(stage.paths), newest=True, open_s=0.0)
+    document = stage.document
+    assert {name: document[name] for name in before} == before
+    assert uncollected(document) == {(1, "h2")}
+    assert document["missing"] == [{"host": "h2", "path": "big", "why": "big"}]
+    assert document["left_behind"] == {"h2": ["unknown"]}, "attempt 1 of h2 is still there"
+    assert document["ranks"] == [ranks[0], {"rank": 1, "log_bytes": 9, "log_complete": True}]
+
+
+def test_an_earlier_attempt_is_recorded_in_its_own_outcome(make: Make, hosts_give: Given) -> None:
+    stage = make(2)
+    write_json(stage.paths.run, {"uncollected": [{"attempt": 1, "host": "h2"}], "missing": [{"host": "h2", **ROW}]})
+    put = stage.paths.attempt(1)
+    write_json(put.outcome, {"missing": [{"host": "h2", **ROW}], "ranks": []})
+    hosts_give[1] = LateResult(("h2",))
+    collect_late(stage.supervisor().assignment, {"h2"}, Bundle(stage.paths), newest=False, open_s=0.0)
+    assert read_json(put.outcome)["missing"] == []
+    assert stage.document["missing"] == [{"host": "h2", **ROW}], "of the last attempt"
+
+
+def test_attach_asks_for_the_last_attempt_first(make: Make, hosts_give: Given) -> None:
+    stage = make(3)
+    rows = [(1, "h2"), (2, "h1"), (2, "h3")]
+    write_json(stage.paths.run, {"uncollected": [{"attempt": number, "host": host} for number, host in rows]})
+    hosts_give[2] = LateResult(("h1",), away={"h3": "no answer"})
+    assignment = dataclasses.replace(stage.supervisor().assignment, attempt=2)
+    found = list(collect_uncollected(assignment))
+    assert [(attempt, sorted(result.away)) for attempt, result in found] == [(2, ["h3"]), (1, ["h2"])]
+    assert uncollected(stage.document) == {(1, "h2"), (2, "h3")}
+
+
+def test_two_processes_do_not_collect_at_once(make: Make) -> None:
+    stage = make(2)
+    with supervisor_lock(stage.paths), pytest.raises(Busy):
+        list(collect_uncollected(stage.supervisor().assignment))
+
+
+@pytest.mark.parametrize("back", [True, False])
+def test_a_lost_host_that_comes_back_keeps_what_nobody_has_collected(staged: Make, back: bool) -> None:
+    """Without a shared directory its artifacts are nowhere else: they are collected at the end of the run."""
+    stage = staged(2, 1, host_timeout=0.6, lease="1h", mount=None, source="/code")
+    ends_when_told(stage, "h1")
+    by_attempt(stage, "h2", a1={"state": "running"})
+    stage.far["h2"].answers["beat"] = []
+    told: list[bool] = []
+
+    def clean(header: Header, _payload: bytes) -> list[bytes]:
+        told.append(header["keep_src"])
+        stage.far["h2"].answers["fetch"] = [encode("fetched", artifacts=[], missing=[])] if back else []
+        return [encode("cleaned", left=[], kept=["/state/h2/src"] if header["keep_src"] else [])]
+
+    stage.far["h2"].answers["clean"] = clean
+    by_attempt(stage, "h3", a2=OK)
+    outcome = stage.supervisor().run()
+    assert outcome.status is RunStatus.SUCCEEDED
+    assert told == ([True, False] if back else [True])
+    row = "/state/h2/src: not collected, the host was lost; ddp-play attach calm-otter-1 collects it"
+    assert outcome.left == ({} if back else {"h2": [row]})
+    assert stage.document["uncollected"] == ([] if back else [{"attempt": 1, "host": "h2"}])
+    assert stage.document["left_behind"] == outcome.left
