@@ -12,6 +12,7 @@ import pytest
 
 from tests.run.conftest import Play, alive, living
 from tests.run.test_restarts import begun, fleet, guard_pid, rank_pids, waiting
+from tests.run.test_waiting_in_order import supervisor
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -63,4 +64,28 @@ def test_a_take_over_that_reaches_no_host_leaves_the_run_as_it_was(play: Play) -
     assert done.json["status"] == play.document(run)["status"] == "stopped"
     assert play("stop", "night", "--json").json["exit_class"] == "stopped"
     assert not any(alive(pid) for pid in ranks)
+    assert play.left_on_host() == []
+
+
+def test_a_supervisor_that_dies_alone_leaves_its_run_to_attach(play: Play) -> None:
+    """ansible-playbook outlived it and reported a failure: the run counted as ended, and gc removed what it left."""
+    job = waiting(play, lease="10m", restarts=0)
+    child = play.start("run", job, "-i", fleet(play, "a", "b"), "--name", "night")
+    wait_until(lambda: begun(play, "night", 1), timeout_s=60, what="both ranks")
+    run = play.home / "runs" / "night"
+    os.kill(supervisor(play, "night"), signal.SIGKILL)
+    _, err = child.communicate(timeout=60)
+    assert child.returncode == 70, err
+    assert "ddp-play attach night takes over" in err
+    assert play("ps", "--json").json["runs"][0]["status"] == "running"
+    ranks = [*rank_pids(play, "night", 0, "a"), *rank_pids(play, "night", 1, "b")]
+    for pid in ranks:
+        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not any(alive(guard_pid(play, "night", host)) for host in "ab"), what="the end of both guards")
+    swept = play("gc", "-i", play.cwd / "fleet.yml", "--yes")
+    assert "ddp-play attach night collects them" in swept.out, swept.out + swept.err
+    done = play("attach", "night")
+    assert done.code == 128 + signal.SIGKILL, done.err
+    assert "rank 0 on a failed first: signal 9 (SIGKILL)" in done.err
+    assert play.document(run)["exit_class"] == "rank_failed"
     assert play.left_on_host() == []

@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 RESERVE_BYTES = 1024 * 1024
@@ -20,6 +21,16 @@ TRIAL_S = 2.0
 def is_full(error: OSError) -> bool:
     """Is this error a full disk or a used-up quota?"""
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+@contextlib.contextmanager
+def unless_full() -> Iterator[None]:
+    """Context for a write that the run can do without: on a full disk the file is not written, and nothing fails."""
+    try:
+        yield
+    except OSError as error:
+        if not is_full(error):
+            raise
 
 
 class DiskSpace:

@@ -131,6 +131,17 @@ class Outcome:
             "left_behind": self.left,
         }
 
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Outcome:
+        """From outcome.json or run.json."""
+        return cls(
+            RunStatus(data["status"]),
+            Verdict.from_json(data["verdict"]),
+            tuple(RankOutcome(**{**row, "kernel": tuple(row.get("kernel") or ())}) for row in data["ranks"]),
+            tuple(data.get("missing") or ()),
+            dict(data.get("left_behind") or {}),
+        )
+
 
 # Fields of run.json about ranks and files: a later error does not replace them.
 KEPT_FIELDS = ("ranks", "missing", "left_behind")

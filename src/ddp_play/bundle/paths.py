@@ -155,7 +155,7 @@ class RunPaths:
 
     @property
     def outcome(self) -> Path:
-        """outcome.json: how an earlier attempt ended."""
+        """outcome.json: how an earlier attempt ended, or how this one did while its files are being collected."""
         return self.root / "outcome.json"
 
     @property

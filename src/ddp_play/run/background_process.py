@@ -33,7 +33,7 @@ TASK_EVENTS = {
 
 
 def run_playbook(paths: RunPaths, passwords: Passwords, runner: PlaybookRunner) -> None:
-    """Run the playbook and write how it ended to run.json."""
+    """Run the playbook and write to run.json how it ended, unless ranks may still be alive."""
     request = PlaybookRequest.from_json(read_json(paths.run)["request"])
     request.environment[RUN_DIR_ENV] = str(paths.root)
     request.environment[FACTS_ENV] = str(facts_cache(request))
@@ -47,7 +47,7 @@ def run_playbook(paths: RunPaths, passwords: Passwords, runner: PlaybookRunner) 
         )
         _join_outcomes(paths, outcome)
     except DdpPlayError as error:
-        _record_error(paths, error)
+        _record_end(paths, error)
 
 
 def _journal_event(journal: Journal, event: dict[str, Any]) -> None:
@@ -80,10 +80,27 @@ def _join_outcomes(paths: RunPaths, outcome: PlaybookOutcome) -> None:
                 "the playbook ran no job: no play with the role ddp.play.ddp_job matched a host",
                 hint="check the inventory's groups (ansible-inventory --graph) and --limit",
             )
-        _record_error(paths, error)
+        _record_end(paths, error)
     elif error is not None and document.get("status") == RunStatus.SUCCEEDED:
         message = f"the job succeeded, but the playbook failed after it: {error.message}"
         _record_error(paths, CheckFailed(message, hint=error.hint))
+
+
+def _ranks_may_live(document: dict[str, Any]) -> bool:
+    """Were hosts prepared, and has no supervisor recorded the end of the run? It died, whatever the reason."""
+    return bool(document.get("directories")) and not RunStatus(document.get("status", "starting")).final
+
+
+def _record_end(paths: RunPaths, error: DdpPlayError) -> None:
+    """Record the error as the end of the run. If ranks may be alive, the run stays unattended.
+
+    `attach` and `stop` then take over, and gc removes nothing.
+    """
+    if _ranks_may_live(read_json(paths.run)):
+        message = f"the supervisor died: {error.message}; see {paths.supervisor_log}"
+        Journal(paths.events).emit("warning", message=message)
+    else:
+        _record_error(paths, error)
 
 
 def _record_error(paths: RunPaths, error: DdpPlayError) -> None:
@@ -122,10 +139,10 @@ def main() -> None:
                 run_playbook(paths, Passwords(**passwords), AnsibleRunner())
         except Exception as error:  # noqa: BLE001 - outermost handler of this process: run.json must say how the run ended
             traceback.print_exc()
-            hint = f"see {paths.supervisor_log}; the ranks may still run: ddp-play attach {paths.run_id}"
-            _record_error(paths, InternalError(f"ddp-play itself failed: {error!r}", hint=hint))
+            hint = f"see {paths.supervisor_log}"
+            _record_end(paths, InternalError(f"ddp-play itself failed: {error!r}", hint=hint))
         finally:
-            if ended:
+            if ended and not _ranks_may_live(read_json(paths.run)):
                 write_json(paths.run, {**read_json(paths.run), "finished": True})
 
 

@@ -10,6 +10,7 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING
 
+from ddp_play.bundle.disk_space import unless_full
 from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import write_text
 from ddp_play.errors import DdpPlayError
@@ -43,7 +44,8 @@ def with_flight_recorder(outcome: Outcome, gang: Gang, plan: Plan, paths: RunPat
     if outcome.status is not RunStatus.FAILED or not dumps:
         return outcome
     text = _report(gang, plan, dumps)
-    write_text(paths.flight_recorder_report, text)
+    with unless_full():
+        write_text(paths.flight_recorder_report, text)
     said = finding(text, plan)
     if not said:
         return outcome

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ddp_play.bundle.disk_space import unless_full
 from ddp_play.bundle.paths import write_text
 from ddp_play.errors import DdpPlayError
 from ddp_play.run.stack_dumps import Whereabouts, cut_dump, whereabouts
@@ -35,6 +36,7 @@ def locate(seen: Mapping[int, dict[str, Any]], tails: Mapping[int, str], paths: 
     for rank, row in seen.items():
         dump = cut_dump(tails.get(rank, ""))
         if dump:
-            write_text(paths.evidence(rank, "stack"), dump)
+            with unless_full():
+                write_text(paths.evidence(rank, "stack"), dump)
         found[rank] = whereabouts(dump, row)
     return found

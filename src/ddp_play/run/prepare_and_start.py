@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ddp_play.bundle.disk_space import unless_full
 from ddp_play.bundle.format_version import ddp_play_version
 from ddp_play.bundle.paths import read_json, write_json, write_text
 from ddp_play.errors import Busy, DdpPlayError, SlotsTaken, UsageError
@@ -163,7 +164,8 @@ class Starter:
         answers = self.gang.ask("go", "going", deadline_s=20, fields=lambda _: {"by": self.paths.run_id})
         before = {name: answer.get("counters") or {} for name, answer in answers.items()}
         # counters of the first attempt stay; a later one adds those of its new hosts
-        write_json(self.paths.counters, {**before, **read_json(self.paths.counters)})
+        with unless_full():
+            write_json(self.paths.counters, {**before, **read_json(self.paths.counters)})
         self.bundle.last_data = time.monotonic()
         self.bundle.update_run(started=time.time())
         self.journal.emit("started", world_size=self.plan.world_size)
@@ -176,6 +178,8 @@ class Starter:
         if not self.prepared:
             self.gang.close()
             return {}
+        for link in self.gang.links:
+            link.replies.pop("cleaned", None)  # of an earlier try of this attempt
         reachable = [link for link in self.gang.links if link.place is not None and link.connected]
         with contextlib.suppress(DdpPlayError):
             self._clean(reachable, remove_shared=not (self.assignment.continues or self.signalled))

@@ -17,15 +17,16 @@ from ddp_play.bundle.writer import Bundle
 from ddp_play.errors import DdpPlayError, HostNotReady, NameTaken, SlotsTaken
 from ddp_play.planning.job import job_from_json
 from ddp_play.planning.next_attempt import Fleet
-from ddp_play.run import attempt_progress
+from ddp_play.run import attempt_progress, judged_outcome
 from ddp_play.run.artifact_rescue import Rescue
+from ddp_play.run.attempt_result import NotStarted
 from ddp_play.run.fencing import fence
 from ddp_play.run.host_spec import run_paths
 from ddp_play.run.lost_host_files import LostHostFiles
 from ddp_play.run.restart_assignment import Following, ReplanInput, assign
 from ddp_play.run.restart_decision import End, Policy, Restart, next_step
 from ddp_play.run.stop_requests import StopRequests
-from ddp_play.run.supervisor import NotStarted, Supervisor
+from ddp_play.run.supervisor import Supervisor
 from ddp_play.run.supervisor_lock import supervisor_lock
 
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
 
     from ddp_play.bundle.outcome import Outcome
     from ddp_play.run.attempt_assignment import Assignment
+    from ddp_play.run.attempt_result import Collected
     from ddp_play.run.restart_decision import Ended
-    from ddp_play.run.supervisor import Collected
 
 # At the end of a run, time for hosts that were lost during it to answer.
 LOST_HOSTS_S = 5.0
@@ -95,6 +96,7 @@ class RestartLoop:
         if isinstance(step, End) and step.verdict is not None:
             outcome = dataclasses.replace(ended.outcome, verdict=step.verdict)
             ended = dataclasses.replace(ended, outcome=outcome)
+        judged_outcome.store(self.paths, self.assignment.attempt, ended.outcome)
         collected = supervisor.collect_and_clean(ended, restart_follows=isinstance(step, Following))
         self._lost_host_files.note_uncollected(self.assignment.attempt, collected.uncollected)
         if isinstance(step, End) or collected.disk_full:
@@ -181,7 +183,7 @@ class RestartLoop:
         """Decide what follows this attempt. Reads the bundle and changes nothing."""
         job = read_json(self.paths.job)
         policy = Policy(int(job.get("restarts", 0)), tuple(job.get("restart_exit_codes") or ()))
-        step = next_step(ended, policy, tuple(row["fault"] for row in self.history if row.get("fault")))
+        step = next_step(ended, policy, tuple(row["fault"] for row in self._earlier() if row.get("fault")))
         if isinstance(step, End):
             return step
         return assign(step, self.assignment, self._replan_input(), num_ended=ended.ordinal)
@@ -219,10 +221,14 @@ class RestartLoop:
         """Add the attempt to run.json, if the run has more than one or a restart was considered."""
         if self.history or isinstance(step, Following) or step.reason:
             retired = dict(step.retired) if isinstance(step, Following) else {}
-            self.history.append(self._row(outcome, step.reason, retired))
+            self.history = [*self._earlier(), self._row(outcome, step.reason, retired)]
             self.bundle.update_run(attempts=self.history)
         if isinstance(step, End) and step.reason and step.verdict is None:
             self.journal.emit("warning", message=f"no restart: {step.reason}")
+
+    def _earlier(self) -> list[dict[str, Any]]:
+        """Rows of earlier attempts. A supervisor that died may have recorded this one already."""
+        return [row for row in self.history if row["attempt"] != self.assignment.attempt]
 
     def _row(self, outcome: Outcome, reason: str, retired: dict[str, str]) -> dict[str, Any]:
         verdict = outcome.verdict

@@ -7,7 +7,6 @@ The same code runs under `ddp-play run`, under ansible-playbook (from the role's
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.format_version import format_stamp
@@ -15,7 +14,9 @@ from ddp_play.bundle.journal import Journal
 from ddp_play.bundle.outcome import Outcome, RunStatus
 from ddp_play.bundle.writer import BeyondEndError, Bundle
 from ddp_play.errors import DdpPlayError, DiskFull, Interrupted, NotTakenOver, UsageError
+from ddp_play.run import judged_outcome
 from ddp_play.run.attempt_assignment import links_of
+from ddp_play.run.attempt_result import Collected, NotStarted
 from ddp_play.run.collect_and_clean import clean, collect, drain, network_counters
 from ddp_play.run.controller_disk_full import FullDisk, left_on_hosts
 from ddp_play.run.fencing import dead_after
@@ -37,7 +38,7 @@ from ddp_play.run.verdict import judge, stopped_while_collecting
 
 if TYPE_CHECKING:
     from ddp_play.guard.protocol import Frame
-    from ddp_play.run.attempt_assignment import Assignment, Waiting
+    from ddp_play.run.attempt_assignment import Assignment
     from ddp_play.run.link import Link
     from ddp_play.run.stop_requests import StopRequests
 
@@ -47,38 +48,6 @@ TICK_S = 0.1
 STOP_SLACK_S = 15.0
 # Pieces of logs that a host may send beyond the end of what is here, before it is given up.
 MAX_GAPS = 100
-
-
-@dataclass(frozen=True, slots=True)
-class NotStarted:
-    """An attempt that did not start, because of this error.
-
-    `prepared`: `prepare` was sent, so the attempt number is not used again. `signalled`: the start signal was sent, so
-    ranks may have started. `unfenced`: host -> monotonic time after which no rank can be alive there; inf: unknown.
-    `waiting`: as in the assignment, with the run's place in the queue.
-    """
-
-    error: DdpPlayError
-    prepared: bool = False
-    signalled: bool = False
-    unfenced: dict[str, float] = field(default_factory=dict)
-    waiting: Waiting | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Collected:
-    """An ended attempt after its cleanup.
-
-    `kept`: host -> working directories that were kept because they are not fully collected. `unfenced`: as in
-    `NotStarted`, without hosts that confirmed the cleanup. `disk_full`: all files stay on the hosts, and no
-    restart follows. `uncollected`: hosts that were lost before their files were collected.
-    """
-
-    outcome: Outcome
-    uncollected: tuple[str, ...] = ()
-    kept: dict[str, list[str]] = field(default_factory=dict)
-    unfenced: dict[str, float] = field(default_factory=dict)
-    disk_full: bool = False
 
 
 class Supervisor:
@@ -148,7 +117,9 @@ class Supervisor:
     def take_over(self) -> Ended | NotStarted:
         """Follow ranks that run already to their end, from the state that the hosts report. Raises NotTakenOver."""
         self.gang.open_all(deadline_s=OPEN_S, failure=NotTakenOver)
-        if not any(link.state for link in self.gang.links):
+        judged = judged_outcome.stored(self.paths, self.assignment.attempt)
+        known = [link for link in self.gang.links if link.state]
+        if not (known or judged):
             return NotStarted(
                 UsageError(
                     f"no host knows run {self.paths.run_id}",
@@ -156,13 +127,27 @@ class Supervisor:
                 )
             )
         self.bundle.update_run(**format_stamp())  # from now on this version writes it
-        return self._follow_to_end()
+        if judged is None:
+            self._settle(known)
+        return self._follow_to_end(judged)
 
-    def _follow_to_end(self) -> Ended:
-        self._set_status(RunStatus.RUNNING)
+    def _settle(self, known: list[Link]) -> None:
+        """End an attempt whose start signal did not reach all hosts, or whose files some hosts do not have any more."""
+        for link in self.gang.links:
+            if link not in known:
+                link.ranks_lost = "the host has no files of this attempt any more"
+        if any(link.state.get("phase") == "prepared" for link in known):
+            reason = "the controller died before all hosts had the start signal"
+            self._stop_ranks(Stop("lease", reason, self.limits.signal, self.limits.grace_s))
+
+    def _follow_to_end(self, judged: Outcome | None = None) -> Ended:
+        """Follow the ranks to their end. `judged`: they have ended, and another supervisor has judged it."""
+        if judged is None:
+            self._set_status(RunStatus.RUNNING)
         for link in self.gang.links:
             self.gang.follow(link)
-        self._watch()
+        if judged is None:
+            self._watch()
         undrained = drain(self.gang)
         if self.disk.wait_for_space(self.stop_requests):
             undrained = drain(self.gang)
@@ -170,7 +155,7 @@ class Supervisor:
         self.bundle.update_run(network=network, nccl=self.transport.conclude())
         return Ended(
             self.assignment.num_ended + 1,
-            self._judge(),
+            judged or self._judge(),
             unreachable={link.name: link.lost for link in self.gang.links if link.lost},
             undrained=tuple(undrained),
             disk_full=self.bundle.disk_space.full,
@@ -296,3 +281,4 @@ class Supervisor:
         self.bundle.disk_space.release()
         self.bundle.update_run(ended=time.time(), **outcome.to_json())
         self.journal.emit("ended", status=str(outcome.status), message=outcome.verdict.message)
+        judged_outcome.remove(self.paths)

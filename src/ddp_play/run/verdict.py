@@ -138,7 +138,7 @@ def _lost(lost: list[RankOutcome], outcomes: tuple[RankOutcome, ...]) -> Outcome
         rank=first.rank,
         host=first.host,
         collateral=others,
-        hint="when the host is back, run ddp-play gc -i INVENTORY",
+        hint="when the host is back, ddp-play attach RUN collects its files",
     )
     return Outcome(RunStatus.FAILED, verdict, outcomes)
 

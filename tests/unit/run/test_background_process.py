@@ -77,6 +77,21 @@ def test_without_a_job(paths: RunPaths, outcome: PlaybookOutcome, end: tuple[str
     assert [event["status"] for event in read_events(paths.events) if event["type"] == "ended"] == [end[0]]
 
 
+@pytest.mark.parametrize("outcome", [ended(FAILED, FAILURE, rc=2), ended(OK), ended(NOT_STARTED, rc=5)])
+@pytest.mark.parametrize("status", [RunStatus.PREPARING, RunStatus.RUNNING, RunStatus.COLLECTING])
+def test_a_supervisor_that_died_alone_leaves_a_run_for_attach(
+    paths: RunPaths, outcome: PlaybookOutcome, status: RunStatus
+) -> None:
+    """The end of the playbook is not the end of the ranks: gc would remove what nobody has collected."""
+    before = {"status": str(status), "directories": {"h1": "/state"}}
+    write_json(paths.run, {**read_json(paths.run), **before})
+    document = carried_out(paths, FakePlaybookRunner(outcome))
+    assert {name: document.get(name) for name in before} == before
+    assert "ended" not in document
+    (warning,) = [event["message"] for event in read_events(paths.events) if event["type"] == "warning"]
+    assert warning.startswith("the supervisor died: ")
+
+
 WITH_JOB: list[tuple[str, tuple[RunStatus, int], PlaybookOutcome, tuple[str, int, str, str]]] = [
     ("all well", (RunStatus.SUCCEEDED, 0), ended(PlaybookStatus.OK), ("succeeded", 0, "done", "the job's own words")),
     (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -76,6 +78,19 @@ def test_a_host_that_cannot_read_them_changes_nothing(make: Make) -> None:
     outcome = stage.supervisor().run()
     assert "flight recorder" not in outcome.verdict.message
     assert report(stage) == "not analysed: h1: no Python in the PATH of the ranks\n"
+    assert stage.far["h1"].order("clean")
+
+
+def test_a_full_disk_of_the_controller_does_not_change_how_the_run_ends(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, _text: str) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr("ddp_play.run.flight_recorder_verdict.write_text", full)
+    stage = failed(make)
+    stage.far["h1"].answers["analyse"] = [encode("analysed", text=REPORT)]
+    assert stage.supervisor().run().verdict.message.endswith("never entered all_gather 4")
     assert stage.far["h1"].order("clean")
 
 

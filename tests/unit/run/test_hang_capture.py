@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+from pathlib import Path
+
+import pytest
+
 from ddp_play.bundle.paths import RunPaths
 from ddp_play.guard.protocol import encode
 from ddp_play.run.hang_capture import locate
@@ -25,6 +30,14 @@ def test_stacks_go_into_the_bundle_without_the_log_before_them(make: Make) -> No
     assert found[1].does == "is stopped by a signal"
     assert paths.evidence(0, "stack").read_text() == STACK
     assert not paths.evidence(1, "stack").exists()
+
+
+def test_a_full_disk_costs_the_copies_only(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, _text: str) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr("ddp_play.run.hang_capture.write_text", full)
+    assert locate({0: {"state": "S"}}, {0: STACK}, make(2).paths)[0].does == "is in load_batch at train.py:12"
 
 
 def test_nothing_is_located_without_captured_ranks(make: Make) -> None:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import base64
+import errno
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ddp_play.bundle.outcome import RunStatus
 from ddp_play.errors import Busy, HostNotReady
 from ddp_play.guard.protocol import encode
+from ddp_play.run.attempt_result import NotStarted
 from ddp_play.run.source_snapshot import Snapshot
+from ddp_play.run.stop_requests import StopRequests
+from ddp_play.run.supervisor import Supervisor
 from ddp_play.testing import refusal
 from tests.unit.run.conftest import Make, done
 from tests.unit.run.test_restart_loop import SHARED, staged
@@ -70,6 +76,36 @@ def test_a_port_that_was_taken_is_leased_again(make: Make) -> None:
     assert stage.far["h1"].order("lease_port")["avoid"] == [29500]
     assert stage.document["head_port"] == 29501
     assert stage.far["h2"].kinds().count("clean") == 2, "the other host started afresh too"
+
+
+def test_a_host_that_was_clean_before_another_try_does_not_count_as_clean_after_it(make: Make) -> None:
+    """Its ranks may live: the next attempt would have started beside them."""
+    stage = make(2)
+    answers = iter([refusal("prepare", "lease taken: port-29500", error="busy"), [encode("prepared", guard_pid=1)]])
+    stage.far["h1"].answers["prepare"] = lambda *_: next(answers)
+
+    def cut(*_: object) -> list[bytes]:
+        stage.far["h2"].channels[-1].cut("no route to host")
+        stage.far["h2"].answers["open"] = []
+        return []
+
+    stage.far["h2"].answers["go"] = cut
+    ended = Supervisor(stage.supervisor().assignment, StopRequests(stage.paths)).run()
+    assert isinstance(ended, NotStarted)
+    assert list(ended.unfenced) == ["h2"]
+
+
+def test_a_full_disk_after_the_start_signal_does_not_end_the_run(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ranks run: nobody would have supervised them."""
+    stage = make(2)
+    for name in ("h1", "h2"):
+        done(stage, name)
+
+    def full(path: Path, value: Any) -> None:
+        raise OSError(errno.EDQUOT, "Disk quota exceeded", str(path))
+
+    monkeypatch.setattr("ddp_play.run.prepare_and_start.write_json", full)
+    assert stage.supervisor().run().status is RunStatus.SUCCEEDED
 
 
 def test_a_port_range_that_stays_taken_is_busy(make: Make) -> None:

@@ -206,6 +206,60 @@ def test_a_run_whose_start_signal_never_came_ends(make: Make) -> None:
     assert outcome.verdict.message == "rank 0 on h1 was ended: no start signal came"
 
 
+def test_guards_that_wait_for_the_start_signal_are_ended(make: Make) -> None:
+    """Heartbeats of the new supervisor kept them waiting, with their slots, for ever."""
+    stage = make(2)
+    for name in ("h1", "h2"):
+        stage.state(name, "prepared", state="created")
+
+        def stop(_header: Any, _payload: bytes, name: str = name) -> list[bytes]:
+            row = {"state": "exited", "exit_code": None, "stopped": True, "detail": "stopped before it started"}
+            return [encode("stopping"), stage.state(name, "ended", reason="stopped before it started", **row)]
+
+        stage.far[name].answers |= {"follow": [], "stop": stop}
+    outcome = stage.supervisor().take_over()
+    assert (outcome.status, outcome.verdict.kind) == (RunStatus.FAILED, "lease")
+    assert outcome.verdict.message.startswith("the controller died before all hosts had the start signal")
+
+
+def test_a_host_that_was_cleaned_already_is_not_waited_for(make: Make) -> None:
+    """The controller was killed while it cleaned up after an attempt that nobody had judged."""
+    stage = make(2, host_timeout=0.5)
+    stage.state("h2", "ended", **OK)
+    stage.on_follow("h2", stage.state("h2", "ended", **OK))
+    stage.on_follow("h1")
+    outcome = stage.supervisor().take_over()
+    assert outcome.verdict.kind == "host_lost"
+    assert "the host has no files of this attempt any more" in outcome.verdict.message
+
+
+@pytest.mark.parametrize("known", [["h2"], []], ids=["one host is clean", "all hosts are clean"])
+def test_the_verdict_survives_a_controller_that_dies_while_it_cleans_up(make: Make, known: list[str]) -> None:
+    """A run that had succeeded hung in attach, or ended as unknown to all hosts."""
+    stage = make(2)
+    for name in ("h1", "h2"):
+        done(stage, name)
+
+    def die(_header: Any, _payload: bytes) -> list[bytes]:
+        raise KeyboardInterrupt
+
+    stage.far["h1"].answers["clean"] = die
+    with pytest.raises(KeyboardInterrupt):
+        stage.supervisor().run()
+    assert stage.document["status"] == "collecting"
+    del stage.far["h1"].answers["clean"]
+    for name in ("h1", "h2"):
+        stage.far[name].state = {}
+        stage.on_follow(name)
+    for name in known:
+        stage.state(name, "ended", **OK)
+    outcome = stage.supervisor().take_over()
+    assert outcome.status is RunStatus.SUCCEEDED
+    assert [row.exit_code for row in outcome.ranks] == [0, 0]
+    assert stage.document["status"] == "succeeded"
+    assert not stage.paths.outcome.exists()
+
+
 def test_no_attempt_follows_if_the_disk_is_full(staged: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next attempt would clean the hosts, and files that could not be stored would be lost."""
     full: list[bool] = []

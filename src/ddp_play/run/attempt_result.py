@@ -1,0 +1,43 @@
+"""What the supervisor returns about an attempt: that it did not start, or what its collection and cleanup left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ddp_play.bundle.outcome import Outcome
+    from ddp_play.errors import DdpPlayError
+    from ddp_play.run.attempt_assignment import Waiting
+
+
+@dataclass(frozen=True, slots=True)
+class NotStarted:
+    """An attempt that did not start, because of this error.
+
+    `prepared`: `prepare` was sent, so the attempt number is not used again. `signalled`: the start signal was sent, so
+    ranks may have started. `unfenced`: host -> monotonic time after which no rank can be alive there; inf: unknown.
+    `waiting`: as in the assignment, with the run's place in the queue.
+    """
+
+    error: DdpPlayError
+    prepared: bool = False
+    signalled: bool = False
+    unfenced: dict[str, float] = field(default_factory=dict)
+    waiting: Waiting | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """An ended attempt after its cleanup.
+
+    `kept`: host -> working directories that were kept because they are not fully collected. `unfenced`: as in
+    `NotStarted`, without hosts that confirmed the cleanup. `disk_full`: all files stay on the hosts, and no
+    restart follows. `uncollected`: hosts that were lost before their files were collected.
+    """
+
+    outcome: Outcome
+    uncollected: tuple[str, ...] = ()
+    kept: dict[str, list[str]] = field(default_factory=dict)
+    unfenced: dict[str, float] = field(default_factory=dict)
+    disk_full: bool = False
