@@ -8,6 +8,7 @@ import fcntl
 import ipaddress
 import os
 import secrets
+import signal
 import socket
 import stat
 import sys
@@ -19,6 +20,10 @@ from ansible.plugins.loader import init_plugin_loader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+# A shell ignores SIGINT in what it starts in the background, and every program of a test would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Tests that need the real world say so; the guards leave them alone.
 EXEMPT = ("dist", "lab", "vm", "gpu", "runner")

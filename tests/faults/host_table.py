@@ -60,7 +60,8 @@ HOSTS = (
     ),
     Row(
         "head host powered off",
-        lost("h1", 0),
+        # artifacts are collected from the shared directory by the head, so it stays until the head is back
+        dataclasses.replace(lost("h1", 0), remains={"h2": ("files",), "h3": ("files",)}),
         hosts.power_off_head,
         job=LOST,
         after=hosts.power_on,
@@ -129,7 +130,7 @@ SHARED = (
     ),
     Row(
         "shared mount gone in the middle",
-        failed(0, "h1", 1, "No such file or directory"),
+        dataclasses.replace(failed(0, "h1", 1, "No such file or directory"), missing=True),  # what was there is nowhere
         shared_directory_acts.share_gone,
         victim=("--checkpoint", "newest.pt"),
         before=shared_directory_acts.share,
