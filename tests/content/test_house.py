@@ -42,6 +42,12 @@ def test_what_is_counted(tmp_path: Path) -> None:
     assert tree.long_files() == []
 
 
+def test_every_function_and_file_has_a_size_that_one_can_hold_in_the_head() -> None:
+    trees = [house.measure(name) for name in (*house.TREES, "tests")]
+    assert all(tree.files for tree in trees)
+    assert [row for tree in trees for row in (*tree.long_functions(), *tree.long_files())] == []
+
+
 def test_an_empty_tree_has_no_cases(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     tree = house.measure("src", "tests/unit", root=tmp_path)

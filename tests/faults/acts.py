@@ -59,7 +59,7 @@ def has_evidence(scene: Scene) -> None:
 
 
 def says_why_it_died(scene: Scene) -> None:
-    """The kernel's own words, and the flag. The kernel limits how often it logs; then the control group's count is there."""
+    """The kernel's own words, and the flag; the kernel limits how often it logs, then there is the group's count."""
     document = scene.document()
     assert document["ranks"][2]["oom"] is True
     last = document["verdict"]["kernel"][-1]

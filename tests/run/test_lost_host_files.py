@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,15 +53,21 @@ def inventory(play: Play, server: SshServer) -> Path:
     return play.write("hosts.json", json.dumps({"ranks": {"hosts": {"a": here, "b": server.host("ops")}}}))
 
 
-def test_attach_collects_from_a_host_that_was_lost_and_is_back(play: Play, b: SshServer) -> None:
-    """Plain gc removed them, and nothing could collect them."""
-    hosts = inventory(play, b)
+def begin(play: Play, hosts: Path) -> subprocess.Popen[str]:
+    """A run called night whose rank 0 has begun."""
     (play.cwd / "source").mkdir()
     play.write("source/train.py", "")
     wanted = {"source": str(play.cwd / "source"), "artifacts": ["*.txt"], "command": ["sh", "-c", COMMAND]}
     times: dict[str, Any] = {**FAST, "ranks_per_host": 1, "host_timeout": 3}
     child = play.start("run", play.job({**wanted, **times}), "-i", hosts, "--name", "night")
     wait_until(lambda: begun(play, "night", 1, ranks=1) or child.poll() is not None, timeout_s=90, what="rank 0")
+    return child
+
+
+def test_attach_collects_from_a_host_that_was_lost_and_is_back(play: Play, b: SshServer) -> None:
+    """Plain gc removed them, and nothing could collect them."""
+    hosts = inventory(play, b)
+    child = begin(play, hosts)
     log = place(b) / "logs" / "rank-1.log"
     wait_until(lambda: log.exists() and log.stat().st_size > 20, timeout_s=30, what="rank 1")
     away = keys(b).rename(keys(b).with_suffix(".away"))

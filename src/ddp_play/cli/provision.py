@@ -20,6 +20,12 @@ from ddp_play.provisioning.rolling import Rolling, run_batches
 
 Tags = Annotated[list[str] | None, typer.Option("-t", "--tags", help="Only these roles: docker_engine,nfs_client.")]
 
+Serial = Annotated[
+    int, typer.Option("--serial", min=0, metavar="N", help="N hosts at a time; stop at the first failed batch.")
+]
+
+Check = Annotated[bool, typer.Option("--check", help="Only list what would change.")]
+
 Disrupt = Annotated[bool, typer.Option("--disrupt", help="Also change busy hosts: containers and ranks there may end.")]
 
 
@@ -28,10 +34,8 @@ def provision(
     *,
     inventory: options.Inventory = None,
     tags: Tags = None,
-    check: Annotated[bool, typer.Option("--check", help="Only list what would change.")] = False,
-    serial: Annotated[
-        int, typer.Option("--serial", min=0, metavar="N", help="N hosts at a time; stop at the first failed batch.")
-    ] = 0,
+    check: Check = False,
+    serial: Serial = 0,
     canary: Annotated[bool, typer.Option("--canary", help="The first host alone, then the others.")] = False,
     disrupt: Disrupt = False,
     yes: Annotated[bool, typer.Option("--yes", help="On a terminal: no check and no question first.")] = False,
@@ -48,32 +52,24 @@ def provision(
 
     64 the inventory does not fit the roles (nothing was touched), 69 hosts could not be reached.
 
-    --check ends with 0 also if changes are pending. What waits on a busy host is reported; --disrupt does it.
+    --check ends with 0 also if changes are pending. Changes that wait because a host is busy are listed.
 
     [bold]Examples[/]
 
       ddp-play provision -i inventory --check
 
-      ddp-play provision -i inventory
-
-      ddp-play provision -i inventory --limit newhost -K
-
       ddp-play provision -i inventory --canary --serial 4
-
-      ddp-play provision -i inventory --tags docker_engine --json
 
       ddp-play provision -i inventory --limit gpu03 --disrupt
     """
     with error_boundary():
         request = ansible.request(_playbook("provision"), inventory)
-        request = _disrupting(request) if disrupt else request
         passwords = ansible.passwords()
-        planned = _plan(request, "provision", passwords, tags)
-        rolling = Rolling(serial, canary)
+        planned = _plan(_disrupting(request) if disrupt else request, "provision", passwords, tags)
         if check:
             _run_and_report(_checking(planned), passwords, as_json=as_json)
         elif yes or as_json or not console.asks() or _agreed(planned, passwords):
-            _provision(planned, passwords, rolling, as_json=as_json)
+            _provision(planned, passwords, Rolling(serial, canary), as_json=as_json)
 
 
 @options.with_ansible

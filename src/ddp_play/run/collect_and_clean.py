@@ -145,8 +145,7 @@ def clean(
     """
     incomplete = {row["host"] for row in missing if row["host"]}
     hosts = {host.name: host for host in plan.hosts}
-    from_head = bool(plan.source and plan.source_shared and plan.artifacts)
-    uncollected = run_paths(hosts[plan.head], gang.run_key) if from_head and gang.link(plan.head).lost else []
+    uncollected = _only_the_head_collects(gang, plan)
     reachable = [name for name in (plan.head, *(link.name for link in gang.links)) if not gang.link(name).lost]
     remover = "" if restart_follows or uncollected else next(iter(reachable), "")
 
@@ -176,6 +175,13 @@ def clean(
     for path in () if restart_follows else uncollected:
         left[plan.head].append(f"{path}: not collected, its host was lost; when it is back, {collects}")
     return left, kept
+
+
+def _only_the_head_collects(gang: Gang, plan: Plan) -> list[str]:
+    """Shared directories with artifacts that a lost head was to collect."""
+    if not (plan.source and plan.source_shared and plan.artifacts and gang.link(plan.head).lost):
+        return []
+    return run_paths(next(host for host in plan.hosts if host.name == plan.head), gang.run_key)
 
 
 def attach_collects_it(run_id: str) -> str:
