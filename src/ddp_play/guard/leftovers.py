@@ -137,6 +137,7 @@ def clean(
 ) -> List[str]:
     """Remove all of one attempt from this host; return a message per thing that could not be removed.
 
+    If anything is left, spec.json and state.json stay, so that a later call knows the ranks and containers.
     `keep_src`: keep the working directory. `run_paths`: which directories shared by all attempts to remove; None: all
     of them on the head of a first attempt, else none. `by_guard`: the caller is the guard, before any rank started.
     Removes nothing of an attempt whose format it does not know.
@@ -157,10 +158,11 @@ def clean(
     left += filter(None, [secret_files.remove(place.secrets)])
     of_head = spec.get("run_paths", []) if spec.get("head") and not spec.get("continues") else []
     left += _remove_run_paths(place, of_head if run_paths is None else run_paths, keep=keep_src)
+    records = [place.spec, place.state] if left else []
     if keep_src and (place.src.is_dir() or spec.get("run_paths")):
-        left += _keep_only_src(place)
+        left += _keep_only(place, [place.src, place.spec, *records])
     else:
-        left += _remove_tree(place.root)
+        left += _keep_only(place, records) if left else _remove_tree(place.root)
     with contextlib.suppress(OSError):
         place.root.parent.rmdir()  # if this was the last attempt in it
     return left
@@ -190,10 +192,11 @@ def kept(place: HostRun) -> List[str]:
     return [path for path in (str(place.src), *spec.get("run_paths", ())) if os.path.isdir(path)]
 
 
-def _keep_only_src(place: HostRun) -> List[str]:
+def _keep_only(place: HostRun, kept_paths: List[Path]) -> List[str]:
+    """Remove all but `kept_paths` from the directory of an attempt, if there is one."""
     left = []
-    for entry in place.root.iterdir():
-        if entry not in (place.src, place.spec):
+    for entry in place.root.iterdir() if place.root.is_dir() else ():
+        if entry not in kept_paths:
             left += _remove_tree(entry)
     return left
 
