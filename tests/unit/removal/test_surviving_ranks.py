@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ddp_play.guard import leftovers, processes
-from ddp_play.guard.run_directory import HostRun, write_json
+from ddp_play.guard.run_directory import HostRun, read_json, write_json
 from tests.unit.guard.stand_ins import hung
+from tests.unit.guard.test_daemon import guard_over
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,3 +68,19 @@ def test_what_a_cleanup_left_is_listed_and_named_again(tmp_path: Path, place: Ho
     (tmp_path / "file").unlink()
     assert leftovers.clean(place) == []
     assert leftovers.runs() == []
+
+
+def test_a_torchrun_whose_ranks_are_not_known_yet_ends_with_all_it_started(tmp_path: Path) -> None:
+    """It loads torch for seconds, and each rank for more before its wrapper tells its pid; the guard was killed."""
+    unit = {"rank": 0, "env": {"PATH": os.environ["PATH"]}, "workdir": "/"}
+    agent = {**unit, "argv": ["/bin/sh", "-c", "setsid sleep 100 & echo $!; wait"]}
+    with guard_over(tmp_path, [{**unit, "argv": []}], agent=agent) as (place, guard):
+        place.order("go")
+        wait_until(lambda: place.agent_log.exists() and place.agent_log.read_text().endswith("\n"))
+        wait_until(lambda: (read_json(place.state) or {})["phase"] == "running")
+        guard.kill()
+        guard.wait(10)
+        rank = int(place.agent_log.read_text())
+        assert processes.alive(rank, None)
+        assert leftovers.clean(place) == []
+        assert not processes.alive(rank, None)
