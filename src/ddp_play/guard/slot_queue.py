@@ -19,7 +19,6 @@ from . import leases, slot_order
 from .peer_credentials import peer_of
 from .protocol import split_run_key
 from .refusal import Refused
-from .run_directory import user_name
 from .slot_order import Ticket, Turn
 
 TICKET = "ticket-"
@@ -123,18 +122,7 @@ def read_tickets(scope: str, bound: Set[str]) -> List[Ticket]:
     with contextlib.ExitStack() as opened:
         users = {opened.enter_context(sock): uid for sock, uid in map(_connected, names) if sock is not None}
         found = [slot_order.read(data, users[sock]) for sock, data in _answers(list(users))]
-    return [_with_user(ticket) for ticket in found if ticket is not None]
-
-
-def _with_user(ticket: Ticket) -> Ticket:
-    """The ticket with its user according to the kernel, before the owner that it claims.
-
-    Root holds the tickets of all controllers with become, and this user those of all that log in as this user.
-    """
-    user = user_name(ticket.uid)
-    if ticket.uid in (0, os.geteuid()) or ticket.owner == user:
-        return ticket
-    return ticket._replace(owner="%s (as %s)" % (user, ticket.owner) if ticket.owner else user)
+    return [row._replace(owner=leases.named_owner(row.owner, row.uid)) for row in found if row is not None]
 
 
 def _connected(name: str) -> Tuple[Optional[socket.socket], int]:
