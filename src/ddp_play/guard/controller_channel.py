@@ -14,7 +14,6 @@ from typing import IO, Any, List, Optional
 
 from . import (
     attempt_preparation,
-    flight_recorder_analysis,
     hang_evidence,
     interfaces,
     leases,
@@ -25,6 +24,7 @@ from . import (
     slot_queue,
 )
 from .artifact_collection import fetch
+from .flight_recorder_analysis import Dumps
 from .format_check import refuse_unknown
 from .guard_link import GuardLink
 from .log_following import Following
@@ -54,6 +54,7 @@ class Channel:
         self.queue = slot_queue.QueuePlace()
         self.name: Optional[leases.Lease] = None
         self.checks = PrestartChecks(self.send)
+        self.dumps = Dumps()
         self.archive: Optional[IO[bytes]] = None
         self.attending: Optional[IO[Any]] = None
         self.open = True
@@ -242,12 +243,12 @@ class Channel:
 
     def on_dump(self, header: Header, payload: bytes) -> None:
         """Append a piece to the flight recorder dump of a rank, which may have run on another host."""
-        flight_recorder_analysis.receive(self._the_place(), int(header["rank"]), payload)
+        self.dumps.receive(self._the_place(), int(header["rank"]), payload)
 
     def on_analyse(self, _header: Header, _payload: bytes) -> None:
         """Answer what torch's fr_trace prints about these dumps."""
         place = self._the_place()
-        self.send("analysed", text=flight_recorder_analysis.analyse(place, read_json(place.spec) or {}))
+        self.send("analysed", text=self.dumps.analyse(place, read_json(place.spec) or {}))
 
     def on_clean(self, header: Header, _payload: bytes) -> None:
         """Remove all files, containers and processes of this attempt from this host."""

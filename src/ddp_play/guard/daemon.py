@@ -61,14 +61,13 @@ class Guard:
         self.kernel_log = kernel_log.KernelLog()
         self.traffic = Traffic()
         self.files = RecentFiles(spec.get("owned_paths", []))
-        pid = os.getpid()
         self._identity = {
             "key": place.run_key,
             "protocol": PROTOCOL,
             "version": spec.get("version", ""),
             "boot": processes.boot_id(),
-            "guard_pid": pid,
-            "guard_ticks": processes.start_ticks(pid),
+            "guard_pid": os.getpid(),
+            "guard_ticks": processes.start_ticks(os.getpid()),
         }
 
     # -- state ---------------------------------------------------------------------------------------
@@ -79,6 +78,7 @@ class Guard:
             "reason": self.fence.reason,
             "traffic_at": self.traffic.moved_at,
             "kernel_problem": self.kernel_log.problem,
+            "agent": self.agent.identity() if self.agent else None,
             "ranks": {str(rank.number): dict(rank.row) for rank in self.ranks},
         }
 

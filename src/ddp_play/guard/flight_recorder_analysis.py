@@ -13,11 +13,12 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
+from typing import IO, TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 from . import docker_socket, processes
 from .protocol import MAX_DUMPS_BYTES
 from .refusal import Refused
+from .untrusted_paths import Below, locate, new_file, remove
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,18 +38,51 @@ ENVIRONMENT = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV")
 IN_CONTAINER = 'exec "$(command -v python || command -v python3)" -m %s . -p %s' % (MODULE, PREFIX)
 
 
-def receive(place: HostRun, rank: int, piece: bytes) -> None:
-    """Append a piece of a rank's dump. Raises Refused if all are too large, OSError."""
-    where = place.flight_recorder
-    where.mkdir(mode=0o700, exist_ok=True)
-    if sum(path.stat().st_size for path in where.iterdir()) + len(piece) > MAX_DUMPS_BYTES:
-        raise Refused("the flight recorder's dumps are larger than %d MiB" % (MAX_DUMPS_BYTES >> 20))
-    with open(str(where / (PREFIX + str(rank))), "ab") as dump:
-        dump.write(piece)
+class Dumps:
+    """The dumps that the controller sends on one channel, in a new directory.
+
+    One that exists may belong to the ranks' user since an analysis, and hold links.
+    """
+
+    def __init__(self) -> None:
+        self._rank: Optional[int] = None
+        self._file: Optional[IO[bytes]] = None
+        self._num_bytes = 0
+
+    def receive(self, place: HostRun, rank: int, piece: bytes) -> None:
+        """Append a piece of a rank's dump; all pieces of a rank come one after the other.
+
+        Raises Refused if all dumps together are too large, OSError.
+        """
+        where = locate(place.flight_recorder)
+        if self._rank is None:
+            with contextlib.suppress(FileNotFoundError):  # of a connection that was cut
+                remove(where)
+            place.flight_recorder.mkdir(mode=0o700)
+        self._num_bytes += len(piece)
+        if self._num_bytes > MAX_DUMPS_BYTES:
+            raise Refused("the flight recorder's dumps are larger than %d MiB" % (MAX_DUMPS_BYTES >> 20))
+        if self._file is None or rank != self._rank:
+            self.close()
+            self._rank, self._file = rank, new_file(Below(where.base, (*where.parts, PREFIX + str(rank))))
+        self._file.write(piece)
+
+    def analyse(self, place: HostRun, spec: Dict[str, Any]) -> str:
+        """Beginning of what fr_trace prints about the dumps of this channel. Raises Refused, OSError."""
+        if self._rank is None:
+            raise Refused("no dump of the flight recorder was sent on this connection")
+        self.close()
+        self._rank, self._num_bytes = None, 0
+        return _analyse(place, spec)
+
+    def close(self) -> None:
+        """Close the file of the last dump."""
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
 
 
-def analyse(place: HostRun, spec: Dict[str, Any]) -> str:
-    """Beginning of what fr_trace prints. Raises Refused, OSError."""
+def _analyse(place: HostRun, spec: Dict[str, Any]) -> str:
     uid, gid = _reader(spec)
     _hand_over(place.flight_recorder, uid, gid)
     if spec.get("runtime") == "docker":

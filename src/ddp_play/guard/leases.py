@@ -197,7 +197,18 @@ def owner(place: HostRun, uid: int) -> str:
 
     A process can choose its command line, so the spec must belong to the same user.
     """
-    return str(read_spec(place, uid).get("owner") or user_name(uid))
+    return named_owner(str(read_spec(place, uid).get("owner") or ""), uid)
+
+
+def named_owner(claimed: str, uid: int) -> str:
+    """The owner that a process of user `uid` claims; another user is named first: `pat (as kim)`.
+
+    Root holds the leases of all controllers with become, and this user those of all that log in as this user.
+    """
+    user = user_name(uid)
+    if claimed in ("", user):
+        return user
+    return claimed if uid in (0, os.geteuid()) else "%s (as %s)" % (user, claimed)
 
 
 def port_free(port: int) -> bool:

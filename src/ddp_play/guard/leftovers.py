@@ -7,7 +7,7 @@ import os
 import signal
 import time
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 from . import docker_socket, processes, secret_files
 from .format_check import REMEDY, format_problem
@@ -25,6 +25,8 @@ KEY_LABEL = "ddp-play.key"
 ATTEMPT_MARK = ".attempt"
 MARK_BYTES = 20
 KILL_S = 5.0
+# Pid and start time in ticks.
+Process = Tuple[int, Optional[int]]
 # The controller waits 60 s for the whole clean-up: less than that for the engine.
 PING_S, REMOVE_S = 10.0, 35.0
 
@@ -108,28 +110,47 @@ def stop_guard(state: Dict[str, Any], grace_s: float = 5.0) -> None:
 
 
 def _stop_ranks(state: Dict[str, Any]) -> List[str]:
-    """Kill rank processes that outlived their guard; return a message per process that did not end.
+    """Kill torchrun and rank processes that outlived their guard; return a message per process that did not end.
 
     First processes of containers too: an engine that does not answer removes none.
     """
     if not same_boot(state):
         return []
-    killed = []
+    killed = [("torchrun", process) for process in _kill_torchrun(state.get("agent") or {})]  # it would start ranks
     for rank, row in (state.get("ranks") or {}).items():
-        pid, ticks = row.get("pid"), row.get("ticks")
-        if not pid or not ticks:
-            continue  # a pid without a start time may belong to another process
-        with contextlib.suppress(PermissionError):  # in a container, which the engine removes
-            if processes.signal_exactly(int(pid), ticks, signal.SIGKILL, group=not row.get("container")):
-                killed.append((rank, int(pid), ticks))
+        killed += [("rank %s" % rank, process) for process in _kill(row)]
     deadline = time.monotonic() + KILL_S
-    while time.monotonic() < deadline and any(processes.alive(pid, ticks) for _, pid, ticks in killed):
+    while time.monotonic() < deadline and any(processes.alive(*process) for _, process in killed):
         time.sleep(0.02)
     return [
-        "rank %s: process %d did not end after SIGKILL" % (rank, pid)
-        for rank, pid, ticks in killed
-        if processes.alive(pid, ticks)
+        "%s: process %d did not end after SIGKILL" % (name, process[0])
+        for name, process in killed
+        if processes.alive(*process)
     ]
+
+
+def _kill(row: Dict[str, Any]) -> List[Process]:
+    """Kill the process of a row and its group; return it, unless it had ended."""
+    pid, ticks = row.get("pid"), row.get("ticks")
+    if not pid or not ticks:
+        return []  # a pid without a start time may belong to another process
+    with contextlib.suppress(PermissionError):  # in a container, which the engine removes
+        if processes.signal_exactly(int(pid), ticks, signal.SIGKILL, group=not row.get("container")):
+            return [(int(pid), ticks)]
+    return []
+
+
+def _kill_torchrun(row: Dict[str, Any]) -> List[Process]:
+    """Kill torchrun with all that it has started, because a rank leads a group of its own; return what was killed."""
+    found: Dict[int, Optional[int]] = {}
+    pid, ticks = row.get("pid"), row.get("ticks")
+    if pid and ticks and not row.get("container") and processes.signal_exactly(int(pid), ticks, signal.SIGSTOP):
+        while new := [below for below in processes.descendants(int(pid)) if below not in found]:
+            found.update((below, processes.start_ticks(below)) for below in new)
+            for below in new:
+                with contextlib.suppress(PermissionError):  # a program with set-uid, which is then named
+                    processes.signal_exactly(below, found[below], signal.SIGKILL)
+    return [*found.items(), *_kill(row)]
 
 
 def clean(
@@ -137,6 +158,7 @@ def clean(
 ) -> List[str]:
     """Remove all of one attempt from this host; return a message per thing that could not be removed.
 
+    If anything is left, spec.json and state.json stay, so that a later call knows the ranks and containers.
     `keep_src`: keep the working directory. `run_paths`: which directories shared by all attempts to remove; None: all
     of them on the head of a first attempt, else none. `by_guard`: the caller is the guard, before any rank started.
     Removes nothing of an attempt whose format it does not know.
@@ -157,10 +179,11 @@ def clean(
     left += filter(None, [secret_files.remove(place.secrets)])
     of_head = spec.get("run_paths", []) if spec.get("head") and not spec.get("continues") else []
     left += _remove_run_paths(place, of_head if run_paths is None else run_paths, keep=keep_src)
+    records = [place.spec, place.state] if left else []
     if keep_src and (place.src.is_dir() or spec.get("run_paths")):
-        left += _keep_only_src(place)
+        left += _keep_only(place, [place.src, place.spec, *records])
     else:
-        left += _remove_tree(place.root)
+        left += _keep_only(place, records) if left else _remove_tree(place.root)
     with contextlib.suppress(OSError):
         place.root.parent.rmdir()  # if this was the last attempt in it
     return left
@@ -190,10 +213,11 @@ def kept(place: HostRun) -> List[str]:
     return [path for path in (str(place.src), *spec.get("run_paths", ())) if os.path.isdir(path)]
 
 
-def _keep_only_src(place: HostRun) -> List[str]:
+def _keep_only(place: HostRun, kept_paths: List[Path]) -> List[str]:
+    """Remove all but `kept_paths` from the directory of an attempt, if there is one."""
     left = []
-    for entry in place.root.iterdir():
-        if entry not in (place.src, place.spec):
+    for entry in place.root.iterdir() if place.root.is_dir() else ():
+        if entry not in kept_paths:
             left += _remove_tree(entry)
     return left
 

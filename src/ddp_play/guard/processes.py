@@ -29,13 +29,18 @@ def boot_id() -> str:
 
 
 def stat_fields(pid: int) -> Optional[List[str]]:
-    """Fields of /proc/PID/stat after the command name: [0] state, [1] ppid, [19] start time in ticks."""
+    """Fields of /proc/PID/stat after the command name: [0] state, [1] ppid, [17] threads, [19] start time in ticks."""
     try:
         with open("/proc/%d/stat" % pid, "rb") as handle:
             text = handle.read().decode("utf-8", "replace")
     except OSError:
         return None
     return text[text.rindex(")") + 2 :].split()
+
+
+def _has_ended(fields: List[str]) -> bool:
+    """Whether this is a zombie without threads: one with threads may still write, on a server that hangs."""
+    return fields[0] in ("Z", "X") and int(fields[17]) <= 1
 
 
 def start_ticks(pid: int) -> Optional[int]:
@@ -47,7 +52,7 @@ def start_ticks(pid: int) -> Optional[int]:
 def alive(pid: int, ticks: Optional[int]) -> bool:
     """Whether this process is running (a zombie is not); `ticks` None: any start time."""
     fields = stat_fields(pid)
-    if not fields or fields[0] in ("Z", "X"):
+    if not fields or _has_ended(fields):
         return False
     return ticks is None or int(fields[19]) == ticks
 
@@ -72,7 +77,7 @@ def _children_by_parent() -> Dict[int, List[int]]:
     for name in os.listdir("/proc"):
         if name.isdigit():
             fields = stat_fields(int(name))
-            if fields and fields[0] not in ("Z", "X"):
+            if fields and not _has_ended(fields):
                 found.setdefault(int(fields[1]), []).append(int(name))
     return found
 

@@ -31,10 +31,14 @@ def bases() -> List[Path]:
 
 
 def secrets_base() -> Path:
-    """Directory of this user for secrets, in memory; `secret_files` creates it unless another user has its name."""
-    usual = MEMORY / ("ddp-play-%d" % os.geteuid())
-    taken = os.path.lexists(str(usual)) and not state_directory.is_own(os.lstat(str(usual)))
-    return Path(state_directory.own_directory(str(MEMORY))) if taken else usual
+    """Directory of this user for secrets, in memory; `secret_files` creates it unless another user has its name.
+
+    One that exists is found again whatever happens to the usual name, which another user may take or give back.
+    """
+    usual, own = MEMORY / ("ddp-play-%d" % os.geteuid()), state_directory.find_own(str(MEMORY))
+    if not own and os.path.lexists(str(usual)):
+        own = state_directory.own_directory(str(MEMORY))
+    return Path(own) if own else usual
 
 
 def user_name(uid: int) -> str:

@@ -6,14 +6,13 @@ import contextlib
 import os
 import shutil
 import stat
-from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional
+from pathlib import Path
+from typing import Any, Dict, Iterator, Optional
 
+from . import state_directory
 from .rank_user import other_user
 from .refusal import Refused
 from .run_directory import secrets_base, user_name
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -53,11 +52,19 @@ def docker_config(directory: Path) -> Path:
 
 
 def remove(directory: Path) -> str:
-    """Remove the secrets of an attempt, and the base if it is then empty; return why that failed, or empty."""
-    base = secrets_base()
+    """Remove the secrets of an attempt, and the base if it is then empty; return why that failed, or empty.
+
+    From every base of this user: two runs at once may have got one each, if another user kept the lock of the parent.
+    """
+    parent = directory.parent.parent
+    bases = {directory.parent, *(Path(own) for own in state_directory.all_own(str(parent)))}
+    return "; ".join(filter(None, (_remove_from(base, directory.name) for base in sorted(bases))))
+
+
+def _remove_from(base: Path, name: str) -> str:
     if not os.path.lexists(str(base)) or not _is_ours(os.lstat(str(base))):
         return ""  # not a directory of this user, and a link could point anywhere
-    for path in (directory, docker_config(directory)):
+    for path in (base / name, docker_config(base / name)):
         try:
             shutil.rmtree(str(path))
         except FileNotFoundError:

@@ -122,7 +122,7 @@ def read_tickets(scope: str, bound: Set[str]) -> List[Ticket]:
     with contextlib.ExitStack() as opened:
         users = {opened.enter_context(sock): uid for sock, uid in map(_connected, names) if sock is not None}
         found = [slot_order.read(data, users[sock]) for sock, data in _answers(list(users))]
-    return [ticket for ticket in found if ticket is not None]
+    return [row._replace(owner=leases.named_owner(row.owner, row.uid)) for row in found if row is not None]
 
 
 def _connected(name: str) -> Tuple[Optional[socket.socket], int]:

@@ -12,7 +12,7 @@ import os
 import stat
 import tempfile
 import time
-from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Iterator, List, NamedTuple, Optional, Tuple
 
 # Types in /proc/self/mountinfo that are local. Sources: filesystems(5), and what coreutils' stat.c marks as local.
 LOCAL = frozenset((
@@ -76,8 +76,7 @@ class Choice(NamedTuple):
 
 def mount_of(path: str) -> Mount:
     """File system of `path`, or of the nearest directory above it that exists."""
-    fd = _open_nearest(path)
-    if fd is None:
+    if (fd := _open_nearest(path)) is None:
         return Mount("unknown", "")
     try:
         return _listed(fd) or Mount(_statfs_kind(fd), "")
@@ -134,8 +133,7 @@ def earlier() -> str:
 def named() -> Tuple[str, str]:
     """(name of the variable, value) that names the directory; empty if none does."""
     for variable, name in ((GIVEN, "ddp_state_dir"), (OF_HOST, OF_HOST)):
-        value = os.environ.get(variable)
-        if value:
+        if value := os.environ.get(variable):
             return name, os.path.expanduser(value)
     return "", ""
 
@@ -255,8 +253,7 @@ def own_directory(parent: str) -> str:
     """
     path = os.path.join(parent, "ddp-play-%d" % os.geteuid())
     with _one_at_a_time(parent):
-        found = find_own(parent)
-        if found:
+        if found := find_own(parent):
             return found
         try:
             os.mkdir(path, 0o700)
@@ -267,14 +264,18 @@ def own_directory(parent: str) -> str:
 
 def find_own(parent: str) -> str:
     """The directory that `own_directory` has created, the same for every process; empty if there is none."""
-    name = "ddp-play-%d" % os.geteuid()
-    found: Dict[str, os.stat_result] = {}
+    return max(all_own(parent), default="")  # one with a secret name first: somebody had taken the other name
+
+
+def all_own(parent: str) -> List[str]:
+    """Every directory that `find_own` may choose from."""
+    name, found = "ddp-play-%d" % os.geteuid(), []
     with contextlib.suppress(OSError), os.scandir(parent) as entries:
         for entry in entries:
             if entry.name == name or entry.name.startswith(name + "."):
-                found[entry.path] = os.lstat(entry.path)
-    ours = [path for path, row in found.items() if is_own(row)]
-    return max(ours, default="")  # one with a secret name first: somebody had taken the other name
+                with contextlib.suppress(FileNotFoundError):  # another user removed it meanwhile
+                    found += [entry.path] if is_own(os.lstat(entry.path)) else []
+    return found
 
 
 def is_own(found: os.stat_result) -> bool:

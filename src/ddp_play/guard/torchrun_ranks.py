@@ -35,6 +35,10 @@ class Agent:
         self.unit.log = place.agent_log
         self.workers = [Worker(rank, place, self.unit) for rank in spec["ranks"]]
 
+    def identity(self) -> Dict[str, Any]:
+        """Pid, start time and container of torchrun: its ranks are not known before their wrappers tell their pids."""
+        return {name: self.unit.row[name] for name in ("pid", "ticks", "container")}
+
     def poll(self) -> None:
         """Read new files of the ranks; ends are recorded in the order in which they happened."""
         for worker in self.workers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from typing import Any, Dict
 
 from .run_directory import HostRun, read_json
@@ -10,13 +11,14 @@ from .run_directory import HostRun, read_json
 
 def may_be_uncollected(place: HostRun, state: Dict[str, Any]) -> bool:
     """Whether ranks were started here, or a cleanup kept the working directory. `state`: the guard's last one."""
-    if state:
-        # a guard whose disk is full cannot store that it has started its ranks
-        return state.get("phase") != "prepared" or _has_output(place)
-    if place.logs.exists():
-        # The preparation was cut off, or the state was lost with the host's power.
-        return _has_output(place)
-    return place.src.is_dir() or bool((read_json(place.spec) or {}).get("run_paths"))
+    if place.logs.exists() or state.get("phase") == "prepared":
+        # Without a state the preparation was cut off, or the state was lost with the host's power. A guard whose disk
+        # is full cannot store that it has started its ranks.
+        return state.get("phase", "prepared") != "prepared" or _has_output(place)
+    run_paths = (read_json(place.spec) or {}).get("run_paths") or []
+    if state:  # a cleanup removed the logs, but not all ranks or containers
+        run_paths = [path for path in run_paths if os.path.isdir(path)]
+    return place.src.is_dir() or bool(run_paths)
 
 
 def _has_output(place: HostRun) -> bool:

@@ -23,6 +23,7 @@ from ddp_play.guard.log_following import Following
 from ddp_play.guard.refusal import Refused
 from ddp_play.guard.run_directory import HostRun, read_json, write_json
 from ddp_play.guard.running_guards import guards
+from tests.unit.guard.host_program import Line
 from tests.unit.guard.hostile import (
     NOBODY,
     SECRET,
@@ -281,3 +282,29 @@ def test_a_process_that_poses_as_a_guard_neither_blocks_nor_reads(
             assert [(row.alive, row.owner) for row in found] == [(True, pwd.getpwuid(NOBODY).pw_name)]
         finally:
             process.kill()
+
+
+# -- dumps of the flight recorder, which the controller sends back for an analysis ------------------------
+
+
+def sent_dump(tmp_path: Path, place: HostRun, data: bytes) -> str:
+    """Send a dump of rank 0 on a new channel, in two pieces, and have it analysed; what the answer is."""
+    run, token = place.run_key.split(".")
+    with Line(tmp_path / "state") as line:
+        line.ask("open", run=run, token=token, attempt=1, host="h1")
+        for piece in (data[:5], data[5:]):
+            line.order("dump", piece, rank=0)
+        return str(line.ask("analyse")["t"])
+
+
+@needs_root
+def test_a_dump_is_not_written_through_a_link(tmp_path: Path) -> None:
+    """The analysis gave the directory to the ranks' user; then the controller died, and `attach` sends all again."""
+    place = attempt(tmp_path, ranks=[{"rank": 0, "env": {"PATH": "/usr/bin:/bin"}}], runtime="process")
+    shadow = root_only(tmp_path)
+    assert sent_dump(tmp_path, place, b"a pickle") == "analysed"
+    as_nobody(place.flight_recorder, f"rm rank_0; ln -s {shadow} rank_0; mkdir -p deep/er")
+    assert sent_dump(tmp_path, place, b"a pickle") == "analysed"
+    assert shadow.read_bytes() == SECRET
+    assert shadow.stat().st_uid == 0
+    assert {path.name: path.read_bytes() for path in place.flight_recorder.iterdir()} == {"rank_0": b"a pickle"}

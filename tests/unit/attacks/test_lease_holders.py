@@ -105,6 +105,18 @@ def test_a_neighbour_that_claims_to_be_anothers_guard_is_told_by_its_own_name(tm
         assert leases.slots_problem(["slot-0"], 1, scope).endswith(f"held by run night-1 of {WHO}")
 
 
+def test_a_neighbour_whose_own_guard_names_another_owner_is_told_by_its_own_name(tmp_path: Path, scope: str) -> None:
+    if not AS_NOBODY:
+        pytest.skip("needs root, to be two users")
+    root = tmp_path / "runs" / "night-1" / "1.h1"
+    root.mkdir(parents=True)
+    (root / "spec.json").write_text('{"owner": "kim"}')
+    os.chown(root / "spec.json", 65534, 65534)
+    body = f"{AS_NOBODY}\na = leases.hold('slot-0', {scope!r})"
+    with neighbour(body, "guard", str(root), name=str(tmp_path / "guard-0123.pyz")):
+        assert leases.slots_problem(["slot-0"], 1, scope).endswith(f"held by run night-1 of {WHO} (as kim)")
+
+
 @pytest.mark.parametrize("listens", [False, True])
 def test_a_holder_that_does_not_answer_counts_as_one(scope: str, listens: bool) -> None:
     body = f"a = socket.socket(socket.AF_UNIX); a.bind('\\0{scope}/slot-0')\nif {listens}: a.listen(0)"

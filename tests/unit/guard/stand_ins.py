@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from ddp_play.guard import processes
 
@@ -39,3 +44,18 @@ def guard_state(process: subprocess.Popen[bytes], **more: Any) -> dict[str, Any]
     """State of a guard that is this process."""
     ticks = processes.start_ticks(process.pid)
     return {"boot": processes.boot_id(), "guard_pid": process.pid, "guard_ticks": ticks, **more}
+
+
+@contextlib.contextmanager
+def hung(directory: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A program whose first line names a process that survives SIGKILL until the program's standard input is closed."""
+    if os.geteuid() != 0 or not Path("/dev/fuse").exists():
+        pytest.skip("needs root and /dev/fuse")
+    directory.mkdir()
+    command = [sys.executable, "-m", "tests.unit.guard.hung_rank", str(directory)]
+    root = Path(__file__).resolve().parents[3]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root) as program:
+        try:
+            yield program
+        finally:
+            program.communicate(timeout=10)

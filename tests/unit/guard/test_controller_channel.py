@@ -221,3 +221,21 @@ def test_what_ranks_do_is_captured_and_they_are_frozen(line: Line, place: HostRu
     line.ask("stop", reason="hung", now=True)
     wait_until(lambda: (read_json(place.state) or {})["phase"] == "ended")
     assert line.ask("clean")["left"] == []
+
+
+def test_a_dump_that_was_cut_off_is_sent_again_as_a_whole(line: Line, place: HostRun, tmp_path: Path) -> None:
+    """On a new connection; the host has what the first one brought."""
+    prepared(line, "true", tmp_path)
+    line.order("dump", b"first half", rank=0)
+    line.ask("beat")
+    line.hang_up()
+    with Line(tmp_path) as second:
+        second.ask("open", **RUN)
+        assert second.ask("analyse")["message"] == "no dump of the flight recorder was sent on this connection"
+        for piece in (b"first half", b", second half"):
+            second.order("dump", piece, rank=0)
+        second.order("dump", b"other", rank=1)
+        assert second.ask("analyse")["t"] == "analysed"
+        found = {path.name: path.read_bytes() for path in place.flight_recorder.iterdir()}
+        assert found == {"rank_0": b"first half, second half", "rank_1": b"other"}
+        assert second.ask("clean")["left"] == []

@@ -46,19 +46,19 @@ def guard(root: Path, *scripts: str, **limits: float) -> Iterator[tuple[HostRun,
         {"rank": n, "argv": ["/bin/sh", "-c", script], "env": {"PATH": os.environ["PATH"]}, "workdir": "/"}
         for n, script in enumerate(scripts)
     ]
-    with guard_over(root, ranks, **limits) as made:
+    with guard_over(root, ranks, agent=None, **limits) as made:
         yield made
 
 
 @contextlib.contextmanager
 def guard_over(
-    root: Path, ranks: list[dict[str, Any]], **limits: float
+    root: Path, ranks: list[dict[str, Any]], *, agent: dict[str, Any] | None = None, **limits: float
 ) -> Iterator[tuple[HostRun, subprocess.Popen[bytes]]]:
-    """A guard over the ranks of a spec, prepared and waiting for `go`."""
+    """A guard over the ranks of a spec, prepared and waiting for `go`. `agent`: the torchrun that starts them."""
     place = HostRun(root / "1.h1")
     for directory in (place.control, place.logs):
         directory.mkdir(parents=True)
-    write_json(place.spec, {"ranks": ranks, "limits": {**LIMITS, **limits}})
+    write_json(place.spec, {"ranks": ranks, "agent": agent, "limits": {**LIMITS, **limits}})
     program = (
         f"import sys; sys.path.insert(0, {SOURCES!r})\nfrom guard import daemon, leases\n"
         f"leases.SCOPE = {leases.SCOPE!r}\ndaemon.main({str(place.root)!r})"

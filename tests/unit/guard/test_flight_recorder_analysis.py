@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ddp_play.guard import flight_recorder_analysis, processes
+from ddp_play.guard.flight_recorder_analysis import Dumps
 from ddp_play.guard.refusal import Refused
 from ddp_play.guard.run_directory import HostRun
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.unit.guard.conftest import Engine
 
 FAKE = "torch/distributed/flight_recorder/fr_trace.py"
@@ -28,6 +31,14 @@ def place(tmp_path: Path) -> HostRun:
     made = HostRun(tmp_path / "runs" / "night.0123456789abcdef" / "1.h1")
     made.root.mkdir(parents=True)
     return made
+
+
+@pytest.fixture
+def dumps() -> Iterator[Dumps]:
+    """Those of one channel."""
+    made = Dumps()
+    yield made
+    made.close()
 
 
 def spec(**env: str) -> dict[str, Any]:
@@ -90,64 +101,64 @@ def dump(rank: int, num_collectives: int) -> bytes:
     return pickle.dumps({"version": "2.10", "pg_config": group, "pg_status": {}, "entries": entries})
 
 
-def test_torchs_own_analysis_of_three_dumps(place: HostRun) -> None:
+def test_torchs_own_analysis_of_three_dumps(place: HostRun, dumps: Dumps) -> None:
     for rank, num_collectives in enumerate([4, 4, 3]):
         data = dump(rank, num_collectives)
-        flight_recorder_analysis.receive(place, rank, data[:100])
-        flight_recorder_analysis.receive(place, rank, data[100:])
+        dumps.receive(place, rank, data[:100])
+        dumps.receive(place, rank, data[100:])
     packages = next(path for path in sys.path if path.endswith("site-packages"))
-    text = flight_recorder_analysis.analyse(place, spec(PYTHONPATH=packages))
+    text = dumps.analyse(place, spec(PYTHONPATH=packages))
     if "No module named" in text:
         pytest.skip(f"no Python with torch that user {flight_recorder_analysis.NOBODY} may execute: {text[-200:]}")
     assert "Not all ranks joining collective, sequence number: 4" in text
     assert "collective: nccl:all_gather\nmissing ranks: {2}" in text
 
 
-def test_it_runs_as_the_ranks_user_and_never_as_root(place: HostRun, fake: Any) -> None:
-    flight_recorder_analysis.receive(place, 0, b"x")
+def test_it_runs_as_the_ranks_user_and_never_as_root(place: HostRun, dumps: Dumps, fake: Any) -> None:
+    dumps.receive(place, 0, b"x")
     script = "print(os.getuid(), os.listdir('.'), open('rank_0').read(), os.environ.get('SECRET'), sys.argv[1:])"
-    text = flight_recorder_analysis.analyse(place, fake(script))
+    text = dumps.analyse(place, fake(script))
     uid = os.geteuid() or flight_recorder_analysis.NOBODY
     assert text == f"{uid} ['rank_0'] x None ['.', '-p', 'rank_']\n"
 
 
-def test_what_it_prints_is_limited(place: HostRun, fake: Any) -> None:
-    flight_recorder_analysis.receive(place, 0, b"x")
-    text = flight_recorder_analysis.analyse(place, fake("while True: print('x' * 1000)"))
+def test_what_it_prints_is_limited(place: HostRun, dumps: Dumps, fake: Any) -> None:
+    dumps.receive(place, 0, b"x")
+    text = dumps.analyse(place, fake("while True: print('x' * 1000)"))
     assert len(text) < flight_recorder_analysis.MAX_TEXT_BYTES + 100
     assert "fr_trace ended with exit code" in text[-100:]
 
 
-def test_its_memory_is_limited(place: HostRun, fake: Any) -> None:
-    flight_recorder_analysis.receive(place, 0, b"x")
-    assert "MemoryError" in flight_recorder_analysis.analyse(place, fake("x = bytearray(8 << 30)"))
+def test_its_memory_is_limited(place: HostRun, dumps: Dumps, fake: Any) -> None:
+    dumps.receive(place, 0, b"x")
+    assert "MemoryError" in dumps.analyse(place, fake("x = bytearray(8 << 30)"))
 
 
 def test_it_is_ended_with_everything_it_started(
-    place: HostRun, fake: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    place: HostRun, dumps: Dumps, fake: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A pickle that starts a session of its own and does not end."""
     monkeypatch.setattr(flight_recorder_analysis, "TIME_S", 1.0)
-    flight_recorder_analysis.receive(place, 0, b"x")
+    dumps.receive(place, 0, b"x")
     child = "if os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0: time.sleep(987)\n    os._exit(0)\n"
     began = time.monotonic()
     with pytest.raises(Refused, match="did not end in 1 s"):
-        flight_recorder_analysis.analyse(place, fake(child + "os.wait()\ntime.sleep(987)\n"))
+        dumps.analyse(place, fake(child + "os.wait()\ntime.sleep(987)\n"))
     assert time.monotonic() - began < 20
     wait_until(
         lambda: not [pid for pid in processes.descendants(os.getpid()) if (processes.stat_fields(pid) or "Z")[0] != "Z"]
     )
 
 
-def test_dumps_that_are_too_large(place: HostRun, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dumps_that_are_too_large(place: HostRun, dumps: Dumps, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flight_recorder_analysis, "MAX_DUMPS_BYTES", 10)
-    flight_recorder_analysis.receive(place, 0, b"123456789")
+    dumps.receive(place, 0, b"123456789")
     with pytest.raises(Refused, match="larger than"):
-        flight_recorder_analysis.receive(place, 1, b"12")
+        dumps.receive(place, 1, b"12")
 
 
 @pytest.fixture
-def in_container(place: HostRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def in_container(place: HostRun, dumps: Dumps, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Analyses in a container: a docker program on PATH runs this script in place of the CLI."""
 
     def analyse(script: str) -> str:
@@ -155,7 +166,7 @@ def in_container(place: HostRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         program.write_text(f"#!/bin/sh\n{script}\n")
         program.chmod(0o755)
         monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-        flight_recorder_analysis.receive(place, 0, b"x")
+        dumps.receive(place, 0, b"x")
         create = ["create", "--name", "r", "--label", "ddp-play.run=night", "--user", "7:8", "image", "sh"]
         order = {
             **spec(),
@@ -164,7 +175,7 @@ def in_container(place: HostRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             "user": {"uid": 0, "gid": 0, "groups": [0]},
             "ranks": [{"rank": 0, "env": {}, "create": create}],
         }
-        return flight_recorder_analysis.analyse(place, order)
+        return dumps.analyse(place, order)
 
     return analyse
 
@@ -200,7 +211,26 @@ def test_an_engine_that_hangs_does_not_end_the_channel(
     assert [request.split()[0] for request in engine.asked] == ["DELETE"]
 
 
-def test_no_python(place: HostRun) -> None:
-    flight_recorder_analysis.receive(place, 0, b"x")
+def test_no_python(place: HostRun, dumps: Dumps) -> None:
+    dumps.receive(place, 0, b"x")
     with pytest.raises(Refused, match="no Python"):
-        flight_recorder_analysis.analyse(place, {**spec(), "ranks": [{"rank": 0, "env": {"PATH": "/nowhere"}}]})
+        dumps.analyse(place, {**spec(), "ranks": [{"rank": 0, "env": {"PATH": "/nowhere"}}]})
+
+
+def test_each_channel_begins_anew_and_an_analysis_ends_what_was_sent(place: HostRun, dumps: Dumps, fake: Any) -> None:
+    words = fake("for name in sorted(os.listdir('.')): print(name, open(name).read())")
+    for channel in (Dumps(), dumps, dumps):
+        channel.receive(place, 0, b"x")
+        channel.receive(place, 0, b"y")
+        channel.receive(place, 1, b"z")
+        assert channel.analyse(place, words) == "rank_0 xy\nrank_1 z\n"
+    with pytest.raises(Refused, match="no dump"):
+        dumps.analyse(place, words)
+
+
+def test_what_took_the_name_of_a_dump_is_not_written(place: HostRun, dumps: Dumps) -> None:
+    dumps.receive(place, 0, b"x")
+    (place.flight_recorder / "rank_1").symlink_to(place.root / "elsewhere")
+    with pytest.raises(FileExistsError):
+        dumps.receive(place, 1, b"y")
+    assert not (place.root / "elsewhere").exists()

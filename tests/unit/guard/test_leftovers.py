@@ -237,6 +237,9 @@ def test_all_containers_of_an_attempt_are_removed_and_a_refusal_costs_no_other(
     assert leftovers.clean(place) == ["container r0: device or resource busy"]
     removed = [request.split("/")[2].partition("?")[0] for request in engine.asked if request.startswith("DELETE")]
     assert removed == ["r0", "r1", "agent"]
+    assert [path.name for path in place.root.iterdir()] == ["spec.json"], "a later call must know the container"
+    engine.has("DELETE /containers/r0?force=1&v=1", None, 204)
+    assert leftovers.clean(place) == []
     assert not place.root.exists()
 
 
@@ -280,7 +283,7 @@ def test_attempts_on_this_host() -> None:
     assert leftovers.runs() == []
     for attempt, host in ((1, "h1.example"), (2, "h1.example")):
         place = HostRun.at("night.0123456789abcdef", attempt, host)
-        place.root.mkdir(parents=True)
+        place.logs.mkdir(parents=True)
     (base_dir() / "runs" / "a-file").touch()
     write_json(place.spec, {"owner": "kim", "controller": "login1", "created": 12.5})
     ranks = {"0": {"state": "exited", "exit_code": 1, "signal": None, "pid": 5, "container": None, "detail": "x"}}

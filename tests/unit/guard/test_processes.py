@@ -53,6 +53,30 @@ def test_a_zombie_is_not_alive() -> None:
     assert processes.start_ticks(process.pid) is None
 
 
+ONLY_A_THREAD_IS_LEFT = """
+import ctypes, os, threading, time
+number = {"x86_64": 60, "aarch64": 93}[os.uname().machine]  # exit(2), of the calling thread alone
+threading.Thread(target=time.sleep, args=(100,)).start()
+ctypes.CDLL(None).syscall(number, 0)
+"""
+
+
+@pytest.mark.skipif(os.uname().machine not in ("x86_64", "aarch64"), reason="the number of exit(2) is not known")
+def test_a_process_whose_first_thread_has_ended_is_alive() -> None:
+    """As after SIGKILL, while another thread waits for a dead NFS server: it may still write."""
+    with subprocess.Popen([sys.executable, "-c", ONLY_A_THREAD_IS_LEFT]) as process:
+        try:
+            wait_until(lambda: (processes.stat_fields(process.pid) or "-")[0] == "Z")
+            ticks = processes.start_ticks(process.pid)
+            assert processes.alive(process.pid, ticks)
+            assert process.pid in processes.children(os.getpid())
+            assert processes.signal_exactly(process.pid, ticks, signal.SIGKILL)
+            wait_until(lambda: not processes.alive(process.pid, ticks))
+            assert process.pid not in processes.children(os.getpid())
+        finally:
+            process.kill()
+
+
 def test_nobody_else_is_signalled(child: subprocess.Popen[bytes]) -> None:
     ticks = processes.start_ticks(child.pid) or 0
     assert not processes.signal_exactly(child.pid, ticks + 1, signal.SIGKILL)

@@ -17,6 +17,7 @@ import pytest
 
 from ddp_play.guard import leases, slot_order, slot_queue
 from ddp_play.guard.refusal import Refused
+from ddp_play.guard.run_directory import user_name
 from ddp_play.guard.slot_order import Ticket
 
 if TYPE_CHECKING:
@@ -255,6 +256,23 @@ def test_a_bad_ticket_blocks_nobody(places: list[slot_queue.QueuePlace], body: s
         assert join(places, ticket(10, 2))["ready"]
         assert [row.run for row in tickets() if row.time < 100] in (["run-10"], []), "full, or not ours: without order"
         assert time.monotonic() - began < 2 * slot_queue.ANSWERS_WITHIN_S + 2
+
+
+@pytest.mark.skipif(not ROOT, reason="needs root and a second user")
+def test_a_ticket_in_the_name_of_another_user_is_shown_with_its_own_user(places: list[slot_queue.QueuePlace]) -> None:
+    """It is older than all and wants all slots; whoever looks for its owner must not ask kim."""
+    with neighbour(holding(slot_order.written(ticket(1, 2)))):
+        (row,) = join(places, ticket(10))["ahead"]
+        assert (row["owner"], row["run"]) == (f"{user_name(NEIGHBOUR)} (as kim)", "run-1")
+        with pytest.raises(Refused, match=rf"first run run-1 of {user_name(NEIGHBOUR)} \(as kim\) from login2"):
+            slot_queue.check_reservations({"names": list(SLOTS), "need": 1})
+
+
+@pytest.mark.skipif(not ROOT, reason="needs root and a second user")
+@pytest.mark.parametrize("claim", ["", user_name(NEIGHBOUR)])
+def test_a_user_is_named_once(claim: str) -> None:
+    with neighbour(holding(slot_order.written(ticket(1)._replace(owner=claim)))):
+        assert [row.owner for row in tickets()] == [user_name(NEIGHBOUR)]
 
 
 def test_a_caller_that_does_not_read_holds_up_no_ticket(places: list[slot_queue.QueuePlace]) -> None:

@@ -18,8 +18,11 @@ SHARED = {"run_paths": ["/shared/.ddp-play/night"]}
 @pytest.mark.parametrize(
     ("state", "files", "spec", "expected"),
     [
-        ({"phase": "running"}, (), {}, True),
-        ({"phase": "stopping"}, (), {}, True),
+        ({"phase": "running"}, ("logs/rank-0.log",), {}, True),
+        ({"phase": "stopping"}, ("logs/rank-0.log",), {}, True),
+        ({"phase": "running"}, (), SHARED, False),  # a cleanup removed all but what names its ranks
+        ({"phase": "ended"}, ("src/out.pt",), {}, True),  # likewise, and it kept the working directory
+        ({"phase": "ended"}, (), {"run_paths": ["/"]}, True),  # likewise, on the shared directory
         ({"phase": "ended"}, ("logs/rank-0.log", "src/train.py"), {}, True),
         ({"phase": "prepared"}, ("src/train.py",), SHARED, False),
         ({"phase": "prepared"}, ("logs/rank-0.log", "src/train.py"), SHARED, False),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import time
@@ -11,6 +12,7 @@ import pytest
 
 from ddp_play.guard import leftovers, processes
 from tests.unit.guard.stand_ins import DEAF, LAST_WORDS, SLEEPS, guard_state, row_of, started
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,3 +93,28 @@ def test_a_process_that_cannot_be_killed_is_named(monkeypatch: pytest.MonkeyPatc
     with started(SLEEPS) as rank:
         left = leftovers._stop_ranks({"boot": processes.boot_id(), "ranks": {"3": row_of(rank)}})
         assert left == [f"rank 3: process {rank.pid} did not end after SIGKILL"]
+
+
+@pytest.mark.parametrize(("container", "child_lives"), [(None, False), ("r0", True)])
+def test_torchrun_ends_before_it_could_start_more_ranks(container: str | None, child_lives: bool) -> None:
+    """Its ranks lead groups of their own; those in a container end with its first process."""
+    with started("setsid sleep 100 & echo; wait") as torchrun, started(SLEEPS) as rank:
+        wait_until(lambda: [pid for pid in processes.descendants(torchrun.pid) if os.getpgid(pid) == pid])
+        (child,) = processes.descendants(torchrun.pid)
+        ticks = processes.start_ticks(child)
+        state = {"boot": processes.boot_id(), "agent": row_of(torchrun, container=container), "ranks": {}}
+        assert leftovers._stop_ranks({**state, "boot": "another"}) == []
+        assert processes.alive(torchrun.pid, None)
+        assert leftovers._stop_ranks({**state, "ranks": {"0": row_of(rank)}}) == []
+        assert torchrun.wait(5) == rank.wait(5) == -signal.SIGKILL
+        assert processes.alive(child, ticks) is child_lives
+        processes.signal_exactly(child, ticks, signal.SIGKILL)
+
+
+def test_a_torchrun_that_cannot_be_killed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leftovers, "KILL_S", 0.2)
+    monkeypatch.setattr(processes, "signal_exactly", lambda *_, **__: True)
+    with started("sleep 100 & echo; wait") as torchrun:
+        (child,) = processes.descendants(torchrun.pid)
+        left = leftovers._stop_ranks({"boot": processes.boot_id(), "agent": row_of(torchrun)})
+        assert left == [f"torchrun: process {pid} did not end after SIGKILL" for pid in (child, torchrun.pid)]
