@@ -180,7 +180,7 @@ def clean(
     of_head = spec.get("run_paths", []) if spec.get("head") and not spec.get("continues") else []
     left += _remove_run_paths(place, of_head if run_paths is None else run_paths, keep=keep_src)
     records = [place.spec, place.state] if left else []
-    if keep_src and (place.src.is_dir() or spec.get("run_paths")):
+    if keep_src and kept(place):
         left += _keep_only(place, [place.src, place.spec, *records])
     else:
         left += _keep_only(place, records) if left else _remove_tree(place.root)

@@ -140,14 +140,13 @@ def clean(
     """Remove the run's files and containers from the hosts, except files that could not be collected.
 
     Returns two maps by host: what is left, and the working directories that were kept. `restart_follows`: another
-    attempt follows, so the directories that all attempts share are kept too. If the head is lost, another host removes
-    them, unless the head was to collect artifacts from them.
+    attempt follows, so the directories that all attempts share are kept too. Another host removes them for a lost head.
     """
     incomplete = {row["host"] for row in missing if row["host"]}
     hosts = {host.name: host for host in plan.hosts}
     uncollected = _only_the_head_collects(gang, plan)
-    reachable = [name for name in (plan.head, *(link.name for link in gang.links)) if not gang.link(name).lost]
-    remover = "" if restart_follows or uncollected else next(iter(reachable), "")
+    reachable = (name for name in (plan.head, *hosts) if not gang.link(name).lost)
+    remover = "" if restart_follows or uncollected else next(reachable, "")
 
     def order(link: Link) -> dict[str, Any]:
         paths = run_paths(hosts[link.name], gang.run_key) if link.name == remover else []
@@ -165,15 +164,15 @@ def clean(
         for name, answer in answers.items()
         if answer.get("kept")
     }
-    for name, rows in ({} if restart_follows else kept).items():
-        left[name] = [*left.get(name, ()), *rows]
+    if not restart_follows:
+        left |= {name: [*left.get(name, ()), *rows] for name, rows in kept.items()}
     for link in gang.links:
         if link.lost or "cleaned" not in link.replies:
             why = link.lost or "the host did not confirm the cleanup"
             command = "ddp-play gc -i INVENTORY removes it" if "fetched" in link.replies else collects
             left[link.name] = [f"unknown: {why}; when the host is back, {command}"]
     for path in () if restart_follows else uncollected:
-        left[plan.head].append(f"{path}: not collected, its host was lost; when it is back, {collects}")
+        left[plan.head].append(f"{path}: not collected; when its host is back, {collects}")
     return left, kept
 
 
