@@ -12,7 +12,7 @@ from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 
 try:
-    from ddp_play.ansible import discover_action, host_problems, installed_collection
+    from ddp_play.ansible import bounded_execution, discover_action, host_problems, installed_collection
     from ddp_play.errors import DdpPlayError
     from ddp_play.run.host_channel import Route
     from ddp_play.run.host_program import preamble, shell_command
@@ -42,22 +42,23 @@ class ActionModule(ActionBase):
         names = sorted(name for name in variables if name.startswith("ddp_") and name != "ddp_job_result")
         python, state_dir = self._python(variables), self._state_dir(variables)
         inventory = {"slots": _integer(args.get("slots")), "interface": args.get("interface") or None}
-        wanted = {key: args.get(key) or None for key in ("image", "shared_dir", "python", "user")}
+        wanted: dict[str, Any] = {key: args.get(key) or None for key in ("image", "shared_dir", "python", "user")}
         wanted["engine"] = bool(args.get("engine"))
         sent = time.time()
         try:
+            limit_s = bounded_execution.answer_limit_s()
+            wanted["limit_s"] = limit_s * bounded_execution.HOST_PART
             share_jump_host(self._connection, self._play_context.remote_addr)
-            done = self._low_level_execute_command(
-                self._in_host_dir(shell_command(python, "facts", json.dumps(wanted), state_dir=state_dir)),
-                in_data=preamble(),
-            )
+            command = self._in_host_dir(shell_command(python, "facts", json.dumps(wanted), state_dir=state_dir))
+            with bounded_execution.bounded(limit_s):
+                done = self._low_level_execute_command(command, in_data=preamble())
             facts = discover_action.parse_facts(
                 done["stdout"], done["stderr"], sent=sent, received=time.time(), inventory=inventory
             )
         except AnsibleConnectionFailure as error:
             problem = host_problems.problem_from_text(host, str(error), self._address(host))
             return {**result, "changed": False, "problem": problem, "variables": names}
-        except (AnsibleError, DdpPlayError) as error:
+        except (AnsibleError, DdpPlayError, bounded_execution.NoAnswer) as error:
             text = getattr(error, "message", None) or str(error)
             hint = getattr(error, "hint", "")
             problem = host_problems.problem_from_text(host, text, self._address(host), reached=True, hint=hint)
