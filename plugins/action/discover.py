@@ -14,15 +14,26 @@ from ansible.plugins.action import ActionBase
 try:
     from ddp_play.ansible import bounded_execution, discover_action, host_problems, installed_collection
     from ddp_play.errors import DdpPlayError
+    from ddp_play.planning.job_secrets import Known
     from ddp_play.run.host_channel import Route
     from ddp_play.run.host_program import preamble, shell_command
 except ImportError as error:
     raise AnsibleError(f"the Python package ddp-play is not installed where Ansible runs ({error})") from error
 
 from ansible_collections.ddp.play.plugins.plugin_utils.ssh_connections import share_jump_host, ssh_argv
+from ansible_collections.ddp.play.plugins.plugin_utils.vaulted import argument_texts, decrypted_texts
 
 if TYPE_CHECKING:
     from ansible.plugins.connection import ConnectionBase
+
+# Settings that a vaulted file of a host often has with its password, and that the bundle may show.
+SHOWN = tuple(
+    f"ansible_{name}"
+    for name in (
+        *("host", "port", "user", "private_key_file", "become_user", "become_method"),
+        *("ssh_host", "ssh_port", "ssh_user", "ssh_private_key_file", "ssh_executable"),
+    )
+)
 
 
 class ActionModule(ActionBase):
@@ -46,6 +57,7 @@ class ActionModule(ActionBase):
         wanted["engine"] = bool(args.get("engine"))
         sent = time.time()
         try:
+            self._refuse_secrets(variables)
             limit_s = bounded_execution.answer_limit_s()
             wanted["limit_s"] = limit_s * bounded_execution.HOST_PART
             share_jump_host(self._connection, self._play_context.remote_addr)
@@ -65,6 +77,17 @@ class ActionModule(ActionBase):
             return {**result, "changed": False, "problem": problem, "variables": names}
         route = self._route(host, shell_command(python, "channel", state_dir=state_dir))
         return {**result, "changed": False, "facts": facts, "route": route, "variables": names}
+
+    def _refuse_secrets(self, variables: dict[str, Any]) -> None:
+        """HostNotReady if an argument of ssh or become is from a vault. An address or a user's name may be."""
+        connection = self._connection
+        arguments = self._argv(connection)
+        become = connection.become
+        if become:
+            arguments += [str(become.get_option(name) or "") for name in ("become_exe", "become_flags")]
+        shown = {str(self._templar.template(variables[name])) for name in SHOWN if name in variables}
+        texts = (decrypted_texts(variables) - shown) | argument_texts(variables)
+        discover_action.refuse_secret_arguments(arguments, Known(texts=texts))
 
     def _python(self, variables: dict[str, Any]) -> str:
         """The interpreter that the inventory names, or else the host's first python3."""

@@ -10,12 +10,15 @@ from ddp_play.errors import UsageError
 from ddp_play.planning.job import ENV_NAME, PREFIX, env_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 # TOKENIZERS_PARALLELISM is not a secret.
 SECRET_NAME = re.compile(r"TOKEN(?!IZER)|SECRET|PASSWORD|PASSWD|CREDENTIAL|_KEY\Z", re.IGNORECASE)
 # Shorter secrets occur in other values by chance, so only whole values are compared with them.
 PART_LENGTH = 8
+# Shorter secrets are not looked for among the words of a command, such as `no` or `22`.
+WORD_LENGTH = 4
+WORD_END = re.compile(r"[\s'\"=:,@]+")
 # Variables that may hold a secret; the action plugins keep it out of plan and bundle.
 ALLOWED = ("env", "secrets", "registry_username", "registry_password")
 HINT = "give it to the ranks by ddp_job_secrets or ddp_job_env: a file in memory or a variable that only they see"
@@ -42,6 +45,13 @@ class Known:
         if self.is_vaulted(value):
             return True
         return isinstance(value, str) and any(len(text) >= PART_LENGTH and text in value for text in self.texts)
+
+    def in_arguments(self, words: Iterable[str]) -> bool:
+        """Is a secret among these arguments of a command, in a part of one, or in a word of a command in one?"""
+        return any(self.holds(word) or any(map(self._is_word, WORD_END.split(word))) for word in words)
+
+    def _is_word(self, word: str) -> bool:
+        return len(word) >= WORD_LENGTH and self.equals(word)
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,7 @@ def test_errors_of_connections_have_kind_and_hint(text: str, reached: bool, kind
     [
         ("it did not answer within 150 s", "ssh 10.0.0.5, there timeout 5 df -h"),
         (
-            "the program on the host did not finish 'facts' within 120 s: it was still at the shared directory /mnt/data",
+            "the program on the host did not finish 'facts' within 120 s: it was still at the GPUs",
             "DDP_PLAY_ANSWER_S=600",
         ),
         ("it sent more than 16 MiB instead of an answer", "ssh 10.0.0.5 true | head"),

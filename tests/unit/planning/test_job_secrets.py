@@ -148,3 +148,22 @@ def test_a_secret_is_never_in_the_message() -> None:
     with pytest.raises(UsageError) as caught:
         check_secrets({"NUMBER": 4711})
     assert "4711" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("word", "found"),
+    [
+        ("ProxyCommand=sshpass -p swordfish ssh -W %h:%p jump", True),
+        ("ProxyCommand=sshpass -ppin1 ssh -W %h:%p jump", False),  # too short to be looked for inside a word
+        ("ProxyCommand=sshpass -p 'pin1' ssh -W %h:%p jump", True),
+        ("User=pin1", True),
+        ("StrictHostKeyChecking=no", False),
+        ("-p22", False),
+        ("Port=22", False),
+        ("", False),
+    ],
+)
+def test_secrets_in_the_arguments_of_a_command(word: str, found: bool) -> None:
+    known = Known(texts=frozenset({"swordfish", "pin1", "no", "22"}))
+    assert known.in_arguments(["ssh", "-C", word]) is found
+    assert Known().in_arguments([word]) is False
