@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.dist, pytest.mark.runner]
 
 SCALAR, IN_FILE, IN_CLEAR, BARE = "hunter-scalar-1", "hunter-file-2", "hunter-clear-3\n\n", "hunter-bare-4"
+URL, BY_GLOB = "postgresql://train:hunter-url-5@db/runs", "hunter-glob-6"
 WANTED = {
     "AS_IT_IS": SCALAR,
     "OF_A_FILE": IN_FILE,
@@ -29,6 +30,8 @@ WANTED = {
     "HEADER": f"Bearer {SCALAR}",
     "MODEL_API_KEY": IN_CLEAR,
     "DB_PASSWORD": BARE,
+    "DATABASE_URL": URL,
+    "SITE_CODE": BY_GLOB,
     "PLAIN": "visible",
 }
 ENV = {
@@ -38,6 +41,8 @@ ENV = {
     "HEADER": "Bearer {{ vault_scalar }}",
     "MODEL_API_KEY": IN_CLEAR,
     "DB_PASSWORD": None,
+    "DATABASE_URL": URL,
+    "SITE_CODE": BY_GLOB,
     "PLAIN": "visible",
 }
 SCRIPT = f"""import hashlib, os, time
@@ -46,7 +51,7 @@ for name in {sorted(WANTED)!r}:
 while not os.path.exists("end"):
     time.sleep(0.05)
 """
-SECRETS = (SCALAR, IN_FILE, "471100", "hunter-clear-3", BARE)
+SECRETS = (SCALAR, IN_FILE, "471100", "hunter-clear-3", BARE, "hunter-url-5", BY_GLOB)
 
 
 VAULT = VaultLib([("default", VaultSecret(b"open sesame"))])
@@ -83,7 +88,14 @@ def seen_in(root: Path) -> list[tuple[str, str]]:
 
 def test_ranks_get_the_values_and_nobody_else_sees_them(play: Play, vaulted: list[str]) -> None:
     play.write("code/own.py", SCRIPT)
-    wanted = {"source": "code", "command": "python own.py", "env": ENV, "ranks_per_host": 1, "restarts": 1}
+    wanted: dict[str, Any] = {
+        "source": "code",
+        "command": "python own.py",
+        "env": ENV,
+        "ranks_per_host": 1,
+        "restarts": 1,
+    }
+    wanted["secret_names"] = ["SITE_*"]
     path = job(play, vaulted, wanted)
     for done in (run(play, "plan", path), run(play, "plan", path, "--json")):
         assert done.code == 0, done.err

@@ -11,7 +11,7 @@ import yaml
 
 from ddp_play.errors import UsageError
 from ddp_play.planning.job import PREFIX, SECRET_VARIABLES
-from ddp_play.planning.job_secrets import names_a_secret
+from ddp_play.planning.job_secrets import Known
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +59,7 @@ def _secret_names(variables: dict[str, Any]) -> Iterator[str]:
             yield PREFIX + name
     env = variables.get(PREFIX + "env")
     for name, value in env.items() if isinstance(env, dict) else ():
-        if names_a_secret(str(name)) and _is_given(value):
+        if Known().tells(str(name), value) and _is_given(value):
             yield f"{name} of {PREFIX}env"
 
 

@@ -24,6 +24,7 @@ def options(value: str) -> tuple[str, ...]:
         (f"ddp_job_name=a ddp_job_registry_password={VALUE}", "ddp_job_registry_password"),
         (f'{{"ddp_job_env": {{"PLAIN": "1", "HF_TOKEN": "{VALUE}"}}}}', "HF_TOKEN of ddp_job_env"),
         (f"ddp_job_env='{{HF_TOKEN: {VALUE}}}'", "HF_TOKEN of ddp_job_env"),
+        ('{"ddp_job_env": {"DB": "mysql://me:pw@db/x"}}', "DB of ddp_job_env"),
         ('{"ddp_job_env": {"API_KEY": 4711}}', "API_KEY of ddp_job_env"),
     ],
 )
