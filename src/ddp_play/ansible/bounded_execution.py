@@ -25,7 +25,7 @@ ANSWER_S = 150.0
 HOST_PART = 0.8
 # Removal of what runs left, which may be many files on a slow file system.
 CLEAN_S = 600.0
-MAX_MIB = 16
+MAX_MIB = 8  # more than the rows of 4000 attempts
 READ_SIZE = 1 << 16
 STDERR_TAIL = 4096
 STOP_S = 1.0
