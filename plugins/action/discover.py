@@ -12,17 +12,28 @@ from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 
 try:
-    from ddp_play.ansible import discover_action, host_problems, installed_collection
+    from ddp_play.ansible import bounded_execution, discover_action, host_problems, installed_collection
     from ddp_play.errors import DdpPlayError
+    from ddp_play.planning.job_secrets import Known
     from ddp_play.run.host_channel import Route
     from ddp_play.run.host_program import preamble, shell_command
 except ImportError as error:
     raise AnsibleError(f"the Python package ddp-play is not installed where Ansible runs ({error})") from error
 
 from ansible_collections.ddp.play.plugins.plugin_utils.ssh_connections import share_jump_host, ssh_argv
+from ansible_collections.ddp.play.plugins.plugin_utils.vaulted import argument_texts, decrypted_texts
 
 if TYPE_CHECKING:
     from ansible.plugins.connection import ConnectionBase
+
+# Settings that a vaulted file of a host often has with its password, and that the bundle may show.
+SHOWN = tuple(
+    f"ansible_{name}"
+    for name in (
+        *("host", "port", "user", "private_key_file", "become_user", "become_method"),
+        *("ssh_host", "ssh_port", "ssh_user", "ssh_private_key_file", "ssh_executable"),
+    )
+)
 
 
 class ActionModule(ActionBase):
@@ -42,28 +53,41 @@ class ActionModule(ActionBase):
         names = sorted(name for name in variables if name.startswith("ddp_") and name != "ddp_job_result")
         python, state_dir = self._python(variables), self._state_dir(variables)
         inventory = {"slots": _integer(args.get("slots")), "interface": args.get("interface") or None}
-        wanted = {key: args.get(key) or None for key in ("image", "shared_dir", "python", "user")}
+        wanted: dict[str, Any] = {key: args.get(key) or None for key in ("image", "shared_dir", "python", "user")}
         wanted["engine"] = bool(args.get("engine"))
         sent = time.time()
         try:
+            self._refuse_secrets(variables)
+            limit_s = bounded_execution.answer_limit_s()
+            wanted["limit_s"] = limit_s * bounded_execution.HOST_PART
             share_jump_host(self._connection, self._play_context.remote_addr)
-            done = self._low_level_execute_command(
-                self._in_host_dir(shell_command(python, "facts", json.dumps(wanted), state_dir=state_dir)),
-                in_data=preamble(),
-            )
+            command = self._in_host_dir(shell_command(python, "facts", json.dumps(wanted), state_dir=state_dir))
+            with bounded_execution.bounded(limit_s):
+                done = self._low_level_execute_command(command, in_data=preamble())
             facts = discover_action.parse_facts(
                 done["stdout"], done["stderr"], sent=sent, received=time.time(), inventory=inventory
             )
         except AnsibleConnectionFailure as error:
             problem = host_problems.problem_from_text(host, str(error), self._address(host))
             return {**result, "changed": False, "problem": problem, "variables": names}
-        except (AnsibleError, DdpPlayError) as error:
+        except (AnsibleError, DdpPlayError, bounded_execution.NoAnswer) as error:
             text = getattr(error, "message", None) or str(error)
             hint = getattr(error, "hint", "")
             problem = host_problems.problem_from_text(host, text, self._address(host), reached=True, hint=hint)
             return {**result, "changed": False, "problem": problem, "variables": names}
         route = self._route(host, shell_command(python, "channel", state_dir=state_dir))
         return {**result, "changed": False, "facts": facts, "route": route, "variables": names}
+
+    def _refuse_secrets(self, variables: dict[str, Any]) -> None:
+        """HostNotReady if an argument of ssh or become is from a vault. An address or a user's name may be."""
+        connection = self._connection
+        arguments = self._argv(connection)
+        become = connection.become
+        if become:
+            arguments += [str(become.get_option(name) or "") for name in ("become_exe", "become_flags")]
+        shown = {str(self._templar.template(variables[name])) for name in SHOWN if name in variables}
+        texts = (decrypted_texts(variables) - shown) | argument_texts(variables)
+        discover_action.refuse_secret_arguments(arguments, Known(texts=texts))
 
     def _python(self, variables: dict[str, Any]) -> str:
         """The interpreter that the inventory names, or else the host's first python3."""

@@ -13,7 +13,7 @@ try:
     from ddp_play.ansible import discover_action, installed_collection, plan_action
     from ddp_play.errors import DdpPlayError
     from ddp_play.planning.job import PREFIX, Job
-    from ddp_play.planning.job_secrets import JobSecrets, Known, refuse_elsewhere, separate
+    from ddp_play.planning.job_secrets import JobSecrets, Known, refuse_elsewhere, secret_name_globs, separate
 except ImportError as error:
     raise AnsibleError(f"the Python package ddp-play is not installed where Ansible runs ({error})") from error
 
@@ -57,7 +57,7 @@ class ActionModule(ActionBase):
 
     def _secrets(self, values: dict[str, Any], variables: dict[str, Any]) -> JobSecrets:
         """The secret values of the job; a secret in a variable that others can read is refused."""
-        known = Known(is_vaulted, decrypted_texts(variables))
+        known = Known(is_vaulted, decrypted_texts(variables), secret_name_globs(values.get("secret_names")))
         given = self._templar.template(variables.get(PREFIX + "secrets"))
         secrets = separate(values.get("env"), given, known, os.environ)
         refuse_elsewhere(values, known, secrets)

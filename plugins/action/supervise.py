@@ -14,7 +14,7 @@ try:
     from ddp_play.bundle.outcome import RunStatus
     from ddp_play.errors import DdpPlayError
     from ddp_play.planning.job import PREFIX
-    from ddp_play.planning.job_secrets import Known, separate
+    from ddp_play.planning.job_secrets import Known, secret_name_globs, separate
     from ddp_play.run import supervise_action
 except ImportError as error:
     raise AnsibleError(f"the Python package ddp-play is not installed where Ansible runs ({error})") from error
@@ -63,8 +63,11 @@ class ActionModule(ActionBase):
         }
 
     def _secrets(self, variables: dict[str, Any]) -> dict[str, str]:
-        env, given = (self._templar.template(variables.get(PREFIX + name)) for name in ("env", "secrets"))
-        return separate(env, given, Known(is_vaulted, decrypted_texts(variables)), os.environ).values
+        env, given, names = (
+            self._templar.template(variables.get(PREFIX + name)) for name in ("env", "secrets", "secret_names")
+        )
+        known = Known(is_vaulted, decrypted_texts(variables), secret_name_globs(names))
+        return separate(env, given, known, os.environ).values
 
     def _registry(self, variables: dict[str, Any]) -> dict[str, str]:
         username = self._templar.template(variables.get(PREFIX + "registry_username")) or ""

@@ -11,7 +11,8 @@ from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 
 try:
-    from ddp_play.ansible import discover_action
+    from ddp_play.ansible import bounded_execution, discover_action, host_problems
+    from ddp_play.errors import HostNotReady
     from ddp_play.run.host_program import preamble, shell_command
 except ImportError as error:
     raise AnsibleError(f"the Python package ddp-play is not installed where Ansible runs ({error})") from error
@@ -29,7 +30,8 @@ class ActionModule(ActionBase):
         result: dict[str, Any] = super().run(tmp, task_vars)
         variables = task_vars or {}
         verb = os.environ.get("DDP_PLAY_SWEEP_VERB", "runs")
-        arguments = []
+        limit_s = bounded_execution.CLEAN_S if verb == "clean" else bounded_execution.answer_limit_s()
+        arguments = [str(limit_s * bounded_execution.HOST_PART)]
         if verb == "clean":
             orders = json.loads(Path(os.environ["DDP_PLAY_SWEEP_ORDERS"]).read_text(encoding="utf-8"))
             order = orders.get(variables["inventory_hostname"])
@@ -44,6 +46,14 @@ class ActionModule(ActionBase):
         if override and self._connection.transport == "local":
             command = f"export DDP_PLAY_HOST_DIR='{override}'; {command}"
         share_jump_host(self._connection, self._play_context.remote_addr)
-        done = self._low_level_execute_command(command, in_data=preamble())
-        answer = discover_action.parse_answer(done["stdout"], done["stderr"])
+        address = getattr(self._play_context, "remote_addr", None) or variables["inventory_hostname"]
+        try:
+            with bounded_execution.bounded(limit_s):
+                done = self._low_level_execute_command(command, in_data=preamble())
+            answer = discover_action.parse_answer(done["stdout"], done["stderr"])
+        except (bounded_execution.NoAnswer, HostNotReady) as error:
+            host = variables["inventory_hostname"]
+            problem = host_problems.problem_from_text(host, error.message, address, reached=True)
+            hint = f"\n  -> {problem['hint']}" if problem["hint"] else ""
+            return {**result, "failed": True, "msg": problem["message"] + hint}
         return {**result, "changed": verb == "clean", "answer": answer}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +19,8 @@ HEADER = b"$ANSIBLE_VAULT;"
 # Other views of the same variables, or variables of other hosts; connection settings are not part of a job.
 SKIPPED = ("hostvars", "vars", "groups", "environment")
 SKIPPED_PREFIX = "ansible_"
+# Connection settings whose words become arguments of ssh and sudo.
+ARGUMENTS = re.compile(r"ansible_(ssh_|become_|sudo_)\w*(args|flags)")
 
 
 def is_vaulted(value: object) -> bool:
@@ -47,6 +51,22 @@ def decrypted_texts(variables: Mapping[str, object]) -> frozenset[str]:
         if name not in SKIPPED and not name.startswith(SKIPPED_PREFIX):
             found |= set(_texts(value))
     return frozenset(found - {""})
+
+
+def argument_texts(variables: Mapping[str, object]) -> frozenset[str]:
+    """Words of connection arguments (ansible_ssh_common_args) that are from a vault themselves."""
+    found: set[str] = set()
+    for name, value in variables.items():
+        if ARGUMENTS.fullmatch(name):
+            found.update(*map(_words, _texts(value)))
+    return frozenset(found)
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return [text]
 
 
 def _texts(value: object) -> Iterator[str]:

@@ -32,6 +32,7 @@ PYTHON_TYPES: dict[str, type | tuple[type, ...]] = {
 # Keys whose value is an expression without braces.
 CONDITIONS = ("when", "that", "until", "changed_when", "failed_when")
 MAX_FILTERS = 3
+NUM_PLATFORM_TABLES = 8  # at least
 SHELLS = {"ansible.builtin.shell", "shell", "ansible.builtin.raw", "raw"}
 
 
@@ -196,15 +197,23 @@ def test_the_playbooks_parse_with_the_example_inventory() -> None:
     assert [line for line in done.stdout.splitlines() if line] == [f"playbook: {path}" for path in PLAYBOOKS]
 
 
-@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
-def test_every_platform_table_covers_the_same_systems(role: Path) -> None:
-    tables = [
+def platform_tables(role: Path) -> list[set[str]]:
+    """Systems of the role's table of platforms, where it has one."""
+    return [
         {str(key).replace("-", " ") for key in value}
         for path in role.glob("vars/*.yml")
         for name, value in (read(path) or {}).items()
         if name == f"__{role.name}_platforms"
     ]
-    for table in tables:
+
+
+def test_roles_have_platform_tables() -> None:
+    assert len([role.name for role in ROLES if platform_tables(role)]) >= NUM_PLATFORM_TABLES
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_every_platform_table_covers_the_same_systems(role: Path) -> None:
+    for table in platform_tables(role):
         assert table == {
             "Debian 12", "Debian 13", "Ubuntu 22.04", "Ubuntu 24.04", "Ubuntu 26.04", "RedHat 9", "RedHat 10",
         }  # fmt: skip
@@ -224,10 +233,16 @@ def test_a_failed_verification_of_rdma_does_not_keep_the_driver_from_a_host() ->
 @pytest.mark.parametrize("path", task_files(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_package_managers_wait_for_each_other(path: Path) -> None:
     """On a new host unattended-upgrades or dnf-makecache often holds the lock."""
+    assert [row for row in package_manager_options(path) if "lock_timeout" not in row] == []
+
+
+def package_manager_options(path: Path) -> list[Any]:
     modules = ("ansible.builtin.apt", "ansible.builtin.dnf", "ansible.builtin.package")
-    tasks = [task for task in tasks_in(read(path)) if any(name in task for name in modules)]
-    options = [task[name] for task in tasks for name in modules if name in task]
-    assert [row for row in options if "lock_timeout" not in row] == []
+    return [task[name] for task in tasks_in(read(path)) for name in modules if name in task]
+
+
+def test_roles_have_tasks_of_package_managers() -> None:
+    assert sum(len(package_manager_options(path)) for path in task_files()) > 0
 
 
 def role_files(role: Path) -> list[Path]:

@@ -10,15 +10,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ansible.parsing.vault import VaultLib, VaultSecret
 
+from tests.run import ssh_server
 from tests.run.conftest import LOCAL, Done, Play
+from tests.run.ssh_server import SshServer, User
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 pytestmark = [pytest.mark.dist, pytest.mark.runner]
 
 SCALAR, IN_FILE, IN_CLEAR, BARE = "hunter-scalar-1", "hunter-file-2", "hunter-clear-3\n\n", "hunter-bare-4"
+URL, BY_GLOB = "postgresql://train:hunter-url-5@db/runs", "hunter-glob-6"
 WANTED = {
     "AS_IT_IS": SCALAR,
     "OF_A_FILE": IN_FILE,
@@ -26,6 +30,8 @@ WANTED = {
     "HEADER": f"Bearer {SCALAR}",
     "MODEL_API_KEY": IN_CLEAR,
     "DB_PASSWORD": BARE,
+    "DATABASE_URL": URL,
+    "SITE_CODE": BY_GLOB,
     "PLAIN": "visible",
 }
 ENV = {
@@ -35,6 +41,8 @@ ENV = {
     "HEADER": "Bearer {{ vault_scalar }}",
     "MODEL_API_KEY": IN_CLEAR,
     "DB_PASSWORD": None,
+    "DATABASE_URL": URL,
+    "SITE_CODE": BY_GLOB,
     "PLAIN": "visible",
 }
 SCRIPT = f"""import hashlib, os, time
@@ -43,7 +51,7 @@ for name in {sorted(WANTED)!r}:
 while not os.path.exists("end"):
     time.sleep(0.05)
 """
-SECRETS = (SCALAR, IN_FILE, "471100", "hunter-clear-3", BARE)
+SECRETS = (SCALAR, IN_FILE, "471100", "hunter-clear-3", BARE, "hunter-url-5", BY_GLOB)
 
 
 VAULT = VaultLib([("default", VaultSecret(b"open sesame"))])
@@ -80,7 +88,14 @@ def seen_in(root: Path) -> list[tuple[str, str]]:
 
 def test_ranks_get_the_values_and_nobody_else_sees_them(play: Play, vaulted: list[str]) -> None:
     play.write("code/own.py", SCRIPT)
-    wanted = {"source": "code", "command": "python own.py", "env": ENV, "ranks_per_host": 1, "restarts": 1}
+    wanted: dict[str, Any] = {
+        "source": "code",
+        "command": "python own.py",
+        "env": ENV,
+        "ranks_per_host": 1,
+        "restarts": 1,
+    }
+    wanted["secret_names"] = ["SITE_*"]
     path = job(play, vaulted, wanted)
     for done in (run(play, "plan", path), run(play, "plan", path, "--json")):
         assert done.code == 0, done.err
@@ -113,3 +128,47 @@ def test_a_vaulted_value_on_a_command_line_is_refused_and_not_shown(play: Play, 
     assert "ddp_job_secrets" in done.err
     assert SCALAR not in done.out + done.err
     assert seen_in(play.home) == []
+
+
+@pytest.mark.parametrize("verb", ["run", "plan"])
+def test_a_secret_on_the_command_line_of_ddp_play_is_refused_and_not_stored(play: Play, verb: str) -> None:
+    given = json.dumps({"ddp_job_secrets": {"TOKEN": SCALAR}})
+    done = play(verb, play.job({"command": ["true"]}), "-i", LOCAL, "-e", given)
+    assert done.code == 64, done.err
+    assert "-e @FILE" in done.err
+    assert SCALAR not in done.out + done.err
+    assert seen_in(play.cwd.parent) == []
+
+
+def over_ssh(play: Play, server: SshServer, vars_files: list[str], **more: str) -> Done:
+    """A job on a host that is reached over SSH, with `more` variables of that host."""
+    hosts = {"ranks": {"hosts": {"far": server.host("login", **more)}}}
+    path = job(play, vars_files, {"command": ["true"], "ranks_per_host": 1})
+    return play("run", path, "-i", play.write("hosts.json", json.dumps(hosts)), "--vault-password-file", "pw")
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[SshServer]:
+    if reason := ssh_server.why_not():
+        pytest.skip(reason)
+    made = ssh_server.start(tmp_path / "server", [User("login", "/bin/sh")])
+    yield made
+    made.close()
+
+
+def test_a_vaulted_value_in_connection_arguments_is_refused(play: Play, vaulted: list[str], server: SshServer) -> None:
+    done = over_ssh(play, server, vaulted, ansible_ssh_extra_args="-o SetEnv=JUMP={{ vault_scalar }}")
+    assert done.code == 69, done.err
+    assert (
+        "far: the arguments of its connection (such as ansible_ssh_common_args) contain a value from a vault"
+        in done.err
+    )
+    assert "use an SSH key" in done.err
+    assert SCALAR not in done.out + done.err
+    assert seen_in(play.home) == []
+
+
+def test_a_vaulted_user_name_is_shown(play: Play, vaulted: list[str], server: SshServer) -> None:
+    play.write("login.yml", VAULT.encrypt(json.dumps({"vault_user": "login"})).decode())
+    done = over_ssh(play, server, [*vaulted, "login.yml"], ansible_user="{{ vault_user }}")
+    assert done.code == 0, done.err

@@ -6,13 +6,18 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ddp_play.ansible.plugin_variables import FACTS_ENV, USE_CACHED_ENV
 from ddp_play.bundle.paths import read_json, write_json
 from ddp_play.errors import HostNotReady, UsageError
 from ddp_play.guard.protocol import BEGIN, END
 from ddp_play.planning.host_facts import facts_from_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ddp_play.planning.job_secrets import Known
 
 OLDEST_PYTHON = (3, 9)
 
@@ -35,6 +40,17 @@ def parse_facts(stdout: str, stderr: str, *, sent: float, received: float, inven
             hint="run the command again; if this persists, look for what changes the output of commands on this host",
         ) from error
     return facts
+
+
+def refuse_secret_arguments(arguments: Iterable[str], known: Known) -> None:
+    """HostNotReady if a connection's arguments hold a secret: they are stored in the bundle, to open channels again."""
+    if known.in_arguments(arguments):
+        raise HostNotReady(
+            "the arguments of its connection (such as ansible_ssh_common_args) contain a value from a vault; they "
+            "would be stored in the run's bundle, and process lists show them",
+            hint="use an SSH key, also for the jump host, or ansible_password for a password of the host itself; "
+            "keep private arguments in ~/.ssh/config",
+        )
 
 
 def _check_python(version: str) -> None:

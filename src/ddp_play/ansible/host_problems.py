@@ -150,6 +150,17 @@ KNOWN_PROBLEMS: tuple[KnownProblem, ...] = (
     KnownProblem(
         r"Could not resolve hostname|Name or service not known", Kind.UNREACHABLE, "set ansible_host in the inventory"
     ),
+    KnownProblem(  # of `bounded_execution`, and of the program on the host, which names the step
+        r"^it did not answer within \d|did not finish '\w+' within",
+        Kind.OTHER,
+        "usually a mount that does not answer: ssh {address}, there timeout 5 df -h, and ps -eo pid,stat,wchan:32,args "
+        "| grep ' D'; DDP_PLAY_ANSWER_S=600 before the command gives a slow host more time",
+    ),
+    KnownProblem(
+        r"^it sent more than \d+ MiB",
+        Kind.OTHER,
+        "look for what prints without end when somebody logs in: ssh {address} true | head",
+    ),
     KnownProblem(  # messages of dash, of bash, and of a Python older than 3.7 that reads the host program
         r"python[\w.-]*: (command not found|not found|(cannot execute: )?No such file or directory|Permission denied)|"
         r"future feature annotations is not defined",

@@ -16,6 +16,7 @@ import typer
 from ddp_play.ansible.installed_collection import demo_inventory, demo_playbook
 from ddp_play.ansible.runner import Passwords, PlaybookRequest
 from ddp_play.errors import UsageError
+from ddp_play.planning.command_line_secrets import refuse_on_command_line
 
 ANSIBLE = "Ansible's options"
 
@@ -69,6 +70,7 @@ class Ansible:
         path = Path(playbook) if playbook else demo_playbook()
         if not path.is_file():
             raise UsageError(f"no playbook {path}", hint="ddp-play run without arguments runs the demo")
+        refuse_on_command_line(self._playbook_options())
         return PlaybookRequest(
             playbook=str(path.absolute()),
             inventory=_inventory(playbook, inventory),

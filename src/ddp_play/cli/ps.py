@@ -15,7 +15,7 @@ from ddp_play.bundle.run_lookup import Run, all_runs
 from ddp_play.bundle.summary import duration
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
-from ddp_play.run.garbage_collection import find_leftovers
+from ddp_play.run.garbage_collection import Leftovers, find_leftovers
 
 COLUMNS = ("run", "status", "ranks", "hosts", "age", "took")
 LEAST_WHY = 16  # width of the last column, which is folded
@@ -39,17 +39,20 @@ def ps(
     """
     with error_boundary():
         runs = all_runs() if everything else all_runs()[:10]
-        on_hosts: list[dict[str, Any]] = []
+        found = Leftovers()
         if inventory:
             request = ansible.request(None, inventory)
             passwords = ansible.passwords()
-            on_hosts = find_leftovers(request, passwords, AnsibleRunner()).runs
+            found = find_leftovers(request, passwords, AnsibleRunner())
         if as_json:
-            console.as_json({"runs": [_row(run) for run in runs], "on_hosts": on_hosts})
+            document = {"runs": [_row(run) for run in runs], "on_hosts": found.runs, "problems": found.problems}
+            console.as_json(document)
             return
         _show(runs)
         if inventory:
-            _show_hosts(on_hosts)
+            _show_hosts(found.runs)
+        for host, why in sorted(found.problems.items()):
+            console.error(f"{host}: {why}")
 
 
 def _row(run: Run) -> dict[str, Any]:

@@ -17,17 +17,19 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional
 
 from . import docker_socket, gpus, interfaces, leftovers, state_directory
+from .answer_limit import AnswerLimit
 from .rank_user import User, process_options
 
 
-def collect(wanted: Dict[str, Any]) -> Dict[str, Any]:
+def collect(wanted: Dict[str, Any], limit: Optional[AnswerLimit] = None) -> Dict[str, Any]:
     """All facts as a JSON object; `wanted` selects what is examined: engine, image, shared_dir, python.
 
     `user`: uid:gid of the ranks, if it is not that of the login.
     """
-    gpu_rows, gpu_problem = gpus.gpus()
-    state = state_directory.choose()
-    user = _user()
+    during = (limit or AnswerLimit("facts")).during
+    gpu_rows, gpu_problem = during("the GPUs (nvidia-smi)", gpus.gpus)
+    state = during("the choice of a state directory", state_directory.choose)
+    user = during("the user and the groups of the login", _user)
     return {
         "hostname": socket.gethostname(),
         "machine": _machine(),
@@ -38,24 +40,22 @@ def collect(wanted: Dict[str, Any]) -> Dict[str, Any]:
         "user": user,
         "cpus": len(os.sched_getaffinity(0)),
         "memory_mib": _memory_mib(),
-        "disk_free_mib": _disk_free_mib(Path(state.path)),
+        "disk_free_mib": during("the state directory %s" % state.path, _disk_free_mib, Path(state.path)),
         "state_dir": {"path": state.path, "fstype": state.mount.kind, "reason": state.reason},
         "nofile_hard": resource.getrlimit(resource.RLIMIT_NOFILE)[1],
         "clock": time.time(),
         "systemd": Path("/run/systemd/system").is_dir(),
-        "resolves_to": interfaces.name_resolves_to(),
-        "interfaces": interfaces.interfaces(),
+        "resolves_to": during("the address of the host's own name", interfaces.name_resolves_to),
+        "interfaces": during("the network interfaces", interfaces.interfaces),
         "rdma": interfaces.rdma_ports(),
         "gpus": gpu_rows,
         "gpu_problem": gpu_problem,
         "nccl_conf": Path("/etc/nccl.conf").is_file(),
         "ephemeral_ports": _ephemeral_ports(),
-        "engine": _engine(wanted.get("image")) if wanted.get("engine") else None,
-        "shared": _shared(wanted.get("shared_dir")),
-        "rank_python": _rank_python(
-            wanted.get("python"), packages=not wanted.get("engine"), user=_rank_user(wanted.get("user"), user)
-        ),
-        "runs": leftovers.runs(),
+        "engine": during("the container engine", _engine, wanted.get("image")) if wanted.get("engine") else None,
+        "shared": during("the shared directory %s" % wanted.get("shared_dir"), _shared, wanted.get("shared_dir")),
+        "rank_python": during("the ranks' Python", _rank_python_of, wanted, user),
+        "runs": during("the runs in the state directory %s" % state.path, leftovers.runs),
     }
 
 
@@ -180,6 +180,11 @@ for name in ("torch", "mpi4py"):
     except importlib.metadata.PackageNotFoundError:
         print()
 """
+
+
+def _rank_python_of(wanted: Dict[str, Any], user: Dict[str, Any]) -> Dict[str, Any]:
+    ranks_user = _rank_user(wanted.get("user"), user)
+    return _rank_python(wanted.get("python"), packages=not wanted.get("engine"), user=ranks_user)
 
 
 def _rank_python(path: Optional[str], *, packages: bool, user: User = None) -> Dict[str, Any]:

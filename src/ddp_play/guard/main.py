@@ -6,20 +6,33 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Optional
 
 from . import controller_channel, daemon, fact_gathering, guard_link, host_identity, leftovers
+from .answer_limit import AnswerLimit
 from .protocol import BEGIN, END
 from .run_directory import HostRun, read_json
 
 
-def _answer(value: object) -> None:
+def _answer(value: object, limit: Optional[AnswerLimit] = None) -> None:
     """Print one line of JSON between markers, so that the controller can ignore what a login shell prints."""
+    if limit is not None:
+        limit.met()
     sys.stdout.write(BEGIN + json.dumps(value) + END + "\n")
     sys.stdout.flush()
 
 
-def _runs() -> None:
-    _answer({"runs": leftovers.runs(), "containers": leftovers.orphan_containers()})
+def _facts(order: str) -> None:
+    wanted = json.loads(order)
+    limit = AnswerLimit("facts", wanted.get("limit_s") or 0)
+    _answer(fact_gathering.collect(wanted, limit), limit)
+
+
+def _runs(limit_s: float = 0) -> None:
+    limit = AnswerLimit("runs", limit_s)
+    runs = limit.during("the list of runs in the state directory", leftovers.runs)
+    containers = limit.during("the list of containers and of running guards", leftovers.orphan_containers)
+    _answer({"runs": runs, "containers": containers}, limit)
 
 
 def _clean(order: str) -> None:
@@ -51,9 +64,9 @@ def main() -> None:
     os.environ["PATH"] = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
     verb, rest = sys.argv[1], sys.argv[2:]
     if verb == "facts":
-        _answer(fact_gathering.collect(json.loads(rest[0])))
+        _facts(rest[0])
     elif verb == "runs":
-        _runs()
+        _runs(*map(float, rest))
     elif verb == "clean":
         _clean(rest[0])
     elif verb == "channel":

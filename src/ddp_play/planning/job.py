@@ -159,6 +159,7 @@ class Job(BaseModel):
     probe: bool = True
     port_range: Annotated[tuple[int, int], BeforeValidator(_port_range)] = (29500, 29999)
     env: Annotated[dict[str, str | None], BeforeValidator(_env_texts)] = {}
+    secret_names: tuple[str, ...] = ()  # globs of names in `env` whose values are secret
     mounts: Annotated[tuple[Mount, ...], BeforeValidator(_mounts)] = ()
     user: str = Field("", pattern=r"^(\d+:\d+)?$")
     groups: tuple[str, ...] = ()

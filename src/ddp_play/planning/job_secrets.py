@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.errors import UsageError
 from ddp_play.planning.job import ENV_NAME, PREFIX, env_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-# TOKENIZERS_PARALLELISM is not a secret.
-SECRET_NAME = re.compile(r"TOKEN(?!IZER)|SECRET|PASSWORD|PASSWD|CREDENTIAL|_KEY\Z", re.IGNORECASE)
+# TOKENIZERS_PARALLELISM, PWD, OLDPWD, PATH and BYPASS are not secrets.
+SECRET_NAME = re.compile(
+    r"TOKEN(?!IZER)|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|APIKEY|PRIVATE_KEY|AUTHORIZATION|SSHPASS|"
+    r"_(KEY|PWD|AUTH)\Z|(?<![A-Z0-9])(PAT|PASS)(?![A-Z0-9])",
+    re.IGNORECASE,
+)
+# A connection string: scheme://user:password@host
+URL_WITH_PASSWORD = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#@:]*:[^\s/?#@]+@", re.IGNORECASE)
 # Shorter secrets occur in other values by chance, so only whole values are compared with them.
 PART_LENGTH = 8
+# Shorter secrets are not looked for among the words of a command, such as `no` or `22`.
+WORD_LENGTH = 4
+WORD_END = re.compile(r"[\s'\"=:,@]+")
 # Variables that may hold a secret; the action plugins keep it out of plan and bundle.
 ALLOWED = ("env", "secrets", "registry_username", "registry_password")
 HINT = "give it to the ranks by ddp_job_secrets or ddp_job_env: a file in memory or a variable that only they see"
@@ -28,10 +38,16 @@ def names_a_secret(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """How secret values are recognized: values that Ansible decrypted, and strings known to be secret."""
+    """How secret values are recognized: values that Ansible decrypted, strings known to be secret, and names."""
 
     is_vaulted: Callable[[object], bool] = lambda _: False
     texts: frozenset[str] = field(default=frozenset(), repr=False)
+    names: tuple[str, ...] = ()  # globs, besides SECRET_NAME
+
+    def tells(self, name: str, text: object) -> bool:
+        """Does the name or the value of a variable say that it is a secret?"""
+        named = names_a_secret(name) or any(fnmatchcase(name.upper(), glob.upper()) for glob in self.names)
+        return named or (isinstance(text, str) and bool(URL_WITH_PASSWORD.search(text)))
 
     def equals(self, text: object) -> bool:
         """Is the value one of the known strings, of any length?"""
@@ -42,6 +58,13 @@ class Known:
         if self.is_vaulted(value):
             return True
         return isinstance(value, str) and any(len(text) >= PART_LENGTH and text in value for text in self.texts)
+
+    def in_arguments(self, words: Iterable[str]) -> bool:
+        """Is a secret among these arguments of a command, in a part of one, or in a word of a command in one?"""
+        return any(self.holds(word) or any(map(self._is_word, WORD_END.split(word))) for word in words)
+
+    def _is_word(self, word: str) -> bool:
+        return len(word) >= WORD_LENGTH and self.equals(word)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +91,18 @@ def check_secrets(value: Any) -> dict[str, str]:
     return {str(name): str(secret) for name, secret in value.items()}
 
 
+def secret_name_globs(value: Any) -> tuple[str, ...]:
+    """Globs of ddp_job_secret_names."""
+    if value in (None, "", [], ()):
+        return ()
+    if not isinstance(value, list | tuple) or not all(isinstance(glob, str) and glob for glob in value):
+        raise UsageError(
+            "ddp_job_secret_names is not a list of names",
+            hint='for example ddp_job_secret_names: [SITE_CODE, "LICENSE_*"]',
+        )
+    return tuple(str(glob) for glob in value)
+
+
 def separate(env: Any, given: Any, known: Known, caller_env: Mapping[str, str]) -> JobSecrets:
     """Move secret values from `ddp_job_env` to the secrets."""
     secrets = check_secrets(given)
@@ -75,11 +110,11 @@ def separate(env: Any, given: Any, known: Known, caller_env: Mapping[str, str]) 
         return JobSecrets(env, secrets, tuple(secrets))
     if not isinstance(env, dict):
         raise UsageError("ddp_job_env is not a mapping of names to values")
-    known = Known(known.is_vaulted, known.texts | frozenset(secrets.values()))
+    known = replace(known, texts=known.texts | frozenset(secrets.values()))
     rest, moved = {}, {}
     for name, value in env.items():
         text = caller_env.get(str(name)) if value is None else env_text(value)
-        is_secret = names_a_secret(str(name)) or known.equals(text) or any(map(known.holds, _items(value)))
+        is_secret = known.tells(str(name), text) or known.equals(text) or any(map(known.holds, _items(value)))
         if is_secret and text not in (None, ""):
             moved[str(name)] = _checked(str(name), text, secrets)
         else:
@@ -106,9 +141,10 @@ def _checked(name: str, text: Any, secrets: Mapping[str, str]) -> str:
 def refuse_elsewhere(values: Mapping[str, Any], known: Known, secrets: JobSecrets) -> None:
     """UsageError for a secret in a variable that appears in the plan, the bundle or a command line.
 
-    Not for values that only their name marks as secret: a command may contain the value of `SPLIT_KEY: validation`.
+    Not for values that only their name or form marks as secret: a command may contain the value of
+    `SPLIT_KEY: validation`.
     """
-    known = Known(known.is_vaulted, known.texts | {secrets.values[name] for name in secrets.file_names})
+    known = replace(known, texts=known.texts | {secrets.values[name] for name in secrets.file_names})
     for name, value in values.items():
         if name not in ALLOWED and any(isinstance(item, str) and known.holds(item) for item in _items(value)):
             raise UsageError(

@@ -26,7 +26,10 @@ HEAD_TAIL = 65536
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Command that opens a channel to a host, from Ansible's connection and become plugins. Holds no secret."""
+    """Command that opens a channel to a host, from Ansible's connection and become plugins.
+
+    It holds no secret: discovery refuses a host whose connection arguments are from a vault.
+    """
 
     host: str
     argv: tuple[str, ...]  # the command is appended as one argument

@@ -11,6 +11,7 @@ import pytest
 from ddp_play.ansible import discover_action, plugin_variables
 from ddp_play.errors import HostNotReady, UsageError
 from ddp_play.guard.protocol import BEGIN, END
+from ddp_play.planning.job_secrets import Known
 from tests.unit.build import hosts
 from tests.unit.planning.test_next_attempt import raw
 
@@ -38,6 +39,15 @@ def test_output_without_facts(stdout: str, stderr: str, words: str) -> None:
     with pytest.raises(HostNotReady) as caught:
         discover_action.parse_answer(stdout, stderr)
     assert caught.value.message == words
+
+
+def test_arguments_with_a_secret_are_refused_without_its_value() -> None:
+    known = Known(texts=frozenset({"swordfish-1"}))
+    with pytest.raises(HostNotReady, match="contain a value from a vault") as caught:
+        discover_action.refuse_secret_arguments(["ssh", "-o", "SetEnv=A=swordfish-1"], known)
+    assert "swordfish" not in str(caught.value)
+    assert "ansible_password" in caught.value.hint
+    discover_action.refuse_secret_arguments(["ssh", "-o", "Port=22"], known)
 
 
 @pytest.mark.parametrize(("clock", "offset"), [(105.0, 0.0), (90.0, -10.0), (130.0, 20.0), (100.0, 0.0), (110.0, 0.0)])

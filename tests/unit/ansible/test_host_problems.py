@@ -61,6 +61,23 @@ def test_errors_of_connections_have_kind_and_hint(text: str, reached: bool, kind
     assert problem["message"]
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("it did not answer within 150 s", "ssh 10.0.0.5, there timeout 5 df -h"),
+        (
+            "the program on the host did not finish 'facts' within 120 s: it was still at the GPUs",
+            "DDP_PLAY_ANSWER_S=600",
+        ),
+        ("it sent more than 16 MiB instead of an answer", "ssh 10.0.0.5 true | head"),
+    ],
+)
+def test_a_host_at_its_limits_has_a_remedy(text: str, hint: str) -> None:
+    problem = host_problems.problem_from_text("h1", text, "10.0.0.5", reached=True)
+    assert (problem["host"], problem["message"]) == ("h1", text)
+    assert hint in problem["hint"]
+
+
 def test_a_given_hint_is_kept() -> None:
     problem = host_problems.problem_from_text("h1", "Python 3.8.1 is too old", "h1", reached=True, hint="3.9 or newer")
     assert (problem["kind"], problem["hint"]) == ("other", "3.9 or newer")

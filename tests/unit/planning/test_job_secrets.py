@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 
 from ddp_play.errors import UsageError
-from ddp_play.planning.job_secrets import JobSecrets, Known, check_secrets, names_a_secret, refuse_elsewhere, separate
+from ddp_play.planning.job_secrets import (
+    JobSecrets,
+    Known,
+    check_secrets,
+    names_a_secret,
+    refuse_elsewhere,
+    secret_name_globs,
+    separate,
+)
 
 VALUE = "hunter-2-of-9"
 
@@ -18,7 +26,8 @@ class Vaulted(str):
     __slots__ = ()
 
 
-KNOWN = Known(lambda value: isinstance(value, Vaulted), frozenset({VALUE, "ab"}))
+URL = "postgresql+psycopg://train:s3cret@db.example.com:5432/runs"
+KNOWN = Known(lambda value: isinstance(value, Vaulted), frozenset({VALUE, "ab"}), ("SITE_CODE", "my_*_code"))
 GIVEN = separate({}, {"GIVEN": "given-secret"}, KNOWN, {})
 
 
@@ -34,6 +43,27 @@ GIVEN = separate({}, {"GIVEN": "given-secret"}, KNOWN, {})
         ("GOOGLE_APPLICATION_CREDENTIALS", True),
         ("WANDB_API_KEY", True),
         ("aws_secret_access_key", True),
+        ("MYSQL_PWD", True),
+        ("mysql_pwd", True),
+        ("GITHUB_PAT", True),
+        ("PAT", True),
+        ("PAT_OF_CI", True),
+        ("SSH_PASSPHRASE", True),
+        ("DB_PASS", True),
+        ("SSHPASS", True),
+        ("OPENAI_APIKEY", True),
+        ("REDISCLI_AUTH", True),
+        ("PROXY_AUTHORIZATION", True),
+        ("DEPLOY_PRIVATE_KEY_PEM", True),
+        ("PWD", False),
+        ("OLDPWD", False),
+        ("PATH", False),
+        ("PATTERN", False),
+        ("DATA_PATH", False),
+        ("BYPASS", False),
+        ("COMPASS", False),
+        ("PASSES", False),
+        ("AUTHOR", False),
         ("TOKENIZERS_PARALLELISM", False),
         ("KEYBOARD", False),
         ("API_KEY_FILE", False),
@@ -54,6 +84,15 @@ def test_names_that_say_so(name: str, secret: bool) -> None:
         ({"A": f"Bearer {VALUE}"}, {}, {"A": f"Bearer {VALUE}"}),
         ({"A": "ab", "B": "abc"}, {"B": "abc"}, {"A": "ab"}),  # a short one counts alone, not as a part
         ({"A_KEY": 4711, "B_TOKEN": True}, {}, {"A_KEY": "4711", "B_TOKEN": "1"}),
+        ({"DATABASE_URL": URL, "A": "b"}, {"A": "b"}, {"DATABASE_URL": URL}),
+        ({"A": "http://h:80/a@b"}, {"A": "http://h:80/a@b"}, {}),
+        ({"A": "redis://:pw@h/0"}, {}, {"A": "redis://:pw@h/0"}),
+        ({"A": "ssh://git@h/x:y"}, {"A": "ssh://git@h/x:y"}, {}),
+        (
+            {"SITE_CODE": "4711", "my_site_code": 1, "OTHER": 1},
+            {"OTHER": 1},
+            {"SITE_CODE": "4711", "my_site_code": "1"},
+        ),
         ({"A_KEY": ""}, {"A_KEY": ""}, {}),
         ({"A_KEY": None, "B_KEY": None, "C": None}, {"B_KEY": None, "C": None}, {"A_KEY": "from outside"}),
         ({"A_KEY": "two\nlines\n"}, {}, {"A_KEY": "two\nlines\n"}),
@@ -148,3 +187,34 @@ def test_a_secret_is_never_in_the_message() -> None:
     with pytest.raises(UsageError) as caught:
         check_secrets({"NUMBER": 4711})
     assert "4711" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("word", "found"),
+    [
+        ("ProxyCommand=sshpass -p swordfish ssh -W %h:%p jump", True),
+        ("ProxyCommand=sshpass -ppin1 ssh -W %h:%p jump", False),  # too short to be looked for inside a word
+        ("ProxyCommand=sshpass -p 'pin1' ssh -W %h:%p jump", True),
+        ("User=pin1", True),
+        ("StrictHostKeyChecking=no", False),
+        ("-p22", False),
+        ("Port=22", False),
+        ("", False),
+    ],
+)
+def test_secrets_in_the_arguments_of_a_command(word: str, found: bool) -> None:
+    known = Known(texts=frozenset({"swordfish", "pin1", "no", "22"}))
+    assert known.in_arguments(["ssh", "-C", word]) is found
+    assert Known().in_arguments([word]) is False
+
+
+@pytest.mark.parametrize("given", [None, "", [], ()])
+def test_no_further_names(given: Any) -> None:
+    assert secret_name_globs(given) == ()
+
+
+def test_further_names_are_a_list_of_globs() -> None:
+    assert secret_name_globs(["SITE_*", "PIN"]) == ("SITE_*", "PIN")
+    for wrong in ("SITE_*", {"a": "b"}, [1], [""], 7):
+        with pytest.raises(UsageError, match="ddp_job_secret_names is not a list of names"):
+            secret_name_globs(wrong)

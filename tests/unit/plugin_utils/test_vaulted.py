@@ -9,7 +9,7 @@ import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.parsing.vault import VaultLib, VaultSecret, VaultSecretsContext
 from ansible.template import Templar, trust_as_template
-from ansible_collections.ddp.play.plugins.plugin_utils.vaulted import decrypted_texts, is_vaulted
+from ansible_collections.ddp.play.plugins.plugin_utils.vaulted import argument_texts, decrypted_texts, is_vaulted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,3 +73,17 @@ def test_texts_that_are_secret_wherever_they_appear(variables: dict[str, Any]) -
 def test_a_file_that_is_gone_is_no_vault(variables: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "clear.yml").unlink()
     assert not is_vaulted(variables["plain"])
+
+
+def test_the_words_of_vaulted_connection_arguments(variables: dict[str, Any]) -> None:
+    """An argument that is in a vault as a whole is no part of one word of the command line."""
+    given = {
+        "ansible_ssh_common_args": variables["scalar"],
+        "ansible_become_flags": variables["text"],
+        "ansible_password": variables["ansible_password"],
+        "ansible_ssh_extra_args": "-o A=b",
+        "ansible_ssh_args": variables["other"],
+        "scalar": variables["scalar"],
+    }
+    assert argument_texts(given) == {"a-scalar", "of-a-file"}
+    assert argument_texts({}) == frozenset()
