@@ -88,10 +88,12 @@ def test_removal_of_a_run_follows_no_link(tmp_path: Path) -> None:
     as_nobody(place.rank_dir(0), f"ln -s {tmp_path / 'home'} link")
     left = leftovers.clean(place)
     assert not run.exists()
-    assert not place.root.exists()
     assert sorted(path.name for path in (tmp_path / "home").iterdir()) == ["rendezvous-1", "thesis"]
     assert len(left) == 1
     assert "symbolic link" in left[0]
+    assert [path.name for path in place.root.iterdir()] == ["spec.json"], "what is left has its record"
+    assert leftovers.clean(place) == [], "the link went with the directory"
+    assert not place.root.exists()
 
 
 def test_a_directory_is_not_made_in_what_a_link_leads_to(tmp_path: Path) -> None:
