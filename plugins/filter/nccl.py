@@ -14,7 +14,7 @@ def problems(conf: Mapping[str, Any], refused: Mapping[str, str], allowed: Seque
     """Sentences on settings that the role refuses. refused: the reason by name; allowed: names the site permits."""
     judged = [name for name in conf if name not in allowed]
     return [
-        *(f"{name} is no NCCL variable." for name in conf if not VARIABLE.match(name)),
+        *(f"{name} is not an NCCL variable." for name in conf if not VARIABLE.match(name)),
         *(f"{name}: {refused[name]}." for name in judged if name in refused),
         *(
             f'{name} matches by prefix: write "={conf[name]}" to name it exactly.'

@@ -3,7 +3,7 @@
     DdpPlayError
     ├── UsageError          the command line or the job is wrong           exit 64
     ├── HostNotReady        a host is unreachable or lacks something       exit 69
-    │   ├── NotTakenOver    attach found hosts unreachable: the run is as it was
+    │   ├── NotTakenOver    attach found hosts unreachable: the run was not changed
     │   └── UnknownVersion  a run there has a format of another ddp-play
     ├── CheckFailed         a check or a provisioning step failed          exit 1
     ├── Busy                slots or ports are taken: try again later      exit 75

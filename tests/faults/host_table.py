@@ -18,7 +18,7 @@ HOSTS = (
     Row(
         "dockerd stopped on one host",
         dataclasses.replace(
-            failed(2, "h2", 1, "the engine cannot tell its exit code", "still on h2: container"),
+            failed(2, "h2", 1, "the engine did not report the exit code", "still on h2: container"),
             remains={"h2": ("files",)},  # those by which gc knows the container, which the engine does not list now
         ),
         hosts.stop_engine,

@@ -78,7 +78,7 @@ def test_hardware_that_has_gone_is_no_reason_to_skip(host: Host, tasks_from: str
         ("nccl", {"nccl_conf": {"NCCL_IB_GID_INDEX": 3}}, "Invalid argument"),
         ("nccl", {"nccl_conf": {"NCCL_DEBUG": "INFO"}}, "debugging does not belong"),
         ("nccl", {"nccl_conf": {"NCCL_SOCKET_IFNAME": "eth1"}}, 'write "=eth1"'),
-        ("nccl", {"nccl_conf": {"UCX_TLS": "rc"}}, "UCX_TLS is no NCCL variable"),
+        ("nccl", {"nccl_conf": {"UCX_TLS": "rc"}}, "UCX_TLS is not an NCCL variable"),
         ("rdma", {"rdma_stack": "doca"}, "set rdma_source to vendor or mirror"),
         (
             "cuda_toolkit",

@@ -169,7 +169,7 @@ def test_a_password_survives_a_cut_and_attach_asks_for_it_again(play: Play, serv
     assert code == 64, err
     assert "h1 refuses the SSH password" in err
     assert "Permission denied" in err
-    assert server.log.count("Failed password") - before == 1, "one try, and the run is as it was"
+    assert server.log.count("Failed password") - before == 1, "one try, and the run was not changed"
     release.touch()
     code, out, err = attach(play, PASSWORD)
     assert code == 0, err + out

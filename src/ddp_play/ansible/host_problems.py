@@ -91,7 +91,7 @@ KNOWN_PROBLEMS: tuple[KnownProblem, ...] = (
     KnownProblem(
         r"servers whose name does not resolve there",
         Kind.TASK,
-        "correct nfs_client_mounts as the message tells: use an address, an empty mount point or another server",
+        "correct nfs_client_mounts as the message says: use an address, an empty mount point or another server",
     ),
     KnownProblem(
         r"gets no answer from .* port",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 RESERVE_BYTES = 1024 * 1024
-# Free space says nothing about quotas, so room is tried out, at most this often.
+# Free space does not show quotas, so a trial file is written, at most this often.
 TRIAL_S = 2.0
 
 

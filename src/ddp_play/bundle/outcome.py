@@ -66,7 +66,7 @@ class RankOutcome:
         if self.state in ("created", "running"):
             return "never started" if self.state == "created" else "still running"
         if self.exit_code is None:
-            return self.detail or "gone, exit code unknown"
+            return self.detail or "ended, exit code unknown"
         text = f"signal {self.signal} ({signal_name(self.signal)})" if self.signal else f"exit code {self.exit_code}"
         return text + (", out of memory" if self.oom else "")
 

@@ -39,7 +39,7 @@ class Bundle:
         self.disk_space = DiskSpace(paths.root)
         self._stamped: dict[int, float] = {}
         self._partial: set[Path] = set()  # files whose last piece has not come
-        self._unsaved: dict[str, Any] = {}  # fields of run.json for which there was no room
+        self._unsaved: dict[str, Any] = {}  # fields of run.json not yet written because the disk is full
         self.last_data = time.monotonic()
         self.any_output = False  # has any rank printed or reported anything?
 
@@ -53,7 +53,7 @@ class Bundle:
         except DiskFull:
             try:
                 with self._or_full(self.paths.run):
-                    write_json(self.paths.run, document)  # in the room of the reserve
+                    write_json(self.paths.run, document)  # in the space of the deleted reserve
             except DiskFull:
                 if "ended" in fields:
                     raise

@@ -69,7 +69,7 @@ def _ask_passwords(run: Run, *, ssh: bool, become: bool) -> Passwords:
     if hosts and not ssh:
         named = ", ".join(hosts[:5]) + (f" and {len(hosts) - 5} more" if len(hosts) > 5 else "")
         raise UsageError(
-            f"run {run.paths.run_id} logs in with a password ({named}), which is stored nowhere",
+            f"run {run.paths.run_id} logs in with a password ({named}), which ddp-play does not store",
             hint=f"ddp-play attach {run.paths.run_id} -k asks for it",
         )
     passwords = options.ask_passwords(connection=ssh, become=become)

@@ -87,7 +87,7 @@ def _matcher(grep: str) -> Callable[[str], bool]:
     try:
         pattern = re.compile(grep)
     except re.error as error:
-        raise UsageError(f"--grep {grep!r} is no regular expression: {error}") from None
+        raise UsageError(f"--grep {grep!r} is not a valid regular expression: {error}") from None
     return lambda line: bool(pattern.search(line))
 
 

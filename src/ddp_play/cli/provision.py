@@ -160,7 +160,7 @@ def _agreed(planned: PlaybookPlan, passwords: Passwords) -> bool:
 
     Raises the error of a check that reached no host. If the answer is no, typer.Exit with the code of a failed check.
     """
-    console.note("looking first: nothing is changed (--yes: no check and no question)")
+    console.note("checking first, without changes (--yes skips the check and the question)")
     show_plan(planned)
     with phase_view() as view:
         report = run_playbook(_checking(planned), passwords, AnsibleRunner(), view)

@@ -121,7 +121,7 @@ def _show_end(run: Run, *, as_json: bool) -> int:
         if problem := take_over_problem(run.paths):
             raise problem
         console.error(
-            f"run {run.paths.run_id} has no supervisor any more; its ranks go on",
+            f"run {run.paths.run_id} has no supervisor any more; its ranks continue",
             hint=f"ddp-play attach {run.paths.run_id} takes over",
         )
         return 70

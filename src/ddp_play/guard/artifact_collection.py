@@ -170,7 +170,7 @@ def _why_not(found: Found, patterns: List[str], budget: int, manifest: Manifest)
     if not matches(found.relative, list(patterns)):
         return ""
     if found.size > budget:
-        return "larger than what is left of ddp_job_artifacts_max_mib"
+        return "exceeds the rest of ddp_job_artifacts_max_mib"
     if manifest.full():
         return "more than %d artifacts of this host" % len(manifest.rows)
     return path_problem(found.relative) or None

@@ -20,14 +20,14 @@ from .ranks import ProcessRank, Rank
 if TYPE_CHECKING:
     from .run_directory import HostRun
 
-# After a container's process has ended: how long to ask an engine that refuses, or that does not answer while the
-# ranks are being stopped, for the exit code.
+# Time limit for the engine to report the exit code after the process has ended, if it refuses requests or the ranks are
+# being stopped.
 ENGINE_PATIENCE_S = 3.0
-# The same for an engine that is slow, while nobody waits for the end.
+# The same limit otherwise.
 SLOW_ENGINE_S = 10.0
-# Least time for one question: other ranks have used up the patience.
+# Shortest time limit of one request, after other ranks have used up the rest.
 LAST_QUESTION_S = 0.1
-# Between two looks for a process that starts late.
+# Interval between searches for a process that starts late.
 REMOVE_S = 0.5
 START_POLL_S = 0.05
 
@@ -113,7 +113,7 @@ class ContainerRank(Rank):
         return processes.first_in_container(self.spec.get("container_id") or "")
 
     def look(self) -> None:
-        """Note when its process has ended: the patience with the engine is counted from then."""
+        """Record when its process ended: the time limit of the engine starts then."""
         if self.running and self._gone_since is None and not self._lives():
             self._gone_since = time.monotonic()
 
@@ -153,7 +153,7 @@ class ContainerRank(Rank):
         tail = docker_socket.logs_tail(self.spec["container"]).decode("utf-8", "replace").strip()
         if tail:
             self.say("output of the container outside the rank's log:\n%s" % tail)
-        unknown = "its process is gone and the engine tells no exit code" if code is None else ""
+        unknown = "its process has ended, and the engine reported no exit code" if code is None else ""
         self.ended(code, signum=_signal_of(code), detail=state.get("Error") or unknown)
 
     def _on_running(self, pid: int) -> None:
@@ -162,7 +162,7 @@ class ContainerRank(Rank):
             self._mark_running(pid)
             self._gone_since = None
         elif self._patience_left_s() <= 0:
-            self.ended(None, detail="its process is gone, the engine still says it runs")
+            self.ended(None, detail="its process has ended, but the engine still reports it as running")
 
     def _on_engine_error(self, error: docker_socket.EngineError) -> None:
         if error.status == 404:
@@ -171,7 +171,7 @@ class ContainerRank(Rank):
             )
             self.ended(code, signum=_signal_of(code), detail="the container was %s" % REMOVED)
         elif not self._may_wait():
-            self.ended(None, detail="its process is gone and the engine cannot tell its exit code: %s" % error)
+            self.ended(None, detail="its process has ended, and the engine did not report the exit code: %s" % error)
 
     def _may_wait(self) -> bool:
         return time.monotonic() - (self._gone_since or 0.0) < ENGINE_PATIENCE_S

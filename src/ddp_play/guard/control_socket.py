@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from .orders import Orders
 
-# An order is answered from memory, so a guard that takes longer is stopped or has no CPU.
+# The guard answers orders from memory: if an answer is late, its process is stopped or has no CPU time.
 ANSWER_S = 5.0
 MAX_LINE = 1 << 20
 READ_SIZE = 1 << 16
@@ -81,7 +81,7 @@ class _Peer:
 
 
 class ControlServer:
-    """The guard's end, in a thread of its own, so that it answers whatever the guard waits for."""
+    """Guard's end, in its own thread, so that it answers while the guard waits for the disk or the engine."""
 
     def __init__(self, root: Path, orders: Orders) -> None:
         """Listen. Raises OSError, for example if the name is taken."""
@@ -279,7 +279,7 @@ class ControlClient:
         self._send({"t": "order", "name": name, "value": value})
         self._until(lambda: name in self._taken, ANSWER_S)
         if name not in self._taken:
-            raise TimeoutError("the guard does not take orders: its process is stopped or has no CPU time")
+            raise TimeoutError("the guard does not answer orders: its process is stopped or has no CPU time")
 
     def _until(self, condition: Any, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s

@@ -83,7 +83,7 @@ class Guard:
         }
 
     def write_state(self, *, check: bool = False) -> None:
-        """Tell the channels the state, then store it; `check`: find out now whether the disk takes it."""
+        """Send the state to the channels, then store it; `check`: test now whether the disk accepts data."""
         known = self.state_file.problem
         self.publish()
         self.state_file.write(self._state(), check=check)
@@ -91,7 +91,7 @@ class Guard:
             self.publish()
 
     def publish(self) -> None:
-        """Tell the channels the state, without the disk; also called by the fence."""
+        """Send the state to the channels without using the disk; also called by the fence."""
         if self.control is not None:
             self.control.publish({**self._state(), DISK_PROBLEM: self.state_file.problem})
 
@@ -155,7 +155,7 @@ class Guard:
         self.write_state()
 
     def _must_stop(self) -> bool:
-        """Asked while the engine starts a container."""
+        """Whether to stop waiting while the engine starts a container."""
         self.orders.read_files(self.place)
         return self.fence.stopping
 
@@ -185,7 +185,7 @@ class Guard:
         self._schedule_stop()
 
     def _poll_units(self) -> None:
-        """Record ends. The patience with an engine that hangs counts from the end of a rank, not from its turn."""
+        """Record ended units. The time limit of the engine starts when a rank ends, not when it is polled."""
         looked = 0.0
         for unit in self.units:
             if time.monotonic() - looked > WATCH_S:  # at first, and after a poll that had to wait
@@ -200,7 +200,7 @@ class Guard:
             kernel_log.explain(rank.witness, lines, rank.row, addresses)
 
     def _note_full_disk(self, died: List[Rank]) -> None:
-        """Say that a rank's log may lack why it failed."""
+        """Record in the rank's row that its log may lack the reason of the failure."""
         self.write_state(check=True)
         for rank in died if self.state_file.problem else ():
             rank.row["detail"] = rank.row["detail"] or "its log is incomplete: %s" % self.state_file.problem

@@ -78,7 +78,7 @@ def _decode(status: int, body: bytes) -> Any:
 
 
 def silence(timeout_s: float) -> str:
-    """Why the engine does not answer a request that costs it nothing, or empty."""
+    """Why the engine does not answer a trivial request; empty if it answers."""
     try:
         call("GET", "/_ping", timeout_s=timeout_s)
     except EngineError as error:

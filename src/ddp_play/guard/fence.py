@@ -147,7 +147,7 @@ class Fence:
 
     @staticmethod
     def _send(units: List[Rank], signum: int) -> None:
-        """Signal these; an error at one of them, such as a process that changed its user, spares no other."""
+        """Signal these ranks; an error with one of them does not prevent the signals to the others."""
         for unit in units:
             with contextlib.suppress(Exception):
                 unit.send(signum)

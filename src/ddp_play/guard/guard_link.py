@@ -94,7 +94,7 @@ class GuardLink:
             self.place.order(name, value)
 
     def renew(self, seen_s: float) -> None:
-        """Renew the lease; a host that cannot store it must not count as silent for that."""
+        """Renew the lease. A host that cannot store it must not count as silent."""
         with contextlib.suppress(OSError):
             client = self._connected()
             if client is not None:

@@ -1,4 +1,4 @@
-"""Why a host cannot take part in a run, as the controller gets to know it."""
+"""Refusal of a host to take part in a run, as sent to the controller."""
 
 from __future__ import annotations
 

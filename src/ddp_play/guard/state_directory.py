@@ -285,7 +285,7 @@ def is_own(found: os.stat_result) -> bool:
 
 @contextlib.contextmanager
 def _one_at_a_time(parent: str) -> Iterator[None]:
-    """Lock `parent`, so that two processes do not create two directories. Whoever keeps the lock delays, no more."""
+    """Lock `parent`, so that two processes do not create two directories. Whoever keeps it can only delay."""
     fd = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         deadline = time.monotonic() + LOCK_S

@@ -139,7 +139,7 @@ def _error_message(result: dict[str, Any]) -> str:
     more = str(result.get("stderr") or result.get("module_stderr") or "").strip()
     url = str(result.get("url") or "")  # get_url names the URL only in its result
     parts = (text, more if more not in text else "", url if url not in text else "")
-    return "\n".join(part for part in parts if part) or "it gave no message"
+    return "\n".join(part for part in parts if part) or "the task failed without a message"
 
 
 def finished_table(

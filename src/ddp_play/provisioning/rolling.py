@@ -65,7 +65,7 @@ class Roll:
         if error is None:
             return None
         text = f"{error.message}\nnot touched: {', '.join(self.not_reached) or 'no host is left'}"
-        hint = f"{error.hint}\nto go on: {self.command}" if error.hint else f"to go on: {self.command}"
+        hint = f"{error.hint}\nto continue: {self.command}" if error.hint else f"to continue: {self.command}"
         return type(error)(text, hint=hint, hosts=self.not_reached)
 
     def to_json(self) -> dict[str, Any]:

@@ -56,7 +56,9 @@ def _by_exit_code(row: RankOutcome) -> str:
     if row.exit_code == 127:
         return "the command was not found where the rank runs: check ddp_job_command, the image, or ddp_python"
     if row.signal == SIGBUS:
-        return f"a bus error: a mapped file had no room behind it; often {SHARED_MEMORY}"
+        return (
+            f"a memory-mapped file could not grow, because its file system is full (bus error); often {SHARED_MEMORY}"
+        )
     return ""
 
 

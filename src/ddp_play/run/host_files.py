@@ -81,7 +81,7 @@ class HostFiles:
         if key not in self._sizes and len(self._sizes) >= MAX_ARTIFACTS:
             return f"{self.host} sent more than {MAX_ARTIFACTS} artifacts"
         if self._artifact_bytes + num_bytes > self._max_artifact_bytes:
-            return "larger than what is left of ddp_job_artifacts_max_mib"
+            return "exceeds the rest of ddp_job_artifacts_max_mib"
         return path_problem(name)
 
 

@@ -81,7 +81,7 @@ def check_password(paths: RunPaths, password: str) -> None:
         channel.receive()
     channel.close()
     if "Permission denied" in channel.broken:
-        hint = f"ddp-play attach {paths.run_id} -k; the run is as it was"
+        hint = f"ddp-play attach {paths.run_id} -k; the run was not changed"
         raise UsageError(f"{route.host} refuses the SSH password: {channel.broken}", hint=hint)
 
 

@@ -201,7 +201,7 @@ def test_an_endless_artifact_ends_at_the_jobs_limit(make: Make) -> None:
     pieces = [artifact("endless", bytes(256 * 1024), last=False) for _ in range(40)]
     assert collected(stage, *pieces, artifact("small"), artifacts=("endless",)).status is RunStatus.SUCCEEDED
     assert stage.document["missing"] == [
-        {"host": "h1", "path": "endless", "why": "larger than what is left of ddp_job_artifacts_max_mib"}
+        {"host": "h1", "path": "endless", "why": "exceeds the rest of ddp_job_artifacts_max_mib"}
     ]
     assert not (stage.paths.root / "artifacts.json").exists()
     assert sum(path.stat().st_size for path in stage.paths.artifacts.rglob("*") if path.is_file()) < 1 << 20

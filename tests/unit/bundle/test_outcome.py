@@ -23,7 +23,7 @@ def rank(state: str = "exited", **fields: Any) -> RankOutcome:
         (rank(exit_code=137, signal=9), "signal 9 (SIGKILL)"),
         (rank(exit_code=137, signal=9, oom=True), "signal 9 (SIGKILL), out of memory"),
         (rank(exit_code=200, signal=72), "signal 72 (signal 72)"),
-        (rank(), "gone, exit code unknown"),
+        (rank(), "ended, exit code unknown"),
         (rank(detail="removed from outside"), "removed from outside"),
         (rank("lost", detail="silent for 30 s"), "lost with its host"),
         (rank("created"), "never started"),

@@ -49,7 +49,7 @@ def test_raw_bytes_and_paths() -> None:
         (("--rank", "7"), "has ranks 0 to 1, not 7"),
         (("--host", "h9"), "has no host h9"),
         (("--attempt", "2"), "has attempts 1 to 1, not 2"),
-        (("--grep", "("), "is no regular expression"),
+        (("--grep", "("), "is not a valid regular expression"),
         (("--since", "soon"), "--since:"),
         (("--raw",), "--raw prints one rank's log"),
     ],

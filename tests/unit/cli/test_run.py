@@ -50,7 +50,7 @@ def test_only_d_detaches(monkeypatch: pytest.MonkeyPatch, answer: str | None, st
 def test_a_run_without_a_supervisor_ends_the_view_with_70(capsys: pytest.CaptureFixture[str]) -> None:
     assert run._show_end(load(make_run(status="running")), as_json=False) == 70
     err = capsys.readouterr().err
-    assert "run calm-otter-1 has no supervisor any more; its ranks go on" in err
+    assert "run calm-otter-1 has no supervisor any more; its ranks continue" in err
     assert "ddp-play attach calm-otter-1" in err
 
 

@@ -15,8 +15,8 @@ DEBUG = "NCCL_DEBUG: debugging does not belong in a permanent file; set it for a
     [
         ({}, [], []),
         ({"NCCL_IB_TC": 106, "NCCL_IB_HCA": "=mlx5_0", "NCCL_SOCKET_IFNAME": "^lo"}, [], []),
-        ({"UCX_TLS": "rc"}, ["UCX_TLS"], ["UCX_TLS is no NCCL variable."]),
-        ({"nccl_debug": "INFO"}, [], ["nccl_debug is no NCCL variable."]),
+        ({"UCX_TLS": "rc"}, ["UCX_TLS"], ["UCX_TLS is not an NCCL variable."]),
+        ({"nccl_debug": "INFO"}, [], ["nccl_debug is not an NCCL variable."]),
         ({"NCCL_DEBUG": "INFO"}, [], [DEBUG]),
         ({"NCCL_DEBUG": "INFO"}, ["NCCL_DEBUG"], []),
         ({"NCCL_IB_HCA": "mlx5_0"}, [], [BY_PREFIX]),
@@ -24,7 +24,7 @@ DEBUG = "NCCL_DEBUG: debugging does not belong in a permanent file; set it for a
         (
             {"NCCL_IB_HCA": "mlx5_0", "NCCL_DEBUG": "INFO", "UCX_TLS": "rc"},
             [],
-            ["UCX_TLS is no NCCL variable.", DEBUG, BY_PREFIX],
+            ["UCX_TLS is not an NCCL variable.", DEBUG, BY_PREFIX],
         ),
     ],
 )

@@ -123,7 +123,7 @@ def test_what_is_over_the_cap_is_named(place: HostRun) -> None:
         (place.src / name).write_bytes(b"x" * size)
     summary, got = run(place, max_bytes=1000)
     assert sorted(got) == ["a", "c"]
-    assert summary["missing"] == [{"path": "b", "why": "larger than what is left of ddp_job_artifacts_max_mib"}]
+    assert summary["missing"] == [{"path": "b", "why": "exceeds the rest of ddp_job_artifacts_max_mib"}]
 
 
 def test_only_the_host_that_sent_the_source_collects(place: HostRun) -> None:

@@ -131,7 +131,7 @@ def test_without_an_engine_the_exit_code_stays_unknown(
     monkeypatch.setattr(container_rank, "ENGINE_PATIENCE_S", 0.0)
     container.poll()
     assert (container.row["state"], container.row["exit_code"]) == ("exited", None)
-    assert "the engine cannot tell its exit code: restarting" in container.row["detail"]
+    assert "the engine did not report the exit code: restarting" in container.row["detail"]
 
 
 def test_an_engine_that_never_notices_the_end_does_not_make_it_a_success(
@@ -146,7 +146,7 @@ def test_an_engine_that_never_notices_the_end_does_not_make_it_a_success(
     container.poll()
     row = container.row
     assert (row["state"], row["exit_code"], container.failed) == ("exited", None, True)
-    assert row["detail"] == "its process is gone, the engine still says it runs"
+    assert row["detail"] == "its process has ended, but the engine still reports it as running"
 
 
 def test_a_slow_engine_is_asked_again_after_an_answer_from_before_the_end(

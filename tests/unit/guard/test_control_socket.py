@@ -138,7 +138,7 @@ def test_a_guard_that_is_stopped_takes_no_orders(tmp_path: Path, monkeypatch: py
         client = ControlClient(tmp_path, ME)
         began = time.monotonic()
         assert client.first_state(0.2) is None
-        with pytest.raises(TimeoutError, match="the guard does not take orders"):
+        with pytest.raises(TimeoutError, match="the guard does not answer orders"):
             client.order(STOP, {})
         assert time.monotonic() - began < 5
         client.close()

@@ -60,7 +60,7 @@ def end_of(process: subprocess.Popen[bytes], timeout_s: float = 30.0) -> float:
 def test_an_engine_that_hangs_does_not_hold_up_the_lease(
     tmp_path: Path, engine: Engine, firsts: list[subprocess.Popen[bytes]]
 ) -> None:
-    """The first rank ends at once and the engine cannot tell its exit code; the second is killed in time."""
+    """The first rank ends at once and the engine did not report the exit code; the second is killed in time."""
     with guard_over(tmp_path, containers(2), lease_s=1.5, grace_s=1.0) as (place, process):
         place.order("go")
         wait_until(lambda: running(place))
@@ -72,7 +72,7 @@ def test_an_engine_that_hangs_does_not_hold_up_the_lease(
     assert ended[0] < 1.5 + 1.0
     assert ended[1] < 1.5 + 1.0 + 1.0
     assert state["reason"] == "no controller for longer than the lease"
-    assert "the engine cannot tell its exit code" in state["ranks"]["0"]["detail"]
+    assert "the engine did not report the exit code" in state["ranks"]["0"]["detail"]
     assert all(row["stopped"] for row in state["ranks"].values())
     assert time.monotonic() - began < 12
 

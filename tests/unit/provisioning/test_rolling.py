@@ -77,7 +77,7 @@ def test_a_failure_stops_before_the_next_batch_and_names_who_was_not_touched() -
     assert isinstance(error, CheckFailed)
     assert "not touched: h2, h3, h4" in error.message
     command = "ddp-play provision -i /inv --user ops --limit h1,h2,h3,h4 --tags base_os --serial 2"
-    assert error.hint.endswith(f"to go on: {command}")
+    assert error.hint.endswith(f"to continue: {command}")
     assert roll.to_json()["command"] == command
     assert roll.to_json()["exit_code"] == 1
 

@@ -80,7 +80,7 @@ def test_only_an_exit_code_of_the_engine_is_one(
     rank.poll()
     assert end(rank) == ("exited", code)
     assert rank.failed is (code != 0), "what nobody can tell is no success"
-    assert rank.row["detail"] == ("its process is gone and the engine tells no exit code" if code is None else "")
+    assert rank.row["detail"] == ("its process has ended, and the engine reported no exit code" if code is None else "")
 
 
 def test_a_process_that_appears_late_is_found_without_the_engine(

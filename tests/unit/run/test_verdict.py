@@ -188,7 +188,7 @@ def test_hints(row: RankOutcome, tail: str, hint: str) -> None:
         (ended(0, 137, signal=9, oom=True), "signal 9 (SIGKILL), out of memory"),
         (ended(0, 126, detail="cannot start: Permission denied"), "exit code 126 (cannot start: Permission denied)"),
         (ended(0, None, detail="the container was removed"), "failed first: the container was removed"),
-        (ended(0, None), "gone, exit code unknown"),
+        (ended(0, None), "ended, exit code unknown"),
         (ended(0, 200, signal=72), "signal 72 (signal 72)"),
     ],
 )
