@@ -14,6 +14,7 @@ from ddp_play.bundle.paths import RUN_ID, RunPaths, check_run_id, home, read_jso
 from ddp_play.bundle.run_lookup import load
 from ddp_play.errors import DiskFull, UsageError
 from ddp_play.guard.protocol import run_key, split_run_key
+from ddp_play.run.host_frames import HostFrameError, checked_answer
 from ddp_play.run.lost_host_files import uncollected
 
 if TYPE_CHECKING:
@@ -174,6 +175,13 @@ def remove_leftovers(
     ]
 
 
+def _checked(verb: str, answer: Any) -> dict[str, Any]:
+    try:
+        return checked_answer(verb, answer)
+    except HostFrameError as error:
+        return {"problem": f"it sent {error}; check which program runs on the host"}
+
+
 def _run_on_all_hosts(
     request: PlaybookRequest, passwords: Passwords, runner: PlaybookRunner, verb: str, orders: dict[str, Any]
 ) -> dict[str, dict[str, Any]]:
@@ -184,7 +192,7 @@ def _run_on_all_hosts(
         data = event.get("event_data") or {}
         result = (data.get("res") or {}).get("answer")
         if event.get("event") == "runner_on_ok" and result is not None:
-            answers[data["host"]] = result
+            answers[data["host"]] = _checked(verb, result)
         elif event.get("event") in ("runner_on_failed", "runner_on_unreachable"):
             answers[data["host"]] = {"problem": str((data.get("res") or {}).get("msg", "failed"))}
 

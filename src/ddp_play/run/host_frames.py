@@ -127,6 +127,33 @@ SHAPES: dict[str, Record] = {
     "cleaned": Record({"left": Rows(str)}, {"kept": Rows(str)}),
 }
 
+# Answers of the verbs `runs` and `clean`, which `ps -i` and `gc` ask. Earlier versions lack what is optional.
+RUN_ROW = Record(
+    {"run": str, "attempt": Integer(), "path": str, "phase": str, "guard_alive": bool, "owner": str},
+    {
+        **dict.fromkeys(("token", "host", "reason", "unknown", "elsewhere", "controller"), str),
+        **dict.fromkeys(("attended", "uncollected"), bool),
+        "ranks": ByName(RANK, numbered=True),
+        "since": float,
+    },
+)
+CONTAINER_ROW = Record(
+    dict.fromkeys(("id", "run", "attempt", "owner", "state"), str), dict.fromkeys(("token", "host"), str)
+)
+ANSWERS = {
+    "runs": Record({"runs": Rows(RUN_ROW), "containers": Rows(CONTAINER_ROW)}),
+    "clean": Record({"left": Rows(str)}),
+}
+
+
+def checked_answer(verb: str, answer: Any) -> dict[str, Any]:
+    """The answer of a host to `runs` or `clean`, with its texts cut to MAX_TEXT. Raises HostFrameError."""
+    shape = ANSWERS[verb]
+    if problem := _problem(answer, shape):
+        raise HostFrameError(f"an answer to {verb} with {problem}")
+    cut: dict[str, Any] = _cut(answer, shape.max_text)
+    return cut
+
 
 def checked(header: Header, ranks: Collection[int], key: str) -> Header | None:
     """The header with its texts cut to MAX_TEXT; None for a kind of another version. Raises HostFrameError.

@@ -15,8 +15,10 @@ from ddp_play.run.garbage_collection import Leftovers, find_leftovers, remove_le
 from ddp_play.testing import FakePlaybookRunner
 
 REQUEST = PlaybookRequest("/demo.yml", ("/inv",), "/")
-DEAD: dict[str, Any] = {"run": "old-1", "path": "/state/runs/old-1/1.h1", "guard_alive": False}
-ALIVE: dict[str, Any] = {"run": "new-1", "path": "/state/runs/new-1/1.h1", "guard_alive": True}
+ROW: dict[str, Any] = {"attempt": 1, "phase": "ended", "owner": ""}
+DEAD: dict[str, Any] = {**ROW, "run": "old-1", "path": "/state/runs/old-1/1.h1", "guard_alive": False}
+CONTAINER: dict[str, Any] = {"id": "c1", "run": "gone-1", "owner": "", "attempt": "1", "state": "exited"}
+ALIVE: dict[str, Any] = {**ROW, "run": "new-1", "path": "/state/runs/new-1/1.h1", "guard_alive": True}
 
 
 def answers(host: str, answer: dict[str, Any]) -> dict[str, Any]:
@@ -36,14 +38,14 @@ def test_leftovers_and_problems_by_host() -> None:
     runner = FakePlaybookRunner(
         events=(
             fails("h2", "no route"),
-            answers("h1", {"runs": [DEAD, ALIVE], "containers": [{"id": "c1", "run": "gone-1"}]}),
+            answers("h1", {"runs": [DEAD, ALIVE], "containers": [{**CONTAINER, "run": "gone-1"}]}),
             {"event": "x"},
         )
     )
     found = find_leftovers(REQUEST, Passwords(), runner)
     assert [row["run"] for row in found.runs] == ["old-1", "new-1"]
     assert found.removable == [{**DEAD, "inventory_host": "h1"}], "a living guard's run is never touched"
-    assert found.containers == [{"id": "c1", "run": "gone-1", "inventory_host": "h1"}]
+    assert found.containers == [{**CONTAINER, "inventory_host": "h1"}]
     assert found.problems == {"h2": "no route"}
     assert not found.empty
     assert runner.requests[0].environment["DDP_PLAY_SWEEP_VERB"] == "runs"
@@ -54,6 +56,24 @@ def test_a_host_without_leftovers() -> None:
         REQUEST, Passwords(), FakePlaybookRunner(events=(answers("h1", {"runs": [], "containers": []}),))
     )
     assert found.empty
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        ({"runs": [{"run": "old-1"}], "containers": []}, "no field attempt in runs"),
+        ({"runs": {}, "containers": []}, "{} in place of a list in runs"),
+        ({"runs": [{**DEAD, "guard_alive": "yes"}], "containers": []}, "the value 'yes' in guard_alive in runs"),
+        ({"runs": []}, "no field containers"),
+        ([], "[] in place of an object"),
+    ],
+)
+def test_a_host_that_answers_with_something_else_is_named_and_the_others_count(answer: Any, problem: str) -> None:
+    """It ended the command for all hosts."""
+    events = (answers("h1", answer), answers("h2", {"runs": [DEAD], "containers": []}))
+    found = find_leftovers(REQUEST, Passwords(), FakePlaybookRunner(events=events))
+    assert found.problems == {"h1": f"it sent an answer to runs with {problem}; check which program runs on the host"}
+    assert [row["inventory_host"] for row in found.runs] == ["h2"]
 
 
 def test_no_answer_at_all_is_an_error() -> None:
@@ -264,7 +284,7 @@ def test_files_of_a_host_that_was_lost_stay_after_the_run(
     document = {"id": "old-1", "token": "a" * 16, "status": "failed", "exit_class": "host_lost", "uncollected": lost}
     write_json(tmp_path / "runs" / "old-1" / "run.json", document)
     row = {**UNCOLLECTED, "attempt": 1, "host": "h1", **change}
-    container = {"id": "c1", "run": "old-1", "token": "a" * 16, "owner": "kim"}
+    container = {"id": "c1", "run": "old-1", "token": "a" * 16, "owner": "kim", "attempt": "1", "state": "exited"}
     runner = FakePlaybookRunner(events=(answers("h1", {"runs": [row], "containers": [container]}),))
     found = find_leftovers(REQUEST, Passwords(), runner, me="kim")
     why = ATTACH_HERE.replace("its files are perhaps not", "its host was lost before its files were")
