@@ -12,6 +12,7 @@ from ansible.plugins.action import ActionBase
 
 try:
     from ddp_play.ansible import bounded_execution, discover_action, host_problems
+    from ddp_play.ansible.plugin_variables import SWEEP_ORDERS_ENV, SWEEP_VERB_ENV
     from ddp_play.errors import HostNotReady
     from ddp_play.run.host_program import preamble, shell_command
 except ImportError as error:
@@ -29,11 +30,11 @@ class ActionModule(ActionBase):
         """Return the program's answer: the runs that the host knows (`runs`), or what could not be removed (`left`)."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         variables = task_vars or {}
-        verb = os.environ.get("DDP_PLAY_SWEEP_VERB", "runs")
+        verb = os.environ[SWEEP_VERB_ENV]
         limit_s = bounded_execution.CLEAN_S if verb == "clean" else bounded_execution.answer_limit_s()
         arguments = [str(limit_s * bounded_execution.HOST_PART)]
         if verb == "clean":
-            orders = json.loads(Path(os.environ["DDP_PLAY_SWEEP_ORDERS"]).read_text(encoding="utf-8"))
+            orders = json.loads(Path(os.environ[SWEEP_ORDERS_ENV]).read_text(encoding="utf-8"))
             order = orders.get(variables["inventory_hostname"])
             if not order:
                 return {**result, "changed": False, "answer": {"left": []}}

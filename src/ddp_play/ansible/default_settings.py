@@ -11,6 +11,8 @@ from pathlib import Path
 
 # Number of hosts that Ansible works on at a time; more would need too much memory on the controller.
 FORKS = 100
+# Ansible repeats a failed connection this often; more delays the report of a host that is down.
+SSH_RETRIES = 1
 
 
 def default_settings(cwd: str) -> dict[str, str]:
@@ -19,7 +21,7 @@ def default_settings(cwd: str) -> dict[str, str]:
         "ANSIBLE_PIPELINING": "True",
         "ANSIBLE_FORKS": str(FORKS),
         "ANSIBLE_NOCOLOR": "1",
-        "ANSIBLE_SSH_RETRIES": "1",
+        "ANSIBLE_SSH_RETRIES": str(SSH_RETRIES),
         # ansible-runner would disable it by default; only the user may do that
         "ANSIBLE_HOST_KEY_CHECKING": _configured("host_key_checking", cwd) or "True",
     }

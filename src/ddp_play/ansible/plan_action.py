@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ddp_play.ansible.plugin_variables import RUN_DIR_ENV
 from ddp_play.bundle.format_version import format_stamp
 from ddp_play.bundle.outcome import RunStatus, error_fields
-from ddp_play.bundle.paths import RunPaths, home, read_json, write_json
+from ddp_play.bundle.paths import RunPaths, read_json, runs_dir, write_json
 from ddp_play.bundle.run_ids import new_run_id, new_token
 from ddp_play.planning.host_facts import HostFacts, Problem, facts_from_json
 from ddp_play.planning.job import Job, check_names, parse_job
@@ -72,9 +72,9 @@ def plan_job(
 def _run_paths() -> RunPaths:
     """Directory that `ddp-play run` made for this run; a new one for ansible-playbook or a second job."""
     given = os.environ.get(RUN_DIR_ENV)
-    if given and not (Path(given) / "plan.json").exists():
+    if given and not RunPaths(Path(given)).plan.exists():
         return RunPaths(Path(given))
-    return RunPaths(home() / "runs" / new_run_id(home() / "runs"))
+    return RunPaths.of(new_run_id(runs_dir()))
 
 
 def record_failure(error: DdpPlayError, paths: RunPaths | None = None) -> None:

@@ -211,11 +211,16 @@ def password_files(passwords: Passwords) -> Iterator[list[str]]:
         yield options
 
 
+def artifact(private_dir: Path, name: str) -> Path:
+    """A file of ansible-runner about its run, such as `stdout`, in its private data directory."""
+    return private_dir / "artifacts" / "1" / name
+
+
 class _CommandFileRedactor:
     """Removes the environment's values from artifacts/1/command, where ansible-runner stores them."""
 
     def __init__(self, private_dir: Path) -> None:
-        self._command = private_dir / "artifacts" / "1" / "command"
+        self._command = artifact(private_dir, "command")
         self._done = False
 
     def redact(self, *, final: bool = False) -> None:

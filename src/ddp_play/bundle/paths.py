@@ -23,6 +23,11 @@ def home() -> Path:
     return Path(state).expanduser() / "ddp-play"
 
 
+def runs_dir() -> Path:
+    """Directory with one directory per run."""
+    return home() / "runs"
+
+
 def check_run_id(name: str) -> str:
     """The name, if it is valid as a directory name and as a container label; UsageError otherwise."""
     if not RUN_ID.fullmatch(name) or ".." in name:
@@ -86,7 +91,7 @@ class RunPaths:
     @classmethod
     def of(cls, run_id: str) -> RunPaths:
         """The paths of the run with this id; the directory need not exist."""
-        return cls(home() / "runs" / check_run_id(run_id))
+        return cls(runs_dir() / check_run_id(run_id))
 
     @property
     def run_id(self) -> str:
@@ -130,8 +135,12 @@ class RunPaths:
 
     @property
     def control(self) -> Path:
-        """Directory of requests to the supervisor: the files `stop` and `stop-now`."""
+        """Directory of requests to the supervisor."""
         return self.root / "control"
+
+    def stop_request(self, *, now: bool) -> Path:
+        """Request to stop the run; `now`: without a grace period."""
+        return self.control / ("stop-now" if now else "stop")
 
     @property
     def ansible(self) -> Path:

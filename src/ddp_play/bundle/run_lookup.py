@@ -8,7 +8,7 @@ from typing import Any
 
 from ddp_play.bundle.format_version import refuse_unknown_format
 from ddp_play.bundle.outcome import RunStatus
-from ddp_play.bundle.paths import RunPaths, check_run_id, home, read_json
+from ddp_play.bundle.paths import RunPaths, check_run_id, read_json, runs_dir
 from ddp_play.errors import InternalError, UsageError
 from ddp_play.guard.protocol import protocol_problem
 
@@ -72,8 +72,9 @@ def is_locked(path: Any) -> bool:
 
 def all_runs() -> list[Run]:
     """All runs of this controller, newest first."""
-    root = home() / "runs"
-    found = [load(RunPaths(path)) for path in root.iterdir() if (path / "run.json").exists()] if root.is_dir() else []
+    root = runs_dir()
+    paths = [RunPaths(path) for path in root.iterdir()] if root.is_dir() else []
+    found = [load(path) for path in paths if path.run.exists()]
     return sorted(found, key=lambda run: run.document.get("created", 0.0), reverse=True)
 
 
@@ -91,7 +92,7 @@ def _find(run_id: str) -> Run:
     runs = all_runs()
     if run_id == "-":
         if not runs:
-            raise UsageError(f"there are no runs yet under {home() / 'runs'}", hint="ddp-play run starts the demo")
+            raise UsageError(f"there are no runs yet under {runs_dir()}", hint="ddp-play run starts the demo")
         return runs[0]
     check_run_id(run_id)
     exact = [run for run in runs if run.paths.run_id == run_id]
@@ -102,6 +103,6 @@ def _find(run_id: str) -> Run:
         raise UsageError(f"several runs begin with {run_id}: {', '.join(run.paths.run_id for run in matching)}")
     known = ", ".join(run.paths.run_id for run in runs[:5])
     raise UsageError(
-        f"no run {run_id} under {home() / 'runs'}",
+        f"no run {run_id} under {runs_dir()}",
         hint=f"the newest are {known}" if known else "ddp-play ps -i INVENTORY lists runs on the hosts",
     )

@@ -148,4 +148,4 @@ def request_stop(paths: RunPaths, *, now: bool, reason: str) -> None:
     """Write the stop request to the run's control directory, where its supervisor reads it."""
     if load(paths).over:
         raise Interrupted(f"run {paths.run_id} is over")
-    write_json(paths.control / ("stop-now" if now else "stop"), {"reason": reason})
+    write_json(paths.stop_request(now=now), {"reason": reason})

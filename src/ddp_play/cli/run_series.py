@@ -10,7 +10,7 @@ import typer
 
 from ddp_play.ansible.installed_collection import collection_root
 from ddp_play.ansible.runner import AnsibleRunner
-from ddp_play.bundle.paths import check_run_id, home, write_bytes, write_json
+from ddp_play.bundle.paths import check_run_id, runs_dir, write_bytes, write_json
 from ddp_play.bundle.run_ids import new_run_id
 from ddp_play.cli import console, options
 from ddp_play.cli.run import stop_on_term, watch
@@ -44,7 +44,7 @@ def run_variants(
     variants = measurement_variants(
         dry_run(request, passwords, AnsibleRunner()), backends, optional_backends=optional_backends
     )
-    base = check_run_id(name) if name else new_run_id(home() / "runs")
+    base = check_run_id(name) if name else new_run_id(runs_dir())
     stop_on_term()
     finished = []
     for variant in variants:

@@ -15,6 +15,8 @@ import stat
 from pathlib import Path
 from typing import Optional
 
+from .state_directory import OF_HOST
+
 # What earlier versions lease.
 NAMES = ("gpu-", "port-", "slot-")
 # Of ports, and of slots unless DDP_PLAY_HOST_DIR stands for a host.
@@ -29,7 +31,7 @@ class LockedError(Exception):
 
 def directory_of(name: str) -> Path:
     """Directory in which an earlier version locks the file of this lease."""
-    override = os.environ.get("DDP_PLAY_HOST_DIR")
+    override = os.environ.get(OF_HOST)
     return Path(override, "leases") if override and not name.startswith("port-") else DIRECTORY
 
 

@@ -13,12 +13,13 @@ from typing import Any, Dict, List
 from . import guard_link, leases, login_session
 from .refusal import Refused
 from .run_directory import HostRun, read_json
+from .state_directory import OF_HOST
 
 GUARD_START_S = 60.0  # enough on a busy host
 SYSTEMD_S = 30.0
 OOM_POLICY_SINCE = 243  # version of systemd
 # Variables of the login that a guard needs; the user manager has an environment of its own.
-KEPT_ENV = ("DDP_PLAY_HOST_DIR", "DOCKER_HOST", "PATH", "XDG_STATE_HOME")
+KEPT_ENV = (OF_HOST, "DOCKER_HOST", "PATH", "XDG_STATE_HOME")
 
 
 def start_guard(place: HostRun, *, ends_at_logout: bool) -> Dict[str, Any]:

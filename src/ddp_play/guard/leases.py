@@ -22,6 +22,7 @@ from .peer_credentials import peer_of
 from .refusal import Refused
 from .run_directory import HostRun, user_name
 from .running_guards import guards, read_spec
+from .state_directory import OF_HOST
 
 # First part of every name. Abstract names are per network namespace, as ports are.
 SCOPE = "ddp-play"
@@ -39,7 +40,7 @@ MESSAGE_S, MESSAGE_BYTES = 1.0, 1024
 
 def slot_scope() -> str:
     """Scope of slot names: that of the ports, or one per DDP_PLAY_HOST_DIR, which stands for a host."""
-    override = os.environ.get("DDP_PLAY_HOST_DIR")
+    override = os.environ.get(OF_HOST)
     if not override:
         return SCOPE
     return "%s/%s" % (SCOPE, hashlib.sha256(os.fsencode(os.path.realpath(override))).hexdigest()[:16])

@@ -18,6 +18,7 @@ from .protocol import split_run_key
 from .refusal import Refused
 from .run_directory import HostRun, base_dir, bases, read_json, user_name
 from .running_guards import guards, read_spec
+from .state_directory import OF_HOST
 
 TAKEN = "name_taken"
 HINT = "choose another --name; ddp-play ps -i INVENTORY lists what runs, ddp-play gc what was left behind"
@@ -54,7 +55,7 @@ def describe_namesake(found: Namesake, run_id: str, now: float) -> str:
 
 
 def _living(run_id: str, token: str) -> Iterator[Namesake]:
-    stands_for_a_host = os.environ.get("DDP_PLAY_HOST_DIR")  # then guards of other directories count as on other hosts
+    stands_for_a_host = os.environ.get(OF_HOST)  # then guards of other directories count as on other hosts
     for pid, place in guards().items():
         if _is_namesake(place.run_key, run_id, token) and (not stands_for_a_host or base_dir() in place.root.parents):
             process = Path("/proc/%d" % pid)

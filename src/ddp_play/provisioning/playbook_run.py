@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import yaml
 
 from ddp_play.ansible.installed_collection import collection_root
-from ddp_play.ansible.runner import PlaybookStatus
+from ddp_play.ansible.runner import PlaybookStatus, artifact
 from ddp_play.bundle.journal import Journal
 from ddp_play.bundle.paths import home, write_json
 from ddp_play.bundle.run_ids import new_run_id
@@ -154,7 +154,7 @@ def run_playbook(
     wall_s = time.monotonic() - started
     stats = {} if outcome.status is PlaybookStatus.NOT_STARTED else outcome.stats
     cells = finished_table(handler.cells, planned_cells(planned.phases), stats)
-    log = directory / "ansible" / "artifacts" / "1" / "stdout"
+    log = artifact(directory / "ansible", "stdout")
     changes, check = tuple(dict.fromkeys(handler.changes)), "--check" in planned.request.options
     report = Report(directory.name, directory, log, cells, outcome, wall_s, changes, check)
     write_json(directory / "report.json", report.to_json())

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ddp_play.ansible.plugin_variables import FACTS_ENV, RUN_DIR_ENV
-from ddp_play.ansible.runner import AnsibleRunner, Passwords, PlaybookOutcome, PlaybookRequest, PlaybookRunner
+from ddp_play.ansible.runner import AnsibleRunner, Passwords, PlaybookOutcome, PlaybookRequest, PlaybookRunner, artifact
 from ddp_play.bundle.journal import Journal
 from ddp_play.bundle.outcome import RunStatus, error_fields
 from ddp_play.bundle.paths import RunPaths, read_json, write_json
@@ -71,7 +71,7 @@ def _is_own_task(data: dict[str, Any]) -> bool:
 def _join_outcomes(paths: RunPaths, outcome: PlaybookOutcome) -> None:
     """Combine the outcome of the job with that of the rest of the playbook."""
     document = read_json(paths.run)
-    log = str(paths.ansible / "artifacts" / "1" / "stdout")
+    log = str(artifact(paths.ansible, "stdout"))
     final = RunStatus(document.get("status", "starting")).final
     error = outcome.error(log)
     if not final:

@@ -10,7 +10,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.ansible.installed_collection import collection_root
-from ddp_play.bundle.paths import RUN_ID, RunPaths, check_run_id, home, read_json
+from ddp_play.ansible.plugin_variables import SWEEP_ORDERS_ENV, SWEEP_VERB_ENV
+from ddp_play.bundle.paths import RUN_ID, RunPaths, read_json
 from ddp_play.bundle.run_lookup import load
 from ddp_play.errors import DiskFull, UsageError
 from ddp_play.guard.protocol import run_key, split_run_key
@@ -128,7 +129,7 @@ def find_leftovers(
     """
     name, token_of_key = split_run_key(run)
     token = token_of_key or None
-    if run and not token and (ours := read_json(home() / "runs" / check_run_id(name) / "run.json")):
+    if run and not token and (ours := read_json(RunPaths.of(name).run)):
         token = str(ours.get("token") or "")
     found = Leftovers(me=me, run=name, token=token)
     for host, answer in _run_on_all_hosts(request, passwords, runner, "runs", {}).items():
@@ -149,7 +150,7 @@ def _runs_of_this_controller(rows: list[dict[str, Any]]) -> dict[str, Run]:
     """Those of the runs on hosts that this controller has, by key."""
     found = {}
     for name, token in {(row["run"], row.get("token", "")) for row in rows}:
-        run = load(RunPaths(home() / "runs" / name)) if RUN_ID.fullmatch(name) and ".." not in name else None
+        run = load(RunPaths.of(name)) if RUN_ID.fullmatch(name) and ".." not in name else None
         if run is not None and run.document and str(run.document.get("token") or "") == token:
             found[run_key(name, token)] = run
     return found
@@ -202,7 +203,7 @@ def _run_on_all_hosts(
         sweep = dataclasses.replace(
             request,
             playbook=str(collection_root() / "playbooks" / "sweep.yml"),
-            environment={"DDP_PLAY_SWEEP_VERB": verb, "DDP_PLAY_SWEEP_ORDERS": str(orders_file)},
+            environment={SWEEP_VERB_ENV: verb, SWEEP_ORDERS_ENV: str(orders_file)},
         )
         outcome = runner.run(sweep, private_dir=Path(scratch, "ansible"), passwords=passwords, on_event=on_event)
     if not answers and (error := outcome.error("run ansible -m ping on the inventory")) is not None:

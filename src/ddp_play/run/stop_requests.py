@@ -32,13 +32,13 @@ class StopRequests:
     """Reads requests of `ddp-play stop` and Ctrl-C. SIGTERM or SIGINT to this process also request a stop; two: now."""
 
     def __init__(self, paths: RunPaths) -> None:
-        self._control = paths.control
+        self._paths = paths
         self._signalled = 0
 
     def stop(self) -> StopRequest | None:
         """The stop request, None if there is none."""
-        order = read_json(self._control / "stop")
-        now = (self._control / "stop-now").exists() or self._signalled > 1
+        order = read_json(self._paths.stop_request(now=False))
+        now = self._paths.stop_request(now=True).exists() or self._signalled > 1
         if not (order or now or self._signalled):
             return None
         return StopRequest(order.get("reason") or "stopped on request", now)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ddp_play.bundle.format_version import format_stamp
 from ddp_play.bundle.outcome import RunStatus
-from ddp_play.bundle.paths import RunPaths, check_run_id, home, read_json, write_json
+from ddp_play.bundle.paths import RunPaths, check_run_id, read_json, runs_dir, write_json
 from ddp_play.bundle.run_ids import new_run_id, new_token
 from ddp_play.errors import InternalError, NotTakenOver, UsageError
 from ddp_play.run.host_channel import ProcessChannel, Route, wait_any
@@ -29,7 +29,7 @@ LOGIN_S = 20.0
 
 def create_run(request: PlaybookRequest, *, name: str, output: Path | None, argv: list[str]) -> RunPaths:
     """Create a run directory with its run.json. UsageError if the name is taken or invalid."""
-    runs = home() / "runs"
+    runs = runs_dir()
     run_id = check_run_id(name) if name else new_run_id(runs)
     paths = RunPaths(runs / run_id)
     if output is not None and output.exists() and any(output.iterdir()):
