@@ -63,7 +63,7 @@ HOSTS = (
     ),
     Row(
         "head host powered off",
-        # artifacts are collected from the shared directory by the head, so it stays until the head is back
+        # the shared directory stays until the head is back: its ranks may still write there
         dataclasses.replace(lost("h1", 0), remains={"h2": ("files",), "h3": ("files",)}),
         hosts.power_off_head,
         job=LOST,

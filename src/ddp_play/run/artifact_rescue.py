@@ -33,6 +33,14 @@ OPEN_S = 20.0
 POLL_S = 0.5
 
 
+def source_order(assignment: Assignment, host: HostPlan) -> dict[str, Any]:
+    """Fields of the order `fetch` with which any host collects the working directory that all hosts share."""
+    # an earlier version's plan has the run's id there
+    path = bind(host.source_dir, {RUN_KEY: assignment.run_key, RUN_ID: assignment.paths.run_id})
+    manifest = assignment.snapshot.manifest if assignment.snapshot is not None else {}
+    return {"source": {"path": path, "manifest": manifest, "collect": True}}
+
+
 class Rescue:
     """Collects the shared working directory of a run without an active attempt, or lists it in `left`."""
 
@@ -111,15 +119,13 @@ class Rescue:
         """Reason why not all files could be collected; empty if all are in the bundle."""
         if not (self.assignment.plan.source_shared and host.source_dir):
             return ""  # the working directory is not shared: the run's shared directory has no files of the ranks
-        plan, snapshot = self.assignment.plan, self.assignment.snapshot
-        # an earlier version's plan has the run's id there
-        path = bind(host.source_dir, {RUN_KEY: self.assignment.run_key, RUN_ID: self.assignment.paths.run_id})
-        manifest = snapshot.manifest if snapshot is not None else {}
+        plan, source = self.assignment.plan, source_order(self.assignment, host)
+        path = source["source"]["path"]
         order = {
             "patterns": list(plan.artifacts),
             "max_bytes": plan.artifacts_max_mib * 1024 * 1024,
-            "source": {"path": path, "manifest": manifest, "collect": True},
             "user": user_of_ranks(host, link.place) if link.place is not None else None,
+            **source,
         }
         try:
             answers = self._gang.ask(

@@ -83,13 +83,19 @@ def network_counters(gang: Gang, plan: Plan, paths: RunPaths) -> dict[str, Any]:
     return traffic_document(plan, read_json(paths.counters), after)
 
 
-def collect(gang: Gang, plan: Plan, paths: RunPaths, *, artifacts: bool = True) -> list[dict[str, Any]]:
-    """Collect results and artifacts. Returns rows for what could not be collected."""
+def collect(
+    gang: Gang, plan: Plan, paths: RunPaths, *, artifacts: bool = True, for_head: dict[str, Any] | None = None
+) -> list[dict[str, Any]]:
+    """Collect results and artifacts. Returns rows for what could not be collected.
+
+    `for_head`: fields of the order with which the first host collects what the head, which is lost, was to collect.
+    """
     missing: list[dict[str, Any]] = []
     patterns = list(plan.artifacts) if artifacts else []
     order = {"patterns": patterns, "max_bytes": plan.artifacts_max_mib * 1024 * 1024}
     manifest: list[dict[str, Any]] = []
     asked = [link for link in gang.links if not link.lost]
+    orders = {link.name: {**order, **(for_head or {} if link is asked[0] else {})} for link in asked}
     for link in gang.links:
         if link.lost:
             missing.append(
@@ -98,7 +104,7 @@ def collect(gang: Gang, plan: Plan, paths: RunPaths, *, artifacts: bool = True) 
     why = ""
     _reconnect(gang, gang.links)
     try:
-        gang.ask("fetch", "fetched", deadline_s=COLLECT_S, silence_s=SILENCE_S, fields=lambda _: order)
+        gang.ask("fetch", "fetched", deadline_s=COLLECT_S, silence_s=SILENCE_S, fields=lambda link: orders[link.name])
     except DdpPlayError as error:
         why = error.message
     for link in asked:
@@ -144,7 +150,7 @@ def clean(
     """
     incomplete = {row["host"] for row in missing if row["host"]}
     hosts = {host.name: host for host in plan.hosts}
-    uncollected = _only_the_head_collects(gang, plan)
+    uncollected = shared_with_lost_head(gang, plan)
     reachable = (name for name in (plan.head, *hosts) if not gang.link(name).lost)
     remover = "" if restart_follows or uncollected else next(reachable, "")
 
@@ -172,12 +178,12 @@ def clean(
             command = "ddp-play gc -i INVENTORY removes it" if "fetched" in link.replies else collects
             left[link.name] = [f"unknown: {why}; when the host is back, {command}"]
     for path in () if restart_follows else uncollected:
-        left[plan.head].append(f"{path}: not collected; when its host is back, {collects}")
+        left[plan.head].append(f"{path}: ranks on {plan.head} may still write there; when it is back, {collects}")
     return left, kept
 
 
-def _only_the_head_collects(gang: Gang, plan: Plan) -> list[str]:
-    """Shared directories with artifacts that a lost head was to collect."""
+def shared_with_lost_head(gang: Gang, plan: Plan) -> list[str]:
+    """Directories with artifacts that a lost head shares with the other hosts; its ranks may still write there."""
     if not (plan.source and plan.source_shared and plan.artifacts and gang.link(plan.head).lost):
         return []
     return run_paths(next(host for host in plan.hosts if host.name == plan.head), gang.run_key)

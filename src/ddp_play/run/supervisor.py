@@ -15,9 +15,10 @@ from ddp_play.bundle.outcome import Outcome, RunStatus
 from ddp_play.bundle.writer import BeyondEndError, Bundle
 from ddp_play.errors import DdpPlayError, DiskFull, Interrupted, NotTakenOver, UsageError
 from ddp_play.run import judged_outcome
+from ddp_play.run.artifact_rescue import source_order
 from ddp_play.run.attempt_assignment import links_of
 from ddp_play.run.attempt_result import Collected, NotStarted
-from ddp_play.run.collect_and_clean import clean, collect, drain, network_counters
+from ddp_play.run.collect_and_clean import clean, collect, drain, network_counters, shared_with_lost_head
 from ddp_play.run.controller_disk_full import FullDisk, left_on_hosts
 from ddp_play.run.fencing import dead_after
 from ddp_play.run.flight_recorder_verdict import with_flight_recorder
@@ -168,7 +169,9 @@ class Supervisor:
         """
         self._set_status(RunStatus.COLLECTING)
         artifacts = not (restart_follows and self.plan.source_shared)
-        missing = [*ended.undrained, *collect(self.gang, self.plan, self.paths, artifacts=artifacts)]
+        for_head = self._order_for_head() if artifacts else None
+        files = collect(self.gang, self.plan, self.paths, artifacts=artifacts, for_head=for_head)
+        missing = [*ended.undrained, *files]
         if self.bundle.disk_space.full:
             return Collected(self.leave_on_hosts(ended.outcome), disk_full=True)
         outcome = stopped_while_collecting(ended.outcome, self.stop_requests.stop())
@@ -181,6 +184,13 @@ class Supervisor:
             self._finish(outcome)
         uncollected = tuple(link.name for link in self.gang.links if "fetched" not in link.replies)
         return Collected(outcome, uncollected, kept, self._unfenced(outcome))
+
+    def _order_for_head(self) -> dict[str, Any] | None:
+        """How the first host that answers collects the shared working directory, if the head is lost."""
+        first = next((link.name for link in self.gang.links if not link.lost), "")
+        if not first or not shared_with_lost_head(self.gang, self.plan):
+            return None
+        return source_order(self.assignment, next(host for host in self.plan.hosts if host.name == first))
 
     def _interruption(self, kind: str) -> str:
         return interruption(self.stop_requests.stop(), kind, stop_now_sent=self._stop_now_sent)

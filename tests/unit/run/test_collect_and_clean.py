@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 from typing import Any
 
@@ -95,15 +96,23 @@ def test_traffic_per_interface_is_in_run_json(make: Make) -> None:
     assert stage.document["nccl"] == {}
 
 
-def test_what_a_lost_head_did_not_collect_stays_on_the_shared_directory(staged: Make) -> None:
-    """Only the head collects from there, and its ranks may still write."""
-    stage = staged(2, restarts=0, source="/code", host_timeout=0.6)
+def test_another_host_collects_from_the_shared_directory_for_a_lost_head(staged: Make) -> None:
+    """The artifacts were left there until the head was back. It stays: ranks of the head may still write."""
+    stage = staged(3, restarts=0, source="/code", host_timeout=0.6)
     by_attempt(stage, "h1", a1={"state": "running"})
     stage.far["h1"].answers["beat"] = []
-    ends_when_told(stage, "h2")
+    row = {"path": "w.pt", "size": 1, "sha256": hashlib.sha256(b"w").hexdigest()}
+    piece = encode("file", b"w", file="artifact", path="w.pt", last=True)
+    for name in ("h2", "h3"):
+        ends_when_told(stage, name)
+    stage.far["h2"].answers["fetch"] = [piece, encode("fetched", missing=[], artifacts=[row])]
     outcome = stage.supervisor().run()
-    assert stage.far["h2"].order("clean")["run_paths"] == []
-    assert any(row.startswith(f"{SHARED}: not collected") for row in outcome.left["h1"])
+    order = stage.far["h2"].order("fetch")
+    assert (order["patterns"], order["source"]["path"], order["source"]["collect"]) == (["**"], f"{SHARED}/src", True)
+    assert "source" not in stage.far["h3"].order("fetch")
+    assert (stage.paths.artifacts / "h2" / "w.pt").read_bytes() == b"w"
+    assert [stage.far[name].order("clean")["run_paths"] for name in ("h2", "h3")] == [[], []]
+    assert any(row.startswith(f"{SHARED}: ranks on h1 may still write there") for row in outcome.left["h1"])
     assert stage.document["left_behind"] == outcome.left
 
 
@@ -228,7 +237,7 @@ def test_one_host_removes_what_all_attempts_share_when_nothing_follows(
     assert [name for name in paths if paths[name]] == removers
     assert all(paths[name] == [SHARED] for name in removers)
     assert list(left) == ([lost] if lost else [])
-    named = any(row.startswith(f"{SHARED}: not collected") for row in left.get(lost, ()))
+    named = any(row.startswith(f"{SHARED}: ranks on h1 may still write") for row in left.get(lost, ()))
     assert named is (lost == "h1" and bool(artifacts))
 
 
