@@ -26,6 +26,10 @@ ENGINE = "needs a Docker engine: `lab up`, `status` and `down` run there"
 TRAINING = "needs a process group and a whole run"
 ACTION = "needs Ansible's own connection and templates: real plays run it there"
 HOSTILE_HOSTS = ("tests/unit/attacks/test_hostile_hosts.py", "limits of what a host may send; hosts that lie are there")
+BESIDE_PACKAGES = {
+    "errors": ("tests/content/test_docs.py", "classes; the test compares their exit codes with the documents"),
+    "testing": ("tests/unit/run/conftest.py", "fakes; every test of run uses them"),
+}
 PACKAGES = (
     Package(
         "trainer",
@@ -164,6 +168,12 @@ def named_tests(package: Package) -> dict[str, str]:
 def package(request: pytest.FixtureRequest) -> Package:
     found: Package = request.param
     return found
+
+
+def test_the_modules_beside_the_packages_have_a_test() -> None:
+    found = {path.stem for path in (ROOT / "src" / "ddp_play").glob("*.py") if not path.stem.startswith("__")}
+    assert found == set(BESIDE_PACKAGES)
+    assert [test for test, _ in BESIDE_PACKAGES.values() if not (ROOT / test).is_file()] == []
 
 
 def test_every_module_has_a_test_or_a_row(package: Package) -> None:

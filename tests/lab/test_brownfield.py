@@ -144,6 +144,7 @@ def test_provisioning_changes_only_the_files_that_it_names(stay: Stay) -> None:
     before, provisioned, _ = stay.listings
     paths = [key.removeprefix("file ") for key in differences(before, provisioned) if key.startswith("file ")]
     theirs = [path for path in paths if path.startswith(THEIR_FOLDERS)]
+    assert theirs
     assert [path for path in theirs if not any(fnmatchcase(path, pattern) for pattern in WRITTEN)] == []
 
 
@@ -174,6 +175,7 @@ def test_every_change_was_announced_by_the_check(stay: Stay) -> None:
     rows = differences(stay.looked, stay.listings[1])
     keys = sorted({key.partition(":")[0] if key.startswith("package ") else key for key in rows})
     patterns = (*announced(stay), *UNANNOUNCED)
+    assert keys
     assert [key for key in keys if not any(fnmatchcase(key, pattern) for pattern in patterns)] == []
 
 

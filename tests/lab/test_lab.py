@@ -98,7 +98,7 @@ def test_a_host_runs_containers_of_its_own(lab3: Lab) -> None:
 def test_the_image_is_loaded_once(lab3: Lab) -> None:
     done = lab3.play("image", "load", "-i", str(lab3.inventory), "--image", SLIM)
     assert done.returncode == 0
-    assert "sent to 0 hosts, present on 3 before" in done.stdout
+    assert "sent to 0 hosts, 3 hosts already had it" in done.stdout
     assert lab3.play("image", "list", "-i", str(lab3.inventory), "--image", SLIM).returncode == 0
 
 
@@ -160,7 +160,7 @@ def test_an_interrupted_up_can_be_finished_or_removed(other_lab: Lab, verb: str)
     started.send_signal(signal.SIGINT)
     _, err = started.communicate(timeout=60)
     assert started.returncode == 130, err
-    assert "the same command continues" in err
+    assert "run the same command again to continue" in err
     if verb == "up":
         other_lab.up("--hosts", "2", "--no-docker")
         assert other_lab.status()["state"] == "up"

@@ -48,7 +48,7 @@ def test_one_digest_everywhere_and_nothing_to_do_the_second_time(lab3: Lab, serv
     assert re.fullmatch(r"[0-9.]+:5000/ddp-play-rank@sha256:[0-9a-f]{64}", served)
     played = sorted((lab3.home / "provision").iterdir())
     counts, again = load(lab3)
-    assert "pulled by 0 hosts, present on 3 before" in counts
+    assert "pulled by 0 hosts, 3 hosts already had it" in counts
     assert again == served
     assert sorted((lab3.home / "provision").iterdir()) == played
     listed = lab3.play("image", "list", "-i", str(lab3.inventory), "--image", SLIM)
@@ -71,14 +71,14 @@ def test_a_job_pulls_from_the_registry_and_only_with_the_authority(lab3: Lab, se
     assert done.returncode == 0, done.stderr
     logs = [lab3.home / "runs" / name / "logs" / f"rank-{rank}.log" for rank in range(4)]
     assert [log.read_text() for log in logs] == ["from the registry\n"] * 4
-    assert "pulled by 2 hosts, present on 1 before" in load(lab3)[0]
+    assert "pulled by 2 hosts, 1 hosts already had it" in load(lab3)[0]
 
 
 def test_without_tls_the_hosts_pull_over_their_loopback(lab3: Lab) -> None:
     forget(lab3, "h2")
     counts, reference = load(lab3, "--no-tls")
     assert reference.startswith("127.0.0.1:5000/ddp-play-rank@sha256:")
-    assert "present on 0 before" in counts
+    assert "0 hosts already had it" in counts
     assert "127.0.0.1:5000" not in lab3.on("h2", "ss -Hltn")
     assert load(lab3)[1].split("@")[1] == reference.split("@")[1]
 

@@ -38,6 +38,7 @@ def stopped(lab: Lab) -> dict[str, Any]:
     """The report of a roll whose second host fails; what it changed on the third is under `touched`."""
     lab.on("h2", BREAK, user="root")
     before = listing(lab, "h3")
+    assert before
     done = lab.play("provision", "-i", str(lab.inventory), *ROLL, timeout_s=500)
     assert done.returncode == 1, done.stderr
     assert "not touched: h3" in done.stderr

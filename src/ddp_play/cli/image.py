@@ -59,6 +59,7 @@ def build(
 @app.command()
 def load(
     inventory: Inventory,
+    *,
     image: Image = DEFAULT_TAG,
     limit: Limit = "",
     method: Annotated[Method, typer.Option("--method", help="How to transfer the image.")] = Method.ARCHIVE,
@@ -82,7 +83,7 @@ def load(
         if method is Method.ARCHIVE:
             with progress(f"image {image}") as listener:
                 result = load_archive(image, hosts, progress=listener)
-            counts = f"sent to {len(result.sent)} hosts, present on {len(result.present)} before"
+            counts = f"sent to {len(result.sent)} hosts, {len(result.present)} hosts already had it"
             console.line(f"{image} ({result.content}): {counts}")
             return
         request = options.Ansible().request(str(collection_root() / "playbooks" / "provision.yml"), [inventory])
@@ -91,7 +92,7 @@ def load(
             served = distribute_by_registry(
                 RegistryRequest(image, request, limit, tls), hosts, passwords, AnsibleRunner(), progress=listener
             )
-        counts = f"pulled by {len(served.pulled)} hosts, present on {len(served.present)} before"
+        counts = f"pulled by {len(served.pulled)} hosts, {len(served.present)} hosts already had it"
         console.line(f"{image} ({served.content}): {counts}")
         console.line(f"{served.reference} on all of them, from the registry on {served.registry.host}")
         if tls:
@@ -101,9 +102,10 @@ def load(
 @app.command("list")
 def list_images(
     inventory: Inventory,
+    *,
     image: Image = DEFAULT_TAG,
     limit: Limit = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Show the content of the image on each host; exit 1 if it is missing or differs between hosts."""
     with error_boundary():

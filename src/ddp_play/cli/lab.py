@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from ddp_play.cli import console
+from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.progress_display import progress
 from ddp_play.errors import HostNotReady, UsageError
@@ -64,7 +64,9 @@ def up(
             with progress(f"lab {name}") as listener:
                 result = lab_up(spec, progress=listener)
         except KeyboardInterrupt:
-            console.note(f"the same command continues; `ddp-play lab down --name {name}` removes what it made so far")
+            console.note(
+                f"run the same command again to continue; `ddp-play lab down --name {name}` removes what was created"
+            )
             raise
         _print_up_result(result)
 
@@ -72,7 +74,7 @@ def up(
 @app.command()
 def status(
     name: Name = DEFAULT_NAME,
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Show the lab's hosts, their addresses and whether they answer."""
     with error_boundary():

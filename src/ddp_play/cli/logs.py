@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 def logs(
     run_id: options.RunId = "-",
+    *,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Print new lines until the run is over.")] = False,
     rank: Annotated[list[int] | None, typer.Option("--rank", help="Only these ranks.")] = None,
     host: Annotated[list[str] | None, typer.Option("--host", help="Only ranks of these hosts.")] = None,
