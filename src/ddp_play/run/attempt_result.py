@@ -17,7 +17,8 @@ class NotStarted:
 
     `prepared`: `prepare` was sent, so the attempt number is not used again. `signalled`: the start signal was sent, so
     ranks may have started. `unfenced`: host -> monotonic time after which no rank can be alive there; inf: unknown.
-    `waiting`: as in the assignment, with the run's place in the queue.
+    `waiting`: as in the assignment, with the run's place in the queue. `kept`: host -> working directories there that
+    were not collected.
     """
 
     error: DdpPlayError
@@ -25,6 +26,7 @@ class NotStarted:
     signalled: bool = False
     unfenced: dict[str, float] = field(default_factory=dict)
     waiting: Waiting | None = None
+    kept: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

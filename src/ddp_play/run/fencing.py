@@ -14,6 +14,7 @@ from ddp_play.errors import HostNotReady, Interrupted
 from ddp_play.run.attempt_assignment import links_of
 from ddp_play.run.collect_and_clean import attach_collects_it
 from ddp_play.run.host_links import Gang
+from ddp_play.run.host_spec import only_copy_on_hosts
 
 if TYPE_CHECKING:
     from ddp_play.bundle.journal import Journal
@@ -88,8 +89,7 @@ class _LostHostsCleaner:
 
     def __init__(self, assignment: Assignment, hosts: set[str], on_kept: OnKept) -> None:
         plan = assignment.plan
-        # a working directory on the host itself has the only copy of its artifacts
-        self._keep_src = bool(plan.source and plan.artifacts and not plan.source_shared)
+        self._keep_src = only_copy_on_hosts(plan)
         self._on_kept = on_kept
         self.cleaned: set[str] = set()
         self.left: dict[str, list[str]] = {}  # host that answered -> what it could not end or remove

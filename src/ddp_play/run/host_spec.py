@@ -69,6 +69,11 @@ def shared_runs(host: HostPlan) -> list[str]:
     return [f"{host.shared_dir}/{SHARED_RUNS}"] if host.shared_dir else []
 
 
+def only_copy_on_hosts(plan: Plan) -> bool:
+    """Whether each host has working directories of its own with artifacts that are nowhere else."""
+    return bool(plan.source and plan.artifacts and not plan.source_shared)
+
+
 def run_paths(host: HostPlan, key: str) -> list[str]:
     """Directory that all attempts of a run share, as a path of this host."""
     return [f"{directory}/{key}" for directory in shared_runs(host)]

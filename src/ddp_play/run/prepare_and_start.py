@@ -18,7 +18,7 @@ from ddp_play.bundle.paths import read_json, write_json, write_text
 from ddp_play.errors import Busy, DdpPlayError, SlotsTaken, UsageError
 from ddp_play.run import attempt_progress
 from ddp_play.run.collect_and_clean import CLEAN_S
-from ddp_play.run.host_spec import Launch, run_paths, shared_runs
+from ddp_play.run.host_spec import Launch, only_copy_on_hosts, run_paths, shared_runs
 from ddp_play.run.prestart_probes import probe_lock, probe_network
 from ddp_play.run.slot_wait import SlotQueue
 
@@ -60,6 +60,7 @@ class Starter:
         self.waiting = assignment.waiting
         self.prepared = False  # was `prepare` sent to any host?
         self.signalled = False  # was the start signal sent to any host?
+        self.kept: dict[str, tuple[str, ...]] = {}  # host -> working directories that `abandon` has kept
 
     def claim(self) -> None:
         """Reserve the run's name on all hosts. NameTaken if another run on a host has it."""
@@ -173,7 +174,8 @@ class Starter:
     def abandon(self) -> dict[str, Link]:
         """Clean up after an attempt that did not start. Returns the hosts that did not confirm a complete cleanup.
 
-        The run's shared directory is kept if ranks of an earlier attempt, or of this one, may have written to it.
+        Directories that ranks of an earlier attempt, or of this one, may have written to are kept: that which all hosts
+        share, and (`kept`) working directories with the only copy of artifacts.
         """
         if not self.prepared:
             self.gang.close()
@@ -184,14 +186,18 @@ class Starter:
         with contextlib.suppress(DdpPlayError):
             self._clean(reachable, remove_shared=not (self.assignment.continues or self.signalled))
         self.gang.close()
+        replies = {link.name: link.replies.get("cleaned", {}) for link in self.gang.links}
+        self.kept = {name: tuple(reply["kept"]) for name, reply in replies.items() if reply.get("kept")}
         return {link.name: link for link in self.gang.links if link.replies.get("cleaned", {"left": True})["left"]}
 
     def _clean(self, links: list[Link], *, remove_shared: bool) -> None:
         hosts = {host.name: host for host in self.plan.hosts}
         first = links[0].name if links and remove_shared else ""
+        keep_src = self.signalled and only_copy_on_hosts(self.plan)
 
         def order(link: Link) -> dict[str, Any]:
-            return {"run_paths": run_paths(hosts[link.name], self.assignment.run_key) if link.name == first else []}
+            paths = run_paths(hosts[link.name], self.assignment.run_key) if link.name == first else []
+            return {"run_paths": paths, "keep_src": keep_src}
 
         self.gang.ask("clean", "cleaned", links=links, deadline_s=CLEAN_S, fields=order)
 

@@ -20,6 +20,7 @@ from ddp_play.planning.next_attempt import Fleet
 from ddp_play.run import attempt_progress, judged_outcome
 from ddp_play.run.artifact_rescue import Rescue
 from ddp_play.run.attempt_result import NotStarted
+from ddp_play.run.collect_and_clean import attach_collects_it
 from ddp_play.run.fencing import fence
 from ddp_play.run.host_spec import run_paths
 from ddp_play.run.lost_host_files import LostHostFiles
@@ -124,6 +125,7 @@ class RestartLoop:
 
         If there can be none, collects or lists the files of earlier attempts and raises the error.
         """
+        self._note_kept_by_abandon(tried.kept)
         try:
             following = self._retry_on_other_hosts(tried.error) or self._retry_in_queue(tried)
             if following is None:
@@ -136,6 +138,13 @@ class RestartLoop:
             raise
         self._note_uncleaned(uncleaned)
         return following
+
+    def _note_kept_by_abandon(self, kept: dict[str, tuple[str, ...]]) -> None:
+        """Remember directories of ranks that were ended right after their start, so that `attach` collects them."""
+        collects = attach_collects_it(self.paths.run_id)
+        rows = {host: [f"{path}: not collected; {collects}" for path in paths] for host, paths in kept.items()}
+        self._lost_host_files.note_kept(self.assignment.attempt, rows)
+        self._lost_host_files.note_uncollected(self.assignment.attempt, kept)
 
     def _note_uncleaned(self, hosts: Iterable[str]) -> None:
         """Remember hosts that did not confirm the cleanup of an attempt that did not start."""

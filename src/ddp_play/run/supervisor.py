@@ -113,7 +113,7 @@ class Supervisor:
         """Clean up what was prepared. Hosts that may have started ranks and have not confirmed it are unfenced."""
         unconfirmed = starter.abandon()
         unfenced = {name: dead_after(link, self.plan) for name, link in unconfirmed.items() if starter.signalled}
-        return NotStarted(error, starter.prepared, starter.signalled, unfenced, starter.waiting)
+        return NotStarted(error, starter.prepared, starter.signalled, unfenced, starter.waiting, starter.kept)
 
     def take_over(self) -> Ended | NotStarted:
         """Follow ranks that run already to their end, from the state that the hosts report. Raises NotTakenOver."""

@@ -95,6 +95,20 @@ def test_a_host_that_was_clean_before_another_try_does_not_count_as_clean_after_
     assert list(ended.unfenced) == ["h2"]
 
 
+def test_what_ranks_wrote_before_a_start_was_cut_off_is_kept_for_attach(make: Make) -> None:
+    """Some hosts had the start signal: their ranks may have run until the others were given up."""
+    stage = make(2, source="/code")
+    stage.far["h1"].answers["go"] = refusal("go", "no such guard")
+    stage.far["h2"].answers["clean"] = lambda header, _: [
+        encode("cleaned", left=[], kept=["/state/h2/src"] if header["keep_src"] else [])
+    ]
+    with pytest.raises(HostNotReady):
+        stage.supervisor().run()
+    row = "/state/h2/src: not collected; ddp-play attach calm-otter-1 collects it"
+    assert stage.document["left_behind"] == {"h2": [row]}
+    assert stage.document["uncollected"] == [{"attempt": 1, "host": "h2"}]
+
+
 def test_a_full_disk_after_the_start_signal_does_not_end_the_run(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """The ranks run: nobody would have supervised them."""
     stage = make(2)
