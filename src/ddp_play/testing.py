@@ -86,6 +86,7 @@ class FakeHost:
             "capture": ("captured", {"ranks": {}}),
             "progress": ("progressed", {"newest": None}),
             "fetch": ("fetched", {"missing": [], "artifacts": []}),
+            "end": ("ended", {"left": []}),
             "clean": ("cleaned", {"left": []}),
         }
         if kind not in plain:

@@ -250,6 +250,10 @@ class Channel:
         place = self._the_place()
         self.send("analysed", text=self.dumps.analyse(place, read_json(place.spec) or {}))
 
+    def on_end(self, _header: Header, _payload: bytes) -> None:
+        """Kill ranks that outlived their guard; answer those that did not end."""
+        self.send("ended", left=leftovers.end_ranks(self._the_place()))
+
     def on_clean(self, header: Header, _payload: bytes) -> None:
         """Remove all files, containers and processes of this attempt from this host."""
         self.following.end()

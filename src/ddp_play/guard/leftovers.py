@@ -153,6 +153,12 @@ def _kill_torchrun(row: Dict[str, Any]) -> List[Process]:
     return [*found.items(), *_kill(row)]
 
 
+def end_ranks(place: HostRun) -> List[str]:
+    """Kill what outlived the guard of an attempt, and remove nothing; return a message per process that did not end."""
+    state, alive = look(place)
+    return [] if alive else _stop_ranks(state)
+
+
 def clean(
     place: HostRun, *, keep_src: bool = False, run_paths: Optional[List[str]] = None, by_guard: bool = False
 ) -> List[str]:

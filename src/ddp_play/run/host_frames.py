@@ -124,6 +124,7 @@ SHAPES: dict[str, Record] = {
         optional={"newest": Record({"path": str, "mtime_ns": Integer(), "size": Integer()}, {"age_s": float})}
     ),
     "analysed": Record({"text": str}, max_text=MAX_ANALYSIS),
+    "ended": Record({"left": Rows(str)}),
     "cleaned": Record({"left": Rows(str)}, {"kept": Rows(str)}),
 }
 

@@ -115,7 +115,7 @@ class LateCollection:
             link.channel.close(why)
 
     def _end_ranks(self) -> None:
-        """Follow the logs; stop ranks that still live, which only a job without a lease or a short absence leaves."""
+        """Follow the logs; end ranks that still live, because the absence was short, or without a lease or a guard."""
         for link in self._gang.links:
             self._gang.follow(link)
         grace_s = self._plan.timeouts["grace"]
@@ -127,8 +127,11 @@ class LateCollection:
         while any(_may_live(link) for link in self._gang.links) and time.monotonic() < until:
             self._gang.pump(POLL_S)
             self._gang.keep_alive()
-        for link in [link for link in self._gang.links if _may_live(link)]:
-            self._drop(link, "its ranks did not end after the stop signal")
+        with contextlib.suppress(DdpPlayError):  # hosts without a reply are dropped below
+            self._gang.ask("end", "ended", deadline_s=CLEAN_S)
+        for link in list(self._gang.links):
+            if _may_live(link) or link.replies.get("ended", {"left": True})["left"]:
+                self._drop(link, "its ranks did not end")
 
     def _collect(self) -> LateResult:
         artifacts = self._newest or not self._plan.source_shared  # what attempts share is collected with the last one

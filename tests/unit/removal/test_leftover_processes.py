@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ddp_play.guard import leftovers, processes
+from ddp_play.guard.run_directory import HostRun
 from tests.unit.guard.stand_ins import DEAF, LAST_WORDS, SLEEPS, guard_state, row_of, started
 from tests.waiting import wait_until
 
@@ -59,6 +61,21 @@ def test_a_process_that_may_not_be_a_rank_is_not_signalled_and_the_others_are(ch
         assert leftovers._stop_ranks({"boot": processes.boot_id(), "ranks": rows}) == []
         assert rank.wait(5) == -signal.SIGKILL
         assert neighbour.poll() is None
+
+
+def test_ranks_are_ended_without_their_files_unless_their_guard_lives(tmp_path: Path) -> None:
+    place = HostRun(tmp_path / "runs" / "night.0" / "1.h1")
+    place.logs.mkdir(parents=True)
+    with started(SLEEPS) as rank, started(SLEEPS) as guard:
+        state = {"phase": "running", **guard_state(guard), "ranks": {"0": row_of(rank)}}
+        place.state.write_text(json.dumps(state))
+        assert leftovers.end_ranks(place) == []
+        assert rank.poll() is None
+        guard.kill()
+        guard.wait(5)
+        assert leftovers.end_ranks(place) == []
+        assert rank.wait(5) == -signal.SIGKILL
+    assert sorted(path.name for path in place.root.iterdir()) == ["logs", "state.json"]
 
 
 def test_pids_of_an_earlier_boot_are_not_signalled() -> None:

@@ -58,7 +58,7 @@ def test_what_a_host_still_has_comes_into_the_bundle_and_is_removed_there(make: 
     assert (stage.paths.artifacts / "h2" / "w.pt").read_bytes() == WEIGHTS
     listed = [(row["host"], row["path"]) for row in read_rows(stage.paths.artifacts_manifest)]
     assert listed == [("h1", "w.pt"), ("h2", "w.pt")], "rows of other hosts stay"
-    assert stage.far["h2"].kinds() == ["open", "follow", "drain", "fetch", "clean", "bye"]
+    assert stage.far["h2"].kinds() == ["open", "follow", "end", "drain", "fetch", "clean", "bye"]
     assert stage.far["h2"].order("clean")["keep_src"] is False
     assert stage.far["h1"].orders == stage.far["h3"].orders == []
 
@@ -110,11 +110,25 @@ def test_ranks_that_still_live_are_stopped_first(make: Make) -> None:
     ]
 
 
+def test_ranks_that_outlived_their_guard_end_before_their_files_are_read(make: Make) -> None:
+    stage = make(3)
+    for host in ("h2", "h3"):
+        ended(stage, host)
+        stage.state(host, "running")
+        stage.far[host].guard_gone = True
+        stage.on_follow(host)
+    stage.far["h3"].answers["end"] = [encode("ended", left=["rank 2: process 7 did not end after SIGKILL"])]
+    result = collect(stage, "h2", "h3")
+    assert (result.collected, result.away) == (("h2",), {"h3": "its ranks did not end"})
+    assert stage.far["h2"].kinds().index("end") < stage.far["h2"].kinds().index("drain")
+    assert "clean" not in stage.far["h3"].kinds()
+
+
 def test_nothing_is_removed_while_ranks_live(make: Make) -> None:
     stage = make(2, grace=0.1)
     stage.on_follow("h2", stage.state("h2", "running"))
     stage.far["h2"].answers["stop"] = [encode("stopping")]
-    assert collect(stage, "h2").away == {"h2": "its ranks did not end after the stop signal"}
+    assert collect(stage, "h2").away == {"h2": "its ranks did not end"}
     assert "clean" not in stage.far["h2"].kinds()
 
 

@@ -15,6 +15,7 @@ from ddp_play.guard.protocol import Header, encode
 from ddp_play.run.late_collection import LateResult
 from ddp_play.run.lost_host_files import LostHostFiles, collect_late, collect_uncollected, uncollected
 from ddp_play.run.supervisor_lock import supervisor_lock
+from ddp_play.testing import refusal
 from tests.unit.run.conftest import OK, Make, Stage
 from tests.unit.run.test_restart_loop import by_attempt, ends_when_told, staged
 
@@ -172,10 +173,12 @@ def test_a_lost_host_that_comes_back_keeps_what_nobody_has_collected(staged: Mak
     by_attempt(stage, "h2", a1={"state": "running"})
     stage.far["h2"].answers["beat"] = []
     told: list[bool] = []
+    broken = refusal("fetch", "Input/output error")
 
     def clean(header: Header, _payload: bytes) -> list[bytes]:
         told.append(header["keep_src"])
-        stage.far["h2"].answers["fetch"] = [encode("fetched", artifacts=[], missing=[])] if back else []
+        stage.far["h2"].answers["follow"] = []  # its state went with the other files
+        stage.far["h2"].answers["fetch"] = [encode("fetched", artifacts=[], missing=[])] if back else broken
         return [encode("cleaned", left=[], kept=["/state/h2/src"] if header["keep_src"] else [])]
 
     stage.far["h2"].answers["clean"] = clean
