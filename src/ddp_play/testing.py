@@ -31,6 +31,7 @@ class FakeHost:
     uid: int = 1000
     state: dict[str, Any] = field(default_factory=dict)
     guard_gone: bool = False
+    has_files: bool = True
     orders: list[tuple[Header, bytes]] = field(default_factory=list)
     channels: list[FakeChannel] = field(default_factory=list)
 
@@ -66,6 +67,8 @@ class FakeHost:
         opened = {
             "key": key,
             "dir": f"/state/{self.name}",
+            "has_files": self.has_files,
+            "has_logs": self.has_files,
             "secrets": f"/shm/{self.name}",
             "clock": 0.0,
             "uid": self.uid,

@@ -59,6 +59,8 @@ def _collect_from_lost_hosts(run: Run, passwords: Passwords) -> None:
     for attempt, result in collect_uncollected(assignment_from_bundle(run.paths, passwords)):
         for host in result.collected:
             console.note(f"{host}: files of attempt {attempt} are in the bundle")
+        for host in result.gone:
+            console.note(f"{host}: has no files of attempt {attempt} any more")
         for host, why in sorted(result.away.items()):
             text = f"{host}: files of attempt {attempt} are not collected: {why}"
             console.note(f"{text}; ddp-play attach {run.paths.run_id} tries again", style="bold yellow")

@@ -124,6 +124,8 @@ class Channel:
             key=place.run_key,
             protocol=PROTOCOL,
             dir=str(place.root),
+            has_files=place.root.is_dir(),
+            has_logs=place.logs.is_dir(),
             secrets=str(place.secrets),
             clock=time.time(),
             uptime=processes.uptime_s(),

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # Nothing but a template: the value comes from elsewhere, such as a vault.
 TEMPLATE = re.compile(r"\s*\{\{.*\}\}\s*", re.DOTALL)
+# A template may contain spaces and quotes, and belongs to one word.
+BLOCK = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 
 
 def refuse_on_command_line(options: tuple[str, ...]) -> None:
@@ -39,7 +41,7 @@ def _variables(value: str) -> dict[str, Any]:
         if value.startswith(("{", "[")):
             document = yaml.safe_load(value)
             return document if isinstance(document, dict) else {}
-        pairs = (word.partition("=") for word in shlex.split(value))
+        pairs = (word.partition("=") for word in shlex.split(BLOCK.sub("{{template}}", value)))
     except (ValueError, yaml.YAMLError):
         return {}
     return {name: _document(text) for name, sign, text in pairs if sign}

@@ -51,10 +51,8 @@ class Rescue:
         self.hosts = {host.name: host for host in assignment.plan.hosts if host.shared_dir}
         self.missing: list[dict[str, Any]] = []
         self.left: dict[str, list[str]] = {}
-        self._stop_requests = stop_requests
         self._journal = journal
-        order = stop_requests.stop()
-        self._stop_now_before = order is not None and order.now
+        self._interruption = stop_requests.later_stop_now()
         self._drop_files = False  # a file could not be stored: later pieces are dropped, the file would be incomplete
         self._gang = Gang(
             links_of(assignment, set(self.hosts)),
@@ -62,7 +60,7 @@ class Rescue:
             token=assignment.token,
             attempt=assignment.attempt,
             on_data=self._on_data,
-            interruption=lambda _kind: self._interruption(),
+            interruption=self._interruption,
         )
 
     def run(self, *, unsafe: tuple[str, ...] = ()) -> None:
@@ -99,15 +97,10 @@ class Rescue:
             self._drop_files = True
             raise InternalError(f"a file from {link.name} cannot be kept: {error}") from error
 
-    def _interruption(self) -> str:
-        """A `stop --now` that follows a stop ends the collecting too."""
-        order = self._stop_requests.stop()
-        return "stopped with stop --now" if order is not None and order.now and not self._stop_now_before else ""
-
     def _any_host(self) -> Link | None:
         """The first host that answers, the head before others; None when none does."""
         until = time.monotonic() + OPEN_S
-        while time.monotonic() < until and not self._interruption():
+        while time.monotonic() < until and not self._interruption("open"):
             self._gang.reopen()
             self._gang.pump(POLL_S)
             open_ones = [link for link in self._gang.links if link.place is not None]

@@ -92,7 +92,14 @@ PIECE = Record({"rank": Integer(), "at": Integer()})
 SHAPES: dict[str, Record] = {
     "opened": Record(
         {"key": str, "dir": str, "secrets": str, "clock": float, "uid": Integer(0, 2**32), "guard_alive": bool},
-        {"uptime": float, "state": STATE_OR_NONE, "protocol": Integer(), "version": str},
+        {
+            "uptime": float,
+            "state": STATE_OR_NONE,
+            "protocol": Integer(),
+            "version": str,
+            "has_files": bool,
+            "has_logs": bool,
+        },
     ),
     "beat": Record({"guard_gone": bool}, {"uptime": float}),
     "state": Record({"state": STATE}),

@@ -94,7 +94,8 @@ class Gang:
             return
         received = time.time()
         link.clock_offset_s = header["clock"] - (link.asked + received) / 2
-        link.place = HostPlace(header["dir"], header["secrets"], header["uid"])
+        found = {name: bool(header.get(name, True)) for name in ("has_files", "has_logs")}
+        link.place = HostPlace(header["dir"], header["secrets"], header["uid"], **found)
         link.uptime_s = header.get("uptime")
         if header.get("state"):
             link.state = header["state"]

@@ -38,11 +38,16 @@ PULL_TIMEOUT_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class HostPlace:
-    """Directories of a run on one host and the user id there, as the host reported them."""
+    """Directories of a run on one host and the user id there, as the host reported them.
+
+    `has_files`, `has_logs`: the attempt's directory, and that of its logs, exist.
+    """
 
     directory: str
     secrets: str
     uid: int
+    has_files: bool = True
+    has_logs: bool = True
 
 
 def user_of_ranks(host: HostPlan, place: HostPlace) -> dict[str, Any] | None:

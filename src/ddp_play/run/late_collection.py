@@ -20,6 +20,7 @@ from ddp_play.run.host_files import keep_piece
 from ddp_play.run.host_frames import HostFrameError
 from ddp_play.run.host_links import Gang
 from ddp_play.run.host_spec import run_paths
+from ddp_play.run.lost_hosts import end_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,14 +31,13 @@ if TYPE_CHECKING:
     from ddp_play.run.link import Link
 
 POLL_S = 0.5
-# After the grace period the guards kill ranks that still live. They must report the end within this time.
-STOP_SLACK_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
 class LateResult:
-    """What came from the hosts of one attempt. `collected`: hosts whose logs and files are in the bundle.
+    """What came from the hosts of one attempt. `collected`: hosts whose files are in the bundle.
 
+    `without_logs`: those of them whose logs were removed by an earlier cleanup. `gone`: hosts without any file of it.
     `missing`: rows for run.json about files that could not be collected. `left`: host -> what remains on it.
     `away`: host -> why nothing came from it. `log_bytes`: size of the log in the bundle of each collected host's ranks.
     """
@@ -47,6 +47,8 @@ class LateResult:
     left: dict[str, list[str]] = field(default_factory=dict)
     away: dict[str, str] = field(default_factory=dict)
     log_bytes: dict[int, int] = field(default_factory=dict)
+    without_logs: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
 
 
 class LateCollection:
@@ -70,6 +72,7 @@ class LateCollection:
         self._bundle = Bundle(self._paths)
         self._failed = ""  # a piece could not be stored: everything after it is dropped, and no host is cleaned
         known = links_of(assignment, hosts, self._plan)
+        self._gone: tuple[str, ...] = ()
         self._away = dict.fromkeys(hosts - {link.name for link in known}, "no route to it is known")
         self._interruption = interruption
         self._gang = Gang(
@@ -91,7 +94,7 @@ class LateCollection:
             self._open(open_s)
             if self._gang.links:
                 self._end_ranks()
-            return self._collect() if self._gang.links else LateResult(away=self._away)
+            return self._collect() if self._gang.links else LateResult(away=self._away, gone=self._gone)
         finally:
             with contextlib.suppress(OSError, ValueError):
                 self._gang.close()
@@ -104,9 +107,16 @@ class LateCollection:
                 break
             self._gang.reopen()
             self._gang.pump(POLL_S)
+            for link in [link for link in self._gang.links if link.refused]:
+                refused = link.refused or {}
+                self._drop(link, " -> ".join(filter(None, (str(refused.get("message")), refused.get("hint")))))
         for link in [link for link in self._gang.links if link.place is None]:
             broken = link.channel.broken if link.channel is not None else ""
             self._drop(link, broken or f"no answer for {open_s:.0f} s")
+        self._gone = tuple(link.name for link in self._gang.links if link.place and not link.place.has_files)
+        for name in self._gone:
+            self._drop(self._gang.link(name), "")
+            del self._away[name]
 
     def _drop(self, link: Link, why: str) -> None:
         self._away[link.name] = why
@@ -115,23 +125,11 @@ class LateCollection:
             link.channel.close(why)
 
     def _end_ranks(self) -> None:
-        """Follow the logs; end ranks that still live, because the absence was short, or without a lease or a guard."""
+        """Follow the logs, and drop hosts whose ranks do not end."""
         for link in self._gang.links:
             self._gang.follow(link)
-        grace_s = self._plan.timeouts["grace"]
-        living = [link for link in self._gang.links if _may_live(link)]
-        self._gang.tell(
-            "stop", links=living, reason="the run is over", signal=self._plan.signal, grace_s=grace_s, now=False
-        )
-        until = time.monotonic() + grace_s + STOP_SLACK_S
-        while any(_may_live(link) for link in self._gang.links) and time.monotonic() < until:
-            self._gang.pump(POLL_S)
-            self._gang.keep_alive()
-        with contextlib.suppress(DdpPlayError):  # hosts without a reply are dropped below
-            self._gang.ask("end", "ended", deadline_s=CLEAN_S)
-        for link in list(self._gang.links):
-            if _may_live(link) or link.replies.get("ended", {"left": True})["left"]:
-                self._drop(link, "its ranks did not end")
+        for name in end_ranks(self._gang, self._plan):
+            self._drop(self._gang.link(name), "its ranks did not end")
 
     def _collect(self) -> LateResult:
         artifacts = self._newest or not self._plan.source_shared  # what attempts share is collected with the last one
@@ -142,12 +140,15 @@ class LateCollection:
             self._drop(link, self._failed or link.lost or "its files could not be collected")
         missing = [row for row in missing if row["host"] not in self._away]
         left = self._clean({row["host"] for row in missing})
+        with_logs = [link for link in self._gang.links if link.place and link.place.has_logs]
         return LateResult(
             tuple(link.name for link in self._gang.links),
             tuple(missing),
             left,
             self._away,
-            {rank: self._bundle.log_size(rank) for link in self._gang.links for rank in link.ranks},
+            {rank: self._bundle.log_size(rank) for link in with_logs for rank in link.ranks},
+            tuple(link.name for link in self._gang.links if link not in with_logs),
+            self._gone,
         )
 
     def _clean(self, incomplete: set[str]) -> dict[str, list[str]]:
@@ -193,8 +194,3 @@ def kept_row(path: str) -> str:
 def _plan_of(paths: RunPaths, assignment: Assignment) -> Any:
     document = read_json(paths.plan)
     return plan_from_json(document) if document else assignment.plan
-
-
-def _may_live(link: Link) -> bool:
-    """Does the host's guard live, and has it not reported the end of all ranks?"""
-    return bool(link.state) and not link.guard_gone and link.state.get("phase") != "ended"

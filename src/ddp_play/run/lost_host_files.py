@@ -72,9 +72,10 @@ class LostHostFiles:
                 before, set(hosts), self._bundle, newest=newest, open_s=open_s, interruption=interruption
             )
             for host, why in hosts.items():
-                if host in result.collected:
+                if host in result.collected or host in result.gone:
                     self._kept.pop((attempt, host), None)
-                if rows := result.left.get(host, []) if host in result.collected else [why] if why else []:
+                done = host in result.collected or host in result.gone
+                if rows := result.left.get(host, []) if done else [why] if why else []:
                     left.setdefault(host, []).extend(rows)
         for (_, host), rows in self._kept.items():
             left.setdefault(host, []).extend(rows)
@@ -115,16 +116,17 @@ def collect_late(
         result = LateCollection(assignment, hosts, newest=newest, interruption=interruption).run(open_s=open_s)
     except (DdpPlayError, OSError, ValueError) as error:  # the controller's disk is full, or a host sends invalid data
         return LateResult(away=dict.fromkeys(hosts, f"not collected: {error}"))
-    if result.collected:
+    if result.collected or result.gone:
         _record(assignment, result, bundle, newest=newest)
     return result
 
 
 def _record(assignment: Assignment, result: LateResult, bundle: Bundle, *, newest: bool) -> None:
     document = read_json(bundle.paths.run)
-    waiting = uncollected(document) - {(assignment.attempt, host) for host in result.collected}
+    done = {*result.collected, *result.gone}
+    waiting = uncollected(document) - {(assignment.attempt, host) for host in done}
     left = dict(document.get("left_behind") or {})
-    for host in set(result.collected) - {host for _, host in waiting}:
+    for host in done - {host for _, host in waiting}:
         left.pop(host, None)
     fields: dict[str, Any] = {"uncollected": _rows(waiting), "left_behind": {**left, **result.left}}
     if newest:
@@ -137,7 +139,8 @@ def _record(assignment: Assignment, result: LateResult, bundle: Bundle, *, newes
 
 def _files_of(document: dict[str, Any], result: LateResult) -> dict[str, Any]:
     """Fields of run.json or outcome.json about files, with those that were collected late."""
-    missing = [row for row in document.get("missing") or () if row["host"] not in result.collected]
+    whole = set(result.collected) - set(result.without_logs)
+    missing = [row for row in document.get("missing") or () if row["host"] not in whole]
     sizes = result.log_bytes
     ranks = [
         {**row, "log_bytes": sizes[row["rank"]], "log_complete": True} if row["rank"] in sizes else row

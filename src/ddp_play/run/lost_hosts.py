@@ -2,13 +2,45 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from typing import TYPE_CHECKING
+
+from ddp_play.errors import DdpPlayError
 
 if TYPE_CHECKING:
     from ddp_play.bundle.journal import Journal
+    from ddp_play.planning.plan_document import Plan
     from ddp_play.run.host_links import Gang
     from ddp_play.run.link import Link
     from ddp_play.run.stop_decision import GangView
+
+POLL_S = 0.5
+# After the grace period the guards kill ranks that still live. They must report the end within this time.
+STOP_SLACK_S = 15.0
+END_S = 60.0
+
+
+def end_ranks(gang: Gang, plan: Plan) -> list[str]:
+    """End ranks of hosts that are back after the verdict: the absence was short, or there is no lease or no guard.
+
+    Returns the hosts whose ranks did not end, or that did not answer.
+    """
+    grace_s = plan.timeouts["grace"]
+    living = [link for link in gang.links if _may_live(link)]
+    gang.tell("stop", links=living, reason="the run is over", signal=plan.signal, grace_s=grace_s, now=False)
+    until = time.monotonic() + grace_s + STOP_SLACK_S
+    while any(map(_may_live, gang.links)) and time.monotonic() < until:
+        gang.pump(POLL_S)
+        gang.keep_alive()
+    with contextlib.suppress(DdpPlayError):  # hosts without a reply are returned
+        gang.ask("end", "ended", deadline_s=END_S)
+    return [link.name for link in gang.links if _may_live(link) or link.replies.get("ended", {"left": True})["left"]]
+
+
+def _may_live(link: Link) -> bool:
+    """Does the host's guard live, and has it not reported the end of all ranks?"""
+    return not link.lost and bool(link.state) and not link.guard_gone and link.state.get("phase") != "ended"
 
 
 def give_up_on_lost_hosts(gang: Gang, journal: Journal, *, host_timeout_s: float) -> None:

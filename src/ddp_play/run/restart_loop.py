@@ -84,6 +84,7 @@ class RestartLoop:
     def _run_attempt(self, begin: Callable[[Supervisor], Ended | NotStarted]) -> Outcome | None:
         """Run one attempt. Returns the outcome of the run if this was the last one."""
         supervisor = Supervisor(self.assignment, self.stop_requests)
+        judged_before = judged_outcome.stored(self.paths, self.assignment.attempt) is not None
         ended = begin(supervisor)
         if isinstance(ended, NotStarted):
             self._set_assignment(self._retry(ended))
@@ -91,7 +92,7 @@ class RestartLoop:
         if ended.disk_full:
             return supervisor.leave_on_hosts(ended.outcome)
         step = self._decide(ended)
-        if isinstance(step, Following):
+        if isinstance(step, Following) and not judged_before:
             step = self._end_without_progress(supervisor, ended.outcome) or step
         self._record(ended.outcome, step)
         if isinstance(step, End) and step.verdict is not None:
@@ -117,6 +118,7 @@ class RestartLoop:
             self._rescue_files(unsafe=tuple(sorted(outcome.left)), missing=outcome.missing)
             raise
         self._lost_host_files.note_kept(self.assignment.attempt, collected.kept)
+        judged_outcome.remove(self.paths)
         self.bundle.archive(self.assignment.attempt, collected.outcome.to_json())
         self._set_assignment(following.assignment)
 
@@ -126,6 +128,9 @@ class RestartLoop:
         If there can be none, collects or lists the files of earlier attempts and raises the error.
         """
         self._note_kept_by_abandon(tried.kept)
+        if tried.signalled:  # ranks may have written files on hosts that do not answer
+            self._lost_host_files.note_uncollected(self.assignment.attempt, tried.unfenced)
+            write_json(self.paths.attempt(self.assignment.attempt).plan, self.assignment.plan.to_json())
         try:
             following = self._retry_on_other_hosts(tried.error) or self._retry_in_queue(tried)
             if following is None:
@@ -137,6 +142,7 @@ class RestartLoop:
                 self._rescue_files(unsafe=tuple(sorted(tried.unfenced)))
             raise
         self._note_uncleaned(uncleaned)
+        self._lost_host_files.note_cleaned(self.assignment.attempt, set(tried.unfenced) - uncleaned)
         return following
 
     def _note_kept_by_abandon(self, kept: dict[str, tuple[str, ...]]) -> None:
@@ -148,7 +154,7 @@ class RestartLoop:
 
     def _note_uncleaned(self, hosts: Iterable[str]) -> None:
         """Remember hosts that did not confirm the cleanup of an attempt that did not start."""
-        why = "unknown: the host did not confirm the cleanup; when the host is back, run ddp-play gc -i INVENTORY"
+        why = f"unknown: the host did not confirm the cleanup; when it is back, {attach_collects_it(self.paths.run_id)}"
         self._lost_host_files.note_uncleaned(self.assignment.attempt, dict.fromkeys(hosts, why))
 
     def _retry_in_queue(self, tried: NotStarted) -> Assignment | None:
@@ -167,8 +173,9 @@ class RestartLoop:
         """When no attempt follows: collect the files that earlier ones left on hosts, or list them in run.json."""
         rescue = Rescue(self.assignment, self.bundle, self.stop_requests, self.journal)
         rescue.run(unsafe=unsafe)
+        self.bundle.update_run(missing=[*missing, *rescue.missing])
         self._conclude_lost_hosts(rescue.left)
-        self.bundle.update_run(missing=[*missing, *rescue.missing], left_behind=rescue.left)
+        self.bundle.update_run(left_behind=rescue.left)
 
     def _list_shared_files(self, error: Exception) -> None:
         """List the directory that earlier attempts share in run.json, so that users find it after an internal error."""
@@ -277,8 +284,11 @@ class RestartLoop:
     def _on_kept(self, host: str, rows: list[str]) -> None:
         """A lost host is back and has ended its ranks; its working directory stays until the end of the run."""
         self._lost_host_files.note_kept(self.assignment.attempt, {host: rows})
+        self._lost_host_files.note_uncollected(self.assignment.attempt, [host])
 
     def _conclude_lost_hosts(self, left: dict[str, list[str]]) -> None:
         """Collect from hosts that were lost during the run and are back. Adds the others to `left`."""
         self.paths.source_archive.unlink(missing_ok=True)
-        self._lost_host_files.conclude(self.assignment, left, open_s=LOST_HOSTS_S)
+        self._lost_host_files.conclude(
+            self.assignment, left, open_s=LOST_HOSTS_S, interruption=self.stop_requests.later_stop_now()
+        )

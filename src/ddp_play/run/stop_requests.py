@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ddp_play.bundle.paths import read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ddp_play.bundle.paths import RunPaths
 
@@ -42,6 +42,17 @@ class StopRequests:
         if not (order or now or self._signalled):
             return None
         return StopRequest(order.get("reason") or "stopped on request", now)
+
+    def later_stop_now(self) -> Callable[[str], str]:
+        """A function that says why to stop collecting, as `Gang` asks: a `stop --now` that comes from now on."""
+        before = self.stop()
+
+        def interruption(_kind: str) -> str:
+            order = self.stop()
+            new = order is not None and order.now and not (before is not None and before.now)
+            return "stopped with stop --now" if new else ""
+
+        return interruption
 
     @contextlib.contextmanager
     def handle_signals(self) -> Iterator[None]:

@@ -26,7 +26,7 @@ from ddp_play.run.hang_capture import capture, locate
 from ddp_play.run.host_files import keep_piece
 from ddp_play.run.host_frames import HostFrameError
 from ddp_play.run.host_links import Gang
-from ddp_play.run.lost_hosts import declare_stuck, give_up_on_lost_hosts
+from ddp_play.run.lost_hosts import declare_stuck, end_ranks, give_up_on_lost_hosts
 from ddp_play.run.nccl_transport import TransportWatch
 from ddp_play.run.prepare_and_start import Starter
 from ddp_play.run.rank_observer import Observer
@@ -149,6 +149,8 @@ class Supervisor:
             self.gang.follow(link)
         if judged is None:
             self._watch()
+        else:
+            end_ranks(self.gang, self.plan)
         undrained = drain(self.gang)
         if self.disk.wait_for_space(self.stop_requests):
             undrained = drain(self.gang)

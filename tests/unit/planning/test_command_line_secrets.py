@@ -45,6 +45,7 @@ def test_a_secret_is_refused_without_its_value(value: str, name: str) -> None:
         '{"ddp_job_env": {"OMP_NUM_THREADS": "4", "HF_TOKEN": null, "KEY_": ""}}',
         '{"ddp_job_secrets": {"T": "{{ vault_token }}"}, "ddp_job_env": {"HF_TOKEN": "{{ vault_token }}"}}',
         '{"ddp_job_secrets": {}}',
+        "ddp_job_registry_password={{ vault_password }}",
         "ddp_job_registry_password='{{ vault_password }}'",
         "ddp_job_env=text",
         "token=of-somebody-else",

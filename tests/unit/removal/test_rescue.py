@@ -11,6 +11,7 @@ import pytest
 from ddp_play.bundle import writer
 from ddp_play.guard.protocol import encode
 from ddp_play.run.artifact_rescue import Rescue
+from ddp_play.run.stop_requests import StopRequests
 from ddp_play.testing import refusal
 from tests.unit.run.conftest import Make, Stage, make
 from tests.unit.run.test_artifact_rescue import fetch, killed_once
@@ -100,10 +101,13 @@ NOT_NOW, NOW = SimpleNamespace(now=False), SimpleNamespace(now=True)
         (NOW, NOW, False),  # it ended the run before: the files are collected all the same
     ],
 )
-def test_only_a_stop_now_that_follows_ends_a_rescue(staged: Make, before: Any, later: Any, ended: bool) -> None:
+def test_only_a_stop_now_that_follows_ends_a_rescue(
+    staged: Make, monkeypatch: pytest.MonkeyPatch, before: Any, later: Any, ended: bool
+) -> None:
     loop = killed_once(staged).supervisor()
     order = [before]
-    requests: Any = SimpleNamespace(stop=lambda: order[0])
+    requests = StopRequests(loop.paths)
+    monkeypatch.setattr(requests, "stop", lambda: order[0])
     rescue = Rescue(loop.assignment, loop.bundle, requests, loop.journal)
     order[0] = later
-    assert rescue._interruption() == ("stopped with stop --now" if ended else "")
+    assert rescue._interruption("open") == ("stopped with stop --now" if ended else "")

@@ -21,7 +21,8 @@ WEIGHTS = b"weights"
 @pytest.fixture(autouse=True)
 def _often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ddp_play.run.late_collection.POLL_S", 0.02)
-    monkeypatch.setattr("ddp_play.run.late_collection.STOP_SLACK_S", 0.3)
+    monkeypatch.setattr("ddp_play.run.lost_hosts.POLL_S", 0.02)
+    monkeypatch.setattr("ddp_play.run.lost_hosts.STOP_SLACK_S", 0.3)
     monkeypatch.setattr("ddp_play.run.host_links.RECONNECT_S", 0.05)
 
 
@@ -96,6 +97,30 @@ def test_hosts_that_do_not_answer_are_named_and_the_others_collected(make: Make)
     assert result.collected == ("h2",)
     assert result.away == {"h3": "no answer for 0 s", "h9": "no route to it is known"}
     assert collect(stage, "h3") == LateResult(away={"h3": "no answer for 0 s"})
+
+
+def test_a_host_without_files_is_not_called_collected(make: Make) -> None:
+    """gc --run removed them, or the host was set up again; what is missing stays missing."""
+    stage = make(2)
+    stage.far["h2"].has_files = False
+    assert collect(stage, "h2") == LateResult(gone=("h2",))
+    assert stage.far["h2"].kinds() == ["open"]
+
+
+def test_logs_that_an_earlier_cleanup_removed_are_not_called_complete(make: Make) -> None:
+    stage = make(2, source="/code")
+    ended(stage, "h2")
+    opened: dict[str, Any] = {"key": "calm-otter-1", "dir": "/state/h2", "secrets": "/shm/h2", "clock": 0.0, "uid": 0}
+    answer = encode("opened", **opened, guard_alive=False, state={}, has_files=True, has_logs=False)
+    stage.far["h2"].answers["open"] = [answer]
+    result = collect(stage, "h2")
+    assert (result.collected, result.without_logs, result.log_bytes) == (("h2",), ("h2",), {})
+
+
+def test_a_host_that_refuses_is_named_with_its_reason(make: Make) -> None:
+    stage = make(2)
+    stage.far["h2"].answers["open"] = refusal("open", "written by ddp-play 9", hint="use that version")
+    assert collect(stage, "h2").away == {"h2": "written by ddp-play 9 -> use that version"}
 
 
 def test_ranks_that_still_live_are_stopped_first(make: Make) -> None:

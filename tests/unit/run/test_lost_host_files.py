@@ -137,6 +137,17 @@ def test_the_record_of_a_late_collection(make: Make, hosts_give: Given) -> None:
     assert document["ranks"] == [ranks[0], {"rank": 1, "log_bytes": 9, "log_complete": True}]
 
 
+def test_what_is_missing_from_a_host_without_files_stays_missing(make: Make, hosts_give: Given) -> None:
+    stage = make(3)
+    missing = [{"host": "h1", **ROW}, {"host": "h2", **ROW}]
+    rows = [{"attempt": 1, "host": "h1"}, {"attempt": 1, "host": "h2"}]
+    write_json(stage.paths.run, {"uncollected": rows, "missing": missing, "left_behind": {"h1": ["unknown"]}})
+    hosts_give[1] = LateResult(("h2",), without_logs=("h2",), gone=("h1",))
+    collect_late(stage.supervisor().assignment, {"h1", "h2"}, Bundle(stage.paths), newest=True, open_s=0.0)
+    assert (stage.document["uncollected"], stage.document["left_behind"]) == ([], {})
+    assert stage.document["missing"] == missing
+
+
 def test_an_earlier_attempt_is_recorded_in_its_own_outcome(make: Make, hosts_give: Given) -> None:
     stage = make(2)
     write_json(stage.paths.run, {"uncollected": [{"attempt": 1, "host": "h2"}], "missing": [{"host": "h2", **ROW}]})

@@ -109,6 +109,24 @@ def test_what_ranks_wrote_before_a_start_was_cut_off_is_kept_for_attach(make: Ma
     assert stage.document["uncollected"] == [{"attempt": 1, "host": "h2"}]
 
 
+def test_a_host_that_may_have_started_its_ranks_is_uncollected(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its reply to the start signal was lost: gc removed what its ranks had written."""
+    monkeypatch.setattr("ddp_play.run.restart_loop.LOST_HOSTS_S", 0.1)
+    stage = make(2)
+
+    def cut(*_: object) -> list[bytes]:
+        stage.far["h2"].channels[-1].cut("no route to host")
+        stage.far["h2"].answers["open"] = []
+        return []
+
+    stage.far["h2"].answers["go"] = cut
+    with pytest.raises(HostNotReady):
+        stage.supervisor().run()
+    assert stage.document["uncollected"] == [{"attempt": 1, "host": "h2"}]
+    assert "ddp-play attach calm-otter-1 collects it" in stage.document["left_behind"]["h2"][0]
+    assert stage.paths.attempt(1).plan.exists()
+
+
 def test_a_full_disk_after_the_start_signal_does_not_end_the_run(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """The ranks run: nobody would have supervised them."""
     stage = make(2)

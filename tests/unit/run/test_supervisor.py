@@ -10,10 +10,11 @@ import pytest
 
 from ddp_play.bundle import writer
 from ddp_play.bundle.disk_space import DiskSpace
-from ddp_play.bundle.outcome import RunStatus
+from ddp_play.bundle.outcome import Outcome, RankOutcome, RunStatus, Verdict
 from ddp_play.bundle.paths import write_json
 from ddp_play.errors import Interrupted, UsageError
 from ddp_play.guard.protocol import encode
+from ddp_play.run import judged_outcome
 from ddp_play.testing import FakeHost
 from tests.unit.run.conftest import OK, Make, done
 from tests.unit.run.test_restart_loop import KILLED, attempts_opened, by_attempt, ends_when_told, staged
@@ -258,6 +259,36 @@ def test_the_verdict_survives_a_controller_that_dies_while_it_cleans_up(make: Ma
     assert [row.exit_code for row in outcome.ranks] == [0, 0]
     assert stage.document["status"] == "succeeded"
     assert not stage.paths.outcome.exists()
+
+
+def test_an_attempt_whose_verdict_was_stored_is_not_counted_again_as_one_without_progress(
+    staged: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = staged(2)
+    counted: list[Any] = []
+    monkeypatch.setattr("ddp_play.run.restart_loop.attempt_progress.check", lambda *row: counted.append(row))
+    for name in ("h1", "h2"):
+        stage.state(name, "ended", **KILLED)
+        by_attempt(stage, name, a1=[], a2=OK)
+    ranks = (RankOutcome(0, "h1", "exited", exit_code=137, signal=9), RankOutcome(1, "h2", "exited", exit_code=143))
+    verdict = Verdict("rank_failed", "rank 0 on h1 failed first", 137, rank=0, host="h1")
+    judged_outcome.store(stage.paths, 1, Outcome(RunStatus.FAILED, verdict, ranks))
+    assert stage.supervisor().take_over().status is RunStatus.SUCCEEDED
+    assert stage.document["attempt"] == 2
+    assert counted == []
+
+
+def test_ranks_of_a_host_that_is_back_are_stopped_before_their_files_are_collected(make: Make) -> None:
+    """The verdict was known when the controller died: it was lost then. Cleaning gave its ranks 5 s."""
+    stage = make(2)
+    done(stage, "h1")
+    stage.state("h1", "ended", **OK)
+    stage.ends_on_stop("h2")
+    judged_outcome.store(stage.paths, 1, Outcome(RunStatus.FAILED, Verdict("host_lost", "host h2 was lost", 69)))
+    outcome = stage.supervisor().take_over()
+    assert outcome.verdict.message == "host h2 was lost"
+    kinds = stage.far["h2"].kinds()
+    assert kinds.index("stop") < kinds.index("drain") < kinds.index("fetch") < kinds.index("clean")
 
 
 def test_no_attempt_follows_if_the_disk_is_full(staged: Make, monkeypatch: pytest.MonkeyPatch) -> None:
