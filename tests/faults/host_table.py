@@ -64,7 +64,7 @@ HOSTS = (
     Row(
         "head host powered off",
         # the shared directory stays until the head is back: its ranks may still write there
-        dataclasses.replace(lost("h1", 0), remains={"h2": ("files",), "h3": ("files",)}),
+        dataclasses.replace(lost("h1", 0), remains={"h2": ("files",)}),
         hosts.power_off_head,
         job=LOST,
         after=hosts.power_on,

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from tests.faults.measured import Measured
-from tests.faults.stage import CHATTER, COMMAND, HOSTS, VICTIM
+from tests.faults.stage import CHATTER, COMMAND, HOSTS, SHARED, VICTIM
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ run={run}; dir={dir}
 command -v docker >/dev/null && docker ps -aq --filter label=ddp-play.run=$run 2>/dev/null | sed 's/^/container /'
 grep -lsz "^DDP_PLAY_RUN_ID=$run\$" /proc/[0-9]*/environ | sed 's/^/process /'
 pgrep -f "guard $dir/runs/$run[.]" | sed 's/^/guard /'
-ls -d $dir/runs/$run.* /dev/shm/ddp-play-*/$run.* /srv/ddp-play-shared/.ddp-play/$run.* /tmp/ddp-play-rendezvous-$run* \
+ls -d $dir/runs/$run.* /dev/shm/ddp-play-*/$run.* {shared} /tmp/ddp-play-rendezvous-$run* \
   2>/dev/null | sed 's/^/files /'
 awk -v p=$(printf ':%04X$' {port}) '$4 == "0A" && $2 ~ p {{ print "port", $2 }}' /proc/net/tcp /proc/net/tcp6
 true
@@ -286,8 +286,10 @@ class Scene:
             time.sleep(0.2)
 
     def look(self, host: str, port: int = 0) -> tuple[str, ...]:
-        """Kinds of things of this run on a host."""
-        script = LOOK.format(run=self.run, dir=shlex.quote(self.host_dir(host)), port=port or 1)
+        """Kinds of things of this run on a host. What all share counts for the first one that is there."""
+        first = next((name for name in HOSTS if name not in self.down), "")
+        shared = f"{SHARED}/.ddp-play/{self.run}.*" if host == first else ""
+        script = LOOK.format(run=self.run, dir=shlex.quote(self.host_dir(host)), port=port or 1, shared=shared)
         found = {line.split()[0] for line in self.stage.on(host, script).splitlines()}
         if self.stage.name == "here":  # one machine: what is one name's is not the others'
             found = found if host == HOSTS[0] or found != {"files"} else set()
