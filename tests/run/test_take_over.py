@@ -74,7 +74,7 @@ def test_a_supervisor_that_dies_alone_leaves_its_run_to_attach(play: Play) -> No
     wait_until(lambda: begun(play, "night", 1), timeout_s=60, what="both ranks")
     run = play.home / "runs" / "night"
     os.kill(supervisor(play, "night"), signal.SIGKILL)
-    _, err = child.communicate(timeout=60)
+    _, err = child.communicate(timeout=180)
     assert child.returncode == 70, err
     assert "ddp-play attach night takes over" in err
     assert play("ps", "--json").json["runs"][0]["status"] == "running"

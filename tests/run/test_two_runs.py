@@ -127,7 +127,7 @@ def test_gc_leaves_what_a_dead_supervisor_has_not_collected_and_attach_collects_
     wait_until(lambda: not alive(guard), what="the guard has ended")
     swept = play("gc", "-i", LOCAL, "--yes")
     assert state.exists(), swept.out
-    assert "ddp-play attach night collects it" in swept.out.replace("\n", " ")
+    assert "ddp-play attach night collects them" in swept.out.replace("\n", " ")
     assert play("attach", "night").code == 0
     kept = [path.read_text() for path in (play.home / "runs" / "night" / "artifacts").rglob("model.pt")]
     assert (kept, play.left_on_host()) == (["weights\n"], [])
