@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import pwd
+import re
 import shlex
 from pathlib import Path
 
@@ -23,6 +24,8 @@ PROGRAM = Path(__file__).with_name("neighbour.py")
 # The directory that users share, as they share /tmp: anybody may list it and make something of their own there.
 OPEN_TO_ALL = ".ddp-play"
 COMMON = {f"{act} {SHARED}/{OPEN_TO_ALL}" for act in ("read", "write", "block")}
+# A number and an empty file in a run's shared directory: nothing worth reading, and nobody locks them.
+MARKS = re.compile(r"(read|block) \S+/(\.attempt|\.complete-[0-9a-f]{64})")
 
 TARGETS = r"""
 for path in {places}; do test ! -e $path || find $path; done | sed 's/^/paths /'
@@ -52,13 +55,13 @@ def neighbour_tries_everything(scene: Scene) -> None:
     targets = _targets(scene)
     assert all(targets.values()), targets
     scene.notes["tried"] = outcomes = _tried(scene, targets)
-    harm = {attempt for attempt, outcome in outcomes.items() if outcome == "done"}
-    allowed = COMMON if scene.stage.name == "lab" else set()
-    assert harm <= allowed, sorted(harm - allowed)
-    scene.notes["remark"] = f"{len(outcomes)} attempts"
+    harm = {attempt for attempt, outcome in outcomes.items() if outcome == "done" and not MARKS.fullmatch(attempt)}
     before = scene.step()
     wait_until(lambda: scene.step() > before, timeout_s=20, what="the run goes on")
     end_training(scene)
+    allowed = COMMON if scene.stage.name == "lab" else set()
+    assert harm <= allowed, sorted(harm - allowed)
+    scene.notes["remark"] = f"{len(outcomes)} attempts"
 
 
 def _targets(scene: Scene) -> dict[str, list[str]]:
