@@ -16,7 +16,12 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SSHD = "/usr/sbin/sshd"
 FIRST_UID = 47101
@@ -143,6 +148,18 @@ def start(directory: Path, users: list[User], settings: str = "") -> SshServer:
     made = SshServer(directory, port, process)
     _wait_for(made)
     return made
+
+
+@contextlib.contextmanager
+def running(directory: Path, users: list[User], settings: str = "") -> Iterator[SshServer]:
+    """A server for a fixture; the test is skipped where none can run."""
+    if reason := why_not():
+        pytest.skip(reason)
+    server = start(directory, users, settings)
+    try:
+        yield server
+    finally:
+        server.close()
 
 
 def _wait_for(server: SshServer) -> None:

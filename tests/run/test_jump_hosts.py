@@ -25,20 +25,14 @@ WAITS = ["sh", "-c", "echo started; while [ ! -e /home/apart/go-on ]; do sleep 0
 @pytest.fixture
 def hosts(tmp_path: Path) -> Iterator[SshServer]:
     """Six logins of one server stand for six hosts: each has a connection of its own."""
-    if reason := ssh_server.why_not():
-        pytest.skip(reason)
-    made = ssh_server.start(tmp_path / "hosts", [User(name, "/bin/sh") for name in NAMES], "MaxStartups 100\n")
-    yield made
-    made.close()
+    with ssh_server.running(tmp_path / "hosts", [User(name, "/bin/sh") for name in NAMES], "MaxStartups 100\n") as made:
+        yield made
 
 
 @pytest.fixture
 def jump(tmp_path: Path) -> Iterator[SshServer]:
-    if reason := ssh_server.why_not():
-        pytest.skip(reason)
-    made = ssh_server.start(tmp_path / "jump", [User("jumper", "/bin/sh")], "MaxStartups 2:100:2\n")
-    yield made
-    made.close()
+    with ssh_server.running(tmp_path / "jump", [User("jumper", "/bin/sh")], "MaxStartups 2:100:2\n") as made:
+        yield made
 
 
 def by_command(jump: SshServer, _cwd: Path) -> str:

@@ -49,15 +49,12 @@ USERS = {
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshServer]:
-    if reason := ssh_server.why_not():
-        pytest.skip(reason)
     directory = tmp_path_factory.mktemp("ssh") / "server"
     (directory.parent / "banner").write_text("Authorized use only.\nAll is logged!\n")
     settings = f"Banner {directory.parent}/banner\nPrintMotd yes\nMaxStartups 100\n"
     settings += "Match User elsewhere\nSetEnv DDP_PLAY_HOST_DIR=/home/apart/elsewhere\n"
-    made = ssh_server.start(directory, list(USERS.values()), settings)
-    yield made
-    made.close()
+    with ssh_server.running(directory, list(USERS.values()), settings) as made:
+        yield made
 
 
 def inventory(play: Play, hosts: dict[str, dict[str, Any]]) -> Path:

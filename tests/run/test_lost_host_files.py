@@ -30,11 +30,8 @@ COMMAND = (
 @pytest.fixture
 def b(tmp_path: Path) -> Iterator[SshServer]:
     """The host that is lost; the other one is this machine."""
-    if reason := ssh_server.why_not():
-        pytest.skip(reason)
-    made = ssh_server.start(tmp_path / "b", [User("ops", "/bin/sh")])
-    yield made
-    made.close()
+    with ssh_server.running(tmp_path / "b", [User("ops", "/bin/sh")]) as made:
+        yield made
 
 
 def keys(server: SshServer) -> Path:

@@ -149,11 +149,8 @@ def over_ssh(play: Play, server: SshServer, vars_files: list[str], **more: str) 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[SshServer]:
-    if reason := ssh_server.why_not():
-        pytest.skip(reason)
-    made = ssh_server.start(tmp_path / "server", [User("login", "/bin/sh")])
-    yield made
-    made.close()
+    with ssh_server.running(tmp_path / "server", [User("login", "/bin/sh")]) as made:
+        yield made
 
 
 def test_a_vaulted_value_in_connection_arguments_is_refused(play: Play, vaulted: list[str], server: SshServer) -> None:

@@ -165,11 +165,7 @@ def clean(
         answers = {link.name: link.replies.get("cleaned", {}) for link in gang.links}
     collects = attach_collects_it(gang.run_id)
     left = {name: answer["left"] for name, answer in answers.items() if answer.get("left")}
-    kept = {
-        name: [f"{path}: not all of it was collected; ddp-play gc removes it" for path in answer["kept"]]
-        for name, answer in answers.items()
-        if answer.get("kept")
-    }
+    kept = {name: [kept_row(path) for path in answer["kept"]] for name, answer in answers.items() if answer.get("kept")}
     if not restart_follows:
         left |= {name: [*left.get(name, ()), *rows] for name, rows in kept.items()}
     for link in gang.links:
@@ -187,6 +183,11 @@ def shared_with_lost_head(gang: Gang, plan: Plan) -> list[str]:
     if not (plan.source and plan.source_shared and plan.artifacts and gang.link(plan.head).lost):
         return []
     return run_paths(next(host for host in plan.hosts if host.name == plan.head), gang.run_key)
+
+
+def kept_row(path: str) -> str:
+    """Row of `left_behind` for a working directory that was kept."""
+    return f"{path}: not all of it was collected; ddp-play gc removes it"
 
 
 def attach_collects_it(run_id: str) -> str:

@@ -15,7 +15,7 @@ from ddp_play.bundle.writer import BeyondEndError, Bundle
 from ddp_play.errors import DdpPlayError
 from ddp_play.planning.plan_document import plan_from_json
 from ddp_play.run.attempt_assignment import links_of
-from ddp_play.run.collect_and_clean import CLEAN_S, collect, drain
+from ddp_play.run.collect_and_clean import CLEAN_S, collect, drain, kept_row
 from ddp_play.run.host_files import keep_piece
 from ddp_play.run.host_frames import HostFrameError
 from ddp_play.run.host_links import Gang
@@ -184,11 +184,6 @@ class LateCollection:
             raise HostFrameError(f"a piece beyond the end of a file: {error}") from error
         except (DdpPlayError, OSError) as error:
             self._failed = f"it cannot be stored here: {error}"
-
-
-def kept_row(path: str) -> str:
-    """Row of `left_behind` for a working directory that was kept."""
-    return f"{path}: not all of it was collected; ddp-play gc removes it"
 
 
 def _plan_of(paths: RunPaths, assignment: Assignment) -> Any:
