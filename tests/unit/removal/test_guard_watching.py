@@ -1,0 +1,138 @@
+"""Decisions of the guard while ranks run: what their ends mean, when the others are stopped, what is thawed."""
+
+from __future__ import annotations
+
+import time
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ddp_play.guard import daemon, hang_evidence
+from ddp_play.guard.daemon import Guard
+from ddp_play.guard.run_directory import FROZEN
+from ddp_play.guard.state_file import StateFile
+from tests.unit.guard.test_daemon import BLAME, LIMITS
+from tests.unit.removal.watched_guard import Watched, asked, guard
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["guard"]
+
+
+def test_all_ends_are_seen_before_the_engine_is_asked_about_one(guard: Guard) -> None:
+    """The patience with an engine counts from the end of a process."""
+    guard._notice_ends()
+    assert asked(guard) == ["look 0", "look 1", "poll 0", "poll 1"]
+
+
+@pytest.mark.parametrize(("full", "detail"), [(True, "its log is incomplete: "), (False, "")])
+def test_the_end_of_a_rank_is_explained(
+    guard: Guard, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, full: bool, detail: str
+) -> None:
+    explained: list[tuple[int, list[str]]] = []
+
+    def explain(_witness: Any, lines: list[str], row: dict[str, Any], _addresses: Any) -> None:
+        explained.append((row["exit_code"], lines))
+
+    monkeypatch.setattr("ddp_play.guard.kernel_log.explain", explain)
+    monkeypatch.setattr(guard.kernel_log, "lines", lambda: ["oom-kill"])
+    if full:
+        guard.state_file = StateFile(tmp_path / "nowhere" / "state.json")
+    for rank in guard.ranks:
+        rank.start()
+    first = guard.ranks[0]
+    assert isinstance(first, Watched)
+    first.exit_code = 3
+    guard._notice_ends()
+    guard._notice_ends()
+    assert explained == [(3, ["oom-kill"])], "once, and not for the rank that runs"
+    assert str(first.row["detail"]).startswith(detail)
+    assert bool(first.row["detail"]) is full
+    assert guard.ranks[1].row["detail"] == ""
+
+
+@pytest.mark.parametrize(("log", "wait"), [("ValueError: x", "settle_s"), (BLAME, "patience_s")])
+def test_the_others_are_stopped_later_while_all_that_failed_blame_a_peer(guard: Guard, log: str, wait: str) -> None:
+    guard._schedule_stop()
+    assert guard.fence._fail_at is None, "nobody failed"
+    guard.ranks[0].ended(1)
+    guard.place.log(0).write_text(log)
+    before = time.monotonic()
+    guard._schedule_stop()
+    first = guard.fence._fail_at
+    assert first == pytest.approx(before + LIMITS[wait], abs=0.15)
+    time.sleep(0.02)
+    guard._schedule_stop()
+    assert guard.fence._fail_at == first, "it counts from the first failure"
+    guard.ranks[1].ended(1)
+    guard.place.log(1).write_text("ValueError: x")
+    guard._schedule_stop()
+    assert guard.fence._fail_at == pytest.approx(before + LIMITS["settle_s"], abs=0.15)
+
+
+@pytest.mark.parametrize(("idle_timeout_s", "looks"), [(0.0, []), (60.0, [[7]])])
+def test_traffic_is_looked_at_only_for_the_idle_timeout(
+    guard: Guard, monkeypatch: pytest.MonkeyPatch, idle_timeout_s: float, looks: list[list[int]]
+) -> None:
+    seen: list[list[int]] = []
+    monkeypatch.setattr(guard.traffic, "look", seen.append)
+    guard.limits["idle_timeout_s"] = idle_timeout_s
+    guard.ranks[0].row.update(state="running", pid=7)
+    guard.ranks[1].row.update(state="exited", pid=8)
+    guard._notice_traffic()
+    assert seen == looks
+
+
+def test_ranks_that_stay_frozen_are_thawed_once(guard: Guard, monkeypatch: pytest.MonkeyPatch) -> None:
+    thawed: list[list[int]] = []
+    now = [100.0]
+    monkeypatch.setattr(hang_evidence, "thaw", thawed.append)
+    monkeypatch.setattr(hang_evidence, "main_processes", lambda pid: [pid + 1] if pid == 7 else [])
+    monkeypatch.setattr(daemon, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    guard.ranks[0].row.update(state="running", pid=7)
+    guard.ranks[1].row.update(state="running", pid=20)
+    guard._thaw_abandoned()
+    guard.orders.give(FROZEN, {})
+    for moment, expected in ((100.0, []), (115.0, []), (115.1, [[8], [20]]), (200.0, [[8], [20]])):
+        now[0] = moment
+        guard._thaw_abandoned()
+        assert thawed == expected
+    assert guard.orders.get(FROZEN) is None
+    guard.orders.give(FROZEN, {})
+    guard._thaw_abandoned()
+    guard.fence.phase = "stopping"
+    now[0] = 300.0
+    guard._thaw_abandoned()
+    assert len(thawed) == 2, "the fence ends them"
+    guard.fence.phase = "running"
+
+
+@pytest.mark.parametrize(
+    ("waits_s", "order"),
+    [
+        (0.0, ["look 0", "look 1", "poll 0", "poll 1"]),
+        (0.3, ["look 0", "look 1", "poll 0", "look 0", "look 1", "poll 1"]),
+    ],
+)
+def test_an_engine_that_holds_up_one_poll_costs_the_other_ranks_no_patience(
+    guard: Guard, monkeypatch: pytest.MonkeyPatch, waits_s: float, order: list[str]
+) -> None:
+    """Ranks that end during the wait count from then: eight of them took eight waits."""
+    first = guard.ranks[0]
+    poll = first.poll
+
+    def slow_poll() -> None:
+        poll()
+        time.sleep(waits_s)
+
+    monkeypatch.setattr(first, "poll", slow_poll)
+    guard._notice_ends()
+    assert asked(guard) == order
+
+
+def test_a_disk_that_was_full_a_moment_ago_is_tried_when_a_rank_has_died(guard: Guard) -> None:
+    guard.state_file.problem, guard.state_file._tried = "full", time.monotonic()
+    guard._note_full_disk(guard.ranks)
+    assert [rank.row["detail"] for rank in guard.ranks] == ["", ""]
