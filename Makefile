@@ -58,7 +58,9 @@ check: $(STAMP) ## everything that needs no Docker, GPU or network; before every
 
 run-tests: $(STAMP)
 	@echo "==> real gloo ranks and whole runs on this machine"
-	@DDP_PLAY_FAULTS_SLACK=$${DDP_PLAY_FAULTS_SLACK:-3} $(BIN)/pytest -q --durations 15 tests/dist tests/run tests/faults
+	@$(BIN)/pytest -q --durations 15 --numprocesses 2 --dist worksteal tests/dist tests/run
+	@echo "==> faults: the rows that need no lab"
+	@DDP_PLAY_FAULTS_SLACK=$${DDP_PLAY_FAULTS_SLACK:-3} $(BIN)/pytest -q --durations 15 tests/faults
 
 wheel-demo: $(STAMP)
 	@echo "==> the demo from a wheel in a clean environment outside the checkout"
