@@ -13,6 +13,9 @@ from pathlib import Path
 FORKS = 100
 # Ansible repeats a failed connection this often; more delays the report of a host that is down.
 SSH_RETRIES = 1
+# Longest directory for the control sockets of ssh: the kernel takes paths of 107 bytes, Ansible adds `/` and 10
+# characters, and ssh first makes the socket under a name with 17 characters more.
+LONGEST_CONTROL_DIR = 107 - 17 - 11
 
 
 def default_settings(cwd: str) -> dict[str, str]:
@@ -23,8 +26,10 @@ def default_settings(cwd: str) -> dict[str, str]:
         "ANSIBLE_NOCOLOR": "1",
         "ANSIBLE_SSH_RETRIES": str(SSH_RETRIES),
         # ansible-runner would disable it by default; only the user may do that
-        "ANSIBLE_HOST_KEY_CHECKING": _configured("host_key_checking", cwd) or "True",
+        "ANSIBLE_HOST_KEY_CHECKING": _configured("defaults", "host_key_checking", cwd) or "True",
     }
+    if control := _short_control_directory(cwd):
+        defaults["ANSIBLE_SSH_CONTROL_PATH_DIR"] = control
     found = {name: value for name, value in defaults.items() if name not in os.environ}
     bin_dir = str(Path(sys.executable).parent)
     if not shutil.which("ansible-playbook") or bin_dir not in os.environ.get("PATH", "").split(os.pathsep):
@@ -32,7 +37,26 @@ def default_settings(cwd: str) -> dict[str, str]:
     return found
 
 
-def _configured(name: str, cwd: str) -> str:
+def _short_control_directory(cwd: str) -> str:
+    """Directory for control sockets where the path of the home directory is too long for them; else empty.
+
+    Only a directory that no other user can make or change; without one ssh reports the long path.
+    """
+    usual = Path(os.environ.get("ANSIBLE_HOME") or "~/.ansible").expanduser() / "cp"
+    configured = any(_configured("ssh_connection", name, cwd) for name in ("control_path_dir", "control_path"))
+    if configured or len(os.fsencode(usual)) <= LONGEST_CONTROL_DIR:
+        return ""
+    uid = os.geteuid()
+    runtime = Path(os.environ.get("XDG_RUNTIME_DIR") or ("/run" if uid == 0 else f"/run/user/{uid}"))
+    with contextlib.suppress(OSError):
+        found = runtime.stat()
+        short = str(runtime / "ddp-play-ssh")
+        if found.st_uid == uid and not found.st_mode & 0o022 and len(os.fsencode(short)) <= LONGEST_CONTROL_DIR:
+            return short
+    return ""
+
+
+def _configured(section: str, name: str, cwd: str) -> str:
     """Value from the user's ansible.cfg, searched in Ansible's order; empty if not set."""
     places = (
         os.environ.get("ANSIBLE_CONFIG"),
@@ -45,5 +69,5 @@ def _configured(name: str, cwd: str) -> str:
             parser = configparser.ConfigParser(interpolation=None)
             with contextlib.suppress(configparser.Error):
                 parser.read(Path(place).expanduser())
-            return parser.get("defaults", name, fallback="")
+            return parser.get(section, name, fallback="")
     return ""

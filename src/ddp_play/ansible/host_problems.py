@@ -118,8 +118,14 @@ KNOWN_PROBLEMS: tuple[KnownProblem, ...] = (
         Kind.TASK,
         "ddp-play provision --tags nvidia_driver brings both to one version",
     ),
-    KnownProblem(r"reboot needed", Kind.TASK, "ansible-playbook ddp.play.reboot --limit HOST, then provision again"),
+    KnownProblem(r"reboot needed", Kind.TASK, "ddp-play reboot --limit {host}, then provision again"),
     KnownProblem(r"Read-only file system", Kind.TASK, "the host's disk is read-only: read dmesg on the host first"),
+    KnownProblem(
+        r"too long for Unix domain socket",
+        Kind.OTHER,
+        "nothing is wrong with the host: the path of the home directory here is too long for ssh's control sockets; "
+        "set ANSIBLE_SSH_CONTROL_PATH_DIR to a directory of yours with a short path",
+    ),
     KnownProblem(
         r"REMOTE HOST IDENTIFICATION HAS CHANGED|Host key verification failed",
         Kind.HOST_KEY,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from ddp_play.ansible.default_settings import FORKS, default_settings
+from ddp_play.ansible.default_settings import FORKS, LONGEST_CONTROL_DIR, default_settings
 
 
 def test_settings_of_the_user_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -26,3 +27,40 @@ def test_only_the_user_switches_the_check_of_host_keys_off(monkeypatch: pytest.M
     assert default_settings(str(tmp_path))["ANSIBLE_HOST_KEY_CHECKING"] == "True"
     (tmp_path / "ansible.cfg").write_text("[defaults]\nhost_key_checking = False\n")
     assert default_settings(str(tmp_path))["ANSIBLE_HOST_KEY_CHECKING"] == "False"
+
+
+def long_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A home directory whose path is too long for the control sockets of ssh."""
+    home = tmp_path / ("h" * LONGEST_CONTROL_DIR)
+    home.mkdir()
+    for name in ("ANSIBLE_SSH_CONTROL_PATH_DIR", "ANSIBLE_HOME", "ANSIBLE_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(home))
+    return home
+
+
+def test_control_sockets_of_ssh_fit_whatever_the_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    long_home(monkeypatch, tmp_path)
+    with tempfile.TemporaryDirectory(prefix="r", dir="/tmp") as runtime:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
+        found = default_settings(str(tmp_path))["ANSIBLE_SSH_CONTROL_PATH_DIR"]
+        assert found == f"{runtime}/ddp-play-ssh"
+        assert len(found) <= LONGEST_CONTROL_DIR
+        Path(runtime).chmod(0o777)  # others could put a socket of theirs there
+        assert "ANSIBLE_SSH_CONTROL_PATH_DIR" not in default_settings(str(tmp_path))
+
+
+def test_a_configured_directory_of_control_sockets_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    home = long_home(monkeypatch, tmp_path)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/run")
+    (home / ".ansible.cfg").write_text("[ssh_connection]\ncontrol_path_dir = /srv/cp\n")
+    assert "ANSIBLE_SSH_CONTROL_PATH_DIR" not in default_settings(str(tmp_path))
+    (home / ".ansible.cfg").unlink()
+    monkeypatch.setenv("ANSIBLE_SSH_CONTROL_PATH_DIR", "/srv/cp")
+    assert "ANSIBLE_SSH_CONTROL_PATH_DIR" not in default_settings(str(tmp_path))
+
+
+def test_a_short_home_keeps_its_control_sockets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    long_home(monkeypatch, tmp_path)
+    monkeypatch.setenv("HOME", "/home/kim")
+    assert "ANSIBLE_SSH_CONTROL_PATH_DIR" not in default_settings(str(tmp_path))

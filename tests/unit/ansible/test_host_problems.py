@@ -30,6 +30,12 @@ SAID: list[tuple[str, bool, str, str]] = [
         "-u",
     ),
     ("Invalid/incorrect password: Permission denied, please try again.", False, "credentials", "--private-key"),
+    (
+        'unix_listener: path "/home/k/.ansible/cp/d0afc7f518.02IWqZNP1CzUoP9x" too long for Unix domain socket',
+        False,
+        "other",
+        "set ANSIBLE_SSH_CONTROL_PATH_DIR",
+    ),
     ("Missing sudo password", True, "become", "-K"),
     ("Incorrect sudo password", True, "become", "-K"),
     ("sudo: a password is required", True, "become", "NOPASSWD"),
