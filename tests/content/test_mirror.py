@@ -119,6 +119,7 @@ PACKAGES = (
             "execute": ("tests/run/test_outcomes.py", "its process becomes the command; the test starts the program"),
             "init": ("tests/content/test_site.py", "one call; the test runs the verb"),
             "inventory": ("tests/content/test_site.py", "one call; the test runs the verb"),
+            "playbook_runs": ("tests/unit/cli/test_provision.py", "what provision and reboot share"),
             "stop": ("tests/run/test_outcomes.py", "needs a run that is alive"),
         },
     ),

@@ -44,6 +44,18 @@ class Site:
         """`ddp-play WORDS... -i INVENTORY` to its end."""
         return self._run([str(BIN / "ddp-play"), *words, "-i", str(self.inventory)], timeout_s)
 
+    @contextmanager
+    def begin(self, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+        """`ddp-play WORDS... -i INVENTORY` in the background; killed at the end of the block if it still runs."""
+        argv = [str(BIN / "ddp-play"), *words, "-i", str(self.inventory)]
+        child = subprocess.Popen(argv, env=self._environment(), stdin=subprocess.DEVNULL)
+        try:
+            yield child
+        finally:
+            if child.poll() is None:
+                child.kill()
+            child.wait()
+
     def ansible_playbook(self, *words: str, timeout_s: float = 3000) -> subprocess.CompletedProcess[str]:
         """`ansible-playbook -i INVENTORY WORDS...` to its end."""
         return self._run([str(BIN / "ansible-playbook"), "-i", str(self.inventory), *words], timeout_s)
@@ -54,10 +66,13 @@ class Site:
         assert done.stdout, done.stderr
         return done.returncode, {(cell["host"], cell["role"]): cell for cell in json.loads(done.stdout)["cells"]}
 
+    def _environment(self) -> dict[str, str]:
+        return {**os.environ, **PATIENCE, "DDP_PLAY_HOME": str(self.home), "PATH": f"{BIN}:{os.environ['PATH']}"}
+
     def _run(self, argv: list[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             argv,
-            env={**os.environ, **PATIENCE, "DDP_PLAY_HOME": str(self.home), "PATH": f"{BIN}:{os.environ['PATH']}"},
+            env=self._environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

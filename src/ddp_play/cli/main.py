@@ -22,6 +22,7 @@ from ddp_play.cli import (
     plan,
     provision,
     ps,
+    reboot,
     results,
     run,
     stop,
@@ -35,6 +36,7 @@ app.add_typer(inventory.app, name="inventory", rich_help_panel=HOSTS)
 app.command(rich_help_panel=HOSTS)(provision.provision)
 app.command(rich_help_panel=HOSTS)(provision.verify)
 app.command(rich_help_panel=HOSTS)(provision.deprovision)
+app.command(rich_help_panel=HOSTS)(reboot.reboot)
 
 RUNS = "Runs"
 app.command(rich_help_panel="Jobs")(run.run)

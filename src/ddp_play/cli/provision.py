@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Annotated
 
 import typer
 
-from ddp_play.ansible.installed_collection import collection_root
-from ddp_play.ansible.runner import AnsibleRunner, Passwords, PlaybookRequest
-from ddp_play.cli import console, options
+from ddp_play.ansible.runner import Passwords, PlaybookRequest
+from ddp_play.cli import console, options, playbook_runs
 from ddp_play.cli.error_boundary import error_boundary
-from ddp_play.cli.provisioning_view import phase_view, show_batches, show_plan, show_report
+from ddp_play.cli.provisioning_view import show_plan, show_report
 from ddp_play.errors import CheckFailed, HostNotReady, UsageError
 from ddp_play.provisioning.host_role_table import CellStatus
-from ddp_play.provisioning.playbook_run import PlaybookPlan, Report, plan_playbook, run_playbook
+from ddp_play.provisioning.playbook_run import PlaybookPlan
 from ddp_play.provisioning.role_specs import DISRUPT
-from ddp_play.provisioning.rolling import Rolling, run_batches
+from ddp_play.provisioning.rolling import Rolling
 
 Tags = Annotated[list[str] | None, typer.Option("-t", "--tags", help="Only these roles: docker_engine,nfs_client.")]
 
@@ -63,13 +61,13 @@ def provision(
       ddp-play provision -i inventory --limit gpu03 --disrupt
     """
     with error_boundary():
-        request = ansible.request(_playbook("provision"), inventory)
+        request = ansible.request(playbook_runs.playbook("provision"), inventory)
         passwords = ansible.passwords()
-        planned = _plan(_disrupting(request) if disrupt else request, "provision", passwords, tags)
+        planned = playbook_runs.plan(_disrupting(request, disrupt), "provision", passwords, tags)
         if check:
-            _run_and_report(_checking(planned), passwords, as_json=as_json)
+            playbook_runs.run_and_report(playbook_runs.checking(planned), passwords, as_json=as_json)
         elif yes or as_json or not console.asks() or _agreed(planned, passwords):
-            _provision(planned, passwords, Rolling(serial, canary), as_json=as_json)
+            playbook_runs.run_in_batches(planned, passwords, Rolling(serial, canary), as_json=as_json)
 
 
 @options.with_ansible
@@ -89,9 +87,9 @@ def verify(
       ddp-play verify -i inventory --limit gpu03 --tags docker_engine
     """
     with error_boundary():
-        request = ansible.request(_playbook("verify"), inventory)
+        request = ansible.request(playbook_runs.playbook("verify"), inventory)
         passwords = ansible.passwords()
-        _run_and_report(_plan(request, "verify", passwords, tags), passwords, as_json=as_json)
+        playbook_runs.run_and_report(playbook_runs.plan(request, "verify", passwords, tags), passwords, as_json=as_json)
 
 
 @options.with_ansible
@@ -115,44 +113,21 @@ def deprovision(
     with error_boundary():
         if not ansible.limit:
             raise UsageError("no hosts: --limit was not given", hint="give --limit HOST, or --limit all for every host")
-        request = ansible.request(_playbook("deprovision"), inventory)
-        request = _disrupting(request) if disrupt else request
+        request = ansible.request(playbook_runs.playbook("deprovision"), inventory)
+        request = _disrupting(request, disrupt)
         passwords = ansible.passwords()
-        planned = _plan(request, "deprovision", passwords, tags)
+        planned = playbook_runs.plan(request, "deprovision", passwords, tags)
         if not yes:
             show_plan(planned)
             names = ", ".join(planned.hosts)
             raise UsageError(
                 f"nothing was changed: this would undo all roles above on {names}", hint="repeat it with --yes"
             )
-        _run_and_report(planned, passwords, as_json=as_json)
+        playbook_runs.run_and_report(planned, passwords, as_json=as_json)
 
 
-def _playbook(name: str) -> str:
-    """Path of a playbook. A named playbook without -i takes the inventory of ansible.cfg, not the demo's."""
-    return str(collection_root() / "playbooks" / f"{name}.yml")
-
-
-def _disrupting(request: PlaybookRequest) -> PlaybookRequest:
-    """The request with the variable that lets roles change busy hosts. The user's own --extra-vars come after it."""
-    return dataclasses.replace(request, options=("--extra-vars", f'{{"{DISRUPT}": true}}', *request.options))
-
-
-def _plan(request: PlaybookRequest, name: str, passwords: Passwords, tags: list[str] | None) -> PlaybookPlan:
-    wanted = tuple(role for value in tags or () for role in value.split(",") if role)
-    return plan_playbook(dataclasses.replace(request, tags=wanted), name, passwords)
-
-
-def _run_and_report(planned: PlaybookPlan, passwords: Passwords, *, as_json: bool) -> None:
-    show_plan(planned)
-    with phase_view() as view:
-        report = run_playbook(planned, passwords, AnsibleRunner(), view)
-    _print_report(planned, report, as_json=as_json)
-
-
-def _checking(planned: PlaybookPlan) -> PlaybookPlan:
-    options = (*planned.request.options, "--check")
-    return dataclasses.replace(planned, request=dataclasses.replace(planned.request, options=options))
+def _disrupting(request: PlaybookRequest, wanted: bool) -> PlaybookRequest:
+    return playbook_runs.with_options(request, playbook_runs.as_options({DISRUPT: True} if wanted else {}))
 
 
 def _agreed(planned: PlaybookPlan, passwords: Passwords) -> bool:
@@ -161,9 +136,7 @@ def _agreed(planned: PlaybookPlan, passwords: Passwords) -> bool:
     Raises the error of a check that reached no host. If the answer is no, typer.Exit with the code of a failed check.
     """
     console.note("checking first, without changes (--yes skips the check and the question)")
-    show_plan(planned)
-    with phase_view() as view:
-        report = run_playbook(_checking(planned), passwords, AnsibleRunner(), view)
+    report = playbook_runs.run(playbook_runs.checking(planned), passwords)
     show_report(report)
     error = report.error()
     reached = any(cell.status not in (CellStatus.UNREACHABLE, CellStatus.NOT_RUN) for cell in report.cells)
@@ -179,36 +152,3 @@ def _agreed(planned: PlaybookPlan, passwords: Passwords) -> bool:
     if error is not None:
         raise typer.Exit(error.exit_code)
     return False
-
-
-def _provision(planned: PlaybookPlan, passwords: Passwords, rolling: Rolling, *, as_json: bool) -> None:
-    if not rolling.wanted:
-        _run_and_report(planned, passwords, as_json=as_json)
-        return
-    batches = rolling.batches(planned)
-    show_batches(batches)
-
-    def run(batch: PlaybookPlan) -> Report:
-        show_plan(batch)
-        with phase_view() as view:
-            report = run_playbook(batch, passwords, AnsibleRunner(), view)
-        if report.cells and not as_json:
-            show_report(report)
-        return report
-
-    roll = run_batches(planned, rolling, passwords, run)
-    if as_json:
-        console.as_json({**roll.to_json(), "phases": [phase.to_json() for phase in planned.phases]})
-    error = roll.error()
-    if error is not None:
-        raise error
-
-
-def _print_report(planned: PlaybookPlan, report: Report, *, as_json: bool) -> None:
-    if as_json:
-        console.as_json({**report.to_json(), "phases": [phase.to_json() for phase in planned.phases]})
-    elif report.cells:
-        show_report(report)
-    error = report.error()
-    if error is not None:
-        raise error

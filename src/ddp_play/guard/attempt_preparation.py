@@ -12,6 +12,7 @@ from . import (
     container_creation,
     gpu_memory,
     guard_start,
+    host_drain,
     host_identity,
     leases,
     leftovers,
@@ -40,6 +41,7 @@ def prepare(
     try:
         spec[host_identity.FIELD] = host_identity.identity()
         ends_at_logout = _check_logout()
+        host_drain.check(spec)
         leases.check_slots(spec.get("slots") or {})
         if not (spec.get("queued") or spec.get("continues")):
             slot_queue.check_reservations(spec.get("slots") or {})

@@ -14,14 +14,14 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
-from . import gpus, hang_evidence, kernel_log, leases, leftovers, pmi_server, processes, rank_failure, recent_files
+from . import gpus, hang_evidence, host_drain, kernel_log, leases, leftovers, pmi_server, processes, rank_failure
 from .control_socket import ControlServer
 from .fence import Fence
 from .guard_link import DISK_PROBLEM
 from .orders import GO, STOP, STOP_NOW, Orders
 from .protocol import PROTOCOL
 from .ranks import Rank, reap
-from .recent_files import RecentFiles
+from .recent_files import RecentFiles, not_aged
 from .run_directory import FROZEN, HostRun, read_json
 from .socket_activity import Traffic
 from .state_file import StateFile
@@ -266,11 +266,13 @@ class Guard:
 def main(root: str) -> None:
     """Entry point of the verb `guard`; a lock allows one guard per attempt directory."""
     place = HostRun(Path(root))
-    with open(str(place.guard_lock), "w") as lock, recent_files.not_aged(place.root):
+    with open(str(place.guard_lock), "w") as lock, not_aged(place.root):
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         spec = read_json(place.spec) or {}
         held = {name: leases.hold(name) for name in spec.get("leases", [])}
-        lost = [_taken(name, lease) for name, lease in held.items() if lease is None or not leases.takes_effect(name)]
+        lost = [
+            leases.lost(name, lease) for name, lease in held.items() if lease is None or not leases.takes_effect(name)
+        ]
         guard = Guard(place)
         slots = _take_slots(spec)
         if lost or slots is None:
@@ -288,13 +290,10 @@ def main(root: str) -> None:
             server.close()
 
 
-def _taken(name: str, lease: Optional[leases.Lease]) -> str:
-    """Name of an unusable lease, and its holder if that is another process."""
-    return name if lease is not None else "%s by %s" % (name, leases.holder(name) or "another run")
-
-
 def _take_slots(spec: Dict[str, Any]) -> Optional[List[leases.Lease]]:
-    """Lease the slots of the ranks for the life of this process; None if other runs hold them."""
+    """Lease the slots of the ranks for the life of this process; None if this run may not have them now."""
+    if host_drain.problem_for(spec):  # whoever drains the host made its mark first, and looks for guards now
+        return None
     wanted = spec.get("slots") or {"need": 0, "names": []}
     held = leases.hold_slots(wanted["names"], wanted["need"], leases.slot_scope())
     return held if len(held) == wanted["need"] else None

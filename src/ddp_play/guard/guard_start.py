@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List
 
-from . import guard_link, leases, login_session
+from . import guard_link, host_drain, leases, login_session
 from .refusal import Refused
 from .run_directory import HostRun, read_json
 from .state_directory import OF_HOST
@@ -42,13 +42,19 @@ def start_guard(place: HostRun, *, ends_at_logout: bool) -> Dict[str, Any]:
     while time.monotonic() < deadline:
         state = guard_link.look(place)[0]
         if state and state["phase"] == "ended":
-            leases.check_slots((read_json(place.spec) or {}).get("slots") or {})
-            raise Refused(state["reason"], kind="slots" if state["reason"] == leases.SLOTS_TAKEN else "busy")
+            raise _not_started(read_json(place.spec) or {}, state["reason"])
         if state:
             return state
         time.sleep(0.01)
     words = place.guard_log.read_text(errors="replace").strip().splitlines()
     raise Refused("the guard did not start: %s" % (words[-1] if words else "no message"), kind="internal")
+
+
+def _not_started(spec: Dict[str, Any], reason: str) -> Refused:
+    """The refusal of a guard that ended at once. Raises Refused with the holders of the slots where they are known."""
+    host_drain.check(spec)
+    leases.check_slots(spec.get("slots") or {})
+    return Refused(reason, kind="slots" if reason == leases.SLOTS_TAKEN else "busy")
 
 
 def _start_unit(unit: str, command: List[str], place: HostRun, *, of_user: bool = False) -> None:

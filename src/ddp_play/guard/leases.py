@@ -229,6 +229,11 @@ def port_free(port: int) -> bool:
     return True
 
 
+def lost(name: str, lease: Optional[Lease]) -> str:
+    """Name of an unusable lease, and its holder if that is another process."""
+    return name if lease is not None else "%s by %s" % (name, holder(name) or "another run")
+
+
 def takes_effect(name: str) -> bool:
     """Whether the leased resource is usable: another program may use the port without a lease."""
     return not name.startswith("port-") or port_free(int(name[len("port-") :]))

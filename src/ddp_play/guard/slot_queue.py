@@ -15,7 +15,7 @@ import socket
 import time
 from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
-from . import leases, slot_order
+from . import host_drain, leases, slot_order
 from .peer_credentials import peer_of
 from .protocol import split_run_key
 from .refusal import Refused
@@ -44,10 +44,11 @@ class QueuePlace:
         bound = leases.bound_names()
         held = _held(scope, bound)
         found = slot_order.turn(ticket, read_tickets(scope, bound), held)
+        drained = host_drain.problem()
         return {
             "clock": time.time(),
-            "ready": found.ready,
-            "problem": "" if found.ready else self._problem(ticket, found, held),
+            "ready": found.ready and not drained,
+            "problem": drained or ("" if found.ready else self._problem(ticket, found, held)),
             "ahead": slot_order.rows(found.ahead, time.time()),
         }
 

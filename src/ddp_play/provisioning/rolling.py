@@ -21,10 +21,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Rolling:
-    """How hosts are divided: `serial` hosts at a time (0: all), with `canary` the first host alone before them."""
+    """How hosts are divided: `serial` hosts at a time (0: all), with `canary` the first host alone before them.
+
+    `verb`: words of the command that does it; `own`: options of ansible-playbook that these words stand for.
+    `providers_first`: hosts that others need come first, else last.
+    """
 
     serial: int = 0
     canary: bool = False
+    verb: tuple[str, ...] = ("provision",)
+    own: tuple[str, ...] = ()
+    providers_first: bool = True
 
     @property
     def wanted(self) -> bool:
@@ -32,18 +39,22 @@ class Rolling:
         return bool(self.serial or self.canary)
 
     def batches(self, planned: PlaybookPlan) -> tuple[tuple[str, ...], ...]:
-        """Hosts of each batch: those that others need first, then in the inventory's order."""
-        first = [host for host in planned.providers if host in planned.hosts]
-        hosts = tuple(dict.fromkeys((*first, *planned.hosts)))
+        """Hosts of each batch, in the inventory's order but for those that others need."""
+        needed = [host for host in planned.providers if host in planned.hosts]
+        others = [host for host in planned.hosts if host not in needed]
+        hosts = tuple(dict.fromkeys((*needed, *others) if self.providers_first else (*others, *needed)))
         start = 1 if self.canary else 0
         size = self.serial or len(hosts)
         rest = (hosts[number : number + size] for number in range(start, len(hosts), size))
         return (*((hosts[:1],) if self.canary else ()), *rest)
 
     def command(self, request: PlaybookRequest, hosts: tuple[str, ...], passwords: Passwords) -> str:
-        """Command line that provisions these hosts in the same way."""
-        words = ["ddp-play", "provision", *(word for source in request.inventory for word in ("-i", source))]
-        words += [*without_secrets(without_limit(request.options), request.cwd), "--limit", ",".join(hosts)]
+        """Command line that does the same on these hosts."""
+        words = ["ddp-play", *self.verb, *(word for source in request.inventory for word in ("-i", source))]
+        options = without_limit(request.options)
+        if self.own and options[: len(self.own)] == self.own:
+            options = options[len(self.own) :]
+        words += [*without_secrets(options, request.cwd), "--limit", ",".join(hosts)]
         words += ["--tags", ",".join(request.tags)] if request.tags else []
         words += ["--serial", str(self.serial)] if self.serial else []
         words += ["--canary"] if self.canary else []

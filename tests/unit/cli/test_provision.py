@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ddp_play.ansible.runner import PlaybookOutcome, PlaybookStatus, TaskFailure
-from ddp_play.cli import console, provision
+from ddp_play.cli import console, playbook_runs
 from ddp_play.cli.main import app
 from ddp_play.testing import FakePlaybookRunner
 
@@ -28,7 +28,7 @@ EVENT = {
 @pytest.fixture
 def runner(monkeypatch: pytest.MonkeyPatch) -> FakePlaybookRunner:
     found = FakePlaybookRunner(PlaybookOutcome(PlaybookStatus.OK, 0, (), "", {"h1": {"ok": 1}}), (EVENT,))
-    monkeypatch.setattr(provision, "AnsibleRunner", lambda: found)
+    monkeypatch.setattr(playbook_runs, "AnsibleRunner", lambda: found)
     return found
 
 
@@ -97,7 +97,7 @@ def test_an_unreachable_host_does_not_forbid_it_either(
     found = FakePlaybookRunner(
         PlaybookOutcome(PlaybookStatus.UNREACHABLE, 4, (failure,), "", {"h2": {"dark": 1}}), events
     )
-    monkeypatch.setattr(provision, "AnsibleRunner", lambda: found)
+    monkeypatch.setattr(playbook_runs, "AnsibleRunner", lambda: found)
     monkeypatch.setattr(console, "asks", lambda: True)
     done = CliRunner().invoke(app, ["provision", "-i", str(site), "--tags", "base_os"], input="y\n")
     assert (done.exit_code, checked(found)) == (69, runs), done.output
@@ -109,7 +109,7 @@ def test_a_failed_check_does_not_forbid_the_provisioning(
 ) -> None:
     failure = TaskFailure("h1", "Install", "python3-apt must be installed", unreachable=False)
     failing = FakePlaybookRunner(PlaybookOutcome(PlaybookStatus.FAILED, 2, (failure,), "", {"h1": {"failures": 1}}))
-    monkeypatch.setattr(provision, "AnsibleRunner", lambda: failing)
+    monkeypatch.setattr(playbook_runs, "AnsibleRunner", lambda: failing)
     monkeypatch.setattr(console, "asks", lambda: True)
     done = CliRunner().invoke(app, ["provision", "-i", str(site), "--tags", "base_os"], input=answer)
     assert (done.exit_code, checked(failing)) == (code, runs), done.output

@@ -33,6 +33,7 @@ NONE = Passwords()
         (Rolling(0, canary=True), (("nfs",), ("h1", "h2", "h3", "h4"))),
         (Rolling(3, canary=True), (("nfs",), ("h1", "h2", "h3"), ("h4",))),
         (Rolling(9), (("nfs", "h1", "h2", "h3", "h4"),)),
+        (Rolling(2, providers_first=False), (("h1", "h2"), ("h3", "h4"), ("nfs",))),
     ],
 )
 def test_batches_begin_with_the_hosts_that_others_need(rolling: Rolling, expected: tuple[tuple[str, ...], ...]) -> None:
@@ -117,3 +118,11 @@ def test_the_command_that_goes_on_shows_no_secret(value: str, shown: str) -> Non
     request = dataclasses.replace(REQUEST, options=("--extra-vars", value, "--user", "ops"))
     command = shlex.split(Rolling(1).command(request, ("h1",), NONE))
     assert command[4:8] == ["--extra-vars", shown, "--user", "ops"]
+
+
+def test_the_command_that_goes_on_has_the_words_of_the_verb_in_place_of_their_variables() -> None:
+    own = ("--extra-vars", '{"ddp_reboot_serial": 1}')
+    request = dataclasses.replace(REQUEST, options=(*own, "--user", "ops"))
+    rolling = Rolling(1, verb=("reboot", "--yes"), own=own)
+    command = rolling.command(request, ("h2",), NONE)
+    assert command == "ddp-play reboot --yes -i /inv --user ops --limit h2 --tags base_os --serial 1"

@@ -22,6 +22,6 @@ def test_a_guard_holds_its_slots_or_none(names: int, need: int, taken: int, held
 
 def test_a_lease_that_is_taken_is_named_with_its_holder() -> None:
     with leases.hold("port-7") or pytest.fail("it is free") as lease:
-        assert daemon._taken("port-7", None).startswith("port-7 by ")
-        assert daemon._taken("port-7", lease) == "port-7"
-    assert daemon._taken("port-7", None) == "port-7 by another run"
+        assert leases.lost("port-7", None).startswith("port-7 by ")
+        assert leases.lost("port-7", lease) == "port-7"
+    assert leases.lost("port-7", None) == "port-7 by another run"

@@ -1,0 +1,91 @@
+"""`ddp-play reboot`: reboot hosts in batches, each host only when nothing runs there any more."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ddp_play.cli import console, options, playbook_runs
+from ddp_play.cli.error_boundary import error_boundary
+from ddp_play.cli.provisioning_view import show_plan
+from ddp_play.errors import UsageError
+from ddp_play.planning.job import parse_seconds
+from ddp_play.provisioning.role_specs import DISRUPT, REBOOT_SERIAL
+from ddp_play.provisioning.rolling import Rolling
+
+if TYPE_CHECKING:
+    from ddp_play.provisioning.playbook_run import PlaybookPlan
+
+
+@options.with_ansible
+def reboot(
+    *,
+    inventory: options.Inventory = None,
+    needed: Annotated[bool, typer.Option("--needed", help="Only hosts whose system asks for a reboot.")] = False,
+    serial: Annotated[int, typer.Option("--serial", min=1, metavar="N", help="N hosts at a time.")] = 1,
+    wait: Annotated[str, typer.Option("--wait", help="Wait for a busy host: 90s, 10m, 2h.")] = "",
+    disrupt: Annotated[bool, typer.Option("--disrupt", help="Reboot busy hosts too: what runs there is lost.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Reboot without a question.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Only list which hosts would be rebooted.")] = False,
+    as_json: options.Json = False,
+    ansible: options.Ansible,
+) -> None:
+    """Reboot hosts one after the other. The next host follows when the one before works again.
+
+    A host that is due takes no new runs, and is rebooted when no rank, container or NFS client is left there.
+
+    It ends at the first host that stays busy, does not come back, or lacks units or mounts afterwards.
+
+    Exit codes: 0 all done, 1 a host failed, 69 a host could not be reached.
+
+    [bold]Examples[/]
+
+      ddp-play reboot -i inventory --needed --check
+
+      ddp-play reboot -i inventory --limit gpu03 --wait 2h --yes
+    """
+    with error_boundary():
+        own, verb = _own_options(serial, wait, needed=needed, disrupt=disrupt)
+        request = ansible.request(playbook_runs.playbook("reboot"), inventory)
+        passwords = ansible.passwords()
+        planned = playbook_runs.plan(playbook_runs.with_options(request, own), "reboot", passwords)
+        if check:
+            playbook_runs.run_and_report(playbook_runs.checking(planned), passwords, as_json=as_json)
+        elif yes or _agreed(planned):
+            rolling = Rolling(serial, verb=verb, own=own, providers_first=False)
+            playbook_runs.run_in_batches(planned, passwords, rolling, as_json=as_json)
+
+
+def _own_options(serial: int, wait: str, *, needed: bool, disrupt: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Options of ansible-playbook for those of this verb, and the words of the verb that they stand for."""
+    reason = f"reboot by {getpass.getuser()} from {socket.gethostname()}"
+    variables: dict[str, Any] = {"host_reboot_reason": reason, REBOOT_SERIAL: serial}
+    words = ["reboot", "--yes"]
+    if needed:
+        variables["host_reboot_when"] = "required"
+        words.append("--needed")
+    if wait:
+        try:
+            variables["host_reboot_wait_s"] = int(parse_seconds(wait))
+        except ValueError as error:
+            raise UsageError(f"--wait: {error}") from None
+        words += ["--wait", wait]
+    if disrupt:
+        variables[DISRUPT] = True
+        words.append("--disrupt")
+    return playbook_runs.as_options(variables), tuple(words)
+
+
+def _agreed(planned: PlaybookPlan) -> bool:
+    """Ask on a terminal. Elsewhere UsageError with what to add."""
+    show_plan(planned)
+    names = ", ".join(planned.hosts)
+    if not console.asks():
+        raise UsageError(f"nothing was changed: this would reboot {names}", hint="repeat it with --yes")
+    if typer.confirm(f"Reboot {len(planned.hosts)} hosts now?", err=True):
+        return True
+    console.note("nothing was changed")
+    return False

@@ -1,0 +1,94 @@
+"""The mark of a host that takes no new runs: what counts, what does not, and whom it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.ddp.play.plugins.modules import host_drain as module
+
+from ddp_play.guard import daemon, host_drain, slot_queue
+from ddp_play.guard.refusal import Refused
+from ddp_play.guard.slot_order import Ticket
+
+WHO = "reboot by kim from login1"
+
+
+@pytest.fixture
+def mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("DDP_PLAY_HOST_DIR", str(tmp_path))
+    return tmp_path / "drain.json"
+
+
+def text(**fields: Any) -> str:
+    return json.dumps({"reason": WHO, "until": time.time() + 600, "boot": host_drain.boot_id(), **fields})
+
+
+def test_the_module_writes_what_the_guard_reads(mark: Path) -> None:
+    assert str(module.MARK) == host_drain.MARK
+    assert host_drain.problem() == ""
+    module.write(mark, WHO, time.time() + 600)
+    assert host_drain.problem().startswith(f"the host takes no new runs: {WHO} (until ")
+    assert module.drained(mark, time.time())
+
+
+@pytest.mark.parametrize("fields", [{"until": 1.0}, {"boot": "another"}], ids=["ended", "before the reboot"])
+def test_a_mark_that_does_not_count_any_more(mark: Path, fields: dict[str, Any]) -> None:
+    mark.write_text(text(**fields))
+    assert host_drain.problem() == ""
+    assert not module.drained(mark, time.time())
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"until": "soon"}', "[" * 3000])
+def test_an_unreadable_mark_counts_and_is_named(mark: Path, content: str) -> None:
+    mark.write_text(content)
+    assert f"{mark} cannot be read" in host_drain.problem()
+
+
+def test_a_directory_or_a_link_in_its_place_never_hangs(mark: Path) -> None:
+    mark.symlink_to("/dev/zero")
+    assert "cannot be read" in host_drain.problem()
+    mark.unlink()
+    os.mkfifo(mark)
+    assert host_drain.problem() == "", "nobody but root can make one there"
+
+
+def test_a_mark_of_another_user_does_not_count(mark: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("root alone can give files away")
+    mark.write_text(text())
+    os.chown(mark, 65534, 65534)
+    assert host_drain.problem() == ""
+
+
+def test_words_of_the_mark_cannot_control_a_terminal(mark: Path) -> None:
+    mark.write_text(text(reason="a\x1b[2Jb" + "c" * 500))
+    assert "\x1b" not in host_drain.problem()
+    assert len(host_drain.problem()) < 300
+
+
+def test_new_runs_are_refused_and_runs_that_are_there_go_on(mark: Path) -> None:
+    wanted = {"slots": {"names": ["slot-0"], "need": 1}}
+    mark.write_text(text())
+    with pytest.raises(Refused, match=WHO) as caught:
+        host_drain.check(wanted)
+    assert (caught.value.kind, "--wait" in caught.value.hint) == ("slots", True)
+    assert daemon._take_slots(wanted) is None
+    host_drain.check({**wanted, "continues": True})
+    for lease in daemon._take_slots({**wanted, "continues": True}) or pytest.fail("it goes on"):
+        lease.close()
+
+
+def test_a_run_in_the_queue_waits_until_the_host_takes_runs_again(mark: Path) -> None:
+    ticket = Ticket(time=time.time(), token="t", host="h", need=1, names=("slot-0",), run="night")
+    place = slot_queue.QueuePlace()
+    mark.write_text(text())
+    answer = place.look(ticket)
+    assert (answer["ready"], WHO in answer["problem"]) == (False, True)
+    mark.unlink()
+    assert place.look(ticket)["ready"]
+    place.leave()

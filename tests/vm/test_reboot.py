@@ -1,0 +1,82 @@
+"""`ddp-play reboot` of machines with kernels of their own, while jobs run there and wait for them."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+
+from tests.waiting import wait_until
+
+from .conftest import Site, timed
+from .machines import RANKS
+from .site import write_job
+
+MARK = "/run/ddp-play/drain.json"
+# An emulated machine takes a minute or two to boot.
+BACK_S = 900.0
+
+
+def boots(site: Site) -> dict[str, str]:
+    return {name: site.cluster.on(name, "cat /proc/sys/kernel/random/boot_id") for name in RANKS}
+
+
+def process_job(site: Site, name: str, *command: str) -> str:
+    """A job of one process on each of the two machines."""
+    return str(write_job(site.cluster, name, image="", mounts=[], runtime="process", command=list(command)))
+
+
+def status(site: Site, name: str) -> str:
+    return str(json.loads((site.home / "runs" / name / "run.json").read_text())["status"])
+
+
+def drained(site: Site, name: str) -> bool:
+    return site.cluster.ssh(name, f"test -e {MARK}").returncode == 0
+
+
+def test_a_job_that_waits_starts_when_its_machines_are_back(site: Site) -> None:
+    """The job that is there is waited for, a new one is refused, one with --wait starts after the reboot."""
+    number, before = secrets.token_hex(3), boots(site)
+    holds, waits = f"holds-{number}", f"waits-{number}"
+    started = site.play("run", process_job(site, "holds", "sleep", "120"), "--name", holds, "-d")
+    assert started.returncode == 0, started.stderr
+    wait_until(lambda: status(site, holds) == "running", timeout_s=300, what="the first job runs")
+    with (
+        timed("reboot of both while jobs run and wait"),
+        site.begin("reboot", "--yes", "--wait", "20m", "--limit", "ranks") as roll,
+    ):
+        wait_until(lambda: drained(site, "vm1"), timeout_s=300, what="vm1 takes no new runs")
+        refused = site.play("run", process_job(site, "new", "true"), "--name", f"new-{number}")
+        assert refused.returncode == 75, refused.stderr
+        assert "the host takes no new runs: reboot by " in refused.stdout + refused.stderr
+        queued = site.play("run", process_job(site, "waits", "true"), "--name", waits, "-d", "--wait")
+        assert queued.returncode == 0, queued.stderr
+        assert roll.wait(timeout=2 * BACK_S) == 0
+    after = boots(site)
+    assert {name for name in RANKS if after[name] != before[name]} == set(RANKS)
+    wait_until(lambda: status(site, waits) == "succeeded", timeout_s=BACK_S, what="the job that waited has succeeded")
+    assert status(site, holds) == "succeeded", "it was not disturbed"
+    assert not any(drained(site, name) for name in RANKS)
+
+
+def test_a_machine_that_does_not_come_back_stops_the_roll(site: Site) -> None:
+    """Its login is switched off at boot, until four minutes after it."""
+    starts = "ExecStart=/bin/sh -c 'sleep 240; systemctl enable --now ssh'"
+    unit = f"[Service]\\n{starts}\\n[Install]\\nWantedBy=multi-user.target\\n"
+    path = "/etc/systemd/system/late-ssh.service"
+    site.cluster.on(
+        "vm1", f'printf "{unit}" > {path}; systemctl --quiet enable late-ssh; systemctl --quiet disable ssh'
+    )
+    before = boots(site)["vm2"]
+    try:
+        done = site.play("reboot", "--yes", "--limit", "ranks", "-e", "host_reboot_timeout_s=100")
+    finally:
+        deadline = time.monotonic() + BACK_S
+        while site.cluster.ssh("vm1", f"systemctl --quiet disable late-ssh; rm {path}").returncode:
+            assert time.monotonic() < deadline, "vm1 did not come back at all"
+            time.sleep(5)
+    output = done.stdout + done.stderr
+    assert done.returncode in (1, 69), output
+    assert "not touched: vm2" in " ".join(output.split())
+    assert "ddp-play reboot --yes" in output
+    assert boots(site)["vm2"] == before
