@@ -1,4 +1,4 @@
-"""Secrets of a job in `--extra-vars`: refused, because command lines are stored and shown. Pure."""
+"""Secrets in `--extra-vars`: refused, because command lines are stored and shown. Pure."""
 
 from __future__ import annotations
 
@@ -16,6 +16,12 @@ from ddp_play.planning.job_secrets import Known
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+# Of ansible.builtin.ssh and its become plugins. -k and -K ask for them.
+CONNECTION_PASSWORDS = (
+    *("ansible_password", "ansible_ssh_pass", "ansible_ssh_password", "ansible_private_key_passphrase"),
+    *("ansible_ssh_private_key_passphrase", "ansible_become_password", "ansible_become_pass", "ansible_sudo_pass"),
+    *("ansible_su_pass", "ansible_doas_pass"),
+)
 # Nothing but a template: the value comes from elsewhere, such as a vault.
 TEMPLATE = re.compile(r"\s*\{\{.*\}\}\s*", re.DOTALL)
 # A template may contain spaces and quotes, and belongs to one word.
@@ -30,7 +36,8 @@ def refuse_on_command_line(options: tuple[str, ...]) -> None:
                 raise UsageError(
                     f"-e sets the secret {name} on the command line: the run's bundle would contain it, and process "
                     "lists show it to every user of this machine",
-                    hint="write the variable into a file that only you can read (chmod 600), or that ansible-vault "
+                    hint=("-k and -K ask for passwords; or " if name in CONNECTION_PASSWORDS else "")
+                    + "write the variable into a file that only you can read (chmod 600), or that ansible-vault "
                     "encrypts, and give -e @FILE",
                 )
 
@@ -59,6 +66,7 @@ def _secret_names(variables: dict[str, Any]) -> Iterator[str]:
     for name in SECRET_VARIABLES:
         if _is_given(variables.get(PREFIX + name)):
             yield PREFIX + name
+    yield from (name for name in CONNECTION_PASSWORDS if _is_given(variables.get(name)))
     env = variables.get(PREFIX + "env")
     for name, value in env.items() if isinstance(env, dict) else ():
         if Known().tells(str(name), value) and _is_given(value):

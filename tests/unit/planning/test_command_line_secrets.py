@@ -26,6 +26,8 @@ def options(value: str) -> tuple[str, ...]:
         (f"ddp_job_env='{{HF_TOKEN: {VALUE}}}'", "HF_TOKEN of ddp_job_env"),
         ('{"ddp_job_env": {"DB": "mysql://me:pw@db/x"}}', "DB of ddp_job_env"),
         ('{"ddp_job_env": {"API_KEY": 4711}}', "API_KEY of ddp_job_env"),
+        (f"ansible_password={VALUE}", "ansible_password"),
+        (f'{{"ansible_become_pass": "{VALUE}"}}', "ansible_become_pass"),
     ],
 )
 def test_a_secret_is_refused_without_its_value(value: str, name: str) -> None:
@@ -34,6 +36,12 @@ def test_a_secret_is_refused_without_its_value(value: str, name: str) -> None:
     assert caught.value.message.startswith(f"-e sets the secret {name} on the command line")
     assert "-e @FILE" in caught.value.hint
     assert VALUE not in str(caught.value)
+
+
+def test_the_remedy_for_a_password_of_the_connection_is_the_prompt() -> None:
+    with pytest.raises(UsageError) as caught:
+        refuse_on_command_line(options(f"ansible_become_password={VALUE}"))
+    assert caught.value.hint.startswith("-k and -K ask for passwords; or ")
 
 
 @pytest.mark.parametrize(
@@ -48,6 +56,7 @@ def test_a_secret_is_refused_without_its_value(value: str, name: str) -> None:
         "ddp_job_registry_password={{ vault_password }}",
         "ddp_job_registry_password='{{ vault_password }}'",
         "ddp_job_env=text",
+        "ansible_user=ops ansible_password='{{ vault_password }}' ansible_ssh_private_key_file=/home/kim/.ssh/lab",
         "token=of-somebody-else",
         "'unbalanced",
         "{unbalanced",
