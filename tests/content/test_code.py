@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 import shutil
 import subprocess
 import sys
@@ -167,3 +168,30 @@ def test_files_of_a_bundle_and_of_an_attempt_are_named_in_one_module_each() -> N
     names = {str(path.relative_to(SOURCES)): names_below_a_root(path) for path in SOURCES.rglob("*.py")}
     assert names["bundle/paths.py"], "the search finds nothing"
     assert {name: found for name, found in names.items() if found and name not in PATH_MODULES} == {}
+
+
+# Names in the directory of a rank on its host, and of that directory: the plan and the guard must agree on them.
+RANK_FILES = re.compile(
+    r"(?<![\w.-])((metrics\.jsonl|result\.json|error\.json|nccl\.log|torchrun\.log|\.started|\.exited)\Z|rank-(%[ds]|\$n)?\Z)"
+)
+# protocol.py has them. The bundle has names of its own, and their modules may show them in messages.
+NAMES_OF_HOST_FILES = "guard/protocol.py"
+
+
+def names_of_rank_files(path: Path) -> list[str]:
+    """String constants, and constant parts of f-strings, that end with such a name; docstrings are left out."""
+    docstrings = {
+        id(node.body[0].value)
+        for node in nodes(path)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and node.body
+        if isinstance(node.body[0], ast.Expr)
+    }
+    texts = [node for node in nodes(path) if isinstance(node, ast.Constant) and id(node) not in docstrings]
+    return [node.value for node in texts if isinstance(node.value, str) and RANK_FILES.search(node.value)]
+
+
+def test_files_of_a_rank_on_its_host_are_named_in_one_module() -> None:
+    names = {path.relative_to(SOURCES).as_posix(): names_of_rank_files(path) for path in SOURCES.rglob("*.py")}
+    assert len(names[NAMES_OF_HOST_FILES]) >= 7, "the search finds nothing"
+    others = {name: found for name, found in names.items() if found}
+    assert set(others) - {NAMES_OF_HOST_FILES, "bundle/paths.py"} == set()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ddp_play.bundle.disk_space import DiskSpace, is_full
 from ddp_play.bundle.paths import RunPaths, read_json, write_json
 from ddp_play.errors import DiskFull
+from ddp_play.guard.protocol import AGENT_LOG, DUMP, ERROR_FILE, METRICS, RESULT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -150,14 +151,14 @@ class Bundle:
             if relative.is_absolute() or ".." in relative.parts:
                 raise ValueError(f"{host} sent an artifact with the path {relative}")
             return self.paths.artifacts / host / relative
-        if kind == "torchrun.log":
+        if kind == AGENT_LOG:
             return self.paths.agent_log(host)
         rank = int(header["rank"])
         names = {
-            "metrics.jsonl": self.paths.metrics(rank),
-            "result.json": self.paths.result(rank),
-            "error.json": self.paths.error_file(rank),
-            "flight-recorder": self.paths.flight_recorder(rank),
+            METRICS: self.paths.metrics(rank),
+            RESULT: self.paths.result(rank),
+            ERROR_FILE: self.paths.error_file(rank),
+            DUMP: self.paths.flight_recorder(rank),
             "proc": self.paths.evidence(rank, "proc"),
         }
         return names[kind]

@@ -11,14 +11,27 @@ import stat
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
-from .protocol import FILE_LIMITS, MAX_ARTIFACTS, MAX_DEPTH, MAX_MANIFEST_BYTES, MAX_MISSING, MAX_PAYLOAD, path_problem
+from .protocol import (
+    AGENT_LOG,
+    DUMP,
+    ERROR_FILE,
+    FILE_LIMITS,
+    FLIGHT_RECORDER,
+    MAX_ARTIFACTS,
+    MAX_DEPTH,
+    MAX_MANIFEST_BYTES,
+    MAX_MISSING,
+    MAX_PAYLOAD,
+    METRICS,
+    RESULT,
+    path_problem,
+)
 from .rank_user import User, acting_as, owners
 from .run_directory import HostRun, read_json
 from .untrusted_paths import Below, directory, entries, locate, open_at, walk
 
 Send = Callable[..., None]
-RANK_FILES = ("metrics.jsonl", "result.json", "error.json")
-FLIGHT_RECORDER = "flight-recorder-"  # torch appends the rank
+RANK_FILES = (METRICS, RESULT, ERROR_FILE)
 
 
 def matches(relative: str, patterns: List[str]) -> bool:
@@ -113,7 +126,7 @@ def fetch(place: HostRun, order: Dict[str, Any], send: Send) -> Dict[str, Any]:
         _send_rank_files(place, int(rank["rank"]), user, send, missing)
     if spec.get("agent") and place.agent_log.is_file():
         with directory(Below(place.logs, ())) as fd:
-            _send_limited(fd, place.agent_log, {"file": "torchrun.log"}, send, missing)
+            _send_limited(fd, place.agent_log, {"file": AGENT_LOG}, send, missing)
     source = order.get("source") or spec.get("source") or {}
     manifest = Manifest()
     if source.get("collect"):
@@ -132,7 +145,7 @@ def _send_rank_files(place: HostRun, rank: int, user: User, send: Send, missing:
             for name in sorted(name for name in present if name.startswith(FLIGHT_RECORDER)):
                 if stat.S_ISDIR(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode):
                     continue  # torchft has a directory for each quorum
-                _send_limited(fd, where / name, {"file": "flight-recorder", "rank": rank}, send, missing)
+                _send_limited(fd, where / name, {"file": DUMP, "rank": rank}, send, missing)
     except FileNotFoundError:
         return
     except OSError as error:

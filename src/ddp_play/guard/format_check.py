@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
-from .protocol import protocol_problem
+from .protocol import LOGS, SOURCE, protocol_problem, rank_dir_name
 from .refusal import Refused
 from .run_directory import read_json
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .run_directory import HostRun
 
 # What an attempt's directory has before its spec.json is written, and `rank-N`. Temporary files begin with a dot.
-WITHOUT_SPEC = ("channel.lock", "control", "env", "lease", "logs", "src", "src.tar")
+WITHOUT_SPEC = ("channel.lock", "control", "env", "lease", LOGS, SOURCE, "src.tar")
 REMEDY = "use that version of ddp-play for this run, or upgrade this one"
 
 
@@ -60,5 +60,5 @@ def _is_empty(path: Path) -> bool:
 
 def _without_spec(place: HostRun, entries: List[str]) -> str:
     known = (*WITHOUT_SPEC, place.spec.name, place.state.name, place.guard_log.name, "guard.lock")
-    unknown = sorted(name for name in entries if name not in known and not name.startswith((".", "rank-")))
+    unknown = sorted(name for name in entries if name not in known and not name.startswith((".", rank_dir_name(""))))
     return "%s has no spec.json, but an unknown %s" % (place.root, unknown[0]) if unknown else ""

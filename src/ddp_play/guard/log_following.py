@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Callable, Dict, Optional, Tuple
 
 from . import interfaces
 from .guard_link import GuardLink
-from .protocol import MAX_PAYLOAD, Header
+from .protocol import MAX_PAYLOAD, METRICS, NCCL_NOTES, Header
 from .rank_user import other_user
 from .run_directory import HostRun, read_json
 from .untrusted_paths import Below, open_file
@@ -59,7 +59,7 @@ class Following:
         owner = user["uid"] if user else None
         for rank, offset in header["logs"].items():
             self._files[("log", int(rank))] = Followed(place.log(int(rank)), int(offset))
-        for kind, name in (("metrics", "metrics.jsonl"), ("nccl", "nccl.log")):
+        for kind, name in (("metrics", METRICS), ("nccl", NCCL_NOTES)):
             for rank, offset in header[kind].items():
                 self._files[(kind, int(rank))] = Followed(place.rank_dir(int(rank)) / name, int(offset), owner=owner)
         self._guard = guard or GuardLink(place)

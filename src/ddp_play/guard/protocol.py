@@ -20,14 +20,23 @@ PROTOCOL = 1
 # Lowest number that this version still reads.
 OLDEST_PROTOCOL = 0
 MAX_VERSION = 40  # characters of a version in a message
+# Names in the directory of an attempt on a host. The plan has them in environments and mounts; the guard reads them.
+LOGS, SOURCE = "logs", "src"
+AGENT_LOG = "torchrun.log"  # in LOGS: output of a host's torchrun itself
+# In the directory of a rank. torch appends the rank to the name of the recorder's dump.
+METRICS, RESULT, ERROR_FILE = "metrics.jsonl", "result.json", "error.json"
+NCCL_NOTES, FLIGHT_RECORDER = "nccl.log", "flight-recorder-"
+STARTED, EXITED = ".started", ".exited"  # of a rank under torchrun: its pid, its exit code
+# Kind of a dump in a frame; the other files of a rank have their names as kinds.
+DUMP = "flight-recorder"
 # What a host may send of files: per kind of file, and of artifacts in number, depth and names. Both ends check it.
 FILE_LIMITS = {
-    "metrics.jsonl": 1 << 30,
-    "result.json": 16 << 20,
-    "error.json": 1 << 20,
-    "flight-recorder": 256 << 20,
+    METRICS: 1 << 30,
+    RESULT: 16 << 20,
+    ERROR_FILE: 1 << 20,
+    DUMP: 256 << 20,
     "proc": 16 << 20,
-    "torchrun.log": 4 << 30,
+    AGENT_LOG: 4 << 30,
 }
 # Flight recorder dumps of all ranks together, as they are sent to the host that analyses them.
 MAX_DUMPS_BYTES = 256 << 20
@@ -65,6 +74,16 @@ TOKEN = re.compile(r"(?P<run>.+)\.(?P<token>[0-9a-f]{16})\Z")
 
 Header = Dict[str, Any]
 Frame = Tuple[Header, bytes]
+
+
+def rank_dir_name(rank: object) -> str:
+    """Name of a rank's directory in the directory of its attempt."""
+    return "rank-%s" % rank
+
+
+def rank_log_name(rank: object) -> str:
+    """Name of a rank's log in LOGS."""
+    return "rank-%s.log" % rank
 
 
 def run_key(run_id: str, token: str) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any, Dict, List, Optional
 
 from . import state_directory
-from .protocol import split_run_key
+from .protocol import AGENT_LOG, LOGS, SOURCE, rank_dir_name, rank_log_name, split_run_key
 
 # Name of an order: the ranks are frozen, to collect evidence and then to end them.
 FROZEN = "frozen"
@@ -85,9 +85,9 @@ class HostRun:
         self.spec = root / "spec.json"
         self.state = root / "state.json"
         self.control = root / "control"
-        self.logs = root / "logs"
+        self.logs = root / LOGS
         self.env = root / "env"
-        self.src = root / "src"
+        self.src = root / SOURCE
         self.guard_log = root / "guard.log"
         self.lease = root / "lease"
         self.source_archive = root / "src.tar"
@@ -124,16 +124,16 @@ class HostRun:
 
     def rank_dir(self, rank: int) -> Path:
         """Directory in which a rank writes metrics, result and error file."""
-        return self.root / ("rank-%d" % rank)
+        return self.root / rank_dir_name(rank)
 
     def log(self, rank: int) -> Path:
         """Log with everything that the rank printed, unchanged."""
-        return self.logs / ("rank-%d.log" % rank)
+        return self.logs / rank_log_name(rank)
 
     @property
     def agent_log(self) -> Path:
         """Output of the host's torchrun, if the job uses it."""
-        return self.logs / "torchrun.log"
+        return self.logs / AGENT_LOG
 
     def renew_lease(self, seen_s: float) -> None:
         """Record that the controller knew the host time `seen_s` (`processes.uptime_s`)."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 from . import kernel_log, processes
 from .container_rank import make
+from .protocol import EXITED, STARTED
 from .ranks import Rank
 from .untrusted_paths import Below, open_file
 
@@ -83,7 +84,7 @@ class Worker(Rank):
         if self.row["state"] == "running" and not self.row["pid"] and self.pid_attempts_left and self.agent.row["pid"]:
             self.pid_attempts_left -= 1
             self._set_pid(processes.pid_outside_namespace(self.inside, self.agent.row["pid"]))
-        told = self._told(".started") if self.row["state"] == "created" else None
+        told = self._told(STARTED) if self.row["state"] == "created" else None
         if told is None:
             return
         text, when = told
@@ -101,7 +102,7 @@ class Worker(Rank):
 
     def exit_time(self) -> Optional[float]:
         """When the exit code was written, in epoch seconds; None before that."""
-        told = self._told(".exited")
+        told = self._told(EXITED)
         return told[1] if told else None
 
     def _told(self, name: str) -> Optional[Tuple[str, float]]:
@@ -115,7 +116,7 @@ class Worker(Rank):
 
     def take_exit(self, when: float, *, after_failure: bool) -> None:
         """Record the end; ranks that torchrun ended after another one failed count as stopped."""
-        text = (self._told(".exited") or ("", 0.0))[0]
+        text = (self._told(EXITED) or ("", 0.0))[0]
         code = _number(text)
         code = None if code is None or code > MAX_EXIT_CODE else code
         signum = code - 128 if code is not None and 128 < code <= 192 else None

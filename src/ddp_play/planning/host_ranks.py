@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ddp_play.errors import UsageError
-from ddp_play.guard.protocol import SHARED_RUNS
+from ddp_play.guard.protocol import SHARED_RUNS, SOURCE
 from ddp_play.planning.launch_placeholders import HEAD_PORT, HOST_DIR, RUN_ID, RUN_KEY
 from ddp_play.planning.plan_document import AgentPlan, HostPlan, RankPlan
 from ddp_play.planning.progress_path import progress_path
@@ -48,7 +48,7 @@ def _places(context: RankContext, node: int) -> list[Place]:
     """Place of each rank of a host."""
     job, host = context.job, context.hosts[node]
     shared_dir, ranks = context.shared_dirs.get(host.name, ""), context.ranks[host.name]
-    source_dir = f"{shared_dir}/{SHARED_RUNS}/{RUN_KEY}/src" if shared_dir else f"{HOST_DIR}/src"
+    source_dir = f"{shared_dir}/{SHARED_RUNS}/{RUN_KEY}/{SOURCE}" if shared_dir else f"{HOST_DIR}/{SOURCE}"
     user, workdir = _rank_user(job, host), _workdir(context, host, source_dir)
     return [
         Place(

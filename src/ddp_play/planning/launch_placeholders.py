@@ -8,10 +8,8 @@ OWNER = "<owner>"
 ATTEMPT = "<attempt>"
 HEAD_PORT = "<head_port>"
 HOST_DIR = "<host_dir>"
-RANK_DIR = "<host_dir>/rank-"
 SECRETS_DIR = "<secrets_dir>"
 MASKED = "<secret>"  # stands for a secret value: only the host has it, in memory; the controller never binds it
-AGENT_LOG = "torchrun.log"  # in the directory of the rank logs: output of a host's torchrun itself
 
 
 def bind(text: str, values: dict[str, str]) -> str:

@@ -7,10 +7,11 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from ddp_play.guard.protocol import FLIGHT_RECORDER, NCCL_NOTES
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-NOTES = "nccl.log"
 # Format of the log lines: init.cc, bootstrap.cc and transport/{p2p,shm,net,net_ib,net_socket}.cc of NVIDIA/nccl.
 # Old name -> (new name, a version of torch that reads it, from where on only the new one is set).
 RENAMED = {
@@ -61,7 +62,7 @@ def environment(rank_dir: str, timeout_s: float, torch: str = "") -> list[tuple[
     version is unknown, both are set: a warning is better than no dump. Sources: torch_nccl_environment_variables of the
     torch documentation, FlightRecorder.hpp of torch, user-guide/docs/env.rst of NVIDIA/nccl.
     """
-    dump = f"{rank_dir}/flight-recorder-"
+    dump = f"{rank_dir}/{FLIGHT_RECORDER}"
     seconds = str(int(timeout_s))
     recorder = "default: last operations of each rank, for evidence"
     rows = [
@@ -88,7 +89,7 @@ def notes_environment(rank_dir: str) -> list[tuple[str, str, str]]:
     return [
         ("NCCL_DEBUG", "INFO", source),
         ("NCCL_DEBUG_SUBSYS", "INIT,NET", source),
-        ("NCCL_DEBUG_FILE", f"{rank_dir}/{NOTES}", source),
+        ("NCCL_DEBUG_FILE", f"{rank_dir}/{NCCL_NOTES}", source),
     ]
 
 

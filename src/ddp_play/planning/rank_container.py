@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ddp_play.planning.launch_placeholders import AGENT_LOG, ATTEMPT, HOST_DIR, OWNER, RUN_ID, RUN_KEY, SECRETS_DIR
-from ddp_play.planning.rank_environment import CONTAINER_RANK_DIR, CONTAINER_SECRETS
+from ddp_play.guard.protocol import AGENT_LOG, LOGS, rank_dir_name, rank_log_name
+from ddp_play.planning.launch_placeholders import ATTEMPT, HOST_DIR, OWNER, RUN_ID, RUN_KEY, SECRETS_DIR
+from ddp_play.planning.rank_environment import CONTAINER_RANK_DIR, CONTAINER_RANK_DIRS, CONTAINER_SECRETS
 from ddp_play.planning.torchrun import CONTAINER_LOG_DIR
 
 if TYPE_CHECKING:
@@ -109,13 +110,14 @@ def _devices(job: Job, host: HostFacts, *, uses_rdma: bool) -> list[str]:
 def _own_mounts(context: RankContext, place: Place) -> list[tuple[str, str, bool]]:
     if not context.torchrun:
         return [
-            (f"{HOST_DIR}/logs/rank-{place.rank}.log", LOG_MOUNT, False),
-            (f"{HOST_DIR}/rank-{place.rank}", CONTAINER_RANK_DIR, False),
+            (f"{HOST_DIR}/{LOGS}/{rank_log_name(place.rank)}", LOG_MOUNT, False),
+            (f"{HOST_DIR}/{rank_dir_name(place.rank)}", CONTAINER_RANK_DIR, False),
         ]
-    binds = [(f"{HOST_DIR}/logs/{AGENT_LOG}", LOG_MOUNT, False)]
+    binds = [(f"{HOST_DIR}/{LOGS}/{AGENT_LOG}", LOG_MOUNT, False)]
     for rank in _ranks(context, place):
-        binds.append((f"{HOST_DIR}/logs/rank-{rank}.log", f"{CONTAINER_LOG_DIR}/rank-{rank}.log", False))
-        binds.append((f"{HOST_DIR}/rank-{rank}", f"{CONTAINER_RANK_DIR}-{rank}", False))
+        log, own = rank_log_name(rank), rank_dir_name(rank)
+        binds.append((f"{HOST_DIR}/{LOGS}/{log}", f"{CONTAINER_LOG_DIR}/{log}", False))
+        binds.append((f"{HOST_DIR}/{own}", f"{CONTAINER_RANK_DIRS}/{own}", False))
     return binds
 
 

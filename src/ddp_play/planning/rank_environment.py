@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ddp_play.errors import UsageError
+from ddp_play.guard.protocol import ERROR_FILE, METRICS, RESULT, rank_dir_name
 from ddp_play.planning import nccl
 from ddp_play.planning.launch_placeholders import ATTEMPT, HEAD_PORT, HOST_DIR, MASKED, RUN_ID, SECRETS_DIR
 
@@ -13,7 +14,8 @@ if TYPE_CHECKING:
     from ddp_play.planning.host_facts import HostFacts
     from ddp_play.planning.rank_context import Place, RankContext
 
-CONTAINER_RANK_DIR = "/ddp-play/rank"
+CONTAINER_RANK_DIRS = "/ddp-play"  # under torchrun a container has several ranks
+CONTAINER_RANK_DIR = f"{CONTAINER_RANK_DIRS}/rank"
 CONTAINER_SECRETS = "/run/secrets"
 
 
@@ -35,8 +37,8 @@ class EnvVar:
 def rank_dir(context: RankContext, place: Place) -> str:
     """Directory for metrics, result and error of a rank, as the rank sees the path."""
     if not context.docker:
-        return f"{HOST_DIR}/rank-{place.rank}"
-    return f"{CONTAINER_RANK_DIR}-{place.rank}" if context.torchrun else CONTAINER_RANK_DIR
+        return f"{HOST_DIR}/{rank_dir_name(place.rank)}"
+    return f"{CONTAINER_RANK_DIRS}/{rank_dir_name(place.rank)}" if context.torchrun else CONTAINER_RANK_DIR
 
 
 def rank_env(context: RankContext, place: Place) -> tuple[EnvVar, ...]:
@@ -61,9 +63,9 @@ def _own_env(context: RankContext, place: Place, own_dir: str) -> list[EnvVar]:
         EnvVar("DDP_PLAY_ATTEMPT", ATTEMPT, "launch", late=True),
         EnvVar("DDP_PLAY_BACKEND", context.backend, "plan: backend"),
         EnvVar("DDP_PLAY_INIT_METHOD", context.rendezvous.init_url, "plan: init method", late=True),
-        EnvVar("DDP_PLAY_METRICS", f"{own_dir}/metrics.jsonl", "plan: read during the run", late=True),
-        EnvVar("DDP_PLAY_RESULT", f"{own_dir}/result.json", "plan: collected at the end", late=True),
-        EnvVar("TORCHELASTIC_ERROR_FILE", f"{own_dir}/error.json", "plan: names the first failure", late=True),
+        EnvVar("DDP_PLAY_METRICS", f"{own_dir}/{METRICS}", "plan: read during the run", late=True),
+        EnvVar("DDP_PLAY_RESULT", f"{own_dir}/{RESULT}", "plan: collected at the end", late=True),
+        EnvVar("TORCHELASTIC_ERROR_FILE", f"{own_dir}/{ERROR_FILE}", "plan: names the first failure", late=True),
         *_rendezvous_env(context, place),
         *_fabric_env(context, place.host),
         *_nccl_env(context, own_dir),

@@ -15,6 +15,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from ddp_play.errors import UsageError
+from ddp_play.guard.protocol import EXITED, LOGS, STARTED, rank_dir_name, rank_log_name
 from ddp_play.planning.launch_placeholders import HEAD_PORT, HOST_DIR, RUN_KEY
 from ddp_play.planning.rank_environment import EnvVar, rank_dir
 
@@ -29,12 +30,12 @@ CONTAINER_LOG_DIR = "/ddp-play/logs"
 # The shell handles a trapped signal after the rank has ended; the rank gets it too (same process group).
 # The subshell keeps the message of the shell about a killed command ("Terminated") out of the log of the rank.
 WRAPPER = """trap : TERM INT HUP QUIT USR1 USR2
-n=$(({first} + LOCAL_RANK)); d={rank_dirs}/rank-$n
+n=$(({first} + LOCAL_RANK)); d={rank_dirs}/{rank_dir}
 {exports}
-echo $$ >"$d/.started"
-(exec "$@" >>{logs}/"rank-$n.log" 2>&1 </dev/null)
+echo $$ >"$d/{started}"
+(exec "$@" >>{logs}/"{rank_log}" 2>&1 </dev/null)
 code=$?
-echo $code >"$d/.code" && mv "$d/.code" "$d/.exited"
+echo $code >"$d/.code" && mv "$d/.code" "$d/{exited}"
 exit $code"""
 
 
@@ -100,8 +101,12 @@ def _wrapper(context: RankContext, place: Place, env: tuple[EnvVar, ...]) -> str
     return WRAPPER.format(
         first=place.rank,
         rank_dirs=_quoted(posixpath.dirname(own)),
+        rank_dir=rank_dir_name("$n"),
+        rank_log=rank_log_name("$n"),
+        started=STARTED,
+        exited=EXITED,
         exports="\n".join(exports),
-        logs=_quoted(CONTAINER_LOG_DIR if context.docker else f"{HOST_DIR}/logs"),
+        logs=_quoted(CONTAINER_LOG_DIR if context.docker else f"{HOST_DIR}/{LOGS}"),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.guard.protocol import FILE_LIMITS, MAX_ARTIFACTS, MAX_MISSING, path_problem
+from ddp_play.guard.protocol import AGENT_LOG, FILE_LIMITS, MAX_ARTIFACTS, MAX_MISSING, path_problem
 from ddp_play.run.host_frames import ARTIFACT, HostFrameError
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class HostFiles:
 def _key(header: Header) -> Key:
     kind = header["file"]
     name = header.get("path") if kind == ARTIFACT else header.get("rank")
-    if name is None and kind != "torchrun.log":
+    if name is None and kind != AGENT_LOG:
         raise HostFrameError(f"a file {ascii(kind)[:60]} without its {'path' if kind == ARTIFACT else 'rank'}")
     return kind, name
 
