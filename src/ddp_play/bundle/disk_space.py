@@ -57,8 +57,8 @@ class DiskSpace:
         with contextlib.suppress(OSError):
             self._reserve.unlink()
 
-    def is_back(self) -> bool:
-        """True if the disk was full and has space again; then a new reserve is created."""
+    def recover(self) -> bool:
+        """Create a new reserve if the disk was full and has space again; whether it is so."""
         if self.full and shutil.disk_usage(self._root).free > 3 * RESERVE_BYTES and self._takes_it():
             self.full = False
             self.reserve()

@@ -36,7 +36,7 @@ def note_start(gang: Gang, plan: Plan, bundle: Bundle) -> None:
         bundle.update_run(progress={"newest": newest, "idle_attempts": 0})
 
 
-def check(gang: Gang, plan: Plan, bundle: Bundle, last: Verdict) -> Verdict | None:
+def note_end(gang: Gang, plan: Plan, bundle: Bundle, last: Verdict) -> Verdict | None:
     """Write the newest files after an attempt to run.json. The verdict, if the run ends because it makes no progress.
 
     `last`: the verdict of the attempt. Its exit code stays.

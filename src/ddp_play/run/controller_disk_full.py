@@ -41,7 +41,7 @@ class FullDisk:
 
     def resume_if_space(self) -> bool:
         """True if the disk was full and has space again; then all output that is missing here is requested."""
-        if not self._bundle.disk_space.is_back():
+        if not self._bundle.disk_space.recover():
             return False
         self._journal.emit("warning", message="there is space on the disk again: the transfer of logs continues")
         for link in self._gang.links:

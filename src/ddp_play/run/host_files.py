@@ -30,8 +30,8 @@ class HostFiles:
         """Is this artifact complete here?"""
         return path in self._complete
 
-    def keeps(self, header: Header, num_bytes: int) -> bool:
-        """Is this piece of a file written? The first refusal of a file gives it a row in `missing`."""
+    def accept(self, header: Header, num_bytes: int) -> bool:
+        """Count a piece of a file; False if it must not be written. A file that is refused gets a row in `missing`."""
         key = _key(header)
         if key in self._dropped:
             return False
@@ -95,7 +95,7 @@ def _key(header: Header) -> Key:
 
 def keep_piece(files: HostFiles, bundle: Bundle, header: Header, payload: bytes) -> None:
     """Write a piece of a host's file into the bundle, or name the file as missing. Raises DiskFull."""
-    if files.keeps(header, len(payload)):
+    if files.accept(header, len(payload)):
         try:
             bundle.file(files.host, header, payload)
         except OSError as error:  # a name that this file system does not take, a file in place of a directory

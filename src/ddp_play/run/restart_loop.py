@@ -206,7 +206,7 @@ class RestartLoop:
 
     def _end_without_progress(self, supervisor: Supervisor, outcome: Outcome) -> End | None:
         """End if too many attempts in a row made no progress."""
-        verdict = attempt_progress.check(supervisor.gang, supervisor.plan, self.bundle, outcome.verdict)
+        verdict = attempt_progress.note_end(supervisor.gang, supervisor.plan, self.bundle, outcome.verdict)
         return End("no progress", verdict) if verdict is not None else None
 
     def _retry_on_other_hosts(self, error: DdpPlayError) -> Assignment | None:

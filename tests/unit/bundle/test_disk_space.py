@@ -26,13 +26,13 @@ def test_the_reserve_is_given_up_on_a_full_disk_and_set_aside_again(tmp_path: Pa
     assert reserve.stat().st_size == RESERVE_BYTES
     space.give_up()
     assert (space.full, reserve.exists()) == (True, False)
-    assert space.is_back(), "this disk has more than three reserves free"
+    assert space.recover(), "this disk has more than three reserves free"
     assert (space.full, reserve.stat().st_size) == (False, RESERVE_BYTES)
 
 
 def test_a_disk_that_was_not_full_is_not_back(tmp_path: Path) -> None:
     space = DiskSpace(tmp_path)
-    assert not space.is_back()
+    assert not space.recover()
     assert list(tmp_path.iterdir()) == []
 
 

@@ -274,7 +274,7 @@ def test_no_attempt_follows_while_this_disk_is_full(staged: Make, monkeypatch: p
         real(path, data)
 
     monkeypatch.setattr(writer, "_append", append)
-    monkeypatch.setattr("ddp_play.bundle.disk_space.DiskSpace.is_back", lambda _room: False)
+    monkeypatch.setattr("ddp_play.bundle.disk_space.DiskSpace.recover", lambda _room: False)
     piece = encode("file", b"{}", file="result.json", rank=0, last=True)
     stage.far["h1"].answers["fetch"] = [piece, encode("fetched", missing=[], artifacts=[])]
     outcome = stage.supervisor().run()

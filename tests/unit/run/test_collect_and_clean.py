@@ -157,7 +157,7 @@ def with_artifact(two: Stage) -> Gang:
     sent = [{"path": name, "size": 1, "sha256": "x"} for name in ("a.pt", "b.pt")]
     two.far["h1"].answers["fetch"] = [encode("fetched", missing=[], artifacts=sent)]
     gang = gang_of(two)
-    assert gang.link("h1").files.keeps({"t": "file", "file": "artifact", "path": "a.pt", "last": True}, 1)
+    assert gang.link("h1").files.accept({"t": "file", "file": "artifact", "path": "a.pt", "last": True}, 1)
     return gang
 
 

@@ -30,11 +30,11 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
     monkeypatch.setattr(writer, "_append", append)
 
-    def is_back(room: DiskSpace) -> bool:
+    def recover(room: DiskSpace) -> bool:
         was, room.full = room.full, room.full and full[0]
         return was and not room.full
 
-    monkeypatch.setattr(DiskSpace, "is_back", is_back)
+    monkeypatch.setattr(DiskSpace, "recover", recover)
     monkeypatch.setattr("ddp_play.run.controller_disk_full.WAIT_FOR_SPACE_S", 0.3)
     return full
 
@@ -102,11 +102,11 @@ def test_free_space_behind_a_quota_is_no_room(tmp_path: Path, monkeypatch: pytes
     full = quota(monkeypatch)
     room = DiskSpace(tmp_path)
     room.give_up()
-    assert room.is_back() is False
+    assert room.recover() is False
     full[0] = False
-    assert room.is_back() is False, "it is tried out every two seconds"
+    assert room.recover() is False, "it is tried out every two seconds"
     monkeypatch.setattr(disk_space, "TRIAL_S", 0.0)
-    assert room.is_back() is True
+    assert room.recover() is True
     assert [path.name for path in tmp_path.iterdir()] == [".reserve"]
 
 

@@ -266,7 +266,7 @@ def test_an_attempt_whose_verdict_was_stored_is_not_counted_again_as_one_without
 ) -> None:
     stage = staged(2)
     counted: list[Any] = []
-    monkeypatch.setattr("ddp_play.run.restart_loop.attempt_progress.check", lambda *row: counted.append(row))
+    monkeypatch.setattr("ddp_play.run.restart_loop.attempt_progress.note_end", lambda *row: counted.append(row))
     for name in ("h1", "h2"):
         stage.state(name, "ended", **KILLED)
         by_attempt(stage, name, a1=[], a2=OK)
@@ -309,7 +309,7 @@ def test_no_attempt_follows_if_the_disk_is_full(staged: Make, monkeypatch: pytes
         ]
 
     monkeypatch.setattr(writer, "_append", append)
-    monkeypatch.setattr(DiskSpace, "is_back", lambda _room: False)
+    monkeypatch.setattr(DiskSpace, "recover", lambda _room: False)
     stage = staged(2)
     by_attempt(stage, "h1", a1=KILLED, a2=OK)
     ends_when_told(stage, "h2")
