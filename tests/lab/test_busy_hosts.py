@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.waiting import wait_until
+
 from .busy_host import ENVIRONMENT, EXPORT, HOST, at_work, lived_in, provision
 from .conftest import COMMAND, SLIM, Lab
+from .test_jobs import job
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,10 +24,8 @@ ROLES = (
     *("nfs_server", "python_env", "monitoring"),
 )
 # A container that is not ours, and a rank of another user: a guard's command line as the roles know it.
-WORK = (
-    f"docker run --detach --name db {SLIM} sleep 900;"
-    " systemd-run --quiet --unit=rank --uid=nobody python3 -I -S /srv/wait.py guard /home/alice/night"
-)
+DATABASE = f"docker run --detach --name db {SLIM} sleep 900"
+WORK = f"{DATABASE}; systemd-run --quiet --unit=rank --uid=nobody python3 -I -S /srv/wait.py guard /home/alice/night"
 BUSY = f"1 container running: db ({SLIM}); ranks running: /home/alice/night"
 # Packages, files, boot, engine, container, rank and directory: what no role may touch.
 UNTOUCHED = (
@@ -91,3 +93,21 @@ def test_a_server_with_clients_is_not_restarted_and_its_directory_stays(lab3: La
     assert files == "/etc/exports.d/ddp-play.exports"
     assert "clients are connected: 127.0.0.1" in cell.get("pending", ""), cell
     assert (disrupted["status"], disrupted.get("pending", "")) == ("changed", ""), disrupted
+
+
+def test_a_host_that_waits_for_its_reboot_takes_no_new_runs(lab3: Lab, tmp_path: Path) -> None:
+    """Somebody's container keeps it busy until the reboot gives up; then the host takes runs again."""
+    mark = "/run/ddp-play/drain.json"
+    where = ("-i", str(lab3.inventory), "--limit", HOST)
+    command = job(tmp_path, {"image": "", "runtime": "process", "command": ["true"]})
+    with ThreadPoolExecutor(1) as background, at_work(lab3, DATABASE, "docker rm --force db"):
+        reboot = background.submit(lab3.play, "reboot", "--yes", "--wait", "30s", *where)
+        wait_until(lambda: lab3.on(HOST, f"cat {mark} 2>/dev/null || true"), timeout_s=60, what="the mark is there")
+        refused = lab3.play("run", command, *where)
+        given_up = reboot.result()
+        assert lab3.on(HOST, f"test -e {mark} || echo gone") == "gone"
+    assert (given_up.returncode, "1 container running: db" in given_up.stderr) == (1, True), given_up.stderr
+    assert refused.returncode == 75, refused.stderr
+    assert "the host takes no new runs: reboot by " in refused.stderr
+    taken = lab3.play("run", command, *where)
+    assert taken.returncode == 0, taken.stderr

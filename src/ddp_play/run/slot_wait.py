@@ -32,8 +32,9 @@ POLL_S, ANSWER_S = 1.0, 5.0
 TICK_S = 0.1
 # After a try in which another run was faster: both are back in the queue by then.
 SETTLE_S = 2.0
-# A run that waits loses nothing, so it waits longer for a host than a run with ranks does.
-UNREACHABLE_S = 600.0
+# A run that waits loses nothing, so it waits longer for a host than a run with ranks does: also while the host is
+# rebooted, which `host_reboot_timeout_s` allows 20 minutes for.
+UNREACHABLE_S = 1800.0
 RUNS_NAMED = 3
 MAX_AHEAD = 200  # runs per host, whatever it sends
 

@@ -310,10 +310,10 @@ def test_only_hosts_whose_slots_are_taken_say_why() -> None:
     ("silent_s", "refused", "why"),
     [
         (0.0, None, ""),
-        (600.0, None, ""),
-        (601.0, None, "no answer for 10 min 1 s while the run waited for slots"),
+        (1800.0, None, ""),
+        (1801.0, None, "no answer for 30 min 1 s while the run waited for slots"),
         (0.0, {"message": "no"}, "no"),
-        (601.0, {"message": "no"}, "no"),
+        (1801.0, {"message": "no"}, "no"),
     ],
 )
 def test_when_a_host_is_given_up(silent_s: float, refused: Any, why: str) -> None:
