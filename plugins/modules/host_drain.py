@@ -18,7 +18,9 @@ options:
     choices: [drained, open]
     default: drained
   reason:
-    description: Shown to whoever starts a run meanwhile; who does what to the host.
+    description:
+      - Shown to whoever starts a run meanwhile; who does what to the host.
+      - A mark with another reason is left alone. C(drained) fails then.
     type: str
     default: ""
   seconds:
@@ -51,6 +53,7 @@ import os  # noqa: E402
 import tempfile  # noqa: E402
 import time  # noqa: E402
 from pathlib import Path  # noqa: E402
+from typing import Optional  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
@@ -67,18 +70,19 @@ def boot_id() -> str:
         return ""
 
 
-def drained(mark: Path, now: float) -> bool:
-    """Whether there is a mark of this boot that has not ended."""
+def reason_of(mark: Path, now: float) -> Optional[str]:
+    """Reason in the mark, if it is of this boot and has not ended; else None."""
     try:
         fields = json.loads(mark.read_text(encoding="utf-8"))
-        return bool(fields["boot"] == boot_id() and fields["until"] > now)
+        return str(fields["reason"]) if fields["boot"] == boot_id() and fields["until"] > now else None
     except (OSError, ValueError, KeyError, TypeError):
-        return False
+        return None
 
 
 def write(mark: Path, reason: str, until: float) -> None:
     """Make the mark in one step: readers see the old one or the new one. Raises OSError."""
-    mark.parent.mkdir(mode=0o755, exist_ok=True)
+    mark.parent.mkdir(exist_ok=True)
+    mark.parent.chmod(0o755)  # whatever the umask: the programs of all users read the mark
     fd, name = tempfile.mkstemp(prefix=".drain-", dir=str(mark.parent))
     try:
         with os.fdopen(fd, "w", encoding="utf-8") as file:
@@ -103,7 +107,12 @@ def main() -> None:
     now = time.time()
     wanted = module.params["state"] == "drained"
     until = now + module.params["seconds"] if wanted else 0.0
-    changed = drained(MARK, now) != wanted
+    found = reason_of(MARK, now)
+    if found not in (None, module.params["reason"]):
+        if wanted:
+            module.fail_json(msg="the host takes no new runs already: %s (%s)" % (found, MARK))
+        module.exit_json(changed=False, path=str(MARK), until=0.0)
+    changed = (found is not None) != wanted
     try:
         if wanted and not module.check_mode:
             write(MARK, module.params["reason"], until)

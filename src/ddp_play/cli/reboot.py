@@ -55,7 +55,7 @@ def reboot(
         if check:
             playbook_runs.run_and_report(playbook_runs.checking(planned), passwords, as_json=as_json)
         elif yes or _agreed(planned):
-            rolling = Rolling(serial, verb=verb, own=own, providers_first=False)
+            rolling = Rolling(serial, verb=verb, own=own, providers_first=False, per_host=False)
             playbook_runs.run_in_batches(planned, passwords, rolling, as_json=as_json)
 
 

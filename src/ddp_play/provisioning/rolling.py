@@ -24,7 +24,8 @@ class Rolling:
     """How hosts are divided: `serial` hosts at a time (0: all), with `canary` the first host alone before them.
 
     `verb`: words of the command that does it; `own`: options of ansible-playbook that these words stand for.
-    `providers_first`: hosts that others need come first, else last.
+    `providers_first`: hosts that others need come first, else last. `per_host`: a host is done when its
+    own roles are; else one that fails stops the others of its batch.
     """
 
     serial: int = 0
@@ -32,6 +33,7 @@ class Rolling:
     verb: tuple[str, ...] = ("provision",)
     own: tuple[str, ...] = ()
     providers_first: bool = True
+    per_host: bool = True
 
     @property
     def wanted(self) -> bool:
@@ -128,7 +130,7 @@ def run_batches(
         reports.append(run(restricted(planned, hosts)))
         if reports[-1].error() is not None:
             rest = tuple(host for batch in batches[number + 1 :] for host in batch)
-            again = (*unfinished(reports[-1], hosts), *rest)
+            again = (*(unfinished(reports[-1], hosts) if rolling.per_host else hosts), *rest)
             after = dataclasses.replace(rolling, canary=rolling.canary and number == 0)
             return Roll(tuple(reports), rest, after.command(planned.request, again, passwords))
     return Roll(tuple(reports))

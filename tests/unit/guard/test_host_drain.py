@@ -33,14 +33,14 @@ def test_the_module_writes_what_the_guard_reads(mark: Path) -> None:
     assert host_drain.problem() == ""
     module.write(mark, WHO, time.time() + 600)
     assert host_drain.problem().startswith(f"the host takes no new runs: {WHO} (until ")
-    assert module.drained(mark, time.time())
+    assert module.reason_of(mark, time.time()) == WHO
 
 
 @pytest.mark.parametrize("fields", [{"until": 1.0}, {"boot": "another"}], ids=["ended", "before the reboot"])
 def test_a_mark_that_does_not_count_any_more(mark: Path, fields: dict[str, Any]) -> None:
     mark.write_text(text(**fields))
     assert host_drain.problem() == ""
-    assert not module.drained(mark, time.time())
+    assert module.reason_of(mark, time.time()) is None
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"until": "soon"}', "[" * 3000])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -33,9 +34,9 @@ def test_a_host_is_drained_once_and_opened_once(mark: Path, monkeypatch: pytest.
     assert (first["changed"], first["failed"], fields["reason"]) == (True, False, "reboot by kim")
     assert before + 60 <= fields["until"] == first["until"] <= time.time() + 60
     assert f"{mark.stat().st_mode & 0o777:o}" == "644", "every user's guard reads it"
-    assert not answer(monkeypatch, seconds=600)["changed"]
+    assert not answer(monkeypatch, reason="reboot by kim", seconds=600)["changed"]
     assert json.loads(mark.read_text())["until"] > before + 500, "the end moves"
-    assert answer(monkeypatch, state="open")["changed"]
+    assert answer(monkeypatch, reason="reboot by kim", state="open")["changed"]
     assert not answer(monkeypatch, state="open")["changed"]
     assert list(mark.parent.iterdir()) == []
 
@@ -62,3 +63,21 @@ def test_a_directory_that_takes_nothing_is_a_failure_with_the_path(mark: Path, m
     failed = answer(monkeypatch)
     assert failed["failed"]
     assert str(mark) in failed["msg"]
+
+
+def test_a_mark_of_somebody_else_is_neither_replaced_nor_removed(mark: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer(monkeypatch, reason="reboot by kim", seconds=7200)
+    before = mark.read_text()
+    failed = answer(monkeypatch, reason="reboot by pat")
+    assert (failed["failed"], "reboot by kim" in failed["msg"]) == (True, True)
+    assert not answer(monkeypatch, reason="reboot by pat", state="open")["changed"]
+    assert mark.read_text() == before
+
+
+def test_every_user_can_read_the_mark_whatever_the_umask(mark: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = os.umask(0o077)
+    try:
+        answer(monkeypatch)
+    finally:
+        os.umask(before)
+    assert [f"{path.stat().st_mode & 0o777:o}" for path in (mark.parent, mark)] == ["755", "644"]
