@@ -48,6 +48,11 @@ def inactive_units(state: Mapping[str, Any]) -> List[str]:
     return [name for name, unit in state["units"].items() if unit["active"] != "active"]
 
 
+def text_of(state: Mapping[str, Any], paths: Sequence[str]) -> List[str]:
+    """Text of files without blanks around it, in the order of `paths`; empty for a file that is absent."""
+    return [str(state["files"][path]["content"]).strip() for path in paths]
+
+
 def _runs(unit: Mapping[str, Any]) -> bool:
     return bool(unit["active"] == "active" and unit["enabled"] == "enabled")
 
@@ -63,4 +68,5 @@ class FilterModule:
             "host_state_undone": undone_files,
             "host_state_stopped": stopped_units,
             "host_state_inactive": inactive_units,
+            "host_state_text": text_of,
         }

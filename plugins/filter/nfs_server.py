@@ -6,6 +6,8 @@ import configparser
 import re
 from typing import Any, Callable, Dict, List
 
+from ansible_collections.ddp.play.plugins.module_utils import reboot_occupants
+
 ATTRIBUTES = ("owner", "group", "mode")
 
 
@@ -41,13 +43,8 @@ def threads(site_conf: str, wanted: int) -> int:
 
 
 def clients(answer: Dict[str, Any], active: str) -> List[str]:
-    """Peers connected to a running server, without ports. answer: of `ss -Htn`, whose last column is the peer."""
-    if active != "active":
-        return []
-    if answer["rc"] != 0:
-        return [f"unknown clients (ss: exit code {answer['rc']})"]
-    peers = (line.split()[-1].rpartition(":")[0] for line in answer["stdout"].splitlines() if line.split())
-    return sorted(set(peers))
+    """Peers connected to a running server, without ports. answer: of `ss -Htn`."""
+    return reboot_occupants.nfs_peers(answer["rc"], answer["stdout"]) if active == "active" else []
 
 
 class FilterModule:

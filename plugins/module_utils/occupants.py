@@ -1,6 +1,6 @@
-"""Occupants of a host that a restart or reboot would disturb: containers, ranks, an engine that does not answer.
+"""Occupants of a host that a restart or reboot would disturb: containers, runs, an engine that does not answer.
 
-All roles use this definition of a busy host. Every container and rank counts, whoever started it. An engine that
+All roles use this definition of a busy host. Every container and run counts, whoever started it. An engine that
 does not answer counts too, because its containers are unknown.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from pathlib import Path
 from typing import Any, Dict, List, Sequence, Tuple
 
 ENGINE_TIMEOUT_S = 10
@@ -20,6 +21,10 @@ PS = ["docker", "ps", "--no-trunc", "--format", "{{.Names}}\t{{.Image}}"]
 # A guard runs as a unit of the system, a unit of a user, or a plain process, always with this command line.
 GUARDS = ["pgrep", "--full", "--list-full", " -I -S [^ ]+ guard "]
 PROCESSES = ["ps", "-A", "-o", "comm="]
+# A controller's process on the host holds this file of the attempt open while it prepares, follows or collects it.
+CHANNEL_LOCK = "/channel.lock"
+DELETED = " (deleted)"
+PROC = Path("/proc")
 NOT_RUNNING = ("Cannot connect to the Docker daemon", "Is the docker daemon running")
 
 Answer = Tuple[int, str, str]
@@ -58,6 +63,22 @@ def parse_guards(text: str) -> List[str]:
     return sorted({line.split()[-1] for line in text.splitlines() if line.strip()})
 
 
+def attended_attempts(procfs: Path) -> List[str]:
+    """Directories of attempts that a controller prepares, follows or collects, or has just cleaned up for a restart."""
+    found = set()
+    for folder in procfs.glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+            if b"channel" not in words or not any(word.endswith(b".pyz") for word in words):
+                continue
+            paths = [str(fd.readlink()) for fd in (folder / "fd").iterdir()]
+        except OSError:  # it has ended, or only root may read it
+            continue
+        plain = [path[: -len(DELETED)] if path.endswith(DELETED) else path for path in paths]
+        found |= {path[: -len(CHANNEL_LOCK)] for path in plain if path.endswith(CHANNEL_LOCK)}
+    return sorted(found)
+
+
 def shortened(names: List[str]) -> str:
     """At most five names, and the number of further ones."""
     more = len(names) - MAX_NAMED
@@ -69,7 +90,15 @@ def counted(number: int, noun: str) -> str:
     return "%d %s%s" % (number, noun, "" if number == 1 else "s")
 
 
-def reasons(engine: str, error: str, containers: List[Dict[str, str]], shims: int, guards: List[str]) -> List[str]:
+def reasons(
+    engine: str,
+    error: str,
+    containers: List[Dict[str, str]],
+    shims: int,
+    guards: List[str],
+    *,
+    attended: Sequence[str] = (),
+) -> List[str]:
     """Why the host is busy, each reason a clause with its subject; empty if it is not busy."""
     found = []
     if containers:
@@ -83,11 +112,14 @@ def reasons(engine: str, error: str, containers: List[Dict[str, str]], shims: in
         found.append("%s running while the engine does not answer" % counted(shims, "container"))
     if guards:
         found.append("ranks running: %s" % shortened(guards))
+    others = [place for place in attended if place not in guards]
+    if others:
+        found.append("runs being prepared, collected or restarted: %s" % shortened(others))
     return found
 
 
 def read(timeout_s: float = ENGINE_TIMEOUT_S) -> Dict[str, Any]:
-    """Read the host's engine, containers and guards, and the reasons why it is busy (empty: it is not)."""
+    """Read the host's engine, containers and runs, and the reasons why it is busy (empty: it is not)."""
     answer = ask(PS, timeout_s)
     engine = engine_state(answer)
     containers = parse_containers(answer[1]) if engine == "running" else []
@@ -97,5 +129,5 @@ def read(timeout_s: float = ENGINE_TIMEOUT_S) -> Dict[str, Any]:
         "engine": engine,
         "containers": containers,
         "guards": guards,
-        "reasons": reasons(engine, answer[2], containers, shims, guards),
+        "reasons": reasons(engine, answer[2], containers, shims, guards, attended=attended_attempts(PROC)),
     }

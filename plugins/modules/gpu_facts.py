@@ -88,10 +88,15 @@ ansible_facts:
 import sys  # noqa: E402
 import xml.etree.ElementTree as ET  # noqa: E402
 from pathlib import Path  # noqa: E402
-from typing import Any, Dict, List  # noqa: E402
+from typing import Any, Dict  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
-from ansible_collections.ddp.play.plugins.module_utils import driver_problems, nvidia, pci  # noqa: E402
+from ansible_collections.ddp.play.plugins.module_utils import (  # noqa: E402
+    driver_problems,
+    nvidia,
+    pci,
+    reboot_occupants,
+)
 from ansible_collections.ddp.play.plugins.module_utils.host import (  # noqa: E402
     existing,
     packages,
@@ -103,8 +108,6 @@ from ansible_collections.ddp.play.plugins.module_utils.host import (  # noqa: E4
 
 SECURE_BOOT = "firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 MODULE_NAMES = ("nvidia", "nvidia-current-open", "nvidia-current")  # the last two are Debian's own packages
-# Names as in /proc/PID/comm, cut at 15 characters. Role monitoring starts the last one.
-DAEMONS = ("nvidia-persiste", "nv-fabricmanage", "nv-hostengine", "dcgm-exporter")
 # Runs in a child process, because a broken driver may hang or crash it. Prints "devices error".
 CUDA_PROBE = """
 import ctypes
@@ -141,20 +144,6 @@ def loaded_module(sysfs: Path, procfs: Path) -> Dict[str, str]:
     version = read(sysfs / "module/nvidia/version")
     nvrm = nvidia.parse_nvrm(read(procfs / "driver/nvidia/version") + " ")
     return {"version": version or nvrm["version"], "flavour": nvrm["flavour"]}
-
-
-def gpu_users(procfs: Path) -> List[Dict[str, Any]]:
-    """Processes with an open GPU device, except daemons that monitor GPUs."""
-    found = []
-    for folder in procfs.glob("[0-9]*"):
-        try:
-            held = any(str(fd.readlink()).startswith("/dev/nvidia") for fd in (folder / "fd").iterdir())
-        except OSError:
-            continue
-        name = read(folder / "comm")
-        if held and not name.startswith(DAEMONS):
-            found.append({"pid": int(folder.name), "name": name})
-    return found
 
 
 def smi() -> Dict[str, Any]:
@@ -212,7 +201,7 @@ def gather(params: Dict[str, Any]) -> Dict[str, Any]:
         "reboot": {"needed": bool(reasons), "reasons": reasons},
     }
     if params["users"]:
-        facts["users"] = gpu_users(procfs)
+        facts["users"] = reboot_occupants.device_users(procfs, reboot_occupants.GPU)
     if params["smi"]:
         facts["smi"] = smi()
     if params["cuda"]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ansible_collections.ddp.play.plugins.modules.host_drain import MARK
 
 from tests.waiting import wait_until
 
@@ -95,19 +97,50 @@ def test_a_server_with_clients_is_not_restarted_and_its_directory_stays(lab3: La
     assert (disrupted["status"], disrupted.get("pending", "")) == ("changed", ""), disrupted
 
 
+@contextmanager
+def reboot(lab: Lab, *words: str) -> Iterator[subprocess.Popen[str]]:
+    """`ddp-play reboot` in the background; interrupted at the end of the block, so that nothing is rebooted later."""
+    argv = [COMMAND, "reboot", "--yes", *words]
+    child = subprocess.Popen(argv, env=lab.environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        yield child
+    finally:
+        if child.poll() is None:
+            child.send_signal(signal.SIGINT)
+        child.communicate(timeout=60)
+
+
 def test_a_host_that_waits_for_its_reboot_takes_no_new_runs(lab3: Lab, tmp_path: Path) -> None:
     """Somebody's container keeps it busy until the reboot gives up; then the host takes runs again."""
-    mark = "/run/ddp-play/drain.json"
     where = ("-i", str(lab3.inventory), "--limit", HOST)
     command = job(tmp_path, {"image": "", "runtime": "process", "command": ["true"]})
-    with ThreadPoolExecutor(1) as background, at_work(lab3, DATABASE, "docker rm --force db"):
-        reboot = background.submit(lab3.play, "reboot", "--yes", "--wait", "30s", *where)
-        wait_until(lambda: lab3.on(HOST, f"cat {mark} 2>/dev/null || true"), timeout_s=60, what="the mark is there")
+    with at_work(lab3, DATABASE, "docker rm --force db"), reboot(lab3, "--wait", "20s", *where) as child:
+        wait_until(lambda: drained(lab3), timeout_s=60, what="the mark is there")
         refused = lab3.play("run", command, *where)
-        given_up = reboot.result()
-        assert lab3.on(HOST, f"test -e {mark} || echo gone") == "gone"
-    assert (given_up.returncode, "1 container running: db" in given_up.stderr) == (1, True), given_up.stderr
+        _, shown = child.communicate(timeout=120)
+        assert not drained(lab3)
+    assert (child.returncode, "1 container running: db" in shown) == (1, True), shown
+    assert f"{HOST}: waiting: 1 container running: db" in shown, "who is waited for"
     assert refused.returncode == 75, refused.stderr
     assert "the host takes no new runs: reboot by " in refused.stderr
     taken = lab3.play("run", command, *where)
     assert taken.returncode == 0, taken.stderr
+
+
+def test_an_interrupted_wait_is_undone_by_open(lab3: Lab, tmp_path: Path) -> None:
+    where = ("-i", str(lab3.inventory), "--limit", HOST)
+    command = job(tmp_path, {"image": "", "runtime": "process", "command": ["true"]})
+    with at_work(lab3, DATABASE, "docker rm --force db"):
+        with reboot(lab3, "--wait", "1h", *where):
+            wait_until(lambda: drained(lab3), timeout_s=60, what="the mark is there")
+        refused = lab3.play("run", command, *where)
+        listed = lab3.play("reboot", "--check", *where)
+        opened = lab3.play("reboot", "--open", *where)
+        taken = lab3.play("run", command, *where)
+    assert (refused.returncode, opened.returncode, taken.returncode) == (75, 0, 0), (refused, opened, taken)
+    assert "the host is busy: 1 container running: db" in listed.stdout, listed
+    assert not drained(lab3)
+
+
+def drained(lab: Lab) -> bool:
+    return lab.on(HOST, f"test -e {MARK} && echo there || true") == "there"

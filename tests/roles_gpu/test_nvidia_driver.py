@@ -276,7 +276,7 @@ def test_no_reboot_unless_requested(host: Host) -> None:
     try:
         default = play(host)
         assert (default.rc, default.changed) == (0, 0), default.text
-        assert "ddp.play.reboot --limit" in default.text
+        assert "ddp-play reboot -i INVENTORY --limit" in default.text
         with rank_running(host):
             requested = play(host, allow_reboot=True)
         assert (requested.rc, requested.changed) == (0, 0), requested.text

@@ -12,7 +12,7 @@ from .conftest import Site, timed
 from .machines import RANKS
 from .site import write_job
 
-MARK = "/run/ddp-play/drain.json"
+MARK = "/var/lib/ddp-play-drain.json"
 # An emulated machine takes a minute or two to boot.
 BACK_S = 900.0
 

@@ -118,7 +118,7 @@ KNOWN_PROBLEMS: tuple[KnownProblem, ...] = (
         Kind.TASK,
         "ddp-play provision --tags nvidia_driver brings both to one version",
     ),
-    KnownProblem(r"reboot needed", Kind.TASK, "ddp-play reboot --limit {host}, then provision again"),
+    KnownProblem(r"reboot needed", Kind.TASK, "ddp-play reboot -i INVENTORY --limit {host}, then provision again"),
     KnownProblem(r"Read-only file system", Kind.TASK, "the host's disk is read-only: read dmesg on the host first"),
     KnownProblem(
         r"too long for Unix domain socket",

@@ -176,11 +176,16 @@ class AnsibleRunner:
 
 @contextlib.contextmanager
 def _own_signal_handlers() -> Iterator[None]:
-    """Restore the handlers of SIGINT and SIGTERM: ansible-runner leaves its own behind, which then do nothing."""
+    """Restore the handlers of SIGINT and SIGTERM: ansible-runner leaves its own behind, which then do nothing.
+
+    A hangup, when the terminal closes, ends the playbook as SIGTERM does, unless it is ignored (nohup).
+    """
     if threading.current_thread() is not threading.main_thread():
         yield  # ansible-runner sets none either
         return
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    if handlers[signal.SIGHUP] is signal.SIG_DFL:
+        signal.signal(signal.SIGHUP, lambda _number, _frame: signal.raise_signal(signal.SIGTERM))
     try:
         yield
     finally:

@@ -44,6 +44,7 @@ class PhaseView:
     current: str = ""
     seen: set[str] = field(default_factory=set)
     num_hosts: int = 0
+    waits: dict[str, str] = field(default_factory=dict)  # host -> the reason that was printed last
 
     def phase(self, phase: Phase) -> None:
         """Show the new phase and reset the count of hosts that finished a task."""
@@ -57,6 +58,12 @@ class PhaseView:
         """Show the task in the status line. Without a terminal nothing is printed."""
         self.seen.add(host)
         self.update(f"{self.current}: {name[:60]}, {len(self.seen)}/{self.num_hosts} hosts")
+
+    def waiting(self, host: str, why: str) -> None:
+        """Print why a host is waited for, once for each reason."""
+        if why and self.waits.get(host) != why:
+            self.waits[host] = why
+            self._line(f"{host}: waiting: {_short(why, 200)}", style="yellow")
 
     def cell(self, cell: Cell) -> None:
         """Print the result of a role on a host."""

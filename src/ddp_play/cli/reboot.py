@@ -30,12 +30,14 @@ def reboot(
     disrupt: Annotated[bool, typer.Option("--disrupt", help="Reboot busy hosts too: what runs there is lost.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Reboot without a question.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Only list which hosts would be rebooted.")] = False,
+    open_: Annotated[bool, typer.Option("--open", help="Only let hosts take new runs again.")] = False,
     as_json: options.Json = False,
     ansible: options.Ansible,
 ) -> None:
     """Reboot hosts one after the other. The next host follows when the one before works again.
 
-    A host that is due takes no new runs, and is rebooted when no rank, container or NFS client is left there.
+    A host that is due takes no new runs. It is rebooted when nobody works there any more: no run, container, GPU
+    process, Slurm step, package manager or NFS client. It takes runs again when its units and mounts are active.
 
     It ends at the first host that stays busy, does not come back, or lacks units or mounts afterwards.
 
@@ -48,19 +50,25 @@ def reboot(
       ddp-play reboot -i inventory --limit gpu03 --wait 2h --yes
     """
     with error_boundary():
-        own, verb = _own_options(serial, wait, needed=needed, disrupt=disrupt)
+        own, verb = _own_options(0 if check or open_ else serial, wait, needed=needed, disrupt=disrupt, only_open=open_)
         request = ansible.request(playbook_runs.playbook("reboot"), inventory)
         passwords = ansible.passwords()
         planned = playbook_runs.plan(playbook_runs.with_options(request, own), "reboot", passwords)
-        if check:
-            playbook_runs.run_and_report(playbook_runs.checking(planned), passwords, as_json=as_json)
-        elif yes or _agreed(planned):
-            rolling = Rolling(serial, verb=verb, own=own, providers_first=False, per_host=False)
+        if check or open_:
+            planned = playbook_runs.checking(planned) if check else planned
+            playbook_runs.run_and_report(planned, passwords, as_json=as_json)
+        elif yes or _agreed(planned, needed=needed):
+            rolling = Rolling(serial, verb=verb, own=own, providers_first=False)
             playbook_runs.run_in_batches(planned, passwords, rolling, as_json=as_json)
 
 
-def _own_options(serial: int, wait: str, *, needed: bool, disrupt: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Options of ansible-playbook for those of this verb, and the words of the verb that they stand for."""
+def _own_options(
+    serial: int, wait: str, *, needed: bool, disrupt: bool, only_open: bool
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Options of ansible-playbook for those of this verb, and the words of the verb that they stand for.
+
+    `serial`: hosts at the same time within one run of the playbook; 0: all.
+    """
     reason = f"reboot by {getpass.getuser()} from {socket.gethostname()}"
     variables: dict[str, Any] = {"host_reboot_reason": reason, REBOOT_SERIAL: serial}
     words = ["reboot", "--yes"]
@@ -73,19 +81,23 @@ def _own_options(serial: int, wait: str, *, needed: bool, disrupt: bool) -> tupl
         except ValueError as error:
             raise UsageError(f"--wait: {error}") from None
         words += ["--wait", wait]
+    if only_open:
+        variables["host_reboot_open"] = True
     if disrupt:
         variables[DISRUPT] = True
         words.append("--disrupt")
     return playbook_runs.as_options(variables), tuple(words)
 
 
-def _agreed(planned: PlaybookPlan) -> bool:
+def _agreed(planned: PlaybookPlan, *, needed: bool) -> bool:
     """Ask on a terminal. Elsewhere UsageError with what to add."""
     show_plan(planned)
     names = ", ".join(planned.hosts)
     if not console.asks():
-        raise UsageError(f"nothing was changed: this would reboot {names}", hint="repeat it with --yes")
-    if typer.confirm(f"Reboot {len(planned.hosts)} hosts now?", err=True):
+        which = f"those of {names} that need it" if needed else names
+        raise UsageError(f"nothing was changed: this would reboot {which}", hint="repeat it with --yes")
+    number = f"{len(planned.hosts)} host{'' if len(planned.hosts) == 1 else 's'}"
+    if typer.confirm(f"Reboot {f'those of {number} that need it' if needed else number} now?", err=True):
         return True
     console.note("nothing was changed")
     return False

@@ -257,11 +257,14 @@ class Channel:
         self.send("ended", left=leftovers.end_ranks(self._the_place()))
 
     def on_clean(self, header: Header, _payload: bytes) -> None:
-        """Remove all files, containers and processes of this attempt from this host."""
+        """Remove all files, containers and processes of this attempt from this host.
+
+        With `stay`, because a restart follows, the host counts as busy until this channel closes.
+        """
         self.following.end()
         place, keep_src = self._the_place(), bool(header.get("keep_src"))
         left = leftovers.clean(place, keep_src=keep_src, run_paths=header.get("run_paths"))
-        if self.attending is not None:
+        if self.attending is not None and not header.get("stay"):
             self.attending.close()
             self.attending = None
         self.send("cleaned", left=left, kept=leftovers.kept(place) if keep_src else [])

@@ -1,7 +1,7 @@
-"""Mark of a host that takes no new runs. Runs that are there go on, with their restarts.
+"""Mark of a host that takes no new runs. Runs that are there go on, with their restarts, until the host is closed.
 
-The module `host_drain` writes it as root, below /run, so that it does not outlive the boot; it also has an end, so that
-it does not outlive a controller that died. Kubernetes and Slurm call this state drain.
+The module `host_drain` writes it as root, where it outlives a reboot. It has an end, so that it does not outlive a
+controller that died. Kubernetes and Slurm call this state drain.
 """
 
 from __future__ import annotations
@@ -10,17 +10,23 @@ import json
 import os
 import stat
 import time
-from typing import Any, Dict, Optional
+from typing import Any, Dict, NamedTuple, Optional
 
 from .protocol import CONTROL
 from .refusal import Refused
 from .state_directory import OF_HOST
 
-MARK = "/run/ddp-play/drain.json"
-BOOT_ID = "/proc/sys/kernel/random/boot_id"
+MARK = "/var/lib/ddp-play-drain.json"
 MAX_BYTES = 4096
 MAX_TEXT = 200
 DRAINED = "the host takes no new runs"
+
+
+class Drain(NamedTuple):
+    """Why a host takes no new runs, and whether it takes no restarts of runs that are there either."""
+
+    why: str
+    closed: bool
 
 
 def check(spec: Dict[str, Any]) -> None:
@@ -31,37 +37,36 @@ def check(spec: Dict[str, Any]) -> None:
 
 
 def problem_for(spec: Dict[str, Any]) -> str:
-    """Why the host does not take this run; empty for the next attempt of a run that is here."""
-    return "" if spec.get("continues") else problem()
+    """Why the host does not take this attempt; empty for that of a run whose last attempt was here."""
+    drain = find()
+    if drain is None or (spec.get("was_here") and not drain.closed):
+        return ""
+    return drain.why
 
 
 def problem() -> str:
     """Why the host takes no new runs; empty if it takes them."""
+    drain = find()
+    return drain.why if drain is not None else ""
+
+
+def find() -> Optional[Drain]:
+    """The drain of this host; None if it takes new runs. A mark that cannot be read counts."""
     path = os.path.join(os.environ[OF_HOST], "drain.json") if os.environ.get(OF_HOST) else MARK
     try:
         data = _read(path)
     except OSError as error:
-        return "" if isinstance(error, FileNotFoundError) else _unknown(path, str(error.strerror))
+        return None if isinstance(error, FileNotFoundError) else _unknown(path, str(error.strerror))
     if data is None:
-        return ""
+        return None
     try:
         fields = json.loads(data)
-        until, boot, reason = float(fields["until"]), str(fields["boot"]), str(fields["reason"])
+        until, closed, reason = float(fields["until"]), bool(fields["closed"]), str(fields["reason"])
     except (ValueError, KeyError, TypeError, RecursionError):
         return _unknown(path, "its content is not that of a mark")
-    if until <= time.time() or boot != boot_id():
-        return ""
-    end = time.strftime("%H:%M", time.localtime(until))
-    return "%s: %s (until %s at the latest)" % (DRAINED, CONTROL.sub("?", reason)[:MAX_TEXT], end)
-
-
-def boot_id() -> str:
-    """Number of this boot; empty where the kernel has none."""
-    try:
-        with open(BOOT_ID) as file:
-            return file.read().strip()
-    except OSError:
-        return ""
+    if until <= time.time():
+        return None
+    return Drain("%s: %s" % (DRAINED, CONTROL.sub("?", reason)[:MAX_TEXT]), closed)
 
 
 def _read(path: str) -> Optional[bytes]:
@@ -75,5 +80,6 @@ def _read(path: str) -> Optional[bytes]:
         os.close(fd)
 
 
-def _unknown(path: str, why: str) -> str:
-    return "%s: %s cannot be read (%s); remove it if nobody reboots the host" % (DRAINED, path, why)
+def _unknown(path: str, why: str) -> Drain:
+    text = "%s: %s cannot be read (%s); if nobody reboots the host: ddp-play reboot --open" % (DRAINED, path, why)
+    return Drain(text, closed=False)

@@ -155,5 +155,8 @@ class _ProvisioningProgress:
     def task(self, name: str, host: str) -> None:
         self.progress.detail(f"{host}: {name}")
 
+    def waiting(self, host: str, why: str) -> None:
+        self.progress.detail(f"{host}: waiting: {why}")
+
     def cell(self, cell: Cell) -> None:
         self.progress.step(f"{cell.host}: {cell.role} {cell.status}")

@@ -16,12 +16,8 @@ from ddp_play.planning.job_secrets import Known
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Of ansible.builtin.ssh and its become plugins. -k and -K ask for them.
-CONNECTION_PASSWORDS = (
-    *("ansible_password", "ansible_ssh_pass", "ansible_ssh_password", "ansible_private_key_passphrase"),
-    *("ansible_ssh_private_key_passphrase", "ansible_become_password", "ansible_become_pass", "ansible_sudo_pass"),
-    *("ansible_su_pass", "ansible_doas_pass"),
-)
+# Of Ansible's connection and become plugins: ansible_password, ansible_ssh_private_key_passphrase, ansible_dzdo_pass.
+CONNECTION_PASSWORD = re.compile(r"ansible_(\w+_)?pass(word|phrase)?")
 # Nothing but a template: the value comes from elsewhere, such as a vault.
 TEMPLATE = re.compile(r"\s*\{\{.*\}\}\s*", re.DOTALL)
 # A template may contain spaces and quotes, and belongs to one word.
@@ -34,9 +30,9 @@ def refuse_on_command_line(options: tuple[str, ...]) -> None:
         if option == "--extra-vars" and not value.startswith("@"):
             for name in _secret_names(_variables(value)):
                 raise UsageError(
-                    f"-e sets the secret {name} on the command line: the run's bundle would contain it, and process "
+                    f"-e sets the secret {name} on the command line: its files here would contain it, and process "
                     "lists show it to every user of this machine",
-                    hint=("-k and -K ask for passwords; or " if name in CONNECTION_PASSWORDS else "")
+                    hint=("-k and -K ask for passwords; or " if CONNECTION_PASSWORD.fullmatch(name) else "")
                     + "write the variable into a file that only you can read (chmod 600), or that ansible-vault "
                     "encrypts, and give -e @FILE",
                 )
@@ -66,7 +62,9 @@ def _secret_names(variables: dict[str, Any]) -> Iterator[str]:
     for name in SECRET_VARIABLES:
         if _is_given(variables.get(PREFIX + name)):
             yield PREFIX + name
-    yield from (name for name in CONNECTION_PASSWORDS if _is_given(variables.get(name)))
+    yield from (
+        name for name, value in variables.items() if CONNECTION_PASSWORD.fullmatch(str(name)) and _is_given(value)
+    )
     env = variables.get(PREFIX + "env")
     for name, value in env.items() if isinstance(env, dict) else ():
         if Known().tells(str(name), value) and _is_given(value):

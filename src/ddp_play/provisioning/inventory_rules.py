@@ -44,8 +44,9 @@ class Finding:
 def check_variables(inventory: Inventory, specs: Specs, extra: Mapping[str, Any] = NO_VARIABLES) -> tuple[Finding, ...]:
     """Check names and values of all variables of hosts and groups, and of `extra` from the command line."""
     known = {name: option for options in specs.values() for name, option in options.items()}
-    names = {*known, *HOST_VARIABLES, DISRUPT, REBOOT_SERIAL}
+    names = {*known, *HOST_VARIABLES, DISRUPT}
     found = []
+    extra = {name: value for name, value in extra.items() if name != REBOOT_SERIAL}  # of ddp-play reboot --serial
     for where, variables in (*_variable_sources(inventory), ("--extra-vars", extra)):
         for name, value in sorted(variables.items()):
             finding = _name_finding(name, where, names, tuple(specs), inventory)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import yaml
 
 from ddp_play.ansible.installed_collection import collection_root
+from ddp_play.ansible.left_workers import end_workers
 from ddp_play.ansible.runner import PlaybookStatus, artifact
 from ddp_play.bundle.journal import Journal
 from ddp_play.bundle.paths import home, write_json
@@ -44,6 +45,9 @@ class ProvisioningObserver(Protocol):
 
     def task(self, name: str, host: str) -> None:
         """A host has finished a task."""
+
+    def waiting(self, host: str, why: str) -> None:
+        """A task on a host is repeated until something ends there; `why` is empty where the task does not say."""
 
     def cell(self, cell: Cell) -> None:
         """A role has ended on a host."""
@@ -149,7 +153,10 @@ def run_playbook(
     extra = {name: value for name, value in KEEPALIVE.items() if name not in os.environ}
     request = dataclasses.replace(planned.request, environment={**planned.request.environment, **extra})
     started = time.monotonic()
-    outcome = runner.run(request, private_dir=directory / "ansible", passwords=passwords, on_event=handler.on_event)
+    try:
+        outcome = runner.run(request, private_dir=directory / "ansible", passwords=passwords, on_event=handler.on_event)
+    finally:
+        end_workers(directory / "ansible")
     handler.end_phase()
     wall_s = time.monotonic() - started
     stats = {} if outcome.status is PlaybookStatus.NOT_STARTED else outcome.stats
@@ -180,6 +187,9 @@ class _EventHandler:
                 if phase.name == data.get("name") and phase.hosts:
                     self.journal.emit("phase", **phase.to_json())
                     self.observer.phase(phase)
+        if event.get("event") == "runner_retry" and data.get("host"):
+            busy = (data.get("res") or {}).get("busy") or ()
+            self.observer.waiting(str(data["host"]), "; ".join(map(str, busy)))
         self.changes += changes_of_event(event)
         cell = add_event(self.cells, event, self.planned.addresses)
         if cell is not None:

@@ -20,7 +20,7 @@ Specs: TypeAlias = Mapping[str, Mapping[str, Option]]  # role -> variable -> opt
 LOADER = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 # Host variable that the defaults of ROLE_touch_busy_hosts and similar variables read.
 DISRUPT = "ddp_disrupt"
-# Variable of the playbook reboot: how many hosts it reboots at the same time.
+# Variable of the playbook reboot: how many hosts it reboots at the same time. In an inventory it has no effect.
 REBOOT_SERIAL = "ddp_reboot_serial"
 TRUE = ("true", "yes", "on", "y", "t", "1", "1.0")
 FALSE = ("false", "no", "off", "n", "f", "0", "0.0")

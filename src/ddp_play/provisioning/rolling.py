@@ -24,8 +24,8 @@ class Rolling:
     """How hosts are divided: `serial` hosts at a time (0: all), with `canary` the first host alone before them.
 
     `verb`: words of the command that does it; `own`: options of ansible-playbook that these words stand for.
-    `providers_first`: hosts that others need come first, else last. `per_host`: a host is done when its
-    own roles are; else one that fails stops the others of its batch.
+    `providers_first`: hosts that others need come first, else last and one at a time, because the others have their
+    file systems mounted.
     """
 
     serial: int = 0
@@ -33,7 +33,6 @@ class Rolling:
     verb: tuple[str, ...] = ("provision",)
     own: tuple[str, ...] = ()
     providers_first: bool = True
-    per_host: bool = True
 
     @property
     def wanted(self) -> bool:
@@ -44,10 +43,11 @@ class Rolling:
         """Hosts of each batch, in the inventory's order but for those that others need."""
         needed = [host for host in planned.providers if host in planned.hosts]
         others = [host for host in planned.hosts if host not in needed]
-        hosts = tuple(dict.fromkeys((*needed, *others) if self.providers_first else (*others, *needed)))
+        hosts = tuple(dict.fromkeys((*needed, *others) if self.providers_first else others))
         start = 1 if self.canary else 0
         size = self.serial or len(hosts)
-        rest = (hosts[number : number + size] for number in range(start, len(hosts), size))
+        rest = [hosts[number : number + size] for number in range(start, len(hosts), size)]
+        rest += [] if self.providers_first else [(host,) for host in needed]
         return (*((hosts[:1],) if self.canary else ()), *rest)
 
     def command(self, request: PlaybookRequest, hosts: tuple[str, ...], passwords: Passwords) -> str:
@@ -130,7 +130,7 @@ def run_batches(
         reports.append(run(restricted(planned, hosts)))
         if reports[-1].error() is not None:
             rest = tuple(host for batch in batches[number + 1 :] for host in batch)
-            again = (*(unfinished(reports[-1], hosts) if rolling.per_host else hosts), *rest)
+            again = (*unfinished(reports[-1], hosts), *rest)
             after = dataclasses.replace(rolling, canary=rolling.canary and number == 0)
             return Roll(tuple(reports), rest, after.command(planned.request, again, passwords))
     return Roll(tuple(reports))

@@ -48,6 +48,7 @@ class Assignment:
     waiting: Waiting | None = None  # wait for slots that other runs hold; None: end the run if they are taken
     token: str = ""  # distinguishes this run from others of the same name
     num_ended: int = 0  # number of earlier attempts whose ranks were started
+    last_hosts: frozenset[str] = frozenset()  # hosts of the last of these; a drained host takes the run's restart
     settle_s: float = SETTLE_S  # from a rank's failure to the stop; the rank that failed first may be reported late
     patience_s: float = PATIENCE_S  # instead of settle_s while every rank that ended reports a lost peer
 
@@ -87,6 +88,7 @@ def assignment_from_bundle(paths: RunPaths, passwords: Passwords) -> Assignment:
     document = read_json(paths.run)
     routes = tuple(Route.from_json(row) for row in read_json(paths.channels)["routes"])
     attempt = int(document.get("attempt") or 1)
+    earlier = [row for row in document.get("attempts") or () if row["attempt"] != attempt]
     snapshot = None
     if paths.source_archive.exists():
         snapshot = read_snapshot(paths.source_archive, document["source"]["sha256"])
@@ -99,5 +101,6 @@ def assignment_from_bundle(paths: RunPaths, passwords: Passwords) -> Assignment:
         ssh_passwords={route.host: passwords.connection for route in routes if route.asks_password},
         attempt=attempt,
         token=str(document.get("token") or ""),  # earlier versions of ddp-play wrote no token
-        num_ended=sum(row["attempt"] != attempt for row in document.get("attempts") or ()),
+        num_ended=len(earlier),
+        last_hosts=frozenset(earlier[-1]["hosts"] if earlier else ()),
     )

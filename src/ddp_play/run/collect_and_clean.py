@@ -156,7 +156,7 @@ def clean(
 
     def order(link: Link) -> dict[str, Any]:
         paths = run_paths(hosts[link.name], gang.run_key) if link.name == remover else []
-        return {"keep_src": link.name in incomplete, "run_paths": paths}
+        return {"keep_src": link.name in incomplete, "run_paths": paths, "stay": restart_follows}
 
     try:
         answers = _ask_twice(gang, "clean", "cleaned", deadline_s=CLEAN_S, fields=order)

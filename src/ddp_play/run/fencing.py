@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ddp_play.planning.plan_document import Plan
     from ddp_play.run.attempt_assignment import Assignment
     from ddp_play.run.link import Link
+    from ddp_play.run.presence import Presence
     from ddp_play.run.stop_requests import StopRequests
 
 POLL_S = 0.5
@@ -47,19 +48,20 @@ def fence(
     journal: Journal,
     *,
     on_kept: OnKept,
+    presence: Presence,
 ) -> set[str]:
     """Wait until each host has cleaned up or its lease has expired (`unfenced`: host -> that monotonic time).
 
     Returns the hosts that still have to be cleaned. Calls `on_kept` for working directories that stay on a host
-    because they were not collected. HostNotReady if a host has no such time (inf), or answers during the wait that it
-    could not end or remove everything; Interrupted after a stop request.
+    because they were not collected. Keeps the `presence` on the other hosts. HostNotReady if a host has no such time
+    (inf), or answers during the wait that it could not end or remove everything; Interrupted after a stop request.
     """
     if not unfenced:
         return set()
     _refuse_if_ranks_may_run({host: [] for host, moment in unfenced.items() if moment == float("inf")}, assignment)
     waits_s = max(unfenced.values()) - time.monotonic()
     journal.emit("waiting", for_hosts=sorted(unfenced), at_most_s=round(max(0.0, waits_s), 1))
-    cleaner = _LostHostsCleaner(assignment, set(unfenced), on_kept)
+    cleaner = _LostHostsCleaner(assignment, set(unfenced), on_kept, presence)
     try:
         while not all(host in cleaner.cleaned or time.monotonic() > moment for host, moment in unfenced.items()):
             cleaner.poll()
@@ -87,7 +89,7 @@ def _refuse_if_ranks_may_run(left: dict[str, list[str]], assignment: Assignment)
 class _LostHostsCleaner:
     """Cleanup of hosts that may come back: retries their channels and sends no heartbeat, so that leases expire."""
 
-    def __init__(self, assignment: Assignment, hosts: set[str], on_kept: OnKept) -> None:
+    def __init__(self, assignment: Assignment, hosts: set[str], on_kept: OnKept, presence: Presence) -> None:
         plan = assignment.plan
         self._keep_src = only_copy_on_hosts(plan)
         self._on_kept = on_kept
@@ -100,6 +102,7 @@ class _LostHostsCleaner:
             token=assignment.token,
             attempt=assignment.attempt,
         )
+        self._gang.on_pump = presence.keep
 
     def poll(self) -> None:
         """Open missing channels, send `clean` to hosts that answer, record those that have confirmed it."""

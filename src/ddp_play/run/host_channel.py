@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections import deque
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ddp_play.guard.protocol import FrameReader, encode
@@ -63,10 +64,21 @@ class Route:
         alive = ("-o", "ControlPath=none", "-o", "ServerAliveInterval=1", "-o", "ServerAliveCountMax=3")
         return replace(self, argv=(head, *alive, "-o", "ConnectTimeout=5", *rest))
 
+    def usable(self) -> Route:
+        """This route; without a shared SSH master if the directory of its socket is gone, as it is after a logout.
+
+        ssh ends with an error where it cannot make the socket.
+        """
+        for word in self.argv if self.over_ssh else ():
+            name, _, path = word.partition("=")
+            if name == "ControlPath" and not Path(path.strip('"')).expanduser().parent.is_dir():
+                return self.fresh()
+        return self
+
     def interactive(self, command: str) -> list[str]:
         """The argv of a person's command on the host, with a terminal."""
         if self.over_ssh:
-            return [self.argv[0], "-t", *self.argv[1:], command]
+            return [self.argv[0], "-t", *self.usable().argv[1:], command]
         return [*self.argv, command]
 
 
@@ -97,7 +109,7 @@ class ProcessChannel:
 
     def __init__(self, route: Route, *, become_password: str = "", ssh_password: str = "") -> None:
         self.host = route.host
-        self.route = route
+        self.route = route = route.usable()
         self._password = become_password
         self._reader = FrameReader(expect_magic=True, limited=True)
         self._out: deque[memoryview] = deque()

@@ -46,6 +46,7 @@ class Gang:
     ) -> None:
         """`interruption`: why to stop waiting for replies to this kind of request; empty: go on waiting."""
         self.links = links
+        self.on_pump: Callable[[], None] = lambda: None  # called several times per second while frames are waited for
         self._interruption = interruption
         self.run_id = run_id
         self.token = token
@@ -171,6 +172,7 @@ class Gang:
     def pump(self, timeout_s: float) -> None:
         """Wait for frames from any host and handle those that have arrived."""
         self.notice_stalls()
+        self.on_pump()
         self._due = time.monotonic() + timeout_s
         channels = [link.channel for link in self.links if link.channel is not None and not link.channel.broken]
         wait_any(channels, timeout_s)

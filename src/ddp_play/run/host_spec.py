@@ -98,6 +98,7 @@ class Launch:
     controller: str = ""
     token: str = ""
     continues: bool = False  # an earlier attempt has run: its files on the shared directory are kept
+    last_hosts: frozenset[str] = frozenset()  # hosts of the last attempt whose ranks were started
     run_age_s: float = 0.0  # time since the start of the run
     queued: bool = False  # it has waited for its slots, so the older ones in the queue do not need them
     version: str = ""  # of ddp-play
@@ -139,6 +140,7 @@ class Launch:
             "token": self.token,
             "attempt": self.attempt,
             "continues": self.continues,
+            "was_here": host.name in self.last_hosts,
             "run_age_s": self.run_age_s,
             "host": host.name,
             "owner": self.owner,

@@ -140,6 +140,7 @@ class Starter:
             controller=socket.gethostname(),
             token=self.assignment.token,
             continues=self.assignment.continues,
+            last_hosts=self.assignment.last_hosts,
             run_age_s=max(0.0, time.time() - float(read_json(self.paths.run).get("created") or 0)),
             queued=self.waiting is not None,
             version=ddp_play_version(),

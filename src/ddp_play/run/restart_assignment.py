@@ -53,5 +53,9 @@ def assign(step: Restart, assignment: Assignment, known: ReplanInput, *, num_end
         plan, left_out = fleet.plan(gone=gone, suspects=step.suspects, wanted=known.wanted)
     except DdpPlayError as error:
         return End(f"too few hosts are left: {error.message}")
-    following = dataclasses.replace(assignment, plan=plan, attempt=assignment.attempt + 1, num_ended=num_ended)
+    ran = num_ended > assignment.num_ended  # else the restart was refused, and the attempt before it is the last one
+    hosts = frozenset(host.name for host in assignment.plan.hosts) if ran else assignment.last_hosts
+    following = dataclasses.replace(
+        assignment, plan=plan, attempt=assignment.attempt + 1, num_ended=num_ended, last_hosts=hosts
+    )
     return Following(following, step.reason, {host: why for host, why in left_out.items() if host not in known.retired})

@@ -19,11 +19,13 @@ from ddp_play.planning.job import job_from_json
 from ddp_play.planning.next_attempt import Fleet
 from ddp_play.run import attempt_progress, judged_outcome
 from ddp_play.run.artifact_rescue import Rescue
+from ddp_play.run.attempt_history import AttemptHistory
 from ddp_play.run.attempt_result import NotStarted
 from ddp_play.run.collect_and_clean import attach_collects_it
 from ddp_play.run.fencing import fence
 from ddp_play.run.host_spec import run_paths
 from ddp_play.run.lost_host_files import LostHostFiles
+from ddp_play.run.presence import Presence
 from ddp_play.run.restart_assignment import Following, ReplanInput, assign
 from ddp_play.run.restart_decision import End, Policy, Restart, next_step
 from ddp_play.run.stop_requests import StopRequests
@@ -51,10 +53,10 @@ class RestartLoop:
         self.bundle = Bundle(assignment.paths)
         self.journal = Journal(assignment.paths.events)
         self.stop_requests = StopRequests(assignment.paths)
-        document = read_json(assignment.paths.run)
-        self.history: list[dict[str, Any]] = list(document.get("attempts") or ())
+        self.history = AttemptHistory(self.bundle)
         self._refused: dict[str, str] = {}  # hosts that refused a restart -> their message
         self._lost_host_files = LostHostFiles(self.bundle)
+        self._presence = Presence()
 
     def run(self) -> Outcome:
         """Run attempts until the run ends. Returns its outcome."""
@@ -65,7 +67,7 @@ class RestartLoop:
         return self._run_locked(Supervisor.take_over)
 
     def _run_locked(self, begin: Callable[[Supervisor], Ended | NotStarted]) -> Outcome:
-        with supervisor_lock(self.paths), self.stop_requests.handle_signals():
+        with supervisor_lock(self.paths), self.stop_requests.handle_signals(), contextlib.closing(self._presence):
             while True:
                 try:
                     outcome = self._run_attempt(begin)
@@ -83,7 +85,7 @@ class RestartLoop:
 
     def _run_attempt(self, begin: Callable[[Supervisor], Ended | NotStarted]) -> Outcome | None:
         """Run one attempt. Returns the outcome of the run if this was the last one."""
-        supervisor = Supervisor(self.assignment, self.stop_requests)
+        supervisor = Supervisor(self.assignment, self.stop_requests, self._presence)
         judged_before = judged_outcome.stored(self.paths, self.assignment.attempt) is not None
         ended = begin(supervisor)
         if isinstance(ended, NotStarted):
@@ -135,10 +137,17 @@ class RestartLoop:
             following = self._retry_on_other_hosts(tried.error) or self._retry_in_queue(tried)
             if following is None:
                 raise tried.error
-            uncleaned = fence(self.assignment, tried.unfenced, self.stop_requests, self.journal, on_kept=self._on_kept)
+            uncleaned = fence(
+                self.assignment,
+                tried.unfenced,
+                self.stop_requests,
+                self.journal,
+                on_kept=self._on_kept,
+                presence=self._presence,
+            )
         except DdpPlayError:
             self._note_uncleaned(tried.unfenced)
-            if self.assignment.continues or tried.signalled or self.history:
+            if self.assignment.continues or tried.signalled or self.history.rows:
                 self._rescue_files(unsafe=tuple(sorted(tried.unfenced)))
             raise
         self._note_uncleaned(uncleaned)
@@ -180,7 +189,7 @@ class RestartLoop:
     def _list_shared_files(self, error: Exception) -> None:
         """List the directory that earlier attempts share in run.json, so that users find it after an internal error."""
         host = next((host for host in self.assignment.plan.hosts if host.shared_dir), None)
-        if self.history and host is not None:
+        if self.history.rows and host is not None:
             rows = [
                 f"{path}: not collected because of an error on the controller: {error!r}"
                 for path in run_paths(host, self.assignment.run_key)
@@ -199,7 +208,8 @@ class RestartLoop:
         """Decide what follows this attempt. Reads the bundle and changes nothing."""
         job = read_json(self.paths.job)
         policy = Policy(int(job.get("restarts", 0)), tuple(job.get("restart_exit_codes") or ()))
-        step = next_step(ended, policy, tuple(row["fault"] for row in self._earlier() if row.get("fault")))
+        earlier = self.history.before(self.assignment.attempt)
+        step = next_step(ended, policy, tuple(row["fault"] for row in earlier if row.get("fault")))
         if isinstance(step, End):
             return step
         return assign(step, self.assignment, self._replan_input(), num_ended=ended.ordinal)
@@ -228,37 +238,18 @@ class RestartLoop:
         """Facts, retired hosts and first number of hosts, from the bundle and from hosts that refused a restart."""
         data = read_json(self.paths.fleet)
         fleet = Fleet.from_json(data, job_from_json(read_json(self.paths.job))) if data else None
-        retired = {host: why for row in self.history for host, why in row["retired"].items()} | self._refused
-        first = self.history[0]["hosts"] if self.history else [host.name for host in self.assignment.plan.hosts]
+        retired = {host: why for row in self.history.rows for host, why in row["retired"].items()} | self._refused
+        current = [host.name for host in self.assignment.plan.hosts]
+        first = self.history.rows[0]["hosts"] if self.history.rows else current
         return ReplanInput(fleet, retired, len(first))
 
-    # -- recording ----------------------------------------------------------------------------------
     def _record(self, outcome: Outcome, step: Following | End) -> None:
         """Add the attempt to run.json, if the run has more than one or a restart was considered."""
-        if self.history or isinstance(step, Following) or step.reason:
-            retired = dict(step.retired) if isinstance(step, Following) else {}
-            self.history = [*self._earlier(), self._row(outcome, step.reason, retired)]
-            self.bundle.update_run(attempts=self.history)
+        if self.history.rows or isinstance(step, Following) or step.reason:
+            retired = step.retired if isinstance(step, Following) else {}
+            self.history.add(self.assignment, outcome.verdict, step.reason, retired)
         if isinstance(step, End) and step.reason and step.verdict is None:
             self.journal.emit("warning", message=f"no restart: {step.reason}")
-
-    def _earlier(self) -> list[dict[str, Any]]:
-        """Rows of earlier attempts. A supervisor that died may have recorded this one already."""
-        return [row for row in self.history if row["attempt"] != self.assignment.attempt]
-
-    def _row(self, outcome: Outcome, reason: str, retired: dict[str, str]) -> dict[str, Any]:
-        verdict = outcome.verdict
-        return {
-            "attempt": self.assignment.attempt,
-            "hosts": [host.name for host in self.assignment.plan.hosts],
-            "started": read_json(self.paths.run).get("started"),
-            "ended": time.time(),
-            "verdict": verdict.kind,
-            "message": verdict.message,
-            "fault": verdict.host or "",
-            "retired": retired,
-            "reason": reason,
-        }
 
     # -- between two attempts ------------------------------------------------------------------------
     def _fence_ended_attempt(self, collected: Collected, following: Following) -> None:
@@ -276,7 +267,14 @@ class RestartLoop:
         if not collected.unfenced:
             return
         self.bundle.update_run(status=str(RunStatus.WAITING))
-        uncleaned = fence(self.assignment, collected.unfenced, self.stop_requests, self.journal, on_kept=self._on_kept)
+        uncleaned = fence(
+            self.assignment,
+            collected.unfenced,
+            self.stop_requests,
+            self.journal,
+            on_kept=self._on_kept,
+            presence=self._presence,
+        )
         reasons = {host: collected.outcome.left[host][0] for host in uncleaned}
         self._lost_host_files.note_uncleaned(self.assignment.attempt, reasons)
         self._lost_host_files.note_cleaned(self.assignment.attempt, set(collected.unfenced) - uncleaned)

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from ddp_play.guard.protocol import Frame
     from ddp_play.run.attempt_assignment import Assignment
     from ddp_play.run.link import Link
+    from ddp_play.run.presence import Presence
     from ddp_play.run.stop_requests import StopRequests
 
 OPEN_S = 60.0
@@ -54,10 +55,11 @@ MAX_GAPS = 100
 class Supervisor:
     """One attempt of a run. `RestartLoop` creates it and holds the run's lock."""
 
-    def __init__(self, assignment: Assignment, stop_requests: StopRequests) -> None:
+    def __init__(self, assignment: Assignment, stop_requests: StopRequests, presence: Presence) -> None:
         self.plan = assignment.plan
         self.assignment = assignment
         self.stop_requests = stop_requests
+        self.presence = presence
         self.paths = assignment.paths
         self.bundle = Bundle(assignment.paths)
         self.journal = Journal(assignment.paths.events)
@@ -69,8 +71,9 @@ class Supervisor:
             on_data=self._on_data,
             on_host=self._on_host,
             offsets=lambda host: self.bundle.offsets(self.plan, host),
-            interruption=self._interruption,
+            interruption=lambda kind: interruption(stop_requests.stop(), kind, stop_now_sent=self._stop_now_sent),
         )
+        self.gang.on_pump = presence.keep
         timeouts = self.plan.timeouts
         self.limits = Limits(
             settle_s=assignment.settle_s,
@@ -103,6 +106,7 @@ class Supervisor:
             starter.claim()
             starter.wait_for_slots(self.stop_requests)
             starter.probe(starter.prepare())
+            self.presence.leave()
             self._handle_stop_requests(before_start=True)
             starter.go()
         except DdpPlayError as error:
@@ -180,9 +184,11 @@ class Supervisor:
         if not restart_follows:
             outcome = with_flight_recorder(outcome, self.gang, self.plan, self.paths)
         left, kept = clean(self.gang, self.plan, missing, self.journal, restart_follows=restart_follows)
-        self.gang.close()
         outcome = Outcome(outcome.status, outcome.verdict, outcome.ranks, tuple(missing), left)
-        if not restart_follows:
+        if restart_follows:
+            self.presence.stay(self.gang)
+        else:
+            self.gang.close()
             self._finish(outcome)
         uncollected = tuple(link.name for link in self.gang.links if "fetched" not in link.replies)
         return Collected(outcome, uncollected, kept, self._unfenced(outcome))
@@ -193,9 +199,6 @@ class Supervisor:
         if not first or not shared_with_lost_head(self.gang, self.plan):
             return None
         return source_order(self.assignment, next(host for host in self.plan.hosts if host.name == first))
-
-    def _interruption(self, kind: str) -> str:
-        return interruption(self.stop_requests.stop(), kind, stop_now_sent=self._stop_now_sent)
 
     def leave_on_hosts(self, outcome: Outcome) -> Outcome:
         """End the run with all files on the hosts, because the controller's disk is full; `attach` can collect them."""

@@ -55,6 +55,20 @@ def test_a_reason_is_printed_once_for_all_its_hosts_and_not_after_a_failure(caps
     assert capsys.readouterr().out.splitlines() == ["rdma skipped on h1, h2: no NIC"]
 
 
+def test_a_host_that_is_waited_for_is_a_line_for_each_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    with phase_view() as view:
+        for why in ("db runs", "db runs", "", "ranks run", "db runs"):
+            view.waiting("h1", why)
+        view.waiting("h2", "db runs")
+    lines = [line.split(" waiting: ") for line in capsys.readouterr().err.splitlines()]
+    assert [(host.split()[-1], why) for host, why in lines] == [
+        ("h1:", "db runs"),
+        ("h1:", "ranks run"),
+        ("h1:", "db runs"),
+        ("h2:", "db runs"),
+    ]
+
+
 def test_phases_and_results_are_lines_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     with phase_view() as view:
         view.phase(Phase("Operating system", ("h1",), ("base_os",)))

@@ -115,6 +115,43 @@ def test_check_lists_and_asks_nothing(monkeypatch: pytest.MonkeyPatch, site: Pat
     assert ["--check" in request.options for request in used.requests] == [True]
 
 
+def test_check_and_open_take_all_hosts_at_once(monkeypatch: pytest.MonkeyPatch, site: Path) -> None:
+    for word in ("--check", "--open"):
+        used = runner(monkeypatch)
+        assert CliRunner().invoke(app, ["reboot", "-i", str(site), word]).exit_code == 0
+        assert (len(used.requests), variables(used)["ddp_reboot_serial"]) == (1, 0)
+        assert variables(used).get("host_reboot_open", False) is (word == "--open")
+
+
+@pytest.mark.parametrize(
+    ("words", "question"),
+    [
+        ((), "Reboot 3 hosts now?"),
+        (("--limit", "h1"), "Reboot 1 host now?"),
+        (("--needed",), "Reboot those of 3 hosts that need it now?"),
+    ],
+)
+def test_the_question_tells_how_many(
+    monkeypatch: pytest.MonkeyPatch, site: Path, words: tuple[str, ...], question: str
+) -> None:
+    runner(monkeypatch)
+    monkeypatch.setattr(console, "asks", lambda: True)
+    assert question in CliRunner().invoke(app, ["reboot", "-i", str(site), *words], input="n\n").output
+
+
+def test_a_server_is_rebooted_alone(monkeypatch: pytest.MonkeyPatch, site: Path) -> None:
+    used = runner(monkeypatch)
+    assert CliRunner().invoke(app, ["reboot", "-i", str(site), "--yes", "--serial", "9"]).exit_code == 0
+    assert limits(used) == ["h1,h2", "nfs1"]
+
+
+def test_the_number_of_hosts_has_no_effect_in_an_inventory(monkeypatch: pytest.MonkeyPatch, site: Path) -> None:
+    runner(monkeypatch)
+    site.write_text(site.read_text() + "[ranks:vars]\nddp_reboot_serial=3\n")
+    done = CliRunner().invoke(app, ["reboot", "-i", str(site), "--yes"])
+    assert (done.exit_code, "ddp_reboot_serial" in done.output) == (64, True)
+
+
 def test_a_wait_that_is_no_duration_is_refused(monkeypatch: pytest.MonkeyPatch, site: Path) -> None:
     used = runner(monkeypatch)
     done = CliRunner().invoke(app, ["reboot", "-i", str(site), "--yes", "--wait", "soon"])

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 from ansible_collections.ddp.play.plugins.modules import host_drain as module
 
-from ddp_play.guard import daemon, host_drain, slot_queue
+from ddp_play.guard import daemon, guard_start, host_drain, leases, slot_queue
 from ddp_play.guard.refusal import Refused
 from ddp_play.guard.slot_order import Ticket
+from tests.unit.guard.host_program import Line
+from tests.unit.guard.test_controller_channel import RUN, spec
 
 WHO = "reboot by kim from login1"
 
@@ -25,22 +27,23 @@ def mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def text(**fields: Any) -> str:
-    return json.dumps({"reason": WHO, "until": time.time() + 600, "boot": host_drain.boot_id(), **fields})
+    return json.dumps({"reason": WHO, "until": time.time() + 600, "closed": False, **fields})
 
 
 def test_the_module_writes_what_the_guard_reads(mark: Path) -> None:
     assert str(module.MARK) == host_drain.MARK
     assert host_drain.problem() == ""
     module.write(mark, WHO, time.time() + 600)
-    assert host_drain.problem().startswith(f"the host takes no new runs: {WHO} (until ")
-    assert module.reason_of(mark, time.time()) == WHO
+    assert host_drain.find() == (f"the host takes no new runs: {WHO}", False)
+    assert module.read(mark, time.time()) == json.loads(mark.read_text())
+    module.write(mark, WHO, time.time() + 600, closed=True)
+    assert host_drain.find() == (f"the host takes no new runs: {WHO}", True)
 
 
-@pytest.mark.parametrize("fields", [{"until": 1.0}, {"boot": "another"}], ids=["ended", "before the reboot"])
-def test_a_mark_that_does_not_count_any_more(mark: Path, fields: dict[str, Any]) -> None:
-    mark.write_text(text(**fields))
+def test_a_mark_that_has_ended_does_not_count(mark: Path) -> None:
+    mark.write_text(text(until=time.time() - 1))
     assert host_drain.problem() == ""
-    assert module.reason_of(mark, time.time()) is None
+    assert module.read(mark, time.time()) is None
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"until": "soon"}', "[" * 3000])
@@ -78,9 +81,33 @@ def test_new_runs_are_refused_and_runs_that_are_there_go_on(mark: Path) -> None:
         host_drain.check(wanted)
     assert (caught.value.kind, "--wait" in caught.value.hint) == ("slots", True)
     assert daemon._take_slots(wanted) is None
-    host_drain.check({**wanted, "continues": True})
-    for lease in daemon._take_slots({**wanted, "continues": True}) or pytest.fail("it goes on"):
+    assert daemon._take_slots({**wanted, "continues": True}) is None, "it has never been on this spare"
+    here = {**wanted, "continues": True, "was_here": True}
+    host_drain.check(here)
+    for lease in daemon._take_slots(here) or pytest.fail("it goes on"):
         lease.close()
+    mark.write_text(text(closed=True))
+    with pytest.raises(Refused, match=WHO):
+        host_drain.check(here)
+    assert daemon._take_slots(here) is None
+
+
+def test_a_new_run_is_refused_before_anything_of_it_is_on_the_host(tmp_path: Path, mark: Path) -> None:
+    """The real program on the host: the preparation reads the mark."""
+    mark.write_text(text())
+    with Line(tmp_path) as line:
+        line.ask("open", **RUN)
+        answer = line.ask("prepare", spec=spec("true", tmp_path))
+    assert (answer["t"], answer["error"]) == ("refused", "slots")
+    assert WHO in answer["message"]
+    assert not (tmp_path / "runs" / "night.0123456789abcdef" / "1.h1").exists()
+
+
+def test_a_guard_that_found_the_mark_says_who_drains_the_host(mark: Path) -> None:
+    mark.write_text(text())
+    with pytest.raises(Refused, match=WHO) as caught:
+        guard_start._not_started({}, leases.SLOTS_TAKEN)
+    assert caught.value.kind == "slots"
 
 
 def test_a_run_in_the_queue_waits_until_the_host_takes_runs_again(mark: Path) -> None:

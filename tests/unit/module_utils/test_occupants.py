@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.ddp.play.plugins.module_utils import occupants
 
+from tests.unit.guard.host_program import Line
+from tests.unit.guard.test_controller_channel import RUN, prepared
+
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
 DB = {"name": "db", "image": "postgres:16"}
 
@@ -79,6 +83,11 @@ def test_reasons(
     assert occupants.reasons(engine, error, containers, shims, guards) == expected
 
 
+def test_an_attempt_without_a_guard_counts_and_one_with_a_guard_counts_once() -> None:
+    found = occupants.reasons("absent", "", [], 0, ["/h/runs/a/1"], attended=["/h/runs/a/1", "/h/runs/b/2"])
+    assert found == ["ranks running: /h/runs/a/1", "runs being prepared, collected or restarted: /h/runs/b/2"]
+
+
 def test_a_long_list_is_shortened() -> None:
     rows = [{"name": f"c{number}", "image": "i"} for number in range(8)]
     (reason,) = occupants.reasons("running", "", rows, 8, [])
@@ -94,6 +103,7 @@ def program(folder: Path, name: str, code: str) -> None:
 
 def test_an_engine_that_hangs_makes_the_host_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A real process that gives no answer: it is given up after the timeout, and nothing is said of containers."""
+    monkeypatch.setattr(occupants, "PROC", tmp_path)
     program(tmp_path, "docker", "import time; time.sleep(60)")
     program(tmp_path, "pgrep", "raise SystemExit(1)")
     program(tmp_path, "ps", "print('systemd')")
@@ -107,6 +117,7 @@ def test_an_engine_that_hangs_makes_the_host_busy(tmp_path: Path, monkeypatch: p
 
 def test_a_foreign_container_makes_the_host_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The question is not limited to containers with our label."""
+    monkeypatch.setattr(occupants, "PROC", tmp_path)
     program(tmp_path, "docker", "import sys; print('' if '--filter' in sys.argv else 'db\\tpostgres:16')")
     program(tmp_path, "pgrep", "raise SystemExit(1)")
     program(tmp_path, "ps", "print('containerd-shim')")
@@ -163,6 +174,7 @@ GUARD = "7 python3 -I -S /x.pyz guard /runs/a/1"
     ],
 )  # fmt: skip
 def test_what_a_host_says(
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     change: dict[str, Any],
     engine: str,
@@ -177,6 +189,46 @@ def test_what_a_host_says(
         return {**SAID, **change}[argv[0]]
 
     monkeypatch.setattr(occupants, "ask", answer)
+    monkeypatch.setattr(occupants, "PROC", tmp_path)
     found = occupants.read(timeout_s=3.0)
     assert found == {"engine": engine, "containers": containers, "guards": guards, "reasons": reasons}
     assert asked == [("docker", 3.0), ("pgrep", 3.0), ("ps", 3.0)]
+
+
+# -- attempts without a guard: real channels -----------------------------------------------------------
+
+QUEUE: dict[str, Any] = {"time": 1.0, "host": "h1", "need": 1, "names": ["slot-0"]}
+
+
+@pytest.fixture
+def line(tmp_path: Path) -> Iterator[Line]:
+    with Line(tmp_path) as made:
+        yield made
+
+
+def attended(root: Path) -> list[str]:
+    """The attempts below `root` that occupy this machine."""
+    return [path for path in occupants.attended_attempts(occupants.PROC) if path.startswith(str(root))]
+
+
+@pytest.mark.parametrize("stay", [False, True], ids=["last attempt", "a restart follows"])
+def test_from_the_preparation_to_the_cleanup_and_to_the_next_attempt(tmp_path: Path, line: Line, *, stay: bool) -> None:
+    place = str(tmp_path / "runs" / "night.0123456789abcdef" / "1.h1")
+    line.ask("open", **RUN)
+    line.ask("claim", shared=[])
+    assert attended(tmp_path) == [], "a run that waits for slots does not keep the host busy"
+    prepared(line, "true", tmp_path)
+    assert attended(tmp_path) == [place]
+    line.order("stop", reason="test", now=True)
+    line.order("clean", stay=stay)
+    line.until("cleaned")
+    assert not Path(place).exists()
+    assert attended(tmp_path) == ([place] if stay else [])
+    line.hang_up()
+    assert attended(tmp_path) == []
+
+
+def test_a_run_in_the_queue_does_not_keep_the_host_busy(tmp_path: Path, line: Line) -> None:
+    line.ask("open", **RUN)
+    assert "ready" in line.ask("queue", **QUEUE)
+    assert attended(tmp_path) == []

@@ -38,24 +38,6 @@ def test_the_module_that_is_loaded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "device", "found"),
-    [
-        ("python3", "/dev/nvidia0", [{"pid": 42, "name": "python3"}]),
-        ("python3", "/dev/null", []),
-        ("nvidia-persiste", "/dev/nvidia0", []),
-        ("nvidia-persiste", "/dev/nvidiactl", []),
-        ("dcgm-exporter", "/dev/nvidia0", []),  # role monitoring's own: it kept every later driver away
-    ],
-)
-def test_processes_that_hold_a_gpu(tmp_path: Path, name: str, device: str, found: list[dict[str, object]]) -> None:
-    (tmp_path / "42/fd").mkdir(parents=True)
-    (tmp_path / "42/comm").write_text(f"{name}\n", encoding="ascii")
-    (tmp_path / "42/fd/3").symlink_to(device)
-    (tmp_path / "43").mkdir()  # a process that ended meanwhile
-    assert gpu_facts.gpu_users(tmp_path) == found
-
-
-@pytest.mark.parametrize(
     ("answer", "error"),
     [
         ((9, "", "No devices were found"), "rc 9: No devices were found"),

@@ -28,6 +28,8 @@ def options(value: str) -> tuple[str, ...]:
         ('{"ddp_job_env": {"API_KEY": 4711}}', "API_KEY of ddp_job_env"),
         (f"ansible_password={VALUE}", "ansible_password"),
         (f'{{"ansible_become_pass": "{VALUE}"}}', "ansible_become_pass"),
+        (f"ansible_dzdo_pass={VALUE}", "ansible_dzdo_pass"),
+        (f"ansible_ssh_private_key_passphrase={VALUE}", "ansible_ssh_private_key_passphrase"),
     ],
 )
 def test_a_secret_is_refused_without_its_value(value: str, name: str) -> None:
@@ -58,6 +60,7 @@ def test_the_remedy_for_a_password_of_the_connection_is_the_prompt() -> None:
         "ddp_job_env=text",
         "ansible_user=ops ansible_password='{{ vault_password }}' ansible_ssh_private_key_file=/home/kim/.ssh/lab",
         "token=of-somebody-else",
+        "ansible_passes=3 my_ansible_pass=4",
         "'unbalanced",
         "{unbalanced",
         "[1, 2]",

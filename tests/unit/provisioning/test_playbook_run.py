@@ -29,12 +29,16 @@ class RecordingObserver:
     phases: list[str] = field(default_factory=list)
     tasks: list[str] = field(default_factory=list)
     cells: list[tuple[str, str, str]] = field(default_factory=list)
+    waits: list[tuple[str, str]] = field(default_factory=list)
 
     def phase(self, phase: Phase) -> None:
         self.phases.append(phase.name)
 
     def task(self, name: str, host: str) -> None:
         self.tasks.append(host)
+
+    def waiting(self, host: str, why: str) -> None:
+        self.waits.append((host, why))
 
     def cell(self, cell: Cell) -> None:
         self.cells.append((cell.host, cell.role, str(cell.status)))
@@ -168,6 +172,14 @@ def test_an_unreachable_host_is_reported_at_once() -> None:
     report = run_playbook(planned(), Passwords(), FakePlaybookRunner(end, (UNREACHABLE, *GOOD[2:])), observer)
     assert observer.cells[0] == ("h1", "base_os", "unreachable")
     assert "h1 (base_os unreachable)" in str(report.error())
+
+
+def test_a_task_that_is_repeated_tells_what_it_waits_for() -> None:
+    observer = RecordingObserver()
+    rows = ({"busy": ["1 container running: db", "ranks running: /a"], "attempts": 1}, {"attempts": 2})
+    events = tuple({"event": "runner_retry", "event_data": {"host": "h1", "res": res}} for res in rows)
+    run_playbook(planned(), Passwords(), FakePlaybookRunner(outcome(PlaybookStatus.OK), events), observer)
+    assert observer.waits == [("h1", "1 container running: db; ranks running: /a"), ("h1", "")]
 
 
 def test_a_role_is_reported_when_its_host_begins_the_next_one() -> None:

@@ -34,6 +34,7 @@ NONE = Passwords()
         (Rolling(3, canary=True), (("nfs",), ("h1", "h2", "h3"), ("h4",))),
         (Rolling(9), (("nfs", "h1", "h2", "h3", "h4"),)),
         (Rolling(2, providers_first=False), (("h1", "h2"), ("h3", "h4"), ("nfs",))),
+        (Rolling(3, providers_first=False), (("h1", "h2", "h3"), ("h4",), ("nfs",))),
     ],
 )
 def test_batches_begin_with_the_hosts_that_others_need(rolling: Rolling, expected: tuple[tuple[str, ...], ...]) -> None:

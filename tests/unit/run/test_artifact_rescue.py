@@ -110,7 +110,7 @@ def test_a_stop_before_the_restart_has_started_collects_too(staged: Make) -> Non
     with pytest.raises(Interrupted):
         stage.supervisor().run()
     assert (stage.paths.artifacts / "h1" / "checkpoint-1.pt").read_bytes() == b"weights"
-    assert orders(stage, "h1")[-2]["run_paths"] == [SHARED]
+    assert stage.far["h1"].order("clean")["run_paths"] == [SHARED]
 
 
 def test_what_cannot_be_collected_stays_and_is_named(staged: Make) -> None:

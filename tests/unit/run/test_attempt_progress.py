@@ -10,6 +10,7 @@ import pytest
 from ddp_play.bundle.outcome import RunStatus, Verdict
 from ddp_play.guard.protocol import Header, encode
 from ddp_play.run import attempt_progress
+from ddp_play.run.presence import Presence
 from ddp_play.run.stop_requests import StopRequests
 from ddp_play.run.supervisor import Supervisor
 from ddp_play.testing import refusal
@@ -158,7 +159,7 @@ def test_a_new_file_starts_the_count_again(named: Stage) -> None:
 def test_what_a_lost_host_said_before_the_attempt_is_not_its_answer(named: Stage) -> None:
     """It would count as seen, and unchanged."""
     sees(named, OLD, NEW)
-    supervisor = Supervisor(named.supervisor().assignment, StopRequests(named.paths))
+    supervisor = Supervisor(named.supervisor().assignment, StopRequests(named.paths), Presence())
     gang = supervisor.gang
     gang.open_all(deadline_s=20)
     assert set(attempt_progress.read_newest(gang, supervisor.plan)) == {"h1", "h2"}

@@ -14,6 +14,7 @@ from ddp_play.guard.protocol import encode
 from ddp_play.run.fencing import FENCE_MARGIN_S, dead_after, fence
 from ddp_play.run.host_channel import Route
 from ddp_play.run.link import Link
+from ddp_play.run.presence import Presence
 from ddp_play.run.stop_requests import StopRequests
 from tests.unit.build import hosts, plan
 from tests.unit.run.conftest import Make, Stage
@@ -58,6 +59,7 @@ def fenced(stage: Stage, kept: list[Any] | None = None, **waits_s: float) -> set
         StopRequests(stage.paths),
         Journal(stage.paths.events),
         on_kept=lambda host, rows: (kept if kept is not None else []).append((host, rows)),
+        presence=Presence(),
     )
 
 

@@ -13,6 +13,7 @@ from ddp_play.run.host_program import preamble
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 SSH = Route("h1", ("ssh", "-o", "ControlPath=/x", "h1"), "run me", "password:", "OK")
 
@@ -34,6 +35,17 @@ def test_a_login_with_a_password_is_kept_in_the_route_and_the_password_is_not() 
     assert Route.from_json(asks.to_json()) == asks
     assert asks.fresh().asks_password
     assert "asks_password" not in SSH.to_json(), "an earlier version reads the routes that it knows"
+
+
+@pytest.mark.parametrize("quote", ["", '"'])
+def test_a_route_whose_control_directory_is_gone_does_without_the_shared_master(tmp_path: Path, quote: str) -> None:
+    """A logout removes the runtime directory of the user."""
+    there = Route("h1", ("ssh", "-o", f"ControlPath={quote}{tmp_path}/abc{quote}", "h1"), "run me")
+    gone = Route("h1", ("ssh", "-o", f"ControlPath={quote}{tmp_path}/cp/abc{quote}", "h1"), "run me")
+    assert there.usable() == there
+    assert gone.usable() == gone.fresh()
+    assert "ControlPath=none" in gone.interactive("top")
+    assert there.interactive("top") == ["ssh", "-t", *there.argv[1:], "top"]
 
 
 def test_a_local_route_is_always_fresh() -> None:

@@ -13,6 +13,7 @@ from ddp_play.bundle.outcome import RunStatus
 from ddp_play.errors import Busy, HostNotReady
 from ddp_play.guard.protocol import encode
 from ddp_play.run.attempt_result import NotStarted
+from ddp_play.run.presence import Presence
 from ddp_play.run.source_snapshot import Snapshot
 from ddp_play.run.stop_requests import StopRequests
 from ddp_play.run.supervisor import Supervisor
@@ -90,7 +91,7 @@ def test_a_host_that_was_clean_before_another_try_does_not_count_as_clean_after_
         return []
 
     stage.far["h2"].answers["go"] = cut
-    ended = Supervisor(stage.supervisor().assignment, StopRequests(stage.paths)).run()
+    ended = Supervisor(stage.supervisor().assignment, StopRequests(stage.paths), Presence()).run()
     assert isinstance(ended, NotStarted)
     assert list(ended.unfenced) == ["h2"]
 

@@ -1,0 +1,106 @@
+"""Occupants of a host that a reboot would disturb and a restart of a service would not.
+
+Processes with an open GPU or RDMA device, a package transaction, steps of Slurm's jobs, NFS clients.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import struct
+from pathlib import Path
+from typing import Any, Dict, List
+
+from ansible_collections.ddp.play.plugins.module_utils import occupants
+
+# Daemons that monitor or manage devices, by their names in /proc/PID/comm, which have 15 characters at most.
+DAEMONS = ("nvidia-persiste", "nv-fabricmanage", "nv-hostengine", "dcgm-exporter", "ibacm")
+GPU = re.compile(r"/dev/nvidia")
+RDMA = re.compile(r"/dev/infiniband/uverbs")
+# Files that package managers lock while they change packages: dpkg, apt, rpm (its two places).
+PACKAGE_LOCKS = (
+    *("/var/lib/dpkg/lock", "/var/lib/dpkg/lock-frontend"),
+    *("/usr/lib/sysimage/rpm/.rpm.lock", "/var/lib/rpm/.rpm.lock"),
+)
+FLOCK = "hhqqi"  # struct flock: type, whence, start, length, pid
+STEP = b"slurmstepd: ["  # as slurmstepd names the process of a step: slurmstepd: [812.batch]
+NFS_CLIENTS = ["ss", "-Htn", "state", "established", "sport = :2049"]
+NFS_SERVER = ["systemctl", "is-active", "--quiet", "nfs-server.service"]
+
+
+def device_users(procfs: Path, device: "re.Pattern[str]") -> List[Dict[str, Any]]:
+    """Processes with an open device file (pid, name), except daemons that monitor devices."""
+    found = []
+    for folder in procfs.glob("[0-9]*"):
+        try:
+            held = any(device.match(str(fd.readlink())) for fd in (folder / "fd").iterdir())
+            name = (folder / "comm").read_text(encoding="utf-8", errors="replace").strip()
+        except OSError:
+            continue
+        if held and not name.startswith(DAEMONS):
+            found.append({"pid": int(folder.name), "name": name})
+    return sorted(found, key=lambda row: int(row["pid"]))
+
+
+def slurm_steps(procfs: Path) -> List[str]:
+    """Steps of Slurm jobs, as JOB.STEP."""
+    found = []
+    for folder in procfs.glob("[0-9]*"):
+        try:
+            line = (folder / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if line.startswith(STEP):
+            found.append(line[len(STEP) :].partition(b"]")[0].decode("ascii", "replace"))
+    return sorted(found)
+
+
+def lock_holder(path: str) -> int:
+    """Pid of the process that holds a record lock on the file (of another pid namespace: -1); 0 if there is none."""
+    try:
+        with Path(path).open("rb") as file:
+            asked = struct.pack(FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+            answer = struct.unpack(FLOCK, fcntl.fcntl(file, fcntl.F_GETLK, asked))
+    except OSError:
+        return 0
+    return 0 if answer[0] == fcntl.F_UNLCK else int(answer[4]) or -1
+
+
+def nfs_peers(rc: int, listing: str) -> List[str]:
+    """Addresses of connected clients. `listing`: of `ss -Htn`, whose last column is the peer with its port."""
+    if rc != 0:
+        return ["unknown clients (ss: exit code %d)" % rc]
+    return sorted({line.split()[-1].rpartition(":")[0] for line in listing.splitlines() if line.split()})
+
+
+def nfs_clients(timeout_s: float) -> List[str]:
+    """Addresses of clients that are connected to this host's NFS server."""
+    if occupants.ask(NFS_SERVER, timeout_s)[0] != 0:
+        return []
+    return nfs_peers(*occupants.ask(NFS_CLIENTS, timeout_s)[:2])
+
+
+def reasons(procfs: Path, timeout_s: float) -> List[str]:
+    """Why a reboot would disturb somebody, beyond `occupants.reasons`; each reason a clause with its subject."""
+    found = []
+    for noun, device in (("a GPU", GPU), ("an RDMA device", RDMA)):
+        users = ["%(name)s (pid %(pid)d)" % row for row in device_users(procfs, device)]
+        if users:
+            found.append("processes use %s: %s" % (noun, occupants.shortened(users)))
+    steps = slurm_steps(procfs)
+    if steps:
+        found.append("steps of Slurm jobs are running: %s" % occupants.shortened(steps))
+    locked = ["%s (pid %d)" % (path, pid) for path, pid in ((path, lock_holder(path)) for path in PACKAGE_LOCKS) if pid]
+    if locked:
+        found.append("packages are being changed: %s is locked" % locked[0])
+    clients = nfs_clients(timeout_s)
+    if clients:
+        found.append("NFS clients are connected: %s" % occupants.shortened(clients))
+    return found
+
+
+def read(timeout_s: float = occupants.ENGINE_TIMEOUT_S) -> List[str]:
+    """Why this host should not reboot now; empty if nothing is disturbed."""
+    busy: List[str] = occupants.read(timeout_s)["reasons"]
+    return [*busy, *reasons(occupants.PROC, timeout_s)]
