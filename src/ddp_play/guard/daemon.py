@@ -161,6 +161,7 @@ class Guard:
 
     def _watch(self) -> None:
         while any(rank.running for rank in [*self.units, *self.ranks]):
+            time.sleep(WATCH_S)
             self.orders.read_files(self.place)
             self._notice_ends()
             self._prevent_late_starts()
@@ -168,7 +169,6 @@ class Guard:
             self.files.renew()
             self._thaw_abandoned()
             self.write_state()
-            time.sleep(WATCH_S)
 
     def _notice_ends(self) -> None:
         lived = [rank for rank in self.ranks if rank.running]
