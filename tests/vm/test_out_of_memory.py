@@ -83,10 +83,12 @@ def case(site: Site, request: pytest.FixtureRequest) -> Iterator[Case]:
             site.cluster.on(host, case.lift)
 
 
-def test_the_verdict_names_the_rank_and_the_hosts_are_clean(site: Site, case: Case) -> None:
+def test_the_verdict_names_the_rank_and_the_hosts_are_clean(
+    site: Site, case: Case, request: pytest.FixtureRequest
+) -> None:
     name = f"eats-{secrets.token_hex(3)}"
     path = write_job(site.cluster, "eats", **case.job, command=["python3", "-c", EATS], host_timeout="3m")
-    with timed(f"out of memory, command to end: {' '.join(case.options) or 'no options'}"):
+    with timed(f"command to end: {request.node.name}"):
         done = site.play("run", str(path), "--name", name, "--json", *case.options)
     document = json.loads((site.home / "runs" / name / "run.json").read_text())
     assert done.returncode == 137, (done.stderr[-3000:], document)
