@@ -99,6 +99,6 @@ matrix: $(STAMP) engine ## every way to meet, more of them and for longer than i
 molecule: $(STAMP) ## roles on container hosts (needs a Docker engine)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/molecule test --all
 
-vm: $(STAMP) ## virtual machines with kernels of their own: provision, NFS, reboot, a run (root, qemu, up to an hour)
+vm: $(STAMP) ## virtual machines with kernels of their own: provision, NFS, reboot, a run (root, qemu, over an hour)
 	@echo "==> three virtual machines"
 	@DDP_PLAY_REQUIRE_VM=1 $(BIN)/pytest -q tests/vm

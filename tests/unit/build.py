@@ -89,7 +89,14 @@ def ib_host(name: str, number: int, *, num_gpus: int = 8, **fields: Any) -> Host
 
 def shared(path: str = "/shared", problem: str = "") -> SharedDir:
     """A shared directory that works, unless there is a problem with it."""
-    return SharedDir(path, exists=problem != "does not exist", writable=not problem, problem=problem, fstype="nfs4")
+    return SharedDir(
+        path,
+        exists=problem != "does not exist",
+        writable=not problem,
+        problem=problem,
+        permission=problem == "Permission denied",
+        fstype="nfs4",
+    )
 
 
 def job(**values: Any) -> Job:

@@ -1,4 +1,4 @@
-"""Three virtual machines per session: `make vm`. They take the better part of an hour, so nobody gets them by accident.
+"""Three virtual machines per session: `make vm`. They take more than an hour, so nobody gets them by accident.
 
 DDP_PLAY_REQUIRE_VM=1 asks for them and makes their absence a failure. DDP_PLAY_KEEP_VM=1 asks for them, leaves them
 running, and the next session uses them again, so that one test can be tried alone; `python -m tests.vm down` ends them.
@@ -113,7 +113,7 @@ def cluster() -> Iterator[Cluster]:
     """All machines, booted; those of an earlier session where they were kept."""
     required, kept = (os.environ.get(f"DDP_PLAY_{word}_VM") == "1" for word in ("REQUIRE", "KEEP"))
     if not required and not kept:
-        pytest.skip("virtual machines take the better part of an hour: make vm")
+        pytest.skip("virtual machines take more than an hour: make vm")
     if reason := missing():
         (pytest.fail if required else pytest.skip)(f"no virtual machines: {reason}")
     directory = cache() / "cluster"

@@ -49,9 +49,12 @@ def test_locks_are_as_the_unit_tests_take_them_to_be(site: Site, version: str) -
     assert found == (["a LOCK_SH no", "r LOCK_EX no"] if version == "4.2" else [])
 
 
-@pytest.mark.parametrize("become", [(), ("-b",)], ids=["ordinary user", "root"])
+# The server of the shared directory maps root to nobody, so root does not use that directory.
+@pytest.mark.parametrize("become", [(), ("-b", "-e", "ddp_shared_dir=")], ids=["ordinary user", "root"])
 def test_a_run_keeps_its_state_on_each_host(site: Site, version: str, become: tuple[str, ...]) -> None:
-    job = write_job(site.cluster, "homes", image="", mounts=[], runtime="process", command=["sleep", "1"])
+    job = write_job(
+        site.cluster, "homes", image="", mounts=[], runtime="process", command=["sleep", "1"], host_timeout="3m"
+    )
     name = f"homes-{secrets.token_hex(3)}"
     done = site.play("run", str(job), "--name", name, "--json", *become)
     assert done.returncode == 0, done.stderr[-3000:]

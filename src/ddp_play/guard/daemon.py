@@ -197,7 +197,7 @@ class Guard:
     def _read_kernel_log(self, died: List[Rank]) -> None:
         lines, addresses = self.kernel_log.lines(), gpus.pci_addresses()
         for rank in died:
-            kernel_log.explain(rank.witness, lines, rank.row, addresses)
+            kernel_log.explain(rank.witness, lines, rank.row, addresses, problem=self.kernel_log.problem)
 
     def _note_full_disk(self, died: List[Rank]) -> None:
         """Record in the rank's row that its log may lack the reason of the failure."""

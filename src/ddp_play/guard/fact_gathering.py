@@ -167,6 +167,7 @@ def _shared(path: Optional[str]) -> Optional[Dict[str, Any]]:
         facts["writable"] = True
     except OSError as error:
         facts["problem"] = error.strerror or str(error)
+        facts["permission"] = isinstance(error, PermissionError)
     return facts
 
 

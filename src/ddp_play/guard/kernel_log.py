@@ -204,13 +204,16 @@ class Witness:
         return lines_about(lines, pids=pids, group=self.group if is_unique(self.group) else "", gpus=gpus)
 
 
-def explain(witness: Optional[Witness], lines: List[str], row: Dict[str, object], gpus: List[str]) -> None:
-    """Set `kernel` (lines) and `oom` in a rank's row."""
+def explain(
+    witness: Optional[Witness], lines: List[str], row: Dict[str, object], gpus: List[str], *, problem: str = ""
+) -> None:
+    """Set `kernel` (lines) and `oom` in a rank's row. `problem`: why the kernel log cannot be read."""
     if witness is None:
         return
     said = witness.said(lines, gpus)
     counted = witness.killed_for_memory()
     if counted and not is_oom(said):
-        said.append("OOM kill in control group %s (the kernel log has no line about it)" % witness.group)
+        why = problem or "the kernel log has no line about it"
+        said.append("OOM kill in control group %s (counted by the group; %s)" % (witness.group, why))
     row["kernel"] = said
     row["oom"] = bool(row["oom"]) or ((counted or is_oom(said)) and row["signal"] == 9)

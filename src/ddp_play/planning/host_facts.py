@@ -84,6 +84,7 @@ class SharedDir:
     exists: bool
     writable: bool
     problem: str = ""
+    permission: bool = False  # the problem is permission to write there
     fstype: str = ""
 
 

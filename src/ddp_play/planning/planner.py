@@ -17,7 +17,7 @@ from ddp_play.planning.torchrun import check_torchrun
 
 if TYPE_CHECKING:
     from ddp_play.planning.backend import BackendChoice
-    from ddp_play.planning.host_facts import HostFacts, Problem
+    from ddp_play.planning.host_facts import HostFacts, Problem, SharedDir, User
     from ddp_play.planning.job import Job
     from ddp_play.planning.rank_context import Caller
 
@@ -200,7 +200,7 @@ def _shared_dirs(job: Job, hosts: tuple[HostFacts, ...]) -> dict[str, str]:
         if host.shared.problem:
             raise HostNotReady(
                 f"{host.name}: shared directory {host.shared.path}: {host.shared.problem}",
-                hint="mount it there (ddp-play provision does), or unset ddp_shared_dir",
+                hint=f"{_what_makes_usable(host.shared, host.user)}, or unset ddp_shared_dir (-e ddp_shared_dir=)",
             )
         found[host.name] = host.shared.path
     if 0 < len(found) < len(hosts):
@@ -216,6 +216,15 @@ def _shared_dirs(job: Job, hosts: tuple[HostFacts, ...]) -> dict[str, str]:
             hint="set ddp_shared_dir to a mount that all hosts have, or use env or tcp",
         )
     return found
+
+
+def _what_makes_usable(shared: SharedDir, user: User) -> str:
+    """What to do so that this user can use this shared directory."""
+    if not shared.permission:
+        return "mount it there (ddp-play provision does)"
+    if user.uid == 0 and shared.fstype.startswith("nfs"):
+        return "an NFS server with root_squash maps root to nobody: run as the directory's owner, without become (-b)"
+    return f"let {user.name} (uid {user.uid}) create files there"
 
 
 def _warnings(context: RankContext) -> tuple[str, ...]:

@@ -67,6 +67,10 @@ def test_a_shared_directory_that_is_missing_or_closed(tmp_path: Path) -> None:
     closed = fact_gathering._shared("/proc")  # closed to root as well
     assert closed is not None
     assert (closed["exists"], closed["writable"], closed["fstype"]) == (True, False, "proc")
+    assert closed["permission"] is False
+    refused = fact_gathering._shared("/sys")
+    assert refused is not None
+    assert refused["permission"] is True
     assert closed["problem"]
     assert fact_gathering._shared(None) is None
 

@@ -101,7 +101,11 @@ def test_a_witness_of_a_rank_that_was_killed(tmp_path: Path, monkeypatch: pytest
     counter.write_text("oom_kill 5\n")
     kernel_log.explain(witness, [NOISE], row, [])
     assert row["oom"] is True
-    assert "OOM kill in control group" in row["kernel"][0]
+    assert row["kernel"] == [
+        f"OOM kill in control group /docker/{MINE} (counted by the group; the kernel log has no line about it)"
+    ]
+    kernel_log.explain(witness, [], row, [], problem="the kernel log cannot be read by this user")
+    assert row["kernel"][0].endswith("(counted by the group; the kernel log cannot be read by this user)")
     worker: dict[str, Any] = {"oom": False, "signal": None}  # a child of it was killed, and it gave up
     kernel_log.explain(witness, kill(MINE, 7), worker, [])
     assert worker["oom"] is False

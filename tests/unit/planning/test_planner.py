@@ -12,7 +12,7 @@ import pytest
 from ddp_play.errors import DdpPlayError, HostNotReady, UsageError
 from ddp_play.planning.host_facts import HostFacts, Problem
 from ddp_play.planning.plan_document import Plan
-from tests.unit.build import engine, env, gpus, host, hosts, ib_host, plan, shared
+from tests.unit.build import engine, env, gpus, host, hosts, ib_host, plan, shared, user
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SECOND = Problem("h9", "unreachable", "no route to host", "is it up? ssh h9")
@@ -105,6 +105,29 @@ def test_shared_directory_refusals(
     with pytest.raises(error, match=words) as caught:
         plan(*facts, **values)
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "uid", "problem", "words"),
+    [
+        (
+            "root",
+            0,
+            "Permission denied",
+            "root_squash maps root to nobody: run as the directory's owner, without become",
+        ),
+        ("root", 0, "Read-only file system", "mount it there"),
+        ("ops", 1000, "Permission denied", "let ops (uid 1000) create files there"),
+        ("ops", 1000, "does not exist", "mount it there"),
+    ],
+)
+def test_the_hint_is_about_the_reason_why_a_shared_directory_cannot_be_used(
+    name: str, uid: int, problem: str, words: str
+) -> None:
+    with pytest.raises(HostNotReady) as caught:
+        plan(host(user=user(name, uid), shared=shared(problem=problem)))
+    assert words in caught.value.hint
+    assert "unset ddp_shared_dir" in caught.value.hint
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def test_the_end_of_a_rank_is_explained(
 ) -> None:
     explained: list[tuple[int, list[str]]] = []
 
-    def explain(_witness: Any, lines: list[str], row: dict[str, Any], _addresses: Any) -> None:
+    def explain(_witness: Any, lines: list[str], row: dict[str, Any], _addresses: Any, **_: Any) -> None:
         explained.append((row["exit_code"], lines))
 
     monkeypatch.setattr("ddp_play.guard.kernel_log.explain", explain)
