@@ -21,9 +21,10 @@ def boots(site: Site) -> dict[str, str]:
     return {name: site.cluster.on(name, "cat /proc/sys/kernel/random/boot_id") for name in RANKS}
 
 
-def process_job(site: Site, name: str, *command: str) -> str:
-    """A job of one process on each of the two machines."""
-    return str(write_job(site.cluster, name, image="", mounts=[], runtime="process", command=list(command)))
+def process_job(site: Site, name: str, *command: str) -> tuple[str, ...]:
+    """A job of one process on each of the two machines, which need not be provisioned for it."""
+    path = write_job(site.cluster, name, image="", mounts=[], runtime="process", command=list(command))
+    return str(path), "-e", "ddp_shared_dir="
 
 
 def status(site: Site, name: str) -> str:
@@ -38,7 +39,9 @@ def test_a_job_that_waits_starts_when_its_machines_are_back(site: Site) -> None:
     """The job that is there is waited for, a new one is refused, one with --wait starts after the reboot."""
     number, before = secrets.token_hex(3), boots(site)
     holds, waits = f"holds-{number}", f"waits-{number}"
-    started = site.play("run", process_job(site, "holds", "sleep", "120"), "--name", holds, "-d")
+    go = f"/var/tmp/{holds}"
+    job = process_job(site, "holds", "sh", "-c", f"until test -e {go}; do sleep 1; done")
+    started = site.play("run", *job, "--name", holds, "-d")
     assert started.returncode == 0, started.stderr
     wait_until(lambda: status(site, holds) == "running", timeout_s=300, what="the first job runs")
     with (
@@ -46,17 +49,24 @@ def test_a_job_that_waits_starts_when_its_machines_are_back(site: Site) -> None:
         site.begin("reboot", "--yes", "--wait", "20m", "--limit", "ranks") as roll,
     ):
         wait_until(lambda: drained(site, "vm1"), timeout_s=300, what="vm1 takes no new runs")
-        refused = site.play("run", process_job(site, "new", "true"), "--name", f"new-{number}")
+        refused = site.play("run", *process_job(site, "new", "true"), "--name", f"new-{number}")
         assert refused.returncode == 75, refused.stderr
         assert "the host takes no new runs: reboot by " in refused.stdout + refused.stderr
-        queued = site.play("run", process_job(site, "waits", "true"), "--name", waits, "-d", "--wait")
+        queued = site.play("run", *process_job(site, "waits", "true"), "--name", waits, "-d", "--wait")
         assert queued.returncode == 0, queued.stderr
+        wait_until(lambda: status(site, waits) == "waiting", timeout_s=300, what="the second job is in the queue")
+        for name in RANKS:
+            site.cluster.on(name, f"touch {go}")
         assert roll.wait(timeout=2 * BACK_S) == 0
     after = boots(site)
     assert {name for name in RANKS if after[name] != before[name]} == set(RANKS)
     wait_until(lambda: status(site, waits) == "succeeded", timeout_s=BACK_S, what="the job that waited has succeeded")
     assert status(site, holds) == "succeeded", "it was not disturbed"
     assert not any(drained(site, name) for name in RANKS)
+    begun = float(json.loads((site.home / "runs" / waits / "run.json").read_text())["started"])
+    for name in RANKS:
+        up_s = float(site.cluster.on(name, "cut -d' ' -f1 /proc/uptime"))
+        assert begun > time.time() - up_s, f"it started after the reboot of {name}"
 
 
 def test_a_machine_that_does_not_come_back_stops_the_roll(site: Site) -> None:

@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 GUARD = Path(str(files("ddp_play.guard")))
 
 # Reads "<size> <sha256>\n" and then the zip from stdin, and no more: what follows is for the program in the zip.
-# Stores the zip under its hash in the state directory, which a module of the zip chooses, and executes it.
+# Stores the zip under its hash in the state directory, which a module of the zip chooses, and executes it. w adds the byte
+# code of this Python, a .pyc beside each .py, marked as valid without a look at the source (PEP 552): else every process
+# of the program, several per run, compiles all sources anew.
 _LOADER = """
-import io,os,sys,zipfile
+import importlib.util,io,marshal,os,sys,zipfile
 def r(n):
     b=b''
     while len(b)<n:
@@ -31,16 +33,24 @@ def r(n):
     return b
 h=r(84).split()
 b=r(int(h[0]))
+z=zipfile.ZipFile(io.BytesIO(b))
+def w(o):
+    with zipfile.ZipFile(o,'w') as y:
+        for i in z.namelist():
+            s=z.read(i)
+            y.writestr(i,s)
+            if i!='__main__.py': y.writestr(i+'c',m+b'\\1'+bytes(11)+marshal.dumps(compile(s,p+'/'+i,'exec',0,True)))
 if GIVEN: os.environ['DDP_PLAY_STATE_DIR']=GIVEN
 n={'__name__':'state_directory'}
-exec(zipfile.ZipFile(io.BytesIO(b)).read('guard/state_directory.py'),n)
+m=importlib.util.MAGIC_NUMBER
+exec(z.read('guard/state_directory.py'),n)
 try:
     d=n['create']()
-    p=os.path.join(d,'guard-'+h[1].decode()[:16]+'.pyz')
+    p=os.path.join(d,'guard-'+h[1].decode()[:16]+m[:2].hex()+'.pyz')
     if not os.path.exists(p):
         t=p+'.%d'%os.getpid()
         f=os.open(t,os.O_WRONLY|os.O_CREAT|os.O_EXCL,0o600)
-        with os.fdopen(f,'wb') as o: o.write(b)
+        with os.fdopen(f,'wb') as o: w(o)
         os.replace(t,p)
 except n['UnusableError'] as e: sys.exit(str(e))
 except OSError as e: sys.exit(n['problem'](d,e))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import os
 import re
@@ -78,9 +79,28 @@ def test_it_is_kept_by_its_hash_and_used_again() -> None:
     for _ in range(2):
         assert start("runs").returncode == 0
     (kept,) = place.glob("guard-*.pyz")
-    assert kept.read_bytes() == host_program.program()
+    with zipfile.ZipFile(kept) as stored, zipfile.ZipFile(BytesIO(host_program.program())) as sent:
+        assert {name: stored.read(name) for name in sent.namelist()} == {n: sent.read(n) for n in sent.namelist()}
+        added = set(stored.namelist()) - set(sent.namelist())
+    assert added == {f"{name}c" for name in sent.namelist() if name != "__main__.py"}
     assert kept.stat().st_mode & 0o777 == 0o600
     assert list(place.glob("*.pyz.*")) == []
+
+
+def test_it_runs_from_its_byte_code() -> None:
+    """Every process of the program would compile all sources anew. Without the byte code the sources are used."""
+    assert start("runs").returncode == 0
+    (kept,) = Path(os.environ["DDP_PLAY_HOST_DIR"]).glob("guard-*.pyz")
+    with zipfile.ZipFile(kept) as stored:
+        files = {name: stored.read(name) for name in stored.namelist()}
+    for with_code in (True, False):
+        with zipfile.ZipFile(kept, "w") as stored:
+            for name, data in files.items():
+                broken = name.startswith("guard/") and name.endswith(".py")
+                if with_code or not name.endswith("c"):
+                    stored.writestr(name, b"no Python" if broken else data)
+        plain = subprocess.run([sys.executable, "-I", "-S", str(kept), "runs"], capture_output=True, check=False)
+        assert (plain.returncode == 0) is with_code, plain.stderr
 
 
 def test_the_host_variable_goes_before_the_environment_of_the_login(tmp_path: Path) -> None:
@@ -97,7 +117,8 @@ def test_the_host_variable_goes_before_the_environment_of_the_login(tmp_path: Pa
 def test_nothing_is_run_from_where_others_may_write(mode: int) -> None:
     place = Path(os.environ["DDP_PLAY_HOST_DIR"])
     digest = hashlib.sha256(host_program.program()).hexdigest()
-    (place / f"guard-{digest[:16]}.pyz").write_text("print('a neighbour was here')")
+    magic = importlib.util.MAGIC_NUMBER[:2].hex()
+    (place / f"guard-{digest[:16]}{magic}.pyz").write_text("print('a neighbour was here')")
     place.chmod(mode)
     done = start("runs")
     assert done.returncode == 1
