@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 GUARD = Path(str(files("ddp_play.guard")))
 
 # Reads "<size> <sha256>\n" and then the zip from stdin, and no more: what follows is for the program in the zip.
-# Stores the zip under its hash in the state directory, which a module of the zip chooses, and executes it. w adds the byte
-# code of this Python, a .pyc beside each .py, marked as valid without a look at the source (PEP 552): else every process
-# of the program, several per run, compiles all sources anew.
+# Stores the zip under its hash in the state directory, which a module of the zip chooses, and executes it. w adds the
+# byte code of this Python, a .pyc beside each .py, marked as valid without a look at the source (PEP 552): else every
+# process of the program, several per run, compiles all sources anew.
 _LOADER = """
 import importlib.util,io,marshal,os,sys,zipfile
 def r(n):
