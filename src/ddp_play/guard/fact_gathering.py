@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
-from . import docker_socket, gpus, interfaces, leftovers, state_directory
+from . import docker_socket, gpus, host_drain, interfaces, leftovers, state_directory
 from .answer_limit import AnswerLimit
 from .rank_user import User, process_options
 
@@ -55,6 +55,7 @@ def collect(wanted: Dict[str, Any], limit: Optional[AnswerLimit] = None) -> Dict
         "engine": during("the container engine", _engine, wanted.get("image")) if wanted.get("engine") else None,
         "shared": during("the shared directory %s" % wanted.get("shared_dir"), _shared, wanted.get("shared_dir")),
         "rank_python": during("the ranks' Python", _rank_python_of, wanted, user),
+        "drained": host_drain.problem(),
         "runs": during("the runs in the state directory %s" % state.path, leftovers.runs),
     }
 

@@ -135,6 +135,7 @@ class HostFacts:
     rank_mpi: str = ""  # version of mpi4py, likewise
     state_dir: str = ""
     state_dir_reason: str = ""  # why it is not the usual directory
+    drained: str = ""  # why the host takes no new runs
 
     @property
     def infiniband_ports(self) -> tuple[RdmaPort, ...]:
@@ -189,6 +190,7 @@ def facts_from_json(name: str, data: dict[str, Any]) -> HostFacts:
         runs=tuple(data.get("runs", ())),
         state_dir=(data.get("state_dir") or {}).get("path", ""),
         state_dir_reason=(data.get("state_dir") or {}).get("reason", ""),
+        drained=data.get("drained", ""),
     )
 
 

@@ -12,12 +12,15 @@ if TYPE_CHECKING:
     from ddp_play.planning.host_facts import HostFacts, Problem
     from ddp_play.planning.job import Job
 
+TOO_MANY = "more hosts than ddp_job_hosts allows"
+
 
 def choose_hosts(
     job: Job, facts: tuple[HostFacts, ...], problems: tuple[Problem, ...], wanted: int
 ) -> tuple[tuple[HostFacts, ...], tuple[tuple[str, str], ...]]:
     """The hosts to use, in inventory order with spares last, and those left out with the reason.
 
+    Hosts that take no new runs are used only if the others are too few: the run is refused there, or waits for them.
     `wanted`: number of hosts of an earlier attempt; 0 for the first attempt.
     """
     low, high = job.hosts
@@ -31,12 +34,14 @@ def choose_hosts(
         raise _too_few(problems, len(facts), needed)
     if len(facts) < needed:
         raise UsageError(f"ddp_job_hosts requires {needed} hosts, the play has {total}")
+    if sum(not host.drained for host in facts) >= needed:
+        regular, spares = ([host for host in hosts if not host.drained] for hosts in (regular, spares))
     used = regular[: high or None]
     used += spares[: max(0, max(needed, wanted) - len(used))]
     chosen = {host.name for host in used}
     left_out = [(row.host, row.message) for row in problems]
     left_out += [
-        (host.name, "unused spare" if host.name in job.spares else "more hosts than ddp_job_hosts allows")
+        (host.name, host.drained or ("unused spare" if host.name in job.spares else TOO_MANY))
         for host in facts
         if host.name not in chosen
     ]

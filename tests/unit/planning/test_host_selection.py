@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -50,6 +51,32 @@ def test_problem_hosts_end_the_plan_when_too_few_remain() -> None:
         "  -> which key does it want?",
     ]
     assert caught.value.hint.startswith("2 of 4 hosts are usable and ddp_job_hosts requires 4; ")
+
+
+DRAINED = "the host takes no new runs: reboot by kim"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "drained", "spares", "used", "left_out"),
+    [
+        ("1..", ["h1"], [], ["h2", "h3"], {"h1": DRAINED}),
+        (2, ["h1"], [], ["h2", "h3"], {"h1": DRAINED}),
+        (1, ["h1"], [], ["h2"], {"h1": DRAINED, "h3": "more hosts than ddp_job_hosts allows"}),
+        (2, ["h1"], ["h3"], ["h2", "h3"], {"h1": DRAINED}),
+        (1, ["h3"], ["h3"], ["h1"], {"h2": "more hosts than ddp_job_hosts allows", "h3": DRAINED}),
+        ("all", ["h1"], [], ["h1", "h2", "h3"], {}),
+        (3, ["h1"], ["h3"], ["h1", "h2", "h3"], {}),
+        (1, ["h1", "h2", "h3"], [], ["h1"], dict.fromkeys(("h2", "h3"), DRAINED)),
+    ],
+)
+def test_drained_hosts_are_used_only_where_the_others_are_too_few(
+    wanted: Any, drained: list[str], spares: list[str], used: list[str], left_out: dict[str, str]
+) -> None:
+    """A run on one of them is refused there, or waits for it."""
+    facts = [dataclasses.replace(row, drained=DRAINED if row.name in drained else "") for row in hosts(3)]
+    made = plan(*facts, hosts=wanted, spares=spares)
+    assert [item.name for item in made.hosts] == used
+    assert dict(made.left_out) == left_out
 
 
 def test_too_few_hosts_in_the_play() -> None:
