@@ -6,6 +6,7 @@ import re
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Sequence, Union
 
 from ansible.errors import AnsibleError, AnsibleFilterError
+from jinja2 import TemplateError
 
 # A port is required, because programs disagree on the default: 80, 1080 or 3128.
 URL = re.compile(r"http://(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):\d{1,5}/?")
@@ -66,20 +67,30 @@ def environment(url: Any, exceptions: Words, hosts: Mapping[str, Mapping[str, An
 
 
 def _names_of(host: str, variables: Mapping[str, Any]) -> Iterator[str]:
-    """Names and addresses of a host of the inventory and of the servers that it uses."""
+    """Names and addresses of a host of the inventory and of the servers that it uses.
+
+    Without those whose template cannot be evaluated for this host, which may be none of the play's.
+    """
     yield host
-    for name in ("ansible_host", "image_distribution_registry_address"):
-        yield str(_value(variables, name, ""))
-    for mount in _value(variables, "nfs_client_mounts", []):
-        yield str(mount.get("server", "")) if isinstance(mount, Mapping) else ""
+    for read in (_address, _registry, _servers):
+        try:
+            found = [str(name) for name in read(variables) if name]
+        except (AnsibleError, TemplateError):
+            continue
+        yield from found
 
 
-def _value(variables: Mapping[str, Any], name: str, default: Any) -> Any:
-    """The value of a variable; the default where its template cannot be evaluated for this host."""
-    try:
-        return variables.get(name) or default
-    except AnsibleError:
-        return default
+def _address(variables: Mapping[str, Any]) -> List[Any]:
+    return [variables.get("ansible_host")]
+
+
+def _registry(variables: Mapping[str, Any]) -> List[Any]:
+    return [variables.get("image_distribution_registry_address")]
+
+
+def _servers(variables: Mapping[str, Any]) -> List[Any]:
+    mounts = variables.get("nfs_client_mounts") or []
+    return [mount.get("server") for mount in mounts if isinstance(mount, Mapping)]
 
 
 def engine_variables(url: Any, exceptions: Words, registries: Words) -> Dict[str, str]:

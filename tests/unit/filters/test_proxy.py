@@ -7,17 +7,22 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleError, AnsibleFilterError
 from ansible_collections.ddp.play.plugins.filter import proxy
+from jinja2 import UndefinedError
 
 URL = "http://proxy.example.com:3128"
 LOOPBACK = "localhost,127.0.0.1,::1"
 
 
 class Broken(dict[str, Any]):
-    """Variables of a host of which one needs something that this run does not have."""
+    """Variables of a host of which one has a template that fails, as Ansible evaluates it when it is used."""
+
+    def __init__(self, error: Exception, **variables: Any) -> None:
+        super().__init__(variables)
+        self.error = error
 
     def get(self, key: str, default: Any = None) -> Any:
         if key == "ansible_host":
-            raise AnsibleError("a lookup failed")
+            raise self.error
         return super().get(key, default)
 
 
@@ -35,7 +40,8 @@ def test_without_a_proxy_nothing_is_set_and_no_host_is_read(url: str | None) -> 
         ({"10.1.0.1": {"ansible_host": "10.1.0.1"}}, ",10.1.0.1"),
         ({"a": {"nfs_client_mounts": [{"server": "nas"}, {"server": "fd00::5"}]}}, ",a,nas,fd00::5"),
         ({"a": {"image_distribution_registry_address": "10.1.0.9"}}, ",a,10.1.0.9"),
-        ({"a": Broken(nfs_client_mounts=[{"server": "nas"}])}, ",a,nas"),
+        ({"a": Broken(AnsibleError("a lookup failed"), nfs_client_mounts=[{"server": "nas"}])}, ",a,nas"),
+        ({"a": Broken(UndefinedError("'x' is undefined")), "b": {}}, ",a,b"),
         ({"a host": {"ansible_host": "{{ x }}"}, "b": {}}, ",b"),
         ({"a": {"nfs_client_mounts": ["wrong"]}}, ",a"),
     ],
