@@ -99,12 +99,12 @@ def first(behind: Behind) -> dict[str, dict[str, Any]]:
         f"CONNECT keys.{DOMAIN}:443",
         f"GET http://mirror.{DOMAIN}/debian/dists/bookworm/InRelease",
         f"GET http://mirror.{DOMAIN}/debian/dists/bookworm/stable/binary-amd64/Packages",
-        f"GET http://mirror.{DOMAIN}/debian/pool/docker-ce_5%3a29.1.3-1~debian.12~bookworm_amd64.deb",
+        f"GET http://mirror.{DOMAIN}/debian/pool/docker-ce_5",
         f"CONNECT pypi.{DOMAIN}:443",
     ],
 )
 def test_the_proxy_is_asked_for_keys_lists_and_packages(behind: Behind, asked: str) -> None:
-    assert asked in behind.servers.asked_proxy
+    assert [row for row in behind.servers.asked_proxy if row.startswith(asked)]
 
 
 @pytest.mark.usefixtures("first")
