@@ -249,11 +249,12 @@ def ca_files(certificates: Mapping[str, str]) -> List[Dict[str, str]]:
 
 
 def waiting(due: Mapping[str, Any], daemon_path: str) -> List[str]:
-    """Changes that wait until a busy host is free. `due`: packages, repository (a path), keys, unread and stopped."""
+    """Changes that wait until a busy host is free. `due`: packages, repository, keys, proxy, unread, stopped."""
     found = ["packages: " + " ".join(due["packages"])] if due["packages"] else []
     found += [due["repository"]] if due["repository"] else []
     found += [daemon_path + ": " + " ".join(due["keys"])] if due["keys"] else []
-    found += ["restart of docker.service, which has not read daemon.json"] if due["unread"] else []
+    found += [due["proxy"]] if due["proxy"] else []
+    found += ["restart of docker.service, which has not read its configuration"] if due["unread"] else []
     return found + (["start of docker.service"] if due["stopped"] else [])
 
 

@@ -1,9 +1,9 @@
-"""Keys that role docker_engine sets in daemon.json, and the limits of containers that a host can provide."""
+"""Settings of role docker_engine: its keys in daemon.json, limits that a host can provide, files read at its start."""
 
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, Dict, List, Mapping
+from typing import Any, Callable, Dict, List, Mapping, Sequence
 
 from ansible.errors import AnsibleFilterError
 from ansible.module_utils.common.dict_transformations import dict_merge
@@ -74,6 +74,13 @@ def daemon_part(settings: Mapping[str, Any], extra: Mapping[str, Any]) -> Dict[s
     return dict(dict_merge(found, extra))
 
 
+def unread(state: Mapping[str, Any], paths: Sequence[str]) -> bool:
+    """Whether the engine runs since before one of these files was written, so that it has not read the file."""
+    started = state["units"]["docker.service"]["started"]
+    files = [state["files"][path] for path in paths]
+    return started > 0 and any(file["type"] == "file" and started < file["mtime"] for file in files)
+
+
 class FilterModule:
     """Registers the filters as ddp.play.docker_engine_*."""
 
@@ -84,4 +91,5 @@ class FilterModule:
             "docker_engine_ulimits": ulimits,
             "docker_engine_lowered": lowered,
             "docker_engine_daemon_part": daemon_part,
+            "docker_engine_unread": unread,
         }

@@ -59,16 +59,23 @@ KNOWN_PROBLEMS: tuple[KnownProblem, ...] = (
         Kind.TASK,
         "the repository's key is wrong or has expired: check the role's *_key_url and the host's clock",
     ),
+    KnownProblem(  # messages of urllib, apt, curl in dnf, pip, and Docker
+        r"Tunnel connection failed|[Ii]nvalid response from proxy|from proxy after CONNECT|Could not resolve proxy"
+        r"|Cannot connect to proxy|Unable to connect to proxy|Proxy Authentication Required|proxyconnect tcp",
+        Kind.TASK,
+        "the HTTP proxy does not pass on {server}: on the host, curl -v -x PROXY URL shows its answer. {role}_proxy "
+        "(ddp_proxy) names it, ddp_no_proxy lists what is reached without it",
+    ),
     KnownProblem(
         r"Name or service not known|Temporary failure (?:in name resolution|resolving)|Could not resolve (?!hostname)"
         r"|No address associated with hostname",
         Kind.TASK,
-        "the host cannot resolve {server}: {another_source}, or repair the host's DNS or its proxy",
+        "the host cannot resolve {server}: {another_source}, or repair the host's DNS or its proxy (ddp_proxy)",
     ),
     KnownProblem(
         r"Failed to fetch|Unable to connect to|Connection timed out|urlopen error|Request failed",
         Kind.TASK,
-        "the host cannot reach {server}: {another_source}, or repair the host's route or its proxy",
+        "the host cannot reach {server}: {another_source}, or repair the host's route or its proxy (ddp_proxy)",
     ),
     KnownProblem(
         r"No package matching|Unable to locate package|has no installation candidate|Version .* was not found",

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 PREFIX = "ddp_job_"
 HOST_VARIABLES = ("ddp_slots", "ddp_interface", "ddp_shared_dir", "ddp_python", "ddp_state_dir")
+# Of all roles of provisioning; a job has no use for them.
+SITE_VARIABLES = ("ddp_proxy", "ddp_no_proxy")
 PLACEHOLDERS = (
     "rank",
     "local_rank",
@@ -266,7 +268,7 @@ def _explain(item: Any) -> str:
 def check_names(names: Iterable[str]) -> None:
     """UsageError for unknown `ddp_*` variables, each with the nearest known name."""
     known = {PREFIX + name for name in variable_names()} | set(HOST_VARIABLES)
-    unknown = sorted(name for name in names if name not in known)
+    unknown = sorted(name for name in names if name not in known and name not in SITE_VARIABLES)
     if not unknown:
         return
     lines = []

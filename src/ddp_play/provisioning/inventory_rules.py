@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.planning.job import HOST_VARIABLES
-from ddp_play.provisioning.role_specs import DISRUPT, REBOOT_SERIAL, value_problems
+from ddp_play.provisioning.role_specs import DISRUPT, REBOOT_SERIAL, SITE_OPTIONS, value_problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -43,7 +43,7 @@ class Finding:
 
 def check_variables(inventory: Inventory, specs: Specs, extra: Mapping[str, Any] = NO_VARIABLES) -> tuple[Finding, ...]:
     """Check names and values of all variables of hosts and groups, and of `extra` from the command line."""
-    known = {name: option for options in specs.values() for name, option in options.items()}
+    known = {name: option for options in (*specs.values(), SITE_OPTIONS) for name, option in options.items()}
     names = {*known, *HOST_VARIABLES, DISRUPT}
     found = []
     extra = {name: value for name, value in extra.items() if name != REBOOT_SERIAL}  # of ddp-play reboot --serial

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import yaml
 
 from ddp_play.ansible.installed_collection import collection_root
+from ddp_play.provisioning.proxy_rules import masked, proxy_problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +23,9 @@ LOADER = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 DISRUPT = "ddp_disrupt"
 # Variable of the playbook reboot: how many hosts it reboots at the same time. In an inventory it has no effect.
 REBOOT_SERIAL = "ddp_reboot_serial"
+# Variables that the defaults of every role read: the HTTP proxy, and what is reached without it.
+SITE_OPTIONS: dict[str, Option] = {"ddp_proxy": {"type": "str"}, "ddp_no_proxy": {"type": "list", "elements": "str"}}
+PROXY_SUFFIX = "_proxy"
 TRUE = ("true", "yes", "on", "y", "t", "1", "1.0")
 FALSE = ("false", "no", "off", "n", "f", "0", "0.0")
 
@@ -37,7 +41,10 @@ def read_specs() -> dict[str, dict[str, Option]]:
 
 def value_problems(name: str, option: Option, value: Any) -> tuple[str, ...]:
     """Reasons why Ansible or the role would reject the value; none for templates and vaulted values."""
-    return tuple(_problems(name, option, value))
+    found = tuple(_problems(name, option, value))
+    if found or not name.endswith(PROXY_SUFFIX) or _is_unresolved(value):
+        return found
+    return tuple(proxy_problems(name, value))
 
 
 def _problems(name: str, option: Option, value: Any) -> Iterator[str]:
@@ -89,7 +96,7 @@ def _empty_value(option: Option) -> str:
 
 
 def _shown(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
+    text = masked(json.dumps(value, ensure_ascii=False, default=str))
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 

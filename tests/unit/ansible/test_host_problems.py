@@ -114,6 +114,11 @@ def test_a_long_message_keeps_its_end() -> None:
         ("Driver 535 (distribution) is too old: torch 2.13.0 needs 580", "nvidia_driver_branch"),
         ("nvidia-fabricmanager is 580.1, the driver is 580.2", "--tags nvidia_driver"),
         ("The following signatures were invalid: EXPKEYSIG 7EA0", "key"),
+        ("Request failed: <urlopen error Tunnel connection failed: 403 Forbidden>", "curl -v -x PROXY URL"),
+        ("Failed to fetch https://a.example.com/x  Invalid response from proxy: HTTP/1.1 407", "pass on a.example.com"),
+        ("Curl error (56): Received HTTP code 407 from proxy after CONNECT", "ROLE_proxy (ddp_proxy)"),
+        ("ProxyError('Cannot connect to proxy.', NewConnectionError('refused'))", "ddp_no_proxy"),
+        ("proxyconnect tcp: dial tcp 10.0.0.1:3128: connect: connection refused", "HTTP proxy"),
         ("dpkg was interrupted, you must manually run", "dpkg --configure"),
         ("something else", ""),
     ],
@@ -130,25 +135,25 @@ def test_remedies(text: str, words: str) -> None:
             "docker_engine",
             "W: Failed to fetch https://mirror.example.com/x/InRelease  Could not resolve 'mirror.example.com'",
             "the host cannot resolve mirror.example.com: set docker_engine_source: distribution, or mirror with"
-            " docker_engine_mirror_url, or repair the host's DNS or its proxy",
+            " docker_engine_mirror_url, or repair the host's DNS or its proxy (ddp_proxy)",
         ),
         (
             "docker_engine",
             "E: Failed to fetch http://10.0.0.1:8080/docker/InRelease  Could not connect to 10.0.0.1:8080",
             "the host cannot reach 10.0.0.1: set docker_engine_source: distribution, or mirror with"
-            " docker_engine_mirror_url, or repair the host's route or its proxy",
+            " docker_engine_mirror_url, or repair the host's route or its proxy (ddp_proxy)",
         ),
         (
             "nvidia_driver",
             "Request failed: <urlopen error timed out>\nhttps://developer.download.nvidia.com/key",
             "the host cannot reach developer.download.nvidia.com: set nvidia_driver_source to a mirror or the"
-            " distribution, or repair the host's route or its proxy",
+            " distribution, or repair the host's route or its proxy (ddp_proxy)",
         ),
         (
             "python_env",
             "Temporary failure in name resolution",
             "the host cannot resolve its package source: set python_env_source: mirror or wheelhouse, or repair"
-            " the host's DNS or its proxy",
+            " the host's DNS or its proxy (ddp_proxy)",
         ),
     ],
 )

@@ -234,12 +234,14 @@ def test_an_error_names_the_filter() -> None:
         ({"packages": ["docker-ce", "containerd.io"]}, ["packages: docker-ce containerd.io"]),
         ({"repository": "/etc/apt/sources.list.d/docker.sources"}, ["/etc/apt/sources.list.d/docker.sources"]),
         ({"keys": ["data-root", "log-driver"]}, ["/etc/docker/daemon.json: data-root log-driver"]),
-        ({"unread": True}, ["restart of docker.service, which has not read daemon.json"]),
+        ({"unread": True}, ["restart of docker.service, which has not read its configuration"]),
+        ({"proxy": "/etc/systemd/system/docker.service.d/p.conf"}, ["/etc/systemd/system/docker.service.d/p.conf"]),
         ({"stopped": True, "packages": ["docker-ce"]}, ["packages: docker-ce", "start of docker.service"]),
     ],
 )
 def test_changes_of_a_busy_host(changed: dict[str, Any], found: list[str]) -> None:
-    due = {"packages": [], "repository": "", "keys": [], "unread": False, "stopped": False, **changed}
+    nothing = {"packages": [], "repository": "", "keys": [], "proxy": "", "unread": False, "stopped": False}
+    due = {**nothing, **changed}
     assert role.waiting(due, "/etc/docker/daemon.json") == found
 
 

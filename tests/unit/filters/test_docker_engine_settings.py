@@ -78,3 +78,22 @@ def test_ulimits(wanted: dict[str, Any], hard: dict[str, str], values: dict[str,
     found = docker_engine_settings.ulimits(wanted, hard)
     assert found == {name: {"Name": name, "Soft": value, "Hard": value} for name, value in values.items()}
     assert docker_engine_settings.lowered(found, wanted) == lowered
+
+
+@pytest.mark.parametrize(
+    ("started", "files", "found"),
+    [
+        (50.0, {}, False),
+        (50.0, {"/daemon.json": 49.0, "/proxy.conf": 49.0}, False),
+        (50.0, {"/daemon.json": 51.0}, True),
+        (50.0, {"/daemon.json": 49.0, "/proxy.conf": 51.0}, True),
+        (0, {"/daemon.json": 51.0}, False),
+    ],
+)
+def test_an_engine_that_started_before_a_file_was_written_has_not_read_it(
+    started: float, files: dict[str, float], found: bool
+) -> None:
+    paths = ["/daemon.json", "/proxy.conf"]
+    entries = {path: {"type": "file" if path in files else "absent", "mtime": files.get(path, 0)} for path in paths}
+    state = {"units": {"docker.service": {"started": started}}, "files": entries}
+    assert docker_engine_settings.unread(state, paths) is found

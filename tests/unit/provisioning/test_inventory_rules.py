@@ -69,6 +69,14 @@ def test_the_file_and_line_are_named(tmp_path: Path) -> None:
     assert found[0].where == "group ranks (group_vars/ranks.yml:3)"
 
 
+def test_a_proxy_is_known_everywhere_and_its_password_is_refused_unseen() -> None:
+    assert messages(ddp_proxy="http://proxy:3128", ddp_no_proxy=[".example.com"]) == []
+    (found,) = messages(ddp_proxy="http://ops:hunter2@proxy:3128")
+    assert "ddp_proxy has a user name or a password" in found
+    assert "hunter2" not in found
+    assert "did you mean ddp_proxy?" in messages(ddp_poxy="http://proxy:3128")[0]
+
+
 # -- values --------------------------------------------------------------------------------------------
 
 

@@ -38,6 +38,7 @@ def test_values_that_fit(option: dict[str, Any], value: Any) -> None:
     ("option", "value", "words"),
     [
         ({"type": "str"}, ["a"], "a text"),
+        ({"type": "str"}, ["http://ops:hunter2@p:1"], "http://***@p:1"),
         ({"type": "bool"}, "perhaps", "true or false"),
         ({"type": "int"}, True, "a whole number"),
         ({"type": "int"}, 1.5, "a whole number"),
