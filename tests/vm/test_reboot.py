@@ -90,3 +90,6 @@ def test_a_machine_that_does_not_come_back_stops_the_roll(site: Site) -> None:
     assert "not touched: vm2" in " ".join(output.split())
     assert "ddp-play reboot --yes" in output
     assert boots(site)["vm2"] == before
+    assert drained(site, "vm1"), "nobody has verified it"
+    assert site.play("reboot", "--open", "--limit", "vm1").returncode == 0
+    assert not drained(site, "vm1")
