@@ -143,6 +143,20 @@ def test_a_run_status_tells_that_its_ranks_are_being_stopped(make: Make) -> None
     stage.supervisor().run()
     assert seen == ["stopping"]
     assert stage.document["ended"] == pytest.approx(time.time(), abs=60)
+    assert not (stage.paths.root / ".reserve").exists(), "a finished bundle has none"
+
+
+def test_a_host_that_sends_pieces_beyond_the_end_for_ever_is_given_up(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "MAX_GAPS", 3)
+    monkeypatch.setattr("ddp_play.run.controller_disk_full.FOLLOW_AGAIN_S", 0.0)
+    stage = make(1, network="")
+    stage.on_follow("h1", encode("log", b"x", rank=0, at=100), stage.state("h1", "running"))
+    outcome = stage.supervisor().run()
+    assert outcome.verdict.kind == "host_lost"
+    assert "it sent 4 pieces beyond the end of a file" in outcome.verdict.message
+    assert stage.far["h1"].kinds().count("follow") == 4
 
 
 @pytest.mark.parametrize("num_ended", [0, 2])
