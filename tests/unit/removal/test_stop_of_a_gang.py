@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import time
 from typing import Any
@@ -13,8 +12,7 @@ from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import write_json
 from ddp_play.guard.protocol import PROTOCOL, encode
 from ddp_play.run import supervisor
-from ddp_play.run.restart_decision import Ended
-from ddp_play.run.stop_requests import StopRequests
+from ddp_play.run.restart_decision import Ended, next_step
 from ddp_play.testing import refusal
 from tests.unit.run.conftest import OK, Make, Stage, done, make
 
@@ -168,9 +166,15 @@ def test_what_the_decision_about_a_restart_gets_to_know(make: Make, monkeypatch:
     for name in ("h2", "h3"):
         stage.ends_on_stop(name)
     stage.far["h3"].answers["drain"] = refusal("drain", "Input/output error")
-    assignment = dataclasses.replace(stage.supervisor().assignment, num_ended=2)
-    ended = supervisor.Supervisor(assignment, StopRequests(stage.paths)).run()
-    assert isinstance(ended, Ended)
+    known: list[Ended] = []
+
+    def decide(ended: Ended, *more: Any) -> Any:
+        known.append(ended)
+        return next_step(ended, *more)
+
+    monkeypatch.setattr("ddp_play.run.restart_loop.next_step", decide)
+    stage.supervisor(num_ended=2).run()
+    (ended,) = known
     assert ended.ordinal == 3
     assert list(ended.unreachable) == ["h1"]
     assert ended.unreachable["h1"].startswith("silent for")
