@@ -1,0 +1,75 @@
+"""Decisions of the restart loop between and after attempts: what run.json says meanwhile, and what is left on hosts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ddp_play.bundle.outcome import RunStatus
+from tests.unit.run.conftest import OK, Make, make
+from tests.unit.run.test_restart_loop import KILLED, SHARED, by_attempt, ends_when_told, staged
+
+__all__ = ["make", "staged"]
+
+
+def test_a_run_that_waits_for_a_lost_host_says_so(staged: Make) -> None:
+    stage = staged(2, 1, host_timeout=0.6)
+    ends_when_told(stage, "h1")
+    by_attempt(stage, "h2", a1={"state": "running"})
+    stage.far["h2"].answers["beat"] = []
+    by_attempt(stage, "h3", a2=OK)
+    loop = stage.supervisor()
+    emit = loop.journal.emit
+    seen: list[tuple[str, list[str]]] = []
+
+    def on_event(kind: str, **fields: Any) -> None:
+        emit(kind, **fields)
+        if kind == "waiting":
+            seen.append((stage.document["status"], fields["for_hosts"]))
+
+    loop.journal.emit = on_event  # type: ignore[method-assign]
+    assert loop.run().status is RunStatus.SUCCEEDED
+    assert seen == [("waiting", ["h2"])]
+    (restart,) = stage.events("restart")
+    assert (restart["hosts"], restart["new"], list(restart["retired"])) == (["h1", "h3"], ["h3"], ["h2"])
+    (row,) = [row for row in stage.document["attempts"] if row["attempt"] == 1]
+    assert (row["hosts"], row["fault"], row["started"] <= row["ended"]) == (["h1", "h2"], "h2", True)
+
+
+@pytest.mark.parametrize("attempt", [1, 2])
+def test_an_error_of_the_controller_names_the_directory_that_earlier_attempts_share(staged: Make, attempt: int) -> None:
+    """Their checkpoints are there, and nobody knows whether ranks of the last attempt still write."""
+    stage = staged(2)
+    by_attempt(stage, "h1", a1=KILLED)
+    ends_when_told(stage, "h2")
+    follow = stage.far["h1"].answers["follow"]
+
+    def broken(header: Any, payload: bytes) -> list[bytes]:
+        if stage.far["h1"].order("open")["attempt"] == attempt:
+            raise OSError(5, "Input/output error")
+        assert callable(follow)
+        return follow(header, payload)
+
+    stage.far["h1"].answers["follow"] = broken
+    with pytest.raises(OSError, match="Input/output error"):
+        stage.supervisor().run()
+    left = stage.document.get("left_behind")
+    if attempt == 1:
+        assert left is None, "nothing is shared with an earlier attempt"
+        return
+    (row,) = left["h1"]
+    assert row.startswith(f"{SHARED}: not collected because of an error on the controller: OSError(5")
+
+
+def test_a_run_without_another_restart_says_why_and_keeps_no_archive_of_its_source(staged: Make) -> None:
+    stage = staged(2)
+    by_attempt(stage, "h1", a1=KILLED, a2=KILLED)
+    stage.ends_on_stop("h2")
+    stage.paths.source_archive.write_bytes(b"archive")
+    assert stage.supervisor().run().status is RunStatus.FAILED
+    assert [event["message"] for event in stage.events("warning")] == [
+        "no restart: attempt 2 of 2: ddp_job_restarts is 1"
+    ]
+    assert not stage.paths.source_archive.exists()
+    assert [row["attempt"] for row in stage.document["attempts"]] == [1, 2]
