@@ -48,6 +48,16 @@ def test_the_last_state_is_offered_until_somebody_has_it(
     assert guard._state()["phase"] == "ended"
 
 
+def test_a_disk_that_was_full_a_moment_ago_is_tried_with_the_last_state(
+    guard: Guard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    guard.state_file.problem, guard.state_file._tried = "full", time.monotonic()
+    monkeypatch.setattr(daemon, "time", SimpleNamespace(sleep=waits.append))
+    guard._conclude()
+    assert (waits, guard.state_file.stored) == ([], True)
+
+
 @pytest.mark.parametrize(("term", "prevented"), [(False, [3, 3]), (True, [0, 0])])
 def test_a_guard_stays_until_no_container_can_start_late(
     guard: Guard, monkeypatch: pytest.MonkeyPatch, term: bool, prevented: list[int]
