@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 
 from ddp_play.bundle.outcome import RunStatus
+from ddp_play.bundle.paths import write_json
+from ddp_play.errors import HostNotReady, Interrupted
+from ddp_play.testing import refusal
 from tests.unit.run.conftest import OK, Make, make
-from tests.unit.run.test_restart_loop import KILLED, SHARED, by_attempt, ends_when_told, staged
+from tests.unit.run.test_restart_loop import KILLED, SHARED, attempts_opened, by_attempt, ends_when_told, staged
 
 __all__ = ["make", "staged"]
 
@@ -71,3 +74,29 @@ def test_a_run_without_another_restart_says_why_and_keeps_no_archive_of_its_sour
     ]
     assert not stage.paths.source_archive.exists()
     assert [row["attempt"] for row in stage.document["attempts"]] == [1, 2]
+
+
+def test_a_host_that_refuses_the_first_attempt_ends_the_run_and_takes_no_spare(staged: Make) -> None:
+    """Spares are for hosts that are lost during the run; the user can mend the inventory before it."""
+    stage = staged(2, 1)
+    stage.far["h2"].answers["prepare"] = refusal("prepare", "no space left on device")
+    with pytest.raises(HostNotReady, match="h2: no space left on device"):
+        stage.supervisor().run()
+    assert attempts_opened(stage, "h3") == []
+    assert stage.events("retired") == []
+
+
+def test_a_run_that_is_stopped_while_a_spare_refuses_tries_no_other(staged: Make) -> None:
+    stage = staged(2, 2, host_timeout=0.6)
+    ends_when_told(stage, "h1")
+    by_attempt(stage, "h2", a1={"state": "running"})
+    stage.far["h2"].answers["beat"] = []
+
+    def refuse(*_: Any) -> list[bytes]:
+        write_json(stage.paths.control / "stop", {"reason": "enough"})
+        return refusal("prepare", "no space left on device")
+
+    stage.far["h3"].answers["prepare"] = refuse
+    with pytest.raises((HostNotReady, Interrupted)):
+        stage.supervisor().run()
+    assert attempts_opened(stage, "h4") == []
