@@ -8,7 +8,7 @@ import pytest
 
 from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import write_json
-from ddp_play.errors import HostNotReady, Interrupted
+from ddp_play.errors import HostNotReady, InternalError, Interrupted
 from ddp_play.testing import refusal
 from tests.unit.run.conftest import OK, Make, make
 from tests.unit.run.test_restart_loop import KILLED, SHARED, attempts_opened, by_attempt, ends_when_told, staged
@@ -86,17 +86,22 @@ def test_a_host_that_refuses_the_first_attempt_ends_the_run_and_takes_no_spare(s
     assert stage.events("retired") == []
 
 
-def test_a_run_that_is_stopped_while_a_spare_refuses_tries_no_other(staged: Make) -> None:
+@pytest.mark.parametrize("why", ["stopped", "internal"])
+def test_no_other_spare_is_tried_after_a_stop_request_or_an_error_of_ours(staged: Make, why: str) -> None:
+    """An error of this program would be the same on every host."""
     stage = staged(2, 2, host_timeout=0.6)
     ends_when_told(stage, "h1")
     by_attempt(stage, "h2", a1={"state": "running"})
     stage.far["h2"].answers["beat"] = []
+    by_attempt(stage, "h4", a3=OK)
 
     def refuse(*_: Any) -> list[bytes]:
-        write_json(stage.paths.control / "stop", {"reason": "enough"})
-        return refusal("prepare", "no space left on device")
+        if why == "stopped":
+            write_json(stage.paths.control / "stop", {"reason": "enough"})
+        return refusal("prepare", "refused", error="internal" if why == "internal" else "host_not_ready")
 
     stage.far["h3"].answers["prepare"] = refuse
-    with pytest.raises((HostNotReady, Interrupted)):
+    with pytest.raises((HostNotReady, Interrupted, InternalError)):
         stage.supervisor().run()
     assert attempts_opened(stage, "h4") == []
+    assert stage.events("retired") == []
