@@ -105,3 +105,20 @@ def test_no_other_spare_is_tried_after_a_stop_request_or_an_error_of_ours(staged
         stage.supervisor().run()
     assert attempts_opened(stage, "h4") == []
     assert stage.events("retired") == []
+
+
+def test_a_spare_that_does_not_answer_is_retired_with_its_own_reason(staged: Make) -> None:
+    stage = staged(2, 2, host_timeout=0.6)
+    ends_when_told(stage, "h1")
+    by_attempt(stage, "h2", a1={"state": "running"})
+    stage.far["h2"].answers["beat"] = []
+
+    def cut(*_: Any) -> list[bytes]:
+        stage.far["h3"].channels[-1].cut("no route to host")
+        return []
+
+    stage.far["h3"].answers["open"] = cut
+    for name in ("h1", "h4"):
+        by_attempt(stage, name, a1={"state": "running"}, a2=OK, a3=OK)
+    assert stage.supervisor().run().status is RunStatus.SUCCEEDED
+    assert [event["hosts"] for event in stage.events("retired")] == [{"h3": "h3: no route to host"}]
