@@ -122,3 +122,15 @@ def test_a_spare_that_does_not_answer_is_retired_with_its_own_reason(staged: Mak
         by_attempt(stage, name, a1={"state": "running"}, a2=OK, a3=OK)
     assert stage.supervisor().run().status is RunStatus.SUCCEEDED
     assert [event["hosts"] for event in stage.events("retired")] == [{"h3": "h3: no route to host"}]
+
+
+def test_a_run_that_went_on_with_fewer_hosts_wants_the_number_of_its_first_attempt(staged: Make) -> None:
+    """After a take-over: a spare that refused a restart may be ready now."""
+    stage = staged(2, 1)
+    rows = [
+        {"attempt": 1, "hosts": ["h1", "h2", "h4"], "retired": {"h4": "lost"}, "fault": "h4"},
+        {"attempt": 2, "hosts": ["h1", "h2"], "retired": {}, "fault": ""},
+    ]
+    write_json(stage.paths.run, {**stage.document, "attempts": rows})
+    known = stage.supervisor(attempt=3)._replan_input()
+    assert (known.wanted, known.retired) == (3, {"h4": "lost"})
