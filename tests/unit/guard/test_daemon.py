@@ -46,24 +46,28 @@ def guard(root: Path, *scripts: str, **limits: float) -> Iterator[tuple[HostRun,
         {"rank": n, "argv": ["/bin/sh", "-c", script], "env": {"PATH": os.environ["PATH"]}, "workdir": "/"}
         for n, script in enumerate(scripts)
     ]
-    with guard_over(root, ranks, agent=None, **limits) as made:
+    with guard_over(root, ranks, agent=None, more=None, **limits) as made:
         yield made
 
 
 @contextlib.contextmanager
 def guard_over(
-    root: Path, ranks: list[dict[str, Any]], *, agent: dict[str, Any] | None = None, **limits: float
+    root: Path,
+    ranks: list[dict[str, Any]],
+    *,
+    agent: dict[str, Any] | None = None,
+    more: dict[str, Any] | None = None,
+    **limits: float,
 ) -> Iterator[tuple[HostRun, subprocess.Popen[bytes]]]:
-    """A guard over the ranks of a spec, prepared and waiting for `go`. `agent`: the torchrun that starts them."""
+    """A guard over the ranks of a spec, prepared and waiting for `go`. `agent`: the torchrun that starts them.
+
+    `more`: other fields of the spec.
+    """
     place = HostRun(root / "1.h1")
     for directory in (place.control, place.logs):
         directory.mkdir(parents=True)
-    write_json(place.spec, {"ranks": ranks, "agent": agent, "limits": {**LIMITS, **limits}})
-    program = (
-        f"import sys; sys.path.insert(0, {SOURCES!r})\nfrom guard import daemon, leases\n"
-        f"leases.SCOPE = {leases.SCOPE!r}\ndaemon.main({str(place.root)!r})"
-    )
-    with subprocess.Popen([sys.executable, "-c", program], start_new_session=True) as process:
+    write_json(place.spec, {"ranks": ranks, "agent": agent, "limits": {**LIMITS, **limits}, **(more or {})})
+    with subprocess.Popen(command(place), start_new_session=True) as process:
         try:
             wait_until(lambda: read_json(place.state))
             yield place, process
@@ -71,6 +75,15 @@ def guard_over(
             if process.poll() is None:
                 process.terminate()
                 process.wait(20)
+
+
+def command(place: HostRun) -> list[str]:
+    """The command of a guard."""
+    program = (
+        f"import sys; sys.path.insert(0, {SOURCES!r})\nfrom guard import daemon, leases\n"
+        f"leases.SCOPE = {leases.SCOPE!r}\ndaemon.main({str(place.root)!r})"
+    )
+    return [sys.executable, "-c", program]
 
 
 def end(place: HostRun, process: subprocess.Popen[bytes]) -> dict[str, Any]:

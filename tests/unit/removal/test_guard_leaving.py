@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import signal
 import time
 from types import SimpleNamespace
@@ -12,6 +13,8 @@ import pytest
 from ddp_play.guard import daemon, processes
 from ddp_play.guard.daemon import Guard
 from ddp_play.guard.state_file import StateFile
+from tests.unit.guard.test_daemon import end, says
+from tests.unit.guard.test_daemon import guard as running_guard
 from tests.unit.removal.watched_guard import Watched, guard
 
 if TYPE_CHECKING:
@@ -43,6 +46,16 @@ def test_the_last_state_is_offered_until_somebody_has_it(
     assert len(waits) == 2
     assert guard.state_file.stored is (ends == "stored")
     assert guard._state()["phase"] == "ended"
+
+
+def test_a_disk_that_was_full_a_moment_ago_is_tried_with_the_last_state(
+    guard: Guard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    guard.state_file.problem, guard.state_file._tried = "full", time.monotonic()
+    monkeypatch.setattr(daemon, "time", SimpleNamespace(sleep=waits.append))
+    guard._conclude()
+    assert (waits, guard.state_file.stored) == ([], True)
 
 
 @pytest.mark.parametrize(("term", "prevented"), [(False, [3, 3]), (True, [0, 0])])
@@ -78,3 +91,29 @@ def test_what_ranks_forked_gets_a_second_to_end_and_is_killed_then(
     guard._end()
     assert sent == [signal.SIGTERM, signal.SIGKILL]
     assert now[0] == pytest.approx(101.0, abs=0.1)
+
+
+def test_a_closed_terminal_does_not_end_the_guard_and_an_interrupt_does(tmp_path: Path) -> None:
+    with running_guard(tmp_path, "echo ready; sleep 100") as (place, process):
+        place.order("go")
+        says(place, b"ready")
+        process.send_signal(signal.SIGHUP)
+        time.sleep(3 * daemon.WATCH_S)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        assert end(place, process)["reason"] == "the guard was asked to end"
+
+
+def test_ranks_write_no_core_files(tmp_path: Path) -> None:
+    """A hung rank ends by SIGABRT, for its stacks; a core file would have the size of its memory."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    if hard == 0:
+        pytest.skip("no process here may write a core file")
+    resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
+    try:
+        with running_guard(tmp_path, "ulimit -c") as (place, process):
+            place.order("go")
+            end(place, process)
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, (soft, hard))
+    assert place.log(0).read_bytes() == b"0\n"

@@ -10,6 +10,7 @@ import pytest
 
 from ddp_play.guard import daemon, hang_evidence
 from ddp_play.guard.daemon import Guard
+from ddp_play.guard.guard_link import DISK_PROBLEM
 from ddp_play.guard.run_directory import FROZEN
 from ddp_play.guard.state_file import StateFile
 from tests.unit.guard.test_daemon import BLAME, LIMITS
@@ -136,3 +137,33 @@ def test_a_disk_that_was_full_a_moment_ago_is_tried_when_a_rank_has_died(guard: 
     guard.state_file.problem, guard.state_file._tried = "full", time.monotonic()
     guard._note_full_disk(guard.ranks)
     assert [rank.row["detail"] for rank in guard.ranks] == ["", ""]
+
+
+def test_a_state_that_has_not_changed_is_not_written_again(guard: Guard) -> None:
+    """The loop writes five times per second, also to a disk that all users share."""
+    guard.write_state()
+    before = guard.place.state.stat().st_ino, guard.place.state.stat().st_mtime_ns
+    guard.write_state()
+    assert (guard.place.state.stat().st_ino, guard.place.state.stat().st_mtime_ns) == before
+    guard.ranks[0].ended(1)
+    guard.write_state()
+    assert guard.place.state.stat().st_mtime_ns != before[1]
+
+
+def test_channels_get_each_state_and_a_new_problem_of_the_disk_at_once(
+    guard: Guard, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    sent: list[tuple[str, bool]] = []
+    assert guard.control is not None
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            guard.control, "publish", lambda state: sent.append((state["phase"], bool(state[DISK_PROBLEM])))
+        )
+        guard.write_state()
+        assert sent == [("prepared", False)]
+        guard.state_file = StateFile(tmp_path / "nowhere" / "state.json")
+        guard.write_state()
+        assert sent[1:] == [("prepared", False), ("prepared", True)]
+    guard.control.close()
+    guard.control = None
+    guard.publish()

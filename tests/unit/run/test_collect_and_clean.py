@@ -132,6 +132,7 @@ def test_logs_that_were_not_read_to_the_end_are_rows_of_their_hosts(two: Stage) 
     two.far["h2"].answers["drain"] = refusal("drain", "Input/output error")
     rows = drain(gang_of(two))
     assert rows == [{"host": "h2", "path": "the end of its ranks' logs", "why": "h2: Input/output error"}]
+    assert two.far["h2"].kinds().count("drain") == 1, "only a host whose channel broke is asked again"
 
 
 def test_a_lost_host_is_not_asked_for_its_logs(two: Stage) -> None:

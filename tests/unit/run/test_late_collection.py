@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from typing import Any
 
 import pytest
@@ -99,6 +100,34 @@ def test_hosts_that_do_not_answer_are_named_and_the_others_collected(make: Make)
     assert collect(stage, "h3") == LateResult(away={"h3": "no answer for 0 s"})
 
 
+def test_a_host_whose_channel_breaks_is_named_with_the_reason(make: Make) -> None:
+    stage = make(2)
+
+    def refuse(*_: Any) -> list[bytes]:
+        stage.far["h2"].channels[-1].cut("Permission denied (publickey)")
+        return []
+
+    stage.far["h2"].answers["open"] = refuse
+    assert collect(stage, "h2").away == {"h2": "Permission denied (publickey)"}
+
+
+def test_a_request_to_stop_ends_the_wait_for_hosts(make: Make) -> None:
+    stage = make(2)
+    stage.far["h2"].answers["open"] = []
+    asked: list[str] = []
+
+    def interruption(kind: str) -> str:
+        asked.append(kind)
+        return "stopped with stop --now"
+
+    assignment = stage.supervisor(token="").assignment
+    began = time.monotonic()
+    result = LateCollection(assignment, {"h2"}, newest=True, interruption=interruption).run(open_s=30.0)
+    assert list(result.away) == ["h2"]
+    assert time.monotonic() - began < 10
+    assert asked == ["open"]
+
+
 def test_a_host_without_files_is_not_called_collected(make: Make) -> None:
     """gc --run removed them, or the host was set up again; what is missing stays missing."""
     stage = make(2)
@@ -166,6 +195,21 @@ def test_nothing_is_removed_from_a_host_that_did_not_send_all(make: Make, kind: 
     ]
     assert list(collect(stage, "h2").away) == ["h2"]
     assert "clean" not in stage.far["h2"].kinds()
+
+
+def test_a_host_that_is_lost_again_is_named_with_that_reason(make: Make) -> None:
+    """Nothing is removed from it; the files of the other host are collected."""
+    stage = make(3)
+    for host in ("h2", "h3"):
+        ended(stage, host)
+    (rank,) = stage.ranks("h2")
+    beyond = encode("log", b"after a gap", rank=rank, at=1000)
+    stage.far["h2"].answers["drain"] = [beyond, encode("drained", counters={})]
+    result = collect(stage, "h2", "h3")
+    assert result.collected == ("h3",)
+    assert result.away["h2"].startswith("it sent a piece beyond the end of a file: ")
+    assert "clean" not in stage.far["h2"].kinds()
+    assert "clean" in stage.far["h3"].kinds()
 
 
 def test_nothing_is_removed_when_a_piece_could_not_be_stored(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

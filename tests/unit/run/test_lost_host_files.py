@@ -100,6 +100,19 @@ def test_hosts_of_an_attempt_that_did_not_start_are_asked_too(make: Make, hosts_
     assert conclude(stage, lost, 1, {}) == {}
 
 
+@pytest.mark.parametrize(("last", "stays"), [(1, []), (2, [{"host": "h2", **ROW}])])
+def test_only_files_of_the_last_attempt_change_what_run_json_calls_missing(
+    make: Make, hosts_give: Given, last: int, stays: list[dict[str, Any]]
+) -> None:
+    stage = make(2)
+    Bundle(stage.paths).update_run(missing=[{"host": "h2", **ROW}])
+    lost = files(stage)
+    lost.note_uncleaned(1, {"h2": "not confirmed"})
+    hosts_give[1] = LateResult(("h2",))
+    conclude(stage, lost, last, {})
+    assert stage.document["missing"] == stays
+
+
 @pytest.mark.parametrize("error", [Interrupted("stopped"), OSError(28, "full"), ValueError("bad")])
 def test_an_error_while_collecting_leaves_everything_named(make: Make, hosts_give: Given, error: Exception) -> None:
     stage = make(2)

@@ -17,6 +17,18 @@ g1:1:2 [0] NCCL INFO comm 0x5 rank 0 nranks 2 cudaDev 0 busId 9b000 - Init COMPL
 """
 
 
+def test_more_output_of_nccl_does_not_hide_that_infiniband_is_unused(make: Make) -> None:
+    """It arrives before the gang is judged, in the same moment."""
+    stage = make(facts=tuple(ib_host(f"g{n}", n, num_gpus=1) for n in (1, 2)), fabric="ib")
+    first = stage.plan.hosts[0].name
+    for name in stage.far:
+        stage.ends_on_stop(name)
+    more = encode("nccl", b"NCCL INFO more\n", rank=0, at=len(NOTES))
+    stage.on_follow(first, encode("nccl", NOTES, rank=0, at=0), more, stage.state(first, "running"))
+    assert stage.supervisor().run().verdict.kind == "wrong_fabric"
+    assert stage.paths.nccl(0).read_bytes().endswith(b"more\n")
+
+
 @pytest.mark.parametrize("fabric", ["ib", "ethernet"])
 def test_sockets_although_there_is_infiniband(make: Make, fabric: str) -> None:
     """On the InfiniBand fabric it ends the run at once; with `fabric: ethernet` it is a warning."""
