@@ -224,7 +224,9 @@ class RestartLoop:
         refused = isinstance(error, HostNotReady | SlotsTaken | NameTaken)
         if not self.assignment.continues or not error.hosts or not refused or self.stop_requests.stop() is not None:
             return None
-        gone = dict.fromkeys(error.hosts, error.message.splitlines()[-1])
+        lines = error.message.splitlines()
+        own = {host: [line for line in lines if line.startswith(f"{host}: ")] for host in error.hosts}
+        gone = {host: (found or lines)[-1] for host, found in own.items()}
         self._refused |= gone
         step = assign(
             Restart("hosts refused", gone), self.assignment, self._replan_input(), num_ended=self.assignment.num_ended

@@ -86,6 +86,20 @@ def test_a_host_that_refuses_the_first_attempt_ends_the_run_and_takes_no_spare(s
     assert stage.events("retired") == []
 
 
+def test_each_spare_that_refuses_is_retired_with_its_own_reason(staged: Make) -> None:
+    stage = staged(3, 4, host_timeout=0.6)
+    ends_when_told(stage, "h1")
+    for name in ("h2", "h3"):
+        by_attempt(stage, name, a1={"state": "running"})
+        stage.far[name].answers["beat"] = []
+    stage.far["h4"].answers["prepare"] = refusal("prepare", "disk full")
+    stage.far["h5"].answers["prepare"] = refusal("prepare", "image missing")
+    for name in ("h6", "h7"):
+        by_attempt(stage, name, a3=OK)
+    assert stage.supervisor().run().status is RunStatus.SUCCEEDED
+    assert stage.events("retired")[0]["hosts"] == {"h4": "h4: disk full", "h5": "h5: image missing"}
+
+
 @pytest.mark.parametrize("why", ["stopped", "internal"])
 def test_no_other_spare_is_tried_after_a_stop_request_or_an_error_of_ours(staged: Make, why: str) -> None:
     """An error of this program would be the same on every host."""
