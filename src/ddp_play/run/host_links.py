@@ -26,6 +26,7 @@ SILENT_S = 5.0
 RECONNECT_S = 2.0
 # A call of `pump` that is later than expected by this much: the controller itself was stalled.
 STALL_S = 0.2
+# A new channel gets this long for its first message: a busy host needs seconds for the login and to start Python.
 OPENING_S = 15.0
 
 
@@ -237,7 +238,8 @@ class Gang:
             if link.lost:
                 continue
             broken = link.channel is None or bool(link.channel.broken)
-            if not broken and not (link.silent_s() > SILENT_S and now - link.opened_at > SILENT_S):
+            patience_s = SILENT_S if link.heard >= link.opened_at else OPENING_S
+            if not broken and not (link.silent_s() > SILENT_S and now - link.opened_at > patience_s):
                 self._beat(link)
             elif now - link.opened_at > RECONNECT_S:
                 if link.place is not None and link.silent_s() < SILENT_S + RECONNECT_S:

@@ -109,3 +109,23 @@ def test_a_heartbeat_returns_the_hosts_newest_uptime(make: Make, monkeypatch: py
         gang.pump(0)
     beats = [header["seen"] for header, _ in stage.far["h1"].orders if header["t"] == "beat"]
     assert beats == [None, 70.5, 80.5]
+
+
+def test_a_slow_host_has_time_to_open_a_new_channel(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each used to be given up after SILENT_S, so that a host that needs longer for a login never came back."""
+    monkeypatch.setattr(host_links, "SILENT_S", 0.1)
+    monkeypatch.setattr(host_links, "RECONNECT_S", 0.05)
+    monkeypatch.setattr(host_links, "OPENING_S", 1.5)
+    stage = make(1, network="")
+    gang = opened(stage)
+    stage.far["h1"].answers.update({"open": [], "beat": []})
+
+    def channels_after(seconds: float) -> int:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            gang.keep_alive()
+            gang.pump(0.01)
+        return len(stage.far["h1"].channels)
+
+    assert channels_after(1.0) == 2
+    assert channels_after(1.0) == 3, "one that never opens is given up"
