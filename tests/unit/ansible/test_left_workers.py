@@ -25,8 +25,10 @@ PLAYBOOK = """
       delay: 1
       changed_when: false
 """
+# A test that nohup has started inherits an ignored SIGHUP.
 RUN = """
-import sys
+import signal, sys
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 from pathlib import Path
 from ddp_play.ansible.runner import AnsibleRunner, Passwords, PlaybookRequest
 from ddp_play.provisioning import playbook_run
