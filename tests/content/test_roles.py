@@ -316,6 +316,18 @@ def test_no_role_depends_on_which_hosts_a_play_has() -> None:
     assert reading == set(READS_OTHER_HOSTS)
 
 
+def test_a_switch_that_disrupts_is_read_as_a_boolean() -> None:
+    """`-e NAME=false` gives a text, and a text is true: a busy host was taken for one that may be disturbed."""
+    use = re.compile(r"\w+_touch_busy_hosts|nvidia_driver_disrupt_users|nvidia_container_toolkit_disrupt_containers")
+    found = []
+    for path in sorted((ROOT / "roles").glob("*/*/*.yml")):
+        for block in re.findall(r"\{\{.*?\}\}|when:[^\n]*", path.read_text(), re.DOTALL):
+            found += [(path.parent.name, block[match.end() :]) for match in use.finditer(block)]
+    uses = [rest for folder, rest in found if folder in ("tasks", "vars")]
+    assert len(uses) >= 12
+    assert [rest for rest in uses if not re.match(r"\s*\|\s*bool", rest)] == []
+
+
 def test_disrupt_reaches_every_role_that_leaves_busy_hosts_alone() -> None:
     defaults = {name: value for role in ROLES for name, value in (read(role / "defaults/main.yml") or {}).items()}
     found = {name: value for name, value in defaults.items() if re.search(r"_touch_busy_hosts$|_disrupt_", name)}

@@ -38,8 +38,8 @@ def w(o):
     with zipfile.ZipFile(o,'w') as y:
         for i in z.namelist():
             s=z.read(i)
-            y.writestr(i,s)
-            if i!='__main__.py': y.writestr(i+'c',m+b'\\1'+bytes(11)+marshal.dumps(compile(s,p+'/'+i,'exec',0,True)))
+            y.writestr(zipfile.ZipInfo(i),s)
+            if i!='__main__.py': y.writestr(zipfile.ZipInfo(i+'c'),m+b'\\1'+bytes(11)+marshal.dumps(compile(s,p+'/'+i,'exec',0,True)))
 if GIVEN: os.environ['DDP_PLAY_STATE_DIR']=GIVEN
 n={'__name__':'state_directory'}
 m=importlib.util.MAGIC_NUMBER
@@ -48,9 +48,11 @@ try:
     d=n['create']()
     p=os.path.join(d,'guard-'+h[1].decode()[:16]+m[:2].hex()+'.pyz')
     if not os.path.exists(p):
+        a=io.BytesIO()
+        w(a)
         t=p+'.%d'%os.getpid()
         f=os.open(t,os.O_WRONLY|os.O_CREAT|os.O_EXCL,0o600)
-        with os.fdopen(f,'wb') as o: w(o)
+        with os.fdopen(f,'wb') as o: o.write(a.getvalue())
         os.replace(t,p)
 except n['UnusableError'] as e: sys.exit(str(e))
 except OSError as e: sys.exit(n['problem'](d,e))

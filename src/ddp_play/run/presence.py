@@ -25,8 +25,15 @@ class Presence:
         self._beaten = 0.0
 
     def stay(self, gang: Gang) -> None:
-        """Keep the channels of this gang, whose hosts have confirmed their cleanup, instead of earlier ones."""
+        """Keep the channels to those hosts of this gang that have confirmed their cleanup, instead of earlier ones.
+
+        Others may still send output of the ended attempt, which would get into the logs of the next one.
+        """
         self.leave()
+        for link in gang.links:
+            link.following = False
+            if link.channel is not None and (link.lost or link.replies.get("cleaned", {"left": True})["left"]):
+                link.channel.close("its cleanup is not confirmed")
         self._gang = gang
 
     def keep(self) -> None:

@@ -106,9 +106,9 @@ class Supervisor:
             starter.claim()
             starter.wait_for_slots(self.stop_requests)
             starter.probe(starter.prepare())
-            self.presence.leave()
             self._handle_stop_requests(before_start=True)
             starter.go()
+            self.presence.leave()
         except DdpPlayError as error:
             return self._abandon(starter, error)
         return self._follow_to_end()

@@ -48,6 +48,24 @@ def test_the_channels_of_an_attempt_stay_until_the_next_one_is_prepared(staged: 
     assert stage.far["h1"].order("prepare")["spec"]["was_here"] is True
 
 
+def test_no_channel_stays_to_a_host_that_was_lost(staged: Make) -> None:
+    """When it recovers it would send the output of the ended attempt into the logs of the next one."""
+    stage = staged(2, 1, host_timeout=0.6)
+    ends_when_told(stage, "h1")
+    by_attempt(stage, "h2", a1={"state": "running"})
+    stage.far["h2"].answers["beat"] = []
+    by_attempt(stage, "h3", a2=OK)
+    found: list[tuple[int, int]] = []
+
+    def prepare(_header: Header, _payload: bytes) -> list[bytes]:
+        found.append((open_channels(stage, "h1"), open_channels(stage, "h2")))
+        return [encode("prepared", guard_pid=1)]
+
+    stage.far["h3"].answers["prepare"] = prepare
+    assert stage.supervisor().run().status is RunStatus.SUCCEEDED
+    assert found == [(2, 0)]
+
+
 def test_a_spare_has_not_been_used_before(staged: Make) -> None:
     stage = staged(2, 1, host_timeout=0.6)
     ends_when_told(stage, "h1")
