@@ -39,7 +39,9 @@ def w(o):
         for i in z.namelist():
             s=z.read(i)
             y.writestr(zipfile.ZipInfo(i),s)
-            if i!='__main__.py': y.writestr(zipfile.ZipInfo(i+'c'),m+b'\\1'+bytes(11)+marshal.dumps(compile(s,p+'/'+i,'exec',0,True)))
+            if i=='__main__.py': continue
+            c=marshal.dumps(compile(s,p+'/'+i,'exec',0,True))
+            y.writestr(zipfile.ZipInfo(i+'c'),m+b'\\1'+bytes(11)+c)
 if GIVEN: os.environ['DDP_PLAY_STATE_DIR']=GIVEN
 n={'__name__':'state_directory'}
 m=importlib.util.MAGIC_NUMBER
