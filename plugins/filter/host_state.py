@@ -14,6 +14,16 @@ def missing_packages(state: Mapping[str, Any], wanted: Sequence[str]) -> List[st
     return [name for name in wanted if not state["packages"].get(name)]
 
 
+def packages_not_of_version(state: Mapping[str, Any], wanted: Sequence[str], version: str) -> List[str]:
+    """Wanted packages that are missing or of another version, whatever their revision after the hyphen."""
+    return [name for name in wanted if not state["packages"].get(name, "").startswith(f"{version}-")]
+
+
+def packages_not_held(state: Mapping[str, Any], wanted: Sequence[str]) -> List[str]:
+    """Installed ones of the wanted packages that an upgrade of the host would change."""
+    return [name for name in wanted if state["packages"].get(name) and name not in state["held"]]
+
+
 def drifted_files(state: Mapping[str, Any], wanted: Sequence[Mapping[str, Any]]) -> List[str]:
     """Paths whose text, type or mode differs. wanted: entries as for ddp.play.files."""
     return [want["path"] for want in wanted if _differs(want, state["files"][want["path"]])]
@@ -48,6 +58,11 @@ def inactive_units(state: Mapping[str, Any]) -> List[str]:
     return [name for name, unit in state["units"].items() if unit["active"] != "active"]
 
 
+def existing_files(state: Mapping[str, Any], paths: Sequence[str]) -> List[str]:
+    """The paths that are there, whatever their type, in the order of `paths`."""
+    return [path for path in paths if state["files"][path]["type"] != "absent"]
+
+
 def text_of(state: Mapping[str, Any], paths: Sequence[str]) -> List[str]:
     """Text of files without blanks around it, in the order of `paths`; empty for a file that is absent."""
     return [str(state["files"][path]["content"]).strip() for path in paths]
@@ -64,9 +79,12 @@ class FilterModule:
         """The filters by name, for Ansible."""
         return {
             "host_state_missing": missing_packages,
+            "host_state_not_of_version": packages_not_of_version,
+            "host_state_not_held": packages_not_held,
             "host_state_drifted": drifted_files,
             "host_state_undone": undone_files,
             "host_state_stopped": stopped_units,
             "host_state_inactive": inactive_units,
+            "host_state_existing": existing_files,
             "host_state_text": text_of,
         }

@@ -1,4 +1,4 @@
-"""Problems in the settings of role nccl, and the installed libraries of the wanted version."""
+"""Problems in the settings of role nccl, lines of its file, and libraries that are not of the wanted version."""
 
 from __future__ import annotations
 
@@ -24,9 +24,15 @@ def problems(conf: Mapping[str, Any], refused: Mapping[str, str], allowed: Seque
     ]
 
 
-def fitting(packages: Mapping[str, Mapping[str, Any]], version: str) -> List[str]:
-    """Installed libraries of this version; of any version if it is empty. packages: of ddp.play.gpu_facts."""
-    return [name for name, found in packages.items() if version in ("", found["version"])]
+def misfit(state: Mapping[str, Any], wanted: Sequence[str], version: str) -> List[str]:
+    """Wanted libraries that are missing or not of this version; with an empty version, those that are missing."""
+    there = {name: state["packages"].get(name, "") for name in wanted}
+    return [name for name, found in there.items() if not found or version not in ("", found)]
+
+
+def lines(text: str) -> List[str]:
+    """Settings in a file in the format of nccl.conf, sorted; comments and empty lines are left out."""
+    return sorted(line for line in text.splitlines() if line and not line.startswith("#"))
 
 
 class FilterModule:
@@ -34,4 +40,4 @@ class FilterModule:
 
     def filters(self) -> Dict[str, Callable[..., Any]]:
         """The filters by name, for Ansible."""
-        return {"nccl_problems": problems, "nccl_fitting": fitting}
+        return {"nccl_problems": problems, "nccl_misfit": misfit, "nccl_lines": lines}

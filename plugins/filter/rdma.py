@@ -1,8 +1,10 @@
-"""Computations of role rdma: commands that set addresses of InfiniBand interfaces, and pending changes."""
+"""Role rdma: commands that set addresses of InfiniBand interfaces, pending changes, problems of a host."""
 
 from __future__ import annotations
 
 from typing import Any, Callable, Dict, List
+
+from ansible_collections.ddp.play.plugins.module_utils import infiniband
 
 DEFAULT_MTU = 2044
 
@@ -44,9 +46,21 @@ def changes(missing: List[str], links: List[Dict[str, Any]], is_stale: bool) -> 
     return found
 
 
+def problems(facts: Dict[str, Any], expect: Dict[str, Any], missing: List[str], drifted: List[str]) -> List[str]:
+    """Each problem in one sentence; empty if the host is as wanted. facts: ddp_rdma of ddp.play.rdma_facts.
+
+    expect: with any of hcas, devices, active_ports, rate_gbps, addresses; missing: packages; drifted: paths.
+    """
+    return [
+        *(f"package {name} is not installed" for name in missing),
+        *(f"{path} is not as provisioned" for path in drifted),
+        *infiniband.problems(facts, expect),
+    ]
+
+
 class FilterModule:
     """The filters by the names that the role uses."""
 
     def filters(self) -> Dict[str, Callable[..., Any]]:
         """The filters by name, for Ansible."""
-        return {"rdma_apply_commands": apply_commands, "rdma_changes": changes}
+        return {"rdma_apply_commands": apply_commands, "rdma_changes": changes, "rdma_problems": problems}

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any, Dict, List
 
 from ansible_collections.ddp.play.plugins.module_utils import changes, host_record
 
 OWN_MARK = "Managed by ddp-play"
+# Names of files without a mark: ddp-ipoib, 60-ddp-rdma.conf, daemon.json.ddp-play.orig, keys.
+OWN_NAME = re.compile(r"\bddp\b")
 
 
 class FileBefore:
@@ -26,7 +29,7 @@ class FileBefore:
         if path.is_dir() and not path.is_symlink():
             ours = bool(host_record.made_here(record, str(path)))
         else:
-            ours = path.parent == Path(record).parent or "ddp-play" in path.name or OWN_MARK in text
+            ours = path.parent == Path(record).parent or bool(OWN_NAME.search(path.name)) or OWN_MARK in text
         return str(changes.OURS if ours else changes.THEIRS)
 
     def rows(self, changed: bool, kept: bool) -> List[Dict[str, str]]:

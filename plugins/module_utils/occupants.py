@@ -1,7 +1,7 @@
 """Occupants of a host that a restart or reboot would disturb: containers, runs, an engine that does not answer.
 
-All roles use this definition of a busy host. Every container and run counts, whoever started it. An engine that
-does not answer counts too, because its containers are unknown.
+All roles use this definition of a busy host. Every container and run counts, whoever started it and with which engine.
+An engine that does not answer counts too, because its containers are unknown.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import os
 import subprocess
 from pathlib import Path
 from typing import Any, Dict, List, Sequence, Tuple
+
+from ansible_collections.ddp.play.plugins.module_utils import other_containers
 
 ENGINE_TIMEOUT_S = 10
 MAX_NAMED = 5
@@ -98,6 +100,7 @@ def reasons(
     guards: List[str],
     *,
     attended: Sequence[str] = (),
+    others: Sequence[other_containers.Container] = (),
 ) -> List[str]:
     """Why the host is busy, each reason a clause with its subject; empty if it is not busy."""
     found = []
@@ -112,9 +115,12 @@ def reasons(
         found.append("%s running while the engine does not answer" % counted(shims, "container"))
     if guards:
         found.append("ranks running: %s" % shortened(guards))
-    others = [place for place in attended if place not in guards]
-    if others:
-        found.append("runs being prepared, collected or restarted: %s" % shortened(others))
+    places = [place for place in attended if place not in guards]
+    if places:
+        found.append("runs being prepared, collected or restarted: %s" % shortened(places))
+    for name in sorted({row.engine for row in others}):
+        rows = [str(row) for row in others if row.engine == name]
+        found.append("%s of %s running: %s" % (counted(len(rows), "container"), name, shortened(rows)))
     return found
 
 
@@ -125,9 +131,10 @@ def read(timeout_s: float = ENGINE_TIMEOUT_S) -> Dict[str, Any]:
     containers = parse_containers(answer[1]) if engine == "running" else []
     guards = parse_guards(ask(GUARDS, timeout_s)[1])
     shims = sum(line.startswith(SHIM) for line in ask(PROCESSES, timeout_s)[1].splitlines())
+    attended, others = attended_attempts(PROC), other_containers.read(PROC)
     return {
         "engine": engine,
         "containers": containers,
         "guards": guards,
-        "reasons": reasons(engine, answer[2], containers, shims, guards, attended=attended_attempts(PROC)),
+        "reasons": reasons(engine, answer[2], containers, shims, guards, attended=attended, others=others),
     }

@@ -8,7 +8,7 @@ import time
 from typing import Dict, List, Optional, Tuple
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.ddp.play.plugins.module_utils import changes
+from ansible_collections.ddp.play.plugins.module_utils import changes, package_transactions
 
 DOCUMENTATION = r"""
 module: apt_transaction
@@ -101,15 +101,9 @@ def install_command(install: List[str], remove: List[str], *extra: str, allow_do
 
 
 def simulated_changes(simulated: str) -> Rows:
-    """Rows for a simulated transaction: `Inst NAME (VERSION ...)` adds a package, `Inst NAME [OLD]` changes it."""
-    added = re.findall(r"(?m)^Inst (\S+) \(", simulated)
-    upgraded = re.findall(r"(?m)^Inst (\S+) \[", simulated)
-    return list(changes.package_changes(added, removals(simulated), upgraded))
-
-
-def removals(simulated: str) -> List[str]:
-    """Names of the packages that a simulated transaction removes."""
-    return re.findall(r"(?m)^(?:Remv|Purg) ([^\s:]+)", simulated)
+    """Rows for a simulated transaction."""
+    found = package_transactions.read_apt(simulated)
+    return list(changes.package_changes(found.added, found.removed, found.upgraded))
 
 
 def complaints(text: str) -> str:
@@ -147,7 +141,7 @@ def forecast(module: AnsibleModule) -> Rows:
 
 def refuse_unasked(module: AnsibleModule, simulated: str) -> None:
     """End the module if the transaction would remove a package that was not named."""
-    unasked = sorted(set(removals(simulated)) - set(module.params["remove"]))
+    unasked = sorted(set(package_transactions.read_apt(simulated).removed) - set(module.params["remove"]))
     if unasked:
         fail(module, "plan", "it would also remove %s, which was not named" % ", ".join(unasked))
 

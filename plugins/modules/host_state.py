@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Sequence
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.ddp.play.plugins.module_utils import occupants
+from ansible_collections.ddp.play.plugins.module_utils import host, occupants
 
 DOCUMENTATION = r"""
 module: host_state
@@ -39,6 +39,10 @@ options:
     type: list
     elements: str
     default: []
+  holds:
+    description: Report which of I(packages) the package manager holds (dpkg) or locks to a version (dnf).
+    type: bool
+    default: false
   commands:
     description: A name for each command (a list of arguments). A missing program gives 127.
     type: dict
@@ -85,6 +89,11 @@ packages:
   description: By name - the installed version, empty if it is not installed.
   returned: always
   type: dict
+held:
+  description: The installed ones of I(packages) that are on hold. Empty unless I(holds) is true.
+  returned: always
+  type: list
+  elements: str
 commands:
   description: By name - C(rc), C(stdout), C(stderr).
   returned: always
@@ -190,6 +199,11 @@ def read_packages(names: List[str], timeout_s: int) -> Dict[str, str]:
     return found
 
 
+def read_holds(names: List[str]) -> List[str]:
+    """Installed ones of these packages that dpkg holds or that dnf locks to their version."""
+    return [name for name, found in host.packages(names, []).items() if found["held"]]
+
+
 def main() -> None:
     """Return the requested state. A missing file, unit or program is a result, not a failure."""
     module = AnsibleModule(
@@ -198,6 +212,7 @@ def main() -> None:
             "content": {"type": "list", "elements": "path", "default": []},
             "units": {"type": "list", "elements": "str", "default": []},
             "packages": {"type": "list", "elements": "str", "default": []},
+            "holds": {"type": "bool", "default": False},
             "commands": {"type": "dict", "default": {}},
             "timeout_s": {"type": "int", "default": 30},
             "occupants": {"type": "bool", "default": False},
@@ -211,6 +226,7 @@ def main() -> None:
         files={path: read_file(path, path in want["content"]) for path in paths},
         units=read_units(want["units"], want["timeout_s"]),
         packages=read_packages(want["packages"], want["timeout_s"]),
+        held=read_holds(want["packages"]) if want["holds"] else [],
         commands={name: run(argv, want["timeout_s"]) for name, argv in want["commands"].items()},
         occupants=occupants.read() if want["occupants"] else {},
     )

@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""HCAs, RDMA devices with their ports, IPoIB addresses, ACS and packages of a host, in one execution."""
+"""HCAs, RDMA devices with their ports, IPoIB addresses and ACS of a host, in one execution."""
 
 from __future__ import annotations
 
@@ -18,14 +18,6 @@ options:
     description: Where to read whether this is a virtual machine.
     type: path
     default: /proc
-  packages:
-    description: Glob patterns of package names to report with version and hold.
-    type: list
-    elements: str
-    default: []
-  expect:
-    description: Wanted state, with any of hcas, rate_gbps, packages, addresses. Differences are reported in problems.
-    type: dict
 author: the ddp-play authors
 """
 
@@ -41,7 +33,7 @@ ansible_facts:
   type: dict
   contains:
     ddp_rdma:
-      description: hcas, devices with ports, addresses, acs_bridges, virtual, packages, problems.
+      description: hcas, devices with ports, addresses, acs_bridges, virtual.
       type: dict
 """
 
@@ -51,12 +43,7 @@ from typing import Any, Dict, List  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 from ansible_collections.ddp.play.plugins.module_utils import infiniband, pci  # noqa: E402
-from ansible_collections.ddp.play.plugins.module_utils.host import (  # noqa: E402
-    packages,
-    read,
-    read_bytes,
-    run,
-)
+from ansible_collections.ddp.play.plugins.module_utils.host import read, read_bytes, run  # noqa: E402
 
 PORT_FILES = ("state", "phys_state", "link_layer", "rate", "lid")
 
@@ -94,18 +81,14 @@ def gather(params: Dict[str, Any]) -> Dict[str, Any]:
     """All facts that the module's parameters request, as `ddp_rdma` returns them."""
     sysfs = Path(params["sysfs"])
     on_bus = pci.devices(sysfs)
-    facts: Dict[str, Any] = {
+    return {
         "num_pci_devices": len(on_bus),
         "hcas": [d.slot for d in on_bus if pci.is_hca(d)],
         "devices": devices(sysfs),
         "addresses": addresses(),
         "acs_bridges": acs_bridges(sysfs),
         "virtual": " hypervisor" in read(Path(params["procfs"]) / "cpuinfo"),
-        "packages": packages(params["packages"], []),
     }
-    if params["expect"] is not None:
-        facts["problems"] = infiniband.problems(facts, params["expect"])
-    return facts
 
 
 def main() -> None:
@@ -114,8 +97,6 @@ def main() -> None:
         argument_spec={
             "sysfs": {"type": "path", "default": "/sys"},
             "procfs": {"type": "path", "default": "/proc"},
-            "packages": {"type": "list", "elements": "str", "default": []},
-            "expect": {"type": "dict"},
         },
         supports_check_mode=True,
     )

@@ -5,25 +5,29 @@ from __future__ import annotations
 
 import re
 import shutil
+import tempfile
 import time
-from typing import Any, Dict, List, Set, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Set, Tuple
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.ddp.play.plugins.module_utils import changes, host_record
+from ansible_collections.ddp.play.plugins.module_utils import changes, host_record, package_transactions
+
+if TYPE_CHECKING:
+    from ansible_collections.ddp.play.plugins.module_utils.package_transactions import Transaction
 
 DOCUMENTATION = r"""
 module: recorded_packages
 short_description: Install packages with a record, and remove them by it
 description:
-  - C(present) records every package that the transaction adds to the host, dependencies too, before it installs them.
-    With apt it refuses a transaction that would remove a package that is not in O(replaces). Held packages and edited
-    configuration files stay.
+  - C(present) simulates the transaction first. It refuses one that would remove a package that is not in O(replaces),
+    or downgrade any, and records every package that it adds to the host, dependencies too, before it installs them.
+    Held packages and edited configuration files stay.
   - C(absent) purges what the record has for this role, and installs again what it replaced. A package that something
     else on the host needs by now stays, and is removed with the packages of the next role that nothing else needs; what
     it replaced is installed then.
   - Not idempotent by itself for C(present). Name only missing packages.
-  - In check mode, apt simulates the transaction with the package lists that the host has; nothing is downloaded. Where
-    the lists do not know a package, and with dnf, the answer has only the names.
+  - In check mode the transaction is simulated with the package lists that the host has; nothing is downloaded. Where
+    the lists do not know a package, the answer has only the names.
 options:
   role:
     description: Name of the role.
@@ -104,25 +108,23 @@ REPLACED = host_record.REPLACED
 RETRY_S = 2.0
 
 
-def added(simulated: str) -> List[str]:
-    """Packages that a simulated transaction of apt adds: `Inst NAME (VERSION ...)`; upgrades have `[OLD]`."""
-    return re.findall(r"(?m)^Inst (\S+) \(", simulated)
-
-
-def upgraded(simulated: str) -> List[str]:
-    """Installed packages that a simulated transaction of apt brings to another version."""
-    return re.findall(r"(?m)^Inst (\S+) \[", simulated)
-
-
-def removed(simulated: str) -> Set[str]:
-    """Packages that a simulated transaction of apt removes."""
-    return {name.partition(":")[0] for name in re.findall(r"(?m)^(?:Remv|Purg) (\S+)", simulated)}
-
-
 def complaints(text: str) -> str:
     """The errors and warnings of a package manager; the whole text if none is marked."""
     lines = [line for line in text.splitlines() if re.match(r"(?:E|W|Err|Error)\b", line)]
     return "\n".join(dict.fromkeys(lines)) or text.strip()
+
+
+def harm(found: Transaction, replaces: List[str]) -> str:
+    """What a transaction would do to packages of others; empty if nothing."""
+    removed = [name for name in found.removed if name not in replaces]
+    if removed:
+        return "it would remove %s, which ddp-play did not install" % ", ".join(removed)
+    return "it would downgrade %s" % ", ".join(found.downgraded) if found.downgraded else ""
+
+
+def erasing(replaces: List[str]) -> List[str]:
+    """The option with which dnf may remove packages; apt needs none."""
+    return ["--allowerasing"] if replaces else []
 
 
 class Manager:
@@ -157,34 +159,43 @@ class Manager:
             return {row.split()[0] for row in rows if row.split()[1] != "not-installed"}
         return set(self.must(["rpm", "--query", "--all", "--queryformat", "%{NAME}\n"]).split())
 
-    def plan(self, names: List[str], replaces: List[str]) -> Tuple[List[str], List[str]]:
-        """Packages that an installation adds, and those that it replaces; ends the module if it would remove others."""
-        if not self.uses_apt:
-            return names, []
-        warnings = self.run(["apt-get", "update", "--quiet"])[2]
-        rc, out, err = self.run([*APT, "--simulate", "install", *names])
-        replaced = sorted(removed(out) & set(replaces))
-        going = sorted(removed(out) - set(replaces))
-        if rc != 0 or going:
-            reason = complaints(err) if rc else "it would remove %s, which ddp-play did not install" % ", ".join(going)
-            text = "nothing was installed: %s\n%s" % (reason, complaints(warnings) if rc else "")
-            self.module.fail_json(msg="%s: %s" % (", ".join(names), text.strip()), packages=[], kept=[])
-        return added(out), replaced
+    def simulate(self, names: List[str], replaces: List[str], *options: str) -> Tuple[str, Transaction]:
+        """Why an installation is not possible (empty if it is), and what it would do."""
+        way = [*APT, "--simulate"] if self.uses_apt else ["dnf", "--assumeno", *erasing(replaces)]
+        rc, out, err = self.run([*way, *options, "install", *names])
+        # dnf ends with exit code 1 also when only its question was answered with no.
+        failed = rc != 0 and (self.uses_apt or "\nTransaction Summary\n" not in out)
+        problem = (complaints(err or out) or "exit code %d" % rc) if failed else ""
+        return problem, package_transactions.read_apt(out) if self.uses_apt else package_transactions.read_dnf(out)
+
+    def refuse(self, names: List[str], reason: str, more: str = "") -> None:
+        """End the module before anything was changed."""
+        ever = "will be" if self.module.check_mode else "was"
+        text = "%s: nothing %s installed: %s\n%s" % (", ".join(names), ever, reason, more)
+        self.module.fail_json(msg=text.strip(), packages=[], kept=[])
+
+    def plan(self, names: List[str], replaces: List[str]) -> Transaction:
+        """What an installation does; ends the module if that is not possible, or harms packages of others."""
+        warnings = self.run(["apt-get", "update", "--quiet"])[2] if self.uses_apt else ""
+        problem, found = self.simulate(names, replaces)
+        if problem or harm(found, replaces):
+            self.refuse(names, problem or harm(found, replaces), complaints(warnings) if problem else "")
+        return found
 
     def forecast(self, names: List[str], replaces: List[str]) -> List[Dict[str, str]]:
         """Rows for an installation by the package lists that the host has; only the names if those lack a package."""
-        rc, out, _ = self.run([*APT, *UNCACHED, "--simulate", "install", *names]) if self.uses_apt else (1, "", "")
-        going = sorted(removed(out) - set(replaces))
-        if rc == 0 and going:
-            text = "nothing will be installed: it would remove %s, which ddp-play did not install" % ", ".join(going)
-            self.module.fail_json(msg="%s: %s" % (", ".join(names), text), packages=[], kept=[])
-        if rc:
+        with tempfile.TemporaryDirectory(prefix="ddp-play-") as scratch:
+            quietly = UNCACHED if self.uses_apt else ["--cacheonly", "--setopt=logdir=" + scratch]
+            problem, found = self.simulate(names, replaces, *quietly)
+        if problem:
             return list(changes.package_changes(names, []))
-        return list(changes.package_changes(added(out), sorted(removed(out)), upgraded(out)))
+        if harm(found, replaces):
+            self.refuse(names, harm(found, replaces))
+        return list(changes.package_changes(found.added, found.removed, found.upgraded))
 
-    def install(self, names: List[str]) -> None:
+    def install(self, names: List[str], replaces: List[str]) -> None:
         """Install the packages."""
-        self.must([*APT, "install", *names] if self.uses_apt else [*DNF, "install", *names])
+        self.must([*APT, "install", *names] if self.uses_apt else [*DNF, *erasing(replaces), "install", *names])
 
     def needed(self, names: List[str]) -> List[str]:
         """Those of the names that another package needs."""
@@ -198,7 +209,7 @@ class Manager:
 
     def beyond(self, names: List[str], ours: Set[str]) -> Set[str]:
         """What apt would remove with these packages beyond our own."""
-        return removed(self.must([*APT, "--simulate", "purge", *names])) - ours
+        return set(package_transactions.read_apt(self.must([*APT, "--simulate", "purge", *names])).removed) - ours
 
     def remove(self, names: List[str]) -> None:
         """Remove the packages with their configuration, and nothing else."""
@@ -220,16 +231,12 @@ def present(module: AnsibleModule, manager: Manager) -> Dict[str, Any]:
             "kept": [],
             "ddp_changes": manager.forecast(names, module.params["replaces"]),
         }
-    before = manager.installed()
-    new, replaced = manager.plan(names, module.params["replaces"])
-    note(path, role, PACKAGES, new)
-    note(path, role, REPLACED, replaced)
-    manager.install(names)
-    if not manager.uses_apt:
-        new = sorted(manager.installed() - before)
-        note(path, role, PACKAGES, new)
-    rows = changes.package_changes(new, replaced)
-    return {"changed": True, "packages": new, "kept": [], "ddp_changes": rows}
+    found = manager.plan(names, module.params["replaces"])
+    note(path, role, PACKAGES, found.added)
+    note(path, role, REPLACED, found.removed)
+    manager.install(names, module.params["replaces"])
+    rows = changes.package_changes(found.added, found.removed, found.upgraded)
+    return {"changed": True, "packages": found.added, "kept": [], "ddp_changes": rows}
 
 
 def note(path: str, role: str, kind: str, names: List[str]) -> None:
@@ -263,7 +270,7 @@ def absent(module: AnsibleModule, manager: Manager) -> Dict[str, Any]:
         if going:
             manager.remove(going)
         if replaced and not kept:
-            manager.install(replaced)
+            manager.install(replaced, [])
         left = {PACKAGES: sorted(kept), REPLACED: replaced} if kept else {}
         left = {kind: names for kind, names in left.items() if names}
         host_record.save(path, dict(record, **{role: entries, LEFT: left}))

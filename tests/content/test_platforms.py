@@ -47,7 +47,7 @@ READ: dict[str, Any] = {
         "packages": {},
         "num_pci_devices": 9,
     },
-    "ddp_rdma": {"hcas": [], "devices": [], "packages": {}, "num_pci_devices": 9, "acs_bridges": []},
+    "ddp_rdma": {"hcas": [], "devices": [], "num_pci_devices": 9, "acs_bridges": []},
 }
 
 
@@ -106,8 +106,6 @@ class Role:
         version = self.facts["distribution_version" if distribution == "Ubuntu" else "distribution_major_version"]
         included = {
             "nvidia_driver": f"vars/{first}-{version}.yml",
-            "nvidia_container_toolkit": f"vars/{family}.yml",
-            "rdma": f"vars/{first}.yml",
         }
         return (included[name],) if name in included else ()
 
@@ -155,7 +153,7 @@ def test_all_systems_of_a_table_have_the_same_keys(role: str) -> None:
     assert len(keys) <= 1
 
 
-@pytest.mark.parametrize("role", ["nvidia_driver", "nvidia_container_toolkit", "rdma"])
+@pytest.mark.parametrize("role", ["nvidia_driver"])
 def test_all_files_of_a_role_have_the_same_names(role: str) -> None:
     files = [path for path in (ROOT / "roles" / role / "vars").glob("*.yml") if path.name != "main.yml"]
     # dnf alone has module streams
@@ -233,7 +231,8 @@ def test_nvidia_container_toolkit(system: str, architecture: str) -> None:
     assert is_url(role["__nvidia_container_toolkit_key_url"])
     manager = role["__nvidia_container_toolkit_package_manager"]
     assert manager == SYSTEMS[system][3]
-    assert (role.path / "tasks" / f"install-{manager}.yml").is_file()
+    assert (role.path / "tasks" / f"packages-{manager}.yml").is_file()
+    assert role["__nvidia_container_toolkit_url"] in role["__nvidia_container_toolkit_repo_files[0].content"]
     assert re.fullmatch(r"\d+\.\d+\.\d+", role["__nvidia_container_toolkit_engine_floor"])
 
 
@@ -244,8 +243,10 @@ def test_rdma(system: str, stack: str) -> None:
     assert_packages(role["__rdma_packages"])
     assert is_url(role["__rdma_url"])
     assert is_url(role["__rdma_key_url"])
-    assert (role.path / "tasks" / f"install-{role['__rdma_package_manager']}.yml").is_file()
-    assert (role.path / "templates" / role["__rdma_ipoib_template"]).is_file()
+    assert role["__rdma_package_manager"] == SYSTEMS[system][3]
+    assert (role.path / "tasks" / f"packages-{role['__rdma_package_manager']}.yml").is_file()
+    assert (role.path / "templates" / role["__rdma_platform.ipoib_template"]).is_file()
+    assert role["__rdma_url"] in role["__rdma_repo_files[0].content"]
     assert Path(role["__rdma_ipoib_file"]).is_absolute()
 
 

@@ -14,6 +14,8 @@ from tests.faults.scene import Scene
 from tests.faults.stage import Here
 from tests.waiting import wait_until
 
+# The guard looks at a rank's control group once a second.
+WITNESS_S = 3
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -29,7 +31,7 @@ def stop_rank(scene: Scene) -> None:
 
 
 def confine(scene: Scene) -> None:
-    """A memory limit around rank 2, a little above what it uses, before it begins to eat."""
+    """A memory limit around rank 2. It begins to eat when the guard has looked at its new group."""
     host, pid = scene.rank_process(2)
     group = f"ddp-play-fault-{scene.run}"
     scene.notes["group"] = group
@@ -38,7 +40,8 @@ def confine(scene: Scene) -> None:
         f"""
         if test -d /sys/fs/cgroup/memory; then base=/sys/fs/cgroup/memory limit=memory.limit_in_bytes
         else base=/sys/fs/cgroup limit=memory.max; fi
-        mkdir $base/{group} && echo 256M >$base/{group}/$limit && echo {pid} >$base/{group}/cgroup.procs
+        mkdir $base/{group} && echo 256M >$base/{group}/$limit && echo {pid} >$base/{group}/cgroup.procs &&
+        sleep {WITNESS_S} && kill -USR1 {pid}
         """,
     )
 

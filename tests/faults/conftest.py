@@ -7,6 +7,8 @@ DDP_PLAY_FAULTS_SLACK=2 allows twice the time on a machine that has other work; 
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +55,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
                 marks = [mark, pytest.mark.runner, pytest.mark.timeout(600)]
                 cases.append(pytest.param(row, stage, id=f"{stage}: {row.name}", marks=marks))
     metafunc.parametrize(("row", "stage_name"), cases)
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A directory beside pytest's, which each other session of pytest closes to other users when it starts.
+
+    Ranks of another user then reach none of the run's files by their absolute paths. Kept if the row failed.
+    """
+    failed = request.session.testsfailed
+    top = Path(tempfile.mkdtemp(prefix="ddp-play-fault-"))
+    (top / "row").mkdir(mode=0o700)
+    yield top / "row"
+    if request.session.testsfailed == failed:
+        shutil.rmtree(top, ignore_errors=True)
 
 
 @pytest.fixture

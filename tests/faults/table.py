@@ -46,7 +46,7 @@ RANKS = (
         "rank OOM-killed by its process's cgroup",
         failed(2, "h2", 128 + signal.SIGKILL, "out of memory"),
         acts.confine,
-        victim=("--fault", "eat", "--at-rank", "2", "--at-step", "80"),
+        victim=("--fault", "eat", "--at-signal"),
         after=acts.release,
         on=("lab",),
         containers=False,

@@ -52,7 +52,10 @@ def crash() -> None:
 def leave_slowly() -> None:
     """Its connections are gone at once, its own words come after a second, and its process ends after another."""
     announce()
-    os.closerange(3, 4096)
+    # Closed by exec, which ends gloo's threads in the same step: they abort when their sockets are closed before.
+    for path in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):  # the one of this listing
+            os.set_inheritable(int(path.name), int(path.name) < 3)
     os.execv("/bin/sh", ["sh", "-c", "sleep 1; echo 'ValueError: loss is nan' >&2; sleep 0.8; exit 1"])
 
 
@@ -159,6 +162,7 @@ def main() -> None:
     parser.add_argument("--fault", choices=["", *FAULTS], default="")
     parser.add_argument("--at-rank", type=int, default=-1)
     parser.add_argument("--at-step", type=int, default=20)
+    parser.add_argument("--at-signal", action="store_true", help="the fault begins at SIGUSR1 instead")
     parser.add_argument("--checkpoint", default="", help="rank 0 writes here every five steps")
     parser.add_argument("--stubborn", action="store_true", help="SIGTERM is ignored")
     parser.add_argument("--stubborn-rank", type=int, default=-1, help="this rank ignores SIGTERM")
@@ -166,6 +170,8 @@ def main() -> None:
     args = parser.parse_args()
     if args.stubborn or args.stubborn_rank == RANK:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if args.at_signal:
+        signal.signal(signal.SIGUSR1, lambda *_: FAULTS[args.fault]())
     checkpoint = str(Path(args.checkpoint).absolute()) if args.checkpoint else ""
     dist.init_process_group("gloo")
 

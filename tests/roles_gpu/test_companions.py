@@ -107,6 +107,18 @@ def converge(host: Host, role: str, variables: dict[str, Any]) -> Outcome:
     return first
 
 
+def mended(host: Host, role: str, variables: dict[str, Any], drifts: dict[str, str]) -> None:
+    """drifts: a change by hand, and what verify says about it. Each is found by verify and mended by provision."""
+    for change, reason in drifts.items():
+        host.sh(change)
+        broken = host.play(role, variables, tasks_from="verify")
+        assert (broken.rc != 0, reason in broken.text) == (True, True), (change, broken.text)
+        repaired = host.play(role, variables)
+        assert (repaired.rc, repaired.changed > 0) == (0, True), (change, repaired.text)
+    verified = host.play(role, variables, tasks_from="verify")
+    assert (verified.rc, verified.changed) == (0, 0), verified.text
+
+
 def test_container_toolkit(host: Host) -> None:
     host.show(GPUS)
     assert converge(host, "nvidia_container_toolkit", TOOLKIT).changed > 0
@@ -126,13 +138,16 @@ def test_container_toolkit(host: Host) -> None:
     assert broken.rc != 0
     assert "nvidia-container-toolkit, nvidia-container-toolkit-base not at 1.20.0" in broken.text
 
-    host.sh("apt-mark unhold libnvidia-container1")
-    broken = host.play("nvidia_container_toolkit", older, tasks_from="verify")
-    assert "not on hold: libnvidia-container1" in broken.text
-    host.sh("rm /run/cdi/nvidia.yaml")
-    broken = host.play("nvidia_container_toolkit", older, tasks_from="verify")
-    assert broken.rc != 0
-    assert host.play("nvidia_container_toolkit", older).rc == 0  # healed
+    repository = "/etc/apt/sources.list.d/ddp-nvidia-container-toolkit.sources"
+    drifts = {
+        "apt-mark unhold libnvidia-container1": "not on hold: libnvidia-container1",
+        "rm /run/cdi/nvidia.yaml": "No CDI specification",
+        "systemctl disable --now nvidia-cdi-refresh.path": "nvidia-cdi-refresh.path",
+        "rm /etc/apt/keyrings/ddp-nvidia-container-toolkit-*.asc": "is missing",
+        f"echo '# by hand' >> {repository}": f"that differ: {repository}",
+        "apt-get -y -qq --allow-change-held-packages remove nvidia-container-toolkit": "not at 1.19.1",
+    }
+    mended(host, "nvidia_container_toolkit", older, drifts)
 
     assert host.play("nvidia_container_toolkit", older, tasks_from="remove").rc == 0
     assert host.sh(packages, check=False).split() == []
@@ -162,14 +177,24 @@ def test_nccl(host: Host) -> None:
     broken = host.play("nccl", NCCL, tasks_from="verify")
     assert broken.rc != 0
     assert "not wanted NCCL_P2P_DISABLE=1" in broken.text
+    drifts = {"rm /etc/nccl.conf": "missing NCCL_IB_TC=106", "chmod 0600 /etc/nccl.conf": "mode 0600, wanted 0644"}
+    mended(host, "nccl", NCCL, drifts)
     assert host.play("nccl", NCCL, tasks_from="remove").changed == 1
     assert host.sh("ls /etc/nccl.conf", check=False) == ""
 
 
 def test_rdma(host: Host) -> None:
     host.show(Hardware(hcas=("mlx5_0", "mlx5_1")))
+    host.sh("apt-get update -qq")  # a check does not update the lists of packages
     assert converge(host, "rdma", RDMA).changed > 0
     assert "memlock unlimited" in host.sh("cat /etc/security/limits.d/60-ddp-rdma.conf")
+    limits, modules = "/etc/security/limits.d/60-ddp-rdma.conf", "/etc/modules-load.d/ddp-nvidia-peermem.conf"
+    drifts = {
+        f"echo by hand >> {limits}": f"{limits} is not as provisioned",
+        f"rm {modules}": f"{modules} is not as provisioned",
+        "apt-get -y -qq remove perftest": "package perftest is not installed",
+    }
+    mended(host, "rdma", RDMA | {"rdma_gpudirect": "peermem"}, {f"rm -f {modules}": modules, **drifts})
     host.sh("echo '2: INIT' > /opt/hardware/sys/class/infiniband/mlx5_1/ports/1/state")
     broken = host.play("rdma", RDMA | {"rdma_expected_hcas": 8}, tasks_from="verify")
     assert broken.rc != 0
@@ -190,5 +215,7 @@ def test_cuda_toolkit_from_the_drivers_repository(host: Host) -> None:
     )
     assert converge(host, "cuda_toolkit", wanted).changed > 0
     assert host.play("cuda_toolkit", wanted, tasks_from="verify").rc == 0
+    profile = "/etc/profile.d/ddp-cuda.sh"
+    mended(host, "cuda_toolkit", wanted, {f"rm {profile}": f"files that differ: {profile}"})
     host.sh("rm /usr/local/cuda-13.0/bin/nvcc")
     assert host.play("cuda_toolkit", wanted, tasks_from="verify").rc != 0

@@ -45,6 +45,13 @@ def begin_first(play: Play, inventory: Path, ranks: int) -> list[int]:
     assert started.code == 0, started.err
     logs = [play.home / "runs" / "night" / "logs" / f"rank-{rank}.log" for rank in range(ranks)]
     wait_until(lambda: all(log.exists() and log.read_bytes() == b"begun\n" for log in logs), what="its ranks")
+    # The guard writes its state a moment after it has started the ranks.
+    wait_until(lambda: all(pid is not None for pid in known_pids(play, ranks)), what="their pids in the guard's state")
+    return known_pids(play, ranks)
+
+
+def known_pids(play: Play, ranks: int) -> list[int]:
+    """Pids of the ranks by the guard's state on disk; None for a rank that it has not started yet."""
     return [json.loads(state.read_text())["ranks"][str(rank)]["pid"] for rank in range(ranks) for state in states(play)]
 
 

@@ -1,4 +1,4 @@
-"""A job without torch: a rendezvous at MASTER_ADDR:MASTER_PORT, where each rank must get the sum of all ranks plus one."""
+"""A job without torch: a rendezvous at MASTER_ADDR:MASTER_PORT, where each rank gets the sum of all ranks plus one."""
 
 from __future__ import annotations
 

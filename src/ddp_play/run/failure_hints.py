@@ -42,7 +42,7 @@ OLD_PORT_ERROR = re.compile(r"^RuntimeError: Address already in use")
 def hint(row: RankOutcome, tail: str, silent: Iterable[RankOutcome]) -> str:
     """The remedy. `silent`: stopped ranks without an error of their own, if every failed rank lost a peer."""
     if row.oom or is_oom(list(row.kernel)):
-        return "it ran out of memory: raise ddp_job_memory or lower the batch size"
+        return "it ran out of memory: lower the batch size, or raise its limit (of a container: ddp_job_memory)"
     if row.signal == SIGKILL and not row.stopped:
         return "it was killed from outside" + (f"; {row.kernel_problem}" if row.kernel_problem else "")
     if is_teardown_abort(row, tail):

@@ -27,6 +27,22 @@ def test_missing_packages(installed: dict[str, str], wanted: list[str], missing:
 
 
 @pytest.mark.parametrize(
+    ("installed", "held", "misfit", "loose"),
+    [
+        ({"base": "1.19.0-1", "tools": "1.19.0-1"}, ["base", "tools"], [], []),
+        ({"base": "1.19.0-2", "tools": "1.19.0-1"}, ["tools"], [], ["base"]),
+        ({"base": "", "tools": ""}, [], ["tools", "base"], []),
+        ({"base": "1.19.0-1", "tools": "1.18.2-1"}, ["base"], ["tools"], ["tools"]),
+        ({"base": "1.19.0-1", "tools": "1.19.01-1"}, ["base", "tools"], ["tools"], []),
+    ],
+)
+def test_versions_and_holds(installed: dict[str, str], held: list[str], misfit: list[str], loose: list[str]) -> None:
+    state = {"packages": {**installed, "other": "9-1"}, "held": held}
+    assert host_state.packages_not_of_version(state, ["tools", "base"], "1.19.0") == misfit
+    assert host_state.packages_not_held(state, ["tools", "base"]) == loose
+
+
+@pytest.mark.parametrize(
     ("given", "there", "differs"),
     [
         ({"state": "directory"}, PRIVATE, False),
@@ -80,3 +96,9 @@ def test_inactive_units(active: str, inactive: list[str]) -> None:
 )
 def test_only_files_of_the_roles_are_undone(content: str, undone: list[dict[str, str]]) -> None:
     assert host_state.undone_files({"files": {"/a": {"content": content}}}, ["/a"]) == undone
+
+
+def test_existing_files() -> None:
+    files = {"/a": ABSENT, "/b": {"type": "file", "content": ""}, "/c": {"type": "link", "content": ""}}
+    assert host_state.existing_files({"files": files}, ["/c", "/a", "/b"]) == ["/c", "/b"]
+    assert host_state.existing_files({"files": files}, []) == []

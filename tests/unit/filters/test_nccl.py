@@ -1,4 +1,4 @@
-"""Settings that role nccl refuses, and libraries of the wanted version."""
+"""Settings that role nccl refuses, lines of its file, and libraries that are not of the wanted version."""
 
 from __future__ import annotations
 
@@ -33,10 +33,20 @@ def test_problems(conf: dict[str, object], allowed: list[str], problems: list[st
 
 
 @pytest.mark.parametrize(
-    ("version", "names"),
-    [("", ["libnccl2", "libnccl-dev"]), ("2.28.9-1+cuda13.0", ["libnccl2"]), ("2.30.1-1+cuda13.0", [])],
+    ("wanted", "version", "names"),
+    [
+        ([], "2.28.9-1+cuda13.0", []),
+        (["libnccl2", "libnccl-dev"], "", []),
+        (["libnccl2", "libnccl-dev", "libnccl-doc"], "", ["libnccl-doc"]),
+        (["libnccl2", "libnccl-dev"], "2.28.9-1+cuda13.0", ["libnccl-dev"]),
+        (["libnccl2", "libnccl-dev"], "2.30.1-1+cuda13.0", ["libnccl2", "libnccl-dev"]),
+    ],
 )
-def test_fitting_libraries(version: str, names: list[str]) -> None:
-    there = {"libnccl2": {"version": "2.28.9-1+cuda13.0"}, "libnccl-dev": {"version": "2.27.1-1+cuda12.9"}}
-    assert nccl.fitting(there, version) == names
-    assert nccl.fitting({}, version) == []
+def test_libraries_that_do_not_fit(wanted: list[str], version: str, names: list[str]) -> None:
+    there = {"libnccl2": "2.28.9-1+cuda13.0", "libnccl-dev": "2.27.1-1+cuda12.9", "libnccl-doc": ""}
+    assert nccl.misfit({"packages": there}, wanted, version) == names
+
+
+def test_lines_are_the_settings() -> None:
+    assert nccl.lines("") == []
+    assert nccl.lines("# of the site\n\nNCCL_IB_TC=106\nNCCL_ALGO=Ring\n") == ["NCCL_ALGO=Ring", "NCCL_IB_TC=106"]

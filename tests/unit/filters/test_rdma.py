@@ -1,4 +1,4 @@
-"""Which commands bring up InfiniBand interfaces: the named ones and no other."""
+"""Which commands bring up InfiniBand interfaces: the named ones and no other; pending changes and problems."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import yaml
 from ansible_collections.ddp.play.plugins.filter import rdma
 
 ROLE = Path(__file__).parents[3] / "roles" / "rdma"
+SYSTEMS: dict[str, Any] = yaml.safe_load((ROLE / "vars/main.yml").read_text())["__rdma_platforms"]
 IB0 = {"interface": "ib0", "address": "10.1.0.11/16"}
 IB1 = {"interface": "ib1", "address": "10.2.0.11/16", "mtu": 65520, "mode": "connected"}
 
@@ -41,11 +42,10 @@ def test_commands(links: list[dict[str, Any]], manager: str, commands: list[str]
     assert [" ".join(words) for words in rdma.apply_commands(links, manager, "/etc/x")] == commands
 
 
-@pytest.mark.parametrize("system", ["Debian", "Ubuntu", "RedHat"])
+@pytest.mark.parametrize("system", SYSTEMS)
 def test_no_system_brings_up_every_interface(system: str) -> None:
-    names = yaml.safe_load((ROLE / "vars" / f"{system}.yml").read_text())
-    assert "__rdma_ipoib_apply" not in names
-    for words in rdma.apply_commands([IB0], names["__rdma_ipoib_manager"], names["__rdma_ipoib_file"]):
+    platform = SYSTEMS[system]
+    for words in rdma.apply_commands([IB0], platform["ipoib_manager"], platform["ipoib_file"]):
         assert not {"--all", "-a"} & set(words)
         assert words not in (["netplan", "apply"], ["networkctl", "reload"])
 
@@ -61,3 +61,17 @@ def test_no_system_brings_up_every_interface(system: str) -> None:
 )
 def test_changes(missing: list[str], links: list[dict[str, Any]], is_stale: bool, found: list[str]) -> None:
     assert rdma.changes(missing, links, is_stale) == found
+
+
+@pytest.mark.parametrize(
+    ("expect", "missing", "drifted", "problems"),
+    [
+        ({}, [], [], []),
+        ({"hcas": 2}, [], [], ["1 RDMA devices in sysfs, the inventory expects 2"]),
+        ({}, ["perftest"], ["/etc/a"], ["package perftest is not installed", "/etc/a is not as provisioned"]),
+    ],
+)
+def test_problems(expect: dict[str, Any], missing: list[str], drifted: list[str], problems: list[str]) -> None:
+    port = {"state": "ACTIVE", "phys_state": "LinkUp", "rate_gbps": 400.0}
+    facts = {"hcas": ["0000:a0:00.0"], "devices": [{"name": "mlx5_0", "ports": {"1": port}}], "addresses": {}}
+    assert rdma.problems(facts, expect, missing, drifted) == problems

@@ -47,3 +47,10 @@ def test_answers_come_in_the_order_asked(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_no_units_no_question(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_state, "run", lambda *_: pytest.fail("asked"))
     assert host_state.read_units([], 1) == {}
+
+
+@pytest.mark.parametrize(("answer", "held"), [({}, []), ({"a": False, "b": True}, ["b"])])
+def test_held_packages(monkeypatch: pytest.MonkeyPatch, answer: dict[str, bool], held: list[str]) -> None:
+    found = {name: {"version": "1-1", "held": is_held} for name, is_held in answer.items()}
+    monkeypatch.setattr(host_state.host, "packages", lambda _names, _exclude: found)
+    assert host_state.read_holds(["a", "b"]) == held

@@ -39,11 +39,12 @@ Remv systemd-timesyncd:amd64 [252]
 Purg ntp [1]
 Conf chrony (4.3)
 """
+OF_SIMULATED: Any = (["libedit2"], ["tzdata"], [], ["ntp", "systemd-timesyncd"])
 
 
 def test_what_a_simulation_adds_and_removes() -> None:
-    assert recorded_packages.added(SIMULATED) == ["libedit2"]
-    assert recorded_packages.removed(SIMULATED) == {"systemd-timesyncd", "ntp"}
+    found = recorded_packages.package_transactions.read_apt(SIMULATED)
+    assert found == OF_SIMULATED
     assert recorded_packages.complaints("Hit:1\nE: a\nError: b\nW: c\nE: a\n") == "E: a\nError: b\nW: c"
     assert recorded_packages.complaints(" Es war nichts \n") == "Es war nichts"
 
@@ -91,8 +92,8 @@ def test_installed_packages(monkeypatch: pytest.MonkeyPatch, apt: bool) -> None:
 @pytest.mark.parametrize(
     ("rc", "out", "err", "replaces", "answer"),
     [
-        (0, SIMULATED, "", ["ntp", "systemd-timesyncd", "absent"], (["libedit2"], ["ntp", "systemd-timesyncd"])),
-        (0, "Inst a (1)\n", "W: x", [], (["a"], [])),
+        (0, SIMULATED, "", ["ntp", "systemd-timesyncd", "absent"], OF_SIMULATED),
+        (0, "Inst a (1)\n", "W: x", [], (["a"], [], [], [])),
         (0, SIMULATED, "", ["ntp"], "it would remove systemd-timesyncd, which ddp-play did not install"),
         (0, SIMULATED, "", [], "it would remove ntp, systemd-timesyncd, which ddp-play did not install"),
         (100, "", "E: Unable to locate package a\n", [], "E: Unable to locate package a\nW: of update"),
@@ -119,17 +120,50 @@ def test_the_calls_of_both_package_managers(monkeypatch: pytest.MonkeyPatch) -> 
     for apt in (True, False):
         host = StandIn()
         calls = manager(monkeypatch, host, apt=apt)
-        calls.install(["a"])
+        calls.install(["a"], ["b"])
         calls.remove(["a"])
         asked += host.asked
         assert calls.needed([]) == []
     assert asked == [
         [*APT_WORDS, "install", "a"],
         [*APT_WORDS, "purge", "a"],
-        ["dnf", "--assumeyes", "--quiet", "install", "a"],
+        ["dnf", "--assumeyes", "--quiet", "--allowerasing", "install", "a"],
         ["dnf", "--assumeyes", "--quiet", "remove", "--setopt=clean_requirements_on_remove=False", "a"],
     ]
-    assert calls.plan(["a"], ["b"]) == (["a"], [])
+
+
+ABORTED = "Error: Operation aborted.\n"
+TABLE = " chrony  x86_64  4.5  base  300 k\n\nTransaction Summary\n"
+
+
+@pytest.mark.parametrize(
+    ("out", "err", "replaces", "answer"),
+    [
+        (f"Installing:\n{TABLE}", ABORTED, [], (["chrony"], [], [], [])),
+        (
+            f"Removing:\n ntp  x86_64  1  @base  3 k\nInstalling:\n{TABLE}",
+            ABORTED,
+            ["ntp"],
+            (["chrony"], [], [], ["ntp"]),
+        ),
+        (f"Removing:\n ntp  x86_64  1  @base  3 k\nInstalling:\n{TABLE}", ABORTED, [], "it would remove ntp, which"),
+        (f"Downgrading:\n{TABLE}", ABORTED, [], "it would downgrade chrony"),
+        ("", "Error: Unable to find a match: chrony\n", [], "Error: Unable to find a match: chrony"),
+    ],
+)
+def test_dnf_is_asked_first_too(
+    monkeypatch: pytest.MonkeyPatch, out: str, err: str, replaces: list[str], answer: Any
+) -> None:
+    """The answer to a transaction that is declined is exit code 1, as for an error."""
+    host = StandIn(lambda _argv: (1, out, err))
+    calls = manager(monkeypatch, host, apt=False)
+    if isinstance(answer, str):
+        with pytest.raises(Exception, match="nothing was installed") as caught:
+            calls.plan(["chrony"], replaces)
+        assert answer in caught.value.answer["msg"]  # type: ignore[attr-defined]
+    else:
+        assert calls.plan(["chrony"], replaces) == answer
+    assert host.asked == [["dnf", "--assumeno", *(["--allowerasing"] if replaces else []), "install", "chrony"]]
 
 
 @pytest.mark.parametrize(("rc", "needed"), [(0, []), (1, ["a", "b"])])
@@ -163,6 +197,12 @@ class Host(StandIn):
             return 0, "".join(f"Purg {name} [1]\n" for name in going), ""
         if "--simulate" in argv:
             return 0, "Inst chrony (4)\nInst libedit2 (3)\n", ""
+        if "--assumeno" in argv:
+            return (
+                1,
+                "Installing:\n chrony  4\nInstalling dependencies:\n libedit2  3\n\nTransaction Summary\n",
+                ABORTED,
+            )
         if "install" in argv:
             self.there |= {*names, *(["libedit2"] if "chrony" in names else [])}
         elif "purge" in argv or "remove" in argv:

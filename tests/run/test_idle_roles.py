@@ -1,0 +1,108 @@
+"""GPU roles on a host in the wanted state: real ansible-playbook, in the order of playbooks/provision.yml."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.roles_gpu import fixture
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+pytestmark = pytest.mark.runner
+
+PLAYBOOK = """
+- hosts: all
+  connection: local
+  gather_facts: false
+  vars:
+    ansible_python_interpreter: "{{ ansible_playbook_python }}"
+  roles:
+    - {role: ddp.play.rdma, vars: {rdma_verify: false}}
+    - ddp.play.cuda_toolkit
+    - ddp.play.nccl
+    - ddp.play.nvidia_container_toolkit
+  post_tasks:
+    - ansible.builtin.import_role: {name: ddp.play.rdma, tasks_from: verify}
+      vars: {__rdma_verified_later: true}
+"""
+# Nothing differs, so no role changes this machine; the container engine of this machine is not judged.
+IDLE: dict[str, Any] = {
+    "__rdma_packages": ["bash"],
+    "__rdma_drifted": [],
+    "cuda_toolkit_install": True,
+    "cuda_toolkit_verify": False,
+    "__cuda_toolkit_pending": False,
+    "__nccl_drifted": [],
+    "__nvidia_container_toolkit_misfit": [],
+    "__nvidia_container_toolkit_loose": [],
+    "__nvidia_container_toolkit_source_stale": False,
+    "__nvidia_container_toolkit_engine_runs": False,
+    "nvidia_container_toolkit_mode": "legacy",
+}
+ON_THE_CONTROLLER = {"debug", "assert", "fail", "meta", "include_tasks", "validate_argument_spec"}
+RDMA = "hardware | Read the RDMA hardware of the host"
+SYSTEM = "facts | Read the operating system of the host"
+
+
+HOSTS = {
+    "full": fixture.Hardware(loaded="580.178.04", hcas=("mlx5_0",)),
+    "bare": fixture.Hardware(gpus=()),
+}
+
+
+@pytest.fixture(scope="module")
+def read(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """By host, the names of the tasks that were not skipped and connect to it."""
+    folder = tmp_path_factory.mktemp("idle")
+    for name, hardware in HOSTS.items():
+        fixture.write(folder / name, hardware)
+    sysfs = f"{folder}/{{{{ inventory_hostname }}}}/sys"
+    extra = IDLE | {f"__{role}_sysfs": sysfs for role in ("rdma", "nccl", "nvidia_container_toolkit")}
+    (folder / "site.yml").write_text(PLAYBOOK)
+    done = subprocess.run(
+        [sys.executable, "-m", "ansible", "playbook", "-i", ",".join(HOSTS), "site.yml", "-e", json.dumps(extra)],
+        env={**os.environ, "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json", "ANSIBLE_DEPRECATION_WARNINGS": "0"},
+        cwd=folder, capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads(done.stdout[done.stdout.index("{") :])
+    assert [report["stats"][name]["changed"] for name in HOSTS] == [0, 0]
+    tasks = [task for play in report["plays"] for task in play["tasks"]]
+    return {name: list(connecting(tasks, name)) for name in HOSTS}
+
+
+def connecting(tasks: Iterable[dict[str, Any]], host: str) -> Iterable[str]:
+    for task in tasks:
+        result = task["hosts"].get(host, {"skipped": True})
+        if not result.get("skipped") and result["action"].rpartition(".")[2] not in ON_THE_CONTROLLER:
+            yield task["task"]["name"].rpartition(" : ")[2]
+
+
+def test_an_idle_host_is_read_once_by_each_role(read: dict[str, list[str]]) -> None:
+    """The first role that needs GPUs or the operating system reads them; ports are read again after the driver."""
+    assert read["full"] == [
+        RDMA,
+        SYSTEM,
+        "read | Read packages, files and occupants of the host",
+        "read | Read the state of the compiler",
+        "hardware | Read the GPUs of the host",
+        "read | Read the state of settings and libraries",
+        "read | Read the state of the toolkit and the engine",
+        RDMA,
+    ]
+
+
+def test_a_host_without_the_hardware_is_read_for_hardware_only(read: dict[str, list[str]]) -> None:
+    assert read["bare"] == [
+        RDMA,
+        SYSTEM,
+        "read | Read the state of the compiler",
+        "hardware | Read the GPUs of the host",
+    ]
