@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
-from . import gpus, hang_evidence, host_drain, kernel_log, leases, leftovers, pmi_server, processes, rank_failure
+from . import gpus, guard_leases, hang_evidence, kernel_log, leftovers, processes, rank_failure
 from .control_socket import ControlServer
 from .fence import Fence
 from .guard_link import DISK_PROBLEM
@@ -52,8 +52,6 @@ class Guard:
             unit.must_stop = self._must_stop
         self.state_file = StateFile(place.state)
         self.control: Optional[ControlServer] = None
-        with contextlib.suppress(OSError):  # another process has the name: files remain
-            self.control = ControlServer(place.root, self.orders)
         self.term_received = False
         self._ended = False
         self._failed_at: Optional[float] = None
@@ -103,6 +101,7 @@ class Guard:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         processes.become_subreaper()
         processes.no_core_files()
+        self.listen()
         self.write_state()
         if self._wait_for_go():
             try:
@@ -119,9 +118,15 @@ class Guard:
             leftovers.clean(self.place, by_guard=True)
 
     def refuse(self, why: str) -> None:
-        """End before anything was started."""
-        self.fence.reason = why
+        """End before anything was started: the first state that a channel reads is the last one."""
+        self.fence.reason, self._ended = why, True
+        self.listen()
         self._conclude()
+
+    def listen(self) -> None:
+        """Open the control socket."""
+        with contextlib.suppress(OSError):  # another process has the name: files remain
+            self.control = ControlServer(self.place.root, self.orders)
 
     def _on_term(self, _signum: int, _frame: Any) -> None:
         self.term_received = self.fence.term_received = True
@@ -268,32 +273,10 @@ def main(root: str) -> None:
     place = HostRun(Path(root))
     with open(str(place.guard_lock), "w") as lock, not_aged(place.root):
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        spec = read_json(place.spec) or {}
-        held = {name: leases.hold(name) for name in spec.get("leases", [])}
-        lost = [
-            leases.lost(name, lease) for name, lease in held.items() if lease is None or not leases.takes_effect(name)
-        ]
-        guard = Guard(place)
-        slots = _take_slots(spec)
-        if lost or slots is None:
-            guard.refuse("lease taken: " + ", ".join(lost) if lost else leases.SLOTS_TAKEN)
-            return
         try:
-            server = pmi_server.for_ranks(spec.get("pmi"), place.run_key)
-        except OSError as error:
-            guard.refuse("port taken: %s" % error)
+            taken = guard_leases.take(read_json(place.spec) or {}, place.run_key)
+        except guard_leases.NotFreeError as error:
+            Guard(place).refuse(str(error))
             return
-        for lease in (*filter(None, held.values()), *slots):
-            lease.answer()
-        guard.run()
-        if server is not None:
-            server.close()
-
-
-def _take_slots(spec: Dict[str, Any]) -> Optional[List[leases.Lease]]:
-    """Lease the slots of the ranks for the life of this process; None if this run may not have them now."""
-    if host_drain.problem_for(spec):  # whoever drains the host made its mark first, and looks for guards now
-        return None
-    wanted = spec.get("slots") or {"need": 0, "names": []}
-    held = leases.hold_slots(wanted["names"], wanted["need"], leases.slot_scope())
-    return held if len(held) == wanted["need"] else None
+        Guard(place).run()
+        taken.close()

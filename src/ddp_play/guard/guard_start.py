@@ -52,9 +52,11 @@ def start_guard(place: HostRun, *, ends_at_logout: bool) -> Dict[str, Any]:
 
 def _not_started(spec: Dict[str, Any], reason: str) -> Refused:
     """The refusal of a guard that ended at once. Raises Refused with the holders of the slots where they are known."""
+    if reason != leases.SLOTS_TAKEN:
+        return Refused(reason, kind="busy")
     host_drain.check(spec)
     leases.check_slots(spec.get("slots") or {})
-    return Refused(reason, kind="slots" if reason == leases.SLOTS_TAKEN else "busy")
+    return Refused(reason, kind="slots")
 
 
 def _start_unit(unit: str, command: List[str], place: HostRun, *, of_user: bool = False) -> None:

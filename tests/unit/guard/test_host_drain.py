@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from ansible_collections.ddp.play.plugins.modules import host_drain as module
 
-from ddp_play.guard import daemon, guard_start, host_drain, leases, slot_queue
+from ddp_play.guard import guard_leases, guard_start, host_drain, leases, slot_queue
 from ddp_play.guard.refusal import Refused
 from ddp_play.guard.slot_order import Ticket
 from tests.unit.guard.host_program import Line
@@ -80,16 +80,18 @@ def test_new_runs_are_refused_and_runs_that_are_there_go_on(mark: Path) -> None:
     with pytest.raises(Refused, match=WHO) as caught:
         host_drain.check(wanted)
     assert (caught.value.kind, "--wait" in caught.value.hint) == ("slots", True)
-    assert daemon._take_slots(wanted) is None
-    assert daemon._take_slots({**wanted, "continues": True}) is None, "it has never been on this spare"
+    for missing in (wanted, {**wanted, "continues": True}):  # a run that goes on has never been on this spare
+        with pytest.raises(guard_leases.NotFreeError):
+            guard_leases.take_slots(missing)
     here = {**wanted, "continues": True, "was_here": True}
     host_drain.check(here)
-    for lease in daemon._take_slots(here) or pytest.fail("it goes on"):
+    for lease in guard_leases.take_slots(here):
         lease.close()
     mark.write_text(text(closed=True))
     with pytest.raises(Refused, match=WHO):
         host_drain.check(here)
-    assert daemon._take_slots(here) is None
+    with pytest.raises(guard_leases.NotFreeError):
+        guard_leases.take_slots(here)
 
 
 def test_a_new_run_is_refused_before_anything_of_it_is_on_the_host(tmp_path: Path, mark: Path) -> None:

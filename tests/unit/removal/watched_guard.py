@@ -61,6 +61,7 @@ def guard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Guard]:
     ranks: list[dict[str, Any]] = [{"rank": number, "argv": ["true"], "env": {}, "workdir": "/"} for number in (0, 1)]
     write_json(place.spec, {"ranks": ranks, "limits": LIMITS})
     made = Guard(place)
+    made.listen()
     asked: list[str] = []
     made.ranks[:] = [Watched(number, place, asked) for number in (0, 1)]
     made.units = made.ranks

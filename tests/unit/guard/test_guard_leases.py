@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -10,9 +11,12 @@ from typing import Any
 
 import pytest
 
-from ddp_play.guard import daemon, leases
+from ddp_play.guard import guard_leases, guard_start, leases
+from ddp_play.guard.refusal import Refused
 from ddp_play.guard.run_directory import HostRun, read_json
 from ddp_play.guard.state_directory import OF_HOST
+from tests.unit.guard.host_program import Line
+from tests.unit.guard.test_controller_channel import RUN, spec
 from tests.unit.guard.test_daemon import command, end, guard, guard_over
 from tests.waiting import wait_until
 
@@ -31,10 +35,12 @@ def rank_in(directory: Path) -> list[dict[str, Any]]:
 def test_a_guard_holds_its_slots_or_none(names: int, need: int, taken: int, held: int | None) -> None:
     all_names = [f"slot-{number}" for number in range(names)]
     others = leases.hold_slots(all_names, taken, leases.slot_scope())
-    ours = daemon._take_slots({"slots": {"names": all_names, "need": need}})
-    assert (None if ours is None else len(ours)) == held
-    assert daemon._take_slots({}) == []
-    for lease in (*others, *(ours or ())):
+    ours: list[leases.Lease] = []
+    with pytest.raises(guard_leases.NotFreeError) if held is None else contextlib.nullcontext():
+        ours = guard_leases.take_slots({"slots": {"names": all_names, "need": need}})
+    assert len(ours) == (held or 0)
+    assert guard_leases.take_slots({}) == []
+    for lease in (*others, *ours):
         lease.close()
 
 
@@ -124,3 +130,26 @@ def test_a_guard_without_a_readable_spec_says_so(tmp_path: Path) -> None:
     place.root.mkdir()
     found = subprocess.run(command(place), capture_output=True, text=True, timeout=30, check=False)
     assert (found.returncode, found.stderr) == (1, f"no readable {place.spec}\n")
+
+
+@pytest.mark.parametrize("repetition", range(4))
+def test_a_port_that_was_lost_is_not_reported_as_slots(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repetition: int
+) -> None:
+    """The controller tries another port then; the slots that it would read about were those of its own guard."""
+    monkeypatch.setattr(leases, "SCOPE", "ddp-play")  # that of the real program
+    port = leases.lease_port(41000, 41999, []) or pytest.fail("no port is free")
+    wanted = {**spec("true", tmp_path), "source": {"role": "none"}, "leases": [f"port-{port.port}"], "slots": SLOTS}
+    with port.handle, Line(tmp_path) as line:
+        line.ask("open", **RUN)
+        answer = line.ask("prepare", spec=wanted)
+    assert (answer.get("error"), answer.get("message", "").split(" by ")[0]) == (
+        "busy", f"lease taken: port-{port.port}",
+    ), answer  # fmt: skip
+
+
+def test_the_holders_of_slots_are_named_only_where_slots_were_missing() -> None:
+    with leases.hold("slot-0", leases.slot_scope()) or pytest.fail("it is free"):
+        assert guard_start._not_started({"slots": SLOTS}, "lease taken: port-7").kind == "busy"
+        with pytest.raises(Refused, match="1 of 2 slots free and 2 needed"):
+            guard_start._not_started({"slots": SLOTS}, leases.SLOTS_TAKEN)
