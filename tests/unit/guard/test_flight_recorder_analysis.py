@@ -108,7 +108,7 @@ def test_torchs_own_analysis_of_three_dumps(place: HostRun, dumps: Dumps) -> Non
         dumps.receive(place, rank, data[100:])
     packages = next(path for path in sys.path if path.endswith("site-packages"))
     text = dumps.analyse(place, spec(PYTHONPATH=packages))
-    if "No module named" in text:
+    if "No module named" in text or "C extensions" in text:  # or the Python that everybody may execute is another one
         pytest.skip(f"no Python with torch that user {flight_recorder_analysis.NOBODY} may execute: {text[-200:]}")
     assert "Not all ranks joining collective, sequence number: 4" in text
     assert "collective: nccl:all_gather\nmissing ranks: {2}" in text
