@@ -38,7 +38,7 @@ PREVIOUS = (
     ),
     ("src/ddp_play/run/host_spec.py", '"protocol": PROTOCOL,', ""),
     ("src/ddp_play/guard/daemon.py", '"protocol": PROTOCOL,', ""),
-    ("src/ddp_play/guard/daemon.py", "self.control = ControlServer(place.root, self.orders)", "raise OSError"),
+    ("src/ddp_play/guard/daemon.py", "self.control = ControlServer(self.place.root, self.orders)", "raise OSError"),
     ("src/ddp_play/guard/guard_link.py", "client = ControlClient(self.place.root, [0, os.geteuid()])", "raise OSError"),
 )
 # Fields of a route in channels.json that the version without a number reads; another one was an error.
