@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -97,6 +98,8 @@ def test_torchs_flight_recorder_names_the_rank_that_never_came(play: Play) -> No
     if os.geteuid() == 0:
         own = {"PYTHONPATH": next(path for path in sys.path if path.endswith("site-packages"))}
     python = "/usr/bin/python3" if own else sys.executable
+    if own and not Path(f"{python}.{sys.version_info.minor}").exists():
+        pytest.skip(f"torch is installed for another Python than {python}")
     job = play.job({"source": ".", "command": [python, "own.py"], "env": {"TORCH_FR_BUFFER_SIZE": "2000", **own}})
     done = play("run", job, "-i", LOCAL, "-e", f"ddp_python={python}")
     assert done.code == 1, done.err
