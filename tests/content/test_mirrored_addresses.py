@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.content.test_platforms import SYSTEMS, Role
-from tests.content.test_roles import ROLES, read, spec_of
+from tests.content.test_roles import ROLES, ROOT, read, spec_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 ADDRESS = re.compile(r"(?:https?|ftp)://[a-z0-9][a-z0-9.-]*")
 COMMENT = re.compile(r"^\s*#.*$|\{#.*?#\}", re.MULTILINE)
 MIRROR = "https://mirror.site.example"
+GUIDE = ROOT / "docs/onboarding.md"
 FETCHING = {"docker_engine", "nvidia_container_toolkit", "nvidia_driver", "rdma"}  # at least
 
 
@@ -69,6 +70,15 @@ def test_a_mirror_is_no_choice_of_its_own(role: Path) -> None:
 
 def test_roles_that_fetch_are_found() -> None:
     assert {role.name for role in ROLES if addresses(role)} >= FETCHING
+
+
+def test_the_guide_for_hosts_without_internet_names_every_address() -> None:
+    guide = GUIDE.read_text(encoding="utf-8")
+    found = {
+        address for role in ROLES for text in addresses(role) for address in re.findall(r"'https://([^']+)'", text)
+    }
+    assert {address for address in found if f"`{address}/" not in guide} == set()
+    assert len(found) >= len(FETCHING)
 
 
 @pytest.mark.parametrize(
