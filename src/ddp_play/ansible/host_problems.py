@@ -72,6 +72,12 @@ KNOWN_PROBLEMS: tuple[KnownProblem, ...] = (
         Kind.TASK,
         "the host cannot resolve {server}: {another_source}, or repair the host's DNS or its proxy (ddp_proxy)",
     ),
+    KnownProblem(  # of apt and urllib, of dnf, of apt with a mirror in a directory
+        r"\b404:? +Not Found|Status code: 404|File not found - /",
+        Kind.TASK,
+        "{server} lacks a file that the message names: a mirror (ddp_mirror_url) needs it at MIRROR/HOST/PATH of the "
+        "vendor's address, and its package lists have to be as new as its packages",
+    ),
     KnownProblem(
         r"Failed to fetch|Unable to connect to|Connection timed out|urlopen error|Request failed",
         Kind.TASK,

@@ -119,6 +119,13 @@ def test_a_long_message_keeps_its_end() -> None:
         ("Curl error (56): Received HTTP code 407 from proxy after CONNECT", "ROLE_proxy (ddp_proxy)"),
         ("ProxyError('Cannot connect to proxy.', NewConnectionError('refused'))", "ddp_no_proxy"),
         ("proxyconnect tcp: dial tcp 10.0.0.1:3128: connect: connection refused", "HTTP proxy"),
+        (
+            "E: Failed to fetch https://m.example.com/a.example.com/x_1.deb  404  Not Found",
+            "m.example.com lacks a file",
+        ),
+        ("HTTP Error 404: Not Found https://m.example.com/a.example.com/gpg", "MIRROR/HOST/PATH"),
+        ("Status code: 404 for https://m.example.com/a/repomd.xml (IP: 10.0.0.1)", "m.example.com lacks a file"),
+        ("E: Failed to fetch file:/srv/mirror/x/InRelease  File not found - /srv/mirror/x/InRelease", "lacks a file"),
         ("dpkg was interrupted, you must manually run", "dpkg --configure"),
         ("something else", ""),
     ],
