@@ -16,22 +16,18 @@ if TYPE_CHECKING:
 
     from .guests import Street
 
-MIRROR = {
-    "docker_engine_source": "mirror",
-    "docker_engine_replace": True,
-    "docker_engine_mirror_url": "file:///srv/mirror",
-    "docker_engine_mirror_key_url": "{{ docker_engine_mirror_url }}/debian/gpg",
-}
+MIRROR = {"docker_engine_replace": True, "ddp_mirror_url": "file:///srv/mirror"}
+DEBIAN = f"/srv/mirror/{engine_mirror.REPOSITORY}"
 GUESTS = {
     "h1": Guest(engine_mirror.KEEP_PROGRAMS, MIRROR, "changed", ""),
     "h2": Guest(
-        "rm /srv/mirror/debian/pool/docker-ce_*; echo '# theirs' > /etc/apt/sources.list.d/docker.list",
+        f"rm {DEBIAN}/pool/docker-ce_*; echo '# theirs' > /etc/apt/sources.list.d/docker.list",
         MIRROR,
         "failed",
         "step download, nothing was removed",
     ),
-    "h3": Guest("rm -r /srv/mirror/debian/dists", MIRROR, "failed", "step update, nothing was removed"),
-    "h4": Guest("rm /srv/mirror/debian/gpg", MIRROR, "failed", "Request failed"),
+    "h3": Guest(f"rm -r {DEBIAN}/dists", MIRROR, "failed", "step update, nothing was removed"),
+    "h4": Guest(f"rm {DEBIAN}/gpg", MIRROR, "failed", "Request failed"),
     "h5": Guest("pkill -STOP -x dockerd", MIRROR, "skipped", "the Docker engine does not answer"),
 }
 

@@ -32,15 +32,14 @@ INFO = "docker info --format '{{.HTTPProxy}} {{.HTTPSProxy}}'"
 LISTING = f"find {DROP_INS} /etc/docker /etc/apt -type f | xargs sha256sum"
 VARIABLES = {
     "ddp_no_proxy": [f".internal.{DOMAIN}"],
-    "docker_engine_mirror_url": f"http://mirror.{DOMAIN}",
-    "docker_engine_mirror_key_url": f"https://keys.{DOMAIN}/debian/gpg",
-    "python_env_source": "mirror",
+    "ddp_mirror_url": f"https://mirror.{DOMAIN}",
     "python_env_index_url": f"https://pypi.{DOMAIN}/simple",
     "python_env_pip_config": {"cert": "/etc/ssl/certs/ca-certificates.crt"},
     "python_env_packages": ["standin==1.0"],
     "python_env_verify_imports": ["standin"],
 }
-REPLACES = {"docker_engine_source": "mirror", "docker_engine_replace": True}
+REPLACES = {"docker_engine_replace": True}
+ENGINE = f"mirror.{DOMAIN}/{engine_mirror.REPOSITORY}"
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ def behind(lab_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     """Two hosts without a default route: one that gets the vendor's engine, one that keeps its own."""
     folder = tmp_path_factory.mktemp("behind")
     certificate = folder / "server.pem"
-    write_certificate(certificate, *(f"{name}.{DOMAIN}" for name in ("keys", "pypi", "registry")))
+    write_certificate(certificate, *(f"{name}.{DOMAIN}" for name in ("mirror", "pypi", "registry")))
     engine_mirror.write(folder)
     write_index(folder, "standin")
     write_registry(folder, "tool")
@@ -95,18 +94,9 @@ def first(behind: Behind) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.usefixtures("first")
-@pytest.mark.parametrize(
-    "asked",
-    [
-        f"CONNECT keys.{DOMAIN}:443",
-        f"GET http://mirror.{DOMAIN}/debian/dists/bookworm/InRelease",
-        f"GET http://mirror.{DOMAIN}/debian/dists/bookworm/stable/binary-amd64/Packages",
-        f"GET http://mirror.{DOMAIN}/debian/pool/docker-ce_5",
-        f"CONNECT pypi.{DOMAIN}:443",
-    ],
-)
-def test_the_proxy_is_asked_for_keys_lists_and_packages(behind: Behind, asked: str) -> None:
-    assert [row for row in behind.servers.asked_proxy if row.startswith(asked)]
+@pytest.mark.parametrize("server", ["mirror", "pypi"])
+def test_the_proxy_is_asked_for_the_mirror_and_the_index(behind: Behind, server: str) -> None:
+    assert f"CONNECT {server}.{DOMAIN}:443" in behind.servers.asked_proxy
 
 
 @pytest.mark.usefixtures("first")
@@ -116,10 +106,18 @@ def test_packages_of_the_distribution_come_through_it_too(behind: Behind) -> Non
 
 
 @pytest.mark.usefixtures("first")
-def test_the_tunnels_were_for_the_key_and_the_package(behind: Behind) -> None:
-    asked = set(behind.servers.asked_servers)
-    assert f"GET keys.{DOMAIN}/debian/gpg" in asked
-    assert f"GET pypi.{DOMAIN}/simple/standin/standin-1.0-py3-none-any.whl" in asked
+@pytest.mark.parametrize(
+    "asked",
+    [
+        f"GET {ENGINE}/gpg",
+        f"GET {ENGINE}/dists/bookworm/InRelease",
+        f"GET {ENGINE}/dists/bookworm/stable/binary-amd64/Packages",
+        f"GET {ENGINE}/pool/docker-ce_5",
+        f"GET pypi.{DOMAIN}/simple/standin/standin-1.0-py3-none-any.whl",
+    ],
+)
+def test_the_tunnels_were_for_keys_lists_and_packages(behind: Behind, asked: str) -> None:
+    assert [row for row in behind.servers.asked_servers if row.startswith(asked)]
 
 
 @pytest.mark.usefixtures("first")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.lab.conftest import COMMAND, engine_or_skip
-from tests.roles_gpu import stub_repo
+from tests.roles_gpu import mirrors, stub_repo
 from tests.roles_gpu.debs import write_repository
 from tests.roles_gpu.hosts import Host
 
@@ -34,7 +34,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module", params=DISTROS)
 def host(request: pytest.FixtureRequest, repository: Path) -> Iterator[Host]:
-    """A bare host of each release, with the repository at /srv/stub."""
+    """A bare host of each release, with the repository at /srv/stub, and mirrors that have it."""
     engine_or_skip()
     image = subprocess.run(
         [COMMAND, "lab", "image", "--distro", request.param, "--no-docker"], capture_output=True, text=True, check=True
@@ -42,7 +42,8 @@ def host(request: pytest.FixtureRequest, repository: Path) -> Iterator[Host]:
     module = request.module.__name__.rsplit(".", 1)[-1].replace("_", "-")
     created = Host(f"rg-{module}-{request.param}-{os.getpid()}", image)
     try:
-        created.put(repository, "/srv/stub")
+        created.put(repository, mirrors.STUB)
+        mirrors.write(created)
         yield created
     finally:
         created.remove()

@@ -1,4 +1,4 @@
-"""A mirror of Docker's repository, laid out like the vendor's, whose engine is the host's own under the vendor's names.
+"""A mirror with Docker's repository at the vendor's address, whose engine is the host's own under the vendor's names.
 
 The packages hold wrappers around programs that the test has put into /opt/engine on the host: the real dockerd answers
 after the replacement, and nothing of Docker's is downloaded.
@@ -64,9 +64,13 @@ def packages() -> list[Package]:
     ]
 
 
+# Below a mirror.
+REPOSITORY = "download.docker.com/linux/debian"
+
+
 def write(target: Path, suite: str = "bookworm") -> None:
-    """TARGET/debian with gpg (the key), dists/SUITE and pool."""
-    root = target / "debian"
+    """TARGET/REPOSITORY with gpg (the key), dists/SUITE and pool."""
+    root = target / REPOSITORY
     dist, pool = root / "dists" / suite, root / "pool"
     folder = dist / "stable" / "binary-amd64"
     for path in (folder, pool):

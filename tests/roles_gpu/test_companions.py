@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.roles_gpu import mirrors
 from tests.roles_gpu.fixture import Hardware
 
 if TYPE_CHECKING:
@@ -15,8 +16,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 
 GPUS = Hardware(loaded="580.178.04")
 TOOLKIT: dict[str, Any] = {
-    "nvidia_container_toolkit_source": "mirror",
-    "nvidia_container_toolkit_repo_url": "file:///srv/stub",
+    "ddp_mirror_url": f"file://{mirrors.GOOD}",
     "__nvidia_container_toolkit_sysfs": "/opt/hardware/sys",
 }
 NCCL: dict[str, Any] = {
@@ -62,8 +62,8 @@ def test_hardware_that_has_gone_is_no_reason_to_skip(host: Host, tasks_from: str
         ),
         (
             "nvidia_container_toolkit",
-            {"nvidia_container_toolkit_repo_url": ""},
-            "set nvidia_container_toolkit_repo_url",
+            {"nvidia_container_toolkit_mirror_url": "https://ops:hunter2@mirror.example.invalid"},
+            "has a user name or a password",
         ),
         (
             "nvidia_container_toolkit",
@@ -72,14 +72,14 @@ def test_hardware_that_has_gone_is_no_reason_to_skip(host: Host, tasks_from: str
         ),
         (
             "nvidia_container_toolkit",
-            {"nvidia_container_toolkit_repo_key_url": "file:///srv/stub/wrong.pub"},
-            "wrong.pub is wrong",
+            {"nvidia_container_toolkit_mirror_url": f"file://{mirrors.WRONG_KEY}"},
+            f"the key from file://{mirrors.WRONG_KEY}/{mirrors.TOOLKIT}/gpgkey is wrong",
         ),
         ("nccl", {"nccl_conf": {"NCCL_IB_GID_INDEX": 3}}, "Invalid argument"),
         ("nccl", {"nccl_conf": {"NCCL_DEBUG": "INFO"}}, "debugging does not belong"),
         ("nccl", {"nccl_conf": {"NCCL_SOCKET_IFNAME": "eth1"}}, 'write "=eth1"'),
         ("nccl", {"nccl_conf": {"UCX_TLS": "rc"}}, "UCX_TLS is not an NCCL variable"),
-        ("rdma", {"rdma_stack": "doca"}, "set rdma_source to vendor or mirror"),
+        ("rdma", {"rdma_stack": "doca"}, "set rdma_source to vendor"),
         (
             "cuda_toolkit",
             {"cuda_toolkit_install": True, "cuda_toolkit_version": "13"},
@@ -93,6 +93,7 @@ def test_refusals(host: Host, role: str, variables: dict[str, Any], reason: str)
     outcome = host.play(role, base | variables)
     assert outcome.rc != 0
     assert reason in outcome.text
+    assert "hunter2" not in outcome.text
 
 
 def converge(host: Host, role: str, variables: dict[str, Any]) -> Outcome:
@@ -126,9 +127,9 @@ def test_container_toolkit(host: Host) -> None:
     assert host.sh(packages).split() == ["1.20.0-1"] * 4
     assert len(host.sh("apt-mark showhold").split()) == 4
 
-    host.sh("mv /srv/stub /srv/away")
+    host.sh(f"mv {mirrors.STUB} /srv/away")
     offline = host.play("nvidia_container_toolkit", TOOLKIT)
-    host.sh("mv /srv/away /srv/stub")
+    host.sh(f"mv /srv/away {mirrors.STUB}")
     assert (offline.rc, offline.changed) == (0, 0), offline.text
 
     older = TOOLKIT | {"nvidia_container_toolkit_version": "1.19.1"}

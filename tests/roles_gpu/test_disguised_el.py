@@ -104,6 +104,19 @@ def test_check_install_again_change_and_remove(host: Host, role: str) -> None:
     assert not any(name in locked(host) for name in PACKAGES[role])
 
 
+@pytest.mark.parametrize("role", ROLES)
+def test_a_mirror_is_enough(host: Host, role: str) -> None:
+    """No vendor answers, and a directory of the host has the vendors' files by host name and path."""
+    wanted = HARDWARE | ROLES[role][0] | {"ddp_mirror_url": f"file://{disguise.VENDORS}"}
+    disguise.stop_vendors(host)
+    outcome = host.play(role, wanted)
+    disguise.start_vendors(host)
+    assert outcome.rc == 0, outcome.text
+    expected = {name: both[0] for name, both in PACKAGES[role].items()}
+    assert {name: versions(host)[name] for name in expected} == expected
+    assert host.play(role, wanted, tasks_from="remove").rc == 0
+
+
 def test_the_running_kernel_stays_the_newest(host: Host) -> None:
     """An unversioned kernel-devel-matched brings the newest kernel, which the next boot starts."""
     installed = host.sh("rpm -q kernel-core").split()

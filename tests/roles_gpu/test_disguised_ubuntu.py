@@ -82,6 +82,19 @@ def test_check_install_again_change_and_remove(host: Host, role: str) -> None:
     assert not set(PACKAGES[role]) & set(host.sh("apt-mark showhold").split())
 
 
+@pytest.mark.parametrize("role", ROLES)
+def test_a_mirror_is_enough(host: Host, role: str) -> None:
+    """No vendor answers, and a directory of the host has the vendors' files by host name and path."""
+    wanted = HARDWARE | ROLES[role][0] | {"ddp_mirror_url": f"file://{disguise.VENDORS}"}
+    disguise.stop_vendors(host)
+    outcome = host.play(role, wanted)
+    disguise.start_vendors(host)
+    assert outcome.rc == 0, outcome.text
+    expected = {name: both[0] for name, both in PACKAGES[role].items()}
+    assert {name: versions(host)[name] for name in expected} == expected
+    assert host.play(role, wanted, tasks_from="remove").rc == 0
+
+
 def test_modules_that_ubuntu_signs_follow_the_metapackage_of_the_running_kernel(host: Host) -> None:
     """22.04 runs its HWE kernel here; with the other metapackage the next kernel would come without a driver."""
     hwe = "-hwe-22.04" if "22.04" in host.sh("cat /etc/os-release") else ""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.roles_gpu import mirrors
 from tests.roles_gpu.fixture import Hardware
 
 if TYPE_CHECKING:
@@ -20,8 +21,7 @@ NEWEST_580 = "580.178.04"
 LOADED = Hardware(loaded=NEWEST_580)
 NVSWITCH = Hardware(loaded=NEWEST_580, num_nvswitches=4)
 MIRROR: dict[str, Any] = {
-    "nvidia_driver_source": "mirror",
-    "nvidia_driver_repo_url": "file:///srv/stub",
+    "ddp_mirror_url": f"file://{mirrors.GOOD}",
     "__nvidia_driver_sysfs": "/opt/hardware/sys",
     "__nvidia_driver_procfs": "/opt/hardware/proc",
 }
@@ -79,7 +79,7 @@ def test_gpus_that_have_gone_are_no_reason_to_skip(host: Host, tasks_from: str) 
     [
         ({"branch": "535"}, "535 is refused: past its end of life since June 2026"),
         ({"branch": "999"}, "999 is refused: this role does not know it. Offered: 580, 595"),
-        ({"repo_url": ""}, "set nvidia_driver_repo_url"),
+        ({"mirror_url": "https://ops:hunter2@mirror.example.invalid"}, "has a user name or a password"),
         ({"branch": "570", "allow_unlisted_branch": True}, "too old: torch 2.13.0 needs 580"),
         ({"source": "distribution"}, "too old: torch 2.13.0 needs 580"),
         ({"flavour": "nonsense"}, "value of nvidia_driver_flavour must be one of"),
@@ -91,6 +91,7 @@ def test_refusals_change_nothing(host: Host, changes: dict[str, Any], reason: st
     assert outcome.rc != 0
     assert outcome.changed == 0
     assert reason in outcome.text
+    assert "hunter2" not in outcome.text
 
 
 @pytest.mark.parametrize(
@@ -151,18 +152,16 @@ def test_a_branch_the_repository_lacks(host: Host) -> None:
 
 def test_a_wrong_key_is_named_and_heals(host: Host) -> None:
     host.show(LOADED)
-    host.sh("rm -rf /var/lib/apt/lists/*stub*")
-    outcome = play(host, repo_key_url="file:///srv/stub/wrong.pub")
+    outcome = play(host, mirror_url=f"file://{mirrors.WRONG_KEY}")
     assert outcome.rc != 0
-    assert "with the key from file:///srv/stub/wrong.pub" in outcome.text
+    assert f"with the key from file://{mirrors.WRONG_KEY}/{mirrors.CUDA}/debian" in outcome.text
 
 
 def test_an_expired_key_is_named(host: Host) -> None:
     host.show(LOADED)
-    folder = "file:///srv/stub/expired"
-    outcome = play(host, repo_url=folder, repo_key_url=f"{folder}/expired.pub")
+    outcome = play(host, mirror_url=f"file://{mirrors.EXPIRED_KEY}")
     assert outcome.rc != 0
-    assert f"apt cannot use {folder}/ with the key from {folder}/expired.pub" in outcome.text
+    assert f"apt cannot use file://{mirrors.EXPIRED_KEY}/{mirrors.CUDA}/debian" in outcome.text
     assert "Wrong or expired key" in outcome.text
 
 
@@ -183,11 +182,11 @@ def test_second_run_changes_nothing(host: Host, converged: Outcome) -> None:
 @contextmanager
 def unreachable(host: Host) -> Iterator[None]:
     """The repository cannot be reached."""
-    host.sh("mv /srv/stub /srv/away")
+    host.sh(f"mv {mirrors.STUB} /srv/away")
     try:
         yield
     finally:
-        host.sh("mv /srv/away /srv/stub")
+        host.sh(f"mv /srv/away {mirrors.STUB}")
 
 
 @pytest.mark.usefixtures("converged")

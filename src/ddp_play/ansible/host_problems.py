@@ -51,7 +51,7 @@ KNOWN_PROBLEMS: tuple[KnownProblem, ...] = (
     KnownProblem(
         r"Failed to update apt cache after \d+ retries: *$",
         Kind.TASK,
-        "apt-get update on the host names the source or key: check the mirror ({role}_source), the proxy and "
+        "apt-get update on the host names the source or key: check the mirror (ddp_mirror_url), the proxy and "
         "the host's clock",
     ),
     KnownProblem(
@@ -72,6 +72,12 @@ KNOWN_PROBLEMS: tuple[KnownProblem, ...] = (
         Kind.TASK,
         "the host cannot resolve {server}: {another_source}, or repair the host's DNS or its proxy (ddp_proxy)",
     ),
+    KnownProblem(  # of apt and urllib, of dnf, of apt with a mirror in a directory
+        r"\b404:? +Not Found|Status code: 404|File not found - /",
+        Kind.TASK,
+        "{server} lacks a file that the message names: a mirror (ddp_mirror_url) needs it at MIRROR/HOST/PATH of the "
+        "vendor's address, and its package lists have to be as new as its packages",
+    ),
     KnownProblem(
         r"Failed to fetch|Unable to connect to|Connection timed out|urlopen error|Request failed",
         Kind.TASK,
@@ -80,7 +86,7 @@ KNOWN_PROBLEMS: tuple[KnownProblem, ...] = (
     KnownProblem(
         r"No package matching|Unable to locate package|has no installation candidate|Version .* was not found",
         Kind.TASK,
-        "the source lacks this package: apt-cache policy on the host shows its versions; choose another {role}_source",
+        "the source lacks this package: apt-cache policy on the host shows its versions; choose another source",
     ),
     KnownProblem(
         r"dpkg was interrupted|dpkg --configure -a",
@@ -184,9 +190,14 @@ KNOWN_PROBLEMS: tuple[KnownProblem, ...] = (
 
 # Settings for a role whose source of packages cannot be reached.
 ANOTHER_SOURCE = {
-    "docker_engine": "set docker_engine_source: distribution, or mirror with docker_engine_mirror_url",
-    "python_env": "set python_env_source: mirror or wheelhouse",
+    "python_env": "set python_env_index_url, or python_env_source: wheelhouse",
     "image_distribution": "choose another image_distribution_source",
+    "nvidia_container_toolkit": "set ddp_mirror_url",
+    "rdma": "set ddp_mirror_url",
+    **dict.fromkeys(
+        ("base_os", "cluster_users", "monitoring", "nfs_client", "nfs_server"),
+        "point the host's own package sources at a mirror",
+    ),
 }
 SERVER = re.compile(r"https?://(?:[^/\s@]*@)?([\w.-]+)|Could not resolve(?: host)?:? '?([\w.-]+)")
 
@@ -225,5 +236,5 @@ def _fill_remedy(remedy: str, text: str, *, host: str, address: str, role: str =
     """Remedy with its placeholders filled; {server} is the host of the first URL in the text."""
     server = SERVER.search(text)
     named = (server[1] or server[2]) if server else "its package source"
-    source = ANOTHER_SOURCE.get(role, f"set {role}_source to a mirror or the distribution")
+    source = ANOTHER_SOURCE.get(role, f"set ddp_mirror_url, or {role}_source: distribution")
     return remedy.format(host=host, address=address, role=role, server=named, another_source=source)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 PREFIX = "ddp_job_"
 HOST_VARIABLES = ("ddp_slots", "ddp_interface", "ddp_shared_dir", "ddp_python", "ddp_state_dir")
 # Of all roles of provisioning; a job has no use for them.
-SITE_VARIABLES = ("ddp_proxy", "ddp_no_proxy", "ddp_disrupt")
+SITE_VARIABLES = ("ddp_proxy", "ddp_no_proxy", "ddp_mirror_url", "ddp_disrupt")
 PLACEHOLDERS = (
     "rank",
     "local_rank",

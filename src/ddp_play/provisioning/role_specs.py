@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import yaml
 
 from ddp_play.ansible.installed_collection import collection_root
+from ddp_play.provisioning.mirror_rules import mirror_problems
 from ddp_play.provisioning.proxy_rules import masked, proxy_problems
 
 if TYPE_CHECKING:
@@ -23,9 +24,17 @@ LOADER = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 DISRUPT = "ddp_disrupt"
 # Variable of the playbook reboot: how many hosts it reboots at the same time. In an inventory it has no effect.
 REBOOT_SERIAL = "ddp_reboot_serial"
-# Variables that the defaults of every role read: the HTTP proxy, and what is reached without it.
-SITE_OPTIONS: dict[str, Option] = {"ddp_proxy": {"type": "str"}, "ddp_no_proxy": {"type": "list", "elements": "str"}}
-PROXY_SUFFIX = "_proxy"
+# Variables that the defaults of roles read: the HTTP proxy, what is reached without it, and the mirror of the vendors.
+SITE_OPTIONS: dict[str, Option] = {
+    "ddp_proxy": {"type": "str"},
+    "ddp_no_proxy": {"type": "list", "elements": "str"},
+    "ddp_mirror_url": {"type": "str"},
+}
+# Rules beyond the type, by the end of a variable's name.
+MORE_RULES: Mapping[str, Callable[[str, Any], Iterator[str]]] = {
+    "_proxy": proxy_problems,
+    "_mirror_url": mirror_problems,
+}
 TRUE = ("true", "yes", "on", "y", "t", "1", "1.0")
 FALSE = ("false", "no", "off", "n", "f", "0", "0.0")
 
@@ -42,9 +51,9 @@ def read_specs() -> dict[str, dict[str, Option]]:
 def value_problems(name: str, option: Option, value: Any) -> tuple[str, ...]:
     """Reasons why Ansible or the role would reject the value; none for templates and vaulted values."""
     found = tuple(_problems(name, option, value))
-    if found or not name.endswith(PROXY_SUFFIX) or _is_unresolved(value):
+    if found or _is_unresolved(value):
         return found
-    return tuple(proxy_problems(name, value))
+    return tuple(text for suffix, rule in MORE_RULES.items() if name.endswith(suffix) for text in rule(name, value))
 
 
 def _problems(name: str, option: Option, value: Any) -> Iterator[str]:

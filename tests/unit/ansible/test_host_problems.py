@@ -119,6 +119,13 @@ def test_a_long_message_keeps_its_end() -> None:
         ("Curl error (56): Received HTTP code 407 from proxy after CONNECT", "ROLE_proxy (ddp_proxy)"),
         ("ProxyError('Cannot connect to proxy.', NewConnectionError('refused'))", "ddp_no_proxy"),
         ("proxyconnect tcp: dial tcp 10.0.0.1:3128: connect: connection refused", "HTTP proxy"),
+        (
+            "E: Failed to fetch https://m.example.com/a.example.com/x_1.deb  404  Not Found",
+            "m.example.com lacks a file",
+        ),
+        ("HTTP Error 404: Not Found https://m.example.com/a.example.com/gpg", "MIRROR/HOST/PATH"),
+        ("Status code: 404 for https://m.example.com/a/repomd.xml (IP: 10.0.0.1)", "m.example.com lacks a file"),
+        ("E: Failed to fetch file:/srv/mirror/x/InRelease  File not found - /srv/mirror/x/InRelease", "lacks a file"),
         ("dpkg was interrupted, you must manually run", "dpkg --configure"),
         ("something else", ""),
     ],
@@ -134,26 +141,32 @@ def test_remedies(text: str, words: str) -> None:
         (
             "docker_engine",
             "W: Failed to fetch https://mirror.example.com/x/InRelease  Could not resolve 'mirror.example.com'",
-            "the host cannot resolve mirror.example.com: set docker_engine_source: distribution, or mirror with"
-            " docker_engine_mirror_url, or repair the host's DNS or its proxy (ddp_proxy)",
+            "the host cannot resolve mirror.example.com: set ddp_mirror_url, or docker_engine_source: distribution,"
+            " or repair the host's DNS or its proxy (ddp_proxy)",
         ),
         (
             "docker_engine",
             "E: Failed to fetch http://10.0.0.1:8080/docker/InRelease  Could not connect to 10.0.0.1:8080",
-            "the host cannot reach 10.0.0.1: set docker_engine_source: distribution, or mirror with"
-            " docker_engine_mirror_url, or repair the host's route or its proxy (ddp_proxy)",
+            "the host cannot reach 10.0.0.1: set ddp_mirror_url, or docker_engine_source: distribution,"
+            " or repair the host's route or its proxy (ddp_proxy)",
         ),
         (
             "nvidia_driver",
             "Request failed: <urlopen error timed out>\nhttps://developer.download.nvidia.com/key",
-            "the host cannot reach developer.download.nvidia.com: set nvidia_driver_source to a mirror or the"
-            " distribution, or repair the host's route or its proxy (ddp_proxy)",
+            "the host cannot reach developer.download.nvidia.com: set ddp_mirror_url, or"
+            " nvidia_driver_source: distribution, or repair the host's route or its proxy (ddp_proxy)",
+        ),
+        (
+            "base_os",
+            "E: Failed to fetch http://deb.example.com/x  Could not connect to deb.example.com:80",
+            "the host cannot reach deb.example.com: point the host's own package sources at a mirror, or repair"
+            " the host's route or its proxy (ddp_proxy)",
         ),
         (
             "python_env",
             "Temporary failure in name resolution",
-            "the host cannot resolve its package source: set python_env_source: mirror or wheelhouse, or repair"
-            " the host's DNS or its proxy (ddp_proxy)",
+            "the host cannot resolve its package source: set python_env_index_url, or python_env_source:"
+            " wheelhouse, or repair the host's DNS or its proxy (ddp_proxy)",
         ),
     ],
 )

@@ -200,9 +200,8 @@ def test_misspelt_names_get_the_nearest(name: str, words: str) -> None:
 
 def test_every_known_name_passes() -> None:
     check_names([f"ddp_job_{name}" for name in variable_names()])
-    check_names(
-        ["ddp_slots", "ddp_interface", "ddp_shared_dir", "ddp_python", "ddp_proxy", "ddp_no_proxy", "ddp_disrupt"]
-    )
+    check_names(["ddp_slots", "ddp_interface", "ddp_shared_dir", "ddp_python"])
+    check_names(["ddp_proxy", "ddp_no_proxy", "ddp_mirror_url", "ddp_disrupt"])
     check_names([])
 
 

@@ -14,6 +14,7 @@ SPECS: dict[str, dict[str, Any]] = {
     "docker_engine": {
         "docker_engine_source": {"type": "str", "choices": ["vendor", "distribution"]},
         "docker_engine_hold": {"type": "bool"},
+        "docker_engine_mirror_url": {"type": "str"},
     },
     "nccl": {"nccl_conf": {"type": "dict"}},
     "ddp_job": {"ddp_job_image": {"type": "str"}},
@@ -75,6 +76,15 @@ def test_a_proxy_is_known_everywhere_and_its_password_is_refused_unseen() -> Non
     assert "ddp_proxy has a user name or a password" in found
     assert "hunter2" not in found
     assert "did you mean ddp_proxy?" in messages(ddp_poxy="http://proxy:3128")[0]
+
+
+def test_a_mirror_is_known_everywhere_and_its_password_is_refused_unseen() -> None:
+    assert messages(ddp_mirror_url="https://mirror.site.example", docker_engine_mirror_url="file:///srv/mirror") == []
+    for name in ("ddp_mirror_url", "docker_engine_mirror_url"):
+        (found,) = messages(**{name: "https://ops:hunter2@mirror.site.example"})
+        assert f"{name} has a user name or a password" in found
+        assert "hunter2" not in found
+    assert "did you mean docker_engine_mirror_url?" in messages(docker_engine_repo_url="file:///srv")[0]
 
 
 # -- values --------------------------------------------------------------------------------------------

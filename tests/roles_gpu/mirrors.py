@@ -1,0 +1,28 @@
+"""Mirrors of the vendors on a Debian host: links to the stub repository, with the layout of a site's mirror."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.roles_gpu.hosts import Host
+
+STUB = "/srv/stub"
+GOOD, WRONG_KEY, EXPIRED_KEY = "/srv/mirror", "/srv/wrong", "/srv/expired"
+CUDA = "developer.download.nvidia.com/compute/cuda/repos"
+TOOLKIT = "nvidia.github.io/libnvidia-container"
+REPOSITORIES = (f"{CUDA}/debian12/x86_64", f"{CUDA}/debian13/x86_64", f"{TOOLKIT}/stable/deb/amd64")
+KEYS = (f"{CUDA}/debian12/x86_64/3bf863cc.pub", f"{CUDA}/debian13/x86_64/8793F200.pub", f"{TOOLKIT}/gpgkey")
+
+
+def write(host: Host) -> None:
+    """One mirror that is right, one with the key of somebody else, and one whose key has expired."""
+    _write(host, GOOD, STUB, "gpgkey")
+    _write(host, WRONG_KEY, STUB, "wrong.pub")
+    _write(host, EXPIRED_KEY, f"{STUB}/expired", "expired.pub")
+
+
+def _write(host: Host, mirror: str, repository: str, key: str) -> None:
+    lines = [f"mkdir -p {mirror}/{path} && ln -s {repository}/* {mirror}/{path}/" for path in REPOSITORIES]
+    lines += [f"ln -sf {repository}/{key} {mirror}/{path}" for path in KEYS]
+    host.sh("set -e; " + "; ".join(lines))
