@@ -34,11 +34,6 @@ options:
     type: list
     elements: str
     default: []
-  files:
-    description: Glob patterns of paths; those that exist are reported.
-    type: list
-    elements: str
-    default: []
   users:
     description: Report the processes that use a GPU.
     type: bool
@@ -79,8 +74,7 @@ ansible_facts:
   contains:
     ddp_gpu:
       description:
-        - gpus, flavours, nvswitches, nvlink5, driver, kernel, secure_boot, dkms, packages, units, files,
-          reboot,
+        - gpus, flavours, nvswitches, nvlink5, driver, kernel, secure_boot, dkms, packages, units, reboot, users,
           problems.
       type: dict
 """
@@ -98,7 +92,6 @@ from ansible_collections.ddp.play.plugins.module_utils import (  # noqa: E402
     reboot_occupants,
 )
 from ansible_collections.ddp.play.plugins.module_utils.host import (  # noqa: E402
-    existing,
     packages,
     read,
     read_bytes,
@@ -197,7 +190,6 @@ def gather(params: Dict[str, Any]) -> Dict[str, Any]:
         "dkms": nvidia.parse_dkms(run(["dkms", "status"])[1]),
         "packages": packages(params["packages"], params["exclude"]),
         "units": unit_states(params["units"]),
-        "files": existing(params["files"]),
         "reboot": {"needed": bool(reasons), "reasons": reasons},
     }
     if params["users"]:
@@ -220,7 +212,6 @@ def main() -> None:
             "packages": {"type": "list", "elements": "str", "default": []},
             "exclude": {"type": "list", "elements": "str", "default": []},
             "units": {"type": "list", "elements": "str", "default": []},
-            "files": {"type": "list", "elements": "str", "default": []},
             "users": {"type": "bool", "default": False},
             "smi": {"type": "bool", "default": False},
             "cuda": {"type": "bool", "default": False},
