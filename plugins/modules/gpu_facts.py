@@ -35,7 +35,7 @@ options:
     elements: str
     default: []
   users:
-    description: Report the processes that use a GPU.
+    description: Report the processes that use a GPU, except daemons that monitor GPUs and our exporter.
     type: bool
     default: false
   smi:
@@ -88,6 +88,7 @@ from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 from ansible_collections.ddp.play.plugins.module_utils import (  # noqa: E402
     driver_problems,
     nvidia,
+    occupants,
     pci,
     reboot_occupants,
 )
@@ -193,7 +194,7 @@ def gather(params: Dict[str, Any]) -> Dict[str, Any]:
         "reboot": {"needed": bool(reasons), "reasons": reasons},
     }
     if params["users"]:
-        facts["users"] = reboot_occupants.device_users(procfs, reboot_occupants.GPU)
+        facts["users"] = reboot_occupants.disturbed_users(procfs, reboot_occupants.GPU, occupants.ENGINE_TIMEOUT_S)
     if params["smi"]:
         facts["smi"] = smi()
     if params["cuda"]:

@@ -100,7 +100,7 @@ def test_an_idle_host_is_read_once_by_each_role(read: dict[str, list[str]]) -> N
         SYSTEM,
         "read | Read packages, files and occupants of the host",
         DRIVER,
-        "read | Read files and occupants of the host",
+        "read | Read files, our exporter and occupants of the host",
         "read | Read the state of the compiler",
         "read | Read the state of settings and libraries",
         "read | Read the state of the toolkit and the engine",
