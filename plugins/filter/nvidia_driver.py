@@ -93,6 +93,12 @@ def moving(packages: Mapping[str, Mapping[str, Any]], wanted: Sequence[str], bra
     return list(dict.fromkeys([*wanted, *(name for name in versioned if not other.search(name))]))
 
 
+def stopped(units: Mapping[str, Mapping[str, str]], wanted: Sequence[str]) -> List[str]:
+    """Wanted units that do not run, are not there, or are disabled; a static unit needs not be enabled."""
+    found = {name: units.get(name, {}) for name in wanted}
+    return [name for name, unit in found.items() if unit.get("active") != "active" or unit.get("enabled") == "disabled"]
+
+
 class FilterModule:
     """The filters by the names that the role uses."""
 
@@ -106,4 +112,5 @@ class FilterModule:
             "nvidia_driver_misfit": misfit,
             "nvidia_driver_unequal": unequal,
             "nvidia_driver_moving": moving,
+            "nvidia_driver_stopped": stopped,
         }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import subprocess
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple, cast
@@ -37,11 +36,6 @@ def read_bytes(path: Path) -> Optional[bytes]:
         return path.read_bytes()
     except OSError:
         return None
-
-
-def existing(patterns: List[str]) -> List[str]:
-    """Paths that match any of the glob patterns, sorted."""
-    return sorted(path for pattern in patterns for path in glob.glob(pattern))  # noqa: PTH207 - absolute patterns
 
 
 def packages(patterns: List[str], exclude: List[str]) -> Packages:

@@ -16,10 +16,12 @@ from ansible_collections.ddp.play.plugins.module_utils import other_containers
 ENGINE_TIMEOUT_S = 10
 MAX_NAMED = 5
 # Containers of the roles' own units, which start them again after the engine; ending them disturbs nobody.
+# The names are theirs alone: a unit removes any other container of its name before it starts.
 OUR_SERVICES = ("ddp-dcgm-exporter",)
 # A container's processes continue under these while no engine runs (live-restore).
 SHIM = "containerd-shim"
 PS = ["docker", "ps", "--no-trunc", "--format", "{{.Names}}\t{{.Image}}"]
+OURS = ["docker", "ps", "--no-trunc", "--quiet", *("--filter=name=^/%s$" % name for name in OUR_SERVICES)]
 # A guard runs as a unit of the system, a unit of a user, or a plain process, always with this command line.
 GUARDS = ["pgrep", "--full", "--list-full", " -I -S [^ ]+ guard "]
 PROCESSES = ["ps", "-A", "-o", "comm="]
@@ -58,6 +60,12 @@ def parse_containers(text: str) -> List[Dict[str, str]]:
     """Running containers by name and image, without those of the roles' own units."""
     rows = [line.partition("\t")[::2] for line in text.splitlines() if line.strip()]
     return [{"name": name, "image": image} for name, image in rows if name not in OUR_SERVICES]
+
+
+def our_containers(timeout_s: float = ENGINE_TIMEOUT_S) -> List[str]:
+    """Ids of the running containers of the roles' own units; none if the engine does not say."""
+    rc, out, _ = ask(OURS, timeout_s)
+    return out.split() if rc == 0 else []
 
 
 def parse_guards(text: str) -> List[str]:

@@ -10,12 +10,12 @@ import os
 import re
 import struct
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Sequence
 
-from ansible_collections.ddp.play.plugins.module_utils import occupants
+from ansible_collections.ddp.play.plugins.module_utils import occupants, other_containers
 
 # Daemons that monitor or manage devices, by their names in /proc/PID/comm, which have 15 characters at most.
-DAEMONS = ("nvidia-persiste", "nv-fabricmanage", "nv-hostengine", "dcgm-exporter", "ibacm")
+DAEMONS = ("nvidia-persiste", "nv-fabricmanage", "nv-hostengine", "ibacm")
 GPU = re.compile(r"/dev/nvidia")
 RDMA = re.compile(r"/dev/infiniband/uverbs")
 # Files that package managers lock while they change packages: dpkg, apt, rpm (its two places).
@@ -41,6 +41,18 @@ def device_users(procfs: Path, device: "re.Pattern[str]") -> List[Dict[str, Any]
         if held and not name.startswith(DAEMONS):
             found.append({"pid": int(folder.name), "name": name})
     return sorted(found, key=lambda row: int(row["pid"]))
+
+
+def disturbed_users(procfs: Path, device: "re.Pattern[str]", timeout_s: float) -> List[Dict[str, Any]]:
+    """Those of device_users that are not in a container of the roles' own units, which start it again."""
+    users = device_users(procfs, device)
+    ours = occupants.our_containers(timeout_s) if users else []
+    return [row for row in users if not is_in(procfs / str(row["pid"]), ours)]
+
+
+def is_in(folder: Path, containers: Sequence[str]) -> bool:
+    """Whether a process belongs to one of these containers, by the control groups that Docker names after their ids."""
+    return any(container in path for path in other_containers.groups(folder) for container in containers)
 
 
 def slurm_steps(procfs: Path) -> List[str]:
@@ -85,7 +97,7 @@ def reasons(procfs: Path, timeout_s: float) -> List[str]:
     """Why a reboot would disturb somebody, beyond `occupants.reasons`; each reason a clause with its subject."""
     found = []
     for noun, device in (("a GPU", GPU), ("an RDMA device", RDMA)):
-        users = ["%(name)s (pid %(pid)d)" % row for row in device_users(procfs, device)]
+        users = ["%(name)s (pid %(pid)d)" % row for row in disturbed_users(procfs, device, timeout_s)]
         if users:
             found.append("processes use %s: %s" % (noun, occupants.shortened(users)))
     steps = slurm_steps(procfs)

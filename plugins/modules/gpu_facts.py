@@ -34,13 +34,8 @@ options:
     type: list
     elements: str
     default: []
-  files:
-    description: Glob patterns of paths; those that exist are reported.
-    type: list
-    elements: str
-    default: []
   users:
-    description: Report the processes that use a GPU.
+    description: Report the processes that use a GPU, except daemons that monitor GPUs and our exporter.
     type: bool
     default: false
   smi:
@@ -79,8 +74,7 @@ ansible_facts:
   contains:
     ddp_gpu:
       description:
-        - gpus, flavours, nvswitches, nvlink5, driver, kernel, secure_boot, dkms, packages, units, files,
-          reboot,
+        - gpus, flavours, nvswitches, nvlink5, driver, kernel, secure_boot, dkms, packages, units, reboot, users,
           problems.
       type: dict
 """
@@ -94,11 +88,11 @@ from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 from ansible_collections.ddp.play.plugins.module_utils import (  # noqa: E402
     driver_problems,
     nvidia,
+    occupants,
     pci,
     reboot_occupants,
 )
 from ansible_collections.ddp.play.plugins.module_utils.host import (  # noqa: E402
-    existing,
     packages,
     read,
     read_bytes,
@@ -197,11 +191,10 @@ def gather(params: Dict[str, Any]) -> Dict[str, Any]:
         "dkms": nvidia.parse_dkms(run(["dkms", "status"])[1]),
         "packages": packages(params["packages"], params["exclude"]),
         "units": unit_states(params["units"]),
-        "files": existing(params["files"]),
         "reboot": {"needed": bool(reasons), "reasons": reasons},
     }
     if params["users"]:
-        facts["users"] = reboot_occupants.device_users(procfs, reboot_occupants.GPU)
+        facts["users"] = reboot_occupants.disturbed_users(procfs, reboot_occupants.GPU, occupants.ENGINE_TIMEOUT_S)
     if params["smi"]:
         facts["smi"] = smi()
     if params["cuda"]:
@@ -220,7 +213,6 @@ def main() -> None:
             "packages": {"type": "list", "elements": "str", "default": []},
             "exclude": {"type": "list", "elements": "str", "default": []},
             "units": {"type": "list", "elements": "str", "default": []},
-            "files": {"type": "list", "elements": "str", "default": []},
             "users": {"type": "bool", "default": False},
             "smi": {"type": "bool", "default": False},
             "cuda": {"type": "bool", "default": False},

@@ -89,25 +89,15 @@ def load(path: Path) -> dict[str, Any]:
 
 
 class Role:
-    """A role's variables on one system, as its tasks would see them after `detect` or `facts`."""
+    """A role's variables on one system, as its tasks would see them after `hardware` and `facts`."""
 
     def __init__(self, name: str, system: str, architecture: str = "x86_64", **inputs: Any) -> None:
         self.path = ROOT / "roles" / name
         self.facts = facts(system, architecture)
         self._variables: dict[str, Any] = {"ansible_facts": self.facts, "ansible_search_path": [str(self.path)]}
-        for file in ("defaults/main.yml", "vars/main.yml", *self._of_system(name)):
+        for file in ("defaults/main.yml", "vars/main.yml"):
             self._variables |= load(self.path / file)
         self._variables |= {f"{name}_{key}": value for key, value in inputs.items()}
-
-    def _of_system(self, name: str) -> tuple[str, ...]:
-        """The file that the role's include_vars names; roles with one table have none."""
-        family, distribution = self.facts["os_family"], self.facts["distribution"]
-        first = "RedHat" if family == "RedHat" else distribution
-        version = self.facts["distribution_version" if distribution == "Ubuntu" else "distribution_major_version"]
-        included = {
-            "nvidia_driver": f"vars/{first}-{version}.yml",
-        }
-        return (included[name],) if name in included else ()
 
     def __getitem__(self, expression: str) -> Any:
         templar = Templar(loader=DataLoader(), variables=self._variables)
@@ -151,14 +141,6 @@ def test_all_systems_of_a_table_have_the_same_keys(role: str) -> None:
     tables = Role(role, "Debian 12")._variables.get(f"__{role}_platforms", {})
     keys = {frozenset(row) for row in tables.values()} if isinstance(tables, dict) else set()
     assert len(keys) <= 1
-
-
-@pytest.mark.parametrize("role", ["nvidia_driver"])
-def test_all_files_of_a_role_have_the_same_names(role: str) -> None:
-    files = [path for path in (ROOT / "roles" / role / "vars").glob("*.yml") if path.name != "main.yml"]
-    # dnf alone has module streams
-    names = {path.name: {*load(path)} - {f"__{role}_modularity"} for path in files}
-    assert len({frozenset(found) for found in names.values()}) == 1, names
 
 
 def docker_sources() -> Iterator[tuple[str, str]]:
@@ -212,8 +194,11 @@ def test_nvidia_driver(system: str, architecture: str) -> None:
     folder = system.lower().replace(" ", "").replace(".", "").replace("rocky", "rhel").replace("almalinux", "rhel")
     assert f"/{folder}/{'sbsa' if architecture == 'aarch64' else 'x86_64'}/" in role["__nvidia_driver_url"]
     assert role["__nvidia_driver_package_manager"] == SYSTEMS[system][3]
-    assert (role.path / "tasks" / f"install-{SYSTEMS[system][3]}.yml").is_file()
-    assert Path(role["__nvidia_driver_initramfs"][0]).is_absolute()
+    assert (role.path / "tasks" / f"packages-{SYSTEMS[system][3]}.yml").is_file()
+    assert Path(role["__nvidia_driver_family.initramfs"][0]).is_absolute()
+    assert role["__nvidia_driver_url"] in role["__nvidia_driver_repo_files[0].content"]
+    paths = {found["path"] for found in role["__nvidia_driver_repo_files + __nvidia_driver_files_wanted"]}
+    assert paths <= set(role["__nvidia_driver_own_paths"]), "read.yml reads them and remove.yml removes them"
 
 
 @pytest.mark.parametrize("system", [name for name in SYSTEMS if name not in DEB_ONLY])

@@ -21,10 +21,7 @@ OTHER_KIND = {
     "ddp_job": "plans and runs a job; it leaves no state on a host that could be verified or removed",
     "host_reboot": "an action on request: drain, reboot, open; a host is not wanted to be in a rebooted state",
 }
-NOT_YET = {"nvidia_driver"}  # still in an older shape: detect, absent and one install file for each package manager
-ROLES = sorted(
-    path for path in (ROOT / "roles").iterdir() if path.is_dir() and path.name not in {*OTHER_KIND, *NOT_YET}
-)
+ROLES = sorted(path for path in (ROOT / "roles").iterdir() if path.is_dir() and path.name not in OTHER_KIND)
 
 REQUIRED = {"main", "facts", "preflight", "read", "install", "assert", "verify", "remove"}
 OPTIONAL = {"converge", "configure", "service", "hardware"}
@@ -202,7 +199,7 @@ def test_remove_says_what_remains(role: Path) -> None:
 
 def test_the_exceptions_are_roles() -> None:
     there = {path.name for path in (ROOT / "roles").iterdir() if path.is_dir()}
-    assert {*OTHER_KIND, *NOT_YET, *OWN_PARTS, *OWN_PHASES} <= there
+    assert {*OTHER_KIND, *OWN_PARTS, *OWN_PHASES} <= there
     assert len(there) == 15
 
 

@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
+
+from tests.content.test_roles import read, tasks_in
 
 ROLES = Path(__file__).parents[2] / "roles"
 SKIP = re.compile(r"not \((ansible_check_mode and \w+_repository.* is changed)\)")
@@ -15,7 +16,7 @@ FILES = [path for path in sorted(ROLES.glob("*/tasks/*.yml")) if SKIP.search(pat
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROLES)))
 def test_skipped_packages_are_listed_under_the_same_condition(path: Path) -> None:
-    listed = [str(task["when"]) for task in yaml.safe_load(path.read_text()) if "ddp.play.planned_changes" in task]
+    listed = [str(task["when"]) for task in tasks_in(read(path)) if "ddp.play.planned_changes" in task]
     for condition in SKIP.findall(path.read_text()):
         assert any(condition in when for when in listed), f"{path}: nothing is listed when {condition}"
 

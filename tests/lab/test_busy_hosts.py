@@ -142,5 +142,17 @@ def test_an_interrupted_wait_is_undone_by_open(lab3: Lab, tmp_path: Path) -> Non
     assert not drained(lab3)
 
 
+@pytest.mark.parametrize(("name", "busy"), [("ddp-dcgm-exporter", False), ("dcgm-exporter", True)])
+def test_the_exporter_of_role_monitoring_keeps_no_reboot_waiting(lab3: Lab, name: str, *, busy: bool) -> None:
+    """A real container with a file open that looks like a GPU; the same in another container counts."""
+    holds = "sh -c 'exec sleep 900 3</dev/nvidia9'"
+    start = f"touch /dev/nvidia9; docker run --detach --name {name} --volume /dev/nvidia9:/dev/nvidia9 {SLIM} {holds}"
+    with at_work(lab3, start, f"docker rm --force {name}; rm /dev/nvidia9"):
+        listed = lab3.play("reboot", "--check", "-i", str(lab3.inventory), "--limit", HOST)
+    assert listed.returncode == 0, listed.stderr
+    assert ("processes use a GPU: sleep (pid " in listed.stdout) == busy, listed.stdout
+    assert ("the host is busy" in listed.stdout) == busy, listed.stdout
+
+
 def drained(lab: Lab) -> bool:
     return lab.on(HOST, f"test -e {MARK} && echo there || true") == "there"

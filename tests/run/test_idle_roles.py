@@ -25,6 +25,7 @@ PLAYBOOK = """
     ansible_python_interpreter: "{{ ansible_playbook_python }}"
   roles:
     - {role: ddp.play.rdma, vars: {rdma_verify: false}}
+    - ddp.play.nvidia_driver
     - ddp.play.cuda_toolkit
     - ddp.play.nccl
     - ddp.play.nvidia_container_toolkit
@@ -36,6 +37,11 @@ PLAYBOOK = """
 IDLE: dict[str, Any] = {
     "__rdma_packages": ["bash"],
     "__rdma_drifted": [],
+    "nvidia_driver_torch_version": "",
+    "nvidia_driver_verify": False,  # no driver answers on this machine
+    "__nvidia_driver_to_install": False,
+    "__nvidia_driver_drifted": [],
+    "__nvidia_driver_stopped": [],
     "cuda_toolkit_install": True,
     "cuda_toolkit_verify": False,
     "__cuda_toolkit_pending": False,
@@ -48,6 +54,7 @@ IDLE: dict[str, Any] = {
 }
 ON_THE_CONTROLLER = {"debug", "assert", "fail", "meta", "include_tasks", "validate_argument_spec"}
 RDMA = "hardware | Read the RDMA hardware of the host"
+DRIVER = "hardware | Read the GPUs and the driver of the host"
 SYSTEM = "facts | Read the operating system of the host"
 
 
@@ -64,7 +71,8 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     for name, hardware in HOSTS.items():
         fixture.write(folder / name, hardware)
     sysfs = f"{folder}/{{{{ inventory_hostname }}}}/sys"
-    extra = IDLE | {f"__{role}_sysfs": sysfs for role in ("rdma", "nccl", "nvidia_container_toolkit")}
+    extra = IDLE | {f"__{role}_sysfs": sysfs for role in ("rdma", "nvidia_driver", "nccl", "nvidia_container_toolkit")}
+    extra["__nvidia_driver_procfs"] = f"{folder}/{{{{ inventory_hostname }}}}/proc"
     (folder / "site.yml").write_text(PLAYBOOK)
     done = subprocess.run(
         [sys.executable, "-m", "ansible", "playbook", "-i", ",".join(HOSTS), "site.yml", "-e", json.dumps(extra)],
@@ -91,8 +99,9 @@ def test_an_idle_host_is_read_once_by_each_role(read: dict[str, list[str]]) -> N
         RDMA,
         SYSTEM,
         "read | Read packages, files and occupants of the host",
+        DRIVER,
+        "read | Read files, our exporter and occupants of the host",
         "read | Read the state of the compiler",
-        "hardware | Read the GPUs of the host",
         "read | Read the state of settings and libraries",
         "read | Read the state of the toolkit and the engine",
         RDMA,
@@ -102,7 +111,7 @@ def test_an_idle_host_is_read_once_by_each_role(read: dict[str, list[str]]) -> N
 def test_a_host_without_the_hardware_is_read_for_hardware_only(read: dict[str, list[str]]) -> None:
     assert read["bare"] == [
         RDMA,
+        DRIVER,
         SYSTEM,
         "read | Read the state of the compiler",
-        "hardware | Read the GPUs of the host",
     ]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def reboot(
     *,
     inventory: options.Inventory = None,
-    needed: Annotated[bool, typer.Option("--needed", help="Only hosts whose system asks for a reboot.")] = False,
+    needed: Annotated[bool, typer.Option("--needed", help="Only hosts whose system or driver needs it.")] = False,
     serial: Annotated[int, typer.Option("--serial", min=1, metavar="N", help="N hosts at a time.")] = 1,
     wait: Annotated[str, typer.Option("--wait", help="Wait for a busy host: 90s, 10m, 2h.")] = "",
     disrupt: Annotated[bool, typer.Option("--disrupt", help="Reboot busy hosts too: what runs there is lost.")] = False,

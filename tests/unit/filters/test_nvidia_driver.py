@@ -147,3 +147,19 @@ def test_fabric_manager_of_another_version(version: str, unequal: list[str]) -> 
 def test_packages_that_change_version_together(packages: dict[str, Any], moving: list[str] | str) -> None:
     wanted = ["nvidia-open", *moving.split()] if isinstance(moving, str) else moving
     assert nvidia_driver.moving(packages, ["nvidia-open"], "580") == wanted
+
+
+@pytest.mark.parametrize(
+    ("unit", "found"),
+    [
+        ({"active": "active", "enabled": "enabled"}, []),
+        ({"active": "active", "enabled": "static"}, []),
+        ({"active": "active", "enabled": "disabled"}, ["nvidia-persistenced"]),
+        ({"active": "inactive", "enabled": "enabled"}, ["nvidia-persistenced"]),
+        ({}, ["nvidia-persistenced"]),
+    ],
+)
+def test_units_that_must_be_started(unit: dict[str, str], found: list[str]) -> None:
+    units = {"nvidia-persistenced": unit} if unit else {}
+    assert nvidia_driver.stopped(units, ["nvidia-persistenced"]) == found
+    assert nvidia_driver.stopped(units, []) == []

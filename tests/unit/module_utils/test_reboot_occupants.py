@@ -32,13 +32,44 @@ def process(procfs: Path, pid: int, name: str, *, device: str = "/dev/null", cmd
         ("python3", "/dev/null", []),
         ("nvidia-persiste", "/dev/nvidia0", []),
         ("nvidia-persiste", "/dev/nvidiactl", []),
-        ("dcgm-exporter", "/dev/nvidia0", []),  # role monitoring's own: it kept every later driver away
+        ("dcgm-exporter", "/dev/nvidia0", [{"pid": 42, "name": "dcgm-exporter"}]),  # a name proves nothing
     ],
 )
 def test_processes_that_hold_a_gpu(tmp_path: Path, name: str, device: str, found: list[dict[str, object]]) -> None:
     process(tmp_path, 42, name, device=device)
     (tmp_path / "43").mkdir()  # a process that ended meanwhile
     assert reboot_occupants.device_users(tmp_path, reboot_occupants.GPU) == found
+
+
+OURS, THEIRS = "a1" * 32, "b2" * 32
+
+
+@pytest.mark.parametrize(
+    ("group", "answer", "found"),
+    [
+        (f"0::/system.slice/docker-{OURS}.scope", (0, f"{OURS}\n", ""), []),
+        (f"5:devices:/docker/{OURS}\n1:name=systemd:/docker/{OURS}", (0, f"{OURS}\n", ""), []),
+        (f"0::/system.slice/docker-{THEIRS}.scope", (0, f"{OURS}\n", ""), [42]),
+        ("0::/user.slice/user-1000.slice", (0, f"{OURS}\n", ""), [42]),
+        (f"0::/system.slice/docker-{OURS}.scope", (0, "", ""), [42]),
+        (f"0::/system.slice/docker-{OURS}.scope", (124, f"{OURS}\n", "no answer"), [42]),
+    ],
+)
+def test_our_exporter_is_known_by_its_container(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: str, answer: occupants.Answer, found: list[int]
+) -> None:
+    """Role monitoring's own kept every later driver away; a process of the same name elsewhere counts."""
+    process(tmp_path, 42, "dcgm-exporter", device="/dev/nvidia0")
+    (tmp_path / "42/cgroup").write_text(group, encoding="ascii")
+    monkeypatch.setattr(occupants, "ask", lambda argv, _timeout_s: answer if argv == occupants.OURS else (127, "", ""))
+    users = reboot_occupants.disturbed_users(tmp_path, reboot_occupants.GPU, 1.0)
+    assert [row["pid"] for row in users] == found
+
+
+def test_an_engine_is_asked_only_if_somebody_holds_a_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    process(tmp_path, 42, "python3")
+    monkeypatch.setattr(occupants, "ask", lambda argv, _timeout_s: pytest.fail(f"asked {argv}"))
+    assert reboot_occupants.disturbed_users(tmp_path, reboot_occupants.GPU, 1.0) == []
 
 
 def test_each_user_is_named_with_what_it_uses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
