@@ -48,7 +48,14 @@ def contents(package: Published) -> dict[str, File]:
         return {f"/lib/modules/{name.removeprefix('linux-headers-')}/build/Makefile": File(b"# stub\n")}
     if name.startswith("nvidia-utils"):
         return stub_repo.smi(version)
+    if _is_ubuntus_daemon(name):
+        return rpms.contents(dataclasses.replace(package, name="nvidia-persistenced"))
     return rpms.contents(package)
+
+
+def _is_ubuntus_daemon(name: str) -> bool:
+    """Whether the package is the one of Ubuntu's archive that has nvidia-persistenced and its unit."""
+    return name.startswith("nvidia-compute-utils-") and name.endswith("-server")
 
 
 def scripts(package: Published) -> dict[str, str]:
@@ -59,7 +66,9 @@ def scripts(package: Published) -> dict[str, str]:
         return {"postinst": post.replace("@VERSION@", version), "prerm": gone.replace("@VERSION@", version)}
     if package.name == "docker-ce":
         return {"postinst": stub_repo.RELOAD, "prerm": STOP}
-    if package.name in ("nvidia-persistenced", "nvidia-fabricmanager", "nvidia-container-toolkit-base"):
+    if package.name == "nvidia-persistenced" or _is_ubuntus_daemon(package.name):
+        return {"postinst": stub_repo.RELOAD, "prerm": STOP.replace("docker", "nvidia-persistenced")}
+    if package.name in ("nvidia-fabricmanager", "nvidia-container-toolkit-base"):
         return {"postinst": stub_repo.RELOAD}
     return {}
 
