@@ -1,4 +1,4 @@
-"""Code of the action plugin `discover`: host facts from the host program's output, and the cache of host facts."""
+"""Host facts from the answers of hosts, asked in waves, and the cache of host facts."""
 
 from __future__ import annotations
 
@@ -12,23 +12,25 @@ from ddp_play.ansible.plugin_variables import FACTS_ENV, USE_CACHED_ENV
 from ddp_play.bundle.paths import read_json, write_json
 from ddp_play.errors import HostNotReady, UsageError
 from ddp_play.guard.protocol import BEGIN, END
+from ddp_play.planning.discovery_order import next_wave
 from ddp_play.planning.host_facts import facts_from_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
+    from ddp_play.planning.job import Job
     from ddp_play.planning.job_secrets import Known
 
 OLDEST_PYTHON = (3, 9)
 
 
-def parse_facts(stdout: str, stderr: str, *, sent: float, received: float, inventory: dict[str, Any]) -> dict[str, Any]:
-    """Host facts from the program's output, with its clock offset and `inventory`, the host's variables.
+def checked_facts(answer: bytes, *, sent: float, received: float, inventory: dict[str, Any]) -> dict[str, Any]:
+    """Host facts from a host's answer, with its clock offset and `inventory`, the host's variables.
 
     `sent` and `received`: times of the request and its answer, in epoch seconds of the controller. Raises HostNotReady.
     """
     try:
-        facts = parse_answer(stdout, stderr)
+        facts: dict[str, Any] = json.loads(answer)
         _check_python(str(facts["python_version"]))
         # The host read its clock between `sent` and `received`: within this interval the offset is 0.
         facts["clock_offset_s"] = round(facts["clock"] - min(max(facts["clock"], sent), received), 3)
@@ -68,21 +70,35 @@ def parse_answer(stdout: str, stderr: str) -> dict[str, Any]:
     return answer
 
 
-def only_cached() -> bool:
-    """Whether the command requested cached host facts instead of discovery."""
-    return bool(os.environ.get(USE_CACHED_ENV))
+def our_variables(variables: Iterable[str]) -> list[str]:
+    """Names of the ddp_* variables among those of a host."""
+    return sorted(name for name in variables if name.startswith("ddp_") and name != "ddp_job_result")
 
 
-def cached_facts(hosts: list[str], discovered: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Write discovered facts to the cache, or return the cached facts of `hosts` for `plan --cached`."""
-    given = os.environ.get(FACTS_ENV)
-    if not given:
-        return discovered
-    path = Path(given)
-    if not only_cached():
-        write_json(path, {**read_json(path), **{name: row for name, row in discovered.items() if row.get("facts")}})
-        return discovered
-    known = read_json(path)
+def discover_in_waves(
+    job: Job, hosts: list[str], ask: Callable[[Job, list[str]], dict[str, dict[str, Any]]]
+) -> dict[str, dict[str, Any]]:
+    """Facts or problem by host, in the play's order, of as many hosts as the job needs.
+
+    With `plan --cached` they are those of the last discovery; else they become the cached ones.
+    """
+    path = Path(os.environ[FACTS_ENV]) if os.environ.get(FACTS_ENV) else None
+    cached = bool(os.environ.get(USE_CACHED_ENV)) and path is not None
+    known = read_json(path) if cached and path is not None else {}
+    rows: dict[str, dict[str, Any]] = {}
+    while wave := next_wave(job, hosts, rows, _num_usable(job, rows)):
+        rows |= _from_cache(known, wave) if cached else ask(job, wave)
+    if path is not None and not cached:
+        write_json(path, {**read_json(path), **{name: row for name, row in rows.items() if row.get("facts")}})
+    return {host: rows[host] for host in hosts if host in rows}
+
+
+def _num_usable(job: Job, rows: dict[str, dict[str, Any]]) -> int:
+    found = [row["facts"] for name, row in rows.items() if row.get("facts") and name not in job.spares]
+    return sum(not facts.get("drained") for facts in found)
+
+
+def _from_cache(known: dict[str, Any], hosts: list[str]) -> dict[str, dict[str, Any]]:
     missing = [host for host in hosts if host not in known]
     if missing:
         shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")

@@ -11,11 +11,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ddp_play.ansible.discover_action import discover_in_waves
 from ddp_play.ansible.plugin_variables import RUN_DIR_ENV
 from ddp_play.bundle.format_version import format_stamp
 from ddp_play.bundle.outcome import RunStatus, error_fields
 from ddp_play.bundle.paths import RunPaths, read_json, runs_dir, write_json
 from ddp_play.bundle.run_ids import new_run_id, new_token
+from ddp_play.planning.discovery_order import not_asked
 from ddp_play.planning.host_facts import HostFacts, Problem, facts_from_json
 from ddp_play.planning.job import Job, check_names, parse_job
 from ddp_play.planning.next_attempt import Fleet, callers_values
@@ -23,7 +25,7 @@ from ddp_play.planning.planner import make_plan
 from ddp_play.planning.rank_context import Caller
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from ddp_play.errors import DdpPlayError
     from ddp_play.planning.job_secrets import JobSecrets
@@ -35,18 +37,20 @@ SPARES = "spares"
 
 def plan_job(
     values: dict[str, Any],
-    discovered: Mapping[str, dict[str, Any]],
+    hosts: list[str],
+    ask: Callable[[Job, list[str]], dict[str, dict[str, Any]]],
     *,
-    variable_names: tuple[str, ...],
     secrets: JobSecrets,
     playbook_dir: str,
 ) -> dict[str, Any]:
-    """Make the plan and the run's directory; `discovered`: facts or problem by host, in the play's order."""
-    check_names(variable_names)
+    """Make the plan and the run's directory. `hosts`: those of the play; `ask` returns facts or a problem of each host."""
     job = _with_absolute_source(parse_job({k: v for k, v in values.items() if v is not None}), playbook_dir)
+    discovered = discover_in_waves(job, hosts, ask)
+    check_names({name for row in discovered.values() for name in row.get("variables") or ()})
     facts, problems = _facts_and_problems(discovered)
     caller = Caller(dict(os.environ), tuple(sorted(secrets.file_names)), secrets.env_names)
     plan = make_plan(job, facts, problems, caller)
+    plan = dataclasses.replace(plan, left_out=(*plan.left_out, *not_asked(hosts, discovered)))
     paths = _run_paths()
     paths.create()
     write_json(paths.plan, plan.to_json(), indent=None if plan.world_size > 64 else 2)

@@ -7,5 +7,7 @@ FACTS_ENV = "DDP_PLAY_FACTS"
 USE_CACHED_ENV = "DDP_PLAY_CACHED"
 WAIT_ENV = "DDP_PLAY_WAIT"
 ANSWER_ENV = "DDP_PLAY_ANSWER_S"
+# Tag of the role's task; with this tag requested, it ends after the plan.
+PLAN_TAG = "ddp_job_plan"
 SWEEP_VERB_ENV = "DDP_PLAY_SWEEP_VERB"
 SWEEP_ORDERS_ENV = "DDP_PLAY_SWEEP_ORDERS"

@@ -7,6 +7,7 @@ the controller has.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import select
 import time
@@ -14,6 +15,7 @@ from typing import IO, Any, List, Optional
 
 from . import (
     attempt_preparation,
+    fact_gathering,
     hang_evidence,
     interfaces,
     leases,
@@ -23,6 +25,7 @@ from . import (
     run_id_conflicts,
     slot_queue,
 )
+from .answer_limit import AnswerLimit
 from .artifact_collection import fetch
 from .flight_recorder_analysis import Dumps
 from .format_check import refuse_unknown
@@ -78,6 +81,7 @@ class Channel:
                     return
                 while self.orders:
                     self._obey(*self.orders.take())
+                heard = time.monotonic()
             elif time.monotonic() - heard > CONTROLLER_SILENCE_S:
                 return  # the controller or the network is lost, and the connection would stay half open
 
@@ -109,6 +113,14 @@ class Channel:
             self.attending = place.attend()
 
     # -- orders --------------------------------------------------------------------------------------
+    def on_facts(self, header: Header, _payload: bytes) -> None:
+        """Answer the host facts. At the limit the program ends with a message that names the step."""
+        wanted = header["wanted"]
+        limit = AnswerLimit("facts", wanted.get("limit_s") or 0)
+        facts = fact_gathering.collect(wanted, limit)
+        limit.met()
+        self.send("facts", json.dumps(facts).encode())
+
     def on_open(self, header: Header, _payload: bytes) -> None:
         """Select the attempt; answer its directories and its state. Refuses what it cannot read of other versions."""
         place = HostRun.at(run_key(header["run"], header.get("token") or ""), int(header["attempt"]), header["host"])
@@ -145,11 +157,14 @@ class Channel:
         self.send("claimed")
 
     def on_beat(self, header: Header, _payload: bytes) -> None:
-        """Renew the lease and answer. `seen`: newest `uptime` of this host that the controller knew."""
-        guard, seen = self._the_guard(), header.get("seen")
-        if seen is not None:
+        """Renew the lease and answer. `seen`: newest `uptime` of this host that the controller knew.
+
+        Before `open` it only keeps this channel open.
+        """
+        guard, seen = self.guard, header.get("seen")
+        if guard is not None and seen is not None:
             guard.renew(float(seen))
-        state, alive = guard.look()
+        state, alive = guard.look() if guard is not None else ({}, False)
         self.send(
             "beat",
             id=header.get("id", 0),

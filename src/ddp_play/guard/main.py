@@ -1,4 +1,4 @@
-"""Entry point of the program on the host: `facts`, `runs`, `clean`, `channel` or `guard`."""
+"""Entry point of the program on the host: `runs`, `clean`, `channel` or `guard`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Optional
 
-from . import controller_channel, daemon, fact_gathering, guard_link, host_identity, leftovers
+from . import controller_channel, daemon, guard_link, host_identity, leftovers
 from .answer_limit import AnswerLimit
 from .protocol import BEGIN, END
 from .run_directory import HostRun, read_json
@@ -20,12 +20,6 @@ def _answer(value: object, limit: Optional[AnswerLimit] = None) -> None:
         limit.met()
     sys.stdout.write(BEGIN + json.dumps(value) + END + "\n")
     sys.stdout.flush()
-
-
-def _facts(order: str) -> None:
-    wanted = json.loads(order)
-    limit = AnswerLimit("facts", wanted.get("limit_s") or 0)
-    _answer(fact_gathering.collect(wanted, limit), limit)
 
 
 def _runs(limit_s: float = 0) -> None:
@@ -63,9 +57,7 @@ def main() -> None:
     # tc and others are in directories that are not in an ordinary user's PATH
     os.environ["PATH"] = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
     verb, rest = sys.argv[1], sys.argv[2:]
-    if verb == "facts":
-        _facts(rest[0])
-    elif verb == "runs":
+    if verb == "runs":
         _runs(*map(float, rest))
     elif verb == "clean":
         _clean(rest[0])

@@ -22,8 +22,8 @@ from ddp_play.run.attempt_assignment import assignment_from_bundle
 from ddp_play.run.dry_run import facts_cache
 from ddp_play.run.restart_loop import RestartLoop
 
-# The action plugins of the role ddp_job write events of their own.
-OWN_ACTIONS = ("ddp.play.discover", "ddp.play.plan", "ddp.play.supervise")
+# The action plugin of the role ddp_job writes events of its own.
+OWN_ACTION = "ddp.play.run"
 TASK_EVENTS = {
     "runner_on_ok": "ok",
     "runner_on_failed": "failed",
@@ -65,7 +65,7 @@ def _journal_event(journal: Journal, event: dict[str, Any]) -> None:
 
 def _is_own_task(data: dict[str, Any]) -> bool:
     validates = str(data.get("task_action", "")).endswith("validate_argument_spec") and data.get("role") == "ddp_job"
-    return validates or data.get("task_action") in OWN_ACTIONS
+    return validates or data.get("task_action") == OWN_ACTION
 
 
 def _join_outcomes(paths: RunPaths, outcome: PlaybookOutcome) -> None:

@@ -1,4 +1,4 @@
-"""Plan of a playbook's job, made without running the playbook: only the planning tasks of the role ddp_job run."""
+"""Plan of a playbook's job, made without running the playbook: the role ddp_job ends after the plan."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ddp_play.ansible.plugin_variables import FACTS_ENV, RUN_DIR_ENV, USE_CACHED_ENV
+from ddp_play.ansible.plugin_variables import FACTS_ENV, PLAN_TAG, RUN_DIR_ENV, USE_CACHED_ENV
 from ddp_play.bundle.paths import RunPaths, home, read_json
 from ddp_play.errors import UsageError, error_class
 from ddp_play.planning.plan_document import Plan, plan_from_json
 
 if TYPE_CHECKING:
     from ddp_play.ansible.runner import Passwords, PlaybookRequest, PlaybookRunner
-
-PLAN_TAG, DISCOVER_TAG = "ddp_job_plan", "ddp_job_discover"
 
 
 def facts_cache(request: PlaybookRequest) -> Path:
@@ -37,7 +35,7 @@ def dry_run(request: PlaybookRequest, passwords: Passwords, runner: PlaybookRunn
             request,
             # with tags alone, Ansible would also run the tasks tagged `always`
             tags=(PLAN_TAG,),
-            skip_tags=("always", DISCOVER_TAG) if cached else ("always",),
+            skip_tags=("always",),
             environment=environment,
         )
         outcome = runner.run(planning, private_dir=paths.ansible, passwords=passwords, on_event=lambda _: None)

@@ -23,6 +23,8 @@ READ_SIZE = 1 << 20
 STDERR_TAIL = 4096
 # Of what a host prints before privilege escalation has succeeded.
 HEAD_TAIL = 65536
+# Exit code of ssh itself, when it has no connection.
+SSH_FAILED = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +113,14 @@ class ProcessChannel:
         self.host = route.host
         self.route = route = route.usable()
         self._password = become_password
+        self._answered = False
         self._reader = FrameReader(expect_magic=True, limited=True)
         self._out: deque[memoryview] = deque()
         self._stderr = b""
-        self._head = b""  # stdout before the magic line: a become prompt or success marker may be in it
+        self._head = b""  # stdout before become has succeeded: its prompt or marker may be in it
+        self._noise = b""  # stdout before the magic line: what a login shell printed
         self._broken = ""
+        self.num_bytes = 0  # received on stdout and stderr
         self._prompt = SshPasswordPrompt(ssh_password) if ssh_password and route.over_ssh else None
         command = [*route.argv, route.command]
         self._process = subprocess.Popen(
@@ -153,6 +158,15 @@ class ProcessChannel:
     def broken(self) -> str:
         return self._broken
 
+    @property
+    def reached(self) -> bool:
+        """Has the host itself answered? Else ssh gave no connection to it."""
+        return self._reader.started or not self.route.over_ssh or self._process.poll() not in (None, SSH_FAILED)
+
+    def output(self) -> str:
+        """End of what the host printed that is no frame: on stderr, or else on stdout before the first frame."""
+        return (self._stderr.strip() or self._noise.strip()).decode("utf-8", "replace")
+
     def send(self, kind: str, payload: bytes = b"", **fields: Any) -> None:
         self._queue(encode(kind, payload, **fields))
 
@@ -186,6 +200,8 @@ class ProcessChannel:
         if data:
             if not self._ready:
                 data = self._become(data)
+            if not self._reader.started:
+                self._noise = (self._noise + data)[-STDERR_TAIL:]
             frames = self._reader.feed(data) if data else []
         if data is None:
             self._end()
@@ -199,6 +215,7 @@ class ProcessChannel:
             return b""
         except OSError:
             return None
+        self.num_bytes += len(data)
         return data or None
 
     def _read_stderr(self) -> None:
@@ -223,12 +240,18 @@ class ProcessChannel:
         return rest
 
     def _answer_prompt(self, text: bytes) -> None:
+        """Answer the prompt once. A second one means that the password is wrong, and sudo would wait for another."""
         prompt = self.route.become_prompt.encode()
-        if prompt and prompt in text and self._password:
-            assert self._process.stdin is not None  # noqa: S101
-            with contextlib.suppress(OSError):
-                os.write(self._process.stdin.fileno(), self._password.encode() + b"\n")
-            self._password = ""
+        if not prompt or text.count(prompt) <= self._answered:
+            return
+        if self._answered or not self._password:
+            self.close(f"{'Incorrect' if self._answered else 'Missing'} become password")
+            return
+        self._answered = True
+        assert self._process.stdin is not None  # noqa: S101
+        with contextlib.suppress(OSError):
+            os.write(self._process.stdin.fileno(), self._password.encode() + b"\n")
+        self._password = ""
 
     def _end(self) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):

@@ -90,6 +90,7 @@ AHEAD = Record(
 COUNTERS = ByName(Record({"rx": Integer(), "tx": Integer()}))
 PIECE = Record({"rank": Integer(), "at": Integer()})
 SHAPES: dict[str, Record] = {
+    "facts": Record(),
     "opened": Record(
         {"key": str, "dir": str, "secrets": str, "clock": float, "uid": Integer(0, 2**32), "guard_alive": bool},
         {

@@ -14,7 +14,7 @@ from ddp_play.run.host_refusals import raise_not_opened, raise_refusal
 from ddp_play.run.host_spec import HostPlace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from ddp_play.guard.protocol import Frame
     from ddp_play.run.host_channel import Route
@@ -67,23 +67,36 @@ class Gang:
         return next(link for link in self.links if link.name == name)
 
     # -- opening -------------------------------------------------------------------------------------
-    def open_all(self, *, deadline_s: float, failure: type[HostNotReady] = HostNotReady) -> None:
-        """A channel to every host; `failure` naming those that do not answer."""
+    def open_all(
+        self,
+        *,
+        deadline_s: float,
+        failure: type[HostNotReady] = HostNotReady,
+        channels: Mapping[str, ProcessChannel] | None = None,
+    ) -> None:
+        """A channel to every host; `failure` naming those that do not answer. `channels`: by host, open already."""
+        given = {name: channel for name, channel in (channels or {}).items() if not channel.broken}
         for link in self.links:
-            self._open(link, link.route)
+            self._open(link, link.route, given.get(link.name))
         until = time.monotonic() + deadline_s
         while any(link.place is None for link in self.links) and time.monotonic() < until:
             self.pump(0.5)
+            for link in self.links:
+                if link.place is None and self._out(link) and link.channel is given.pop(link.name, None):
+                    self._open(link, link.route)  # the host had closed it
             if any(self._out(link) for link in self.links if link.place is None):
                 break
         waiting = [link for link in self.links if link.place is None]
         if waiting:
             raise_not_opened(waiting, failure)
 
-    def _open(self, link: Link, route: Route) -> None:
-        if link.channel is not None:
+    def _open(self, link: Link, route: Route, channel: ProcessChannel | None = None) -> None:
+        """Open the attempt over `channel`, or else over a new one."""
+        if link.channel is not None and link.channel is not channel:
             link.channel.close()
-        link.channel = ProcessChannel(route, become_password=link.become_password, ssh_password=link.ssh_password)
+        link.channel = channel or ProcessChannel(
+            route, become_password=link.become_password, ssh_password=link.ssh_password
+        )
         link.opened_at = time.monotonic()
         link.asked = time.time()
         link.refused = None

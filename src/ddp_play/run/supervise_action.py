@@ -1,4 +1,4 @@
-"""Body of the action plugin `supervise`: run the plan in a run directory."""
+"""Second half of the action plugin `run`: carry out the plan in a run directory."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from ddp_play.run.source_snapshot import take_snapshot
 
 if TYPE_CHECKING:
     from ddp_play.bundle.outcome import Outcome
+    from ddp_play.run.host_channel import ProcessChannel
 
 
 def supervise_run(
@@ -29,10 +30,15 @@ def supervise_run(
     registry: dict[str, str],
     become_passwords: dict[str, str],
     ssh_passwords: dict[str, str],
+    channels: dict[str, ProcessChannel] | None = None,
 ) -> Outcome:
-    """Run the plan in `run_dir`. Passwords are by host; they and the values of secrets are never written."""
+    """Run the plan in `run_dir`. Passwords are by host; they and the values of secrets are never written.
+
+    `channels`: open ones by host, of discovery. Those of hosts that the plan does not use are closed.
+    """
     paths = RunPaths(Path(run_dir))
     plan = plan_from_json(read_json(paths.plan))
+    channels = _of_the_plan(channels or {}, {host.name for host in plan.hosts})
     job = job_from_json(read_json(paths.job))
     try:
         snapshot = take_snapshot(job) if job.source else None
@@ -56,8 +62,16 @@ def supervise_run(
             ssh_passwords,
             waiting=waiting,
             token=token,
+            channels=channels,
         )
         return RestartLoop(assignment).run()
     except DdpPlayError as error:
         record_failure(error, paths)
         raise
+
+
+def _of_the_plan(channels: dict[str, ProcessChannel], hosts: set[str]) -> dict[str, ProcessChannel]:
+    """The channels to these hosts; the others are closed."""
+    for name in channels.keys() - hosts:
+        channels[name].close()
+    return {name: channels[name] for name in channels.keys() & hosts}

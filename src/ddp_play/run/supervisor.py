@@ -102,7 +102,8 @@ class Supervisor:
         self.bundle.begin(self.plan)
         starter = Starter(self.assignment, self.gang, self.bundle, self.journal)
         try:
-            self.gang.open_all(deadline_s=OPEN_S)
+            open_ones = {} if self.assignment.continues else self.assignment.channels
+            self.gang.open_all(deadline_s=OPEN_S, channels=open_ones)
             starter.claim()
             starter.wait_for_slots(self.stop_requests)
             starter.probe(starter.prepare())

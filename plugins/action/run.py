@@ -1,0 +1,155 @@
+"""Once for all hosts of a play: facts, plan, and the run to its end, over one channel per host. Runs on the controller."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleError
+from ansible.plugins.action import ActionBase
+
+try:
+    from ddp_play.ansible import (
+        bounded_execution,
+        discover_action,
+        host_problems,
+        installed_collection,
+        plan_action,
+        registry_server,
+    )
+    from ddp_play.ansible.plugin_variables import PLAN_TAG
+    from ddp_play.bundle.outcome import RunStatus
+    from ddp_play.errors import DdpPlayError
+    from ddp_play.planning.job import PREFIX, Job
+    from ddp_play.planning.job_secrets import JobSecrets, Known, refuse_elsewhere, secret_name_globs, separate
+    from ddp_play.run.discovery import Discovery
+    from ddp_play.run.supervise_action import supervise_run
+except ImportError as error:
+    raise AnsibleError(f"the Python package ddp-play is not installed where Ansible runs ({error})") from error
+
+from ansible_collections.ddp.play.plugins.plugin_utils.host_approach import Approaches
+from ansible_collections.ddp.play.plugins.plugin_utils.host_query import query_of
+from ansible_collections.ddp.play.plugins.plugin_utils.vaulted import decrypted_texts, is_vaulted
+
+
+class ActionModule(ActionBase):
+    """Reads `ddp_job_*` itself: values are templated once, by Ansible, and secrets never become task arguments.
+
+    One process holds all channels: per-host plugins would be separate processes and could not stop one another.
+    """
+
+    TRANSFERS_FILES = False
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return when the run has ended, or after the plan if only that is wanted (check mode, tag ddp_job_plan)."""
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        variables = task_vars or {}
+        installed_collection.check_same_build(Path(__file__))
+        try:
+            with contextlib.closing(Discovery(bounded_execution.answer_limit_s())) as discovery:
+                planned, secrets = self._plan(variables, discovery)
+                if self._task.check_mode or PLAN_TAG in variables.get("ansible_run_tags", ()):
+                    return {**result, "changed": False, **planned}
+                return {**result, **self._supervise(variables, planned["run_dir"], secrets, discovery)}
+        except DdpPlayError as error:
+            return {**result, "failed": True, "msg": str(error)}
+
+    def _plan(self, variables: dict[str, Any], discovery: Discovery) -> tuple[dict[str, Any], JobSecrets]:
+        """Write the plan into the run's directory. A job that cannot run fails with the error's message and hint."""
+        values = {
+            name: self._templar.template(variables[PREFIX + name])
+            for name in Job.model_fields
+            if PREFIX + name in variables
+        }
+        hosts = list(variables["ansible_play_hosts_all"])
+        try:
+            secrets = self._secrets(values, variables)
+            values["spares"] = values.get("spares") or list(
+                (variables.get("groups") or {}).get(plan_action.SPARES) or ()
+            )
+            # In YAML a key without a value is null and stays null: its value comes from the caller's environment.
+            values["env"] = secrets.env or {}
+            asking = _Asking(Approaches(self, variables), discovery)
+            planned = plan_action.plan_job(
+                values,
+                hosts,
+                asking.rows,
+                secrets=secrets,
+                playbook_dir=str(variables.get("playbook_dir", ".")),
+            )
+        except DdpPlayError as error:
+            plan_action.record_failure(error)
+            raise
+        return planned, secrets
+
+    def _secrets(self, values: dict[str, Any], variables: dict[str, Any]) -> JobSecrets:
+        """The secret values of the job; a secret in a variable that others can read is refused."""
+        known = Known(is_vaulted, decrypted_texts(variables), secret_name_globs(values.get("secret_names")))
+        given = self._templar.template(variables.get(PREFIX + "secrets"))
+        secrets = separate(values.get("env"), given, known, os.environ)
+        refuse_elsewhere(values, known, secrets)
+        values.pop("registry_username", None)  # only the supervisor needs it
+        return secrets
+
+    def _supervise(
+        self, variables: dict[str, Any], run_dir: str, secrets: JobSecrets, discovery: Discovery
+    ) -> dict[str, Any]:
+        """Carry out the plan. Failed unless the run succeeded; `exit_code` is that of the verdict."""
+        become_passwords, ssh_passwords = discovery.passwords()
+        outcome = supervise_run(
+            run_dir,
+            secret_values=secrets.values,
+            registry=self._registry(variables),
+            become_passwords=become_passwords,
+            ssh_passwords=ssh_passwords,
+            channels=discovery.take(),
+        )
+        verdict = outcome.verdict
+        return {
+            "changed": True,
+            "failed": outcome.status is not RunStatus.SUCCEEDED,
+            "msg": verdict.message,
+            "status": str(outcome.status),
+            "exit_code": verdict.exit_code,
+            "run_dir": run_dir,
+            "rank": verdict.rank,
+            "host": verdict.host,
+            "log_tail": list(verdict.tail) if outcome.status is RunStatus.FAILED else [],
+        }
+
+    def _registry(self, variables: dict[str, Any]) -> dict[str, str]:
+        username = self._templar.template(variables.get(PREFIX + "registry_username")) or ""
+        password = self._templar.template(variables.get(PREFIX + "registry_password")) or ""
+        if not (username and password):
+            return {}
+        image = str(self._templar.template(variables.get(PREFIX + "image")))
+        return {"server": registry_server.registry_of(image), "username": username, "password": password}
+
+
+class _Asking:
+    """Asks hosts for their facts, each over a channel that is opened while Ansible's settings of the next are read."""
+
+    def __init__(self, approaches: Approaches, discovery: Discovery) -> None:
+        self._approaches, self._discovery = approaches, discovery
+
+    def rows(self, job: Job, hosts: list[str]) -> dict[str, dict[str, Any]]:
+        """Facts and route, or problem, of each of these hosts, and the names of the ddp_* variables that it has."""
+        names = {host: self._ask(host, job) for host in hosts}
+        self._discovery.finish()
+        return {host: {**self._discovery.rows[host], "variables": names[host]} for host in hosts}
+
+    def _ask(self, host: str, job: Job) -> list[str]:
+        names: list[str] = []
+        address = host
+        try:
+            approach = self._approaches.to(host)
+            address = approach.address
+            names = discover_action.our_variables(approach.variables)
+            self._discovery.ask(query_of(approach, job))
+        except (AnsibleError, DdpPlayError) as error:
+            text, hint = getattr(error, "message", None) or str(error), getattr(error, "hint", "")
+            self._discovery.refuse(host, host_problems.problem_from_text(host, text, address, reached=True, hint=hint))
+        return names

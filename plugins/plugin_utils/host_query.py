@@ -1,0 +1,117 @@
+"""What the program on a host is asked for its facts, and the route of its channel, from Ansible's approach to it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from ansible.errors import AnsibleError
+
+from ddp_play.ansible.discover_action import refuse_secret_arguments
+from ddp_play.planning.job_secrets import Known
+from ddp_play.run.discovery import Query
+from ddp_play.run.host_channel import Route
+from ddp_play.run.host_program import shell_command
+
+from ansible_collections.ddp.play.plugins.plugin_utils.ssh_connections import share_jump_host, ssh_argv
+from ansible_collections.ddp.play.plugins.plugin_utils.vaulted import argument_texts, decrypted_texts
+
+if TYPE_CHECKING:
+    from ansible_collections.ddp.play.plugins.plugin_utils.host_approach import Approach
+
+    from ddp_play.planning.job import Job
+
+# Settings that a vaulted file of a host often has with its password, and that the bundle may show.
+SHOWN = tuple(
+    f"ansible_{name}"
+    for name in (
+        *("host", "port", "user", "private_key_file", "become_user", "become_method"),
+        *("ssh_host", "ssh_port", "ssh_user", "ssh_private_key_file", "ssh_executable"),
+    )
+)
+# The prompt of a become plugin that knows it in many languages (su).
+ANY_PROMPT = "assword:"
+
+
+def query_of(approach: Approach, job: Job) -> Query:
+    """The query for a host. Raises AnsibleError or HostNotReady if it cannot be reached in a way that a run can use."""
+    share_jump_host(approach.connection, approach.address)
+    argv = _argv(approach)
+    _refuse_secrets(approach, argv)
+    return Query(
+        _route(approach, argv),
+        approach.address,
+        wanted={
+            "engine": job.chosen_runtime == "docker",
+            "image": job.image or None,
+            "shared_dir": approach.value("ddp_shared_dir") or None,
+            "python": approach.value("ddp_python") or None,
+            "user": job.user or None,
+        },
+        inventory={"slots": _slots(approach), "interface": approach.value("ddp_interface") or None},
+        become_password=approach.become_password(),
+        ssh_password=approach.ssh_password(),
+        tries=1 + _retries(approach),
+    )
+
+
+def channel_command(approach: Approach, verb: str, *arguments: str) -> str:
+    """The command of the host program, before privilege escalation."""
+    python = str(approach.value("ansible_python_interpreter") or "")
+    command = shell_command(
+        "" if python.startswith("auto") else python, verb, *arguments, state_dir=str(approach.value("ddp_state_dir"))
+    )
+    override = os.environ.get("DDP_PLAY_HOST_DIR")  # of a test: another directory for the host's state
+    local = approach.connection.transport == "local"
+    return f"export DDP_PLAY_HOST_DIR='{override}'; {command}" if override and local else command
+
+
+def _route(approach: Approach, argv: list[str]) -> Route:
+    """Data from which a channel is opened, now and after a broken connection; contains no secret."""
+    connection = approach.connection
+    command = channel_command(approach, "channel")
+    prompt = success = ""
+    become = connection.become
+    if become:
+        command = become.build_become_command(command, connection._shell)
+        prompt = become.prompt if isinstance(become.prompt, str) else ANY_PROMPT
+        success = become.success or ""
+    command = f"/bin/sh -c {connection._shell.quote(command)}"
+    return Route(approach.host, tuple(argv), command, prompt, success, asks_password=bool(approach.ssh_password()))
+
+
+def _argv(approach: Approach) -> list[str]:
+    """Command line of Ansible's connection plugin, up to the place of the remote command."""
+    transport = approach.connection.transport
+    if transport == "local":
+        return ["/bin/sh", "-c"]
+    if transport != "ssh":
+        raise AnsibleError(f"connection {transport} is not supported; use ssh or local")
+    words: list[str] = ssh_argv(approach.connection, approach.address)
+    return words
+
+
+def _refuse_secrets(approach: Approach, argv: list[str]) -> None:
+    """HostNotReady if an argument of ssh or become is from a vault. An address or a user's name may be."""
+    become = approach.connection.become
+    if become:
+        argv = [*argv, *(str(become.get_option(name) or "") for name in ("become_exe", "become_flags"))]
+    shown = {str(approach.value(name)) for name in SHOWN if name in approach.variables}
+    texts = (decrypted_texts(approach.variables) - shown) | argument_texts(approach.variables)
+    refuse_secret_arguments(argv, Known(texts=texts))
+
+
+def _retries(approach: Approach) -> int:
+    connection = approach.connection
+    return int(connection.get_option("reconnection_retries") or 0) if connection.transport == "ssh" else 0
+
+
+def _slots(approach: Approach) -> int | None:
+    """A slot count as a number; the plan refuses numbers that are too small."""
+    given: Any = approach.value("ddp_slots")
+    if given in (None, ""):
+        return None
+    try:
+        return int(given)
+    except (TypeError, ValueError):
+        raise AnsibleError(f"ddp_slots is {given!r}; it must be a whole number from 1 up") from None

@@ -1,0 +1,198 @@
+"""Discovery: a channel to each host that is asked, over which the host answers its facts. The channels stay open.
+
+It never fails because of a host: a host that cannot be used has a problem with a kind and a remedy, so that discovery goes
+on with the others and all problems are reported together.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ddp_play.ansible import bounded_execution, host_problems
+from ddp_play.ansible.discover_action import checked_facts
+from ddp_play.errors import HostNotReady
+from ddp_play.guard.protocol import UNREADABLE
+from ddp_play.run.host_channel import ProcessChannel, wait_any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ddp_play.run.host_channel import Route
+
+BEAT_S = 5.0
+MAX_BYTES = bounded_execution.MAX_MIB << 20
+# Before another try of a connection that ssh could not open.
+RETRY_S = 1.0
+NO_RETRY = (host_problems.Kind.CREDENTIALS, host_problems.Kind.HOST_KEY, host_problems.Kind.BECOME)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What is asked of one host, and how it is reached. Passwords exist in memory only."""
+
+    route: Route
+    address: str
+    wanted: dict[str, Any]
+    inventory: dict[str, Any]  # variables of the host that belong to its facts
+    become_password: str = field(default="", repr=False)
+    ssh_password: str = field(default="", repr=False)
+    tries: int = 1
+
+
+@dataclass
+class _Asked:
+    query: Query
+    until: float
+    channel: ProcessChannel
+    sent: float
+    tries: int
+    retry_at: float = 0.0
+    beaten: float = field(default_factory=time.monotonic)
+    row: dict[str, Any] | None = None  # `facts` and `route`, or `problem`
+
+
+class Discovery:
+    """Channels to hosts and their answers. `rows`: for each host that was asked, `facts` and `route`, or `problem`."""
+
+    def __init__(self, limit_s: float, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """`limit_s`: time that a host has to answer."""
+        self.rows: dict[str, dict[str, Any]] = {}
+        self._limit_s = limit_s
+        self._clock = clock
+        self._asked: dict[str, _Asked] = {}
+
+    def ask(self, query: Query) -> None:
+        """Open a channel to a host and send the query. Returns at once; `finish` waits for the answers."""
+        wanted = {**query.wanted, "limit_s": self._limit_s * bounded_execution.HOST_PART}
+        query = Query(**{**_fields(query), "wanted": wanted})
+        until = self._clock() + self._limit_s
+        self._asked[query.route.host] = _Asked(query, until, _open(query), time.time(), query.tries)
+        self._pump(0.0)
+
+    def refuse(self, host: str, problem: dict[str, str]) -> None:
+        """Record a host that is not asked because of a problem."""
+        self.rows[host] = {"problem": problem}
+
+    def finish(self) -> None:
+        """Wait for all answers."""
+        while self._open_rows():
+            self._pump(0.2)
+
+    def take(self) -> dict[str, ProcessChannel]:
+        """The open channels by host; whoever takes them closes them."""
+        found = {host: asked.channel for host, asked in self._asked.items() if not asked.channel.broken}
+        self._asked = {}
+        return found
+
+    def passwords(self) -> tuple[dict[str, str], dict[str, str]]:
+        """The passwords of become and of ssh, by host."""
+        rows = [(host, asked.query) for host, asked in self._asked.items()]
+        return (
+            {host: query.become_password for host, query in rows if query.become_password},
+            {host: query.ssh_password for host, query in rows if query.ssh_password},
+        )
+
+    def close(self, hosts: Iterable[str] | None = None) -> None:
+        """Close the channels, or those of `hosts`."""
+        for host in list(self._asked) if hosts is None else hosts:
+            self._asked[host].channel.close()
+
+    def _open_rows(self) -> list[_Asked]:
+        return [asked for asked in self._asked.values() if asked.row is None]
+
+    def _pump(self, timeout_s: float) -> None:
+        open_rows = self._open_rows()
+        wait_any([asked.channel for asked in self._asked.values() if not asked.channel.broken], timeout_s)
+        for asked in self._asked.values():
+            if asked.row is None:
+                self._look(asked)
+            elif open_rows:
+                _keep_open(asked)
+
+    def _look(self, asked: _Asked) -> None:
+        """Take what a host has sent; decide whether it has answered, failed, or gets another try."""
+        channel = asked.channel
+        if asked.retry_at:
+            if self._clock() >= asked.retry_at:
+                asked.retry_at, asked.channel, asked.sent = 0.0, _open(asked.query), time.time()
+            return
+        frames = channel.receive()
+        for header, payload in frames:
+            self._answer(asked, header, payload)
+            return
+        if channel.broken:
+            self._ended(asked)
+        elif channel.num_bytes > MAX_BYTES:
+            self._problem(asked, f"it sent more than {bounded_execution.MAX_MIB} MiB instead of an answer")
+        elif self._clock() > asked.until:
+            said = channel.output().splitlines()
+            quoted = f"; it said: {said[-1]}" if said else ""
+            self._problem(asked, f"it did not answer within {self._limit_s:.0f} s{quoted}")
+
+    def _answer(self, asked: _Asked, header: dict[str, Any], payload: bytes) -> None:
+        if header.get("t") == UNREADABLE:
+            self._problem(asked, f"it sent {header.get('why')}; is the program on this host ours?")
+        elif header.get("t") == "refused":
+            self._problem(asked, str(header.get("message"))[:400])
+        else:
+            try:
+                inventory = asked.query.inventory
+                facts = checked_facts(payload, sent=asked.sent, received=time.time(), inventory=inventory)
+            except HostNotReady as error:
+                self._problem(asked, error.message, hint=error.hint)
+            else:
+                asked.row = {"facts": facts, "route": asked.query.route.to_json()}
+                self.rows[asked.query.route.host] = asked.row
+
+    def _ended(self, asked: _Asked) -> None:
+        """The channel ended without an answer: ssh could not open it, or the host's program did not run."""
+        channel = asked.channel
+        text = channel.output() or channel.broken
+        if channel.reached:
+            self._problem(asked, _last_line(channel))
+            return
+        problem = host_problems.problem_from_text(
+            asked.query.route.host, f"Failed to connect to the host via ssh: {text}", asked.query.address
+        )
+        asked.tries -= 1
+        if asked.tries > 0 and problem["kind"] not in NO_RETRY:
+            asked.retry_at = self._clock() + RETRY_S
+            return
+        self._set_problem(asked, problem)
+
+    def _problem(self, asked: _Asked, text: str, *, hint: str = "") -> None:
+        host, address = asked.query.route.host, asked.query.address
+        self._set_problem(asked, host_problems.problem_from_text(host, text, address, reached=True, hint=hint))
+
+    def _set_problem(self, asked: _Asked, problem: dict[str, str]) -> None:
+        asked.channel.close()
+        asked.row = {"problem": problem}
+        self.rows[asked.query.route.host] = asked.row
+
+
+def _fields(query: Query) -> dict[str, Any]:
+    return {name: getattr(query, name) for name in Query.__slots__}
+
+
+def _open(query: Query) -> ProcessChannel:
+    channel = ProcessChannel(query.route, become_password=query.become_password, ssh_password=query.ssh_password)
+    channel.send("facts", wanted=query.wanted)
+    return channel
+
+
+def _last_line(channel: ProcessChannel) -> str:
+    """Why a host gave no answer. Of a host that closed the channel itself, the reason is what `broken` says."""
+    lines = channel.output().splitlines()
+    if channel.broken.endswith("become password"):
+        return channel.broken
+    return lines[-1] if lines else "the host gave no answer"
+
+
+def _keep_open(asked: _Asked) -> None:
+    """A host whose controller is silent for 30 s ends its channel, and others may take longer to answer."""
+    if not asked.channel.broken and time.monotonic() - asked.beaten > BEAT_S:
+        asked.beaten = time.monotonic()
+        asked.channel.send("beat")
+    asked.channel.receive()
