@@ -1,4 +1,4 @@
-"""Once for all hosts of a play: facts, plan, and the run to its end, over one channel per host. Runs on the controller."""
+"""Once for all hosts of a play: facts, plan, the run to its end, over one channel per host. Runs on the controller."""
 
 from __future__ import annotations
 

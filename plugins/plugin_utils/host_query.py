@@ -6,15 +6,14 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from ansible.errors import AnsibleError
+from ansible_collections.ddp.play.plugins.plugin_utils.ssh_connections import share_jump_host, ssh_argv
+from ansible_collections.ddp.play.plugins.plugin_utils.vaulted import argument_texts, decrypted_texts
 
 from ddp_play.ansible.discover_action import refuse_secret_arguments
 from ddp_play.planning.job_secrets import Known
 from ddp_play.run.discovery import Query
 from ddp_play.run.host_channel import Route
 from ddp_play.run.host_program import shell_command
-
-from ansible_collections.ddp.play.plugins.plugin_utils.ssh_connections import share_jump_host, ssh_argv
-from ansible_collections.ddp.play.plugins.plugin_utils.vaulted import argument_texts, decrypted_texts
 
 if TYPE_CHECKING:
     from ansible_collections.ddp.play.plugins.plugin_utils.host_approach import Approach

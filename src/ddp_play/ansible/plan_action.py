@@ -43,7 +43,10 @@ def plan_job(
     secrets: JobSecrets,
     playbook_dir: str,
 ) -> dict[str, Any]:
-    """Make the plan and the run's directory. `hosts`: those of the play; `ask` returns facts or a problem of each host."""
+    """Make the plan and the run's directory.
+
+    `hosts`: those of the play. `ask` returns `facts` and `route`, or `problem`, of each of the hosts that it is given.
+    """
     job = _with_absolute_source(parse_job({k: v for k, v in values.items() if v is not None}), playbook_dir)
     discovered = discover_in_waves(job, hosts, ask)
     check_names({name for row in discovered.values() for name in row.get("variables") or ()})

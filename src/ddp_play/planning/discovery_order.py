@@ -1,4 +1,4 @@
-"""Which hosts are asked for their facts, and in what order: those that the job uses, others only in place of them. Pure."""
+"""Hosts that are asked for their facts: those that the job uses, others only in place of them. Pure."""
 
 from __future__ import annotations
 

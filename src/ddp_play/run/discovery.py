@@ -1,7 +1,7 @@
 """Discovery: a channel to each host that is asked, over which the host answers its facts. The channels stay open.
 
-It never fails because of a host: a host that cannot be used has a problem with a kind and a remedy, so that discovery goes
-on with the others and all problems are reported together.
+It never fails because of a host: a host that cannot be used has a problem with a kind and a remedy. Discovery goes on
+with the others, and all problems are reported together.
 """
 
 from __future__ import annotations

@@ -195,7 +195,7 @@ class ProcessChannel:
         if self._prompt:
             self._prompt.answer()
         self._read_stderr()
-        data = self._read(self._process.stdout)
+        data = b"" if self._broken else self._read(self._process.stdout)
         frames: list[Frame] = []
         if data:
             if not self._ready:
@@ -230,7 +230,7 @@ class ProcessChannel:
         marker = self.route.become_success.encode()
         self._head = (self._head + data)[-max(HEAD_TAIL, len(data)) :]
         self._answer_prompt(self._head)
-        if marker not in self._head:
+        if marker not in self._head or self._broken:
             return b""
         self._ready = True
         rest = self._head.split(marker, 1)[1]
@@ -257,6 +257,8 @@ class ProcessChannel:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(0.5)  # stdout may end a moment before the last output on stderr arrives
         self._read_stderr()
+        if not self._reader.started:
+            self._noise = (self._noise + (self._read(self._process.stdout) or b""))[-STDERR_TAIL:]
         words = self._stderr.decode("utf-8", "replace").strip().splitlines()
         code = self._process.poll()
         self._broken = words[-1] if words else f"the channel ended (exit code {code})"

@@ -55,8 +55,11 @@ VALUES: dict[str, Any] = {"command": ["true"], "image": None}
 
 
 def plan_job(values: dict[str, Any] | None = None, found: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-    defaults: dict[str, Any] = {"variable_names": (), "secrets": JobSecrets({}), "playbook_dir": "/play"}
-    return plan_action.plan_job(values or VALUES, found or FOUND, **{**defaults, **more})
+    rows = found or FOUND
+    defaults: dict[str, Any] = {"secrets": JobSecrets({}), "playbook_dir": "/play"}
+    return plan_action.plan_job(
+        values or VALUES, list(rows), lambda _, hosts: {host: rows[host] for host in hosts}, **{**defaults, **more}
+    )
 
 
 def test_a_plan_is_written_where_run_wants_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +91,7 @@ def test_under_plain_ansible_playbook_a_run_gets_a_name(monkeypatch: pytest.Monk
     ("values", "more", "words"),
     [
         ({"command": []}, {}, "ddp_job_command is empty"),
-        (VALUES, {"variable_names": ("ddp_job_imgae",)}, "did you mean ddp_job_image?"),
+        (VALUES, {"found": {"h1": {**FOUND["h1"], "variables": ["ddp_job_imgae"]}}}, "did you mean ddp_job_image?"),
         ({**VALUES, "env": {"NOT_THERE": None}}, {}, "bare key NOT_THERE"),
     ],
 )
@@ -115,6 +118,12 @@ def test_routes_of_unused_hosts_are_not_kept() -> None:
     got = plan_job({**VALUES, "hosts": "1.."}, {**FOUND, "h2": {"problem": problem}})
     assert read_json(Path(got["run_dir"], "channels.json"))["routes"] == [ROUTE]
     assert plan_from_json(read_json(Path(got["run_dir"], "plan.json"))).left_out == (("h2", "no route"),)
+
+
+def test_hosts_that_were_not_asked_are_one_line_of_the_plan() -> None:
+    got = plan_job({**VALUES, "hosts": 1}, {**FOUND, "h2": {}, "h3": {}, "h4": {}})
+    made = plan_from_json(read_json(Path(got["run_dir"], "plan.json")))
+    assert made.left_out == (("h2 and 2 more", "not asked: ddp_job_hosts needs no more hosts"),)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import socket
 import tarfile
 import time
@@ -142,11 +143,36 @@ def test_the_guard_outlives_its_channel_and_the_next_one_takes_over(line: Line, 
     assert not place.root.exists()
 
 
-@pytest.mark.parametrize("order", ["beat", "prepare", "go", "follow", "fetch", "clean"])
+@pytest.mark.parametrize("order", ["prepare", "go", "follow", "fetch", "clean"])
 def test_orders_about_a_run_need_one(line: Line, order: str) -> None:
     answer = line.ask(order, spec={}, patterns=[])
     assert (answer["t"], answer["order"], answer["error"]) == ("refused", order, "internal")
     assert answer["message"] == "no run was opened on this channel"
+
+
+def test_before_a_run_is_opened_a_heartbeat_keeps_the_channel(line: Line) -> None:
+    answer = line.ask("beat", id=3)
+    assert (answer["t"], answer["id"], answer["guard_gone"]) == ("beat", 3, False)
+
+
+def test_facts_need_no_run(line: Line, tmp_path: Path) -> None:
+    line.order("facts", wanted={"shared_dir": str(tmp_path), "limit_s": 60})
+    header, payload = line.frame()
+    found = json.loads(payload)
+    assert header["t"] == "facts"
+    assert found["shared"]["writable"] is True
+    assert found["runs"] == []
+    assert line.ask("beat")["t"] == "beat", "the channel goes on"
+
+
+def test_facts_that_take_too_long_end_the_program_with_the_step(line: Line, tmp_path: Path) -> None:
+    silent = tmp_path / "nvidia-smi"
+    silent.write_text("#!/bin/sh\nexec sleep 60\n")
+    silent.chmod(0o755)
+    line.order("facts", wanted={"python": str(silent), "limit_s": 0.5})
+    assert line.process.wait(20) == 75
+    assert line.process.stderr is not None
+    assert b"did not finish 'facts' within 0 s: it was still at the ranks' Python" in line.process.stderr.read()
 
 
 def test_an_unknown_order_is_refused_and_the_line_goes_on(line: Line) -> None:

@@ -31,12 +31,6 @@ def answer(root: Path, *arguments: str, wrap: tuple[str, ...] = ()) -> Any:
     return json.loads(out.decode().strip().removeprefix(BEGIN).removesuffix(END))
 
 
-def test_facts_of_this_host(tmp_path: Path) -> None:
-    found = answer(tmp_path, "facts", json.dumps({"shared_dir": str(tmp_path)}))
-    assert found["shared"]["writable"] is True
-    assert found["runs"] == []
-
-
 def test_runs_are_listed_and_cleaned(tmp_path: Path, place: HostRun) -> None:
     (row,) = answer(tmp_path, "runs")["runs"]
     assert (row["run"], row["attempt"], row["host"], row["owner"]) == ("night", 1, "h1", "kim")

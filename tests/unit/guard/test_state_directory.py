@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ddp_play.guard import state_directory
-from ddp_play.guard.protocol import BEGIN, END
+from ddp_play.guard.protocol import FrameReader, encode
 from ddp_play.guard.state_directory import Mount, UnusableError
 from ddp_play.run import host_program
 
@@ -278,15 +278,14 @@ def test_names_are_protected_by_the_sticky_bit(tmp_path: Path, mode: int, safe: 
 
 
 def in_fuse_home(home: Path, script: str) -> subprocess.CompletedProcess[bytes]:
-    """The program's answer to `facts`, as an ordinary user whose home is on FUSE; root runs `script` before."""
-    wanted = json.dumps({"shared_dir": str(home)})
-    command = host_program.shell_command("/usr/bin/python3", "facts", wanted)
+    """The answer to the order `facts`, for an ordinary user whose home is on FUSE; root runs `script` before."""
+    command = host_program.shell_command("/usr/bin/python3", "channel")
     as_kim = (
         f"{script}\nexec setpriv --reuid {KIM} --regid {KIM} --clear-groups env -i PATH=$PATH $VARIABLES HOME={home} "
     )
     return subprocess.run(
         [sys.executable, str(FUSE_HOME), str(home), "sh", "-c", as_kim + '/bin/sh -c "$0"', command],
-        input=host_program.preamble(),
+        input=host_program.preamble() + encode("facts", wanted={"shared_dir": str(home)}),
         capture_output=True,
         timeout=60,
         check=False,
@@ -310,7 +309,8 @@ def home(tmp_path: Path) -> Path:
 def test_a_home_on_the_network_is_left_for_a_directory_of_the_user(home: Path, squatted: bool) -> None:
     done = in_fuse_home(home, f"install -d -o {NEIGHBOUR} /var/tmp/ddp-play-{KIM}" if squatted else "")
     assert done.returncode == 0, done.stderr.decode()
-    facts = json.loads(done.stdout.decode().strip().removeprefix(BEGIN).removesuffix(END))
+    ((_, payload),) = FrameReader(expect_magic=True).feed(done.stdout)
+    facts = json.loads(payload)
     found = facts["state_dir"]
     assert re.fullmatch(rf"/var/tmp/ddp-play-{KIM}" + (r"\.\w+" if squatted else ""), found["path"])
     assert found["fstype"] == "tmpfs"

@@ -35,6 +35,12 @@ def start(*arguments: str, python: str = sys.executable, feed: bytes = b"") -> s
     )
 
 
+def answered(stdout: bytes) -> bytes:
+    """Payload of the one frame that the program has sent."""
+    ((_, payload),) = FrameReader(expect_magic=True).feed(stdout)
+    return payload
+
+
 def test_the_same_sources_give_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     first = host_program.program()
     host_program.program.cache_clear()
@@ -61,9 +67,9 @@ def test_the_header_has_the_length_that_the_loader_reads() -> None:
 
 @pytest.mark.parametrize("python", [sys.executable, ""])
 def test_it_starts_and_answers(python: str) -> None:
-    done = start("facts", json.dumps({"engine": False, "shared_dir": "/nowhere"}), python=python)
-    facts = discover_action.parse_facts(
-        done.stdout.decode(), done.stderr.decode(), sent=time.time() - 60, received=time.time(), inventory={"slots": 3}
+    done = start("channel", python=python, feed=encode("facts", wanted={"engine": False, "shared_dir": "/nowhere"}))
+    facts = discover_action.checked_facts(
+        answered(done.stdout), sent=time.time() - 60, received=time.time(), inventory={"slots": 3}
     )
     known = facts_from_json("h1", facts)
     assert (known.name, known.slots, known.cpus) == ("h1", 3, len(os.sched_getaffinity(0)))
@@ -104,11 +110,10 @@ def test_it_runs_from_its_byte_code() -> None:
 
 
 def test_the_host_variable_goes_before_the_environment_of_the_login(tmp_path: Path) -> None:
-    command = host_program.shell_command(sys.executable, "facts", "{}", state_dir=str(tmp_path / "it's mine"))
-    done = subprocess.run(
-        ["/bin/sh", "-c", command], input=host_program.preamble(), capture_output=True, timeout=60, check=False
-    )
-    facts = discover_action.parse_answer(done.stdout.decode(), done.stderr.decode())
+    command = host_program.shell_command(sys.executable, "channel", state_dir=str(tmp_path / "it's mine"))
+    feed = host_program.preamble() + encode("facts", wanted={})
+    done = subprocess.run(["/bin/sh", "-c", command], input=feed, capture_output=True, timeout=60, check=False)
+    facts = json.loads(answered(done.stdout))
     assert facts["state_dir"]["path"] == str(tmp_path / "it's mine")
     assert len(list((tmp_path / "it's mine").glob("guard-*.pyz"))) == 1
 
