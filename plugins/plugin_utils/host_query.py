@@ -12,8 +12,8 @@ from ansible_collections.ddp.play.plugins.plugin_utils.vaulted import argument_t
 from ddp_play.ansible.discover_action import refuse_secret_arguments
 from ddp_play.planning.job_secrets import Known
 from ddp_play.run.discovery import Query
-from ddp_play.run.host_channel import Route
 from ddp_play.run.host_program import shell_command
+from ddp_play.run.route import Route
 
 if TYPE_CHECKING:
     from ansible_collections.ddp.play.plugins.plugin_utils.host_approach import Approach

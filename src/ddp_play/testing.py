@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ddp_play.ansible.runner import Passwords, PlaybookRequest
     from ddp_play.guard.protocol import Frame, Header
-    from ddp_play.run.host_channel import Route
+    from ddp_play.run.route import Route
 
 
 @dataclass

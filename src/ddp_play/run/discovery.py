@@ -19,7 +19,7 @@ from ddp_play.run.host_channel import ProcessChannel, wait_any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from ddp_play.run.host_channel import Route
+    from ddp_play.run.route import Route
 
 BEAT_S = 5.0
 MAX_BYTES = bounded_execution.MAX_MIB << 20

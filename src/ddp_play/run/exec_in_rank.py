@@ -10,7 +10,7 @@ from ddp_play.errors import UsageError
 from ddp_play.guard.protocol import run_key
 from ddp_play.planning.launch_placeholders import ATTEMPT, HOST_DIR, RUN_ID, RUN_KEY, bind
 from ddp_play.planning.plan_document import Plan, RankPlan, plan_from_json
-from ddp_play.run.host_channel import Route
+from ddp_play.run.route import Route
 
 if TYPE_CHECKING:
     from ddp_play.bundle.run_lookup import Run

@@ -8,8 +8,6 @@ import selectors
 import subprocess
 import time
 from collections import deque
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ddp_play.guard.protocol import FrameReader, encode
@@ -18,6 +16,7 @@ from ddp_play.run.ssh_password_prompt import SshPasswordPrompt
 
 if TYPE_CHECKING:
     from ddp_play.guard.protocol import Frame
+    from ddp_play.run.route import Route
 
 READ_SIZE = 1 << 20
 STDERR_TAIL = 4096
@@ -25,63 +24,6 @@ STDERR_TAIL = 4096
 HEAD_TAIL = 65536
 # Exit code of ssh itself, when it has no connection.
 SSH_FAILED = 255
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """Command that opens a channel to a host, from Ansible's connection and become plugins.
-
-    It holds no secret: discovery refuses a host whose connection arguments are from a vault.
-    """
-
-    host: str
-    argv: tuple[str, ...]  # the command is appended as one argument
-    command: str
-    become_prompt: str = ""
-    become_success: str = ""
-    asks_password: bool = False  # the login needs a password: a new connection does, one over a shared master does not
-
-    def to_json(self) -> dict[str, Any]:
-        """For channels.json. An earlier version, which knows no logins with a password, can read the other routes."""
-        found = asdict(self)
-        if not self.asks_password:
-            del found["asks_password"]
-        return found
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Route:
-        """From channels.json or a discover result."""
-        return cls(**{**data, "argv": tuple(data["argv"])})
-
-    @property
-    def over_ssh(self) -> bool:
-        """Does ssh carry it? Else it is a shell on this machine."""
-        return bool(self.argv) and os.path.basename(self.argv[0]) == "ssh"  # noqa: PTH119 - an argument, not a path
-
-    def fresh(self) -> Route:
-        """The route without a shared SSH master: if the network fails, its clients hang with the master."""
-        if not self.over_ssh:
-            return self
-        head, *rest = self.argv
-        alive = ("-o", "ControlPath=none", "-o", "ServerAliveInterval=1", "-o", "ServerAliveCountMax=3")
-        return replace(self, argv=(head, *alive, "-o", "ConnectTimeout=5", *rest))
-
-    def usable(self) -> Route:
-        """This route; without a shared SSH master if the directory of its socket is gone, as it is after a logout.
-
-        ssh ends with an error where it cannot make the socket.
-        """
-        for word in self.argv if self.over_ssh else ():
-            name, _, path = word.partition("=")
-            if name == "ControlPath" and not Path(path.strip('"')).expanduser().parent.is_dir():
-                return self.fresh()
-        return self
-
-    def interactive(self, command: str) -> list[str]:
-        """The argv of a person's command on the host, with a terminal."""
-        if self.over_ssh:
-            return [self.argv[0], "-t", *self.usable().argv[1:], command]
-        return [*self.argv, command]
 
 
 class Channel(Protocol):
@@ -195,7 +137,7 @@ class ProcessChannel:
         if self._prompt:
             self._prompt.answer()
         self._read_stderr()
-        data = b"" if self._broken else self._read(self._process.stdout)
+        data = b"" if self.broken else self._read(self._process.stdout)
         frames: list[Frame] = []
         if data:
             if not self._ready:
@@ -230,7 +172,7 @@ class ProcessChannel:
         marker = self.route.become_success.encode()
         self._head = (self._head + data)[-max(HEAD_TAIL, len(data)) :]
         self._answer_prompt(self._head)
-        if marker not in self._head or self._broken:
+        if marker not in self._head or self.broken:
             return b""
         self._ready = True
         rest = self._head.split(marker, 1)[1]

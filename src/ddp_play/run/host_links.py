@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ddp_play.guard.protocol import Frame
-    from ddp_play.run.host_channel import Route
     from ddp_play.run.link import Link
+    from ddp_play.run.route import Route
 
 BEAT_S = 1.0
 # No message for this long although every heartbeat has a reply: open another channel.

@@ -16,7 +16,8 @@ from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import RunPaths, check_run_id, read_json, runs_dir, write_json
 from ddp_play.bundle.run_ids import new_run_id, new_token
 from ddp_play.errors import InternalError, NotTakenOver, UsageError
-from ddp_play.run.host_channel import ProcessChannel, Route, wait_any
+from ddp_play.run.host_channel import ProcessChannel, wait_any
+from ddp_play.run.route import Route
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,13 +14,15 @@ from ddp_play.errors import DdpPlayError
 from ddp_play.planning.job import job_from_json
 from ddp_play.planning.plan_document import plan_from_json
 from ddp_play.run.attempt_assignment import Assignment, Waiting
-from ddp_play.run.host_channel import Route
 from ddp_play.run.restart_loop import RestartLoop
+from ddp_play.run.route import Route
 from ddp_play.run.source_snapshot import take_snapshot
 
 if TYPE_CHECKING:
     from ddp_play.bundle.outcome import Outcome
+    from ddp_play.planning.job import Job
     from ddp_play.run.host_channel import ProcessChannel
+    from ddp_play.run.source_snapshot import Snapshot
 
 
 def supervise_run(
@@ -41,12 +43,7 @@ def supervise_run(
     channels = _of_the_plan(channels or {}, {host.name for host in plan.hosts})
     job = job_from_json(read_json(paths.job))
     try:
-        snapshot = take_snapshot(job) if job.source else None
-        if snapshot is not None:
-            source = {"path": job.source, "sha256": snapshot.digest, "files": snapshot.num_files}
-            write_json(paths.run, {**read_json(paths.run), "source": source})
-            if job.restarts:
-                write_bytes(paths.source_archive, snapshot.archive)
+        snapshot = _snapshot(job, paths) if job.source else None
         routes = tuple(Route.from_json(row) for row in read_json(paths.channels)["routes"])
         wait_s = float(os.environ.get(WAIT_ENV) or 0)
         waiting = Waiting(time.monotonic() + wait_s) if wait_s else None
@@ -68,6 +65,16 @@ def supervise_run(
     except DdpPlayError as error:
         record_failure(error, paths)
         raise
+
+
+def _snapshot(job: Job, paths: RunPaths) -> Snapshot:
+    """The job's source as it is now; run.json says what it was, and a run that may restart keeps the archive."""
+    snapshot = take_snapshot(job)
+    source = {"path": job.source, "sha256": snapshot.digest, "files": snapshot.num_files}
+    write_json(paths.run, {**read_json(paths.run), "source": source})
+    if job.restarts:
+        write_bytes(paths.source_archive, snapshot.archive)
+    return snapshot
 
 
 def _of_the_plan(channels: dict[str, ProcessChannel], hosts: set[str]) -> dict[str, ProcessChannel]:

@@ -13,8 +13,8 @@ from ddp_play.bundle.journal import read_events
 from ddp_play.bundle.paths import RunPaths, read_json, write_json
 from ddp_play.guard.protocol import encode
 from ddp_play.run.attempt_assignment import Assignment
-from ddp_play.run.host_channel import Route
 from ddp_play.run.restart_loop import RestartLoop
+from ddp_play.run.route import Route
 from ddp_play.testing import RANK_ROW, FakeHost, FakeHosts
 from tests.unit.build import hosts, plan
 

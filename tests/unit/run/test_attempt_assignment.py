@@ -8,7 +8,7 @@ import pytest
 
 from ddp_play.bundle.paths import RunPaths
 from ddp_play.run.attempt_assignment import Assignment, links_of
-from ddp_play.run.host_channel import Route
+from ddp_play.run.route import Route
 from tests.unit.build import hosts, plan
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ import pytest
 from ddp_play.ansible import bounded_execution
 from ddp_play.run import discovery as module
 from ddp_play.run.discovery import Discovery, Query
-from ddp_play.run.host_channel import Route
+from ddp_play.run.host_channel import ProcessChannel, wait_any
 from ddp_play.run.host_program import shell_command
+from ddp_play.run.route import Route
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,9 +60,9 @@ def test_facts_and_a_channel_that_stays_open(discovery: Discovery) -> None:
     channels = discovery.take()
     assert list(channels) == ["h1"]
     channels["h1"].send("beat", id=1)
-    frames = []
+    frames: list[Frame] = []
     while not frames:
-        module.wait_any([channels["h1"]], 5)
+        wait_any([channels["h1"]], 5)
         frames = channels["h1"].receive()
     assert frames[0][0]["t"] == "beat"
     channels["h1"].close()
@@ -160,14 +161,14 @@ def test_a_host_that_has_answered_is_kept_while_others_take_long(
     """Its program would end after 30 s without a message."""
     monkeypatch.setattr(module, "BEAT_S", 0.0)
     beats: list[str] = []
-    receive = module.ProcessChannel.receive
+    receive = ProcessChannel.receive
 
-    def counting(channel: module.ProcessChannel) -> list[Frame]:
+    def counting(channel: ProcessChannel) -> list[Frame]:
         frames = receive(channel)
         beats.extend(header["t"] for header, _ in frames if header["t"] == "beat")
         return frames
 
-    monkeypatch.setattr(module.ProcessChannel, "receive", counting)
+    monkeypatch.setattr(ProcessChannel, "receive", counting)
     discovery.ask(query(program()))
     discovery.finish()
     discovery.ask(query("sleep 1; exit 1", host="h2"))

@@ -13,7 +13,7 @@ from ddp_play.bundle.run_lookup import Run
 from ddp_play.errors import UsageError
 from ddp_play.planning.launch_placeholders import HOST_DIR
 from ddp_play.run.exec_in_rank import exec_command
-from ddp_play.run.host_channel import Route
+from ddp_play.run.route import Route
 from tests.unit.build import hosts, plan
 
 ENV = "# rank 1\nRANK=1\nDDP_PLAY_RESULT=/old/way/results/rank-1.json\n"

@@ -11,8 +11,8 @@ from ddp_play.errors import HostNotReady, Interrupted, SlotsTaken
 from ddp_play.guard.protocol import encode
 from ddp_play.run import host_links
 from ddp_play.run.attempt_assignment import Assignment, links_of
-from ddp_play.run.host_channel import Route
 from ddp_play.run.host_links import Gang
+from ddp_play.run.route import Route
 from ddp_play.testing import refusal
 from tests.unit.run.conftest import Make, Stage
 

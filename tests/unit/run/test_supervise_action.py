@@ -11,7 +11,7 @@ import pytest
 from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import read_json, write_json
 from ddp_play.errors import UsageError
-from ddp_play.run.host_channel import Route
+from ddp_play.run.route import Route
 from ddp_play.run.supervise_action import supervise_run
 from tests.unit.build import job
 from tests.unit.run.conftest import Make, Stage, done
