@@ -19,7 +19,7 @@ def read(name: str) -> Any:
 
 
 DEFAULTS: dict[str, Any] = read("defaults/main.yml")
-SPEC: dict[str, Any] = read("meta/argument_specs.yml")["argument_specs"]["main"]["options"]
+SPEC: dict[str, Any] = read("meta/argument_specs.yml")["argument_specs"]["run"]["options"]
 
 
 def test_the_same_names_everywhere() -> None:

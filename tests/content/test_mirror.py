@@ -53,16 +53,18 @@ PACKAGES = (
     Package(
         "plugins/plugin_utils",
         ("tests/unit/plugin_utils",),
-        {"ssh_connections": ("tests/run/test_jump_hosts.py", ACTION)},
+        {
+            "host_approach": ("tests/run/test_logins.py", ACTION),
+            "host_query": ("tests/run/test_logins.py", ACTION),
+            "ssh_connections": ("tests/run/test_jump_hosts.py", ACTION),
+        },
     ),
     Package(
         "plugins/action",
         ("tests/unit/action",),
         {
-            "discover": ("tests/run/test_jobs.py", ACTION),
             "planned_changes": ("tests/lab/test_brownfield.py", ACTION),
-            "plan": ("tests/run/test_vault.py", ACTION),
-            "supervise": ("tests/run/test_jobs.py", ACTION),
+            "run": ("tests/run/test_jobs.py", ACTION),
             "sweep": ("tests/run/test_same_name.py", ACTION),
         },
     ),

@@ -57,7 +57,8 @@ def read(path: Path) -> Any:
 
 
 def spec_of(role: Path) -> dict[str, dict[str, Any]]:
-    options: dict[str, dict[str, Any]] = read(role / "meta/argument_specs.yml")["argument_specs"]["main"]["options"]
+    (entry,) = read(role / "meta/argument_specs.yml")["argument_specs"].values()
+    options: dict[str, dict[str, Any]] = entry["options"]
     return options
 
 

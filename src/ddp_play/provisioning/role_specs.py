@@ -40,11 +40,12 @@ FALSE = ("false", "no", "off", "n", "f", "0", "0.0")
 
 
 def read_specs() -> dict[str, dict[str, Option]]:
-    """Argument specs of all roles of the collection, of their entry point main."""
+    """Argument specs of all roles of the collection, of their one entry point."""
     found = {}
     for path in sorted((collection_root() / "roles").glob("*/meta/argument_specs.yml")):
         document = yaml.load(path.read_text(encoding="utf-8"), Loader=LOADER)  # noqa: S506 - one of the two safe ones
-        found[path.parents[1].name] = document["argument_specs"]["main"].get("options", {})
+        (entry,) = document["argument_specs"].values()
+        found[path.parents[1].name] = entry.get("options", {})
     return found
 
 

@@ -56,16 +56,11 @@ def _journal_event(journal: Journal, event: dict[str, Any]) -> None:
     task = str(data.get("task") or "")
     if kind == "playbook_on_play_start":
         journal.emit("play", name=data.get("name") or "")
-    elif kind in TASK_EVENTS and not _is_own_task(data):
+    elif kind in TASK_EVENTS and data.get("task_action") != OWN_ACTION:
         result = data.get("res") or {}
         status = "changed" if kind == "runner_on_ok" and result.get("changed") else TASK_EVENTS[kind]
         message = str(result.get("msg") or "")[:2000]
         journal.emit("task", name=task, host=data.get("host"), status=status, message=message)
-
-
-def _is_own_task(data: dict[str, Any]) -> bool:
-    validates = str(data.get("task_action", "")).endswith("validate_argument_spec") and data.get("role") == "ddp_job"
-    return validates or data.get("task_action") == OWN_ACTION
 
 
 def _join_outcomes(paths: RunPaths, outcome: PlaybookOutcome) -> None:

@@ -179,7 +179,6 @@ def task(kind: str, *, action: str = "ansible.builtin.debug", role: str = "", **
         (task("runner_on_skipped"), ("Say hello", "skipped")),
         (task("runner_on_start"), None),
         (task("runner_on_ok", action="ddp.play.run"), None),
-        (task("runner_on_ok", action="ansible.builtin.validate_argument_spec", role="ddp_job"), None),
         (task("runner_on_ok", action="ansible.builtin.validate_argument_spec", role="mine"), ("Say hello", "ok")),
         ({"event": "verbose"}, None),
         ({}, None),
