@@ -58,7 +58,7 @@ def test_host_variables_are_told_in_the_spec() -> None:
 
 def test_the_planning_tasks_are_tagged_for_dry_runs() -> None:
     """`ddp-play plan` runs the role's one task by its tag; the action then ends after the plan."""
-    assert [task.get("tags") for task in read("tasks/main.yml")] == [[PLAN_TAG]]
+    assert [task.get("tags") for task in read("tasks/run.yml")] == [[PLAN_TAG]]
 
 
 def test_no_field_is_forgotten_by_the_supervisor() -> None:

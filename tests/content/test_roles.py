@@ -13,6 +13,8 @@ import pytest
 import yaml
 from jinja2 import Environment, nodes
 
+from ddp_play.provisioning.role_specs import JOB_ENTRY, MAIN
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -57,8 +59,8 @@ def read(path: Path) -> Any:
 
 
 def spec_of(role: Path) -> dict[str, dict[str, Any]]:
-    (entry,) = read(role / "meta/argument_specs.yml")["argument_specs"].values()
-    options: dict[str, dict[str, Any]] = entry["options"]
+    entries = read(role / "meta/argument_specs.yml")["argument_specs"]
+    options: dict[str, dict[str, Any]] = entries[MAIN if MAIN in entries else JOB_ENTRY]["options"]
     return options
 
 

@@ -22,6 +22,8 @@ Specs: TypeAlias = Mapping[str, Mapping[str, Option]]  # role -> variable -> opt
 LOADER = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 # Host variable that the defaults of ROLE_touch_busy_hosts and similar variables read.
 DISRUPT = "ddp_disrupt"
+# Entry point of a role, and that of ddp_job (docs/decisions/0018-one-channel-per-host.md).
+MAIN, JOB_ENTRY = "main", "run"
 # Variable of the playbook reboot: how many hosts it reboots at the same time. In an inventory it has no effect.
 REBOOT_SERIAL = "ddp_reboot_serial"
 # Variables that the defaults of roles read: the HTTP proxy, what is reached without it, and the mirror of the vendors.
@@ -40,12 +42,12 @@ FALSE = ("false", "no", "off", "n", "f", "0", "0.0")
 
 
 def read_specs() -> dict[str, dict[str, Option]]:
-    """Argument specs of all roles of the collection, of their one entry point."""
+    """Argument specs of all roles of the collection, of their main entry point."""
     found = {}
     for path in sorted((collection_root() / "roles").glob("*/meta/argument_specs.yml")):
         document = yaml.load(path.read_text(encoding="utf-8"), Loader=LOADER)  # noqa: S506 - one of the two safe ones
-        (entry,) = document["argument_specs"].values()
-        found[path.parents[1].name] = entry.get("options", {})
+        entries = document["argument_specs"]
+        found[path.parents[1].name] = entries.get(MAIN, entries.get(JOB_ENTRY, {})).get("options", {})
     return found
 
 
