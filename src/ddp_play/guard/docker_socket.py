@@ -6,13 +6,14 @@ Engine API 1.41 is what Debian 12's docker.io speaks; every newer engine accepts
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import socket
 import time
 from typing import Any, Dict, List, Optional, Tuple
 from urllib.parse import quote
+
+from . import unix_http
 
 SOCKET = "/var/run/docker.sock"
 START_S = 120.0
@@ -30,17 +31,6 @@ class EngineError(Exception):
         self.slow = slow
 
 
-class _UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path: str, timeout_s: float) -> None:
-        super().__init__("localhost", timeout=timeout_s)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._path)
-
-
 def _socket_path() -> str:
     host = os.environ.get("DOCKER_HOST", "")
     return host[len("unix://") :] if host.startswith("unix://") else SOCKET
@@ -48,22 +38,17 @@ def _socket_path() -> str:
 
 def call(method: str, path: str, *, timeout_s: float = 30.0) -> Any:
     """Send one request; return the decoded answer (None if empty). Raises EngineError."""
-    connection = _UnixConnection(_socket_path(), timeout_s)
     try:
-        connection.request(method, path)
-        response = connection.getresponse()
-        body = response.read()
+        status, body = unix_http.request(_socket_path(), method, path, timeout_s)
     except PermissionError as error:
         raise EngineError("no permission on %s" % _socket_path(), -1) from error
     except socket.timeout as error:  # another class than TimeoutError before Python 3.10
         raise EngineError(
             "the engine did not answer on %s within %.0f s" % (_socket_path(), timeout_s), slow=True
         ) from error
-    except (OSError, http.client.HTTPException) as error:
+    except OSError as error:
         raise EngineError("no Docker engine answers on %s (%s)" % (_socket_path(), error)) from error
-    finally:
-        connection.close()
-    return _decode(response.status, body)
+    return _decode(status, body)
 
 
 def _decode(status: int, body: bytes) -> Any:
@@ -169,15 +154,11 @@ def remove(container: str, timeout_s: float = 60) -> None:
 
 def logs_tail(container: str, lines: int = 50) -> bytes:
     """Last lines that a container printed outside the rank's log (banner of an entry point, failed exec); or empty."""
-    connection = _UnixConnection(_socket_path(), 3)
     path = "/containers/%s/logs?stdout=1&stderr=1&tail=%d" % (quote(container, safe=""), lines)
     try:
-        connection.request("GET", path)
-        return _demultiplex(connection.getresponse().read())
-    except (OSError, http.client.HTTPException):
+        return _demultiplex(unix_http.request(_socket_path(), "GET", path, 3)[1])
+    except OSError:
         return b""
-    finally:
-        connection.close()
 
 
 def _demultiplex(raw: bytes) -> bytes:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ddp_play.guard import docker_socket
+from ddp_play.guard import docker_socket, unix_http
 from ddp_play.guard.docker_socket import EngineError
 
 if TYPE_CHECKING:
@@ -102,10 +102,10 @@ def test_without_an_engine_the_socket_is_named(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_socket_without_permission_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_: object) -> None:
+    def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(docker_socket._UnixConnection, "connect", refuse)
+    monkeypatch.setattr(unix_http, "request", refuse)
     with pytest.raises(EngineError, match=r"no permission on /var/run/docker\.sock") as caught:
         docker_socket.version()
     assert caught.value.status == -1
