@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Optional
 
-from . import controller_channel, daemon, guard_link, host_identity, leftovers
+# Modules of one verb are imported by that verb: an import costs every process of the program its time.
 from .answer_limit import AnswerLimit
 from .protocol import BEGIN, END
 from .run_directory import HostRun, read_json
@@ -23,6 +23,8 @@ def _answer(value: object, limit: Optional[AnswerLimit] = None) -> None:
 
 
 def _runs(limit_s: float = 0) -> None:
+    from . import leftovers
+
     limit = AnswerLimit("runs", limit_s)
     runs = limit.during("the list of runs in the state directory", leftovers.runs)
     containers = limit.during("the list of containers and of running guards", leftovers.orphan_containers)
@@ -31,6 +33,8 @@ def _runs(limit_s: float = 0) -> None:
 
 def _clean(order: str) -> None:
     """Remove the given run directories and containers, by exact name."""
+    from . import guard_link, host_identity, leftovers
+
     wanted = json.loads(order)
     left = []
     for path in wanted.get("paths", []):
@@ -62,8 +66,12 @@ def main() -> None:
     elif verb == "clean":
         _clean(rest[0])
     elif verb == "channel":
+        from . import controller_channel
+
         controller_channel.main(rest)
     elif verb == "guard":
+        from . import daemon
+
         daemon.main(rest[0])
     else:
         raise SystemExit("unknown verb %s" % verb)
