@@ -46,8 +46,9 @@ def state(
     }
 
 
-def decide(host: dict[str, Any], container: bool = False, **wanted: str) -> dict[str, Any]:
-    return tuning.decide(host, {**EMPTY, **wanted}, container)
+def decide(host: dict[str, Any], **wanted: str) -> dict[str, Any]:
+    found: dict[str, Any] = tuning.decide(host, {**EMPTY, **wanted}, False)
+    return found
 
 
 @pytest.mark.parametrize("host", [state(), state(tuned="balanced"), state((), "")])
@@ -56,8 +57,8 @@ def test_without_settings_nothing_is_touched(host: dict[str, Any]) -> None:
 
 
 def test_a_container_has_no_kernel_of_its_own() -> None:
-    found = decide(state(tuned="balanced"), True, governor="performance", hugepages="never", profile="x")
-    assert found == NOTHING
+    wanted = {"governor": "performance", "hugepages": "never", "profile": "x"}
+    assert tuning.decide(state(tuned="balanced"), wanted, True) == NOTHING
 
 
 def test_a_governor_is_set_and_recorded_by_policy() -> None:
