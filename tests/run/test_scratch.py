@@ -12,7 +12,7 @@ import shutil
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +94,7 @@ def with_data(disk: str) -> None:
         file.write(b"a database that writes to the device itself")
 
 
-CASES = {
+CASES: dict[str, Callable[[str], object]] = {
     "file system of the site": lambda disk: run("mkfs.ext4", "-q", "-L", "data", disk),
     "our label and another type": lambda disk: run("mkfs.ext3", "-q", "-L", LABEL, disk),
     "swap": lambda disk: run("mkswap", disk),
