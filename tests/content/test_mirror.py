@@ -47,7 +47,16 @@ PACKAGES = (
             "mpi_backend/work": MPI,
         },
     ),
-    Package("plugins/modules", ("tests/unit/modules",), {}),
+    Package(
+        "plugins/modules",
+        ("tests/unit/modules",),
+        {
+            "scratch_filesystem": (
+                "tests/run/test_scratch.py",
+                "needs root and loop devices; it formats real ones there",
+            )
+        },
+    ),
     Package("plugins/module_utils", ("tests/unit/module_utils",), {}),
     Package("plugins/filter", ("tests/unit/filters",), {}),
     Package(
