@@ -40,6 +40,7 @@ class Outcome:
 class Host:
     def __init__(self, name: str, image: str) -> None:
         self.name = name
+        self.site: dict[str, Any] = {}  # variables of every play, under those of the play
         options = [f"--cap-add={capability}" for capability in CAPABILITIES]
         options += [f"--security-opt={key}=unconfined" for key in ("seccomp", "apparmor")]
         options += [
@@ -81,7 +82,8 @@ class Host:
                 "ansible_python_interpreter": "/usr/bin/python3",
             }
             inventory.write_text(json.dumps({"all": {"hosts": {self.name: host}}}), encoding="utf-8")
-            extra.write_text(json.dumps({**variables, "role": role, "tasks_from": tasks_from}), encoding="utf-8")
+            given = {**self.site, **variables, "role": role, "tasks_from": tasks_from}
+            extra.write_text(json.dumps(given), encoding="utf-8")
             command = [
                 str(Path(sys.executable).with_name("ansible-playbook")),
                 "-i",
