@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import stat
 import subprocess
 import sys
@@ -60,7 +61,10 @@ def files() -> dict[str, str]:
 
 
 def packages() -> dict[str, str]:
-    """Version, state with hold, and mark (auto or manual) of every package dpkg knows."""
+    """Version, state with hold, and mark (auto or manual) of every package dpkg knows; of rpm only the version."""
+    if not shutil.which("dpkg-query"):
+        found = output("rpm", "--query", "--all", "--queryformat", "%{NAME}-%{VERSION}-%{RELEASE}\n").split()
+        return dict.fromkeys(found, "installed")
     text = output("dpkg-query", "--show", "--showformat=${binary:Package} ${Version} ${db:Status-Abbrev}\n")
     no_caches = ("-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache=")  # which would be new files
     manual = set(output("apt-mark", *no_caches, "showmanual").split())

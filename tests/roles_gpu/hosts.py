@@ -23,7 +23,9 @@ PLAY = """
 - hosts: all
   gather_facts: false
   tasks:
-    - ansible.builtin.include_role: {name: "ddp.play.{{ role }}", tasks_from: "{{ tasks_from }}"}
+    - ansible.builtin.include_role: {name: "ddp.play.{{ role }}", tasks_from: "{{ part }}"}
+      loop: "{{ [tasks_from] | flatten }}"
+      loop_control: {loop_var: part}
 """
 BOOT_TIMEOUT_S = 300
 
@@ -69,7 +71,7 @@ class Host:
             fixture.write(Path(folder), hardware)
             self.put(Path(folder), "/opt/hardware")
 
-    def play(self, role: str, variables: dict[str, Any], *flags: str, tasks_from: str = "main") -> Outcome:
+    def play(self, role: str, variables: dict[str, Any], *flags: str, tasks_from: str | list[str] = "main") -> Outcome:
         with tempfile.TemporaryDirectory() as folder:
             play, inventory, extra = (
                 Path(folder, "play.yml"),
