@@ -47,10 +47,10 @@ def entry(path: Path) -> str:
         return f"file {owner} {hashlib.file_digest(stream, 'sha256').hexdigest()}"
 
 
-def files() -> dict[str, str]:
-    """Every path on the host's own file systems."""
+def files(top: str = "/") -> dict[str, str]:
+    """Every path on the host's own file systems below `top`."""
     found = {}
-    for folder, names, leaves in os.walk("/"):
+    for folder, names, leaves in os.walk(top):
         names[:] = [name for name in names if str(Path(folder, name)) not in SKIPPED]
         for path in (Path(folder, name) for name in names + leaves):
             try:

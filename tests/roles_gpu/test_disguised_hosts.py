@@ -25,6 +25,10 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(1800)]
 EVERY = "rocky-9 almalinux-10 ubuntu-22.04 ubuntu-24.04 ubuntu-26.04"
 PLATFORMS = os.environ.get("ROLES_GPU_HOSTS", EVERY).split()
 WHEELS = "/srv/wheels"
+LISTING = (
+    "import json, host_listing as h; "
+    'print(json.dumps({"file": h.files("/etc"), "package": h.packages(), "unit": h.units()}))'
+)
 READ_AND_INSTALL = ["facts", "read", "install"]
 SYSFS = "/opt/hardware/sys"
 Step = tuple[str, dict[str, Any], "str | list[str]"]
@@ -106,9 +110,8 @@ def host(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 def listing(host: Host) -> dict[str, str]:
     """Files below /etc, packages with holds, and units."""
-    found = json.loads(host.sh("python3 /srv/host_listing.py"))
-    rows = {f"file {path}": row for path, row in found["file"].items() if path.startswith("/etc/")}
-    return rows | {f"{kind} {name}": row for kind in ("package", "unit") for name, row in found[kind].items()}
+    found = json.loads(host.sh(f"cd /srv && python3 -B -c '{LISTING}'"))
+    return {f"{kind} {name}": row for kind, rows in found.items() for name, row in rows.items()}
 
 
 def differing(before: dict[str, str], after: dict[str, str]) -> dict[str, tuple[str, str]]:
