@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TAGS = {"requires": "Requires", "provides": "Provides", "conflicts": "Conflicts", "obsoletes": "Obsoletes"}
-PLUGIN = ("/usr/lib/python3/dist-packages/dnf-plugins/versionlock.py", "/etc/dnf/plugins/versionlock.conf")
+PLUGIN = (
+    "/usr/lib/python3/dist-packages/dnf-plugins/versionlock.py",
+    "%config(noreplace) /etc/dnf/plugins/versionlock.conf",
+    "%config(noreplace) /etc/dnf/plugins/versionlock.list",
+)
 # Answers what the role reads of the engine, from daemon.json and the running unit.
 DOCKER = """#!/usr/bin/python3
 import json, pathlib, subprocess, sys
