@@ -20,7 +20,7 @@ from tests.roles_gpu.test_disguised_el import image
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(5400)]
 
 EVERY = "rocky-9 almalinux-10 ubuntu-22.04 ubuntu-24.04 ubuntu-26.04"
 PLATFORMS = os.environ.get("ROLES_GPU_HOSTS", EVERY).split()
