@@ -71,7 +71,7 @@ def text_of(state: Mapping[str, Any], paths: Sequence[str]) -> List[str]:
 def settled(state: Mapping[str, Any]) -> bool:
     """Whether the reading found nothing to do or to say; false for a reading that was skipped.
 
-    Ansible's main process evaluates this in the condition of a meta task, and so loads the filters of the collection once.
+    Ansible's main process evaluates this in the condition of a meta task, and so loads the collection's filters once.
     Otherwise the process of every task that uses one loads all of them, which takes twice as long as the task.
     """
     return bool(state.get("settled", False))

@@ -60,8 +60,8 @@ options:
   settled:
     description:
       - Conditions as C(that) of C(ansible.builtin.assert) takes them, which may use the registered result of this task.
-        The controller evaluates them in the same task; whether all hold is in the result. A role ends there on a host on which
-        it has nothing to do or to say.
+        The controller evaluates them in the same task; whether all hold is in the result. A role ends there on a host
+        on which it has nothing to do or to say.
     type: list
     elements: raw
     default: []

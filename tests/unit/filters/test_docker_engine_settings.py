@@ -100,7 +100,7 @@ def test_an_engine_that_started_before_a_file_was_written_has_not_read_it(
 
 
 def test_daemon_part_makes_no_deep_copy() -> None:
-    """A deep copy of a value of Ansible's copies its template engine with all variables: seconds for each evaluation."""
+    """A deep copy of a value of Ansible's copies its template engine with all variables, which takes seconds."""
 
     class Lazy(dict[str, Any]):
         def __deepcopy__(self, memo: object) -> Lazy:
