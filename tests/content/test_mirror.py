@@ -70,6 +70,7 @@ PACKAGES = (
         {
             "discover": ("tests/run/test_jobs.py", ACTION),
             "planned_changes": ("tests/lab/test_brownfield.py", ACTION),
+            "host_state": ("tests/run/test_settled.py", ACTION),
             "plan": ("tests/run/test_vault.py", ACTION),
             "supervise": ("tests/run/test_jobs.py", ACTION),
             "sweep": ("tests/run/test_same_name.py", ACTION),
