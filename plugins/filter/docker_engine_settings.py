@@ -6,7 +6,6 @@ import re
 from typing import Any, Callable, Dict, List, Mapping, Sequence
 
 from ansible.errors import AnsibleFilterError
-from ansible.module_utils.common.dict_transformations import dict_merge
 
 # Without CAP_SYS_RESOURCE, as in most containers, no process can raise a limit above that of process 1.
 CAP_SYS_RESOURCE = 1 << 24
@@ -71,7 +70,16 @@ def daemon_part(settings: Mapping[str, Any], extra: Mapping[str, Any]) -> Dict[s
         found["features"] = {"cdi": True}
     if settings["nvidia-runtime"]:
         found["runtimes"] = {"nvidia": {"path": "nvidia-container-runtime", "args": []}}
-    return dict(dict_merge(found, extra))
+    return _merged(found, extra)
+
+
+def _merged(settings: Mapping[str, Any], extra: Mapping[str, Any]) -> Dict[str, Any]:
+    """`extra` over `settings`, key by key. No deep copy: that of an Ansible value copies all variables of the host."""
+    found = dict(settings)
+    for key, value in extra.items():
+        both = isinstance(value, Mapping) and isinstance(found.get(key), Mapping)
+        found[key] = _merged(found[key], value) if both else value
+    return found
 
 
 def unread(state: Mapping[str, Any], paths: Sequence[str]) -> bool:

@@ -55,14 +55,17 @@ def pending(
     return [image for image in images if image in absent or not _is_named(state, image, names)]
 
 
-def removed_names(state: Mapping[str, Any], images: Sequence[Image], registry: str) -> List[str]:
-    """Names that a removal removes: each image that is there, and its names in the registry."""
+def removed_names(
+    state: Mapping[str, Any], images: Sequence[Image], registry: str, recorded: Sequence[str]
+) -> List[str]:
+    """Names that a removal removes: each image that is there and that the role put there, and names in the registry."""
     found: Dict[str, None] = {}
     for image in images:
         there = _inspected(state, image)
         if there:
             tags = [tag for tag in there.get("RepoTags") or [] if tag.startswith(registry + "/")]
-            found.update(dict.fromkeys([image["name"], *tags]))
+            own = [image["name"]] if image["name"] in recorded else []
+            found.update(dict.fromkeys([*own, *tags]))
     return list(found)
 
 

@@ -1,4 +1,4 @@
-"""Decision of role nfs_client: the mounts that a host needs, those that cannot work, and those that are pending."""
+"""Decision of role nfs_client: the mounts that a host needs, impossible and pending ones, and their units."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ LOOPBACK = ("127.0.0.1", "127.0.1.1", "::1")
 # Options that the kernel reports; the others only affect systemd and mount.
 REPORTED = re.compile(r"^(vers=|hard$|soft$|nconnect=|proto=|nosuid$|nodev$|noatime$|rsize=|wsize=|actimeo=)")
 FSTAB = "/etc/fstab"
+AUTOMOUNT = "x-systemd.automount"
+# systemd ends an automount for good when its mount fails five times in ten seconds.
+DROP_IN = "# Managed by ddp-play (role nfs_client)\n[Unit]\nStartLimitIntervalSec=0\n"
 
 
 def lookups(mounts: Sequence[Mount]) -> Dict[str, List[str]]:
@@ -22,7 +25,10 @@ def lookups(mounts: Sequence[Mount]) -> Dict[str, List[str]]:
 
 
 def probes(mounts: Sequence[Mount], writer: str) -> Dict[str, List[str]]:
-    """Commands that test whether a mount answers and whether `writer` may write to it; no writer, no such test."""
+    """Commands that test whether a mount answers and whether `writer` may write to it; no writer, no such test.
+
+    The first one mounts what systemd mounts at first use: statfs(2) does that, access(2) and stat(2) do not.
+    """
     found = {}
     for path in (mount["mountpoint"] for mount in mounts):
         found[f"probe {path}"] = ["stat", "--file-system", path]
@@ -36,7 +42,8 @@ def decide(state: Mapping[str, Any], mounts: Sequence[Mount], options: Sequence[
 
     `own` are mounts whose server is the host itself, `loops` the mount points of those that it would mount, and
     `wanted` all others. `unresolved` (servers) and `occupied` (mount points with files) cannot work. `not_mounted` and
-    `not_in_fstab` differ from the wanted state, `pending` are both. `silent` are the probes that failed.
+    `not_in_fstab` differ from the wanted state, `pending` are both. `replaced` are those of `not_mounted` under whose
+    mount point another NFS mount is. `silent` are the probes that failed.
     """
     commands = state["commands"]
     own = _own(commands, mounts)
@@ -45,7 +52,7 @@ def decide(state: Mapping[str, Any], mounts: Sequence[Mount], options: Sequence[
     targets = {row["target"] for row in there}
     not_mounted = [mount for mount in wanted if not _is_mounted(mount, there, mount.get("options", options))]
     fstab = state["files"][FSTAB]["content"]
-    not_in_fstab = [mount for mount in wanted if _fstab_line(mount, options) not in fstab]
+    not_in_fstab = [mount for mount in wanted if fstab_line(mount, options) not in fstab.splitlines()]
     return {
         "own": own,
         "loops": [mount["mountpoint"] for mount in own if mount["path"] != mount["mountpoint"]],
@@ -54,6 +61,7 @@ def decide(state: Mapping[str, Any], mounts: Sequence[Mount], options: Sequence[
         "occupied": [m["mountpoint"] for m in wanted if m["mountpoint"] not in targets and _has_files(commands, m)],
         "not_mounted": not_mounted,
         "not_in_fstab": not_in_fstab,
+        "replaced": [mount for mount in not_mounted if mount["mountpoint"] in targets],
         "pending": _unique(not_mounted + not_in_fstab),
         "silent": [name for name in probes(mounts, writer) if commands[name]["rc"] != 0],
     }
@@ -88,10 +96,54 @@ def _is_mounted(mount: Mount, there: Sequence[Mapping[str, str]], options: Seque
     return bool(rows) and reported <= set(rows[-1]["options"].split(","))
 
 
-def _fstab_line(mount: Mount, options: Sequence[str]) -> str:
-    """The line up to the numbers of dump and fsck, as ansible.posix.mount writes it."""
+def fstab_line(mount: Mount, options: Sequence[str]) -> str:
+    """The line of a mount, without its newline."""
     joined = ",".join(mount.get("options", options))
-    return f"{mount['server']}:{mount['path']} {mount['mountpoint']} nfs {joined} "
+    return f"{mount['server']}:{mount['path']} {mount['mountpoint']} nfs {joined} 0 0"
+
+
+def fstab_lines(mounts: Sequence[Mount], options: Sequence[str]) -> List[Dict[str, str]]:
+    """Lines of mounts for ddp.play.fstab."""
+    return [{"mountpoint": mount["mountpoint"], "line": fstab_line(mount, options)} for mount in mounts]
+
+
+def unit_name(path: str, suffix: str) -> str:
+    """Name of the unit that systemd makes of a mount point, as `systemd-escape --path --suffix` prints it."""
+    plain = "/".join(part for part in path.split("/") if part)
+    letters = ["-" if letter == "/" else _escaped(letter, number) for number, letter in enumerate(plain)]
+    return f"{''.join(letters) or '-'}.{suffix}"
+
+
+def _escaped(letter: str, number: int) -> str:
+    if re.match(r"[A-Za-z0-9:_.]", letter) and not (letter == "." and number == 0):
+        return letter
+    return "".join(f"\\x{byte:02x}" for byte in letter.encode())
+
+
+def drop_ins(mounts: Sequence[Mount], options: Sequence[str]) -> List[Dict[str, str]]:
+    """Files for ddp.play.files that take the start limit off the units of mounts at first use."""
+    units = [unit_name(m["mountpoint"], "mount") for m in mounts if AUTOMOUNT in m.get("options", options)]
+    return [{"path": f"/etc/systemd/system/{unit}.d/ddp-play.conf", "content": DROP_IN} for unit in units]
+
+
+def automounts(mounts: Sequence[Mount]) -> List[str]:
+    """Automount units of mounts, whether they exist or not."""
+    return [unit_name(mount["mountpoint"], "automount") for mount in mounts]
+
+
+def active_automounts(state: Mapping[str, Any], mounts: Sequence[Mount]) -> List[str]:
+    """Automount units of mounts that wait for the first use of their mount, or have had it."""
+    return [name for name in automounts(mounts) if state["units"][name]["active"] == "active"]
+
+
+def directories(mounts: Sequence[Mount], state: str) -> List[Dict[str, str]]:
+    """Mount points as entries for ddp.play.files: one that is absent goes if the role created it and it is empty."""
+    return [{"path": mount["mountpoint"], "state": state} for mount in mounts]
+
+
+def gone(paths: Sequence[str]) -> List[Dict[str, str]]:
+    """Files to remove, as entries for ddp.play.files."""
+    return [{"path": path, "state": "absent"} for path in paths]
 
 
 def _has_files(commands: Mapping[str, Any], mount: Mount) -> bool:
@@ -111,4 +163,14 @@ class FilterModule:
 
     def filters(self) -> Dict[str, Callable[..., Any]]:
         """The filters by name, for Ansible."""
-        return {"nfs_client_lookups": lookups, "nfs_client_probes": probes, "nfs_client_decision": decide}
+        return {
+            "nfs_client_lookups": lookups,
+            "nfs_client_probes": probes,
+            "nfs_client_decision": decide,
+            "nfs_client_fstab_lines": fstab_lines,
+            "nfs_client_drop_ins": drop_ins,
+            "nfs_client_automounts": automounts,
+            "nfs_client_active_automounts": active_automounts,
+            "nfs_client_directories": directories,
+            "nfs_client_gone": gone,
+        }

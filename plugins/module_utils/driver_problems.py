@@ -14,7 +14,7 @@ KERNEL_MODULES = "linux-modules-nvidia-"
 def problems(facts: Facts, expect: Facts) -> List[str]:
     """Each problem in one sentence with its evidence; empty if the host is in the state `expect`."""
     found: List[str] = []
-    for check in (_packages, _module, _dkms, _loaded, _smi, _cuda, _units, _fabric):
+    for check in (_packages, _module, _dkms, _loaded, _smi, _cuda, _units, _fabric, _mig):
         found += check(facts, expect)
     return found
 
@@ -132,3 +132,26 @@ def _fabric(facts: Facts, expect: Facts) -> List[str]:
         g["slot"] for g in (facts.get("smi") or {}).get("gpus", []) if g["fabric_state"] not in ("", "N/A", "Completed")
     ]
     return [f"fabric state is not Completed on {', '.join(bad)}"] if bad else []
+
+
+def _mig(facts: Facts, expect: Facts) -> List[str]:
+    """MIG mode of each GPU: the current one, and the pending one, which it has after its next reset."""
+    wanted = expect.get("mig") or ""
+    gpus = (facts.get("smi") or {}).get("gpus", []) if wanted else []
+    return [text for text in (_mig_of(gpu, wanted) for gpu in gpus) if text]
+
+
+def _mig_of(gpu: Dict[str, str], wanted: str) -> str:
+    """What differs, with its remedy; empty if nothing does. A GPU that has no MIG says N/A, or nothing."""
+    current = gpu["mig"].lower()
+    pending = gpu["mig_pending"].lower() or current
+    if current not in ("enabled", "disabled"):
+        return f"GPU {gpu['slot']} has no MIG, wanted {wanted}" if wanted == "enabled" else ""
+    if current == pending == wanted:
+        return ""
+    switch = f"nvidia-smi -i {gpu['slot']} -mig {int(wanted == 'enabled')}"
+    remedy = switch if pending != wanted else ""
+    if current != wanted:
+        remedy = " and then ".join(filter(None, [remedy, f"nvidia-smi --gpu-reset -i {gpu['slot']} or a reboot"]))
+    modes = f"MIG mode is {current}, pending {pending}, wanted {wanted}"
+    return f"GPU {gpu['slot']}: {modes} (while nothing uses it: {remedy})"

@@ -57,6 +57,7 @@ def parse_smi(xml: str) -> Dict[str, Any]:
             "slot": gpu.get("id", "").lower(),
             "name": _text(gpu, "product_name"),
             "mig": _text(gpu, "mig_mode/current_mig"),
+            "mig_pending": _text(gpu, "mig_mode/pending_mig"),
             "persistence": _text(gpu, "persistence_mode"),
             "fabric_state": _text(gpu, "fabric/state"),
             "fabric_status": _text(gpu, "fabric/status"),

@@ -57,6 +57,14 @@ options:
         and so does an engine that does not answer within ten seconds.
     type: bool
     default: false
+  settled:
+    description:
+      - Conditions as C(that) of C(ansible.builtin.assert) takes them, which may use the registered result of this task.
+        The controller evaluates them in the same task; whether all hold is in the result. A role ends there on a host
+        on which it has nothing to do or to say.
+    type: list
+    elements: raw
+    default: []
 author:
   - the ddp-play authors
 """
@@ -107,6 +115,10 @@ occupants:
     - Empty unless I(occupants) is true.
   returned: always
   type: dict
+settled:
+  description: Whether all conditions of I(settled) hold; false without conditions, and if one cannot be evaluated.
+  returned: always
+  type: bool
 """
 
 
@@ -216,6 +228,7 @@ def main() -> None:
             "commands": {"type": "dict", "default": {}},
             "timeout_s": {"type": "int", "default": 30},
             "occupants": {"type": "bool", "default": False},
+            "settled": {"type": "list", "elements": "raw", "default": []},  # plugins/action/host_state.py
         },
         supports_check_mode=True,
     )

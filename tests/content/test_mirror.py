@@ -47,7 +47,16 @@ PACKAGES = (
             "mpi_backend/work": MPI,
         },
     ),
-    Package("plugins/modules", ("tests/unit/modules",), {}),
+    Package(
+        "plugins/modules",
+        ("tests/unit/modules",),
+        {
+            "scratch_filesystem": (
+                "tests/run/test_scratch.py",
+                "needs root and loop devices; it formats real ones there",
+            )
+        },
+    ),
     Package("plugins/module_utils", ("tests/unit/module_utils",), {}),
     Package("plugins/filter", ("tests/unit/filters",), {}),
     Package(
@@ -64,6 +73,7 @@ PACKAGES = (
         ("tests/unit/action",),
         {
             "planned_changes": ("tests/lab/test_brownfield.py", ACTION),
+            "host_state": ("tests/run/test_settled.py", ACTION),
             "run": ("tests/run/test_jobs.py", ACTION),
             "sweep": ("tests/run/test_same_name.py", ACTION),
         },

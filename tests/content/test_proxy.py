@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 DOWNLOADING = {
     "ansible.builtin.get_url", "ansible.builtin.uri", "ansible.builtin.apt", "ansible.builtin.dnf",
     "ansible.builtin.package", "community.general.dnf_versionlock", "ddp.play.recorded_packages",
-    "ddp.play.apt_transaction",
+    "ddp.play.apt_transaction", "ddp.play.repository_key",
 }  # fmt: skip
 COMMAND = re.compile(r"'pip', 'install'|\bdnf\b|\bcrb\b|_(un)?hold(_add|_list)?\b")
 MIN_TASKS = 55

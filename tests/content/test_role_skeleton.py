@@ -45,10 +45,21 @@ OWN_PHASES = {
     ),
     "python_env": (["Preflight", "Install", "Read the state again", "Verify"], set(), BUILDER),
 }
+# Phases that end nowhere on a host in the wanted state.
+NOT_ENDED = {
+    "nvidia_driver": {"preflight", "verify"},  # CUDA proves at the end that the driver works
+    "rdma": {"verify"},  # it judges the ports, which its reading of the hardware has
+}
+# Variables of conditions that `settled` need not judge; no role with `waits` waits if nothing is pending.
+NOT_JUDGED = {
+    "nfs_server": {"__nfs_server_accepted"},  # differences that are not settled
+    "nvidia_container_toolkit": {"__nvidia_container_toolkit_described"},  # main.yml computes it
+}
 CONVERGED = [role for role in ROLES if role.name not in OWN_PHASES]
 
 IMPORT, INCLUDE = "ansible.builtin.import_tasks", "ansible.builtin.include_tasks"
-SAY = {"ansible.builtin.debug", "ansible.builtin.meta"}
+SAYS = "ansible.builtin.debug"
+SAY = {SAYS, "ansible.builtin.meta"}
 JUDGE = {"ansible.builtin.assert", "ansible.builtin.fail"}
 FACTS = {"ansible.builtin.setup", "ddp.play.gpu_facts", "ddp.play.rdma_facts"}
 KEYWORDS = {"name", "when", "vars", "register", "notify", "loop", "loop_control", "environment", "block", "rescue"} | {
@@ -155,13 +166,68 @@ def test_preflight_reads_and_refuses_and_changes_nothing(role: Path) -> None:
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
 def test_one_task_reads_the_state(role: Path) -> None:
     (task,) = tasks_of(role, "read")
-    assert "ddp.play.host_state" in task
+    assert task["ddp.play.host_state"]["settled"]
     assert task["register"] == f"__{role.name}_state"
 
 
-def test_facts_are_the_same_file_in_every_role() -> None:
-    texts = {(role / "tasks/facts.yml").read_text() for role in ROLES}
-    assert len(texts) == 1
+def ends_when_settled(role: Path, name: str) -> list[int]:
+    """Places of the tasks of this file that end the role on a host in the wanted state."""
+    return [number for number, task in enumerate(tasks_of(role, name)) if ends_settled(task, role.name)]
+
+
+def ends_settled(task: dict[str, Any], role: str) -> bool:
+    ends = task.get("ansible.builtin.meta") == "end_role"
+    return ends and condition(task) == f"__{role}_state | ddp.play.host_state_settled"
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_a_role_ends_after_its_reading_on_a_host_in_the_wanted_state(role: Path) -> None:
+    for phase in sorted({"preflight", "verify"} - NOT_ENDED.get(role.name, set())):
+        name = "main" if (role.name, phase) == ("docker_engine", "preflight") else phase
+        (place,) = ends_when_settled(role, name)
+        assert included(tasks_of(role, name)[place - 1]) == ("preflight" if name == "main" else "read")
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_a_removal_does_not_end_on_a_host_in_the_wanted_state(role: Path) -> None:
+    files = {included(task) for task in tasks_of(role, "remove")}
+    (task,) = tasks_of(role, "read")
+    removes = f"not __{role.name}_removes" in task["ddp.play.host_state"]["settled"]
+    assert removes or not [name for name in files & names(role) if ends_when_settled(role, name)]
+
+
+def words(role: str, text: str) -> set[str]:
+    """Variables of the role in a text."""
+    return set(re.findall(rf"\b(?:__)?{role}_\w+", text))
+
+
+def reached(role: Path, start: set[str]) -> set[str]:
+    """These variables and those that they are computed from."""
+    variables = {name: words(role.name, str(value)) for name, value in read(role / "vars/main.yml").items()}
+    found, new = set(start), set(start)
+    while new:
+        new = {name for old in new for name in variables.get(old, ())} - found
+        found |= new
+    return found
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_settled_judges_all_that_the_role_asserts_and_says(role: Path) -> None:
+    """Also what skipped tasks would refuse or report: each variable of their conditions is behind `settled`."""
+    (task,) = tasks_of(role, "read")
+    judged = reached(role, words(role.name, str([task["ddp.play.host_state"]["settled"], task.get("when")])))
+    judged |= {f"__{role.name}_waits"} | NOT_JUDGED.get(role.name, set())
+    for task in after_the_reading(role):
+        asserted = str(task.get("ansible.builtin.assert", {}).get("that", ""))
+        assert words(role.name, f"{asserted} {condition(task)}") - judged == set(), task["name"]
+
+
+def after_the_reading(role: Path) -> Iterator[dict[str, Any]]:
+    """Tasks that refuse, assert or report, which a host in the wanted state does not reach."""
+    for name in sorted(names(role) & {"preflight", "refuse", "assert"}):
+        tasks = tasks_of(role, name)
+        reads = [number for number, task in enumerate(tasks) if included(task) == "read"] or [-1]
+        yield from (task for task in tasks_in(tasks[reads[0] + 1 :]) if modules(task) & {*JUDGE, SAYS})
 
 
 @pytest.mark.parametrize("role", [role for role in ROLES if "hardware" in names(role)], ids=lambda role: role.name)
@@ -200,7 +266,7 @@ def test_remove_says_what_remains(role: Path) -> None:
 def test_the_exceptions_are_roles() -> None:
     there = {path.name for path in (ROOT / "roles").iterdir() if path.is_dir()}
     assert {*OTHER_KIND, *OWN_PARTS, *OWN_PHASES} <= there
-    assert len(there) == 15
+    assert len(there) == 16
 
 
 def test_the_checks_see_what_is_wrong() -> None:

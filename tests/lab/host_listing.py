@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import stat
 import subprocess
 import sys
@@ -46,10 +47,10 @@ def entry(path: Path) -> str:
         return f"file {owner} {hashlib.file_digest(stream, 'sha256').hexdigest()}"
 
 
-def files() -> dict[str, str]:
-    """Every path on the host's own file systems."""
+def files(top: str = "/") -> dict[str, str]:
+    """Every path on the host's own file systems below `top`."""
     found = {}
-    for folder, names, leaves in os.walk("/"):
+    for folder, names, leaves in os.walk(top):
         names[:] = [name for name in names if str(Path(folder, name)) not in SKIPPED]
         for path in (Path(folder, name) for name in names + leaves):
             try:
@@ -60,7 +61,10 @@ def files() -> dict[str, str]:
 
 
 def packages() -> dict[str, str]:
-    """Version, state with hold, and mark (auto or manual) of every package dpkg knows."""
+    """Version, state with hold, and mark (auto or manual) of every package dpkg knows; of rpm only the version."""
+    if not shutil.which("dpkg-query"):
+        found = output("rpm", "--query", "--all", "--queryformat", "%{NAME}-%{VERSION}-%{RELEASE}\n").split()
+        return dict.fromkeys(found, "installed")
     text = output("dpkg-query", "--show", "--showformat=${binary:Package} ${Version} ${db:Status-Abbrev}\n")
     no_caches = ("-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache=")  # which would be new files
     manual = set(output("apt-mark", *no_caches, "showmanual").split())

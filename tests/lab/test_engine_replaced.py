@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 import pytest
@@ -36,8 +37,9 @@ GUESTS = {
 def street(lab_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Street]:
     """All guests, provisioned once."""
     folder = tmp_path_factory.mktemp("site")
-    engine_mirror.write(folder / "mirror")
-    with provisioned(lab_home, GUESTS, folder / "replaced.json", folder / "mirror") as found:
+    trusts = engine_mirror.write(folder / "mirror")
+    guests = {name: dataclasses.replace(guest, variables=guest.variables | trusts) for name, guest in GUESTS.items()}
+    with provisioned(lab_home, guests, folder / "replaced.json", folder / "mirror") as found:
         yield found
 
 

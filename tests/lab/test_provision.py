@@ -67,7 +67,15 @@ def cells(report: dict[str, Any], role: str) -> dict[str, dict[str, Any]]:
 def test_bare_hosts_become_nodes(first: dict[str, Any]) -> None:
     for role in ("base_os", "docker_engine", "monitoring"):
         assert {host: cell["status"] for host, cell in cells(first, role).items()} == dict.fromkeys(HOSTS, "changed")
-    for role in ("rdma", "nvidia_driver", "nccl", "nvidia_container_toolkit", "nfs_client", "image_distribution"):
+    for role in (
+        "rdma",
+        "nvidia_driver",
+        "nccl",
+        "nvidia_container_toolkit",
+        "nfs_client",
+        "image_distribution",
+        "scratch",
+    ):
         assert {cell["status"] for cell in cells(first, role).values()} == {"skipped"}, role
         assert all(cell["reason"] for cell in cells(first, role).values()), role
 

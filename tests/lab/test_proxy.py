@@ -64,7 +64,7 @@ def behind(lab_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     folder = tmp_path_factory.mktemp("behind")
     certificate = folder / "server.pem"
     write_certificate(certificate, *(f"{name}.{DOMAIN}" for name in ("mirror", "pypi", "registry")))
-    engine_mirror.write(folder)
+    trusts = engine_mirror.write(folder)
     write_index(folder, "standin")
     write_registry(folder, "tool")
     with lab_of(lab_home, "proxy", "--hosts", "2") as lab:
@@ -74,7 +74,8 @@ def behind(lab_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             lab.on(host, f"{TRUST} && {history} && {IMAGE} && {CUT_OFF}", user="root")
         with serving(gateway, folder, certificate) as servers:
             groups = {"python_env": {"hosts": {"h1": None}}}
-            site = {"vars": {**VARIABLES, "ddp_proxy": servers.proxy}, "hosts": {"h1": REPLACES}, "children": groups}
+            variables = {**VARIABLES, **trusts, "ddp_proxy": servers.proxy}
+            site = {"vars": variables, "hosts": {"h1": REPLACES}, "children": groups}
             path = folder / "site.json"
             path.write_text(json.dumps({"all": site}))
             inventories = ("-i", str(lab.inventory), "-i", str(path))

@@ -68,6 +68,8 @@ def scripts(package: Published) -> dict[str, str]:
         return {"postinst": stub_repo.RELOAD, "prerm": STOP}
     if package.name == "nvidia-persistenced" or _is_ubuntus_daemon(package.name):
         return {"postinst": stub_repo.RELOAD, "prerm": STOP.replace("docker", "nvidia-persistenced")}
+    if package.name == "prometheus-node-exporter":
+        return {"postinst": stub_repo.RELOAD, "prerm": STOP.replace("docker", package.name)}
     if package.name in ("nvidia-fabricmanager", "nvidia-container-toolkit-base"):
         return {"postinst": stub_repo.RELOAD}
     return {}

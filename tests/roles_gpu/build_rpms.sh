@@ -12,6 +12,7 @@ for pass in "$specs"/pass*; do
   mkdir -p "$pass/tree/usr/lib/python3/dist-packages/dnf-plugins" "$pass/tree/etc/dnf/plugins"
   cp /opt/versionlock/versionlock.py "$pass/tree/usr/lib/python3/dist-packages/dnf-plugins/"
   cp /opt/versionlock/versionlock.conf "$pass/tree/etc/dnf/plugins/"
+  : > "$pass/tree/etc/dnf/plugins/versionlock.list"
   rpmbuild -bb --quiet --nodeps --define "_rpmdir $target" --define '_rpmfilename %%{NAME}-%%{VERSION}-%%{RELEASE}.%%{ARCH}.rpm' \
     --define '_unpackaged_files_terminate_build 0' --define "_topdir $pass" "$pass/stubs.spec"
 done

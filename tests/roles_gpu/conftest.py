@@ -44,6 +44,7 @@ def host(request: pytest.FixtureRequest, repository: Path) -> Iterator[Host]:
     try:
         created.put(repository, mirrors.STUB)
         mirrors.write(created)
+        created.site = mirrors.trusted(created.sh(f"cat {mirrors.STUB}/gpgkey"))
         yield created
     finally:
         created.remove()

@@ -4,8 +4,8 @@ ARG BASE
 FROM ${BASE}
 RUN apt-get update -qq \
     && DEBIAN_FRONTEND=noninteractive apt-get install -qqy --no-install-recommends \
-       dnf dnf-plugins-core rpm createrepo-c gnupg openssl ca-certificates curl >/dev/null \
+       dnf dnf-plugins-core rpm createrepo-c gnupg openssl ca-certificates curl python3.11-venv >/dev/null \
     && rm -rf /var/lib/apt/lists/* \
     && sed -i 's/^enabled = true/enabled = false/' /etc/dnf/plugins/local.conf \
-    && mkdir -p /opt/versionlock \
+    && mkdir -p /opt/versionlock /etc/pki/rpm-gpg \
     && mv /usr/lib/python3/dist-packages/dnf-plugins/versionlock.py /etc/dnf/plugins/versionlock.conf /opt/versionlock

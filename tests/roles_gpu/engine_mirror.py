@@ -11,6 +11,9 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import Any
+
+from ansible_collections.ddp.play.plugins.module_utils import openpgp
 
 from tests.roles_gpu.debs import File, Package, deb, gpg
 
@@ -68,8 +71,8 @@ def packages() -> list[Package]:
 REPOSITORY = "download.docker.com/linux/debian"
 
 
-def write(target: Path, suite: str = "bookworm") -> None:
-    """TARGET/REPOSITORY with gpg (the key), dists/SUITE and pool."""
+def write(target: Path, suite: str = "bookworm") -> dict[str, Any]:
+    """TARGET/REPOSITORY with gpg (the key), dists/SUITE and pool; variables with which docker_engine trusts the key."""
     root = target / REPOSITORY
     dist, pool = root / "dists" / suite, root / "pool"
     folder = dist / "stable" / "binary-amd64"
@@ -90,7 +93,9 @@ def write(target: Path, suite: str = "bookworm") -> None:
     try:
         gpg(home, "--quick-gen-key", "engine@example.invalid", "ed25519", "sign", "never")
         (dist / "InRelease").write_bytes(gpg(home, "--clearsign", stdin=release.encode()))
-        (root / "gpg").write_bytes(gpg(home, "--armor", "--export", "engine@example.invalid"))
+        key = gpg(home, "--armor", "--export", "engine@example.invalid")
+        (root / "gpg").write_bytes(key)
+        return {"docker_engine_repo_key_fingerprints": openpgp.fingerprints(key)}
     finally:
         subprocess.run(["gpgconf", "--homedir", str(home), "--kill", "all"], check=False)
         shutil.rmtree(home, ignore_errors=True)

@@ -23,7 +23,9 @@ PLAY = """
 - hosts: all
   gather_facts: false
   tasks:
-    - ansible.builtin.include_role: {name: "ddp.play.{{ role }}", tasks_from: "{{ tasks_from }}"}
+    - ansible.builtin.include_role: {name: "ddp.play.{{ role }}", tasks_from: "{{ part }}"}
+      loop: "{{ [tasks_from] | flatten }}"
+      loop_control: {loop_var: part}
 """
 BOOT_TIMEOUT_S = 300
 
@@ -40,6 +42,7 @@ class Outcome:
 class Host:
     def __init__(self, name: str, image: str) -> None:
         self.name = name
+        self.site: dict[str, Any] = {}  # variables of every play, under those of the play
         options = [f"--cap-add={capability}" for capability in CAPABILITIES]
         options += [f"--security-opt={key}=unconfined" for key in ("seccomp", "apparmor")]
         options += [
@@ -68,7 +71,7 @@ class Host:
             fixture.write(Path(folder), hardware)
             self.put(Path(folder), "/opt/hardware")
 
-    def play(self, role: str, variables: dict[str, Any], *flags: str, tasks_from: str = "main") -> Outcome:
+    def play(self, role: str, variables: dict[str, Any], *flags: str, tasks_from: str | list[str] = "main") -> Outcome:
         with tempfile.TemporaryDirectory() as folder:
             play, inventory, extra = (
                 Path(folder, "play.yml"),
@@ -81,7 +84,8 @@ class Host:
                 "ansible_python_interpreter": "/usr/bin/python3",
             }
             inventory.write_text(json.dumps({"all": {"hosts": {self.name: host}}}), encoding="utf-8")
-            extra.write_text(json.dumps({**variables, "role": role, "tasks_from": tasks_from}), encoding="utf-8")
+            given = {**self.site, **variables, "role": role, "tasks_from": tasks_from}
+            extra.write_text(json.dumps(given), encoding="utf-8")
             command = [
                 str(Path(sys.executable).with_name("ansible-playbook")),
                 "-i",

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from ansible_collections.ddp.play.plugins.module_utils import openpgp
 
 if TYPE_CHECKING:
     from tests.roles_gpu.hosts import Host
+
+FETCHING = ("docker_engine", "nvidia_container_toolkit", "nvidia_driver", "rdma")
 
 STUB = "/srv/stub"
 GOOD, WRONG_KEY, EXPIRED_KEY = "/srv/mirror", "/srv/wrong", "/srv/expired"
@@ -26,3 +30,9 @@ def _write(host: Host, mirror: str, repository: str, key: str) -> None:
     lines = [f"mkdir -p {mirror}/{path} && ln -s {repository}/* {mirror}/{path}/" for path in REPOSITORIES]
     lines += [f"ln -sf {repository}/{key} {mirror}/{path}" for path in KEYS]
     host.sh("set -e; " + "; ".join(lines))
+
+
+def trusted(*keys: str) -> dict[str, Any]:
+    """Variables with which the roles trust these keys, and not the vendors'."""
+    fingerprints = [one for key in keys for one in openpgp.fingerprints(key.encode())]
+    return {f"{role}_repo_key_fingerprints": fingerprints for role in FETCHING}

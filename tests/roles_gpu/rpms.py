@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TAGS = {"requires": "Requires", "provides": "Provides", "conflicts": "Conflicts", "obsoletes": "Obsoletes"}
-PLUGIN = ("/usr/lib/python3/dist-packages/dnf-plugins/versionlock.py", "/etc/dnf/plugins/versionlock.conf")
+PLUGIN = (
+    "/usr/lib/python3/dist-packages/dnf-plugins/versionlock.py",
+    "%config(noreplace) /etc/dnf/plugins/versionlock.conf",
+    "%config(noreplace) /etc/dnf/plugins/versionlock.list",
+)
 # Answers what the role reads of the engine, from daemon.json and the running unit.
 DOCKER = """#!/usr/bin/python3
 import json, pathlib, subprocess, sys
@@ -69,8 +73,11 @@ def contents(package: Published) -> dict[str, File]:
         },
         "nvidia-container-toolkit-base": lambda: stub_repo.toolkit(version)[2].files,
         "cuda-toolkit-13-0": lambda: {"/usr/local/cuda-13.0/bin/nvcc": File(stub_repo.NVCC.encode(), 0o755)},
+        "cuda-toolkit-13-3": lambda: {"/usr/local/cuda-13.3/bin/nvcc": File(stub_repo.NVCC_13_3.encode(), 0o755)},
         "nmstate": lambda: {"/usr/bin/nmstatectl": File(b"#!/bin/sh\nexit 0\n", 0o755)},
     }
+    if package.name.endswith("node-exporter"):
+        return stub_repo.exporter()
     return made[package.name]() if package.name in made else {}
 
 
@@ -82,11 +89,12 @@ def scripts(package: Published) -> str:
         # rpm runs this after the new version's %post: only a removal takes the module away.
         upgrade = f'[ "$1" = 0 ] || {{ rm -rf /var/lib/dkms/nvidia/{version}; exit 0; }}'
         return f"%post -n {package.name}\n{post}\n%preun -n {package.name}\n{upgrade}\n{gone}\n"
-    if package.name == "docker-ce":
+    unit = {"docker-ce": "docker", "node-exporter": "prometheus-node-exporter"}.get(package.name)
+    if unit:
         reload = "systemctl daemon-reload"
-        stop = '[ "$1" = 0 ] && systemctl disable --now docker || true'
+        stop = f'[ "$1" = 0 ] && systemctl disable --now {unit} || true'
         return "".join(
-            f"%{when} -n docker-ce\n{command}\n"
+            f"%{when} -n {package.name}\n{command}\n"
             for when, command in {"post": reload, "preun": stop, "postun": reload}.items()
         )
     return ""

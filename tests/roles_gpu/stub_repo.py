@@ -199,7 +199,35 @@ def toolkit(version: str) -> list[Package]:
     ]
 
 
+# Like the real one, it listens where its arguments say.
+EXPORTER = """#!/usr/bin/python3
+import http.server, re, sys
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"node_load1 0.0\\n")
+found = re.search(r"listen-address=(.*):(\\d+)", " ".join(sys.argv))
+host, port = found.groups() if found else ("", "9100")
+http.server.HTTPServer((host, int(port)), Handler).serve_forever()
+"""
+
+
+def exporter() -> dict[str, File]:
+    """node_exporter with its unit and its file of arguments."""
+    files = unit("prometheus-node-exporter", "/usr/bin/prometheus-node-exporter")
+    service = files["/lib/systemd/system/prometheus-node-exporter.service"].content.decode()
+    arguments = "EnvironmentFile=/etc/default/prometheus-node-exporter\n[Install]"
+    service = service.replace("[Install]", arguments, 1).replace("node-exporter\nEnv", "node-exporter $ARGS\nEnv")
+    return {
+        "/lib/systemd/system/prometheus-node-exporter.service": File(service.encode()),
+        "/usr/bin/prometheus-node-exporter": File(EXPORTER.encode(), 0o755),
+        "/etc/default/prometheus-node-exporter": File(b'ARGS=""\n'),
+    }
+
+
 NVCC = '#!/bin/sh\necho "Cuda compilation tools, release 13.0, V13.0.88"\n'
+NVCC_13_3 = NVCC.replace("13.0, V13.0.88", "13.3, V13.3.33")
 
 
 def companions(kernel: str) -> list[Package]:

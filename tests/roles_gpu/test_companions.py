@@ -73,7 +73,7 @@ def test_hardware_that_has_gone_is_no_reason_to_skip(host: Host, tasks_from: str
         (
             "nvidia_container_toolkit",
             {"nvidia_container_toolkit_mirror_url": f"file://{mirrors.WRONG_KEY}"},
-            f"the key from file://{mirrors.WRONG_KEY}/{mirrors.TOOLKIT}/gpgkey is wrong",
+            f"The key from file://{mirrors.WRONG_KEY}/{mirrors.TOOLKIT}/gpgkey has the fingerprint",
         ),
         ("nccl", {"nccl_conf": {"NCCL_IB_GID_INDEX": 3}}, "Invalid argument"),
         ("nccl", {"nccl_conf": {"NCCL_DEBUG": "INFO"}}, "debugging does not belong"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.lab.conftest import COMMAND, engine_or_skip
-from tests.roles_gpu import disguise, vendor_data
+from tests.roles_gpu import disguise, mirrors, vendor_data
 from tests.roles_gpu.fixture import Hardware
 from tests.roles_gpu.hosts import Host, docker
 
@@ -64,6 +64,7 @@ def host(request: pytest.FixtureRequest) -> Iterator[Host]:
     try:
         disguise.disguise(created, request.param)
         disguise.start_vendors(created)
+        created.site = mirrors.trusted(created.sh("cat /root/stub.asc"))
         created.show(GPUS)
         yield created
     finally:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.lab.conftest import engine_or_skip
-from tests.roles_gpu import disguise, disguise_ubuntu
+from tests.roles_gpu import disguise, disguise_ubuntu, mirrors
 from tests.roles_gpu.hosts import Host
 from tests.roles_gpu.test_disguised_el import GPUS, HARDWARE, NEWEST_580, image
 
@@ -46,6 +46,7 @@ def host(request: pytest.FixtureRequest) -> Iterator[Host]:
     try:
         disguise_ubuntu.disguise_host(created, request.param)
         disguise.start_vendors(created)
+        created.site = mirrors.trusted(created.sh(f"cat {disguise_ubuntu.KEY}"))
         created.show(GPUS)
         yield created
     finally:

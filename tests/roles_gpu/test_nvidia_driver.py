@@ -150,21 +150,6 @@ def test_a_branch_the_repository_lacks(host: Host) -> None:
     assert "does not exist there" in outcome.text
 
 
-def test_a_wrong_key_is_named_and_heals(host: Host) -> None:
-    host.show(LOADED)
-    outcome = play(host, mirror_url=f"file://{mirrors.WRONG_KEY}")
-    assert outcome.rc != 0
-    assert f"with the key from file://{mirrors.WRONG_KEY}/{mirrors.CUDA}/debian" in outcome.text
-
-
-def test_an_expired_key_is_named(host: Host) -> None:
-    host.show(LOADED)
-    outcome = play(host, mirror_url=f"file://{mirrors.EXPIRED_KEY}")
-    assert outcome.rc != 0
-    assert f"apt cannot use file://{mirrors.EXPIRED_KEY}/{mirrors.CUDA}/debian" in outcome.text
-    assert "Wrong or expired key" in outcome.text
-
-
 def test_check_mode_on_a_bare_host(host: Host) -> None:
     host.show(LOADED)
     outcome = play(host, "--check")

@@ -13,6 +13,8 @@ from .machines import RANKS
 from .site import ROOT, SHARED, write_job
 
 PLAYBOOKS = ROOT / "playbooks"
+# After a reboot the directory would be mounted again by the first who looks.
+UNMOUNT = f"systemctl --quiet stop srv-ddp.automount; umount -q {SHARED}; ! findmnt {SHARED}"
 OURS = "find /etc -name '*ddp-play*'"
 
 
@@ -26,8 +28,11 @@ def test_provision_from_bare(site: Site) -> None:
         code, cells = site.table("provision")
     assert (code, failures(cells)) == (0, [])
     assert cells["nfs1", "nfs_server"]["status"] in {"changed", "ok"}
-    assert site.cluster.on("vm2", f"findmnt -no SOURCE,FSTYPE {SHARED}").split() == [f"10.77.0.13:{SHARED}", "nfs4"]
-    options = site.cluster.on("vm2", f"findmnt -no OPTIONS {SHARED}").split(",")
+    assert site.cluster.on("vm2", f"findmnt -t nfs4 -no SOURCE,FSTYPE {SHARED}").split() == [
+        f"10.77.0.13:{SHARED}",
+        "nfs4",
+    ]
+    options = site.cluster.on("vm2", f"findmnt -t nfs4 -no OPTIONS {SHARED}").split(",")
     assert {"vers=4.2", "hard", "nconnect=8", "noatime"} <= set(options)
 
 
@@ -87,7 +92,7 @@ def test_rdma_is_found(site: Site) -> None:
 @pytest.mark.parametrize(
     ("role", "host", "breaks", "mends", "says"),
     [
-        ("nfs_client", "vm2", f"umount {SHARED}", f"mount {SHARED}", "not mounted"),
+        ("nfs_client", "vm2", UNMOUNT, f"mount {SHARED}", "not mounted"),
         ("nfs_server", "nfs1", "systemctl stop nfs-server", "systemctl start nfs-server", "is inactive"),
         ("base_os", "vm2", "sysctl -w net.core.somaxconn=128", "sysctl -w net.core.somaxconn=4096", "somaxconn"),
     ],
@@ -124,7 +129,7 @@ def test_reboot_and_come_back_whole(site: Site) -> None:
     site.cluster.on("vm2", "chronyc waitsync 60 0.5 0 2")
     code, cells = site.table("verify")
     assert (code, failures(cells)) == (0, [])
-    assert site.cluster.on("vm2", f"findmnt -no FSTYPE {SHARED}") == "nfs4"
+    assert site.cluster.on("vm2", f"findmnt -t nfs4 -no FSTYPE {SHARED}") == "nfs4"
 
 
 def test_the_main_job_meets_in_a_file_on_the_mount(site: Site) -> None:
@@ -171,5 +176,5 @@ def test_a_machine_is_given_back_and_taken_again(site: Site) -> None:
         code, cells = site.table("provision", "--limit", "vm2")
     assert (code, failures(cells)) == (0, [])
     assert {host for host, _ in cells} == {"vm2"}
-    assert site.cluster.on("vm2", f"findmnt -no FSTYPE {SHARED}") == "nfs4"
+    assert site.cluster.on("vm2", f"findmnt -t nfs4 -no FSTYPE {SHARED}") == "nfs4"
     assert site.cluster.on("vm2", "docker image ls --quiet") != ""

@@ -13,6 +13,8 @@ from pathlib import Path
 FORKS = 100
 # Ansible repeats a failed connection this often; more delays the report of a host that is down.
 SSH_RETRIES = 1
+# Read where the user has no ansible.cfg: for some settings there is no environment variable.
+OWN_CONFIG = Path(__file__).with_name("files") / "ansible.cfg"
 # Longest directory for the control sockets of ssh: the kernel takes paths of 107 bytes, Ansible adds `/` and 10
 # characters, and ssh first makes the socket under a name with 17 characters more.
 LONGEST_CONTROL_DIR = 107 - 17 - 11
@@ -28,6 +30,8 @@ def default_settings(cwd: str) -> dict[str, str]:
         # ansible-runner would disable it by default; only the user may do that
         "ANSIBLE_HOST_KEY_CHECKING": _configured("defaults", "host_key_checking", cwd) or "True",
     }
+    if not any(Path(place).expanduser().is_file() for place in _configuration_files(cwd)):
+        defaults["ANSIBLE_CONFIG"] = str(OWN_CONFIG)
     if control := _short_control_directory(cwd):
         defaults["ANSIBLE_SSH_CONTROL_PATH_DIR"] = control
     found = {name: value for name, value in defaults.items() if name not in os.environ}
@@ -58,16 +62,17 @@ def _short_control_directory(cwd: str) -> str:
 
 def _configured(section: str, name: str, cwd: str) -> str:
     """Value from the user's ansible.cfg, searched in Ansible's order; empty if not set."""
-    places = (
-        os.environ.get("ANSIBLE_CONFIG"),
-        str(Path(cwd, "ansible.cfg")),
-        "~/.ansible.cfg",
-        "/etc/ansible/ansible.cfg",
-    )
-    for place in places:
-        if place and Path(place).expanduser().is_file():
+    for place in _configuration_files(cwd):
+        if Path(place).expanduser().is_file():
             parser = configparser.ConfigParser(interpolation=None)
             with contextlib.suppress(configparser.Error):
                 parser.read(Path(place).expanduser())
             return parser.get(section, name, fallback="")
     return ""
+
+
+def _configuration_files(cwd: str) -> tuple[str, ...]:
+    """Paths where Ansible looks for its configuration, in its order."""
+    named = os.environ.get("ANSIBLE_CONFIG")
+    usual = (str(Path(cwd, "ansible.cfg")), "~/.ansible.cfg", "/etc/ansible/ansible.cfg")
+    return (named, *usual) if named else usual

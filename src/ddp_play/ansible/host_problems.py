@@ -195,7 +195,7 @@ ANOTHER_SOURCE = {
     "nvidia_container_toolkit": "set ddp_mirror_url",
     "rdma": "set ddp_mirror_url",
     **dict.fromkeys(
-        ("base_os", "cluster_users", "monitoring", "nfs_client", "nfs_server"),
+        ("base_os", "cluster_users", "monitoring", "nfs_client", "nfs_server", "scratch"),
         "point the host's own package sources at a mirror",
     ),
 }

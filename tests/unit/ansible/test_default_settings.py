@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import configparser
 import tempfile
 from pathlib import Path
 
 import pytest
 
-from ddp_play.ansible.default_settings import FORKS, LONGEST_CONTROL_DIR, default_settings
+from ddp_play.ansible.default_settings import FORKS, LONGEST_CONTROL_DIR, OWN_CONFIG, default_settings
 
 
 def test_settings_of_the_user_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -27,6 +28,26 @@ def test_only_the_user_switches_the_check_of_host_keys_off(monkeypatch: pytest.M
     assert default_settings(str(tmp_path))["ANSIBLE_HOST_KEY_CHECKING"] == "True"
     (tmp_path / "ansible.cfg").write_text("[defaults]\nhost_key_checking = False\n")
     assert default_settings(str(tmp_path))["ANSIBLE_HOST_KEY_CHECKING"] == "False"
+
+
+def test_settings_without_a_variable_come_from_a_file_of_ours(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Only where the user has no ansible.cfg: Ansible reads one file and does not merge."""
+    monkeypatch.delenv("ANSIBLE_CONFIG", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    cwd = tmp_path / "site"
+    cwd.mkdir()
+    if Path("/etc/ansible/ansible.cfg").exists():
+        assert "ANSIBLE_CONFIG" not in default_settings(str(cwd))
+        return
+    assert default_settings(str(cwd))["ANSIBLE_CONFIG"] == str(OWN_CONFIG)
+    parser = configparser.ConfigParser()
+    parser.read_string(OWN_CONFIG.read_text())
+    assert dict(parser["defaults"]) == {"internal_poll_interval": "0.01"}
+    (cwd / "ansible.cfg").write_text("[defaults]\nforks = 3\n")
+    assert "ANSIBLE_CONFIG" not in default_settings(str(cwd))
+    (cwd / "ansible.cfg").unlink()
+    monkeypatch.setenv("ANSIBLE_CONFIG", str(tmp_path / "theirs.cfg"))
+    assert "ANSIBLE_CONFIG" not in default_settings(str(cwd))
 
 
 def long_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:

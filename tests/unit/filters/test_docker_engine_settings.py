@@ -97,3 +97,14 @@ def test_an_engine_that_started_before_a_file_was_written_has_not_read_it(
     entries = {path: {"type": "file" if path in files else "absent", "mtime": files.get(path, 0)} for path in paths}
     state = {"units": {"docker.service": {"started": started}}, "files": entries}
     assert docker_engine_settings.unread(state, paths) is found
+
+
+def test_daemon_part_makes_no_deep_copy() -> None:
+    """A deep copy of a value of Ansible's copies its template engine with all variables, which takes seconds."""
+
+    class Lazy(dict[str, Any]):
+        def __deepcopy__(self, memo: object) -> Lazy:
+            raise AssertionError("copied")
+
+    found = docker_engine_settings.daemon_part({**PLAIN, "cdi": True}, Lazy(features=Lazy(x=True)))
+    assert found["features"] == {"cdi": True, "x": True}

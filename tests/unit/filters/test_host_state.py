@@ -102,3 +102,11 @@ def test_existing_files() -> None:
     files = {"/a": ABSENT, "/b": {"type": "file", "content": ""}, "/c": {"type": "link", "content": ""}}
     assert host_state.existing_files({"files": files}, ["/c", "/a", "/b"]) == ["/c", "/b"]
     assert host_state.existing_files({"files": files}, []) == []
+
+
+@pytest.mark.parametrize(
+    ("state", "settled"),
+    [({"settled": True}, True), ({"settled": False}, False), ({"skipped": True, "changed": False}, False)],
+)
+def test_settled(state: dict[str, bool], settled: bool) -> None:
+    assert host_state.settled(state) is settled

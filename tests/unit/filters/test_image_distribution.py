@@ -94,7 +94,10 @@ def test_references(name: str, reference: str) -> None:
     ],
 )
 def test_removed_names(there: dict[str, Any] | None, names: list[str]) -> None:
-    assert image_distribution.removed_names(state(there), [TRAINER, TRAINER, BASE], "10.1.0.5:5000") == names
+    images, registry = [TRAINER, TRAINER, BASE], "10.1.0.5:5000"
+    assert image_distribution.removed_names(state(there), images, registry, ["trainer:1", "base:2"]) == names
+    others = [name for name in names if name != "trainer:1"]
+    assert image_distribution.removed_names(state(there), images, registry, []) == others, "it was there before"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 from typing import Any
 
 import pytest
@@ -16,8 +18,13 @@ OPTIONS = [
     "nosuid",
     "nodev",
     "_netdev",
+    "nofail",
+    "x-systemd.automount",
+    "x-systemd.mount-timeout=30s",
     "x-systemd.after=network-online.target",
 ]
+# What version 0.1.0 wrote.
+EARLIER = [option for option in OPTIONS if option not in OPTIONS[7:10]]
 DATA = {"server": "nfs1", "path": "/srv/data", "mountpoint": "/data"}
 SCRATCH = {"server": "nfs1", "path": "/srv/scratch", "mountpoint": "/scratch", "options": ["vers=4.2", "soft"]}
 # `findmnt --json --types nfs,nfs4` of util-linux 2.38
@@ -32,6 +39,7 @@ NOTHING: dict[str, Any] = {
     "occupied": [],
     "not_mounted": [],
     "not_in_fstab": [],
+    "replaced": [],
     "pending": [],
     "silent": [],
 }
@@ -73,13 +81,18 @@ def test_no_mounts_give_an_empty_decision() -> None:
             state(mounted=answer(rc=1)),
             {"not_mounted": [DATA], "pending": [DATA], "occupied": ["/data"]},
         ),
-        (state(mounted=mounted(source="old:/srv/data")), {"not_mounted": [DATA], "pending": [DATA]}),
+        (
+            state(mounted=mounted(source="old:/srv/data")),
+            {"not_mounted": [DATA], "replaced": [DATA], "pending": [DATA]},
+        ),
         (
             state(mounted=mounted(options=REPORTED.replace("nconnect=8", "nconnect=4"))),
-            {"not_mounted": [DATA], "pending": [DATA]},
+            {"not_mounted": [DATA], "replaced": [DATA], "pending": [DATA]},
         ),
         (state(fstab=""), {"not_in_fstab": [DATA], "pending": [DATA]}),
         (state(fstab=LINE.replace("nconnect=8,", "")), {"not_in_fstab": [DATA], "pending": [DATA]}),
+        (state(fstab=LINE.replace(" 0 0", " 0 2")), {"not_in_fstab": [DATA], "pending": [DATA]}),
+        (state(fstab="#" + LINE), {"not_in_fstab": [DATA], "pending": [DATA]}),
         (
             state(fstab="", mounted=mounted("/other")),
             {"not_mounted": [DATA], "not_in_fstab": [DATA], "pending": [DATA], "occupied": ["/data"]},
@@ -128,6 +141,58 @@ def test_options_of_a_mount_replace_the_default() -> None:
 def test_probes(writer: str, probes: dict[str, list[str]]) -> None:
     assert nfs_client.probes([DATA], writer) == probes
     assert nfs_client.probes([], writer) == {}
+
+
+def test_a_line_with_the_options_of_an_earlier_version_is_changed_and_nothing_is_mounted() -> None:
+    line = nfs_client.fstab_line(DATA, EARLIER)
+    assert line.endswith("nodev,_netdev,x-systemd.after=network-online.target 0 0")
+    found = nfs_client.decide(state(fstab=line + "\n"), [DATA], OPTIONS, "")
+    assert (found["not_in_fstab"], found["not_mounted"], found["replaced"]) == ([DATA], [], [])
+
+
+def test_lines() -> None:
+    assert nfs_client.fstab_lines([], OPTIONS) == []
+    assert nfs_client.fstab_lines([DATA, SCRATCH], OPTIONS) == [
+        {"mountpoint": "/data", "line": LINE.rstrip()},
+        {"mountpoint": "/scratch", "line": "nfs1:/srv/scratch /scratch nfs vers=4.2,soft 0 0"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/", "-.mount"),
+        ("/data", "data.mount"),
+        ("/srv/ddp/", "srv-ddp.mount"),
+        ("//a//b-c", r"a-b\x2dc.mount"),
+        ("/.hidden/.b c", r"\x2ehidden-.b\x20c.mount"),
+        ("/gr\u00f6n", r"gr\xc3\xb6n.mount"),
+    ],
+)
+def test_unit_names_are_those_of_systemd(path: str, name: str) -> None:
+    assert nfs_client.unit_name(path, "mount") == name
+    if escape := shutil.which("systemd-escape"):
+        made = subprocess.run([escape, "--path", "--suffix=mount", path], capture_output=True, text=True, check=True)
+        assert made.stdout.strip() == name
+
+
+def test_only_mounts_at_first_use_get_a_drop_in() -> None:
+    (file,) = nfs_client.drop_ins([DATA, SCRATCH], OPTIONS)
+    assert file["path"] == "/etc/systemd/system/data.mount.d/ddp-play.conf"
+    assert "[Unit]\nStartLimitIntervalSec=0\n" in file["content"]
+    assert nfs_client.drop_ins([DATA], EARLIER) == []
+
+
+def test_automounts_that_are_active() -> None:
+    units = {"data.automount": {"active": "active"}, "scratch.automount": {"active": "inactive"}}
+    assert nfs_client.active_automounts({"units": units}, [DATA, SCRATCH]) == ["data.automount"]
+    assert nfs_client.active_automounts({"units": units}, []) == []
+
+
+def test_entries_of_files() -> None:
+    assert nfs_client.directories([DATA], "absent") == [{"path": "/data", "state": "absent"}]
+    assert nfs_client.gone(["/a"]) == [{"path": "/a", "state": "absent"}]
+    assert (nfs_client.directories([], "absent"), nfs_client.gone([])) == ([], [])
 
 
 def test_lookups() -> None:

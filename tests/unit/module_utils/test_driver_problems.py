@@ -119,3 +119,34 @@ def test_modules_that_follow_the_kernel_need_no_hold() -> None:
     facts = copy.deepcopy(GOOD)
     facts["packages"]["linux-modules-nvidia-580-server-open-generic"] = {"version": "6.8.0-60.63", "held": False}
     assert driver_problems.problems(facts, EXPECT) == []
+
+
+RESET = "nvidia-smi --gpu-reset -i 0:1 or a reboot"
+
+
+@pytest.mark.parametrize(
+    ("current", "pending", "wanted", "remedy"),
+    [
+        ("Disabled", "Disabled", "disabled", ""),
+        ("Enabled", "Enabled", "enabled", ""),
+        ("Disabled", "Enabled", "", ""),
+        ("N/A", "N/A", "disabled", ""),
+        ("", "", "disabled", ""),
+        ("Enabled", "Enabled", "disabled", f"nvidia-smi -i 0:1 -mig 0 and then {RESET}"),
+        ("Disabled", "Disabled", "enabled", f"nvidia-smi -i 0:1 -mig 1 and then {RESET}"),
+        ("Disabled", "Enabled", "enabled", RESET),
+        ("Disabled", "Enabled", "disabled", "nvidia-smi -i 0:1 -mig 0"),
+        ("[N/A]", "[N/A]", "enabled", "has no MIG"),
+    ],
+)
+def test_mig_mode_is_judged_with_its_remedy(current: str, pending: str, wanted: str, remedy: str) -> None:
+    facts = copy.deepcopy(GOOD)
+    facts["smi"]["gpus"][0].update(slot="0:1", mig=current, mig_pending=pending)
+    found = driver_problems.problems(facts, {**EXPECT, "mig": wanted})
+    if not remedy:
+        assert found == []
+        return
+    (problem,) = found
+    assert problem.startswith("GPU 0:1")
+    assert (f"(while nothing uses it: {remedy})" in problem) != (remedy == "has no MIG")
+    assert remedy in problem

@@ -77,7 +77,7 @@ def test_parse_smi() -> None:
     assert (smi["driver_version"], smi["cuda_version"], len(smi["gpus"])) == ("580.178.04", "13.0", 1)
     assert smi["gpus"][0]["slot"] == "00000000:1b:00.0"
     assert smi["gpus"][0]["fabric_state"] == "Completed"
-    assert smi["gpus"][0]["mig"] == "Disabled"
+    assert (smi["gpus"][0]["mig"], smi["gpus"][0]["mig_pending"]) == ("Disabled", "Disabled")
 
 
 @pytest.mark.parametrize(

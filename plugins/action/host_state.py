@@ -1,0 +1,39 @@
+"""Reading of a host, and whether it is in the wanted state: both in one task, because each task costs a process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.errors import AnsibleError
+from ansible.plugins.action import ActionBase
+from ansible.template import Templar
+
+SETTLED = "settled"
+
+
+class ActionModule(ActionBase):
+    """Runs the module of the same name, and judges its result on the controller."""
+
+    TRANSFERS_FILES = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return the module's result with `settled`: whether all conditions of the option `settled` hold."""
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        variables = task_vars or {}
+        arguments = dict(self._task.args)
+        conditions = arguments.pop(SETTLED, [])
+        found = self._execute_module("ddp.play.host_state", module_args=arguments, task_vars=variables)
+        result.update(found)
+        if not result.get("failed"):
+            registered = {self._task.register: result} if self._task.register else {}
+            result[SETTLED] = bool(conditions) and holds(self._loader, {**variables, **registered}, conditions)
+        return result
+
+
+def holds(loader: Any, variables: dict[str, Any], conditions: list[Any]) -> bool:
+    """Whether all conditions hold. One that cannot be evaluated does not: the role's own tasks then name the reason."""
+    templar = Templar(loader=loader, variables=variables)
+    try:
+        return all(templar.evaluate_conditional(condition) for condition in conditions)
+    except AnsibleError:
+        return False

@@ -1,0 +1,217 @@
+#!/usr/bin/python
+"""Write lines of mount points into fstab, and give back the lines that were there before."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from pathlib import Path
+from typing import Any, Dict, List, Tuple
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.ddp.play.plugins.module_utils import changes, host_record
+
+DOCUMENTATION = r"""
+module: fstab
+short_description: Write lines into fstab without mounting, and give back what was there
+description:
+  - C(present) gives each mount point its line and leaves every other line as it is, byte for byte. Nothing is mounted,
+    unmounted or remounted. What was there for the mount point is recorded on the host.
+  - C(absent) removes the lines of the record and writes what they replaced. A line that somebody changed since then
+    stays, and is returned in I(kept). A line without a record is removed.
+options:
+  role:
+    description: Name of the role, as in M(ddp.play.host_record).
+    type: str
+    required: true
+  lines:
+    description: C(mountpoint), and for C(present) the whole C(line) without its newline.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      mountpoint:
+        description: The second field, unescaped.
+        type: path
+        required: true
+      line:
+        description: The line.
+        type: str
+        default: ""
+  state:
+    description: Write the lines or remove them.
+    type: str
+    choices: [present, absent]
+    default: present
+  adopted:
+    description:
+      - The role has been on the host before, so that a line for a mount point with the same first field is its own.
+        Such a line is not given back.
+    type: bool
+    default: false
+  path:
+    description: The file.
+    type: path
+    default: /etc/fstab
+  record:
+    description: The file of the record.
+    type: path
+    default: /etc/ddp-play/record.json
+author:
+  - the ddp-play authors
+"""
+
+EXAMPLES = r"""
+- name: Configure | Write the lines of the mounts
+  ddp.play.fstab:
+    role: nfs_client
+    lines:
+      - {mountpoint: /srv/ddp, line: "storage1:/srv/ddp /srv/ddp nfs hard,nofail 0 0"}
+"""
+
+RETURN = r"""
+kept:
+  description: Mount points whose line somebody changed; it was not removed.
+  returned: always
+  type: list
+  elements: str
+ddp_changes:
+  description: Rows with C(kind) (add, change, restart, remove, reboot), C(what) and C(whose) (new, ours, theirs).
+  returned: always
+  type: list
+  elements: dict
+"""
+
+KEY = "fstab"
+LINE = re.compile(r"[^\n]*\n|[^\n]+")
+ESCAPES = {"\\": "\\134", " ": "\\040", "\t": "\\011", "\n": "\\012"}
+Row = Dict[str, Any]  # of the record: `line` that the role wrote, `before` (lines), `joined` (no newline before it)
+
+
+def escaped(path: str) -> str:
+    """A path as a field of fstab."""
+    return "".join(ESCAPES.get(letter, letter) for letter in path)
+
+
+def is_for(line: str, mountpoint: str) -> bool:
+    """Whether a line mounts something there."""
+    fields = line.split()
+    return len(fields) > 1 and not fields[0].startswith("#") and fields[1] == escaped(mountpoint)
+
+
+def with_line(lines: List[str], mountpoint: str, line: str) -> Tuple[List[str], Row]:
+    """The lines with this one for the mount point, in place of the first that was there, and what was there."""
+    there = [number for number, text in enumerate(lines) if is_for(text, mountpoint)]
+    row = {"line": line, "before": [lines[number] for number in there], "joined": False}
+    if not there:
+        row["joined"] = bool(lines) and not lines[-1].endswith("\n")
+        return [text if text.endswith("\n") else text + "\n" for text in lines] + [line + "\n"], row
+    kept = [text for number, text in enumerate(lines) if number not in there[1:]]
+    kept[there[0]] = line + "\n"
+    return kept, row
+
+
+def without_line(lines: List[str], mountpoint: str, row: Row) -> List[str]:
+    """The lines with what the row recorded in place of its line."""
+    found: List[str] = []
+    for text in lines:
+        found += list(row["before"]) if is_for(text, mountpoint) else [text]
+    if row["joined"] and lines and is_for(lines[-1], mountpoint) and found:
+        found[-1] = found[-1].rstrip("\n")
+    return found
+
+
+def put(lines: List[str], want: Row, recorded: Dict[str, Row], adopted: bool) -> List[str]:
+    """The lines with a wanted one; records what was there unless the role wrote it."""
+    mountpoint, line = want["mountpoint"], want["line"]
+    if [text.rstrip("\n") for text in lines if is_for(text, mountpoint)] == [line]:
+        return lines
+    after, row = with_line(lines, mountpoint, line)
+    if adopted:
+        row["before"] = [text for text in row["before"] if text.split()[0] != line.split()[0]]
+    recorded[mountpoint] = dict(recorded.get(mountpoint, row), line=line)
+    return after
+
+
+def take(lines: List[str], mountpoint: str, recorded: Dict[str, Row], kept: List[str]) -> List[str]:
+    """The lines without the role's line for a mount point; adds the mount point to `kept` if it is not the role's."""
+    row = recorded.pop(mountpoint, None)
+    there = [text.rstrip("\n") for text in lines if is_for(text, mountpoint)]
+    if row and there and there != [row["line"]]:
+        kept.append(mountpoint)
+        return lines
+    return without_line(lines, mountpoint, row or {"before": [], "joined": False})
+
+
+def write(module: AnsibleModule, path: str, text: str) -> None:
+    """Replace the file in one step, with its owner and mode."""
+    handle, temporary = tempfile.mkstemp(prefix=".ddp-play-", dir=str(Path(path).parent))
+    with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    module.atomic_move(temporary, path)
+
+
+def save(want: Dict[str, Any], recorded: Dict[str, Row]) -> None:
+    """Keep the rows of the role in the record, if they differ from those that are there."""
+    record = host_record.load(want["record"])
+    entries = record.get(want["role"], {})
+    if entries.get(KEY, {}) != recorded:
+        others = {key: value for key, value in entries.items() if key != KEY}
+        entries = dict(others, **{KEY: recorded}) if recorded else others
+        host_record.save(want["record"], dict(record, **{want["role"]: entries}))
+
+
+def rows_of(before: List[str], after: List[str], wanted: List[Row], path: str) -> List[changes.Change]:
+    """What happens to the line of each mount point."""
+    found = []
+    for mountpoint in (want["mountpoint"] for want in wanted):
+        old, new = ([text for text in lines if is_for(text, mountpoint)] for lines in (before, after))
+        if old != new:
+            kind = changes.CHANGE if old and new else changes.ADD if new else changes.REMOVE
+            whose = changes.THEIRS if old else changes.NEW
+            found.append(changes.change(kind, "line of %s in %s" % (mountpoint, path), whose))
+    return found
+
+
+def main() -> None:
+    """Write or remove the lines of one role."""
+    line = {"mountpoint": {"type": "path", "required": True}, "line": {"type": "str", "default": ""}}
+    module = AnsibleModule(
+        argument_spec={
+            "role": {"type": "str", "required": True},
+            "lines": {"type": "list", "elements": "dict", "required": True, "options": line},
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "adopted": {"type": "bool", "default": False},
+            "path": {"type": "path", "default": "/etc/fstab"},
+            "record": {"type": "path", "default": host_record.RECORD},
+        },
+        supports_check_mode=True,
+    )
+    want = module.params
+    path = Path(want["path"])
+    before = path.read_bytes().decode("utf-8", "surrogateescape") if path.exists() else ""
+    lines = there = LINE.findall(before)
+    recorded: Dict[str, Row] = dict(host_record.load(want["record"]).get(want["role"], {}).get(KEY, {}))
+    kept: List[str] = []
+    for row in want["lines"]:
+        if want["state"] == "present":
+            lines = put(lines, row, recorded, want["adopted"])
+        else:
+            lines = take(lines, row["mountpoint"], recorded, kept)
+    after = "".join(lines)
+    # An interruption between the two must not lose what was there: the record comes first, and goes last.
+    if not module.check_mode:
+        if want["state"] == "present":
+            save(want, recorded)
+        if after != before:
+            write(module, want["path"], after)
+        if want["state"] == "absent":
+            save(want, recorded)
+    module.exit_json(changed=after != before, kept=kept, ddp_changes=rows_of(there, lines, want["lines"], want["path"]))
+
+
+if __name__ == "__main__":
+    main()
