@@ -52,7 +52,7 @@ def test_a_client_boots_before_its_server_and_mounts_when_it_is_there(site: Site
     with timed("reboot of a client without its server"):
         restart(site)
     assert cluster.on(CLIENT, KINDS) == "autofs"
-    assert cluster.ssh(CLIENT, f"timeout 100 touch {SHARED}/lost").returncode not in {0, 124}, "it waits a minute at most"
+    assert cluster.ssh(CLIENT, f"timeout 100 touch {SHARED}/lost").returncode not in {0, 124}, "a minute at most"
     code, cells = site.table("verify", "--tags", "nfs_client", "--limit", CLIENT)
     assert (code, "no answer or not writable" in str(cells[CLIENT, "nfs_client"])) == (1, True)
     cluster.on(STORAGE, "systemctl start nfs-server")

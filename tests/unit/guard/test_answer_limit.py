@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -10,6 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ddp_play.guard.answer_limit import EXIT_CODE, AnswerLimit
+from ddp_play.guard.protocol import MAGIC, encode
 from tests.unit.guard import host_program
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ def test_facts_name_a_program_that_does_not_answer(tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\nexec sleep 3\n")
     python.chmod(0o755)
-    process = host_program.start(tmp_path, "facts", json.dumps({"python": str(python), "limit_s": 1}))
-    out, err = process.communicate(timeout=60)
+    process = host_program.start(tmp_path, "channel")
+    out, err = process.communicate(encode("facts", wanted={"python": str(python), "limit_s": 1}), timeout=60)
     assert process.returncode == EXIT_CODE, err.decode()
     assert err.decode().endswith("within 1 s: it was still at the ranks' Python\n")
-    assert b"{" not in out
+    assert out == MAGIC
