@@ -21,7 +21,7 @@ try:
     )
     from ddp_play.ansible.plugin_variables import PLAN_TAG
     from ddp_play.bundle.outcome import RunStatus
-    from ddp_play.errors import DdpPlayError
+    from ddp_play.errors import DdpPlayError, HostNotReady
     from ddp_play.planning.job import PREFIX, Job
     from ddp_play.planning.job_secrets import JobSecrets, Known, refuse_elsewhere, secret_name_globs, separate
     from ddp_play.run.discovery import Discovery
@@ -64,7 +64,9 @@ class ActionModule(ActionBase):
             for name in Job.model_fields
             if PREFIX + name in variables
         }
-        hosts = list(variables["ansible_play_hosts_all"])
+        failed = set(variables["ansible_play_hosts_all"]) - set(variables["ansible_play_hosts"])
+        batch = failed | set(variables["ansible_play_batch"])  # with `serial`, each batch is a job of its own
+        hosts = [host for host in variables["ansible_play_hosts_all"] if host in batch]
         try:
             secrets = self._secrets(values, variables)
             values["spares"] = values.get("spares") or list(
@@ -72,7 +74,7 @@ class ActionModule(ActionBase):
             )
             # In YAML a key without a value is null and stays null: its value comes from the caller's environment.
             values["env"] = secrets.env or {}
-            asking = _Asking(Approaches(self, variables), discovery)
+            asking = _Asking(Approaches(self, variables), discovery, failed)
             planned = plan_action.plan_job(
                 values,
                 hosts,
@@ -132,8 +134,8 @@ class ActionModule(ActionBase):
 class _Asking:
     """Asks hosts for their facts, each over a channel that is opened while Ansible's settings of the next are read."""
 
-    def __init__(self, approaches: Approaches, discovery: Discovery) -> None:
-        self._approaches, self._discovery = approaches, discovery
+    def __init__(self, approaches: Approaches, discovery: Discovery, failed: set[str]) -> None:
+        self._approaches, self._discovery, self._failed = approaches, discovery, failed
 
     def rows(self, job: Job, hosts: list[str]) -> dict[str, dict[str, Any]]:
         """Facts and route, or problem, of each of these hosts, and the names of the ddp_* variables that it has."""
@@ -145,6 +147,11 @@ class _Asking:
         names: list[str] = []
         address = host
         try:
+            if host in self._failed:
+                raise HostNotReady(
+                    "a task before the job failed on it",
+                    hint="the playbook's output above has the task and the reason",
+                )
             approach = self._approaches.to(host)
             address = approach.address
             names = discover_action.our_variables(approach.variables)

@@ -89,3 +89,26 @@ def test_every_host_has_its_own_variables(play: Play) -> None:
     found = plan(play, job, hosts)
     assert [host["name"] for host in found["hosts"]] == ["h1", "h3"]
     assert "'nic' is undefined" in dict(found["left_out"])["h2"]
+
+
+def test_a_host_on_which_an_earlier_task_failed_has_no_ranks(play: Play) -> None:
+    job, hosts = play.job({**COMMAND, "hosts": "1.."}), site(play, 3)
+    document = json.loads(job.read_text())
+    refuse = {"ansible.builtin.assert": {"that": "inventory_hostname != 'h2'"}, "name": "Look for the data"}
+    document[0]["pre_tasks"] = [refuse]
+    job.write_text(json.dumps(document))
+    play("run", job, "-i", hosts)
+    made = json.loads((play.newest() / "plan.json").read_text())
+    assert [host["name"] for host in made["hosts"]] == ["h1", "h3"]
+    assert made["left_out"] == [["h2", "a task before the job failed on it"]]
+
+
+def test_with_serial_each_batch_is_a_job(play: Play) -> None:
+    job, hosts = play.job(COMMAND), site(play, 2)
+    document = json.loads(job.read_text())
+    document[0]["serial"] = 1
+    job.write_text(json.dumps(document))
+    done = play("-i", hosts, job, program="ansible-playbook")
+    assert done.code == 0, done.out
+    assert [play.document(run)["hosts"] for run in play.runs()] == [["h1"], ["h2"]]
+    assert {play.document(run)["status"] for run in play.runs()} == {"succeeded"}
