@@ -14,7 +14,15 @@ from ansible.errors import AnsibleError
 from ansible.executor.task_executor import TaskExecutor
 from ansible.playbook.task import Task
 
+try:
+    from ansible._internal._task import TaskContext  # ansible-core 2.21: the executor gets task and variables from it
+except ImportError:
+    TaskContext = None
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ansible.inventory.host import Host
     from ansible.playbook.play_context import PlayContext
     from ansible.plugins.action import ActionBase
     from ansible.plugins.connection import ConnectionBase
@@ -80,26 +88,27 @@ class Approaches:
             _hosts=self._task_vars["ansible_play_batch"],
             _hosts_all=self._task_vars["ansible_play_hosts_all"],
         )
-        action = self._action
-        executor = _Executor(
-            target,
-            task,
-            variables,
-            self._play_context(),
-            action._loader,
-            action._shared_loader_obj,
-            None,
-            self._manager,
-        )
         try:
-            result = executor.run()
+            result = self._execute(target, task, variables)
         except _ReadyError as ready:
             connection, address, seen = ready.found
-            templar = action._templar.copy_with_new_env(available_variables=seen)
+            templar = self._action._templar.copy_with_new_env(available_variables=seen)
             return Approach(host, address or host, connection, seen, templar)
         if result.get("skipped"):
             raise AnsibleError("a condition (when) of the play or the role leaves this host out")
         raise AnsibleError(str(result.get("msg") or "Ansible finds no connection to it"))
+
+    def _execute(self, host: Host, task: Task, variables: dict[str, Any]) -> Mapping[str, Any]:
+        """Ansible's result of a task that did not come to its action. Raises _ReadyError where it would."""
+        action = self._action
+        common = (self._play_context(), action._loader, action._shared_loader_obj, None, self._manager)
+        if TaskContext is None:
+            result: Mapping[str, Any] = _Executor(host, task, variables, *common).run()
+            return result
+        with TaskContext.create(task=task, task_vars=variables, host_name=host.name):
+            task.squash()
+            done = _Executor(host, *common).run()
+        return {"skipped": done.skipped, "msg": done.msg}
 
     def _fresh_task(self) -> Task:
         """A task in the place of the action's: that one has its keywords templated for the first host already."""
