@@ -6,18 +6,15 @@ host's variables to its connection plugin, for one host after the other, and sto
 
 from __future__ import annotations
 
+import inspect
 import multiprocessing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from ansible._internal._task import TaskContext
 from ansible.errors import AnsibleError
 from ansible.executor.task_executor import TaskExecutor
 from ansible.playbook.task import Task
-
-try:
-    from ansible._internal._task import TaskContext  # ansible-core 2.21: the executor gets task and variables from it
-except ImportError:
-    TaskContext = None
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +24,10 @@ if TYPE_CHECKING:
     from ansible.plugins.action import ActionBase
     from ansible.plugins.connection import ConnectionBase
     from ansible.template import Templar
+
+
+# Since ansible-core 2.21 the executor takes the task and its variables from TaskContext.
+OWN_CONTEXT = "task" not in inspect.signature(TaskExecutor.__init__).parameters
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ class Approaches:
         """Ansible's result of a task that did not come to its action. Raises _ReadyError where it would."""
         action = self._action
         common = (self._play_context(), action._loader, action._shared_loader_obj, None, self._manager)
-        if TaskContext is None:
+        if not OWN_CONTEXT:
             result: Mapping[str, Any] = _Executor(host, task, variables, *common).run()
             return result
         with TaskContext.create(task=task, task_vars=variables, host_name=host.name):
