@@ -14,10 +14,12 @@ try:
     from ddp_play.ansible import bounded_execution, discover_action, host_problems
     from ddp_play.ansible.plugin_variables import SWEEP_ORDERS_ENV, SWEEP_VERB_ENV
     from ddp_play.errors import HostNotReady
-    from ddp_play.run.host_program import preamble, shell_command
+    from ddp_play.run.host_program import preamble
 except ImportError as error:
     raise AnsibleError(f"the Python package ddp-play is not installed where Ansible runs ({error})") from error
 
+from ansible_collections.ddp.play.plugins.plugin_utils.host_approach import Approach
+from ansible_collections.ddp.play.plugins.plugin_utils.host_query import program_command
 from ansible_collections.ddp.play.plugins.plugin_utils.ssh_connections import share_jump_host
 
 
@@ -39,22 +41,16 @@ class ActionModule(ActionBase):
             if not order:
                 return {**result, "changed": False, "answer": {"left": []}}
             arguments = [json.dumps(order)]
-        python = self._templar.template(variables.get("ansible_python_interpreter", ""))
-        python = "" if not python or str(python).startswith("auto") else str(python)
-        state_dir = str(self._templar.template(variables.get("ddp_state_dir", "")) or "")
-        command = shell_command(python, verb, *arguments, state_dir=state_dir)
-        override = os.environ.get("DDP_PLAY_HOST_DIR")
-        if override and self._connection.transport == "local":
-            command = f"export DDP_PLAY_HOST_DIR='{override}'; {command}"
-        share_jump_host(self._connection, self._play_context.remote_addr)
-        address = getattr(self._play_context, "remote_addr", None) or variables["inventory_hostname"]
+        host = variables["inventory_hostname"]
+        approach = Approach(host, self._play_context.remote_addr or host, self._connection, variables, self._templar)
+        share_jump_host(approach.connection, approach.address)
+        command = program_command(approach, verb, *arguments)
         try:
             with bounded_execution.bounded(limit_s):
                 done = self._low_level_execute_command(command, in_data=preamble())
             answer = discover_action.parse_answer(done["stdout"], done["stderr"])
         except (bounded_execution.NoAnswer, HostNotReady) as error:
-            host = variables["inventory_hostname"]
-            problem = host_problems.problem_from_text(host, error.message, address, reached=True)
+            problem = host_problems.problem_from_text(host, error.message, approach.address, reached=True)
             hint = f"\n  -> {problem['hint']}" if problem["hint"] else ""
             return {**result, "failed": True, "msg": problem["message"] + hint}
         return {**result, "changed": verb == "clean", "answer": answer}

@@ -54,7 +54,7 @@ def query_of(approach: Approach, job: Job) -> Query:
     )
 
 
-def channel_command(approach: Approach, verb: str, *arguments: str) -> str:
+def program_command(approach: Approach, verb: str, *arguments: str) -> str:
     """The command of the host program, before privilege escalation."""
     python = str(approach.value("ansible_python_interpreter") or "")
     command = shell_command(
@@ -68,7 +68,7 @@ def channel_command(approach: Approach, verb: str, *arguments: str) -> str:
 def _route(approach: Approach, argv: list[str]) -> Route:
     """Data from which a channel is opened, now and after a broken connection; contains no secret."""
     connection = approach.connection
-    command = channel_command(approach, "channel")
+    command = program_command(approach, "channel")
     prompt = success = ""
     become = connection.become
     if become:
