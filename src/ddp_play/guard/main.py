@@ -1,4 +1,7 @@
-"""Entry point of the program on the host: `runs`, `clean`, `channel` or `guard`."""
+"""Entry point of the program on the host: `runs`, `clean`, `channel` or `guard`.
+
+Each verb imports its own modules, because an import costs every process of the program its time.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,6 @@ import sys
 from pathlib import Path
 from typing import Optional
 
-# Modules of one verb are imported by that verb: an import costs every process of the program its time.
 from .answer_limit import AnswerLimit
 from .protocol import BEGIN, END
 from .run_directory import HostRun, read_json
