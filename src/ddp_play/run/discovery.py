@@ -7,7 +7,7 @@ with the others, and all problems are reported together.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.ansible import bounded_execution, host_problems
@@ -17,8 +17,6 @@ from ddp_play.guard.protocol import UNREADABLE
 from ddp_play.run.host_channel import ProcessChannel, wait_any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from ddp_play.run.route import Route
 
 BEAT_S = 5.0
@@ -56,18 +54,17 @@ class _Asked:
 class Discovery:
     """Channels to hosts and their answers. `rows`: for each host that was asked, `facts` and `route`, or `problem`."""
 
-    def __init__(self, limit_s: float, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, limit_s: float) -> None:
         """`limit_s`: time that a host has to answer."""
         self.rows: dict[str, dict[str, Any]] = {}
         self._limit_s = limit_s
-        self._clock = clock
         self._asked: dict[str, _Asked] = {}
 
     def ask(self, query: Query) -> None:
         """Open a channel to a host and send the query. Returns at once; `finish` waits for the answers."""
         wanted = {**query.wanted, "limit_s": self._limit_s * bounded_execution.HOST_PART}
-        query = Query(**{**_fields(query), "wanted": wanted})
-        until = self._clock() + self._limit_s
+        query = replace(query, wanted=wanted)
+        until = time.monotonic() + self._limit_s
         self._asked[query.route.host] = _Asked(query, until, _open(query), time.time(), query.tries)
         self._pump(0.0)
 
@@ -77,7 +74,7 @@ class Discovery:
 
     def finish(self) -> None:
         """Wait for all answers."""
-        while self._open_rows():
+        while any(asked.row is None for asked in self._asked.values()):
             self._pump(0.2)
 
     def take(self) -> dict[str, ProcessChannel]:
@@ -94,39 +91,33 @@ class Discovery:
             {host: query.ssh_password for host, query in rows if query.ssh_password},
         )
 
-    def close(self, hosts: Iterable[str] | None = None) -> None:
-        """Close the channels, or those of `hosts`."""
-        for host in list(self._asked) if hosts is None else hosts:
-            self._asked[host].channel.close()
-
-    def _open_rows(self) -> list[_Asked]:
-        return [asked for asked in self._asked.values() if asked.row is None]
+    def close(self) -> None:
+        """Close the channels that nobody has taken."""
+        for asked in self._asked.values():
+            asked.channel.close()
 
     def _pump(self, timeout_s: float) -> None:
-        open_rows = self._open_rows()
         wait_any([asked.channel for asked in self._asked.values() if not asked.channel.broken], timeout_s)
         for asked in self._asked.values():
             if asked.row is None:
                 self._look(asked)
-            elif open_rows:
+            else:
                 _keep_open(asked)
 
     def _look(self, asked: _Asked) -> None:
         """Take what a host has sent; decide whether it has answered, failed, or gets another try."""
         channel = asked.channel
         if asked.retry_at:
-            if self._clock() >= asked.retry_at:
+            if time.monotonic() >= asked.retry_at:
                 asked.retry_at, asked.channel, asked.sent = 0.0, _open(asked.query), time.time()
             return
-        frames = channel.receive()
-        for header, payload in frames:
-            self._answer(asked, header, payload)
-            return
-        if channel.broken:
+        if frames := channel.receive():
+            self._answer(asked, *frames[0])
+        elif channel.broken:
             self._ended(asked)
         elif channel.num_bytes > MAX_BYTES:
             self._problem(asked, f"it sent more than {bounded_execution.MAX_MIB} MiB instead of an answer")
-        elif self._clock() > asked.until:
+        elif time.monotonic() > asked.until:
             said = channel.output().splitlines()
             quoted = f"; it said: {said[-1]}" if said else ""
             self._problem(asked, f"it did not answer within {self._limit_s:.0f} s{quoted}")
@@ -149,16 +140,14 @@ class Discovery:
     def _ended(self, asked: _Asked) -> None:
         """The channel ended without an answer: ssh could not open it, or the host's program did not run."""
         channel = asked.channel
-        text = channel.output() or channel.broken
         if channel.reached:
-            self._problem(asked, _last_line(channel))
+            self._problem(asked, channel.broken)
             return
-        problem = host_problems.problem_from_text(
-            asked.query.route.host, f"Failed to connect to the host via ssh: {text}", asked.query.address
-        )
+        text = f"Failed to connect to the host via ssh: {channel.output() or channel.broken}"
+        problem = host_problems.problem_from_text(asked.query.route.host, text, asked.query.address)
         asked.tries -= 1
         if asked.tries > 0 and problem["kind"] not in NO_RETRY:
-            asked.retry_at = self._clock() + RETRY_S
+            asked.retry_at = time.monotonic() + RETRY_S
             return
         self._set_problem(asked, problem)
 
@@ -172,22 +161,10 @@ class Discovery:
         self.rows[asked.query.route.host] = asked.row
 
 
-def _fields(query: Query) -> dict[str, Any]:
-    return {name: getattr(query, name) for name in Query.__slots__}
-
-
 def _open(query: Query) -> ProcessChannel:
     channel = ProcessChannel(query.route, become_password=query.become_password, ssh_password=query.ssh_password)
     channel.send("facts", wanted=query.wanted)
     return channel
-
-
-def _last_line(channel: ProcessChannel) -> str:
-    """Why a host gave no answer. Of a host that closed the channel itself, the reason is what `broken` says."""
-    lines = channel.output().splitlines()
-    if channel.broken.endswith("become password"):
-        return channel.broken
-    return lines[-1] if lines else "the host gave no answer"
 
 
 def _keep_open(asked: _Asked) -> None:

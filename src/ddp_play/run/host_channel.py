@@ -106,8 +106,9 @@ class ProcessChannel:
         return self._reader.started or not self.route.over_ssh or self._process.poll() not in (None, SSH_FAILED)
 
     def output(self) -> str:
-        """End of what the host printed that is no frame: on stderr, or else on stdout before the first frame."""
-        return (self._stderr.strip() or self._noise.strip()).decode("utf-8", "replace")
+        """End of what the host printed that is no frame: on stderr, or else on stdout if no frame followed."""
+        noise = b"" if self._reader.started else self._noise
+        return (self._stderr.strip() or noise.strip()).decode("utf-8", "replace")
 
     def send(self, kind: str, payload: bytes = b"", **fields: Any) -> None:
         self._queue(encode(kind, payload, **fields))
@@ -201,7 +202,7 @@ class ProcessChannel:
         self._read_stderr()
         if not self._reader.started:
             self._noise = (self._noise + (self._read(self._process.stdout) or b""))[-STDERR_TAIL:]
-        words = self._stderr.decode("utf-8", "replace").strip().splitlines()
+        words = self.output().splitlines()
         code = self._process.poll()
         self._broken = words[-1] if words else f"the channel ended (exit code {code})"
         self.close()

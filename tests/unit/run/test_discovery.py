@@ -71,7 +71,7 @@ def test_facts_and_a_channel_that_stays_open(discovery: Discovery) -> None:
 @pytest.mark.parametrize(
     ("command", "kind", "message"),
     [
-        ("exit 0", "other", "the host gave no answer"),
+        ("exit 3", "other", "the channel ended (exit code 3)"),
         (
             "echo 'This account is currently not available.'; exit 1",
             "other",
