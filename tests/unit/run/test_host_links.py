@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,15 +13,21 @@ from ddp_play.run import host_links
 from ddp_play.run.attempt_assignment import Assignment, links_of
 from ddp_play.run.host_links import Gang
 from ddp_play.run.route import Route
-from ddp_play.testing import refusal
+from ddp_play.testing import FakeChannel, refusal
 from tests.unit.run.conftest import Make, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def opened(stage: Stage, interruption: Callable[[str], str] = lambda _kind: "", *, deadline_s: float = 10.0) -> Gang:
-    """A gang with a channel to each fake host of the stage."""
+def opened(
+    stage: Stage,
+    interruption: Callable[[str], str] = lambda _kind: "",
+    *,
+    deadline_s: float = 10.0,
+    channels: dict[str, Any] | None = None,
+) -> Gang:
+    """A gang with a channel to each fake host of the stage. `channels`: open ones, of discovery."""
     routes = tuple(Route(name, ("ssh", name), "channel") for name in stage.far)
     gang = Gang(
         links_of(Assignment(stage.plan, routes, stage.paths), set(stage.far)),
@@ -30,7 +36,7 @@ def opened(stage: Stage, interruption: Callable[[str], str] = lambda _kind: "", 
         attempt=1,
         interruption=interruption,
     )
-    gang.open_all(deadline_s=deadline_s)
+    gang.open_all(deadline_s=deadline_s, channels=channels)
     return gang
 
 
@@ -85,6 +91,35 @@ def test_a_host_that_does_not_open_is_named(make: Make) -> None:
     with pytest.raises(HostNotReady, match="no channel to\nh2: no answer") as caught:
         opened(stage, deadline_s=0.2)
     assert caught.value.hosts == ("h2",)
+
+
+def test_open_channels_of_discovery_are_used(make: Make) -> None:
+    stage = make(2)
+    given = FakeChannel(stage.far["h1"])
+    gang = opened(stage, channels={"h1": given})
+    assert stage.far["h1"].channels == [given]
+    assert [route.host for route in stage.far.routes] == ["h2"]
+
+
+@pytest.mark.parametrize("noticed", [True, False], ids=["broken already", "broken at the first order"])
+def test_a_channel_of_discovery_that_the_host_has_closed_is_opened_again(make: Make, noticed: bool) -> None:
+    """As after a long snapshot of the source."""
+    stage = make(2)
+    far = stage.far["h1"]
+    given = FakeChannel(far)
+
+    def hang_up(_header: Any, _payload: bytes) -> list[bytes]:
+        del far.answers["open"]
+        given.cut("the channel ended (exit code 0)")
+        return []
+
+    if noticed:
+        given.cut("the channel ended (exit code 0)")
+    else:
+        far.answers["open"] = hang_up
+    gang = opened(stage, channels={"h1": given})
+    assert gang.link("h1").connected
+    assert far.channels == [given, gang.link("h1").channel]
 
 
 def test_an_interruption_ends_the_wait(make: Make) -> None:

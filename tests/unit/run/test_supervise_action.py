@@ -13,6 +13,7 @@ from ddp_play.bundle.paths import read_json, write_json
 from ddp_play.errors import UsageError
 from ddp_play.run.route import Route
 from ddp_play.run.supervise_action import supervise_run
+from ddp_play.testing import FakeChannel, FakeHost
 from tests.unit.build import job
 from tests.unit.run.conftest import Make, Stage, done
 
@@ -50,6 +51,23 @@ def test_the_plan_runs_with_the_runs_token_and_secrets(make: Make) -> None:
     assert stage.far.passwords == {"h1": "open sesame"}
     assert stage.far.ssh_passwords == {"h1": "hunter3"}
     assert "source" not in stage.document
+
+
+def test_channels_of_discovery_are_used_or_closed(make: Make) -> None:
+    stage = run_directory(make)
+    used, left_out = FakeChannel(stage.far["h1"]), FakeChannel(FakeHost("h9"))
+    channels: Any = {"h1": used, "h9": left_out}
+    outcome = supervise_run(
+        str(stage.paths.root),
+        secret_values={},
+        registry={},
+        become_passwords={},
+        ssh_passwords={},
+        channels=channels,
+    )
+    assert outcome.status is RunStatus.SUCCEEDED
+    assert stage.far["h1"].channels == [used]
+    assert left_out.broken
 
 
 @pytest.mark.parametrize("restarts", [0, 1])
