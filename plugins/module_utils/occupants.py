@@ -26,6 +26,7 @@ OURS = ["docker", "ps", "--no-trunc", "--quiet", *("--filter=name=^/%s$" % name 
 GUARDS = ["pgrep", "--full", "--list-full", " -I -S [^ ]+ guard "]
 PROCESSES = ["ps", "-A", "-o", "comm="]
 # A controller's process on the host holds this file of the attempt open while it prepares, follows or collects it.
+CHANNEL = b"\0ddp-play\0channel\0"  # in its command line
 CHANNEL_LOCK = "/channel.lock"
 DELETED = " (deleted)"
 PROC = Path("/proc")
@@ -78,8 +79,7 @@ def attended_attempts(procfs: Path) -> List[str]:
     found = set()
     for folder in procfs.glob("[0-9]*"):
         try:
-            words = (folder / "cmdline").read_bytes().split(b"\0")
-            if b"channel" not in words or not any(word.endswith(b".pyz") for word in words):
+            if CHANNEL not in (folder / "cmdline").read_bytes():
                 continue
             paths = [str(fd.readlink()) for fd in (folder / "fd").iterdir()]
         except OSError:  # it has ended, or only root may read it

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import tarfile
 from typing import Any, Callable, Dict
 
 from . import (
@@ -60,7 +59,7 @@ def prepare(
     except Refused:
         leftovers.clean(place)
         raise
-    except (OSError, tarfile.TarError, subprocess.SubprocessError) as error:
+    except (OSError, subprocess.SubprocessError) as error:
         leftovers.clean(place)
         raise Refused("cannot prepare: %s" % error, hint=_squash_hint(error, spec)) from error
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import grp
 import os
-import platform
 import pwd
 import resource
 import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional
@@ -34,9 +32,9 @@ def collect(wanted: Dict[str, Any], limit: Optional[AnswerLimit] = None) -> Dict
         "hostname": socket.gethostname(),
         "machine": _machine(),
         "os": _os_name(),
-        "kernel": platform.release(),
+        "kernel": os.uname().release,
         "python": sys.executable,
-        "python_version": platform.python_version(),
+        "python_version": sys.version.split()[0],
         "user": user,
         "cpus": len(os.sched_getaffinity(0)),
         "memory_mib": _memory_mib(),
@@ -73,7 +71,7 @@ def _os_name() -> str:
     for line in Path("/etc/os-release").read_text().splitlines() if Path("/etc/os-release").exists() else []:
         if line.startswith("PRETTY_NAME="):
             return line.partition("=")[2].strip('"')
-    return platform.platform()
+    return "%s %s" % (os.uname().sysname, os.uname().release)
 
 
 def _user() -> Dict[str, Any]:
@@ -161,6 +159,8 @@ def _shared(path: Optional[str]) -> Optional[Dict[str, Any]]:
         facts["problem"] = "does not exist"
         return facts
     facts["fstype"] = state_directory.mount_of(path).kind
+    import tempfile
+
     try:
         with tempfile.NamedTemporaryFile(prefix=".ddp-play-", dir=path) as probe:
             probe.write(b"x")

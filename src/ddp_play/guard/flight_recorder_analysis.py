@@ -12,7 +12,6 @@ import resource
 import shutil
 import signal
 import subprocess
-import tempfile
 from typing import IO, TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 from . import docker_socket, processes
@@ -141,10 +140,10 @@ def _run(
     name: str = "",
 ) -> str:
     """Beginning of the output of a command, which and whose children are killed after TIME_S."""
-    options: Dict[str, Any] = {}
-    if user and os.geteuid() == 0:
-        options = {"user": user[0], "group": user[1], "extra_groups": []}
-    limits = _set_limits if user else _limit_output
+    import tempfile
+
+    as_user = user if os.geteuid() == 0 else None
+    options: Dict[str, Any] = {"user": as_user[0], "group": as_user[1], "extra_groups": []} if as_user else {}
     before = set(processes.children(os.getpid()))
     processes.become_subreaper()
     with tempfile.TemporaryFile() as output:
@@ -156,7 +155,7 @@ def _run(
             stdout=output,
             stderr=output,
             start_new_session=True,
-            preexec_fn=limits,  # noqa: PLW1509 - the channel has one thread
+            preexec_fn=_set_limits if user else _limit_output,  # noqa: PLW1509 - the channel has one thread
             **options,
         )
         try:

@@ -24,6 +24,16 @@ def _answer(value: object, limit: Optional[AnswerLimit] = None) -> None:
     sys.stdout.flush()
 
 
+def _check_state_directory() -> None:
+    """SystemExit with the reason if no directory can hold the state."""
+    from . import state_directory
+
+    try:
+        state_directory.create()
+    except state_directory.UnusableError as error:
+        raise SystemExit(str(error)) from error
+
+
 def _runs(limit_s: float = 0) -> None:
     from . import leftovers
 
@@ -63,6 +73,8 @@ def main() -> None:
     # tc and others are in directories that are not in an ordinary user's PATH
     os.environ["PATH"] = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
     verb, rest = sys.argv[1], sys.argv[2:]
+    if verb != "guard":
+        _check_state_directory()
     if verb == "runs":
         _runs(*map(float, rest))
     elif verb == "clean":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import resource
 import signal
@@ -15,6 +14,8 @@ PR_SET_CHILD_SUBREAPER = 36
 
 def become_subreaper() -> None:
     """Make orphans of descendants children of this process, so that it can end all that a rank forked."""
+    import ctypes
+
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 

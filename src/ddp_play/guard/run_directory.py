@@ -7,7 +7,6 @@ import fcntl
 import json
 import os
 import pwd
-import tempfile
 from pathlib import Path
 from typing import IO, Any, Dict, List, Optional
 
@@ -51,7 +50,8 @@ def user_name(uid: int) -> str:
 
 def atomic_write(path: Path, data: bytes, mode: int = 0o600) -> None:
     """Write a temporary file in the same directory and rename it to `path`. Raises OSError."""
-    fd, name = tempfile.mkstemp(prefix="." + path.name, dir=str(path.parent))
+    name = str(path.with_name(".%s.%s" % (path.name, os.urandom(8).hex())))
+    fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(fd, "wb") as handle:
             handle.write(data)

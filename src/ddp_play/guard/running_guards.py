@@ -23,7 +23,7 @@ def guards() -> Dict[int, HostRun]:
             words = Path("/proc", name, "cmdline").read_bytes().split(b"\0")[:-1]
         except OSError:
             continue
-        if len(words) > 2 and words[-2] == b"guard" and words[-3].endswith(b".pyz"):
+        if len(words) > 2 and words[-2] == b"guard" and words[-3].endswith(b".pyc"):
             found[int(name)] = HostRun(Path(os.fsdecode(words[-1])))
     return found
 

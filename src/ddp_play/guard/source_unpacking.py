@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tarfile
 import time
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Callable, Dict, Iterator
@@ -55,12 +54,17 @@ def _going_back() -> Iterator[None]:
 
 def _extract(packed: IO[bytes], directory_fd: int, user: User) -> None:
     """Unpack with the rights of the ranks' user, who may put links into the directory meanwhile."""
-    with acting_as(user), tarfile.open(fileobj=packed) as tar:
-        os.fchdir(directory_fd)
-        if hasattr(tarfile, "data_filter"):
-            tar.extractall(".", filter="tar")  # a trusted archive: its links may point outside
-        else:  # Python 3.9 of EL9 before the back-port of filters
-            tar.extractall(".")
+    import tarfile
+
+    try:
+        with acting_as(user), tarfile.open(fileobj=packed) as tar:
+            os.fchdir(directory_fd)
+            if hasattr(tarfile, "data_filter"):
+                tar.extractall(".", filter="tar")  # a trusted archive: its links may point outside
+            else:  # Python 3.9 of EL9 before the back-port of filters
+                tar.extractall(".")
+    except tarfile.TarError as error:
+        raise Refused("cannot unpack the source: %s" % error) from error
 
 
 def _wait_for(marker: Path, wait_s: float, withdrawn: Callable[[], bool]) -> None:

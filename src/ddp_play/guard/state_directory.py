@@ -1,18 +1,15 @@
-"""Directory of this user's state on this host: on a local file system, and safe from other users.
-
-The loader executes this file alone, before the program is stored, so it imports no other module of the guard.
-"""
+"""Directory of this user's state on this host: on a local file system, and safe from other users."""
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import fcntl
 import os
 import stat
-import tempfile
 import time
-from typing import Iterator, List, NamedTuple, Optional, Tuple
+from typing import Iterator, List, NamedTuple, Optional
+
+from .loader import OF_ROOT, named, usual
 
 # Types in /proc/self/mountinfo that are local. Sources: filesystems(5), and what coreutils' stat.c marks as local.
 LOCAL = frozenset((
@@ -35,9 +32,6 @@ MAGIC = {
 }  # fmt: skip
 MOUNTINFO = "/proc/self/mountinfo"
 TEMPORARY = "/var/tmp"
-OF_ROOT = "/var/lib/ddp-play"
-GIVEN = "DDP_PLAY_STATE_DIR"  # from the host variable ddp_state_dir, by the loader
-OF_HOST = "DDP_PLAY_HOST_DIR"  # for tests: a directory that also stands for a host of its own
 HINT = "set ddp_state_dir for the host to a directory on a local disk, for example /scratch/USER/ddp-play"
 LOCK_S = 5.0
 
@@ -110,6 +104,8 @@ def _listed(fd: int) -> Optional[Mount]:
 
 
 def _statfs_kind(fd: int) -> str:
+    import ctypes
+
     found = ctypes.create_string_buffer(512)
     if ctypes.CDLL(None).fstatfs(fd, found):
         return "unknown"
@@ -117,25 +113,9 @@ def _statfs_kind(fd: int) -> str:
     return MAGIC.get(magic, "unknown type 0x%x" % magic)
 
 
-def usual() -> str:
-    """Where the state is unless that is not local: it survives a reboot, so that `gc` finds leftovers."""
-    if os.geteuid() == 0:
-        return OF_ROOT
-    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
-    return os.path.join(state, "ddp-play", "host")
-
-
 def earlier() -> str:
     """The usual directory, if versions before the check for network file systems have used it; else empty."""
     return "" if named()[0] or mount_of(usual()).local or not os.path.isdir(usual()) else usual()
-
-
-def named() -> Tuple[str, str]:
-    """(name of the variable, value) that names the directory; empty if none does."""
-    for variable, name in ((GIVEN, "ddp_state_dir"), (OF_HOST, OF_HOST)):
-        if value := os.environ.get(variable):
-            return name, os.path.expanduser(value)
-    return "", ""
 
 
 def choose() -> Choice:
@@ -258,6 +238,8 @@ def own_directory(parent: str) -> str:
         try:
             os.mkdir(path, 0o700)
         except FileExistsError:
+            import tempfile
+
             return tempfile.mkdtemp(prefix=os.path.basename(path) + ".", dir=parent)
         return path
 

@@ -1,13 +1,12 @@
-"""Zip file of `ddp_play.guard` for the hosts, and the Python loader that receives and starts it."""
+"""Zip file of `ddp_play.guard` for the hosts, and the command that receives and starts it there."""
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import io
+import json
 import shlex
 import zipfile
-import zlib
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -18,50 +17,16 @@ if TYPE_CHECKING:
 
 GUARD = Path(str(files("ddp_play.guard")))
 
-# Reads "<size> <sha256>\n" and then the zip from stdin, and no more: what follows is for the program in the zip.
-# Stores the zip under its hash in the state directory, which a module of the zip chooses, and executes it. w adds the
-# byte code of this Python, a .pyc beside each .py, marked as valid without a look at the source (PEP 552): else every
-# process of the program, several per run, compiles all sources anew.
-_LOADER = """
-import importlib.util,io,marshal,os,sys,zipfile
-def r(n):
-    b=b''
-    while len(b)<n:
-        c=os.read(0,n-len(b))
-        if not c: sys.exit(71)
-        b+=c
-    return b
-h=r(84).split()
-b=r(int(h[0]))
-z=zipfile.ZipFile(io.BytesIO(b))
-def w(o):
-    with zipfile.ZipFile(o,'w') as y:
-        for i in z.namelist():
-            s=z.read(i)
-            y.writestr(zipfile.ZipInfo(i),s)
-            if i=='__main__.py': continue
-            c=marshal.dumps(compile(s,p+'/'+i,'exec',0,True))
-            y.writestr(zipfile.ZipInfo(i+'c'),m+b'\\1'+bytes(11)+c)
-if GIVEN: os.environ['DDP_PLAY_STATE_DIR']=GIVEN
-n={'__name__':'state_directory'}
-m=importlib.util.MAGIC_NUMBER
-exec(z.read('guard/state_directory.py'),n)
-try:
-    d=n['create']()
-    p=os.path.join(d,'guard-'+h[1].decode()[:16]+m[:2].hex()+'.pyz')
-    if not os.path.exists(p):
-        a=io.BytesIO()
-        w(a)
-        t=p+'.%d'%os.getpid()
-        f=os.open(t,os.O_WRONLY|os.O_CREAT|os.O_EXCL,0o600)
-        with os.fdopen(f,'wb') as o: o.write(a.getvalue())
-        os.replace(t,p)
-except n['UnusableError'] as e: sys.exit(str(e))
-except OSError as e: sys.exit(n['problem'](d,e))
-os.execv(sys.executable,[sys.executable,'-I','-S',p]+ARGUMENTS)
-"""
-# What the host's python3 gets as its program. The loader is its argument, in base64.
-_UNPACK = "import base64,sys,zlib;exec(zlib.decompress(base64.b64decode(sys.argv[1])))"
+# What the host's python3 gets as its program: it reads a header of HEADER_BYTES from stdin, "<size of the loader> <size
+# of the zip> <sha256 of the zip>", then the loader. What follows the zip is for the program in it. sshd gives the line
+# to the user's login shell, whatever that is: csh and tcsh allow no line break between quotes and replace `!`, fish
+# reads backslashes between quotes.
+_START = (
+    'import os,sys;r=lambda n:b""if n<1 else(lambda c:c+r(n-len(c)))(os.read(0,n)or sys.exit(71));'
+    "h=r(96).split();exec(r(int(h[0])));start(h)"
+)
+HEADER_BYTES = 96
+NAME = "ddp-play"  # word before the verb, by which a list of processes shows and `occupants` finds a channel
 
 
 @cache
@@ -76,7 +41,6 @@ def zipped(replaced: Mapping[str, bytes]) -> bytes:
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(GUARD.glob("*.py")):
             _add(archive, f"guard/{path.name}", replaced.get(path.name) or path.read_bytes())
-        _add(archive, "__main__.py", b"from guard.main import main\nmain()\n")
     return buffer.getvalue()
 
 
@@ -88,24 +52,24 @@ def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
 
 @cache
 def preamble() -> bytes:
-    """First bytes on the loader's stdin: a header of 84 bytes, then the zip."""
-    zipped = program()
-    header = f"{len(zipped)} {hashlib.sha256(zipped).hexdigest()}".ljust(83).encode() + b"\n"
-    return header + zipped
+    """First bytes on stdin of the program: a header, the loader, the zip."""
+    return framed(program())
 
 
-def shell_command(python: str, *arguments: str, state_dir: str = "") -> str:
+def framed(zipped: bytes) -> bytes:
+    """A zip with what goes before it on stdin."""
+    loader = (GUARD / "loader.py").read_bytes()
+    header = f"{len(loader)} {len(zipped)} {hashlib.sha256(zipped).hexdigest()}"
+    return header.ljust(HEADER_BYTES - 1).encode() + b"\n" + loader + zipped
+
+
+def shell_command(python: str, verb: str, *arguments: str, state_dir: str = "") -> str:
     """The command line for a POSIX shell on the host. `python` empty: the first python3 there is.
 
     `state_dir`: the host variable ddp_state_dir; empty: the program chooses a directory.
-
-    sshd gives the line to the user's login shell, whatever that is. csh and tcsh allow no line break between quotes and
-    replace `!`, fish reads backslashes between quotes: the line has none of these, as the loader and the arguments
-    are in base64.
     """
-    loader = _LOADER.strip().replace("GIVEN", ascii(state_dir)).replace("ARGUMENTS", ascii(list(arguments)))
-    packed = base64.b64encode(zlib.compress(loader.encode(), 9)).decode()
-    words = shlex.join(["-I", "-S", "-c", _UNPACK, packed])
+    given = [json.dumps([state_dir, *arguments]).encode().hex()] if state_dir or arguments else []
+    words = shlex.join(["-I", "-S", "-c", _START, NAME, verb, *given])
     if python:
         return f"exec {shlex.quote(python)} {words}"
     return f'exec "$(command -v python3 || echo /usr/libexec/platform-python)" {words}'

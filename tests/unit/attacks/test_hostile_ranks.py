@@ -251,7 +251,7 @@ def guard_of_a_neighbour(tmp_path: Path) -> subprocess.Popen[bytes]:
     evil.mkdir(parents=True)
     evil.chmod(0o777)
     return subprocess.Popen(
-        ["sh", "-c", "read line", "x.pyz", "guard", str(evil)],
+        ["sh", "-c", "read line", "x.pyc", "guard", str(evil)],
         stdin=subprocess.PIPE,
         cwd=evil,
         user=NOBODY,

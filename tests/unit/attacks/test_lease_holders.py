@@ -32,14 +32,13 @@ def scope() -> str:
 
 
 @contextlib.contextmanager
-def neighbour(body: str, *words: str, name: str = "-c") -> Iterator[subprocess.Popen[bytes]]:
-    """Another process that says `held` once `body` has what it wants."""
+def neighbour(body: str, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Another process that says `held` once `body` has what it wants. `words`: the last ones of its command line."""
     program = f"import os, socket, sys; sys.path.insert(0, {SOURCES!r})\nfrom guard import leases\n{body}\n"
     program += "print('held', flush=True); sys.stdin.read()"
-    if name != "-c":
-        Path(name).write_text(program)
-    command = [sys.executable, name, *([program] if name == "-c" else []), *words]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", program, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"held\n"
         yield process
@@ -53,7 +52,7 @@ def test_whoever_holds_a_slot_is_named_however_often_one_asks(tmp_path: Path, sc
     (root / "spec.json").write_text('{"owner": "kim"}')
     # a queue of one: without an answer the second question would find no room
     body = f"leases.socket.SOMAXCONN = 0\nheld = leases.hold('slot-1', {scope!r}).answer()"
-    with neighbour(body, "guard", str(root), name=str(tmp_path / "guard-0123.pyz")):
+    with neighbour(body, "guard-0123.pyc", "guard", str(root)):
         for _ in range(5):
             told = leases.slots_problem(NAMES, 3, scope)
             assert told == "2 of 3 slots free and 3 needed; held by run night-1 of kim"
@@ -101,7 +100,7 @@ def test_a_neighbour_that_claims_to_be_anothers_guard_is_told_by_its_own_name(tm
     root.mkdir(parents=True)
     (root / "spec.json").write_text('{"owner": "kim"}')
     body = f"{AS_NOBODY}\na = leases.hold('slot-0', {scope!r})"
-    with neighbour(body, "guard", str(root), name=str(tmp_path / "guard-0123.pyz")):
+    with neighbour(body, "guard-0123.pyc", "guard", str(root)):
         assert leases.slots_problem(["slot-0"], 1, scope).endswith(f"held by run night-1 of {WHO}")
 
 
@@ -113,7 +112,7 @@ def test_a_neighbour_whose_own_guard_names_another_owner_is_told_by_its_own_name
     (root / "spec.json").write_text('{"owner": "kim"}')
     os.chown(root / "spec.json", 65534, 65534)
     body = f"{AS_NOBODY}\na = leases.hold('slot-0', {scope!r})"
-    with neighbour(body, "guard", str(root), name=str(tmp_path / "guard-0123.pyz")):
+    with neighbour(body, "guard-0123.pyc", "guard", str(root)):
         assert leases.slots_problem(["slot-0"], 1, scope).endswith(f"held by run night-1 of {WHO} (as kim)")
 
 

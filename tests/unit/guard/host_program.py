@@ -1,17 +1,15 @@
-"""The program as it runs on a host: the zip file, started by Python, with a state directory of the test's own."""
+"""The program as it runs on a host, with a state directory of the test's own."""
 
 from __future__ import annotations
 
 import functools
-import importlib.util
-import marshal
+import hashlib
 import os
 import subprocess
 import sys
-import zipfile
-from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
+from ddp_play.guard import loader
 from ddp_play.guard.protocol import FrameReader, encode
 from ddp_play.run import host_program
 
@@ -20,40 +18,35 @@ if TYPE_CHECKING:
 
 
 @functools.cache
-def compiled(program: bytes) -> bytes:
-    """The program with the byte code of its modules: Python compiles a zip file at each start, and tests start many."""
-    buffer = BytesIO()
-    with zipfile.ZipFile(BytesIO(program)) as plain, zipfile.ZipFile(buffer, "w") as archive:
-        for name in plain.namelist():
-            source = plain.read(name)
-            archive.writestr(name, source)
-            if name.startswith("guard/"):
-                archive.writestr(f"{name}c", byte_code(name, source))
-    return buffer.getvalue()
+def built(zipped: bytes) -> tuple[str, bytes]:
+    """Name and content of the file that the loader stores: it compiles all sources, and tests start many programs."""
+    return loader.file_name(hashlib.sha256(zipped).hexdigest()), loader.build(zipped)
 
 
-def byte_code(name: str, source: bytes) -> bytes:
-    """What a .pyc file of this source holds, marked as valid without a look at the source (PEP 552)."""
-    code = compile(source, name, "exec", dont_inherit=True)
-    unchecked = (1).to_bytes(4, "little")
-    return importlib.util.MAGIC_NUMBER + unchecked + importlib.util.source_hash(source) + marshal.dumps(code)
+def start(root: Path, *arguments: str, wrap: tuple[str, ...] = (), zipped: bytes = b"") -> subprocess.Popen[bytes]:
+    """The program as a controller starts it, with pipes; its files are below `root`.
 
-
-def start(root: Path, *arguments: str, wrap: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
-    """`<program> ARGUMENTS...` with pipes; its files go below `root`. `wrap`: a command that starts it."""
-    program = root / "guard-test.pyz"
-    if not program.exists():
-        program.write_bytes(compiled(host_program.program()))
-    argv = [*wrap, sys.executable, "-I", "-S", str(program), *arguments]
+    `wrap`: a command that starts it. `zipped`: another program than this version's.
+    """
+    zipped = zipped or host_program.program()
+    name, content = built(zipped)
+    if not (root / name).exists():
+        (root / name).write_bytes(content)
+        (root / name).chmod(0o600)
+    argv = [*wrap, "sh", "-c", host_program.shell_command(sys.executable, *arguments)]
     env = {**os.environ, "DDP_PLAY_HOST_DIR": str(root)}
-    return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
+    process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
+    assert process.stdin is not None
+    process.stdin.write(host_program.framed(zipped))
+    process.stdin.flush()
+    return process
 
 
 class Line:
     """The controller's end of a channel: orders out, frames in."""
 
-    def __init__(self, root: Path, *, wrap: tuple[str, ...] = ()) -> None:
-        self.process = start(root, "channel", wrap=wrap)
+    def __init__(self, root: Path, *, wrap: tuple[str, ...] = (), zipped: bytes = b"") -> None:
+        self.process = start(root, "channel", wrap=wrap, zipped=zipped)
         self._reader = FrameReader(expect_magic=True)
         self._frames: list[tuple[dict[str, Any], bytes]] = []
 

@@ -190,14 +190,11 @@ def program_of(number: int, oldest: int = OLDEST_PROTOCOL) -> bytes:
 
 def guard_of(root: Path, number: int, oldest: int = OLDEST_PROTOCOL) -> None:
     """A run with a living guard of this number; the channel that prepared it is gone."""
-    program = root / "guard-test.pyz"
-    program.write_bytes(program_of(number, oldest))
-    with Line(root) as line:
+    with Line(root, zipped=program_of(number, oldest)) as line:
         prepared(line, "sleep 100", root)
         line.order("go")
         line.until("going")
         write_number(root, number)
-    program.unlink()
 
 
 def write_number(root: Path, number: int) -> None:

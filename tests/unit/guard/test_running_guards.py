@@ -17,10 +17,10 @@ from ddp_play.guard.running_guards import guards, read_spec
 @pytest.mark.parametrize(
     ("program", "verb", "found"),
     [
-        ("guard-1.pyz", "guard", True),
-        ("guard-1.pyz", "channel", False),
+        ("guard-1.pyc", "guard", True),
+        ("guard-1.pyc", "channel", False),
         ("a.py", "guard", False),
-        ("a.pyzz", "guard", False),
+        ("a.pycz", "guard", False),
     ],
 )
 def test_a_guard_is_a_process_with_its_command_line(tmp_path: Path, program: str, verb: str, found: bool) -> None:
@@ -38,7 +38,7 @@ def test_a_guard_is_a_process_with_its_command_line(tmp_path: Path, program: str
 
 
 def test_a_guard_that_ended_is_not_found() -> None:
-    with subprocess.Popen([sys.executable, "-c", "", "x.pyz", "guard", "/r"]) as process:
+    with subprocess.Popen([sys.executable, "-c", "", "x.pyc", "guard", "/r"]) as process:
         process.wait()
     deadline = time.monotonic() + 10
     while process.pid in guards():
@@ -47,7 +47,7 @@ def test_a_guard_that_ended_is_not_found() -> None:
 
 def test_a_guard_may_be_executed_without_an_interpreter_in_its_command_line(tmp_path: Path) -> None:
     (tmp_path / "guard").write_text("import time\nprint(flush=True)\ntime.sleep(60)\n")
-    words = ["guard-1.pyz", "guard", "/r/runs/night/1.h1"]
+    words = ["guard-1.pyc", "guard", "/r/runs/night/1.h1"]
     with subprocess.Popen(words, executable=sys.executable, cwd=tmp_path, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
@@ -56,9 +56,9 @@ def test_a_guard_may_be_executed_without_an_interpreter_in_its_command_line(tmp_
     assert process.pid in found
 
 
-def test_processes_that_end_meanwhile_hide_no_guard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "x.pyz").write_text("import time\nprint(flush=True)\ntime.sleep(60)\n")
-    with subprocess.Popen([sys.executable, tmp_path / "x.pyz", "guard", "/r"], stdout=subprocess.PIPE) as process:
+def test_processes_that_end_meanwhile_hide_no_guard(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = "import time; print(flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", waits, "x.pyc", "guard", "/r"], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
         monkeypatch.setattr(os, "listdir", lambda _: ["uptime", "4194399", str(process.pid)])

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ddp_play.guard import state_directory
+from ddp_play.guard import loader, state_directory
 from ddp_play.guard.protocol import FrameReader, encode
 from ddp_play.guard.state_directory import Mount, UnusableError
 from ddp_play.run import host_program
@@ -29,7 +29,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for other
 def unnamed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """No variable names a directory; the usual one of root is below a directory of the test."""
     monkeypatch.delenv("DDP_PLAY_HOST_DIR")
-    monkeypatch.setattr(state_directory, "OF_ROOT", str(tmp_path / "of-root"))
+    monkeypatch.setattr(loader, "OF_ROOT", str(tmp_path / "of-root"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return tmp_path
 
@@ -158,22 +158,8 @@ def test_the_kernels_number_of_a_file_system(monkeypatch: pytest.MonkeyPatch, ki
         found.raw = (number or 0).to_bytes(8, "little") + b"\xff" * (len(found) - 8)
         return 0 if number else -1
 
-    monkeypatch.setattr(state_directory, "ctypes", SimpleNamespace(
-        CDLL=lambda _name: SimpleNamespace(fstatfs=fstatfs), create_string_buffer=ctypes.create_string_buffer
-    ))  # fmt: skip
+    monkeypatch.setattr(ctypes, "CDLL", lambda _name: SimpleNamespace(fstatfs=fstatfs))
     assert state_directory._statfs_kind(3) == kind
-
-
-@pytest.mark.parametrize(
-    ("uid", "state", "where"),
-    [(0, "/state", "/srv/of-root"), (1, "/state", "/state/ddp-play/host"), (7, "", "/home/.local/state/ddp-play/host")],
-)
-def test_the_usual_directory(monkeypatch: pytest.MonkeyPatch, uid: int, state: str, where: str) -> None:
-    monkeypatch.setattr(state_directory, "OF_ROOT", "/srv/of-root")
-    monkeypatch.setattr(os, "geteuid", lambda: uid)
-    monkeypatch.setenv("HOME", "/home")
-    monkeypatch.setenv("XDG_STATE_HOME", state)
-    assert state_directory.usual() == where
 
 
 @pytest.mark.parametrize(

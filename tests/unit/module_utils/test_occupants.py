@@ -55,7 +55,7 @@ def test_containers_of_anybody_count_and_our_services_do_not(text: str, names: l
 
 
 def test_a_guard_is_named_by_its_run() -> None:
-    line = "412 /usr/bin/python3 -I -S /run/user/7/ddp-play.pyz guard /home/ops/.ddp-play/runs/night/1"
+    line = "412 /usr/bin/python3 -I -S /run/user/7/ddp-play.pyc guard /home/ops/.ddp-play/runs/night/1"
     assert occupants.parse_guards(f"{line}\n\n") == ["/home/ops/.ddp-play/runs/night/1"]
 
 
@@ -154,7 +154,7 @@ def test_answers_of_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 SAID: dict[str, Any] = {"docker": (0, "db\tpostgres:16\n", ""), "pgrep": (1, "", ""), "ps": (0, "init\n", "")}
-GUARD = "7 python3 -I -S /x.pyz guard /runs/a/1"
+GUARD = "7 python3 -I -S /x.pyc guard /runs/a/1"
 
 
 @pytest.mark.parametrize(

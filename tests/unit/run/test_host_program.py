@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
 import os
 import re
@@ -20,6 +19,7 @@ import pytest
 
 from ddp_play.ansible import discover_action, host_problems
 from ddp_play.errors import HostNotReady
+from ddp_play.guard import loader
 from ddp_play.guard.protocol import MAGIC, FrameReader, encode
 from ddp_play.planning.host_facts import facts_from_json
 from ddp_play.run import host_program
@@ -52,16 +52,15 @@ def test_it_holds_the_guard_and_nothing_else() -> None:
     with zipfile.ZipFile(BytesIO(host_program.program())) as archive:
         names = archive.namelist()
         assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
-    assert "__main__.py" in names
-    assert [name for name in names if not name.startswith("guard/")] == ["__main__.py"]
+    assert [name for name in names if not name.startswith("guard/")] == []
     assert "guard/daemon.py" in names
 
 
 def test_the_header_has_the_length_that_the_loader_reads() -> None:
     header, _, rest = host_program.preamble().partition(b"\n")
-    size, digest = header.split()
-    assert len(header) == 83
-    assert int(size) == len(rest)
+    loader_size, size, digest = header.split()
+    assert len(header) == host_program.HEADER_BYTES - 1
+    assert int(loader_size) + int(size) == len(rest)
     assert len(digest) == 64
 
 
@@ -82,31 +81,29 @@ def test_it_starts_and_answers(python: str) -> None:
 
 def test_it_is_kept_by_its_hash_and_used_again() -> None:
     place = Path(os.environ["DDP_PLAY_HOST_DIR"])
+    numbers = set()
     for _ in range(2):
         assert start("runs").returncode == 0
-    (kept,) = place.glob("guard-*.pyz")
-    with zipfile.ZipFile(kept) as stored, zipfile.ZipFile(BytesIO(host_program.program())) as sent:
-        assert {name: stored.read(name) for name in sent.namelist()} == {n: sent.read(n) for n in sent.namelist()}
-        added = set(stored.namelist()) - set(sent.namelist())
-    assert added == {f"{name}c" for name in sent.namelist() if name != "__main__.py"}
+        (kept,) = place.glob("guard-*")
+        numbers.add(kept.stat().st_ino)
+    assert len(numbers) == 1
+    digest = hashlib.sha256(host_program.program()).hexdigest()
+    assert kept.name == f"guard-{digest[:16]}-{sys.hexversion:x}.pyc"
     assert kept.stat().st_mode & 0o777 == 0o600
-    assert list(place.glob("*.pyz.*")) == []
 
 
 def test_it_runs_from_its_byte_code() -> None:
-    """Every process of the program would compile all sources anew. Without the byte code the sources are used."""
+    """Every process of the program would compile all sources anew."""
     assert start("runs").returncode == 0
-    (kept,) = Path(os.environ["DDP_PLAY_HOST_DIR"]).glob("guard-*.pyz")
-    with zipfile.ZipFile(kept) as stored:
-        files = {name: stored.read(name) for name in stored.namelist()}
-    for with_code in (True, False):
-        with zipfile.ZipFile(kept, "w") as stored:
-            for name, data in files.items():
-                broken = name.startswith("guard/") and name.endswith(".py")
-                if with_code or not name.endswith("c"):
-                    stored.writestr(name, b"no Python" if broken else data)
-        plain = subprocess.run([sys.executable, "-I", "-S", str(kept), "runs"], capture_output=True, check=False)
-        assert (plain.returncode == 0) is with_code, plain.stderr
+    broken = host_program.zipped({path.name: b"no Python" for path in host_program.GUARD.glob("*.py")})
+    digest = hashlib.sha256(host_program.program()).hexdigest().encode()
+    header, _, rest = host_program.framed(broken).partition(b"\n")
+    size, zip_size, _ = header.split()
+    header = b" ".join([size, zip_size, digest]).ljust(host_program.HEADER_BYTES - 1)
+    command = host_program.shell_command(sys.executable, "runs")
+    sent = header + b"\n" + rest
+    done = subprocess.run(["/bin/sh", "-c", command], input=sent, capture_output=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_host_variable_goes_before_the_environment_of_the_login(tmp_path: Path) -> None:
@@ -115,15 +112,14 @@ def test_the_host_variable_goes_before_the_environment_of_the_login(tmp_path: Pa
     done = subprocess.run(["/bin/sh", "-c", command], input=feed, capture_output=True, timeout=60, check=False)
     facts = json.loads(answered(done.stdout))
     assert facts["state_dir"]["path"] == str(tmp_path / "it's mine")
-    assert len(list((tmp_path / "it's mine").glob("guard-*.pyz"))) == 1
+    assert len(list((tmp_path / "it's mine").glob("guard-*.pyc"))) == 1
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o1777, 0o770])
 def test_nothing_is_run_from_where_others_may_write(mode: int) -> None:
     place = Path(os.environ["DDP_PLAY_HOST_DIR"])
     digest = hashlib.sha256(host_program.program()).hexdigest()
-    magic = importlib.util.MAGIC_NUMBER[:2].hex()
-    (place / f"guard-{digest[:16]}{magic}.pyz").write_text("print('a neighbour was here')")
+    (place / loader.file_name(digest)).write_text("print('a neighbour was here')")
     place.chmod(mode)
     done = start("runs")
     assert done.returncode == 1
@@ -155,7 +151,7 @@ def test_half_a_program_is_not_started() -> None:
 
 
 # Prints its arguments instead of being the guard.
-ECHO = b"import json, sys; print(json.dumps(sys.argv[1:]))"
+ECHO = b"def main():\n    import json, sys; print(json.dumps(sys.argv[1:]))"
 WORDS = ("it's", "a b", '{"a": "$HOME `x`"}', "größe", "", "a\\nb\\\\", "!! !$", "two\nlines", "*?[a]~", "%s %d")
 SHELLS = ("sh", "dash", "bash", "zsh", "ksh", "csh", "tcsh", "fish")
 
@@ -164,10 +160,10 @@ def echoing() -> bytes:
     """What the loader reads when the program prints its arguments."""
     buffer = BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr("__main__.py", ECHO)
-        archive.write(host_program.GUARD / "state_directory.py", "guard/state_directory.py")
-    zipped = buffer.getvalue()
-    return f"{len(zipped)} {hashlib.sha256(zipped).hexdigest()}".ljust(83).encode() + b"\n" + zipped
+        archive.writestr("guard/main.py", ECHO)
+        for name in ("__init__", "loader", "state_directory", "stored_modules"):
+            archive.write(host_program.GUARD / f"{name}.py", f"guard/{name}.py")
+    return host_program.framed(buffer.getvalue())
 
 
 @pytest.mark.parametrize("wrapped", [False, True], ids=["plain", "as Ansible wraps it for become"])
