@@ -12,7 +12,7 @@ from ansible_collections.ddp.play.plugins.module_utils import account_backups
 
 RECORD = "/etc/ddp-play/record.json"
 DIRECTORIES = "directories"
-PACKAGES = "packages"  # of a role; written and removed by recorded_packages
+PACKAGES = "packages"  # of a role; written by recorded_packages and added_packages, removed by the first
 REPLACED = "replaced"  # likewise: packages of the host that the role's packages replaced
 ACCOUNTS = "accounts"  # directory next to the record
 
@@ -49,6 +49,16 @@ def save(path: str, record: Dict[str, Any]) -> None:
         os.fsync(stream.fileno())
     Path(temporary).chmod(0o644)
     Path(temporary).replace(path)
+
+
+def add_names(path: str, role: str, kind: str, names: List[str]) -> None:
+    """Add names to a list in the record of a role, such as those of packages."""
+    if not names:
+        return
+    record = load(path)
+    entries = record.get(role, {})
+    entries = dict(entries, **{kind: sorted({*entries.get(kind, []), *names})})
+    save(path, dict(record, **{role: entries}))
 
 
 def remove_if_empty(folder: str) -> bool:
