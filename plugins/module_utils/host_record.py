@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any, Dict, List
 
-from ansible_collections.ddp.play.plugins.module_utils import account_backups
+from ansible_collections.ddp.play.plugins.module_utils import account_backups, file_replacement
 
 RECORD = "/etc/ddp-play/record.json"
 DIRECTORIES = "directories"
@@ -42,13 +40,8 @@ def save(path: str, record: Dict[str, Any]) -> None:
     folder.mkdir(mode=0o755, parents=True, exist_ok=True)
     if not Path(path).exists():
         account_backups.keep(accounts, etc)
-    handle, temporary = tempfile.mkstemp(prefix=".record-", dir=str(folder))
-    with os.fdopen(handle, "w", encoding="utf-8") as stream:
-        stream.write(json.dumps(kept, indent=2, sort_keys=True) + "\n")
-        stream.flush()
-        os.fsync(stream.fileno())
-    Path(temporary).chmod(0o644)
-    Path(temporary).replace(path)
+    content = json.dumps(kept, indent=2, sort_keys=True) + "\n"
+    file_replacement.replace_file(path, content.encode(), mode=0o644)
 
 
 def add_names(path: str, role: str, kind: str, names: List[str]) -> None:

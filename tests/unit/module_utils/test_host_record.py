@@ -210,3 +210,10 @@ def test_a_record_is_on_the_disk_before_it_replaces_the_old_one(record: str, mon
     monkeypatch.setattr(os, "fsync", lambda handle: synced.append((os.fstat(handle).st_size, Path(record).exists())))
     host_record.save(record, {"a": {"b": 1}})
     assert synced == [(Path(record).stat().st_size, False)]
+
+
+def test_a_record_that_cannot_be_written_leaves_no_temporary_file(record: str) -> None:
+    (Path(record) / "theirs").mkdir(parents=True)
+    with pytest.raises(OSError, match=r"record\.json"):
+        host_record.save(record, {"a": {"b": 1}})
+    assert [path.name for path in Path(record).parent.iterdir()] == ["record.json"]
