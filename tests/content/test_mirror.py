@@ -1,6 +1,7 @@
 """Tests mirror the tree: each module has the test module of its name, or a row here says which test covers it.
 
-A module with several subjects has a test module for each: `test_MODULE.py`, and `test_MODULE_SUBJECT.py` with a row here.
+A module with several subjects may have a test module for each: `test_MODULE.py`, and `test_MODULE_SUBJECT.py` with a
+row here.
 """
 
 from __future__ import annotations
