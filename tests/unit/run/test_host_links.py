@@ -96,7 +96,7 @@ def test_a_host_that_does_not_open_is_named(make: Make) -> None:
 def test_open_channels_of_discovery_are_used(make: Make) -> None:
     stage = make(2)
     given = FakeChannel(stage.far["h1"])
-    gang = opened(stage, channels={"h1": given})
+    opened(stage, channels={"h1": given})
     assert stage.far["h1"].channels == [given]
     assert [route.host for route in stage.far.routes] == ["h2"]
 
