@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any, Dict, List
 
-from ansible_collections.ddp.play.plugins.module_utils import account_backups
+from ansible_collections.ddp.play.plugins.module_utils import account_backups, file_replacement
 
 RECORD = "/etc/ddp-play/record.json"
 DIRECTORIES = "directories"
-PACKAGES = "packages"  # of a role; written and removed by recorded_packages
+PACKAGES = "packages"  # of a role; written by recorded_packages and added_packages, removed by the first
 REPLACED = "replaced"  # likewise: packages of the host that the role's packages replaced
 ACCOUNTS = "accounts"  # directory next to the record
 
@@ -42,13 +40,18 @@ def save(path: str, record: Dict[str, Any]) -> None:
     folder.mkdir(mode=0o755, parents=True, exist_ok=True)
     if not Path(path).exists():
         account_backups.keep(accounts, etc)
-    handle, temporary = tempfile.mkstemp(prefix=".record-", dir=str(folder))
-    with os.fdopen(handle, "w", encoding="utf-8") as stream:
-        stream.write(json.dumps(kept, indent=2, sort_keys=True) + "\n")
-        stream.flush()
-        os.fsync(stream.fileno())
-    Path(temporary).chmod(0o644)
-    Path(temporary).replace(path)
+    content = json.dumps(kept, indent=2, sort_keys=True) + "\n"
+    file_replacement.replace_file(path, content.encode(), mode=0o644)
+
+
+def add_names(path: str, role: str, kind: str, names: List[str]) -> None:
+    """Add names to a list in the record of a role, such as those of packages."""
+    if not names:
+        return
+    record = load(path)
+    entries = record.get(role, {})
+    entries = dict(entries, **{kind: sorted({*entries.get(kind, []), *names})})
+    save(path, dict(record, **{role: entries}))
 
 
 def remove_if_empty(folder: str) -> bool:

@@ -3,11 +3,8 @@
 
 from __future__ import annotations
 
-import shutil
-from typing import Set
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.ddp.play.plugins.module_utils import host_record
+from ansible_collections.ddp.play.plugins.module_utils import host_record, installed_packages
 
 DOCUMENTATION = r"""
 module: added_packages
@@ -54,23 +51,6 @@ packages:
   elements: str
 """
 
-DPKG = ["dpkg-query", "--show", "--showformat=${Package} ${db:Status-Status}\n"]
-RPM = ["rpm", "--query", "--all", "--queryformat", "%{NAME} installed\n"]
-
-
-def installed(module: AnsibleModule) -> Set[str]:
-    """Names of all packages; also of those that were removed and left their configuration."""
-    out = module.run_command(DPKG if shutil.which("dpkg-query") else RPM, check_rc=True)[1]
-    return {line.split()[0] for line in out.splitlines() if line.split()[1] != "not-installed"}
-
-
-def note(path: str, role: str, names: Set[str]) -> None:
-    """Add packages to the record of the role."""
-    record = host_record.load(path)
-    entries = dict(record.get(role, {}))
-    entries[host_record.PACKAGES] = sorted({*entries.get(host_record.PACKAGES, []), *names})
-    host_record.save(path, dict(record, **{role: entries}))
-
 
 def main() -> None:
     """Run the module."""
@@ -82,14 +62,14 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    found = installed(module)
+    found = installed_packages.read(module.run_command(installed_packages.query(), check_rc=True)[1])
     if module.params["before"] is None:
         module.exit_json(changed=False, packages=sorted(found))
     # an imported key is a package to rpm, which no package manager can remove
-    added = {name for name in found - set(module.params["before"]) if name != "gpg-pubkey"}
+    added = sorted(found - {*module.params["before"], "gpg-pubkey"})
     if added and not module.check_mode:
-        note(module.params["record"], module.params["role"], added)
-    module.exit_json(changed=bool(added) and not module.check_mode, packages=sorted(added))
+        host_record.add_names(module.params["record"], module.params["role"], host_record.PACKAGES, added)
+    module.exit_json(changed=bool(added) and not module.check_mode, packages=added)
 
 
 if __name__ == "__main__":

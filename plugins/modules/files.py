@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Dict, Optional, Tuple
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.ddp.play.plugins.module_utils import host_record
+from ansible_collections.ddp.play.plugins.module_utils import file_replacement, host_record
 from ansible_collections.ddp.play.plugins.module_utils.file_changes import OWN_MARK, FileBefore
 
 DOCUMENTATION = r"""
@@ -142,17 +142,21 @@ def owner_ids(module: AnsibleModule, want: Want) -> Ids:  # type: ignore[return]
         module.fail_json(msg="%s: %s" % (want["path"], error), changed_paths=[])
 
 
+def wanted_mode(want: Want) -> int:
+    """Mode of a file or directory."""
+    return int(want["mode"] or DEFAULT_MODES[want["state"]], 8)
+
+
 def attributes_differ(path: str, want: Want, ids: Ids) -> bool:
     """Whether mode, owner or group differ from the wanted ones."""
     info = Path(path).stat()
-    mode = int(want["mode"] or DEFAULT_MODES[want["state"]], 8)
-    return stat.S_IMODE(info.st_mode) != mode or (info.st_uid, info.st_gid) != ids
+    return stat.S_IMODE(info.st_mode) != wanted_mode(want) or (info.st_uid, info.st_gid) != ids
 
 
 def set_attributes(path: str, want: Want, ids: Ids) -> None:
     """Give a path the wanted mode, owner and group."""
     os.chown(path, *ids)
-    Path(path).chmod(int(want["mode"] or DEFAULT_MODES[want["state"]], 8))
+    Path(path).chmod(wanted_mode(want))
 
 
 def ensure_absent(module: AnsibleModule, want: Want) -> bool:
@@ -204,16 +208,8 @@ def ensure_text(module: AnsibleModule, want: Want, ids: Ids) -> bool:
     host_record.make_directories(module.params["record"], str(folder))
     if Path(path).is_dir() and not Path(path).is_symlink():
         module.fail_json(msg="%s: there is a directory in place of the file" % path, changed_paths=[])
-    handle, temporary = tempfile.mkstemp(prefix=".ddp-play-", dir=str(folder))
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(want["content"])
-            stream.flush()
-            os.fsync(stream.fileno())
-        module.atomic_move(temporary, path)
-    finally:
-        if Path(temporary).exists():
-            Path(temporary).unlink()
+    content = want["content"].encode()
+    file_replacement.replace_file(path, content, mode=wanted_mode(want), move=module.atomic_move)
     set_attributes(path, want, ids)
     return True
 

@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.ddp.play.plugins.module_utils import changes, host_record
+from ansible_collections.ddp.play.plugins.module_utils import changes, file_replacement, host_record
 
 DOCUMENTATION = r"""
 module: fstab
@@ -144,16 +142,6 @@ def take(lines: List[str], mountpoint: str, recorded: Dict[str, Row], kept: List
     return without_line(lines, mountpoint, row or {"before": [], "joined": False})
 
 
-def write(module: AnsibleModule, path: str, text: str) -> None:
-    """Replace the file in one step, with its owner and mode."""
-    handle, temporary = tempfile.mkstemp(prefix=".ddp-play-", dir=str(Path(path).parent))
-    with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    module.atomic_move(temporary, path)
-
-
 def save(want: Dict[str, Any], recorded: Dict[str, Row]) -> None:
     """Keep the rows of the role in the record, if they differ from those that are there."""
     record = host_record.load(want["record"])
@@ -207,7 +195,8 @@ def main() -> None:
         if want["state"] == "present":
             save(want, recorded)
         if after != before:
-            write(module, want["path"], after)
+            content = after.encode("utf-8", "surrogateescape")
+            file_replacement.replace_file(want["path"], content, move=module.atomic_move)
         if want["state"] == "absent":
             save(want, recorded)
     module.exit_json(changed=after != before, kept=kept, ddp_changes=rows_of(there, lines, want["lines"], want["path"]))

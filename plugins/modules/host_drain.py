@@ -80,14 +80,12 @@ until:
 """
 
 import json  # noqa: E402
-import os  # noqa: E402
-import tempfile  # noqa: E402
 import time  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import Any, Dict, List, Optional  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
-from ansible_collections.ddp.play.plugins.module_utils import reboot_occupants  # noqa: E402
+from ansible_collections.ddp.play.plugins.module_utils import file_replacement, reboot_occupants  # noqa: E402
 
 # src/ddp_play/guard/host_drain.py reads it; a unit test holds the two together.
 MARK = Path("/var/lib/ddp-play-drain.json")
@@ -104,15 +102,9 @@ def read(mark: Path, now: float) -> Optional[Dict[str, Any]]:
 
 def write(mark: Path, reason: str, until: float, *, since: float = 0.0, closed: bool = False) -> None:
     """Make the mark in one step: readers see the old one or the new one. Raises OSError."""
-    fd, name = tempfile.mkstemp(prefix=".%s-" % mark.stem, dir=str(mark.parent))
-    try:
-        with os.fdopen(fd, "w", encoding="utf-8") as file:
-            json.dump({"reason": reason, "since": since, "until": until, "closed": closed}, file)
-        Path(name).chmod(0o644)  # whatever the umask: the programs of all users read it
-        Path(name).replace(mark)
-    except OSError:
-        Path(name).unlink()
-        raise
+    fields = {"reason": reason, "since": since, "until": until, "closed": closed}
+    # whatever the umask: the programs of all users read it
+    file_replacement.replace_file(str(mark), json.dumps(fields).encode(), mode=0o644)
 
 
 def drain(mark: Path, params: Dict[str, Any], since: float) -> Dict[str, Any]:

@@ -4,13 +4,17 @@
 from __future__ import annotations
 
 import re
-import shutil
 import tempfile
 import time
 from typing import TYPE_CHECKING, Any, Dict, List, Set, Tuple
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.ddp.play.plugins.module_utils import changes, host_record, package_transactions
+from ansible_collections.ddp.play.plugins.module_utils import (
+    changes,
+    host_record,
+    installed_packages,
+    package_transactions,
+)
 
 if TYPE_CHECKING:
     from ansible_collections.ddp.play.plugins.module_utils.package_transactions import Transaction
@@ -134,7 +138,7 @@ class Manager:
         """A deadline for the lock starts now."""
         self.module = module
         self.deadline = time.monotonic() + module.params["lock_timeout_s"]
-        self.uses_apt = bool(shutil.which("apt-get"))
+        self.uses_apt = installed_packages.uses_apt()
 
     def run(self, argv: List[str]) -> Tuple[int, str, str]:
         """Exit code, output and errors."""
@@ -153,11 +157,7 @@ class Manager:
 
     def installed(self) -> Set[str]:
         """Names of all installed packages."""
-        if self.uses_apt:
-            rows = self.must(["dpkg-query", "--show", "--showformat=${Package} ${db:Status-Status}\n"]).splitlines()
-            # A package that was removed, and only left its configuration, is purged too.
-            return {row.split()[0] for row in rows if row.split()[1] != "not-installed"}
-        return set(self.must(["rpm", "--query", "--all", "--queryformat", "%{NAME}\n"]).split())
+        return set(installed_packages.read(self.must(installed_packages.query())))
 
     def simulate(self, names: List[str], replaces: List[str], *options: str) -> Tuple[str, Transaction]:
         """Why an installation is not possible (empty if it is), and what it would do."""
@@ -232,21 +232,11 @@ def present(module: AnsibleModule, manager: Manager) -> Dict[str, Any]:
             "ddp_changes": manager.forecast(names, module.params["replaces"]),
         }
     found = manager.plan(names, module.params["replaces"])
-    note(path, role, PACKAGES, found.added)
-    note(path, role, REPLACED, found.removed)
+    host_record.add_names(path, role, PACKAGES, found.added)
+    host_record.add_names(path, role, REPLACED, found.removed)
     manager.install(names, module.params["replaces"])
     rows = changes.package_changes(found.added, found.removed, found.upgraded)
     return {"changed": True, "packages": found.added, "kept": [], "ddp_changes": rows}
-
-
-def note(path: str, role: str, kind: str, names: List[str]) -> None:
-    """Add packages to a list in the record of a role."""
-    if not names:
-        return
-    record = host_record.load(path)
-    entries = record.get(role, {})
-    entries = dict(entries, **{kind: sorted({*entries.get(kind, []), *names})})
-    host_record.save(path, dict(record, **{role: entries}))
 
 
 def absent(module: AnsibleModule, manager: Manager) -> Dict[str, Any]:

@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 from typing import List, Optional
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.urls import fetch_url
-from ansible_collections.ddp.play.plugins.module_utils import changes, openpgp
+from ansible_collections.ddp.play.plugins.module_utils import changes, file_replacement, openpgp
 
 DOCUMENTATION = r"""
 module: repository_key
@@ -109,15 +107,6 @@ def check(module: AnsibleModule, text: bytes) -> List[str]:
     return found
 
 
-def write(module: AnsibleModule, path: Path, text: bytes) -> None:
-    """Write the key to a temporary file and move it into place."""
-    handle, temporary = tempfile.mkstemp(prefix=".ddp-play-key-", dir=str(path.parent))
-    with os.fdopen(handle, "wb") as stream:
-        stream.write(text)
-    Path(temporary).chmod(0o644)
-    module.atomic_move(temporary, str(path))
-
-
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
@@ -138,7 +127,7 @@ def main() -> None:
     found = check(module, text)
     kind, whose = (changes.CHANGE, changes.OURS) if path.exists() else (changes.ADD, changes.NEW)
     if not module.check_mode:
-        write(module, path, text)
+        file_replacement.replace_file(str(path), text, mode=0o644, move=module.atomic_move)
     row = changes.change(kind, "file %s" % path, whose)
     module.exit_json(changed=True, fingerprints=found, ddp_changes=[row])
 

@@ -1,10 +1,14 @@
-"""Tests mirror the tree: each module has the test module of its name, or a row here says which test covers it."""
+"""Tests mirror the tree: each module has the test module of its name, or a row here says which test covers it.
+
+A module with several subjects may have a test module for each: `test_MODULE.py`, and `test_MODULE_SUBJECT.py` with a
+row here.
+"""
 
 from __future__ import annotations
 
 import ast
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -14,11 +18,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class Package:
-    """A package, the directories that mirror it, and the modules that another test covers."""
+    """A package, the directories that mirror it, the modules that another test covers, and tests of one subject."""
 
     root: str
     tests: tuple[str, ...]
     elsewhere: dict[str, tuple[str, str]]  # module -> (test file, reason)
+    subjects: dict[str, tuple[str, ...]] = field(default_factory=dict)  # module -> its subjects
 
 
 MPI = ("tests/dist/test_mpi_backend.py", "importing it starts MPI, so the test starts processes of its own")
@@ -78,7 +83,7 @@ PACKAGES = (
             "sweep": ("tests/run/test_same_name.py", ACTION),
         },
     ),
-    Package("src/ddp_play/planning", ("tests/unit/planning",), {}),
+    Package("src/ddp_play/planning", ("tests/unit/planning",), {}, {"fabric": ("several_nics",)}),
     Package("src/ddp_play/bundle", ("tests/unit/bundle",), {}),
     Package(
         "src/ddp_play/run",
@@ -92,6 +97,7 @@ PACKAGES = (
             "host_frames": HOSTILE_HOSTS,
             "link": HOSTILE_HOSTS,
         },
+        {"restart_loop": ("slots",), "supervisor": ("take_over",)},
     ),
     Package(
         "src/ddp_play/guard",
@@ -102,6 +108,7 @@ PACKAGES = (
                 "one class without behavior; the test reads its fields",
             )
         },
+        {"state_directory": ("names", "on_fuse")},
     ),
     Package(
         "src/ddp_play/images",
@@ -196,7 +203,9 @@ def test_every_module_has_a_test_or_a_row(package: Package) -> None:
 def test_unit_tests_are_named_after_modules(package: Package) -> None:
     mirror = package.tests[0]
     named = {name for name, path in named_tests(package).items() if path.startswith(f"{mirror}/")}
-    assert named - modules(package) == set()
+    subjects = {f"{module}_{subject}" for module, rows in package.subjects.items() for subject in rows}
+    assert named - modules(package) == subjects
+    assert set(package.subjects) <= named & modules(package)
 
 
 def test_rows_name_tests_that_exist(package: Package) -> None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.content.role_files import ROLES, ROOT, read, spec_of
 from tests.content.test_platforms import SYSTEMS, Role
-from tests.content.test_roles import ROLES, ROOT, read, spec_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.content.test_roles import ROLES, read, tasks_in
+from tests.content.role_files import ROLES, read, tasks_in
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.content.test_roles import read, tasks_in
+from tests.content.role_files import read, tasks_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-import yaml
-from jinja2 import Environment, nodes
 
-from ddp_play.provisioning.role_specs import JOB_ENTRY, MAIN
+from tests.content.role_files import PLAYBOOKS, ROLES, ROOT, read, spec_of, task_files, tasks_in
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-ROOT = Path(__file__).resolve().parents[2]
-ROLES = sorted(path.parent.parent for path in (ROOT / "roles").glob("*/defaults/main.yml"))
-PLAYBOOKS = sorted((ROOT / "playbooks").glob("*.yml"))
 PYTHON_TYPES: dict[str, type | tuple[type, ...]] = {
     "str": str,
     "path": str,
@@ -31,51 +22,8 @@ PYTHON_TYPES: dict[str, type | tuple[type, ...]] = {
     "list": list,
     "dict": dict,
 }
-# Keys whose value is an expression without braces.
-CONDITIONS = ("when", "that", "until", "changed_when", "failed_when")
-MAX_FILTERS = 3
 NUM_PLATFORM_TABLES = 8  # at least
 SHELLS = {"ansible.builtin.shell", "shell", "ansible.builtin.raw", "raw"}
-
-
-class Loader(yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader):  # type: ignore[misc]
-    """Knows the tags Ansible adds to YAML."""
-
-
-class Literal(str):
-    """A string that Ansible does not evaluate as a template."""
-
-    __slots__ = ()
-
-
-for tag in ("!unsafe", "!vault"):
-    Loader.add_constructor(tag, lambda _loader, node: Literal(node.value))
-
-
-@functools.cache
-def read(path: Path) -> Any:
-    """A YAML file; many tests read the same one and none changes it."""
-    return yaml.load(path.read_text(), Loader=Loader)
-
-
-def spec_of(role: Path) -> dict[str, dict[str, Any]]:
-    entries = read(role / "meta/argument_specs.yml")["argument_specs"]
-    options: dict[str, dict[str, Any]] = entries[MAIN if MAIN in entries else JOB_ENTRY]["options"]
-    return options
-
-
-def tasks_in(node: Any) -> Iterator[dict[str, Any]]:
-    if isinstance(node, list):
-        for item in node:
-            yield from tasks_in(item)
-    elif isinstance(node, dict):
-        yield node
-        for key in ("block", "rescue", "always", "tasks", "pre_tasks", "post_tasks", "handlers"):
-            yield from tasks_in(node.get(key, []))
-
-
-def task_files() -> list[Path]:
-    return sorted([*ROOT.glob("roles/*/tasks/*.yml"), *ROOT.glob("roles/*/handlers/*.yml"), *PLAYBOOKS])
 
 
 def is_template(value: Any) -> bool:
@@ -246,58 +194,6 @@ def package_manager_options(path: Path) -> list[Any]:
 
 def test_roles_have_tasks_of_package_managers() -> None:
     assert sum(len(package_manager_options(path)) for path in task_files()) > 0
-
-
-def role_files(role: Path) -> list[Path]:
-    return sorted(path for name in ("vars", "tasks", "defaults", "handlers") for path in role.glob(f"{name}/*.yml"))
-
-
-def templates_in(node: Any, key: str = "") -> Iterator[str]:
-    """Every string of a YAML document as a template; a condition gets the braces that Ansible adds."""
-    if isinstance(node, dict):
-        for name, value in node.items():
-            yield from templates_in(value, name)
-    elif isinstance(node, list):
-        for value in node:
-            yield from templates_in(value, key)
-    elif isinstance(node, str) and not isinstance(node, Literal):
-        yield "{{ (" + node + ") }}" if key in CONDITIONS and "{{" not in node else node
-
-
-def most_filters(template: str) -> int:
-    """Filters in the longest expression of a template."""
-    output = [
-        part
-        for node in Environment().parse(template.replace("\\", "\\\\")).find_all(nodes.Output)
-        for part in node.nodes
-    ]
-    return max((len(list(part.find_all(nodes.Filter))) + isinstance(part, nodes.Filter) for part in output), default=0)
-
-
-@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
-def test_yaml_has_no_jinja_statement(role: Path) -> None:
-    """What computes stands in plugins/filter, with types and tables of tests."""
-    assert [path.name for path in role_files(role) if "{%" in path.read_text()] == []
-
-
-@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
-def test_no_expression_has_many_filters(role: Path) -> None:
-    found = [(path.name, text) for path in role_files(role) for text in templates_in(read(path))]
-    assert [(name, text) for name, text in found if most_filters(text) > MAX_FILTERS] == []
-
-
-@pytest.mark.parametrize(
-    ("document", "filters"),
-    [
-        ({"x": "no template | at | all | a | b"}, 0),
-        ({"x": "{{ a | b | c | d }} {{ a | b }}"}, 3),
-        ({"x": [{"y": "{{ (a | b) ~ ((c | d | e) if (f | g) else 0) }}"}]}, 4),
-        ([{"name": "Verify", "when": "(a | b | c | d | e) == 1"}], 4),
-        ([{"ansible.builtin.assert": {"that": ["a | b == 1", "a is b"]}}], 1),
-    ],
-)
-def test_filters_are_counted(document: Any, filters: int) -> None:
-    assert max(most_filters(text) for text in templates_in(document)) == filters
 
 
 # Where a role looks at other hosts of the inventory. Nothing that it writes may depend on which hosts a play has.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.content.test_roles import read, tasks_in
+from tests.content.role_files import read, tasks_in
 
 ROLES = Path(__file__).parents[2] / "roles"
 SKIP = re.compile(r"not \((ansible_check_mode and \w+_repository.* is changed)\)")

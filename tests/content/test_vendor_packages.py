@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.content.role_files import ROLES, read, tasks_in
 from tests.content.test_mirrored_addresses import ADDRESS, addresses
 from tests.content.test_platforms import ROOT, Role
 from tests.content.test_platforms import SYSTEMS as ALL_SYSTEMS
-from tests.content.test_roles import ROLES, read, tasks_in
 from tests.roles_gpu import vendor_data
 
 if TYPE_CHECKING:

@@ -20,8 +20,7 @@ from tests.faults.measured import Measured
 from tests.faults.rows import Row
 from tests.faults.stage import Here, OnLab, Stage
 from tests.faults.table import ROWS
-from tests.lab.conftest import Lab, lab3, lab_home
-from tests.lab.test_jobs import torch_on_hosts
+from tests.lab.conftest import Lab, lab3, lab_home, torch_on_hosts
 
 __all__ = ["lab3", "lab_home", "torch_on_hosts"]  # the lab of tests/lab
 

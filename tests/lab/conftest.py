@@ -22,12 +22,13 @@ import pytest
 
 from ddp_play.errors import DdpPlayError
 from ddp_play.lab.docker_client import connect
+from tests.lab.rank_jobs import PYTHON, ROOT, SHARED, SLIM
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
-SLIM = "ddp-play-rank:slim"
 COMMAND = str(Path(sys.executable).with_name("ddp-play"))
 
 
@@ -133,6 +134,37 @@ def lab3(lab_home: Path) -> Iterator[Lab]:
     finally:
         if os.environ.get("DDP_PLAY_KEEP_LAB") != "1":
             lab.down()
+
+
+@pytest.fixture(scope="session")
+def torch_on_hosts(lab3: Lab, tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    """torch for the hosts' Python, once a lab, on the directory all hosts share: the way big sites do it."""
+    if lab3.on("h1", f"ls {PYTHON}.complete 2>/dev/null; true"):
+        return lab3
+    target = tmp_path_factory.mktemp("python")
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
+    install += ["--target", str(target), "--python-version", "3.11", "--only-binary=:all:"]
+    subprocess.run([*install, "-c", str(ROOT / "constraints.txt"), "torch", "numpy"], check=True, timeout=600)
+    pack_command = ["tar", "-C", str(target), "--exclude=torch/include", "--exclude=torch/test"]
+    pack_command += ["--mode=a+rX", "-cf", "-", "."]
+    unpack = ["docker", "exec", "-i", f"ddp-play-{lab3.name}-h1", "sh", "-c"]
+    script = f"mkdir -p {PYTHON} && tar -C {PYTHON} -xf - && touch {PYTHON}.complete"
+    with subprocess.Popen(pack_command, stdout=subprocess.PIPE) as pack:
+        subprocess.run([*unpack, script], stdin=pack.stdout, check=True, timeout=300)
+    assert pack.returncode == 0
+    return lab3
+
+
+@pytest.fixture
+def clean_hosts(lab3: Lab) -> Iterator[None]:
+    """Whatever the test did, nothing of ours may be left on any host."""
+    yield
+    places = f"/var/lib/ddp-play/runs /home/ops/.local/state/ddp-play/host/runs {SHARED}/.ddp-play /dev/shm"
+    script = (
+        "docker ps -aq --filter label=ddp-play.run; pgrep -f 'guard-[0-9a-f]+-[0-9a-f]+[.]pyc'; "
+        f"sudo find {places} -mindepth 1 2>/dev/null; true"
+    )
+    wait_until(lambda: all(lab3.on(host, script) == "" for host in ("h1", "h2", "h3")), timeout_s=15)
 
 
 def bare_lab(lab_home: Path, name: str, num_hosts: int) -> AbstractContextManager[Lab]:

@@ -14,8 +14,8 @@ from ansible_collections.ddp.play.plugins.modules.host_drain import MARK
 from tests.waiting import wait_until
 
 from .busy_host import ENVIRONMENT, EXPORT, HOST, at_work, lived_in, provision
-from .conftest import COMMAND, SLIM, Lab
-from .test_jobs import job
+from .conftest import COMMAND, Lab
+from .rank_jobs import SLIM, job
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,7 +14,8 @@ import pytest
 
 from tests.waiting import wait_until
 
-from .conftest import SLIM, Lab
+from .conftest import Lab
+from .rank_jobs import SLIM
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCAL = str(ROOT / "inventory" / "local")

@@ -16,8 +16,8 @@ from ddp_play.lab.progress_listener import SilentListener
 from ddp_play.lab.requirements import MachineResources
 from ddp_play.lab.spec import LabSpec, make_spec
 
-from .conftest import COMMAND, SLIM
-from .test_jobs import fresh, job
+from .conftest import COMMAND
+from .rank_jobs import SLIM, fresh, job
 
 if TYPE_CHECKING:
     from pathlib import Path

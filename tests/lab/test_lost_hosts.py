@@ -14,10 +14,8 @@ import pytest
 
 from tests.waiting import wait_until
 
-from .conftest import COMMAND, SLIM, Lab
-from .test_jobs import PYTHON, ROOT, SHARED, clean_hosts, document, fresh, torch_on_hosts
-
-__all__ = ["clean_hosts", "torch_on_hosts"]  # fixtures
+from .conftest import COMMAND, Lab
+from .rank_jobs import PYTHON, ROOT, SHARED, SLIM, document, fresh
 
 # Quick enough for a test; defaults are 30 s, 60 s and 30 s.
 TIMES = {"host_timeout": 8, "lease": 12, "grace": 2}

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from .conftest import Lab
-from .test_jobs import PYTHON, ROOT, SHARED, clean_hosts, fresh, job, torch_on_hosts  # noqa: F401 - fixtures
+from .rank_jobs import PYTHON, ROOT, SHARED, fresh, job
 
 WIDE = os.environ.get("DDP_PLAY_WIDE") == "1"
 EPOCHS, LEAST = ("10", 0.96) if WIDE else ("3", 0.9)
@@ -39,7 +39,7 @@ if WIDE:
 
 
 @pytest.fixture(scope="session")
-def mpi_on_hosts(torch_on_hosts: Lab, tmp_path_factory: pytest.TempPathFactory) -> Lab:  # noqa: F811
+def mpi_on_hosts(torch_on_hosts: Lab, tmp_path_factory: pytest.TempPathFactory) -> Lab:
     """mpi4py and MPICH beside torch on the shared directory; the library comes from this environment's wheel."""
     target = tmp_path_factory.mktemp("mpi")
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
@@ -93,7 +93,7 @@ def accuracies() -> dict[str, float]:
 @pytest.mark.usefixtures("clean_hosts")
 @pytest.mark.parametrize("way", WAYS)
 def test_gloo_trains_the_same_however_ranks_meet(
-    torch_on_hosts: Lab,  # noqa: F811
+    torch_on_hosts: Lab,
     tmp_path: Path,
     way: str,
     accuracies: dict[str, float],
@@ -145,7 +145,7 @@ def test_mpi_ranks_that_are_killed_leave_no_shared_memory(mpi_on_hosts: Lab, tmp
 
 
 @pytest.mark.usefixtures("clean_hosts")
-def test_mpi_without_mpi_in_the_image(torch_on_hosts: Lab, tmp_path: Path) -> None:  # noqa: F811
+def test_mpi_without_mpi_in_the_image(torch_on_hosts: Lab, tmp_path: Path) -> None:
     path = job(tmp_path, {"command": ["python3", "-m", "trainer", "train"], "backend": "mpi"})
     done = torch_on_hosts.play("run", path, "-i", str(torch_on_hosts.inventory))
     assert done.returncode == 69, done.stderr
@@ -156,6 +156,6 @@ def test_mpi_without_mpi_in_the_image(torch_on_hosts: Lab, tmp_path: Path) -> No
 @pytest.mark.usefixtures("clean_hosts")
 @pytest.mark.skipif(not WIDE, reason="make matrix")
 @pytest.mark.parametrize("launcher", ["ranks", "torchrun"])
-def test_plain_processes_meet_too(torch_on_hosts: Lab, tmp_path: Path, launcher: str) -> None:  # noqa: F811
+def test_plain_processes_meet_too(torch_on_hosts: Lab, tmp_path: Path, launcher: str) -> None:
     result = train(torch_on_hosts, tmp_path, f"process-{launcher}", runtime="process", launcher=launcher)
     assert result["accuracy"] >= LEAST

@@ -13,11 +13,11 @@ from xml.etree import ElementTree
 import pytest
 import torch
 
-from .conftest import SLIM, Lab
-from .test_jobs import PYTHON, ROOT, document, fresh, torch_on_hosts, train
+from .conftest import Lab
+from .rank_jobs import PYTHON, ROOT, SLIM, document, fresh, train
 from .test_matrix import MPI_ENV, mpi_on_hosts
 
-__all__ = ["mpi_on_hosts", "torch_on_hosts"]
+__all__ = ["mpi_on_hosts"]
 WITHOUT_MPI = {"PYTHONPATH": PYTHON, "OMP_NUM_THREADS": "1"}
 
 

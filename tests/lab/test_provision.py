@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .conftest import SLIM, Lab, bare_lab
+from .conftest import Lab, bare_lab
+from .rank_jobs import SLIM
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,9 +12,7 @@ from typing import Any
 import pytest
 
 from .conftest import Lab
-from .test_jobs import clean_hosts, job
-
-__all__ = ["clean_hosts"]  # a fixture
+from .rank_jobs import job
 
 PORTS = "29870:29879"
 BLOCK = f"INPUT -p tcp --dport {PORTS} -j DROP"

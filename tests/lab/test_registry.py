@@ -20,8 +20,8 @@ from ddp_play.lab.progress_listener import SilentListener
 from ddp_play.lab.spec import Distro
 from tests.waiting import wait_until
 
-from .conftest import SLIM, Lab
-from .test_jobs import fresh, job
+from .conftest import Lab
+from .rank_jobs import SLIM, fresh, job
 
 
 def load(lab: Lab, *options: str) -> tuple[str, str]:

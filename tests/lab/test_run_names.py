@@ -9,11 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.conftest import COMMAND, SLIM, Lab
-from tests.lab.test_jobs import SHARED, clean_hosts, document, fresh, job
+from tests.lab.conftest import COMMAND, Lab
+from tests.lab.rank_jobs import SHARED, SLIM, document, fresh, job
 from tests.waiting import wait_until
-
-__all__ = ["clean_hosts"]
 
 HOSTS = ("h1", "h2", "h3")
 

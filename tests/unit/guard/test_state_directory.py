@@ -1,14 +1,10 @@
-"""Where the state of a host is: on a local file system, and where no neighbour redirects or blocks it."""
+"""Where the state of a host is: on a local file system, and on a path that no neighbour can change."""
 
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import re
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,13 +12,10 @@ from typing import Any
 import pytest
 
 from ddp_play.guard import loader, state_directory
-from ddp_play.guard.protocol import FrameReader, encode
 from ddp_play.guard.state_directory import Mount, UnusableError
-from ddp_play.run import host_program
+from tests.unit.guard.hostile import needs_root
 
-FUSE_HOME = Path(__file__).parent / "fuse_home.py"
-KIM, NEIGHBOUR = 61001, 61002
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for other users' files")
+NEIGHBOUR = 61002
 
 
 @pytest.fixture
@@ -201,119 +194,3 @@ def test_which_directory_is_chosen(
         found = state_directory.choose()
         reason = "" if path == "/usual" else f"/usual is on {usual}, which is not local"
         assert (found.path, found.mount.local, found.reason) == (path, True, reason)
-
-
-# -- a name among those of others ---------------------------------------------------------------------
-
-
-def put_nothing(_path: Path) -> None:
-    pass
-
-
-def put_link(path: Path) -> None:
-    (path.parent / "elsewhere").mkdir()
-    path.symlink_to(path.parent / "elsewhere")
-
-
-def put_file(path: Path) -> None:
-    path.touch()
-
-
-def put_open_directory(path: Path) -> None:
-    path.mkdir()
-    path.chmod(0o777)
-
-
-def put_their_directory(path: Path) -> None:
-    path.mkdir(mode=0o700)
-    os.chown(path, NEIGHBOUR, NEIGHBOUR)
-
-
-@pytest.mark.parametrize(
-    "put",
-    [put_nothing, put_link, put_file, put_open_directory, pytest.param(put_their_directory, marks=needs_root)],
-)
-def test_nobody_redirects_or_blocks_a_directory_of_ours(tmp_path: Path, put: Any) -> None:
-    usual = tmp_path / f"ddp-play-{os.geteuid()}"
-    put(usual)
-    path = state_directory.own_directory(str(tmp_path))
-    assert (path == str(usual)) is (put is put_nothing)
-    assert state_directory.is_own(os.lstat(path))
-    assert Path(path).stat().st_mode & 0o777 == 0o700
-    assert state_directory.own_directory(str(tmp_path)) == path, "found again by its owner"
-    assert state_directory.find_own(str(tmp_path)) == path
-
-
-def test_two_processes_make_one_directory(tmp_path: Path) -> None:
-    (tmp_path / f"ddp-play-{os.geteuid()}").touch()
-    code = "import sys; from ddp_play.guard import state_directory as s; print(s.own_directory(sys.argv[1]))"
-    started = [
-        subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
-        for _ in range(4)
-    ]
-    assert len({process.communicate(timeout=60)[0] for process in started}) == 1
-
-
-@pytest.mark.parametrize(("mode", "safe"), [(0o755, True), (0o1777, True), (0o777, False), (0o775, False)])
-def test_names_are_protected_by_the_sticky_bit(tmp_path: Path, mode: int, safe: bool) -> None:
-    tmp_path.chmod(mode)
-    assert state_directory.protected(str(tmp_path)) is safe
-
-
-# -- a home on the network, with the kernel's own FUSE --------------------------------------------------
-
-
-def in_fuse_home(home: Path, script: str) -> subprocess.CompletedProcess[bytes]:
-    """The answer to the order `facts`, for an ordinary user whose home is on FUSE; root runs `script` before."""
-    command = host_program.shell_command("/usr/bin/python3", "channel")
-    as_kim = (
-        f"{script}\nexec setpriv --reuid {KIM} --regid {KIM} --clear-groups env -i PATH=$PATH $VARIABLES HOME={home} "
-    )
-    return subprocess.run(
-        [sys.executable, str(FUSE_HOME), str(home), "sh", "-c", as_kim + '/bin/sh -c "$0"', command],
-        input=host_program.preamble() + encode("facts", wanted={"shared_dir": str(home)}),
-        capture_output=True,
-        timeout=60,
-        check=False,
-    )
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    """Where the file system of the test's home is mounted."""
-    if os.geteuid() != 0 or not Path("/dev/fuse").exists() or shutil.which("setpriv") is None:
-        pytest.skip("needs root, /dev/fuse and setpriv")
-    for above in (tmp_path, *tmp_path.parents[:3]):
-        above.chmod(0o755)
-    (tmp_path / "home").mkdir()
-    if subprocess.run([sys.executable, str(FUSE_HOME), str(tmp_path / "home"), "true"], check=False).returncode:
-        pytest.skip("no file system can be mounted here")
-    return tmp_path / "home"
-
-
-@pytest.mark.parametrize("squatted", [False, True])
-def test_a_home_on_the_network_is_left_for_a_directory_of_the_user(home: Path, squatted: bool) -> None:
-    done = in_fuse_home(home, f"install -d -o {NEIGHBOUR} /var/tmp/ddp-play-{KIM}" if squatted else "")
-    assert done.returncode == 0, done.stderr.decode()
-    ((_, payload),) = FrameReader(expect_magic=True).feed(done.stdout)
-    facts = json.loads(payload)
-    found = facts["state_dir"]
-    assert re.fullmatch(rf"/var/tmp/ddp-play-{KIM}" + (r"\.\w+" if squatted else ""), found["path"])
-    assert found["fstype"] == "tmpfs"
-    assert found["reason"] == f"{home}/.local/state/ddp-play/host is on fuse.sshfs (nfs1:/home), which is not local"
-
-
-@pytest.mark.parametrize(
-    ("script", "words"),
-    [
-        ("VARIABLES=DDP_PLAY_STATE_DIR={home}/mine", "ddp_state_dir is {home}/mine, which is on fuse.sshfs"),
-        ("mount --bind {home} /var/tmp", "/var/tmp cannot be used (fuse.sshfs (nfs1:/home))"),
-        ("chmod 777 /var/tmp", "/var/tmp cannot be used"),
-    ],
-    ids=["named", "temporary files on the network too", "temporary files without the sticky bit"],
-)
-def test_no_local_directory_for_a_user_of_the_network(home: Path, script: str, words: str) -> None:
-    done = in_fuse_home(home, script.format(home=home))
-    assert done.returncode == 1
-    assert words.format(home=home) in done.stderr.decode()
-    assert "set ddp_state_dir for the host to a directory on a local disk" in done.stderr.decode()

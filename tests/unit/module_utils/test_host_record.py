@@ -93,6 +93,19 @@ def test_the_file_of_a_record(record: str) -> None:
     assert sorted(path.name for path in Path(record).parent.iterdir()) == ["accounts", "record.json"]
 
 
+def test_names_are_added_to_those_of_the_role(record: str) -> None:
+    host_record.save(record, {"base_os": {"packages": ["chrony"], "n": 1}, "nccl": {"packages": ["x"]}})
+    host_record.add_names(record, "base_os", "packages", ["bash", "chrony"])
+    host_record.add_names(record, "base_os", "replaced", ["ntp"])
+    expected = {"packages": ["bash", "chrony"], "replaced": ["ntp"], "n": 1}
+    assert host_record.load(record) == {"base_os": expected, "nccl": {"packages": ["x"]}}
+
+
+def test_no_names_make_no_record(record: str) -> None:
+    host_record.add_names(record, "base_os", "packages", [])
+    assert not Path(record).exists()
+
+
 def accounts(record: str) -> Path:
     """/etc with a group file and its backup."""
     etc = Path(record).parent.parent
@@ -197,3 +210,10 @@ def test_a_record_is_on_the_disk_before_it_replaces_the_old_one(record: str, mon
     monkeypatch.setattr(os, "fsync", lambda handle: synced.append((os.fstat(handle).st_size, Path(record).exists())))
     host_record.save(record, {"a": {"b": 1}})
     assert synced == [(Path(record).stat().st_size, False)]
+
+
+def test_a_record_that_cannot_be_written_leaves_no_temporary_file(record: str) -> None:
+    (Path(record) / "theirs").mkdir(parents=True)
+    with pytest.raises(OSError, match=r"record\.json"):
+        host_record.save(record, {"a": {"b": 1}})
+    assert [path.name for path in Path(record).parent.iterdir()] == ["record.json"]

@@ -18,11 +18,11 @@ BEFORE = ["bash", "dkms"]
 
 
 def answer(folder: Path, *rows: str, check: bool = False, **arguments: Any) -> dict[str, Any]:
-    """The module's answer on a host whose dpkg has these rows."""
+    """The module's answer on a host with apt whose dpkg has these rows."""
     (folder / "rows").write_text("".join(f"{row}\n" for row in rows))
-    query = folder / "dpkg-query"
-    query.write_text(f"#!/bin/sh\ncat {folder}/rows\n")
-    query.chmod(0o755)
+    for name, script in (("dpkg-query", f"cat {folder}/rows"), ("apt-get", "exit 1")):
+        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / name).chmod(0o755)
     given = {"role": "nvidia_driver", "record": str(folder / "record.json"), "_ansible_check_mode": check, **arguments}
     return FORKER.answer(added_packages.__file__, given, path=str(folder))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from ansible_collections.ddp.play.plugins.modules import fstab
 
 from tests.unit.modules.module_process import FORKER
+from tests.unit.modules.stand_in import StandIn, play
 
 SITE = "# made by the installer\nUUID=1  /  ext4\tdefaults 0 1\n\nbroken line\n#nas:/old /data nfs soft 0 0\n"
 OURS = "nas:/srv /data nfs hard,nofail 0 0"
@@ -81,6 +83,20 @@ def test_bytes_that_are_no_text_stay(host: Host) -> None:
     host.play()
     host.play("absent")
     assert host.path.read_bytes() == b"# \xff\n"
+
+
+def test_a_file_that_cannot_be_replaced_stays_as_it_is(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container, where it is often a mount of its own."""
+
+    def busy(_self: StandIn, _source: str, target: str) -> None:
+        raise OSError(errno.EBUSY, "Device or resource busy", target)
+
+    monkeypatch.setattr(StandIn, "atomic_move", busy)
+    lines = [{"mountpoint": "/data", "line": OURS}]
+    with pytest.raises(OSError, match="busy"):
+        play(monkeypatch, fstab, StandIn(role="r", lines=lines, path=str(host.path), record=str(host.record)))
+    assert host.path.read_text() == SITE
+    assert sorted(path.name for path in host.path.parent.iterdir()) == ["etc", "fstab"]
 
 
 def test_lines_that_the_site_adds_meanwhile_stay(host: Host) -> None:

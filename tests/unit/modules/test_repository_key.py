@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -98,6 +99,29 @@ def test_a_key_that_is_no_longer_known_is_replaced(folder: Path) -> None:
     replaced = answer(folder, FINGERPRINT)
     assert replaced["ddp_changes"] == [{"kind": "change", "what": f"file {folder / 'key.asc'}", "whose": "ours"}]
     assert (folder / "key.asc").read_bytes() == KEY
+
+
+@pytest.mark.parametrize("mode", [None, 0o600], ids=["a new key", "a replaced key"])
+def test_every_user_can_read_the_key_whatever_the_umask_and_the_old_mode(folder: Path, mode: int | None) -> None:
+    """apt reads it as a user of its own."""
+    installed = folder / "key.asc"
+    if mode is not None:
+        installed.write_bytes(b"old")
+        installed.chmod(mode)
+    before = os.umask(0o077)
+    try:
+        assert answer(folder, FINGERPRINT)["changed"]
+    finally:
+        os.umask(before)
+    assert f"{installed.stat().st_mode & 0o777:o}" == "644"
+
+
+def test_a_key_that_cannot_be_put_in_its_place_leaves_nothing(folder: Path) -> None:
+    (folder / "key.asc" / "theirs").mkdir(parents=True)
+    before = sorted(folder.rglob("*"))
+    with pytest.raises(AssertionError, match="Could not replace"):
+        answer(folder, FINGERPRINT)
+    assert sorted(folder.rglob("*")) == before
 
 
 def test_another_key_leaves_the_installed_one(folder: Path) -> None:

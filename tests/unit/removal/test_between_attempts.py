@@ -10,8 +10,7 @@ from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import write_json
 from ddp_play.errors import HostNotReady, InternalError, Interrupted
 from ddp_play.testing import refusal
-from tests.unit.run.conftest import OK, Make, make
-from tests.unit.run.test_restart_loop import KILLED, SHARED, attempts_opened, by_attempt, ends_when_told, staged
+from tests.unit.run.conftest import KILLED, OK, SHARED, Make, attempts_opened, by_attempt, ends_when_told, make, staged
 
 __all__ = ["make", "staged"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -27,7 +28,7 @@ def test_the_options_are_documented(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def manager(monkeypatch: pytest.MonkeyPatch, stand_in: StandIn, *, apt: bool = True) -> Any:
     """The calls of a package manager; packages need what `stand_in` answers."""
-    monkeypatch.setattr(recorded_packages.shutil, "which", lambda name: f"/usr/bin/{name}" if apt else None)
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}" if apt else None)
     stand_in.params.setdefault("lock_timeout_s", 3)
     module: Any = stand_in
     return recorded_packages.Manager(module)
@@ -64,7 +65,7 @@ def test_only_a_lock_is_tried_again(monkeypatch: pytest.MonkeyPatch, rc: int, er
 
 def test_the_wait_for_a_lock_is_the_one_of_the_option(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     now = [0.0]
-    monkeypatch.setattr(recorded_packages.shutil, "which", lambda name: name)
+    monkeypatch.setattr(shutil, "which", lambda name: name)
     monkeypatch.setattr(recorded_packages.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(recorded_packages.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
     host = StandIn(lambda _argv: (100, "", LOCKED), role="r", names=["a"], record=str(tmp_path / "record.json"))

@@ -11,12 +11,14 @@ import pytest
 
 from ddp_play.bundle.journal import read_events
 from ddp_play.bundle.paths import RunPaths, read_json, write_json
-from ddp_play.guard.protocol import encode
+from ddp_play.guard.protocol import Header, encode
+from ddp_play.planning.next_attempt import Fleet
 from ddp_play.run.attempt_assignment import Assignment
 from ddp_play.run.restart_loop import RestartLoop
 from ddp_play.run.route import Route
 from ddp_play.testing import RANK_ROW, FakeHost, FakeHosts
-from tests.unit.build import hosts, plan
+from tests.unit.build import hosts, job, plan, shared
+from tests.unit.planning.test_next_attempt import raw
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 # Fake hosts report all failures of a moment at once: nothing more would come in a second.
 PROMPT = {"settle_s": 0.05, "patience_s": 0.1}
 OK: dict[str, Any] = {"state": "exited", "ended": 2.0, "exit_code": 0}
+KILLED: dict[str, Any] = {"state": "exited", "ended": 2.0, "exit_code": 137, "signal": 9}
+SHARED = "/shared/.ddp-play/calm-otter-1"
 
 
 @dataclass
@@ -104,3 +108,64 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Stage
         return Stage(made, paths, far)
 
     return build
+
+
+@pytest.fixture
+def staged(make: Make, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Stage]:
+    """staged(hosts in use, spares): two attempts, a short lease, a shared directory."""
+    monkeypatch.setattr("ddp_play.run.host_links.BEAT_S", 0.1)
+    monkeypatch.setattr("ddp_play.run.host_links.RECONNECT_S", 0.2)
+    monkeypatch.setattr("ddp_play.run.restart_loop.LOST_HOSTS_S", 0.3)
+    monkeypatch.setattr("ddp_play.run.fencing.FENCE_MARGIN_S", 0.1)
+
+    def build(count: int, spares: int = 0, **values: Any) -> Stage:
+        names = [f"h{n}" for n in range(count + 1, count + spares + 1)]
+        wanted = {"restarts": 1, "lease": 0.1, "grace": 0.1, "spares": names, **values}
+        mount = wanted.pop("mount", shared())
+        stage = make(count + spares, facts={"shared": mount}, **wanted)
+        facts = {host.name: raw(host) for host in hosts(count + spares, shared=mount)}
+        made = job(probe=False, **wanted)
+        write_json(stage.paths.root / "job.json", made.model_dump(mode="json"))
+        write_json(stage.paths.fleet, Fleet(made, facts, (), (), {}).to_json())
+        write_json(stage.paths.plan, stage.plan.to_json())
+        return stage
+
+    return build
+
+
+def by_attempt(stage: Stage, host: str, **attempts: Any) -> None:
+    """What a host does when it is followed: a1=..., a2=... are rows of its ranks, or frames."""
+
+    def follow(_header: Header, _payload: bytes) -> list[bytes]:
+        attempt = int(stage.far[host].order("open")["attempt"])
+        given = attempts[f"a{attempt}"]
+        return given if isinstance(given, list) else [state(stage, host, **given)]
+
+    stage.far[host].answers["follow"] = follow
+
+
+def state(stage: Stage, host: str, **row: Any) -> bytes:
+    """The state of a host whose ranks are all alike; its last order tells which ranks it has."""
+    ranks = [rank["rank"] for rank in stage.far[host].order("prepare")["spec"]["ranks"]]
+    rows = {str(rank): {"started": 1.0, "oom": False, "stopped": False, "detail": "", **row} for rank in ranks}
+    phase = "ended" if row["state"] == "exited" else "running"
+    return encode("state", state={"phase": phase, "reason": "", "guard_pid": 1, "guard_ticks": 1, "ranks": rows})
+
+
+def ends_when_told(stage: Stage, host: str) -> None:
+    """Its ranks run in the first attempt until the stop, and end well in the second."""
+
+    def follow(_header: Header, _payload: bytes) -> list[bytes]:
+        first = stage.far[host].order("open")["attempt"] == 1
+        return [state(stage, host, state="running")] if first else [state(stage, host, **OK)]
+
+    def stop(_header: Header, _payload: bytes) -> list[bytes]:
+        ended = {"state": "exited", "ended": 3.0, "exit_code": 143, "signal": 15, "stopped": True}
+        return [encode("stopping"), state(stage, host, **ended)]
+
+    stage.far[host].answers.update(follow=follow, stop=stop)
+
+
+def attempts_opened(stage: Stage, host: str) -> list[int]:
+    """The attempts that a host was opened for."""
+    return [int(header["attempt"]) for header, _ in stage.far[host].orders if header["t"] == "open"]

@@ -20,10 +20,7 @@ from ddp_play.run.artifact_rescue import Rescue
 from ddp_play.run.attempt_assignment import Waiting
 from ddp_play.run.host_links import Gang
 from ddp_play.testing import refusal
-from tests.unit.run.conftest import OK, Make, Stage
-from tests.unit.run.test_restart_loop import KILLED, SHARED, attempts_opened, by_attempt, ends_when_told, staged
-
-__all__ = ["staged"]
+from tests.unit.run.conftest import KILLED, OK, SHARED, Make, Stage, attempts_opened, by_attempt, ends_when_told
 
 CHECKPOINT = [
     encode("file", b"weights", file="artifact", path="checkpoint-1.pt", last=False),

@@ -15,10 +15,8 @@ from ddp_play.run.stop_requests import StopRequests
 from ddp_play.run.supervisor import Supervisor
 from ddp_play.testing import refusal
 from tests.unit.build import host, plan, shared
-from tests.unit.run.conftest import OK, Make, Stage
-from tests.unit.run.test_restart_loop import KILLED, by_attempt, ends_when_told, staged, state
+from tests.unit.run.conftest import KILLED, OK, Make, Stage, by_attempt, ends_when_told, state
 
-__all__ = ["staged"]  # the fixture
 OLD = {"path": "/shared/c.pt", "mtime_ns": 5, "size": 9, "age_s": 3720.0}
 NEW = {**OLD, "mtime_ns": 6}
 CUT = {**OLD, "size": 8}

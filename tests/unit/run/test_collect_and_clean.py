@@ -16,10 +16,7 @@ from ddp_play.run.attempt_assignment import links_of
 from ddp_play.run.collect_and_clean import clean, collect, drain, rows_of
 from ddp_play.run.host_links import Gang
 from ddp_play.testing import refusal
-from tests.unit.run.conftest import Make, Stage, done
-from tests.unit.run.test_restart_loop import SHARED, by_attempt, ends_when_told, staged
-
-__all__ = ["staged"]
+from tests.unit.run.conftest import SHARED, Make, Stage, by_attempt, done, ends_when_told
 
 LOST = "silent for 30 s"
 

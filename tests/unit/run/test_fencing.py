@@ -18,9 +18,6 @@ from ddp_play.run.route import Route
 from ddp_play.run.stop_requests import StopRequests
 from tests.unit.build import hosts, plan
 from tests.unit.run.conftest import Make, Stage
-from tests.unit.run.test_restart_loop import staged
-
-__all__ = ["staged"]
 
 MADE = plan(*hosts(2), lease="60s", grace="10s")
 

@@ -16,10 +16,7 @@ from ddp_play.run.late_collection import LateResult
 from ddp_play.run.lost_host_files import LostHostFiles, collect_late, collect_uncollected, uncollected
 from ddp_play.run.supervisor_lock import supervisor_lock
 from ddp_play.testing import refusal
-from tests.unit.run.conftest import OK, Make, Stage
-from tests.unit.run.test_restart_loop import by_attempt, ends_when_told, staged
-
-__all__ = ["staged"]
+from tests.unit.run.conftest import OK, Make, Stage, by_attempt, ends_when_told
 
 ROW: dict[str, Any] = {"path": "all files", "why": "silent"}
 

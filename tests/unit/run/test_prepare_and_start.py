@@ -18,10 +18,7 @@ from ddp_play.run.source_snapshot import Snapshot
 from ddp_play.run.stop_requests import StopRequests
 from ddp_play.run.supervisor import Supervisor
 from ddp_play.testing import refusal
-from tests.unit.run.conftest import Make, done
-from tests.unit.run.test_restart_loop import SHARED, staged
-
-__all__ = ["staged"]
+from tests.unit.run.conftest import SHARED, Make, done
 
 
 def test_no_host_starts_before_all_are_prepared(make: Make) -> None:

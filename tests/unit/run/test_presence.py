@@ -11,13 +11,10 @@ from ddp_play.errors import HostNotReady
 from ddp_play.guard.protocol import Header, encode
 from ddp_play.run.presence import Presence
 from ddp_play.testing import refusal
-from tests.unit.run.conftest import OK, Make, Stage
-from tests.unit.run.test_restart_loop import KILLED, by_attempt, ends_when_told, staged
+from tests.unit.run.conftest import KILLED, OK, Make, Stage, by_attempt, ends_when_told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-__all__ = ["staged"]
 
 
 def open_channels(stage: Stage, host: str) -> int:

@@ -1,87 +1,18 @@
-"""Restart loop over fake hosts: hosts of each attempt, archived files, fencing, cleanup, waiting for slots."""
+"""Restart loop over fake hosts: hosts of each attempt, archived files, fencing, cleanup."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import read_json, write_json
-from ddp_play.errors import HostNotReady, Interrupted, SlotsTaken
+from ddp_play.errors import HostNotReady, Interrupted
 from ddp_play.guard.protocol import Header, encode
-from ddp_play.planning.next_attempt import Fleet
-from ddp_play.run.attempt_assignment import Waiting
 from ddp_play.testing import refusal
-from tests.unit.build import hosts, job, shared
-from tests.unit.planning.test_next_attempt import raw
-from tests.unit.run.conftest import OK, Make, Stage
-
-KILLED: dict[str, Any] = {"state": "exited", "ended": 2.0, "exit_code": 137, "signal": 9}
-SHARED = "/shared/.ddp-play/calm-otter-1"
-
-
-@pytest.fixture
-def staged(make: Make, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Stage]:
-    """staged(hosts in use, spares): two attempts, a short lease, a shared directory."""
-    monkeypatch.setattr("ddp_play.run.host_links.BEAT_S", 0.1)
-    monkeypatch.setattr("ddp_play.run.host_links.RECONNECT_S", 0.2)
-    monkeypatch.setattr("ddp_play.run.restart_loop.LOST_HOSTS_S", 0.3)
-    monkeypatch.setattr("ddp_play.run.fencing.FENCE_MARGIN_S", 0.1)
-
-    def build(count: int, spares: int = 0, **values: Any) -> Stage:
-        names = [f"h{n}" for n in range(count + 1, count + spares + 1)]
-        wanted = {"restarts": 1, "lease": 0.1, "grace": 0.1, "spares": names, **values}
-        mount = wanted.pop("mount", shared())
-        stage = make(count + spares, facts={"shared": mount}, **wanted)
-        facts = {host.name: raw(host) for host in hosts(count + spares, shared=mount)}
-        made = job(probe=False, **wanted)
-        write_json(stage.paths.root / "job.json", made.model_dump(mode="json"))
-        write_json(stage.paths.fleet, Fleet(made, facts, (), (), {}).to_json())
-        write_json(stage.paths.plan, stage.plan.to_json())
-        return stage
-
-    return build
-
-
-def by_attempt(stage: Stage, host: str, **attempts: Any) -> None:
-    """What a host does when it is followed: a1=..., a2=... are rows of its ranks, or frames."""
-
-    def follow(_header: Header, _payload: bytes) -> list[bytes]:
-        attempt = int(stage.far[host].order("open")["attempt"])
-        given = attempts[f"a{attempt}"]
-        return given if isinstance(given, list) else [state(stage, host, **given)]
-
-    stage.far[host].answers["follow"] = follow
-
-
-def state(stage: Stage, host: str, **row: Any) -> bytes:
-    """The state of a host whose ranks are all alike; its last order tells which ranks it has."""
-    ranks = [rank["rank"] for rank in stage.far[host].order("prepare")["spec"]["ranks"]]
-    rows = {str(rank): {"started": 1.0, "oom": False, "stopped": False, "detail": "", **row} for rank in ranks}
-    phase = "ended" if row["state"] == "exited" else "running"
-    return encode("state", state={"phase": phase, "reason": "", "guard_pid": 1, "guard_ticks": 1, "ranks": rows})
-
-
-def ends_when_told(stage: Stage, host: str) -> None:
-    """Its ranks run in the first attempt until the stop, and end well in the second."""
-
-    def follow(_header: Header, _payload: bytes) -> list[bytes]:
-        first = stage.far[host].order("open")["attempt"] == 1
-        return [state(stage, host, state="running")] if first else [state(stage, host, **OK)]
-
-    def stop(_header: Header, _payload: bytes) -> list[bytes]:
-        ended = {"state": "exited", "ended": 3.0, "exit_code": 143, "signal": 15, "stopped": True}
-        return [encode("stopping"), state(stage, host, **ended)]
-
-    stage.far[host].answers.update(follow=follow, stop=stop)
-
-
-def attempts_opened(stage: Stage, host: str) -> list[int]:
-    """The attempts that a host was opened for."""
-    return [int(header["attempt"]) for header, _ in stage.far[host].orders if header["t"] == "open"]
+from tests.unit.run.conftest import KILLED, OK, SHARED, Make, attempts_opened, by_attempt, ends_when_told
 
 
 def test_a_killed_rank_starts_the_same_hosts_again(staged: Make) -> None:
@@ -287,46 +218,3 @@ def test_a_take_over_without_the_secrets_starts_no_attempt(staged: Make, kind: s
     stage.ends_on_stop("h2")
     assert stage.supervisor().run().verdict.exit_code == 137
     assert "had the values of its secrets" in stage.document["attempts"][0]["reason"]
-
-
-# -- waiting for slots -----------------------------------------------------------------------------------
-
-
-TAKEN = "0 of 1 slots free and 1 needed; held by run night-1 of kim"
-
-
-def waiting(seconds: float) -> Waiting:
-    return Waiting(time.monotonic() + seconds)
-
-
-def test_slots_that_another_run_took_first_are_waited_for_in_the_same_place(
-    make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its number in the queue stays, its attempt number does not: hosts know the old one."""
-    monkeypatch.setattr("ddp_play.run.slot_wait.SETTLE_S", 0.05)
-    stage = make(2)
-    for name in ("h1", "h2"):
-        by_attempt(stage, name, a1=OK, a2=OK)
-        stage.far[name].answers["queue"] = [encode("queued", clock=70.0, ready=True)]
-
-    def prepare(_header: Header, _payload: bytes) -> list[bytes]:
-        first = stage.far["h1"].order("open")["attempt"] == 1
-        return refusal("prepare", TAKEN, error="slots") if first else [encode("prepared", guard_pid=1)]
-
-    stage.far["h1"].answers["prepare"] = prepare
-    assert stage.supervisor(waiting=waiting(60)).run().status is RunStatus.SUCCEEDED
-    assert [header["attempt"] for header, _ in stage.far["h1"].orders if header["t"] == "open"] == [1, 2]
-    assert [header["time"] for header, _ in stage.far["h1"].orders if header["t"] == "queue"][:2] == [None, 70.0]
-    assert {header["time"] for header, _ in stage.far["h1"].orders if header["t"] == "queue"} == {None, 70.0}
-    assert stage.far["h1"].order("prepare")["spec"]["queued"]
-
-
-@pytest.mark.parametrize("seconds", [None, 0.0])
-def test_slots_are_not_waited_for_unrequested_or_too_long(make: Make, seconds: float | None) -> None:
-    stage = make(2)
-    stage.far["h1"].answers["prepare"] = refusal("prepare", "0 of 1 slots free; held by night-1", error="slots")
-    with pytest.raises(SlotsTaken, match="h1: 0 of 1 slots free") as caught:
-        stage.supervisor(waiting=None if seconds is None else waiting(seconds)).run()
-    assert caught.value.exit_code == 75
-    assert stage.far["h1"].kinds().count("prepare") == 1, "other ports would not help"
-    assert stage.far["h1"].kinds().count("queue") == (0 if seconds is None else 2)
