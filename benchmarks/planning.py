@@ -27,7 +27,7 @@ from ddp_play.ansible.runner import PlaybookRequest
 from ddp_play.planning.host_facts import facts_from_json
 from ddp_play.planning.job import parse_job
 from ddp_play.planning.planner import make_plan
-from ddp_play.planning.rank_context import Asked
+from ddp_play.planning.rank_context import Caller
 from ddp_play.run.dry_run import facts_cache
 
 IMAGE = "team/train:2"
@@ -105,7 +105,7 @@ def measure_function(facts: dict[str, dict[str, Any]], repeats: int) -> list[flo
     found = []
     for _ in range(repeats):
         started = time.monotonic()
-        make_plan(job, known, (), Asked({}, ()))
+        make_plan(job, known, (), Caller({}))
         found.append(time.monotonic() - started)
     return found
 
