@@ -15,7 +15,7 @@ from ddp_play.bundle.run_lookup import Run, find, load
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.errors import UsageError
-from ddp_play.planning.job import parse_seconds
+from ddp_play.planning.job_values import parse_seconds
 from ddp_play.planning.plan_document import ranks_of
 
 if TYPE_CHECKING:

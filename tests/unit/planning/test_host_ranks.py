@@ -9,7 +9,7 @@ import pytest
 
 from ddp_play.errors import UsageError
 from ddp_play.planning.host_ranks import fill_placeholders
-from ddp_play.planning.job import PLACEHOLDERS
+from ddp_play.planning.job_values import PLACEHOLDERS
 from tests.unit.build import engine, host, hosts, plan, shared, user
 
 IMAGE: dict[str, Any] = {"image": "team/train:2"}
