@@ -1,7 +1,8 @@
 """Planning time for many ranks: `python benchmarks/planning.py --hosts 1250 --gpus 8`.
 
-It writes an inventory and cached host facts, then measures the planning function and the command
-`ddp-play plan --cached`. It contacts no host. It prints a table and writes the results as JSON.
+It writes an inventory and cached host facts, then measures the planning function, the command `ddp-play plan --cached`
+and `ddp-play plan --of FILE --rank N` of the plan that it wrote. It contacts no host. It prints a table and writes the
+results as JSON.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from ddp_play.ansible.runner import PlaybookRequest
 from ddp_play.planning.host_facts import facts_from_json
 from ddp_play.planning.job import parse_job
 from ddp_play.planning.planner import make_plan
-from ddp_play.planning.rank_context import Asked
+from ddp_play.planning.rank_context import Caller
 from ddp_play.run.dry_run import facts_cache
 
 IMAGE = "team/train:2"
@@ -105,13 +106,13 @@ def measure_function(facts: dict[str, dict[str, Any]], repeats: int) -> list[flo
     found = []
     for _ in range(repeats):
         started = time.monotonic()
-        make_plan(job, known, (), Asked({}, ()))
+        make_plan(job, known, (), Caller({}))
         found.append(time.monotonic() - started)
     return found
 
 
 def measure_command(facts: dict[str, dict[str, Any]], repeats: int, home: Path) -> dict[str, Any]:
-    """Wall and CPU seconds of each `ddp-play plan --cached`, and the memory of its largest process in MiB."""
+    """Seconds of each `ddp-play plan --cached` and `plan --of FILE --rank 1`; largest process in MiB, plan in MB."""
     inventory, playbook = home / "hosts.yml", home / "job.yml"
     inventory.write_text(yaml.safe_dump({"ranks": {"hosts": dict.fromkeys(facts)}}))
     role = {"role": "ddp.play.ddp_job", "vars": {f"ddp_job_{name}": value for name, value in VARIABLES.items()}}
@@ -119,7 +120,18 @@ def measure_command(facts: dict[str, dict[str, Any]], repeats: int, home: Path) 
     cache = facts_cache(PlaybookRequest(str(playbook), (str(inventory),), str(home)))
     cache.parent.mkdir(parents=True)
     cache.write_text(json.dumps({name: cache_entry(name, row) for name, row in facts.items()}))
-    argv = [str(Path(sys.executable).with_name("ddp-play")), "plan", str(playbook), "-i", str(inventory), "--cached"]
+    command, plan = [str(Path(sys.executable).with_name("ddp-play")), "plan"], home / "plan.json"
+    argv = [*command, str(playbook), "-i", str(inventory), "--cached"]
+    walls, cpus = timed(argv, repeats)
+    largest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    plan.write_bytes(subprocess.run([*argv, "--json"], check=True, stdout=subprocess.PIPE).stdout)
+    ranks, _ = timed([*command, "--of", str(plan), "--rank", "1"], repeats)
+    sizes = {"largest_process_mib": largest, "plan_mb": plan.stat().st_size / 1e6}
+    return {"command_s": walls, "command_cpu_s": cpus, "rank_s": ranks, **sizes}
+
+
+def timed(argv: list[str], repeats: int) -> tuple[list[float], list[float]]:
+    """Wall and CPU seconds of each execution of a command."""
     walls, cpus = [], []
     for _ in range(repeats):
         before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
@@ -127,8 +139,7 @@ def measure_command(facts: dict[str, dict[str, Any]], repeats: int, home: Path) 
         walls.append(time.monotonic() - started)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         cpus.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    largest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    return {"command_s": walls, "command_cpu_s": cpus, "largest_process_mib": largest}
+    return walls, cpus
 
 
 def cache_entry(name: str, facts: dict[str, Any]) -> dict[str, Any]:
@@ -138,9 +149,11 @@ def cache_entry(name: str, facts: dict[str, Any]) -> dict[str, Any]:
 
 def show(report: dict[str, Any]) -> None:
     """Print the medians."""
-    table = Table("ranks", "hosts", "pure function s", "command s", "command CPU s", "largest process MiB")
-    medians = [f"{statistics.median(report[key]):.2f}" for key in ("function_s", "command_s", "command_cpu_s")]
-    table.add_row(str(report["ranks"]), str(report["hosts"]), *medians, f"{report['largest_process_mib']:.0f}")
+    times = {"function_s": "function s", "command_s": "command s", "command_cpu_s": "CPU s", "rank_s": "one rank s"}
+    table = Table("ranks", "hosts", *times.values(), "largest process MiB", "plan MB")
+    medians = [f"{statistics.median(report[key]):.2f}" for key in times]
+    sizes = (f"{report['largest_process_mib']:.0f}", f"{report['plan_mb']:.2f}")
+    table.add_row(str(report["ranks"]), str(report["hosts"]), *medians, *sizes)
     console.print(table)
 
 

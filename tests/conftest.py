@@ -149,4 +149,4 @@ def _no_runner(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(**_: Any) -> None:
         pytest.fail("the test starts a real ansible-runner; mark it `runner` or use FakePlaybookRunner")
 
-    monkeypatch.setattr("ddp_play.ansible.runner.ansible_runner.run", refuse)
+    monkeypatch.setattr("ansible_runner.run", refuse)

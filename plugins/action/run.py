@@ -22,8 +22,9 @@ try:
     from ddp_play.ansible.plugin_variables import PLAN_TAG
     from ddp_play.bundle.outcome import RunStatus
     from ddp_play.errors import DdpPlayError, HostNotReady
-    from ddp_play.planning.job import PREFIX, Job
+    from ddp_play.planning.job import Job
     from ddp_play.planning.job_secrets import JobSecrets, Known, refuse_elsewhere, secret_name_globs, separate
+    from ddp_play.planning.job_values import PREFIX
     from ddp_play.run.discovery import Discovery
     from ddp_play.run.supervise_action import supervise_run
 except ImportError as error:

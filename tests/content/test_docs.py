@@ -14,7 +14,8 @@ from typer.core import TyperGroup
 
 from ddp_play.cli.main import app
 from ddp_play.errors import Busy, CheckFailed, DdpPlayError, HostNotReady, InternalError, Interrupted, UsageError
-from ddp_play.planning.job import HOST_VARIABLES, PREFIX, variable_names
+from ddp_play.planning.job import variable_names
+from ddp_play.planning.job_values import HOST_VARIABLES, PREFIX
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = sorted(

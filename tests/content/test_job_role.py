@@ -8,7 +8,8 @@ from typing import Any
 import yaml
 
 from ddp_play.ansible.plugin_variables import PLAN_TAG
-from ddp_play.planning.job import HOST_VARIABLES, PLACEHOLDERS, PREFIX, Job, parse_job, variable_names
+from ddp_play.planning.job import Job, parse_job, variable_names
+from ddp_play.planning.job_values import HOST_VARIABLES, PLACEHOLDERS, PREFIX
 
 ROOT = Path(__file__).resolve().parents[2]
 ROLE = ROOT / "roles" / "ddp_job"

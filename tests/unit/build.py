@@ -118,4 +118,4 @@ def plan(
 
 def env(made: Plan, rank: int = 0) -> dict[str, str]:
     """A rank's environment as name -> value."""
-    return {var.name: var.value for item in made.hosts for row in item.ranks if row.rank == rank for var in row.env}
+    return {var.name: var.value for var in made.host_of(rank).rank(rank).env}

@@ -13,8 +13,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-import ansible_runner
-
 from ddp_play.ansible.default_settings import default_settings
 from ddp_play.ansible.error_output import error_text
 from ddp_play.errors import CheckFailed, DdpPlayError, HostNotReady, Interrupted, UsageError
@@ -158,20 +156,26 @@ class AnsibleRunner:
             return False
 
         with password_files(passwords) as password_options, _own_signal_handlers():
-            result = ansible_runner.run(
-                private_data_dir=str(private_dir),
-                project_dir=request.cwd,
-                playbook=request.playbook,
-                ident="1",
-                cmdline=shlex.join([*request.command_line(), *password_options]),
-                envvars={**default_settings(request.cwd), **request.environment},
-                event_handler=handle,
-                quiet=True,
-                suppress_env_files=True,
-                settings={"suppress_ansible_output": True, "idle_timeout": 0, "job_timeout": 0},
-            )
+            result = _run(request, private_dir, password_options, handle)
         redactor.redact(final=True)
         return _outcome(result, tuple(failures))
+
+
+def _run(request: PlaybookRequest, private_dir: Path, options: list[str], handle: Callable[..., bool]) -> Any:
+    import ansible_runner  # noqa: PLC0415 - it takes a tenth of a second, also for verbs that run no playbook
+
+    return ansible_runner.run(
+        private_data_dir=str(private_dir),
+        project_dir=request.cwd,
+        playbook=request.playbook,
+        ident="1",
+        cmdline=shlex.join([*request.command_line(), *options]),
+        envvars={**default_settings(request.cwd), **request.environment},
+        event_handler=handle,
+        quiet=True,
+        suppress_env_files=True,
+        settings={"suppress_ansible_output": True, "idle_timeout": 0, "job_timeout": 0},
+    )
 
 
 @contextlib.contextmanager

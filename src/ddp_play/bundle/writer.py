@@ -67,7 +67,7 @@ class Bundle:
         self.disk_space.reserve()
         for host in plan.hosts:
             for rank in host.ranks:
-                self.paths.log(rank.rank).touch(mode=0o600)
+                self.paths.log(rank).touch(mode=0o600)
 
     def archive(self, attempt: int, outcome: dict[str, Any]) -> None:
         """Move the files of an ended attempt to attempts/N and create empty directories for the next one."""
@@ -82,7 +82,7 @@ class Bundle:
 
     def offsets(self, plan: Plan, host: str) -> dict[str, dict[str, int]]:
         """Bytes of each rank's log, metrics and (if NCCL is used) NCCL output that the bundle has already."""
-        ranks = [rank.rank for item in plan.hosts if item.name == host for rank in item.ranks]
+        ranks = [rank for item in plan.hosts if item.name == host for rank in item.ranks]
         return {
             "logs": {str(rank): _size(self.paths.log(rank)) for rank in ranks},
             "metrics": {str(rank): _size(self.paths.metrics(rank)) for rank in ranks},

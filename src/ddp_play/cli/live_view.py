@@ -15,6 +15,7 @@ from ddp_play.bundle.paths import read_json
 from ddp_play.bundle.run_lookup import Run, load
 from ddp_play.bundle.summary import duration, number, summary
 from ddp_play.cli import console
+from ddp_play.planning.plan_document import ranks_of
 
 if TYPE_CHECKING:
     from ddp_play.bundle.paths import RunPaths
@@ -67,10 +68,10 @@ class View:
     def _load_plan(self) -> None:
         plan = read_json(self.paths.plan)
         for host in plan.get("hosts", ()):
-            for rank in host["ranks"]:
-                self.hosts[rank["rank"]] = host["name"]
-                if self._is_shown(rank["rank"]):
-                    self.tails.setdefault(rank["rank"], LineTail(self.paths.log(rank["rank"])))
+            for rank in ranks_of(host):
+                self.hosts[rank] = host["name"]
+                if self._is_shown(rank):
+                    self.tails.setdefault(rank, LineTail(self.paths.log(rank)))
         if plan:
             num_hosts = len(plan["hosts"])
             self._print(

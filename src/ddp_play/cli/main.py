@@ -1,58 +1,86 @@
-"""The `ddp-play` command, assembled from its verbs."""
+"""The `ddp-play` command, assembled from its verbs. A verb's modules are imported when it is called or listed."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, MutableMapping
+from importlib import import_module
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from ddp_play.cli import (
-    attach,
-    bench,
-    collectives,
-    console,
-    execute,
-    gc,
-    image,
-    init,
-    inventory,
-    lab,
-    logs,
-    plan,
-    provision,
-    ps,
-    reboot,
-    results,
-    run,
-    stop,
-)
+from ddp_play.cli import console
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False)
+HOSTS, JOBS, RUNS = "Hosts", "Jobs", "Runs"
+MEASURE, REHEARSAL = "Measurements", "Rehearsal"
+# Verb -> its panel in the help, the module in this package, and the function or application there.
+VERBS = {
+    "init": (HOSTS, "init", "init"),
+    "provision": (HOSTS, "provision", "provision"),
+    "verify": (HOSTS, "provision", "verify"),
+    "deprovision": (HOSTS, "provision", "deprovision"),
+    "reboot": (HOSTS, "reboot", "reboot"),
+    "run": (JOBS, "run", "run"),
+    "plan": (JOBS, "plan", "plan"),
+    "collectives": (MEASURE, "collectives", "collectives"),
+    "bench": (MEASURE, "bench", "bench"),
+    "ps": (RUNS, "ps", "ps"),
+    "logs": (RUNS, "logs", "logs"),
+    "attach": (RUNS, "attach", "attach"),
+    "exec": (RUNS, "execute", "execute"),
+    "stop": (RUNS, "stop", "stop"),
+    "results": (RUNS, "results", "results"),
+    "gc": (RUNS, "gc", "gc"),
+    "inventory": (HOSTS, "inventory", "app"),
+    "lab": (REHEARSAL, "lab", "app"),
+    "image": (REHEARSAL, "image", "app"),
+}
 
-HOSTS = "Hosts"
-app.command(rich_help_panel=HOSTS)(init.init)
-app.add_typer(inventory.app, name="inventory", rich_help_panel=HOSTS)
-app.command(rich_help_panel=HOSTS)(provision.provision)
-app.command(rich_help_panel=HOSTS)(provision.verify)
-app.command(rich_help_panel=HOSTS)(provision.deprovision)
-app.command(rich_help_panel=HOSTS)(reboot.reboot)
 
-RUNS = "Runs"
-app.command(rich_help_panel="Jobs")(run.run)
-app.command(rich_help_panel="Jobs")(plan.plan)
-MEASURE = "Measurements"
-app.command(rich_help_panel=MEASURE)(collectives.collectives)
-app.command(rich_help_panel=MEASURE)(bench.bench)
-app.command(rich_help_panel=RUNS)(ps.ps)
-app.command(rich_help_panel=RUNS)(logs.logs)
-app.command(rich_help_panel=RUNS)(attach.attach)
-app.command("exec", rich_help_panel=RUNS)(execute.execute)
-app.command(rich_help_panel=RUNS)(stop.stop)
-app.command(rich_help_panel=RUNS)(results.results)
-app.command(rich_help_panel=RUNS)(gc.gc)
-app.add_typer(lab.app, name="lab", rich_help_panel="Rehearsal")
-app.add_typer(image.app, name="image", rich_help_panel="Rehearsal")
+class _Verbs(MutableMapping[str, Any]):
+    """The verbs by name. To import the modules of all of them takes several times as long as those of one."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._known:
+            self._known[name] = _verb(name, *VERBS[name])
+        return self._known[name]
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        raise TypeError("VERBS has the verbs")
+
+    def __delitem__(self, name: str) -> None:
+        raise TypeError("VERBS has the verbs")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(VERBS)
+
+    def __len__(self) -> int:
+        return len(VERBS)
+
+
+def _verb(name: str, panel: str, module: str, attribute: str) -> Any:
+    found = getattr(import_module(f"ddp_play.cli.{module}"), attribute)
+    holder = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
+    if isinstance(found, typer.Typer):
+        holder.add_typer(found, name=name, rich_help_panel=panel)
+    else:
+        holder.command(name, rich_help_panel=panel)(found)
+    return typer.main.get_group(holder).commands[name]
+
+
+class _Group(TyperGroup):
+    """A group whose verbs are imported when needed."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = _Verbs()
+
+
+app = typer.Typer(cls=_Group, no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False)
 
 
 def _show_version(value: bool) -> None:

@@ -11,8 +11,10 @@ from rich.table import Table
 from ddp_play.ansible.runner import AnsibleRunner
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
+from ddp_play.errors import UsageError
 from ddp_play.planning.plan_document import HostPlan, Plan, command_line
 from ddp_play.run.dry_run import dry_run
+from ddp_play.run.existing_plan import existing_plan
 
 HOSTS_SHOWN = 40
 
@@ -22,7 +24,12 @@ def plan(
     *,
     playbook: options.Playbook = None,
     inventory: options.Inventory = None,
-    rank: Annotated[int, typer.Option("--rank", help="Rank whose environment and command to print.")] = 0,
+    rank: Annotated[
+        int | None, typer.Option("--rank", help="Rank whose environment and command to print; 0 if not given.")
+    ] = None,
+    of: Annotated[
+        str, typer.Option("--of", help="Existing plan: a run's id, or a file that plan --json wrote. Asks no host.")
+    ] = "",
     cached: Annotated[bool, typer.Option("--cached", help="Use the host facts of the last discovery.")] = False,
     as_json: options.Json = False,
     ansible: options.Ansible,
@@ -38,18 +45,27 @@ def plan(
 
       ddp-play plan train.yml -i inventory --rank 3
 
+      ddp-play plan --of calm-otter-123 --rank 3 --json
+
       ddp-play plan train.yml -i inventory --json | jq .hosts
     """
     with error_boundary():
+        if of:
+            if playbook or inventory:
+                raise UsageError("--of names an existing plan: no playbook and no inventory go with it")
+            show_plan(existing_plan(of), as_json=as_json, rank=rank)
+            return
         request = ansible.request(playbook, inventory)
         passwords = ansible.passwords()
         show_plan(dry_run(request, passwords, AnsibleRunner(), cached=cached), as_json=as_json, rank=rank)
 
 
-def show_plan(made: Plan, *, as_json: bool = False, rank: int = 0) -> None:
-    """Print the plan as tables, or as JSON."""
+def show_plan(made: Plan, *, as_json: bool = False, rank: int | None = None) -> None:
+    """Print the plan as tables, or as JSON; with `rank`, the JSON of that rank alone."""
+    if rank is not None and rank not in range(made.world_size):
+        raise UsageError(f"the plan has ranks 0 to {made.world_size - 1}, not {rank}")
     if as_json:
-        console.as_json(made.to_json())
+        console.as_json(made.to_json() if rank is None else made.rank_to_json(rank))
         return
     for key, value in _headlines(made):
         console.out.print(f"[bold]{key:<12}[/] {escape(value)}")
@@ -60,7 +76,7 @@ def show_plan(made: Plan, *, as_json: bool = False, rank: int = 0) -> None:
         console.out.print(f"[yellow]left out[/]     {escape(name)}: {escape(why)}")
     for line in made.script:
         console.out.print(f"[bold]{'script':<12}[/] {escape(line)}")
-    _show_rank(made, rank)
+    _show_rank(made, rank or 0)
 
 
 def _headlines(made: Plan) -> list[tuple[str, str]]:
@@ -100,22 +116,22 @@ def _hosts_table(made: Plan) -> Table:
 
 
 def _rank_span(host: HostPlan) -> str:
-    first, last = host.ranks[0].rank, host.ranks[-1].rank
+    first, last = host.ranks[0], host.ranks[-1]
     return str(first) if first == last else f"{first}-{last}"
 
 
 def _show_rank(made: Plan, rank: int) -> None:
-    chosen = next((row for host in made.hosts for row in host.ranks if row.rank == rank), made.hosts[0].ranks[0])
+    host = made.host_of(rank)
+    chosen = host.rank(rank)
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in (f"rank {chosen.rank}'s environment", "value", "source"):
+    for column in (f"rank {rank}'s environment", "value", "source"):
         table.add_column(column, overflow="fold")
     for var in chosen.env:
         table.add_row(var.name, escape(var.value.replace("\n", "\\n")), var.source)
     console.out.print()
     console.out.print(table)
-    console.out.print(f"\n[bold]rank {chosen.rank}'s command[/]")
+    console.out.print(f"\n[bold]rank {rank}'s command[/]")
     console.line(command_line(chosen))
-    host = next(item for item in made.hosts if chosen in item.ranks)
-    if host.agent is not None:
+    if agent := host.agent:
         console.out.print(f"\n[bold]{escape(host.name)}'s {made.launcher}[/]")
-        console.line(command_line(host.agent))
+        console.line(command_line(agent))

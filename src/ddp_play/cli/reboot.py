@@ -12,7 +12,7 @@ from ddp_play.cli import console, options, playbook_runs
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.provisioning_view import show_plan
 from ddp_play.errors import UsageError
-from ddp_play.planning.job import parse_seconds
+from ddp_play.planning.job_values import parse_seconds
 from ddp_play.provisioning.role_specs import DISRUPT, REBOOT_SERIAL
 from ddp_play.provisioning.rolling import Rolling
 

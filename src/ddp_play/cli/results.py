@@ -12,6 +12,7 @@ from ddp_play.bundle.run_lookup import find
 from ddp_play.bundle.summary import headline, rank_rows, summary
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
+from ddp_play.planning.plan_document import ranks_of
 
 
 def results(run_id: options.RunId = "-", as_json: options.Json = False) -> None:
@@ -34,7 +35,7 @@ def results(run_id: options.RunId = "-", as_json: options.Json = False) -> None:
 
 def _collected(paths: RunPaths) -> dict[str, Any]:
     plan = read_json(paths.plan)
-    ranks = [row["rank"] for host in plan.get("hosts", ()) for row in host["ranks"]]
+    ranks = [rank for host in plan.get("hosts", ()) for rank in ranks_of(host)]
     manifest = paths.artifacts_manifest
     return {
         "results": {str(rank): read_json(paths.result(rank)) for rank in ranks},

@@ -17,7 +17,7 @@ from ddp_play.cli import console, live_view, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.plan import show_plan
 from ddp_play.errors import Interrupted, UsageError
-from ddp_play.planning.job import parse_seconds
+from ddp_play.planning.job_values import parse_seconds
 from ddp_play.run.dry_run import dry_run
 from ddp_play.run.submission import create_run, start_background, take_over_problem
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from ddp_play.errors import UsageError
-from ddp_play.planning.job import PREFIX, SECRET_VARIABLES
 from ddp_play.planning.job_secrets import Known
+from ddp_play.planning.job_values import PREFIX, SECRET_VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from ddp_play.errors import UsageError
 from ddp_play.guard.protocol import SHARED_RUNS, SOURCE
-from ddp_play.planning.launch_placeholders import HEAD_PORT, HOST_DIR, RUN_ID, RUN_KEY
-from ddp_play.planning.plan_document import AgentPlan, HostPlan, RankPlan
+from ddp_play.planning.launch_placeholders import HEAD_PORT, HOST_DIR, RUN_ID, RUN_KEY, THIS_LOCAL_RANK, THIS_RANK
+from ddp_play.planning.plan_document import HostPlan, Unit
 from ddp_play.planning.progress_path import progress_path
-from ddp_play.planning.rank_container import agent_name, container_name, create_argv
+from ddp_play.planning.rank_container import container_name, create_argv
 from ddp_play.planning.rank_context import Place, RankContext
 from ddp_play.planning.rank_environment import rank_env
 from ddp_play.planning.torchrun import agent_argv, agent_env, worker_env
@@ -22,48 +22,43 @@ if TYPE_CHECKING:
 def plan_host(context: RankContext, node: int) -> HostPlan:
     """Plan the part of host number `node`."""
     job, host = context.job, context.hosts[node]
-    endpoint, places = context.endpoint(host), _places(context, node)
-    first = places[0]
+    endpoint, place = context.endpoint(host), _place(context, node)
     return HostPlan(
         name=host.name,
-        interface=endpoint.interface,
+        node=node,
+        ranks=context.ranks[host.name],
         address=endpoint.address,
-        user=first.user,
+        interface=endpoint.interface,
+        user=place.user,
         user_name=job.user or host.user.login_name,
-        workdir=first.workdir,
-        source_dir=first.source_dir,
+        workdir=place.workdir,
+        source_dir=place.source_dir,
         gpus=tuple(gpu.index for gpu in host.gpus) if job.gpus == "auto" else (),
-        ranks=tuple(_plan_rank(context, place) for place in places),
-        shared_dir=first.shared_dir,
-        sends_source=bool(job.source) and (not first.shared_dir or node == 0),
+        rank_template=_rank_template(context, place),
+        agent_template=_agent_template(context, place) if context.torchrun else None,
+        shared_dir=place.shared_dir,
+        sends_source=bool(job.source) and (not place.shared_dir or node == 0),
         speed_mbps=next((link.speed_mbps for link in host.interfaces if link.name == endpoint.interface), None),
         rdma_ports=tuple(f"{port.device}:{port.port}" for port in host.rdma if port.active),
         slots=context.slots[host.name],
-        agent=_plan_agent(context, first) if context.torchrun else None,
-        progress=progress_path(context, first),
+        progress=progress_path(context, place),
     )
 
 
-def _places(context: RankContext, node: int) -> list[Place]:
-    """Place of each rank of a host."""
+def _place(context: RankContext, node: int) -> Place:
+    """Place of the ranks of a host."""
     job, host = context.job, context.hosts[node]
-    shared_dir, ranks = context.shared_dirs.get(host.name, ""), context.ranks[host.name]
+    shared_dir = context.shared_dirs.get(host.name, "")
     source_dir = f"{shared_dir}/{SHARED_RUNS}/{RUN_KEY}/{SOURCE}" if shared_dir else f"{HOST_DIR}/{SOURCE}"
-    user, workdir = _rank_user(job, host), _workdir(context, host, source_dir)
-    return [
-        Place(
-            host=host,
-            node=node,
-            rank=rank,
-            local_rank=local_rank,
-            local_world_size=len(ranks),
-            user=user,
-            workdir=workdir,
-            source_dir=source_dir if job.source else "",
-            shared_dir=shared_dir,
-        )
-        for local_rank, rank in enumerate(ranks)
-    ]
+    return Place(
+        host=host,
+        node=node,
+        local_world_size=len(context.ranks[host.name]),
+        user=_rank_user(job, host),
+        workdir=_workdir(context, host, source_dir),
+        source_dir=source_dir if job.source else "",
+        shared_dir=shared_dir,
+    )
 
 
 def _rank_user(job: Job, host: HostFacts) -> tuple[int, int]:
@@ -87,32 +82,32 @@ def _workdir(context: RankContext, host: HostFacts, source_dir: str) -> str:
     return "/" if context.docker else host.user.home
 
 
-def _plan_rank(context: RankContext, place: Place) -> RankPlan:
+def _rank_template(context: RankContext, place: Place) -> Unit:
     argv, env = _command(context, place), rank_env(context, place)
     if context.torchrun:
-        return RankPlan(place.rank, place.local_rank, argv, worker_env(env))
+        return Unit(argv, worker_env(env))
     if not context.docker:
-        return RankPlan(place.rank, place.local_rank, argv, env)
+        return Unit(argv, env)
     create = create_argv(context, place, env_names=tuple(var.name for var in env), argv=argv)
-    return RankPlan(place.rank, place.local_rank, argv, env, container_name(place.rank), create)
+    return Unit(argv, env, container_name(context), create)
 
 
-def _plan_agent(context: RankContext, first: Place) -> AgentPlan:
-    """The torchrun of a host; `first` is the place of its first rank."""
-    rank_vars = rank_env(context, first)
-    argv, env = agent_argv(context, first, _command(context, first), rank_vars), agent_env(context, first, rank_vars)
+def _agent_template(context: RankContext, place: Place) -> Unit:
+    """The torchrun of a host."""
+    rank_vars = rank_env(context, place)
+    argv, env = agent_argv(context, place, _command(context, place), rank_vars), agent_env(context, rank_vars)
     if not context.docker:
-        return AgentPlan(argv, env)
-    create = create_argv(context, first, env_names=tuple(var.name for var in env), argv=argv)
-    return AgentPlan(argv, env, agent_name(first.node), create)
+        return Unit(argv, env)
+    create = create_argv(context, place, env_names=tuple(var.name for var in env), argv=argv)
+    return Unit(argv, env, container_name(context), create)
 
 
 def _command(context: RankContext, place: Place) -> tuple[str, ...]:
     return fill_placeholders(
         context.job.command,
         {
-            "rank": str(place.rank),
-            "local_rank": str(place.local_rank),
+            "rank": THIS_RANK,
+            "local_rank": THIS_LOCAL_RANK,
             "world_size": str(context.world_size),
             "local_world_size": str(place.local_world_size),
             "init_method": context.rendezvous.init_url,

@@ -3,123 +3,21 @@
 from __future__ import annotations
 
 import difflib
-import re
-import shlex
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from ddp_play.errors import UsageError
+from ddp_play.planning import job_values
+from ddp_play.planning.job_values import ENV_NAME, HOST_VARIABLES, PREFIX, SECRET_VARIABLES, SITE_VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-PREFIX = "ddp_job_"
-HOST_VARIABLES = ("ddp_slots", "ddp_interface", "ddp_shared_dir", "ddp_python", "ddp_state_dir")
-# Of all roles of provisioning; a job has no use for them.
-SITE_VARIABLES = ("ddp_proxy", "ddp_no_proxy", "ddp_mirror_url", "ddp_disrupt")
-PLACEHOLDERS = (
-    "rank",
-    "local_rank",
-    "world_size",
-    "local_world_size",
-    "init_method",
-    "backend",
-    "head_addr",
-    "head_port",
-    "run_id",
-    "python",
-)
-ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 # Default lease of a job with restarts; docs/decisions/0002-attempts.md explains the value.
 RESTART_LEASE_S = 60.0
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
-
-def parse_seconds(value: Any) -> Any:
-    """90, "90", "90s", "15m", "2h", "1d" -> seconds."""
-    if isinstance(value, bool) or value is None:
-        raise ValueError("is a number of seconds or a text like 90s, 15m, 2h")
-    if isinstance(value, str):
-        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhd]?)\s*", value)
-        if not match:
-            raise ValueError(f"{value!r} is not a duration; write seconds or 90s, 15m, 2h, 1d")
-        return float(match[1]) * _UNITS[match[2]]
-    return value
-
-
-def _split_command(value: Any) -> Any:
-    """A command is a list, or a string that is split like in a shell."""
-    if isinstance(value, str):
-        return shlex.split(value)
-    if isinstance(value, list):
-        return [str(item) if isinstance(item, int | float) and not isinstance(item, bool) else item for item in value]
-    return value
-
-
-def _port_range(value: Any) -> Any:
-    """ "29500-29999" or [29500, 29999] -> a pair."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return (value, value)
-    if isinstance(value, str):
-        match = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+))?\s*", value)
-        if not match:
-            raise ValueError(f"{value!r} is not a port range; write 29500-29999")
-        return (int(match[1]), int(match[2] or match[1]))
-    return value
-
-
-def _host_range(value: Any) -> Any:
-    """`all`, 4, "2..4" -> (minimum, maximum); 0 means all hosts as the minimum, no limit as the maximum."""
-    if value in ("all", None, ""):
-        return (0, 0)
-    match = re.fullmatch(r"\s*(\d+)\s*(?:\.\.\s*(\d*))?\s*", str(value))
-    low = int(match[1]) if match else 0
-    high = low if match is None or ".." not in str(value) else int(match[2] or 0)
-    if low < 1 or 0 < high < low:
-        raise ValueError(f"{value!r} is not a number of hosts; write all, 4, 2..4 or 2..")
-    return (low, high)
-
-
-def _ranks_per_host(value: Any) -> Any:
-    if isinstance(value, str) and value.strip().lstrip("-").isdigit():
-        value = int(value)
-    if value != "auto" and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-        raise ValueError(f"is `auto` or a number from 1 up, not {value!r}")
-    return value
-
-
-def _env_texts(value: Any) -> Any:
-    """Environment values as strings; None (a bare key) stays None."""
-    if not isinstance(value, dict):
-        return value
-    return {str(k): env_text(v) for k, v in value.items()}
-
-
-def env_text(value: Any) -> Any:
-    """Number as a string, boolean as 1 or 0; other values are returned unchanged."""
-    if isinstance(value, bool):
-        return "1" if value else "0"
-    return str(value) if isinstance(value, int | float) else value
-
-
-def _mounts(value: Any) -> Any:
-    """["/data:/data:ro"] or [{source, target, read_only}]."""
-    if not isinstance(value, list):
-        return value
-    return [_mount(item) for item in value]
-
-
-def _mount(item: Any) -> Any:
-    if not isinstance(item, str):
-        return item
-    parts = item.split(":")
-    if len(parts) not in (2, 3) or (len(parts) == 3 and parts[2] not in ("ro", "rw")):
-        raise ValueError(f"{item!r} is not source:target or source:target:ro")
-    return {"source": parts[0], "target": parts[1], "read_only": parts[2:] == ["ro"]}
-
-
-Seconds = Annotated[float, BeforeValidator(parse_seconds), Field(ge=0)]
+Seconds = Annotated[float, BeforeValidator(job_values.parse_seconds), Field(ge=0)]
 Backend = Annotated[str, Field(pattern=r"^(auto|gloo|nccl|mpi|cpu:gloo,cuda:nccl)$")]
 
 
@@ -138,7 +36,7 @@ class Job(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    command: Annotated[tuple[str, ...], BeforeValidator(_split_command)]
+    command: Annotated[tuple[str, ...], BeforeValidator(job_values.split_command)]
     name: str = Field("", pattern=r"^[A-Za-z0-9._ -]{0,48}$")
     runtime: Literal["auto", "docker", "process"] = "auto"
     image: str = ""
@@ -149,8 +47,8 @@ class Job(BaseModel):
     source_exclude: tuple[str, ...] = (".git", "__pycache__", ".venv", "*.pyc", ".mypy_cache", ".ruff_cache")
     source_max_mib: int = Field(200, ge=1)
     workdir: str = ""
-    hosts: Annotated[tuple[int, int], BeforeValidator(_host_range)] = (0, 0)
-    ranks_per_host: Annotated[Literal["auto"] | int, BeforeValidator(_ranks_per_host)] = "auto"
+    hosts: Annotated[tuple[int, int], BeforeValidator(job_values.host_range)] = (0, 0)
+    ranks_per_host: Annotated[Literal["auto"] | int, BeforeValidator(job_values.ranks_per_host)] = "auto"
     backend: Backend = "auto"
     init_method: Literal["env", "tcp", "file", "store"] = "env"
     store: Literal["tcp", "file"] = "tcp"
@@ -159,10 +57,10 @@ class Job(BaseModel):
     fabric: Literal["auto", "ib", "ethernet"] = "auto"
     network: str = ""
     probe: bool = True
-    port_range: Annotated[tuple[int, int], BeforeValidator(_port_range)] = (29500, 29999)
-    env: Annotated[dict[str, str | None], BeforeValidator(_env_texts)] = {}
+    port_range: Annotated[tuple[int, int], BeforeValidator(job_values.port_range)] = (29500, 29999)
+    env: Annotated[dict[str, str | None], BeforeValidator(job_values.env_texts)] = {}
     secret_names: tuple[str, ...] = ()  # globs of names in `env` whose values are secret
-    mounts: Annotated[tuple[Mount, ...], BeforeValidator(_mounts)] = ()
+    mounts: Annotated[tuple[Mount, ...], BeforeValidator(job_values.mounts)] = ()
     user: str = Field("", pattern=r"^(\d+:\d+)?$")
     groups: tuple[str, ...] = ()
     cpus: float = Field(0, ge=0)
@@ -224,10 +122,6 @@ class Job(BaseModel):
         if self.runtime != "auto":
             return self.runtime
         return "docker" if self.image else "process"
-
-
-# Variables that are read separately and are not part of the job, because they must never be printed.
-SECRET_VARIABLES = ("secrets", "registry_password")
 
 
 def variable_names() -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.errors import UsageError
-from ddp_play.planning.job import ENV_NAME, PREFIX, env_text
+from ddp_play.planning.job_values import ENV_NAME, PREFIX, env_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,4 +1,8 @@
-"""Placeholders for values that are known only at launch: run id, attempt, leased port, directory on the host."""
+"""Placeholders of a plan.
+
+For values that are known only at launch: run id, attempt, leased port, directory on the host. And, in the templates of
+equal hosts, for values that differ among their ranks.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,17 @@ HEAD_PORT = "<head_port>"
 HOST_DIR = "<host_dir>"
 SECRETS_DIR = "<secrets_dir>"
 MASKED = "<secret>"  # stands for a secret value: only the host has it, in memory; the controller never binds it
+
+THIS_RANK = "<this_rank>"
+THIS_LOCAL_RANK = "<this_local_rank>"
+THIS_NODE = "<this_node>"
+THIS_HOST = "<this_host>"
+THIS_ADDRESS = "<this_address>"  # on the fabric
+
+
+def rank_of_local(local_rank: int) -> str:
+    """Placeholder, in the template of a torchrun, for the rank with this number on its host."""
+    return f"<rank_of_local_{local_rank}>"
 
 
 def bind(text: str, values: dict[str, str]) -> str:

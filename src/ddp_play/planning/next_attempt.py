@@ -75,5 +75,5 @@ class Fleet:
 
 def callers_values(plan: Plan) -> dict[str, str]:
     """Values of bare keys that the plan took from the environment of its caller, for the next plan."""
-    env = [var for row in plan.hosts[0].ranks[:1] for var in row.env]
+    env = plan.hosts[0].rank_template.env
     return {var.name: var.value for var in env if var.source.startswith(CALLERS)}

@@ -2,38 +2,43 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
+import dataclasses
 import shlex
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ddp_play.planning.launch_placeholders import (
+    THIS_ADDRESS,
+    THIS_HOST,
+    THIS_LOCAL_RANK,
+    THIS_NODE,
+    THIS_RANK,
+    bind,
+    rank_of_local,
+)
 from ddp_play.planning.rank_environment import EnvVar
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+# Fields of a host in plan.json. The others are in its kind, which equal hosts share.
+OF_ONE_HOST = ("name", "node", "address", "slots", "sends_source")
 
 
 @dataclass(frozen=True, slots=True)
-class RankPlan:
-    """One rank: its environment with the source of each value, its command, its container."""
+class Unit:
+    """What a host starts, a rank or the torchrun of its ranks: command, environment with sources, container.
 
-    rank: int
-    local_rank: int
+    Hosts hold it as a template: placeholders (`<this_rank>`) stand for what differs among ranks and equal hosts.
+    """
+
     argv: tuple[str, ...]
     env: tuple[EnvVar, ...]
     container: str = ""
     create: tuple[str, ...] = ()
 
-
-@dataclass(frozen=True, slots=True)
-class AgentPlan:
-    """The torchrun of a host, where torchrun starts the ranks: command, environment and container."""
-
-    argv: tuple[str, ...]
-    env: tuple[EnvVar, ...]
-    container: str = ""
-    create: tuple[str, ...] = ()
+    def bound(self, values: dict[str, str]) -> Unit:
+        """The unit with the values of these placeholders."""
+        env = tuple(dataclasses.replace(var, value=bind(var.value, values)) if var.late else var for var in self.env)
+        argv, create = (tuple(bind(word, values) for word in words) for words in (self.argv, self.create))
+        return Unit(argv, env, bind(self.container, values), create)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,21 +46,39 @@ class HostPlan:
     """Part of one host: endpoint on the fabric, user, directories and ranks."""
 
     name: str
-    interface: str
+    node: int  # number of the host
+    ranks: range
     address: str
+    interface: str
     user: tuple[int, int]
     user_name: str
     workdir: str
     source_dir: str
     gpus: tuple[int, ...]
-    ranks: tuple[RankPlan, ...]
+    rank_template: Unit
+    agent_template: Unit | None = None  # the torchrun of the host, where torchrun starts the ranks
     shared_dir: str = ""
     sends_source: bool = True
     speed_mbps: int | None = None  # of the interface; None if its driver does not report it
     rdma_ports: tuple[str, ...] = ()  # active ones
     slots: tuple[str, ...] = ()  # slot leases; each rank takes one
-    agent: AgentPlan | None = None
     progress: str = ""  # glob of files that show progress between attempts
+
+    def rank(self, number: int) -> Unit:
+        """The rank of this number."""
+        values = {**self._values(), THIS_RANK: str(number), THIS_LOCAL_RANK: str(number - self.ranks.start)}
+        return self.rank_template.bound(values)
+
+    @property
+    def agent(self) -> Unit | None:
+        """The torchrun of the host, where torchrun starts the ranks."""
+        if self.agent_template is None:
+            return None
+        numbers = {rank_of_local(local): str(number) for local, number in enumerate(self.ranks)}
+        return self.agent_template.bound({**self._values(), **numbers})
+
+    def _values(self) -> dict[str, str]:
+        return {THIS_HOST: self.name, THIS_NODE: str(self.node), THIS_ADDRESS: self.address}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,76 +118,86 @@ class Plan:
     warnings: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Content of plan.json. Not `dataclasses.asdict`: it copies deeply, 2 s at 10,000 ranks."""
-        return {**_fields(self), "hosts": [_host_to_json(host) for host in self.hosts]}
+        """Content of plan.json. `kinds` holds what equal hosts have in common; a host names its kind by number."""
+        kinds: dict[tuple[Any, ...], int] = {}
+        hosts = []
+        for host in self.hosts:
+            kind = kinds.setdefault(_kind_of(host), len(kinds))
+            own = {name: getattr(host, name) for name in OF_ONE_HOST}
+            hosts.append({**own, "first_rank": host.ranks.start, "num_ranks": len(host.ranks), "kind": kind})
+        return {**_fields(self), "hosts": hosts, "kinds": [_kind_to_json(kind) for kind in kinds]}
 
-    def host_of(self, rank: int) -> str:
-        """Name of the host of a rank."""
-        return next(host.name for host in self.hosts for row in host.ranks if row.rank == rank)
+    def rank_to_json(self, rank: int) -> dict[str, Any]:
+        """One rank with its host; `agent` is the torchrun that starts it, if one does."""
+        host = self.host_of(rank)
+        own = {"rank": rank, "local_rank": rank - host.ranks.start, "host": host.name, "workdir": host.workdir}
+        return {**own, **unit_to_json(host.rank(rank)), "agent": unit_to_json(host.agent) if host.agent else None}
+
+    def host_of(self, rank: int) -> HostPlan:
+        """The host of a rank."""
+        return next(host for host in self.hosts if rank in host.ranks)
 
 
-def _fields(value: Plan | HostPlan | AgentPlan | RankPlan | EnvVar) -> dict[str, Any]:
-    return {name: getattr(value, name) for name in value.__dataclass_fields__}
+_OF_KIND = tuple(name for name in HostPlan.__dataclass_fields__ if name not in (*OF_ONE_HOST, "ranks"))
 
 
-def _host_to_json(host: HostPlan) -> dict[str, Any]:
-    agent = _unit_to_json(host.agent) if host.agent else None
-    return {**_fields(host), "ranks": [_unit_to_json(rank) for rank in host.ranks], "agent": agent}
+def _kind_of(host: HostPlan) -> tuple[Any, ...]:
+    return tuple(getattr(host, name) for name in _OF_KIND)
 
 
-def _unit_to_json(unit: RankPlan | AgentPlan) -> dict[str, Any]:
+def _kind_to_json(kind: tuple[Any, ...]) -> dict[str, Any]:
+    fields = dict(zip(_OF_KIND, kind, strict=True))
+    return {name: unit_to_json(value) if isinstance(value, Unit) else value for name, value in fields.items()}
+
+
+def unit_to_json(unit: Unit) -> dict[str, Any]:
+    """The unit as JSON."""
     return {**_fields(unit), "env": [_fields(var) for var in unit.env]}
 
 
-@contextlib.contextmanager
-def many_objects() -> Iterator[None]:
-    """Switch the garbage collector off: it takes half of the time to load a plan of 10,000 ranks."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
+def _fields(value: Plan | Unit | EnvVar) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in value.__dataclass_fields__}
 
 
 def plan_from_json(data: dict[str, Any]) -> Plan:
     """Plan from the content of plan.json."""
-    with many_objects():
-        return _plan_from_json(data)
-
-
-def _plan_from_json(data: dict[str, Any]) -> Plan:
+    kinds = [_kind_from_json(kind) for kind in data["kinds"]]
+    tuples = {name: tuple(data[name]) for name in ("port_range", "artifacts", "script", "warnings")}
+    left_out = tuple((name, why) for name, why in data["left_out"])
     hosts = tuple(
         HostPlan(
-            **{
-                **host,
-                "user": tuple(host["user"]),
-                "gpus": tuple(host["gpus"]),
-                "rdma_ports": tuple(host["rdma_ports"]),
-                "slots": tuple(host.get("slots", ())),
-                "ranks": tuple(RankPlan(**_unit_from_json(rank)) for rank in host["ranks"]),
-                "agent": AgentPlan(**_unit_from_json(host["agent"])) if host["agent"] else None,
-            }
+            **{name: host[name] for name in OF_ONE_HOST if name != "slots"},
+            **kinds[host["kind"]],
+            slots=tuple(host["slots"]),
+            ranks=ranks_of(host),
         )
         for host in data["hosts"]
     )
-    pairs = {
-        "port_range": tuple(data["port_range"]),
-        "artifacts": tuple(data["artifacts"]),
-        "script": tuple(data["script"]),
-        "warnings": tuple(data["warnings"]),
-        "left_out": tuple((name, why) for name, why in data["left_out"]),
+    fields = {name: value for name, value in data.items() if name != "kinds"}
+    return Plan(**{**fields, **tuples, "left_out": left_out, "hosts": hosts})
+
+
+def ranks_of(host: dict[str, Any]) -> range:
+    """Numbers of the ranks of a host of plan.json."""
+    return range(host["first_rank"], host["first_rank"] + host["num_ranks"])
+
+
+def _kind_from_json(kind: dict[str, Any]) -> dict[str, Any]:
+    agent = kind["agent_template"]
+    return {
+        **kind,
+        **{name: tuple(kind[name]) for name in ("user", "gpus", "rdma_ports")},
+        "rank_template": _unit_from_json(kind["rank_template"]),
+        "agent_template": _unit_from_json(agent) if agent else None,
     }
-    return Plan(**{**data, **pairs, "hosts": hosts})
 
 
-def _unit_from_json(data: dict[str, Any]) -> dict[str, Any]:
+def _unit_from_json(data: dict[str, Any]) -> Unit:
     env = tuple(EnvVar(**item) for item in data["env"])
-    return {**data, "argv": tuple(data["argv"]), "create": tuple(data["create"]), "env": env}
+    return Unit(tuple(data["argv"]), env, data["container"], tuple(data["create"]))
 
 
-def command_line(unit: RankPlan | AgentPlan) -> str:
+def command_line(unit: Unit) -> str:
     """Shell command that starts the rank (or torchrun) on its host: `docker run ...`, or the command of the job."""
     if unit.create:
         return shlex.join(("docker", "run", *unit.create[1:]))

@@ -6,7 +6,18 @@ import re
 from typing import TYPE_CHECKING
 
 from ddp_play.guard.protocol import AGENT_LOG, LOGS, rank_dir_name, rank_log_name
-from ddp_play.planning.launch_placeholders import ATTEMPT, HOST_DIR, OWNER, RUN_ID, RUN_KEY, SECRETS_DIR
+from ddp_play.planning.launch_placeholders import (
+    ATTEMPT,
+    HOST_DIR,
+    OWNER,
+    RUN_ID,
+    RUN_KEY,
+    SECRETS_DIR,
+    THIS_HOST,
+    THIS_NODE,
+    THIS_RANK,
+    rank_of_local,
+)
 from ddp_play.planning.rank_environment import CONTAINER_RANK_DIR, CONTAINER_RANK_DIRS, CONTAINER_SECRETS
 from ddp_play.planning.torchrun import CONTAINER_LOG_DIR
 
@@ -28,33 +39,28 @@ EXPORT = (
 NOFILE = 1048576
 
 
-def container_name(rank: int) -> str:
-    """Container name of a rank: unique on its host, with run and attempt for `docker ps`."""
-    return f"ddp-{RUN_KEY}-a{ATTEMPT}-r{rank}"
-
-
-def agent_name(node: int) -> str:
-    """Container name of the torchrun of a host."""
-    return f"ddp-{RUN_KEY}-a{ATTEMPT}-n{node}"
+def container_name(context: RankContext) -> str:
+    """Container name of a rank, or of the torchrun of a host: unique there, with run and attempt for `docker ps`."""
+    return f"ddp-{RUN_KEY}-a{ATTEMPT}-" + (f"n{THIS_NODE}" if context.torchrun else f"r{THIS_RANK}")
 
 
 def create_argv(
     context: RankContext, place: Place, *, env_names: tuple[str, ...], argv: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Arguments of `docker` for one rank, or for the torchrun of a host whose first rank is at `place`.
+    """Arguments of `docker` for one rank, or for the torchrun of a host.
 
     They hold only names of variables; docker reads the values from its own environment.
     """
     job, host = context.job, place.host
     nofile = NOFILE if host.nofile_hard < 0 else min(NOFILE, host.nofile_hard)
-    name = agent_name(place.node) if context.torchrun else container_name(place.rank)
-    args = ["create", "--name", name]
+    ranks = _ranks(context, place)
+    args = ["create", "--name", container_name(context)]
     for key, value in (
         ("run", RUN_ID),
         ("key", RUN_KEY),
         ("attempt", ATTEMPT),
-        ("rank", ",".join(map(str, _ranks(context, place)))),
-        ("host", host.name),
+        ("rank", ",".join(ranks)),
+        ("host", THIS_HOST),
         ("owner", OWNER),
     ):
         args += ["--label", f"ddp-play.{key}={value}"]
@@ -63,7 +69,7 @@ def create_argv(
     for group in job.groups:
         args += ["--group-add", group]
     args += ["--ulimit", f"nofile={nofile}:{nofile}"]
-    args += _resources(job, num_ranks=len(_ranks(context, place)))
+    args += _resources(job, num_ranks=len(ranks))
     args += _devices(job, host, uses_rdma=context.uses_rdma(host))
     args += _mounts(context, place)
     for env_name in env_names:
@@ -79,9 +85,9 @@ def _script(context: RankContext) -> str:
     return (EXPORT.format(names=names, directory=CONTAINER_SECRETS) if names else "") + REDIRECT
 
 
-def _ranks(context: RankContext, place: Place) -> range:
-    """Ranks in the container."""
-    return range(place.rank, place.rank + (place.local_world_size if context.torchrun else 1))
+def _ranks(context: RankContext, place: Place) -> list[str]:
+    """Placeholders of the ranks in the container."""
+    return [rank_of_local(local) for local in range(place.local_world_size)] if context.torchrun else [THIS_RANK]
 
 
 def _resources(job: Job, *, num_ranks: int) -> list[str]:
@@ -110,8 +116,8 @@ def _devices(job: Job, host: HostFacts, *, uses_rdma: bool) -> list[str]:
 def _own_mounts(context: RankContext, place: Place) -> list[tuple[str, str, bool]]:
     if not context.torchrun:
         return [
-            (f"{HOST_DIR}/{LOGS}/{rank_log_name(place.rank)}", LOG_MOUNT, False),
-            (f"{HOST_DIR}/{rank_dir_name(place.rank)}", CONTAINER_RANK_DIR, False),
+            (f"{HOST_DIR}/{LOGS}/{rank_log_name(THIS_RANK)}", LOG_MOUNT, False),
+            (f"{HOST_DIR}/{rank_dir_name(THIS_RANK)}", CONTAINER_RANK_DIR, False),
         ]
     binds = [(f"{HOST_DIR}/{LOGS}/{AGENT_LOG}", LOG_MOUNT, False)]
     for rank in _ranks(context, place):

@@ -1,4 +1,4 @@
-"""Decisions shared by all ranks of a plan, and place of one rank: input of its environment and container."""
+"""Decisions shared by all ranks of a plan, and place of those of one host: input of environments and containers."""
 
 from __future__ import annotations
 
@@ -87,12 +87,10 @@ class RankContext:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Place of one rank: its host, its numbers, and the directories on the host."""
+    """Place of the ranks of one host: the host, its number, and the directories there."""
 
     host: HostFacts
     node: int
-    rank: int
-    local_rank: int
     local_world_size: int
     user: tuple[int, int]
     workdir: str

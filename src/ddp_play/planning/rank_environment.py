@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING
 from ddp_play.errors import UsageError
 from ddp_play.guard.protocol import ERROR_FILE, METRICS, RESULT, rank_dir_name
 from ddp_play.planning import nccl
-from ddp_play.planning.launch_placeholders import ATTEMPT, HEAD_PORT, HOST_DIR, MASKED, RUN_ID, SECRETS_DIR
+from ddp_play.planning.launch_placeholders import (
+    ATTEMPT,
+    HEAD_PORT,
+    HOST_DIR,
+    MASKED,
+    RUN_ID,
+    SECRETS_DIR,
+    THIS_LOCAL_RANK,
+    THIS_NODE,
+    THIS_RANK,
+)
 
 if TYPE_CHECKING:
     from ddp_play.planning.host_facts import HostFacts
@@ -34,16 +44,16 @@ class EnvVar:
         return self.late and self.value == MASKED
 
 
-def rank_dir(context: RankContext, place: Place) -> str:
+def rank_dir(context: RankContext) -> str:
     """Directory for metrics, result and error of a rank, as the rank sees the path."""
     if not context.docker:
-        return f"{HOST_DIR}/{rank_dir_name(place.rank)}"
-    return f"{CONTAINER_RANK_DIRS}/{rank_dir_name(place.rank)}" if context.torchrun else CONTAINER_RANK_DIR
+        return f"{HOST_DIR}/{rank_dir_name(THIS_RANK)}"
+    return f"{CONTAINER_RANK_DIRS}/{rank_dir_name(THIS_RANK)}" if context.torchrun else CONTAINER_RANK_DIR
 
 
 def rank_env(context: RankContext, place: Place) -> tuple[EnvVar, ...]:
     """All variables of a rank, sorted by name. `ddp_job_env` overrides the others, and `source` records it."""
-    job, own_dir = context.job, rank_dir(context, place)
+    job, own_dir = context.job, rank_dir(context)
     merged = {var.name: var for var in _own_env(context, place, own_dir)}
     for name, value in job.env.items():
         merged[name] = _job_var(name, value, merged.get(name), context.caller.caller_env)
@@ -66,7 +76,7 @@ def _own_env(context: RankContext, place: Place, own_dir: str) -> list[EnvVar]:
         EnvVar("DDP_PLAY_METRICS", f"{own_dir}/{METRICS}", "plan: read during the run", late=True),
         EnvVar("DDP_PLAY_RESULT", f"{own_dir}/{RESULT}", "plan: collected at the end", late=True),
         EnvVar("TORCHELASTIC_ERROR_FILE", f"{own_dir}/{ERROR_FILE}", "plan: names the first failure", late=True),
-        *_rendezvous_env(context, place),
+        *_rendezvous_env(context),
         *_fabric_env(context, place.host),
         *_nccl_env(context, own_dir),
         *_host_env(place.host, own_dir, docker=context.docker),
@@ -86,18 +96,18 @@ def _torch_env(context: RankContext, place: Place) -> list[EnvVar]:
     cpus = context.job.cpus
     threads = max(1, int(cpus or place.host.cpus / place.local_world_size))
     return [
-        EnvVar("RANK", str(place.rank), "plan: rank"),
-        EnvVar("LOCAL_RANK", str(place.local_rank), "plan: number on its host"),
+        EnvVar("RANK", THIS_RANK, "plan: rank", late=True),
+        EnvVar("LOCAL_RANK", THIS_LOCAL_RANK, "plan: number on its host", late=True),
         EnvVar("WORLD_SIZE", str(context.world_size), "plan: ranks of all hosts"),
         EnvVar("LOCAL_WORLD_SIZE", str(place.local_world_size), "plan: ranks of this host"),
-        EnvVar("GROUP_RANK", str(place.node), "plan: number of the host"),
+        EnvVar("GROUP_RANK", THIS_NODE, "plan: number of the host", late=True),
         EnvVar("MASTER_ADDR", context.head_addr, "plan: the head's address on the fabric"),
         EnvVar("MASTER_PORT", HEAD_PORT, "launch: port leased on the head", late=True),
         EnvVar("OMP_NUM_THREADS", str(threads), "job: ddp_job_cpus" if cpus else "plan: CPUs of the host / its ranks"),
     ]
 
 
-def _rendezvous_env(context: RankContext, place: Place) -> list[EnvVar]:
+def _rendezvous_env(context: RankContext) -> list[EnvVar]:
     """Variables of an explicit store and of MPI, which torch itself does not read."""
     found = []
     if context.rendezvous.store_url:
@@ -107,7 +117,7 @@ def _rendezvous_env(context: RankContext, place: Place) -> list[EnvVar]:
         source = "plan: the process manager on the head, MPICH's PMI-1"
         found += [
             EnvVar("PMI_PORT", f"{context.head_addr}:{HEAD_PORT}", source, late=True),
-            EnvVar("PMI_ID", str(place.rank), "plan: rank"),
+            EnvVar("PMI_ID", THIS_RANK, "plan: rank", late=True),
         ]
     return found
 
@@ -150,12 +160,12 @@ def _nccl_env(context: RankContext, own_dir: str) -> list[EnvVar]:
     rows = nccl.environment(own_dir, context.job.timeout, context.torch)
     if "NCCL_DEBUG" not in context.job.env:
         rows += nccl.notes_environment(own_dir)
-    return [EnvVar(name, value, source, late=HOST_DIR in value) for name, value, source in rows]
+    return [EnvVar(name, value, source, late="<" in value) for name, value, source in rows]
 
 
 def _host_env(host: HostFacts, own_dir: str, *, docker: bool) -> list[EnvVar]:
     if docker:
-        return [EnvVar("HOME", own_dir, "plan: the rank's user may have no home in the image")]
+        return [EnvVar("HOME", own_dir, "plan: the rank's user may have no home in the image", late=True)]
     bin_dir = host.rank_python.rpartition("/")[0]
     path = ":".join(dict.fromkeys((bin_dir, "/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin")))
     return [

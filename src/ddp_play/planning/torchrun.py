@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ddp_play.errors import UsageError
 from ddp_play.guard.protocol import EXITED, LOGS, STARTED, rank_dir_name, rank_log_name
-from ddp_play.planning.launch_placeholders import HEAD_PORT, HOST_DIR, RUN_KEY
+from ddp_play.planning.launch_placeholders import HEAD_PORT, HOST_DIR, RUN_KEY, THIS_ADDRESS, THIS_NODE, rank_of_local
 from ddp_play.planning.rank_environment import EnvVar, rank_dir
 
 if TYPE_CHECKING:
@@ -55,12 +55,12 @@ def worker_env(env: tuple[EnvVar, ...]) -> tuple[EnvVar, ...]:
     return tuple(dataclasses.replace(var, source="torchrun") if var.name in BY_TORCHRUN else var for var in env)
 
 
-def agent_env(context: RankContext, place: Place, env: tuple[EnvVar, ...]) -> tuple[EnvVar, ...]:
+def agent_env(context: RankContext, env: tuple[EnvVar, ...]) -> tuple[EnvVar, ...]:
     """Environment of torchrun: variables common to the ranks of the host, and its signal handling.
 
     PET_ variables instead of options: an older torch ignores those that it does not know.
     """
-    own = rank_dir(context, place)
+    own = rank_dir(context)
     shared = [var for var in env if var.name not in BY_TORCHRUN and not _inside(var.value, own)]
     source = "plan: torchrun"
     shared += [
@@ -73,7 +73,7 @@ def agent_env(context: RankContext, place: Place, env: tuple[EnvVar, ...]) -> tu
 def agent_argv(
     context: RankContext, place: Place, command: tuple[str, ...], env: tuple[EnvVar, ...]
 ) -> tuple[str, ...]:
-    """Command of torchrun on a host; `place` and `env` are those of its first rank."""
+    """Command of torchrun on a host; `env` is that of a rank."""
     args = [_python(command), "-m", "torch.distributed.run", "--nnodes", str(len(context.hosts))]
     args += ["--nproc-per-node", str(place.local_world_size), "--max-restarts", "0"]
     address = f"[{context.head_addr}]" if ":" in context.head_addr else context.head_addr
@@ -82,24 +82,24 @@ def agent_argv(
     ):  # torchrun does not recognize its own IP address: name the host of the store and the local address
         args += ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"{address}:{HEAD_PORT}", "--rdzv-id", RUN_KEY]
         args += ["--rdzv-conf", f"is_host={1 if place.node == 0 else 0}"]
-        args += ["--local-addr", context.endpoint(place.host).address]
+        args += ["--local-addr", THIS_ADDRESS]
     else:
-        args += ["--rdzv-backend", "static", "--node-rank", str(place.node)]
+        args += ["--rdzv-backend", "static", "--node-rank", THIS_NODE]
         args += ["--master-addr", address, "--master-port", HEAD_PORT]
-    started = ("sh", "-c", _wrapper(context, place, env), "rank", *command)
+    started = ("sh", "-c", _wrapper(context, env), "rank", *command)
     # torchrun passes arguments through string.Template, which replaces ${local_rank} and turns $$ into $
     return (*args, "--no-python", *(word.replace("$", "$$") for word in started))
 
 
-def _wrapper(context: RankContext, place: Place, env: tuple[EnvVar, ...]) -> str:
-    own = rank_dir(context, place)
+def _wrapper(context: RankContext, env: tuple[EnvVar, ...]) -> str:
+    own = rank_dir(context)
     exports = [
         f'export {var.name}="$d"{shlex.quote(var.value[len(own) :]) if var.value != own else ""}'
         for var in env
         if _inside(var.value, own)
     ]
     return WRAPPER.format(
-        first=place.rank,
+        first=rank_of_local(0),
         rank_dirs=_quoted(posixpath.dirname(own)),
         rank_dir=rank_dir_name("$n"),
         rank_log=rank_log_name("$n"),

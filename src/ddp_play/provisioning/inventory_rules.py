@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.planning.job import HOST_VARIABLES
+from ddp_play.planning.job_values import HOST_VARIABLES
 from ddp_play.provisioning.role_specs import DISRUPT, REBOOT_SERIAL, SITE_OPTIONS, value_problems
 
 if TYPE_CHECKING:

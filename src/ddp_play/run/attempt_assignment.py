@@ -68,7 +68,7 @@ class Assignment:
 def links_of(assignment: Assignment, hosts: set[str], plan: Plan | None = None) -> list[Link]:
     """A link to each of `hosts` with a known route. `plan`: of an earlier attempt, if it is about that."""
     plan = plan or assignment.plan
-    ranks = {host.name: frozenset(rank.rank for rank in host.ranks) for host in plan.hosts}
+    ranks = {host.name: frozenset(host.ranks) for host in plan.hosts}
     max_bytes = plan.artifacts_max_mib * 1024 * 1024
     become, ssh = assignment.become_passwords, assignment.ssh_passwords
     return [

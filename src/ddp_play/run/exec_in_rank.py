@@ -9,7 +9,7 @@ from ddp_play.bundle.paths import read_json
 from ddp_play.errors import UsageError
 from ddp_play.guard.protocol import run_key
 from ddp_play.planning.launch_placeholders import ATTEMPT, HOST_DIR, RUN_ID, RUN_KEY, bind
-from ddp_play.planning.plan_document import Plan, RankPlan, plan_from_json
+from ddp_play.planning.plan_document import HostPlan, plan_from_json
 from ddp_play.run.route import Route
 
 if TYPE_CHECKING:
@@ -24,21 +24,19 @@ def exec_command(run: Run, rank: int, command: list[str]) -> list[str]:
     if not 0 <= rank < plan.world_size:
         raise UsageError(f"run {run.paths.run_id} has ranks 0 to {plan.world_size - 1}, not {rank}")
     host = plan.host_of(rank)
-    route = next(Route.from_json(row) for row in read_json(run.paths.channels)["routes"] if row["host"] == host)
-    chosen = next(row for item in plan.hosts for row in item.ranks if row.rank == rank)
-    return route.interactive(_host_command(run, plan, chosen, command))
+    route = next(Route.from_json(row) for row in read_json(run.paths.channels)["routes"] if row["host"] == host.name)
+    return route.interactive(_host_command(run, host, rank, command))
 
 
-def _host_command(run: Run, plan: Plan, rank: RankPlan, command: list[str]) -> str:
+def _host_command(run: Run, host: HostPlan, rank: int, command: list[str]) -> str:
     key = run_key(run.paths.run_id, str(run.document.get("token") or ""))
     values = {RUN_ID: run.paths.run_id, RUN_KEY: key, ATTEMPT: str(run.document.get("attempt", 1))}
-    if rank.container:
-        return shlex.join(["docker", "exec", "-i", bind(rank.container, values), *command])
-    env_file = run.paths.env(rank.rank)
+    if container := host.rank(rank).container:
+        return shlex.join(["docker", "exec", "-i", bind(container, values), *command])
+    env_file = run.paths.env(rank)
     variables = [
         line for line in env_file.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")
     ]
-    host = next(host for host in plan.hosts if rank in host.ranks)
     directory = (run.document.get("directories") or {}).get(host.name) or _directory_of_an_earlier_version(variables)
     if directory:
         values[HOST_DIR] = directory

@@ -20,7 +20,7 @@ from ddp_play.planning.launch_placeholders import (
 from ddp_play.run.rank_env_file import render_env_file
 
 if TYPE_CHECKING:
-    from ddp_play.planning.plan_document import AgentPlan, HostPlan, Plan, RankPlan
+    from ddp_play.planning.plan_document import HostPlan, Plan, Unit
     from ddp_play.planning.rank_environment import EnvVar
     from ddp_play.run.source_snapshot import Snapshot
 
@@ -120,7 +120,7 @@ class Launch:
             SECRETS_DIR: place.secrets,
         }
 
-    def env(self, unit: RankPlan | AgentPlan, place: HostPlace) -> tuple[EnvVar, ...]:
+    def env(self, unit: Unit, place: HostPlace) -> tuple[EnvVar, ...]:
         """Environment of a rank or of torchrun. Only secrets have no value here: hosts get them separately."""
         values = self.values(place)
         return tuple(
@@ -161,27 +161,29 @@ class Launch:
             "head": host.name == plan.head,
             "progress": bind(host.progress, values),
             "limits": self._limits(),
-            "ranks": [self._rank_spec(host, rank, place) for rank in host.ranks],
+            "ranks": [self._rank_spec(host, number, place) for number in host.ranks],
             "agent": self._agent_spec(host, place),
             "pmi": self._pmi_spec(host),
             "check_mpi": plan.backend == "mpi",
             "rendezvous_file": self._rendezvous_file(host, values),
         }
 
-    def _rank_spec(self, host: HostPlan, rank: RankPlan, place: HostPlace) -> dict[str, Any]:
+    def _rank_spec(self, host: HostPlan, number: int, place: HostPlace) -> dict[str, Any]:
+        rank = host.rank(number)
         env = self.env(rank, place)
         return {
-            "rank": rank.rank,
-            "local_rank": rank.local_rank,
-            "env_file": render_env_file(env, rank=rank.rank, host=host.name, run_id=self.run_id),
+            "rank": number,
+            "local_rank": number - host.ranks.start,
+            "env_file": render_env_file(env, rank=number, host=host.name, run_id=self.run_id),
             **self._unit_spec(host, rank, place),
         }
 
     def _agent_spec(self, host: HostPlan, place: HostPlace) -> dict[str, Any] | None:
         """Spec of the torchrun that starts the host's ranks. It has the number of the first of them."""
-        return {"rank": host.ranks[0].rank, **self._unit_spec(host, host.agent, place)} if host.agent else None
+        agent = host.agent
+        return {"rank": host.ranks.start, **self._unit_spec(host, agent, place)} if agent else None
 
-    def _unit_spec(self, host: HostPlan, unit: RankPlan | AgentPlan, place: HostPlace) -> dict[str, Any]:
+    def _unit_spec(self, host: HostPlan, unit: Unit, place: HostPlace) -> dict[str, Any]:
         values = self.values(place)
         env = self.env(unit, place)
         return {

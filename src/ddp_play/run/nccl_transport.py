@@ -53,7 +53,7 @@ class TransportWatch:
         """Field `nccl` of run.json, from the output of all ranks; empty if NCCL was not used or printed nothing."""
         if "nccl" not in self._plan.backend:
             return {}
-        ranks = [row.rank for host in self._plan.hosts for row in host.ranks]
+        ranks = [rank for host in self._plan.hosts for rank in host.ranks]
         found = parse_transport(text for text in map(self._notes, ranks) if text)
         if found is None:
             return {}

@@ -20,7 +20,7 @@ def outcomes(plan: Plan, gang: Gang, bundle: Bundle) -> tuple[RankOutcome, ...]:
         link = gang.link(host.name)
         known = link.state.get("ranks") or {}
         for rank in host.ranks:
-            rows.append(_outcome(link, rank.rank, known.get(str(rank.rank)) or {}, bundle.log_size(rank.rank)))
+            rows.append(_outcome(link, rank, known.get(str(rank)) or {}, bundle.log_size(rank)))
     return tuple(rows)
 
 

@@ -139,7 +139,7 @@ def test_bare_keys_come_from_the_callers_environment(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("FROM_CALLER", value)
     got = plan_job({**VALUES, "env": {"FROM_CALLER": None}})
     made = plan_from_json(read_json(Path(got["run_dir"], "plan.json")))
-    assert [var.value for var in made.hosts[0].ranks[0].env if var.name == "FROM_CALLER"] == [value]
+    assert [var.value for var in made.hosts[0].rank(0).env if var.name == "FROM_CALLER"] == [value]
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def ansible(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         text = SimpleNamespace(read=(artifacts / "stdout").read_text)
         return SimpleNamespace(status=fake["status"], rc=fake["rc"], stats=fake["stats"], stdout=text)
 
-    monkeypatch.setattr("ddp_play.ansible.runner.ansible_runner.run", run)
+    monkeypatch.setattr("ansible_runner.run", run)
     return fake
 
 

@@ -43,7 +43,7 @@ EVENTS: list[dict[str, Any]] = [
     {"type": "warning", "message": EVIL},
 ]
 PLAN = {
-    "hosts": [{"name": EVIL, "ranks": [{"rank": 0}]}],
+    "hosts": [{"name": EVIL, "first_rank": 0, "num_ranks": 1}],
     **dict.fromkeys(("backend", "fabric", "network", "init_method", "head"), EVIL),
     "world_size": 1,
     "warnings": [EVIL],

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
 from ddp_play.cli.plan import HOSTS_SHOWN, show_plan
-from tests.unit.build import hosts, plan
+from ddp_play.errors import UsageError
+from tests.unit.build import env, hosts, plan
 
 
 def shown(capsys: pytest.CaptureFixture[str], count: int = 2, rank: int = 0) -> list[str]:
@@ -23,8 +25,15 @@ def test_choices_hosts_environment_and_command_of_a_rank(capsys: pytest.CaptureF
     assert "rank 1's command" in lines
 
 
-def test_an_unknown_rank_shows_the_first(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "rank 0's command" in shown(capsys, rank=99)
+@pytest.mark.parametrize("rank", [-1, 2])
+def test_an_unknown_rank_is_refused(capsys: pytest.CaptureFixture[str], rank: int) -> None:
+    with pytest.raises(UsageError, match=f"the plan has ranks 0 to 1, not {rank}"):
+        shown(capsys, rank=rank)
+
+
+def test_without_a_rank_it_is_the_first(capsys: pytest.CaptureFixture[str]) -> None:
+    show_plan(plan(*hosts(2)))
+    assert "rank 0's command" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -40,3 +49,17 @@ def test_json_is_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
     made = plan(*hosts(2))
     show_plan(made, as_json=True)
     assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(made.to_json()))
+
+
+@pytest.mark.parametrize(("values", "agent"), [({}, False), ({"launcher": "torchrun"}, True)])
+def test_json_of_a_rank_is_complete(capsys: pytest.CaptureFixture[str], values: dict[str, Any], agent: bool) -> None:
+    """Everything of that rank, and nothing of the others."""
+    made = plan(*hosts(2), **values)
+    show_plan(made, as_json=True, rank=1)
+    text = capsys.readouterr().out
+    got = json.loads(text)
+    assert (got["rank"], got["local_rank"], got["host"]) == (1, 0, "h2")
+    assert {var["name"]: var["value"] for var in got["env"]} == env(made, 1)
+    assert bool(got["agent"]) is agent
+    assert "<this_" not in text
+    assert "<rank_of_" not in text

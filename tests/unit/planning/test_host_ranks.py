@@ -9,7 +9,7 @@ import pytest
 
 from ddp_play.errors import UsageError
 from ddp_play.planning.host_ranks import fill_placeholders
-from ddp_play.planning.job import PLACEHOLDERS
+from ddp_play.planning.job_values import PLACEHOLDERS
 from tests.unit.build import engine, host, hosts, plan, shared, user
 
 IMAGE: dict[str, Any] = {"image": "team/train:2"}
@@ -56,9 +56,9 @@ def test_working_directory(values: dict[str, Any], workdir: str) -> None:
 
 def test_python_is_the_hosts_own_for_processes() -> None:
     bare = plan(host(rank_python="/opt/conda/bin/python"), command=["{python}", "-V"])
-    assert bare.hosts[0].ranks[0].argv == ("/opt/conda/bin/python", "-V")
+    assert bare.hosts[0].rank(0).argv == ("/opt/conda/bin/python", "-V")
     contained = plan(host(rank_python="/opt/conda/bin/python", engine=engine()), command=["{python}", "-V"], image="i")
-    assert contained.hosts[0].ranks[0].argv == ("python", "-V")
+    assert contained.hosts[0].rank(0).argv == ("python", "-V")
 
 
 def test_placeholders_leave_every_other_brace() -> None:

@@ -8,14 +8,8 @@ from typing import Any
 import pytest
 
 from ddp_play.errors import UsageError
-from ddp_play.planning.job import (
-    Job,
-    check_names,
-    job_from_json,
-    parse_job,
-    parse_seconds,
-    variable_names,
-)
+from ddp_play.planning.job import Job, check_names, job_from_json, parse_job, variable_names
+from ddp_play.planning.job_values import parse_seconds
 from tests.unit.build import job
 
 GOOD: dict[str, Any] = {"command": ["python", "train.py"]}

@@ -23,7 +23,7 @@ IMAGE = "team/train:2"
 def create(*facts: Any, **values: Any) -> tuple[str, ...]:
     """The last host's first rank."""
     made = plan(*(facts or (host(engine=engine()),)), image=IMAGE, **values)
-    return made.hosts[-1].ranks[0].create
+    return made.hosts[-1].rank(made.hosts[-1].ranks[0]).create
 
 
 def values_of(words: tuple[str, ...], option: str) -> list[str]:
@@ -68,7 +68,7 @@ def test_labels_name_what_it_belongs_to() -> None:
 
 def test_every_variable_is_named() -> None:
     made = plan(host(engine=engine()), image=IMAGE, env={"A": "x y"})
-    rank = made.hosts[0].ranks[0]
+    rank = made.hosts[0].rank(0)
     assert values_of(rank.create, "--env") == [var.name for var in rank.env]
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def var(made: Plan, name: str, rank: int = 0) -> EnvVar:
-    return next(item for row in made.hosts for r in row.ranks if r.rank == rank for item in r.env if item.name == name)
+    return next(item for item in made.host_of(rank).rank(rank).env if item.name == name)
 
 
 def test_torchs_own_names() -> None:
@@ -34,13 +34,13 @@ def test_torchs_own_names() -> None:
 
 
 def test_names_are_sorted_and_unique() -> None:
-    names = [item.name for item in plan(env={"RANK": "7", "A": "1"}).hosts[0].ranks[0].env]
+    names = [item.name for item in plan(env={"RANK": "7", "A": "1"}).hosts[0].rank(0).env]
     assert names == sorted(set(names))
 
 
 def test_every_value_has_a_source() -> None:
     made = plan(*hosts(2), env={"A": "1", "B": None}, caller_env={"B": "2"}, secret_names=("S",))
-    assert all(item.source for row in made.hosts for rank in row.ranks for item in rank.env)
+    assert all(item.source for row in made.hosts for item in row.rank_template.env)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_threads_are_shared_fairly_and_never_zero(slots: int) -> None:
 def test_gloo_is_always_told_its_interface() -> None:
     for made in (plan(), plan(*hosts(2)), plan(ib_host("g1", 1), ib_host("g2", 2))):
         for row in made.hosts:
-            assert env(made, row.ranks[0].rank)["GLOO_SOCKET_IFNAME"] == row.interface
+            assert env(made, row.ranks[0])["GLOO_SOCKET_IFNAME"] == row.interface
 
 
 def test_nccl_gets_an_exact_interface_and_gloo_none_of_its_variables() -> None:

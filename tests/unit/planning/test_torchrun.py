@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ddp_play.errors import UsageError
-from ddp_play.planning.plan_document import AgentPlan, command_line, plan_from_json
+from ddp_play.planning.plan_document import Unit, command_line, plan_from_json
 from tests.unit.build import engine, host, hosts, plan
 
 if TYPE_CHECKING:
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 UNEVEN = tuple(dataclasses.replace(item, slots=count) for item, count in zip(hosts(3), (2, 1, 1), strict=True))
 
 
-def agents(*facts: Any, **values: Any) -> list[AgentPlan]:
+def agents(*facts: Any, **values: Any) -> list[Unit]:
     made = plan(*(facts or UNEVEN), launcher="torchrun", **values)
     found = [item.agent for item in made.hosts]
     return [agent for agent in found if agent is not None]
 
 
-def options(agent: AgentPlan) -> dict[str, str]:
+def options(agent: Unit) -> dict[str, str]:
     """--name -> value, before --no-python."""
     words = agent.argv[3 : agent.argv.index("--no-python")]
     return dict(zip(words[::2], words[1::2], strict=True))
@@ -73,7 +73,7 @@ def test_what_torchrun_sets_is_not_set_for_it() -> None:
     assert "SIGUSR1" in names["PET_SIGNALS_TO_HANDLE"]
     assert names["GLOO_SOCKET_IFNAME"] == "eth0"
     made = plan(*UNEVEN, launcher="torchrun")
-    sources = {var.name: var.source for var in made.hosts[0].ranks[0].env}
+    sources = {var.name: var.source for var in made.hosts[0].rank(0).env}
     assert sources["RANK"] == sources["MASTER_PORT"] == "torchrun"
 
 
@@ -89,7 +89,7 @@ def test_one_container_holds_a_hosts_ranks_and_their_share() -> None:
         assert f"source=<host_dir>/logs/rank-{rank}.log,target=/ddp-play/logs/rank-{rank}.log" in words
         assert f"source=<host_dir>/rank-{rank},target=/ddp-play/rank-{rank}" in words
     assert "source=<host_dir>/logs/torchrun.log,target=/ddp-play/log" in words
-    assert [rank.create for rank in plan(*facts, launcher="torchrun", image="i").hosts[0].ranks] == [(), ()]
+    assert plan(*facts, launcher="torchrun", image="i").hosts[0].rank(1).create == ()
 
 
 @pytest.mark.parametrize("name", ["rank", "local_rank"])

@@ -47,7 +47,7 @@ class Stage:
 
     def ranks(self, host: str) -> list[int]:
         """The ranks of a host."""
-        return [rank.rank for item in self.plan.hosts if item.name == host for rank in item.ranks]
+        return [rank for item in self.plan.hosts if item.name == host for rank in item.ranks]
 
     def on_follow(self, host: str, *frames: bytes) -> None:
         """Set the frames that a host sends in reply to `follow`."""

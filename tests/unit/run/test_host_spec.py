@@ -125,8 +125,8 @@ def test_a_users_value_that_looks_like_a_placeholder_is_unchanged() -> None:
 
 def test_a_value_without_placeholders_is_unchanged() -> None:
     made = plan(env={"A": "plain"})
-    bound = Launch(made, "r", 1, 1, "me", 0.0).env(made.hosts[0].ranks[0], PLACE)
-    assert [var for var in bound if var.name == "A"] == [var for var in made.hosts[0].ranks[0].env if var.name == "A"]
+    bound = Launch(made, "r", 1, 1, "me", 0.0).env(made.hosts[0].rank(0), PLACE)
+    assert [var for var in bound if var.name == "A"] == [var for var in made.hosts[0].rank(0).env if var.name == "A"]
 
 
 @pytest.mark.parametrize(("uid", "user"), [(1000, None), (0, {"uid": 1000, "gid": 1000, "groups": [1000]})])

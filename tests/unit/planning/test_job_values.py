@@ -1,0 +1,44 @@
+"""Values of job variables as YAML and command lines give them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ddp_play.planning import job_values
+from ddp_play.planning.job_values import parse_seconds
+
+
+@pytest.mark.parametrize(
+    ("convert", "value", "expected"),
+    [
+        (parse_seconds, " 1.5 m ", 90),
+        (job_values.split_command, "python 't 1.py'", ["python", "t 1.py"]),
+        (job_values.split_command, ["t", 1, 0.5, True], ["t", "1", "0.5", True]),
+        (job_values.port_range, "29500 - 29600", (29500, 29600)),
+        (job_values.port_range, 29500, (29500, 29500)),
+        (job_values.host_range, "all", (0, 0)),
+        (job_values.host_range, "2..", (2, 0)),
+        (job_values.ranks_per_host, " 4 ", 4),
+        (job_values.env_texts, {"A": True, "B": 0.5, "C": None}, {"A": "1", "B": "0.5", "C": None}),
+        (job_values.mounts, ["/a:/b:ro"], [{"source": "/a", "target": "/b", "read_only": True}]),
+    ],
+)
+def test_texts_become_values(convert: Any, value: Any, expected: Any) -> None:
+    assert convert(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("convert", "value", "words"),
+    [
+        (job_values.port_range, "a-b", "write 29500-29999"),
+        (job_values.host_range, "4..2", "write all, 4, 2..4 or 2.."),
+        (job_values.ranks_per_host, "0", "a number from 1 up"),
+        (job_values.mounts, ["/a:/b:x"], "is not source:target"),
+        (parse_seconds, True, "a number of seconds"),
+    ],
+)
+def test_others_are_refused(convert: Any, value: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        convert(value)
