@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +27,14 @@ try:
     from ddp_play.planning.job_secrets import JobSecrets, Known, refuse_elsewhere, secret_name_globs, separate
     from ddp_play.planning.job_values import PREFIX
     from ddp_play.run.discovery import Discovery
-    from ddp_play.run.supervise_action import supervise_run
 except ImportError as error:
     raise AnsibleError(f"the Python package ddp-play is not installed where Ansible runs ({error})") from error
 
 from ansible_collections.ddp.play.plugins.plugin_utils.host_approach import Approaches
 from ansible_collections.ddp.play.plugins.plugin_utils.host_query import query_of
 from ansible_collections.ddp.play.plugins.plugin_utils.vaulted import decrypted_texts, is_vaulted
+
+SUPERVISION = "ddp_play.run.supervise_action"
 
 
 class ActionModule(ActionBase):
@@ -102,7 +104,7 @@ class ActionModule(ActionBase):
     ) -> dict[str, Any]:
         """Carry out the plan. Failed unless the run succeeded; `exit_code` is that of the verdict."""
         become_passwords, ssh_passwords = discovery.passwords()
-        outcome = supervise_run(
+        outcome = import_module(SUPERVISION).supervise_run(
             run_dir,
             secret_values=secrets.values,
             registry=self._registry(variables),
@@ -141,6 +143,7 @@ class _Asking:
     def rows(self, job: Job, hosts: list[str]) -> dict[str, dict[str, Any]]:
         """Facts and route, or problem, of each of these hosts, and the names of the ddp_* variables that it has."""
         names = {host: self._ask(host, job) for host in hosts}
+        import_module(SUPERVISION)  # what comes next, with the planner, while the hosts answer
         self._discovery.finish()
         return {host: {**self._discovery.rows[host], "variables": names[host]} for host in hosts}
 

@@ -20,9 +20,6 @@ from ddp_play.bundle.run_ids import new_run_id, new_token
 from ddp_play.planning.discovery_order import not_asked
 from ddp_play.planning.host_facts import HostFacts, Problem, facts_from_json
 from ddp_play.planning.job import Job, check_names, parse_job
-from ddp_play.planning.next_attempt import Fleet, callers_values
-from ddp_play.planning.planner import make_plan
-from ddp_play.planning.rank_context import Caller
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,6 +27,7 @@ if TYPE_CHECKING:
     from ddp_play.errors import DdpPlayError
     from ddp_play.planning.job_secrets import JobSecrets
     from ddp_play.planning.plan_document import Plan
+    from ddp_play.planning.rank_context import Caller
 
 # Group of the inventory with the job's spare hosts, unless the job names others.
 SPARES = "spares"
@@ -49,6 +47,10 @@ def plan_job(
     """
     job = _with_absolute_source(parse_job({k: v for k, v in values.items() if v is not None}), playbook_dir)
     discovered = discover_in_waves(job, hosts, ask)
+    # `ask` imports the planner too, while it waits for the answers.
+    from ddp_play.planning.planner import make_plan  # noqa: PLC0415
+    from ddp_play.planning.rank_context import Caller  # noqa: PLC0415
+
     check_names({name for row in discovered.values() for name in row.get("variables") or ()})
     facts, problems = _facts_and_problems(discovered)
     caller = Caller(dict(os.environ), tuple(sorted(secrets.file_names)), secrets.env_names)
@@ -60,20 +62,33 @@ def plan_job(
     used = {host.name for host in plan.hosts}
     if job.restarts:  # a restart may use hosts that are not in this plan
         used |= {host.name for host in facts}
-        fleet = Fleet(
-            job,
-            {name: row["facts"] for name, row in discovered.items() if row.get("facts")},
-            tuple(dataclasses.asdict(row) for row in problems),
-            caller.secret_names,
-            callers_values(plan),
-            caller.secret_env,
-        )
-        write_json(paths.fleet, fleet.to_json(), indent=None)
+        write_json(paths.fleet, _fleet(job, discovered, problems, plan, caller), indent=None)
     routes = [row["route"] for name, row in discovered.items() if name in used]
     write_json(paths.channels, {"routes": routes})
     write_json(paths.job, job.model_dump(mode="json"))
     _describe_run(paths, plan, facts)
     return {"run_id": paths.run_id, "run_dir": str(paths.root), "summary": summarize(plan)}
+
+
+def _fleet(
+    job: Job,
+    discovered: Mapping[str, dict[str, Any]],
+    problems: tuple[Problem, ...],
+    plan: Plan,
+    caller: Caller,
+) -> dict[str, Any]:
+    """What a restart plans with."""
+    from ddp_play.planning.next_attempt import Fleet, callers_values  # noqa: PLC0415 - only jobs with restarts need it
+
+    fleet = Fleet(
+        job,
+        {name: row["facts"] for name, row in discovered.items() if row.get("facts")},
+        tuple(dataclasses.asdict(row) for row in problems),
+        caller.secret_names,
+        callers_values(plan),
+        caller.secret_env,
+    )
+    return fleet.to_json()
 
 
 def _run_paths() -> RunPaths:

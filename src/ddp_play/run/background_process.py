@@ -18,9 +18,7 @@ from ddp_play.bundle.journal import Journal
 from ddp_play.bundle.outcome import RunStatus, error_fields
 from ddp_play.bundle.paths import RunPaths, read_json, write_json
 from ddp_play.errors import CheckFailed, DdpPlayError, InternalError, NotTakenOver, UnknownVersion, UsageError
-from ddp_play.run.attempt_assignment import assignment_from_bundle
 from ddp_play.run.dry_run import facts_cache
-from ddp_play.run.restart_loop import RestartLoop
 
 # The action plugin of the role ddp_job writes events of its own.
 OWN_ACTION = "ddp.play.run"
@@ -107,6 +105,9 @@ def _record_error(paths: RunPaths, error: DdpPlayError) -> None:
 
 def take_over(paths: RunPaths, passwords: Passwords) -> bool:
     """Supervise a run whose supervisor died. Its run directory has all that is needed. False if no host was reached."""
+    from ddp_play.run.attempt_assignment import assignment_from_bundle  # noqa: PLC0415 - most runs need no take-over
+    from ddp_play.run.restart_loop import RestartLoop  # noqa: PLC0415
+
     try:
         RestartLoop(assignment_from_bundle(paths, passwords)).take_over()
     except (NotTakenOver, UnknownVersion) as error:  # the ranks may live: the run has not ended
