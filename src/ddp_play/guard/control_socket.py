@@ -114,6 +114,11 @@ class ControlServer:
             self._published, self._state = state, _line({"t": "state", "state": state})
         self._wake()
 
+    @property
+    def attended(self) -> bool:
+        """Whether a channel is connected: its orders and heartbeats come this way and not as files."""
+        return bool(self._peers)
+
     def close(self) -> None:
         """Send what is left and end the thread."""
         self._closing = True

@@ -38,9 +38,6 @@ from .protocol import MAGIC, PROTOCOL, Header, encode, run_key, split_run_key, w
 from .refusal import Refused
 from .run_directory import FROZEN, HostRun, read_json
 
-# Interval between looks at the logs: while output arrives, and after QUIET_AFTER_S without any.
-POLL_S, QUIET_POLL_S = 0.05, 0.25
-QUIET_AFTER_S = 2.0
 # A live controller sends a heartbeat every second.
 CONTROLLER_SILENCE_S = 30.0
 
@@ -72,9 +69,11 @@ class Channel:
         heard = time.monotonic()
         while self.open:
             busy = self.following.turn()
-            quiet = time.monotonic() - self.following.moved > QUIET_AFTER_S
             news = [] if self.guard is None else self.guard.descriptors()
-            ready, _, _ = select.select([0, *news], [], [], 0.0 if busy else QUIET_POLL_S if quiet else POLL_S)
+            files = self.following.descriptors()
+            ready, _, _ = select.select([0, *news, *files], [], [], 0.0 if busy else self.following.pause_s())
+            if set(files) & set(ready):
+                self.following.woken()
             if 0 in ready:
                 heard = time.monotonic()  # heartbeats that arrived during a long order are still to be read
                 if not self.orders.receive():

@@ -19,6 +19,7 @@ from .control_socket import ControlServer
 from .fence import Fence
 from .guard_link import DISK_PROBLEM
 from .orders import GO, STOP, STOP_NOW, Orders
+from .process_ends import ProcessEnds
 from .protocol import PROTOCOL
 from .ranks import Rank, reap
 from .recent_files import RecentFiles, not_aged
@@ -27,9 +28,8 @@ from .socket_activity import Traffic
 from .state_file import StateFile
 from .torchrun_ranks import make_all
 
-TICK_S = 0.05
-# Interval while ranks run: at 0.05 s the guard took 1 % of a core from the ranks.
-WATCH_S = 0.2
+# Intervals between looks: without running ranks, with them, and while the kernel tells of their ends.
+TICK_S, WATCH_S, REST_S = 0.05, 0.2, 1.0
 NO_START = "no start signal came"
 
 
@@ -57,6 +57,7 @@ class Guard:
         self._failed_at: Optional[float] = None
         self._frozen_at: Optional[float] = None
         self.kernel_log = kernel_log.KernelLog()
+        self.ends = ProcessEnds()
         self.traffic = Traffic()
         self.files = RecentFiles(spec.get("owned_paths", []))
         self._identity = {
@@ -130,6 +131,7 @@ class Guard:
 
     def _on_term(self, _signum: int, _frame: Any) -> None:
         self.term_received = self.fence.term_received = True
+        self.orders.changed.set()
 
     def _wait_for_go(self) -> bool:
         while True:
@@ -166,7 +168,7 @@ class Guard:
 
     def _watch(self) -> None:
         while any(rank.running for rank in [*self.units, *self.ranks]):
-            time.sleep(WATCH_S)
+            self._wait_for_news()
             self.orders.read_files(self.place)
             self._notice_ends()
             self._prevent_late_starts()
@@ -174,6 +176,22 @@ class Guard:
             self.files.renew()
             self._thaw_abandoned()
             self.write_state()
+
+    def _wait_for_news(self) -> None:
+        """Until a rank's process ends, at most REST_S, if nothing else can happen that only a look shows."""
+        pids = [int(unit.row["pid"] or 0) for unit in self.units if unit.running]
+        calm = (
+            self.control is not None
+            and self.control.attended
+            and self.agent is None
+            and not self.fence.stopping
+            and self._failed_at is None
+        )
+        if calm and all(pids) and not any(unit.may_start_late for unit in self.units):
+            precise_s = float(self.limits.get("idle_timeout_s") or 60) / 60  # traffic is looked at as often
+            self.ends.wait(pids, max(WATCH_S, min(REST_S, precise_s)), WATCH_S)
+        else:
+            time.sleep(WATCH_S)
 
     def _notice_ends(self) -> None:
         lived = [rank for rank in self.ranks if rank.running]

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from .ranks import Rank
 
 TURN_S = 0.2
+# At the longest while ranks run: orders wake the thread, and it knows when limits are reached.
+REST_S = 5.0
 KILL_AGAIN_S = 1.0
 
 
@@ -67,6 +69,7 @@ class Fence:
     def stop_at(self, moment: float) -> None:
         """Stop all ranks at this time (monotonic), because one of them failed."""
         self._fail_at = moment
+        self._orders.changed.set()
 
     def _run(self) -> None:
         try:
@@ -82,9 +85,25 @@ class Fence:
                     os.kill(os.getpid(), signal.SIGTERM)
 
     def _pause_s(self) -> float:
-        moments = [self._kill_at] if self.stopping else [self._fail_at]
-        waits_s = [moment - time.monotonic() for moment in moments if moment is not None]
-        return max(0.01, min([TURN_S, *waits_s]))
+        if self.stopping:
+            waits_s = [TURN_S, *([] if self._kill_at is None else [self._kill_at - time.monotonic()])]
+        else:
+            waits_s = [REST_S, *self._limits_in_s()]
+        return max(0.01, min(waits_s))
+
+    def _limits_in_s(self) -> List[float]:
+        """Seconds until each limit that is not reached yet."""
+        age, limits = time.monotonic() - self._started_at, self._limits
+        end, waits_s = limits["max_duration_s"], []
+        if self._fail_at is not None:
+            waits_s.append(self._fail_at - time.monotonic())
+        if end:
+            waits_s.append(end - age)
+            if limits["warn_before_s"] and not self._warned:
+                waits_s.append(end - limits["warn_before_s"] - age)
+        if limits["lease_s"]:
+            waits_s.append(limits["lease_s"] - self._orders.controller_gone_s())
+        return waits_s
 
     def turn(self) -> None:
         """One look at orders, limits and the lease."""

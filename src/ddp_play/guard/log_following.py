@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from typing import TYPE_CHECKING, Callable, Dict, Optional, Tuple
+from typing import TYPE_CHECKING, Callable, Dict, List, Optional, Tuple
 
 from . import interfaces
+from .file_events import FileEvents
 from .guard_link import GuardLink
 from .protocol import MAX_PAYLOAD, METRICS, NCCL_NOTES, Header
 from .rank_user import other_user
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
     from .run_directory import HostRun
 
 CHUNKS_PER_TURN = 16
+# Interval between looks: while output arrives, after QUIET_AFTER_S without any, and while the kernel tells of news.
+POLL_S, QUIET_POLL_S, REST_S = 0.05, 0.25, 5.0
+QUIET_AFTER_S = 2.0
 
 Send = Callable[..., None]
 
@@ -51,7 +56,8 @@ class Following:
         self._files: Dict[Tuple[str, int], Followed] = {}
         self._guard: Optional[GuardLink] = None
         self._drain: Optional[int] = None
-        self.moved = time.monotonic()  # time.monotonic() of the last chunk sent
+        self.moved = time.monotonic()  # time.monotonic() of the last chunk sent, or news of a file
+        self._events: Optional[FileEvents] = None
 
     def begin(self, place: HostRun, header: Header, guard: Optional[GuardLink] = None) -> None:
         """Start at these offsets by rank: `logs`, `metrics` and `nccl` of the order; the state comes from `guard`."""
@@ -64,14 +70,43 @@ class Following:
                 self._files[(kind, int(rank))] = Followed(place.rank_dir(int(rank)) / name, int(offset), owner=owner)
         self._guard = guard or GuardLink(place)
         self._guard.again()
+        self._watch_files()
+
+    def _watch_files(self) -> None:
+        """Let the kernel tell news of the files; where it does not, they are looked at."""
+        self._unwatch_files()
+        with contextlib.suppress(OSError):
+            self._events = FileEvents(sorted({str(followed.path.parent) for followed in self._files.values()}))
+
+    def _unwatch_files(self) -> None:
+        if self._events is not None:
+            self._events.close()
+            self._events = None
+
+    def descriptors(self) -> List[int]:
+        """What to wait on for news of files. Of files that grow all the time it tells too often, so they are polled."""
+        return self._events.descriptors() if self._events is not None and self.pause_s() > POLL_S else []
+
+    def pause_s(self) -> float:
+        """Time until the next look if no descriptor tells of news before."""
+        if time.monotonic() - self.moved <= QUIET_AFTER_S:
+            return POLL_S
+        is_guard_told = self._guard is None or bool(self._guard.descriptors())
+        return REST_S if is_guard_told and (self._events is not None or not self._files) else QUIET_POLL_S
+
+    def woken(self) -> None:
+        """Look at the files in short intervals for a while: what is written now would tell of every write."""
+        self.moved = time.monotonic()
 
     def pause(self) -> None:
         """Send no files until `begin`; the state is still sent."""
         self._files.clear()
+        self._unwatch_files()
 
     def end(self) -> None:
         """Send nothing until `begin`."""
         self._files.clear()
+        self._unwatch_files()
         self._guard = None
 
     def drain(self, order: int) -> None:
@@ -80,6 +115,8 @@ class Following:
 
     def turn(self) -> bool:
         """Send what is new; True if more is waiting. The state is sent after the output that preceded it."""
+        if self._events is not None:
+            self._events.clear()
         fresh = self._guard.fresh() if self._guard is not None else None
         busy = self._send_files()
         if fresh is not None and not busy:

@@ -6,11 +6,11 @@ They arrive on the control socket, so they need no disk. A channel of an earlier
 from __future__ import annotations
 
 import contextlib
-import threading
 from typing import TYPE_CHECKING, Any, Dict, Optional
 
 from . import processes
 from .run_directory import FROZEN
+from .wakeup import Wakeup
 
 if TYPE_CHECKING:
     from .run_directory import HostRun
@@ -23,7 +23,7 @@ class Orders:
     """Written by the thread of the control socket and by `read_files`, read by all threads of the guard."""
 
     def __init__(self) -> None:
-        self.changed = threading.Event()
+        self.changed = Wakeup()  # also set by the signal handler
         self._given: Dict[str, Dict[str, Any]] = {}
         self._seen_s = processes.uptime_s()
         self._lease_stamp = 0

@@ -64,7 +64,7 @@ def _extract(packed: IO[bytes], directory_fd: int, user: User) -> None:
             else:  # Python 3.9 of EL9 before the back-port of filters
                 tar.extractall(".")
     except tarfile.TarError as error:
-        raise Refused("cannot unpack the source: %s" % error) from error
+        raise Refused("cannot prepare: the source is no archive: %s" % error) from error
 
 
 def _wait_for(marker: Path, wait_s: float, withdrawn: Callable[[], bool]) -> None:

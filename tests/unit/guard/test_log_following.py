@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -103,3 +104,62 @@ def test_a_pause_keeps_the_state_and_an_end_nothing(place: HostRun, sent: Sent) 
 def test_nothing_followed_is_nothing_sent(sent: Sent) -> None:
     assert Following(sent).turn() is False
     assert sent.take() == []
+
+
+class Guarded:
+    """Takes the place of a link to a guard: connected, and without news."""
+
+    def __init__(self, descriptors: list[int]) -> None:
+        self._descriptors = descriptors
+
+    def descriptors(self) -> list[int]:
+        return self._descriptors
+
+    def fresh(self) -> None:
+        return None
+
+    def again(self) -> None:
+        pass
+
+
+def following(place: HostRun, sent: Sent, *, guard: Any, since_s: float = 10.0) -> Following:
+    """Files of one rank, the last output of which came `since_s` ago."""
+    turns = Following(sent)
+    turns.begin(place, FROM_START, guard)
+    turns.turn()
+    turns.moved -= since_s
+    return turns
+
+
+def test_it_rests_while_the_kernel_tells_of_news(place: HostRun, sent: Sent) -> None:
+    turns = following(place, sent, guard=Guarded([7]))
+    assert turns.pause_s() == log_following.REST_S
+    place.log(0).write_bytes(b"new")
+    assert select.select(turns.descriptors(), [], [], 0)[0]
+    turns.woken()
+    assert (turns.pause_s(), turns.descriptors()) == (log_following.POLL_S, [])
+    turns.turn()
+    assert sent.take() == ["log"]
+    turns.moved -= 10.0
+    assert not select.select(turns.descriptors(), [], [], 0)[0], "the news was taken with the bytes"
+    turns.end()
+    assert turns.descriptors() == []
+
+
+@pytest.mark.parametrize("missing", ["guard", "directory"])
+def test_it_looks_where_the_kernel_does_not_tell(place: HostRun, sent: Sent, missing: str) -> None:
+    if missing == "directory":
+        place.rank_dir(0).rmdir()
+    turns = following(place, sent, guard=Guarded([] if missing == "guard" else [7]))
+    assert turns.pause_s() == log_following.QUIET_POLL_S
+
+
+def test_while_output_comes_it_looks_often_and_asks_the_kernel_nothing(place: HostRun, sent: Sent) -> None:
+    turns = following(place, sent, guard=Guarded([7]), since_s=0.0)
+    assert (turns.pause_s(), turns.descriptors()) == (log_following.POLL_S, [])
+
+
+def test_a_channel_that_follows_nothing_rests(sent: Sent) -> None:
+    turns = Following(sent)
+    turns.moved -= 10.0
+    assert (turns.pause_s(), turns.descriptors()) == (log_following.REST_S, [])

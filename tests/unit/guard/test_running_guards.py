@@ -24,9 +24,8 @@ from ddp_play.guard.running_guards import guards, read_spec
     ],
 )
 def test_a_guard_is_a_process_with_its_command_line(tmp_path: Path, program: str, verb: str, found: bool) -> None:
-    (tmp_path / program).write_text("import time\nprint(flush=True)\ntime.sleep(60)\n")
     root = tmp_path / "runs" / "night.0123456789abcdef" / "2.h1"
-    argv = [sys.executable, str(tmp_path / program), verb, str(root)]
+    argv = [sys.executable, "-c", "import time; print(flush=True); time.sleep(60)", program, verb, str(root)]
     with subprocess.Popen(argv, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()

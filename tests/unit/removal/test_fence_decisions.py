@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ddp_play.guard import processes
-from ddp_play.guard.fence import KILL_AGAIN_S, TURN_S, Fence
+from ddp_play.guard.fence import KILL_AGAIN_S, REST_S, TURN_S, Fence
 from ddp_play.guard.orders import STOP, STOP_NOW, Orders
 from tests.unit.guard.test_daemon import LIMITS
 from tests.unit.guard.test_fence import Recorded, fence
@@ -195,7 +195,7 @@ def test_killing_ends_what_processes_forked_and_no_child_of_the_guard_next_to_co
 
 @pytest.mark.parametrize(
     ("fail_in_s", "kill_in_s", "pause_s"),
-    [(None, None, TURN_S), (60.0, None, TURN_S), (0.05, None, 0.05), (-1.0, None, 0.01), (0.05, 60.0, TURN_S)],
+    [(None, None, REST_S), (60.0, None, REST_S), (0.05, None, 0.05), (-1.0, None, 0.01), (0.05, 60.0, TURN_S)],
 )
 def test_the_fence_looks_again_in_time(
     rank: Recorded, clock: list[float], fail_in_s: float | None, kill_in_s: float | None, pause_s: float
@@ -206,6 +206,39 @@ def test_the_fence_looks_again_in_time(
     if kill_in_s is not None:
         made.stop("x", signum=signal.SIGTERM, grace_s=kill_in_s)
     assert made._pause_s() == pytest.approx(pause_s)
+
+
+@pytest.mark.parametrize(
+    ("limits", "age_s", "gone_s", "pause_s"),
+    [
+        ({"max_duration_s": 60.0}, 58.0, 0.0, 2.0),
+        ({"max_duration_s": 60.0}, 10.0, 0.0, REST_S),
+        ({"max_duration_s": 60.0, "warn_before_s": 20.0}, 37.0, 0.0, 3.0),
+        ({"lease_s": 30.0}, 0.0, 29.0, 1.0),
+        ({"lease_s": 30.0}, 0.0, 31.0, 0.01),
+        ({"lease_s": 0.0}, 0.0, 31.0, REST_S),
+    ],
+)
+def test_no_limit_is_reached_while_the_fence_rests(
+    rank: Recorded,
+    clock: list[float],
+    monkeypatch: pytest.MonkeyPatch,
+    limits: dict[str, Any],
+    age_s: float,
+    gone_s: float,
+    pause_s: float,
+) -> None:
+    orders = Orders()
+    monkeypatch.setattr(orders, "controller_gone_s", lambda: gone_s)
+    made = fence(rank, orders, **{"max_duration_s": 0.0, "warn_before_s": 0.0, "lease_s": 0.0, **limits})
+    clock[0] += age_s
+    assert made._pause_s() == pytest.approx(pause_s)
+
+
+def test_a_failure_wakes_the_fence(rank: Recorded) -> None:
+    orders = Orders()
+    fence(rank, orders).stop_at(0.0)
+    assert orders.changed.is_set()
 
 
 def test_the_thread_keeps_the_time_limit_and_ends_when_it_is_closed(rank: Recorded) -> None:
