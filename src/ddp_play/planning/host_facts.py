@@ -185,10 +185,7 @@ def facts_from_json(name: str, data: dict[str, Any]) -> HostFacts:
         clock_offset_s=data.get("clock_offset_s", 0.0),
         interfaces=tuple(Interface(**{**row, "addresses": tuple(row["addresses"])}) for row in data["interfaces"]),
         rdma=tuple(RdmaPort(**{**row, "interfaces": tuple(row["interfaces"])}) for row in data["rdma"]),
-        gpus=tuple(
-            Gpu(row["index"], row["uuid"], row["model"], row["memory_mib"], tuple(row["users"]), row["numa_node"])
-            for row in data["gpus"]
-        ),
+        gpus=tuple(_gpu(row) for row in data["gpus"]),
         gpu_problem=data["gpu_problem"],
         resolves_to=tuple(data["resolves_to"]),
         nccl_conf=data["nccl_conf"],
@@ -208,6 +205,11 @@ def facts_from_json(name: str, data: dict[str, Any]) -> HostFacts:
         state_dir_reason=(data.get("state_dir") or {}).get("reason", ""),
         drained=data.get("drained", ""),
     )
+
+
+def _gpu(data: dict[str, Any]) -> Gpu:
+    names = ("index", "uuid", "model", "memory_mib", "numa_node")
+    return Gpu(**{name: data[name] for name in names}, users=tuple(data["users"]))
 
 
 def _engine(data: dict[str, Any] | None) -> Engine | None:

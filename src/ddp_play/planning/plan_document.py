@@ -7,6 +7,7 @@ import shlex
 from dataclasses import dataclass
 from typing import Any
 
+from ddp_play.errors import UsageError
 from ddp_play.planning.launch_placeholders import (
     THIS_ADDRESS,
     THIS_CPUS,
@@ -174,7 +175,8 @@ def _fields(value: Plan | Unit | EnvVar | NumaBinding) -> dict[str, Any]:
 
 
 def plan_from_json(data: dict[str, Any]) -> Plan:
-    """Plan from the content of plan.json."""
+    """Plan from the content of plan.json. UsageError if it has the form of earlier versions."""
+    _check_form(data)
     kinds = [_kind_from_json(kind) for kind in data["kinds"]]
     tuples = {name: tuple(data[name]) for name in ("port_range", "artifacts", "script", "warnings")}
     left_out = tuple((name, why) for name, why in data["left_out"])
@@ -183,7 +185,7 @@ def plan_from_json(data: dict[str, Any]) -> Plan:
             **{name: host[name] for name in OF_ONE_HOST if name != "slots"},
             **kinds[host["kind"]],
             slots=tuple(host["slots"]),
-            ranks=ranks_of(host),
+            ranks=_ranks_of(host),
         )
         for host in data["hosts"]
     )
@@ -191,8 +193,18 @@ def plan_from_json(data: dict[str, Any]) -> Plan:
     return Plan(**{**fields, **tuples, "left_out": left_out, "hosts": hosts})
 
 
-def ranks_of(host: dict[str, Any]) -> range:
-    """Numbers of the ranks of a host of plan.json."""
+def ranks_by_host(data: dict[str, Any]) -> dict[str, range]:
+    """Ranks of each host in the content of plan.json, without reading the rest. UsageError as `plan_from_json`."""
+    _check_form(data)
+    return {host["name"]: _ranks_of(host) for host in data["hosts"]}
+
+
+def _check_form(data: dict[str, Any]) -> None:
+    if "kinds" not in data:
+        raise UsageError("this plan has the form of an earlier version", hint="use the ddp-play that made it")
+
+
+def _ranks_of(host: dict[str, Any]) -> range:
     return range(host["first_rank"], host["first_rank"] + host["num_ranks"])
 
 
