@@ -71,12 +71,20 @@ def host_names(count: int) -> list[str]:
 
 
 def host_facts(number: int, num_gpus: int) -> dict[str, Any]:
-    """Host facts of a GPU server, as discovery returns them: 1 Gb/s ethernet and 400 Gb/s InfiniBand."""
+    """Facts of a GPU server, as discovery returns them: two NUMA nodes, 1 Gb/s ethernet and 400 Gb/s InfiniBand."""
     tail = f"{number // 250}.{number % 250 + 1}"
-    gpus = [
-        {"index": index, "uuid": f"GPU-{number}-{index}", "model": "H100", "memory_mib": 81559, "users": []}
+    gpus: list[dict[str, Any]] = [
+        {
+            "index": index,
+            "uuid": f"GPU-{number}-{index}",
+            "model": "H100",
+            "memory_mib": 81559,
+            "users": [],
+            "numa_node": index * 2 // num_gpus,
+        }
         for index in range(num_gpus)
     ]
+    nodes = [{"node": n, "cpus": f"{n * 64}-{n * 64 + 63}", "socket": n, "memory": True} for n in (0, 1)]
     port = {"device": "mlx5_0", "port": 1, "state": "ACTIVE", "rate_gbps": 400.0, "link_layer": "InfiniBand"}
     user = {"name": "ops", "home": "/home/ops", "uid": 1000, "gid": 1000, "groups": {"docker": 998}}
     return {
@@ -89,6 +97,7 @@ def host_facts(number: int, num_gpus: int) -> dict[str, Any]:
             interface_facts("eth0", "ethernet", f"10.0.{tail}/16", 1000),
             interface_facts("ib0", "infiniband", f"10.9.{tail}/16", 400000),
         ],
+        "numa": {"nodes": nodes, "numactl": True},
         "rdma": [{**port, "interfaces": ["ib0"]}], "gpus": gpus,
         "engine": {"version": "29.1.3", "problem": "", "image": IMAGE_THERE},
     }  # fmt: skip

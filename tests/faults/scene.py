@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from ddp_play.planning.plan_document import ranks_of
+from ddp_play.planning.plan_document import ranks_by_host
 from tests.faults.measured import Measured
 from tests.faults.stage import CHATTER, COMMAND, HOSTS, SHARED, VICTIM
 from tests.waiting import wait_until
@@ -147,7 +147,7 @@ class Scene:
     def hosts_of_ranks(self) -> dict[int, str]:
         """The first attempt's ranks in the plan."""
         plan = json.loads((self.first / "plan.json").read_text())
-        return {rank: host["name"] for host in plan["hosts"] for rank in ranks_of(host)}
+        return {rank: name for name, ranks in ranks_by_host(plan).items() for rank in ranks}
 
     def host_dir(self, host: str) -> str:
         """Where the program on the host keeps its things; root has a place of its own."""

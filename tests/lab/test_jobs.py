@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ddp_play.planning.plan_document import ranks_of
+from ddp_play.planning.plan_document import ranks_by_host
 from tests.waiting import wait_until
 
 from .conftest import COMMAND, Lab
@@ -30,7 +30,7 @@ def test_training_over_three_hosts(torch_on_hosts: Lab, tmp_path: Path, method: 
     assert {row["world_size"] for row in results} == {4}
     assert len({row["parameters_sha256"] for row in results}) == 1
     plan = json.loads((lab.home / "runs" / name / "plan.json").read_text())
-    assert [list(ranks_of(host)) for host in plan["hosts"]] == [[0, 1], [2], [3]]
+    assert list(map(list, ranks_by_host(plan).values())) == [[0, 1], [2], [3]]
     assert plan["init_url"].split(":")[0] == method
 
 

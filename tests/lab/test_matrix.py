@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from ddp_play.planning.plan_document import ranks_of
+from ddp_play.planning.plan_document import ranks_by_host
 
 from .conftest import Lab
 from .rank_jobs import PYTHON, ROOT, SHARED, fresh, job
@@ -82,7 +82,7 @@ def train(lab: Lab, tmp_path: Path, name: str, **variables: Any) -> dict[str, An
     assert {row["world_size"] for row in results} == {4}
     assert len({row["parameters_sha256"] for row in results}) == 1
     plan = json.loads((bundle / "plan.json").read_text())
-    assert [list(ranks_of(host)) for host in plan["hosts"]] == [[0, 1], [2], [3]]
+    assert list(map(list, ranks_by_host(plan).values())) == [[0, 1], [2], [3]]
     return dict(results[0])
 
 

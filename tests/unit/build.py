@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.planning.host_facts import Engine, Gpu, HostFacts, Image, Interface, RdmaPort, SharedDir, User
+from ddp_play.planning.host_facts import Engine, Gpu, HostFacts, Image, Interface, NumaNode, RdmaPort, SharedDir, User
 from ddp_play.planning.job import Job, parse_job
 from ddp_play.planning.planner import make_plan
 from ddp_play.planning.rank_context import Caller
@@ -32,6 +32,14 @@ def infiniband(address: str = "", *, name: str = "ib0", speed: int | None = 2000
 def gpus(count: int, *, users: tuple[str, ...] = ()) -> tuple[Gpu, ...]:
     """`count` GPUs, all used by `users`."""
     return tuple(Gpu(index, f"GPU-{index}", "NVIDIA H100 80GB HBM3", 81559, users) for index in range(count))
+
+
+def numa_host(name: str = "h1", *, on: tuple[int, ...] = (0, 0, 1, 1), **fields: Any) -> HostFacts:
+    """Two sockets with two NUMA nodes each, four CPUs a node, the last without memory. `on`: node of each GPU."""
+    cpus = ("0-1,8-9", "2-3,10-11", "4-5,12-13", "6-7,14-15")
+    nodes = tuple(NumaNode(node, text, socket=node // 2, memory=node < 3) for node, text in enumerate(cpus))
+    found = tuple(dataclasses.replace(gpu, numa_node=node) for gpu, node in zip(gpus(len(on)), on, strict=True))
+    return host(name, **{"cpus": 16, "gpus": found, "numa_nodes": nodes, "numactl": True, **fields})
 
 
 def rdma(device: str = "mlx5_0", state: str = "ACTIVE") -> RdmaPort:

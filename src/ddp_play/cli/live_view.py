@@ -15,7 +15,7 @@ from ddp_play.bundle.paths import read_json
 from ddp_play.bundle.run_lookup import Run, load
 from ddp_play.bundle.summary import duration, number, summary
 from ddp_play.cli import console
-from ddp_play.planning.plan_document import ranks_of
+from ddp_play.planning.plan_document import ranks_by_host
 
 if TYPE_CHECKING:
     from ddp_play.bundle.paths import RunPaths
@@ -67,9 +67,9 @@ class View:
 
     def _load_plan(self) -> None:
         plan = read_json(self.paths.plan)
-        for host in plan.get("hosts", ()):
-            for rank in ranks_of(host):
-                self.hosts[rank] = host["name"]
+        for name, ranks in (ranks_by_host(plan) if plan else {}).items():
+            for rank in ranks:
+                self.hosts[rank] = name
                 if self._is_shown(rank):
                     self.tails.setdefault(rank, LineTail(self.paths.log(rank)))
         if plan:

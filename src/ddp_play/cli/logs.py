@@ -16,7 +16,7 @@ from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.errors import UsageError
 from ddp_play.planning.job_values import parse_seconds
-from ddp_play.planning.plan_document import ranks_of
+from ddp_play.planning.plan_document import ranks_by_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,7 +71,7 @@ def _selected_ranks(paths: RunPaths, ranks: list[int] | None, hosts: list[str] |
     plan = read_json(paths.plan)
     if not plan:
         raise UsageError(f"run {paths.run_id} has no plan, so it has no ranks", hint=f"ddp-play results {paths.run_id}")
-    everything = {rank: host["name"] for host in plan["hosts"] for rank in ranks_of(host)}
+    everything = {rank: name for name, numbers in ranks_by_host(plan).items() for rank in numbers}
     unknown = [str(number) for number in ranks or () if number not in everything]
     if unknown:
         raise UsageError(f"run {paths.run_id} has ranks 0 to {len(everything) - 1}, not {', '.join(unknown)}")

@@ -98,8 +98,10 @@ def _headlines(made: Plan) -> list[tuple[str, str]]:
 
 def _hosts_table(made: Plan) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("host", "ranks", "interface", "address", "GPUs", "runs as", "working directory"):
+    numa = any(host.numa_mode != "none" for host in made.hosts)
+    for column in ("host", "ranks", "interface", "address", "GPUs", *(("NUMA",) if numa else ()), "runs as"):
         table.add_column(column)
+    table.add_column("working directory")
     for host in made.hosts if len(made.hosts) <= HOSTS_SHOWN else made.hosts[: HOSTS_SHOWN - 1]:
         table.add_row(
             host.name,
@@ -107,11 +109,13 @@ def _hosts_table(made: Plan) -> Table:
             host.interface,
             host.address,
             ",".join(str(gpu) for gpu in host.gpus) or "-",
+            *((host.numa_mode,) if numa else ()),
             host.user_name,
             host.workdir,
         )
     if len(made.hosts) > HOSTS_SHOWN:
-        table.add_row(f"and {len(made.hosts) - HOSTS_SHOWN + 1} more", "", "", "", "", "", "--json lists them all")
+        blanks = [""] * (len(table.columns) - 2)
+        table.add_row(f"and {len(made.hosts) - HOSTS_SHOWN + 1} more", *blanks, "--json lists them all")
     return table
 
 
@@ -130,6 +134,9 @@ def _show_rank(made: Plan, rank: int) -> None:
         table.add_row(var.name, escape(var.value.replace("\n", "\\n")), var.source)
     console.out.print()
     console.out.print(table)
+    if binding := host.binding(rank):
+        memory = f", memory of node(s) {binding.memory_nodes}" if binding.memory_nodes else ""
+        console.line(f"\nrank {rank}'s NUMA node {binding.node}: CPUs {binding.cpus}{memory}")
     console.out.print(f"\n[bold]rank {rank}'s command[/]")
     console.line(command_line(chosen))
     if agent := host.agent:

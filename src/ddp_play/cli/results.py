@@ -12,7 +12,7 @@ from ddp_play.bundle.run_lookup import find
 from ddp_play.bundle.summary import headline, rank_rows, summary
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
-from ddp_play.planning.plan_document import ranks_of
+from ddp_play.planning.plan_document import ranks_by_host
 
 
 def results(run_id: options.RunId = "-", as_json: options.Json = False) -> None:
@@ -35,7 +35,7 @@ def results(run_id: options.RunId = "-", as_json: options.Json = False) -> None:
 
 def _collected(paths: RunPaths) -> dict[str, Any]:
     plan = read_json(paths.plan)
-    ranks = [rank for host in plan.get("hosts", ()) for rank in ranks_of(host)]
+    ranks = [rank for numbers in (ranks_by_host(plan) if plan else {}).values() for rank in numbers]
     manifest = paths.artifacts_manifest
     return {
         "results": {str(rank): read_json(paths.result(rank)) for rank in ranks},

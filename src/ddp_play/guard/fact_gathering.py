@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
-from . import docker_socket, gpus, host_drain, interfaces, leftovers, state_directory
+from . import docker_socket, gpus, host_drain, interfaces, leftovers, numa_facts, state_directory
 from .answer_limit import AnswerLimit
 from .rank_user import User, process_options
 
@@ -48,6 +48,7 @@ def collect(wanted: Dict[str, Any], limit: Optional[AnswerLimit] = None) -> Dict
         "rdma": interfaces.rdma_ports(),
         "gpus": gpu_rows,
         "gpu_problem": gpu_problem,
+        "numa": {"nodes": numa_facts.nodes(), "numactl": bool(shutil.which("numactl"))},
         "nccl_conf": Path("/etc/nccl.conf").is_file(),
         "ephemeral_ports": _ephemeral_ports(),
         "engine": during("the container engine", _engine, wanted.get("image")) if wanted.get("engine") else None,

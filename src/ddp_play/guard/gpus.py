@@ -7,6 +7,8 @@ import subprocess
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
+from . import numa_facts
+
 PCI = Path("/sys/bus/pci/devices")
 QUERY = "index,uuid,name,memory.total,pci.bus_id,driver_version"
 
@@ -48,6 +50,7 @@ def parse_gpus(text: str) -> List[Dict[str, Any]]:
                 "memory_mib": int(cells[3]) if cells[3].isdigit() else 0,
                 "pci": cells[4],
                 "driver": cells[5],
+                "numa_node": numa_facts.node_of_pci(cells[4]),
                 "users": [],
             }
         )

@@ -10,7 +10,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
-from . import hang_evidence, kernel_log, processes, rank_failure, rank_user, secret_files
+from . import hang_evidence, kernel_log, numa_binding, processes, rank_failure, rank_user, secret_files
 
 if TYPE_CHECKING:
     from .run_directory import HostRun
@@ -142,7 +142,8 @@ class ProcessRank(Rank):
             self.ended(126, detail="cannot read a secret of this rank: %s" % error)
             return
         try:
-            with open(str(self.log), "ab", buffering=0) as log:
+            binding = numa_binding.bound(spec.get("cpus", ""), spec.get("memory_nodes", ""))
+            with open(str(self.log), "ab", buffering=0) as log, binding:
                 child = subprocess.Popen(
                     spec["argv"],
                     cwd=spec["workdir"],

@@ -53,6 +53,17 @@ class Gpu:
     model: str
     memory_mib: int
     users: tuple[str, ...] = ()
+    numa_node: int = -1  # as the kernel tells it: -1 if it does not know
+
+
+@dataclass(frozen=True, slots=True)
+class NumaNode:
+    """A NUMA node with CPUs."""
+
+    node: int
+    cpus: str  # that ranks may use, as the kernel lists them: `0-31,64-95`
+    socket: int
+    memory: bool  # has memory that ranks may use
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +145,8 @@ class HostFacts:
     rank_torch: str = ""  # version of torch in rank_python; queried only if ranks are processes
     rank_mpi: str = ""  # version of mpi4py, likewise
     state_dir: str = ""
+    numa_nodes: tuple[NumaNode, ...] = ()
+    numactl: bool = False  # is installed
     state_dir_reason: str = ""  # why it is not the usual directory
     drained: str = ""  # why the host takes no new runs
 
@@ -172,9 +185,7 @@ def facts_from_json(name: str, data: dict[str, Any]) -> HostFacts:
         clock_offset_s=data.get("clock_offset_s", 0.0),
         interfaces=tuple(Interface(**{**row, "addresses": tuple(row["addresses"])}) for row in data["interfaces"]),
         rdma=tuple(RdmaPort(**{**row, "interfaces": tuple(row["interfaces"])}) for row in data["rdma"]),
-        gpus=tuple(
-            Gpu(row["index"], row["uuid"], row["model"], row["memory_mib"], tuple(row["users"])) for row in data["gpus"]
-        ),
+        gpus=tuple(_gpu(row) for row in data["gpus"]),
         gpu_problem=data["gpu_problem"],
         resolves_to=tuple(data["resolves_to"]),
         nccl_conf=data["nccl_conf"],
@@ -188,10 +199,17 @@ def facts_from_json(name: str, data: dict[str, Any]) -> HostFacts:
         slots=inventory.get("slots"),
         interface=inventory.get("interface"),
         runs=tuple(data.get("runs", ())),
+        numa_nodes=tuple(NumaNode(**row) for row in data["numa"]["nodes"]),
+        numactl=data["numa"]["numactl"],
         state_dir=(data.get("state_dir") or {}).get("path", ""),
         state_dir_reason=(data.get("state_dir") or {}).get("reason", ""),
         drained=data.get("drained", ""),
     )
+
+
+def _gpu(data: dict[str, Any]) -> Gpu:
+    names = ("index", "uuid", "model", "memory_mib", "numa_node")
+    return Gpu(**{name: data[name] for name in names}, users=tuple(data["users"]))
 
 
 def _engine(data: dict[str, Any] | None) -> Engine | None:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from ddp_play.errors import UsageError
 from ddp_play.guard.protocol import SHARED_RUNS, SOURCE
 from ddp_play.planning.launch_placeholders import HEAD_PORT, HOST_DIR, RUN_ID, RUN_KEY, THIS_LOCAL_RANK, THIS_RANK
+from ddp_play.planning.numa import numa_bindings, numa_mode
 from ddp_play.planning.plan_document import HostPlan, Unit
 from ddp_play.planning.progress_path import progress_path
 from ddp_play.planning.rank_container import container_name, create_argv
 from ddp_play.planning.rank_context import Place, RankContext
 from ddp_play.planning.rank_environment import rank_env
-from ddp_play.planning.torchrun import agent_argv, agent_env, worker_env
+from ddp_play.planning.torchrun import agent_argv, agent_env, numa_option, worker_env
 
 if TYPE_CHECKING:
     from ddp_play.planning.host_facts import HostFacts
@@ -41,6 +42,8 @@ def plan_host(context: RankContext, node: int) -> HostPlan:
         speed_mbps=next((link.speed_mbps for link in host.interfaces if link.name == endpoint.interface), None),
         rdma_ports=tuple(f"{port.device}:{port.port}" for port in host.rdma if port.active),
         slots=context.slots[host.name],
+        numa_mode=place.numa_mode,
+        numa=place.numa,
         progress=progress_path(context, place),
     )
 
@@ -48,14 +51,17 @@ def plan_host(context: RankContext, node: int) -> HostPlan:
 def _place(context: RankContext, node: int) -> Place:
     """Place of the ranks of a host."""
     job, host = context.job, context.hosts[node]
-    shared_dir = context.shared_dirs.get(host.name, "")
+    num_ranks, shared_dir = len(context.ranks[host.name]), context.shared_dirs.get(host.name, "")
+    mode = numa_option(context, host) if context.torchrun else numa_mode(job, host, num_ranks)
     source_dir = f"{shared_dir}/{SHARED_RUNS}/{RUN_KEY}/{SOURCE}" if shared_dir else f"{HOST_DIR}/{SOURCE}"
     return Place(
         host=host,
         node=node,
-        local_world_size=len(context.ranks[host.name]),
+        local_world_size=num_ranks,
         user=_rank_user(job, host),
         workdir=_workdir(context, host, source_dir),
+        numa_mode=mode,
+        numa=numa_bindings(mode, host, num_ranks, memory=not context.torchrun),
         source_dir=source_dir if job.source else "",
         shared_dir=shared_dir,
     )

@@ -67,6 +67,7 @@ class Job(BaseModel):
     memory: str = Field("", pattern=r"^(\d+[bkmgBKMG]?)?$")
     shm_size: str = Field("", pattern=r"^(\d+[bkmgBKMG]?)?$")
     gpus: Literal["auto", "none"] = "auto"
+    numa: Literal["auto", "none", "node", "socket"] = "auto"
     timeout: Seconds = 300
     host_timeout: Seconds = 30
     grace: Seconds = 30

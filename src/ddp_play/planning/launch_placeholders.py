@@ -20,6 +20,8 @@ THIS_LOCAL_RANK = "<this_local_rank>"
 THIS_NODE = "<this_node>"
 THIS_HOST = "<this_host>"
 THIS_ADDRESS = "<this_address>"  # on the fabric
+THIS_CPUS = "<this_cpus>"  # of its NUMA binding
+THIS_MEMORY_NODES = "<this_memory_nodes>"
 
 
 def rank_of_local(local_rank: int) -> str:

@@ -7,15 +7,19 @@ import shlex
 from dataclasses import dataclass
 from typing import Any
 
+from ddp_play.errors import UsageError
 from ddp_play.planning.launch_placeholders import (
     THIS_ADDRESS,
+    THIS_CPUS,
     THIS_HOST,
     THIS_LOCAL_RANK,
+    THIS_MEMORY_NODES,
     THIS_NODE,
     THIS_RANK,
     bind,
     rank_of_local,
 )
+from ddp_play.planning.numa import NumaBinding
 from ddp_play.planning.rank_environment import EnvVar
 
 # Fields of a host in plan.json. The others are in its kind, which equal hosts share.
@@ -62,12 +66,20 @@ class HostPlan:
     speed_mbps: int | None = None  # of the interface; None if its driver does not report it
     rdma_ports: tuple[str, ...] = ()  # active ones
     slots: tuple[str, ...] = ()  # slot leases; each rank takes one
+    numa_mode: str = "none"
+    numa: tuple[NumaBinding, ...] = ()  # of each rank; empty if they are not bound
     progress: str = ""  # glob of files that show progress between attempts
 
     def rank(self, number: int) -> Unit:
         """The rank of this number."""
         values = {**self._values(), THIS_RANK: str(number), THIS_LOCAL_RANK: str(number - self.ranks.start)}
+        if binding := self.binding(number):
+            values |= {THIS_CPUS: binding.cpus, THIS_MEMORY_NODES: binding.memory_nodes}
         return self.rank_template.bound(values)
+
+    def binding(self, number: int) -> NumaBinding | None:
+        """NUMA binding of the rank of this number."""
+        return self.numa[number - self.ranks.start] if self.numa else None
 
     @property
     def agent(self) -> Unit | None:
@@ -131,7 +143,9 @@ class Plan:
         """One rank with its host; `agent` is the torchrun that starts it, if one does."""
         host = self.host_of(rank)
         own = {"rank": rank, "local_rank": rank - host.ranks.start, "host": host.name, "workdir": host.workdir}
-        return {**own, **unit_to_json(host.rank(rank)), "agent": unit_to_json(host.agent) if host.agent else None}
+        binding, agent = host.binding(rank), host.agent
+        numa = _fields(binding) if binding else None
+        return {**own, **unit_to_json(host.rank(rank)), "numa": numa, "agent": unit_to_json(agent) if agent else None}
 
     def host_of(self, rank: int) -> HostPlan:
         """The host of a rank."""
@@ -147,7 +161,8 @@ def _kind_of(host: HostPlan) -> tuple[Any, ...]:
 
 def _kind_to_json(kind: tuple[Any, ...]) -> dict[str, Any]:
     fields = dict(zip(_OF_KIND, kind, strict=True))
-    return {name: unit_to_json(value) if isinstance(value, Unit) else value for name, value in fields.items()}
+    units = {name: unit_to_json(value) for name, value in fields.items() if isinstance(value, Unit)}
+    return {**fields, **units, "numa": [_fields(binding) for binding in fields["numa"]]}
 
 
 def unit_to_json(unit: Unit) -> dict[str, Any]:
@@ -155,12 +170,13 @@ def unit_to_json(unit: Unit) -> dict[str, Any]:
     return {**_fields(unit), "env": [_fields(var) for var in unit.env]}
 
 
-def _fields(value: Plan | Unit | EnvVar) -> dict[str, Any]:
+def _fields(value: Plan | Unit | EnvVar | NumaBinding) -> dict[str, Any]:
     return {name: getattr(value, name) for name in value.__dataclass_fields__}
 
 
 def plan_from_json(data: dict[str, Any]) -> Plan:
-    """Plan from the content of plan.json."""
+    """Plan from the content of plan.json. UsageError if it has the form of earlier versions."""
+    _check_form(data)
     kinds = [_kind_from_json(kind) for kind in data["kinds"]]
     tuples = {name: tuple(data[name]) for name in ("port_range", "artifacts", "script", "warnings")}
     left_out = tuple((name, why) for name, why in data["left_out"])
@@ -169,7 +185,7 @@ def plan_from_json(data: dict[str, Any]) -> Plan:
             **{name: host[name] for name in OF_ONE_HOST if name != "slots"},
             **kinds[host["kind"]],
             slots=tuple(host["slots"]),
-            ranks=ranks_of(host),
+            ranks=_ranks_of(host),
         )
         for host in data["hosts"]
     )
@@ -177,8 +193,18 @@ def plan_from_json(data: dict[str, Any]) -> Plan:
     return Plan(**{**fields, **tuples, "left_out": left_out, "hosts": hosts})
 
 
-def ranks_of(host: dict[str, Any]) -> range:
-    """Numbers of the ranks of a host of plan.json."""
+def ranks_by_host(data: dict[str, Any]) -> dict[str, range]:
+    """Ranks of each host in the content of plan.json, without reading the rest. UsageError as `plan_from_json`."""
+    _check_form(data)
+    return {host["name"]: _ranks_of(host) for host in data["hosts"]}
+
+
+def _check_form(data: dict[str, Any]) -> None:
+    if "kinds" not in data:
+        raise UsageError("this plan has the form of an earlier version", hint="use the ddp-play that made it")
+
+
+def _ranks_of(host: dict[str, Any]) -> range:
     return range(host["first_rank"], host["first_rank"] + host["num_ranks"])
 
 
@@ -187,6 +213,7 @@ def _kind_from_json(kind: dict[str, Any]) -> dict[str, Any]:
     return {
         **kind,
         **{name: tuple(kind[name]) for name in ("user", "gpus", "rdma_ports")},
+        "numa": tuple(NumaBinding(**row) for row in kind["numa"]),
         "rank_template": _unit_from_json(kind["rank_template"]),
         "agent_template": _unit_from_json(agent) if agent else None,
     }

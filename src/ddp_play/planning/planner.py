@@ -10,6 +10,7 @@ from ddp_play.planning.fabric import choose_fabric
 from ddp_play.planning.host_differences import check_infiniband, check_torch, differences, moved_state
 from ddp_play.planning.host_ranks import plan_host
 from ddp_play.planning.host_selection import choose_hosts, slot_names
+from ddp_play.planning.numa import check_numa
 from ddp_play.planning.plan_document import Plan
 from ddp_play.planning.rank_context import RankContext
 from ddp_play.planning.rendezvous import choose_rendezvous, needs_shared_file
@@ -39,6 +40,7 @@ def make_plan(
     context = _decide(job, hosts, caller)
     if context.torchrun:
         check_torchrun(job)
+    check_numa(job)
     return _document(context, left_out)
 
 

@@ -13,7 +13,9 @@ from ddp_play.planning.launch_placeholders import (
     RUN_ID,
     RUN_KEY,
     SECRETS_DIR,
+    THIS_CPUS,
     THIS_HOST,
+    THIS_MEMORY_NODES,
     THIS_NODE,
     THIS_RANK,
     rank_of_local,
@@ -70,6 +72,9 @@ def create_argv(
         args += ["--group-add", group]
     args += ["--ulimit", f"nofile={nofile}:{nofile}"]
     args += _resources(job, num_ranks=len(ranks))
+    if place.numa and not context.torchrun:
+        args += ["--cpuset-cpus", THIS_CPUS]
+        args += ["--cpuset-mems", THIS_MEMORY_NODES] if all(row.memory_nodes for row in place.numa) else []
     args += _devices(job, host, uses_rdma=context.uses_rdma(host))
     args += _mounts(context, place)
     for env_name in env_names:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ddp_play.planning.fabric import Endpoint, FabricChoice
     from ddp_play.planning.host_facts import HostFacts
     from ddp_play.planning.job import Job
+    from ddp_play.planning.numa import NumaBinding
     from ddp_play.planning.rendezvous import Rendezvous
 
 
@@ -96,3 +97,5 @@ class Place:
     workdir: str
     source_dir: str
     shared_dir: str
+    numa_mode: str  # none, node or socket
+    numa: tuple[NumaBinding, ...]  # of each rank; empty if they are not bound

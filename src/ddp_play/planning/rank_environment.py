@@ -19,6 +19,7 @@ from ddp_play.planning.launch_placeholders import (
     THIS_NODE,
     THIS_RANK,
 )
+from ddp_play.planning.numa import threads_per_rank
 
 if TYPE_CHECKING:
     from ddp_play.planning.host_facts import HostFacts
@@ -94,7 +95,11 @@ def _own_env(context: RankContext, place: Place, own_dir: str) -> list[EnvVar]:
 def _torch_env(context: RankContext, place: Place) -> list[EnvVar]:
     """Variables that torch reads (env:// initialization); source: docs/source/distributed.md of pytorch/pytorch."""
     cpus = context.job.cpus
-    threads = max(1, int(cpus or place.host.cpus / place.local_world_size))
+    if place.numa and not cpus:
+        threads, whence = threads_per_rank(place.numa), "plan: CPUs of the NUMA binding / the ranks that have them"
+    else:
+        threads = max(1, int(cpus or place.host.cpus / place.local_world_size))
+        whence = "job: ddp_job_cpus" if cpus else "plan: CPUs of the host / its ranks"
     return [
         EnvVar("RANK", THIS_RANK, "plan: rank", late=True),
         EnvVar("LOCAL_RANK", THIS_LOCAL_RANK, "plan: number on its host", late=True),
@@ -103,7 +108,7 @@ def _torch_env(context: RankContext, place: Place) -> list[EnvVar]:
         EnvVar("GROUP_RANK", THIS_NODE, "plan: number of the host", late=True),
         EnvVar("MASTER_ADDR", context.head_addr, "plan: the head's address on the fabric"),
         EnvVar("MASTER_PORT", HEAD_PORT, "launch: port leased on the head", late=True),
-        EnvVar("OMP_NUM_THREADS", str(threads), "job: ddp_job_cpus" if cpus else "plan: CPUs of the host / its ranks"),
+        EnvVar("OMP_NUM_THREADS", str(threads), whence),
     ]
 
 

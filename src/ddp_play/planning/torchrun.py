@@ -14,17 +14,20 @@ import re
 import shlex
 from typing import TYPE_CHECKING
 
-from ddp_play.errors import UsageError
+from ddp_play.errors import HostNotReady, UsageError
 from ddp_play.guard.protocol import EXITED, LOGS, STARTED, rank_dir_name, rank_log_name
 from ddp_play.planning.launch_placeholders import HEAD_PORT, HOST_DIR, RUN_KEY, THIS_ADDRESS, THIS_NODE, rank_of_local
+from ddp_play.planning.numa import numa_mode
 from ddp_play.planning.rank_environment import EnvVar, rank_dir
 
 if TYPE_CHECKING:
+    from ddp_play.planning.host_facts import HostFacts
     from ddp_play.planning.job import Job
     from ddp_play.planning.rank_context import Place, RankContext
 
 # Set by torchrun in every rank; source: torch/distributed/elastic/agent/server/local_elastic_agent.py.
 BY_TORCHRUN = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT")
+WITH_NUMA_BINDING = (2, 9)  # version of torch
 SIGNALS = "SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1,SIGUSR2"
 CONTAINER_LOG_DIR = "/ddp-play/logs"
 # The shell handles a trapped signal after the rank has ended; the rank gets it too (same process group).
@@ -70,6 +73,30 @@ def agent_env(context: RankContext, env: tuple[EnvVar, ...]) -> tuple[EnvVar, ..
     return tuple(sorted(shared, key=lambda var: var.name))
 
 
+def numa_option(context: RankContext, host: HostFacts) -> str:
+    """Value of --numa-binding on a host, or none. torchrun binds with numactl, and CPUs only.
+
+    `auto` hands it on only if it is certain to work: torchrun ends with an error where it cannot bind.
+    """
+    job = context.job
+    mode = numa_mode(job, host, len(context.ranks[host.name]))
+    found = re.match(r"(\d+)\.(\d+)", context.torch)
+    known = (int(found[1]), int(found[2])) if found else None
+    if job.numa == "auto":
+        return mode if known and known >= WITH_NUMA_BINDING and host.numactl and not context.docker else "none"
+    if mode != "none" and known and known < WITH_NUMA_BINDING:
+        raise UsageError(
+            f"ddp_job_numa is {job.numa}, and torchrun of torch {context.torch} has no --numa-binding",
+            hint="use torch 2.9 or newer, set ddp_job_launcher to ranks, or set ddp_job_numa to none",
+        )
+    if mode != "none" and not context.docker and not host.numactl:
+        raise HostNotReady(
+            f"{host.name}: ddp_job_numa is {job.numa}, and torchrun binds with numactl, which is not installed",
+            hint="install numactl, set ddp_job_launcher to ranks, or set ddp_job_numa to none",
+        )
+    return mode
+
+
 def agent_argv(
     context: RankContext, place: Place, command: tuple[str, ...], env: tuple[EnvVar, ...]
 ) -> tuple[str, ...]:
@@ -86,6 +113,8 @@ def agent_argv(
     else:
         args += ["--rdzv-backend", "static", "--node-rank", THIS_NODE]
         args += ["--master-addr", address, "--master-port", HEAD_PORT]
+    if place.numa_mode != "none":
+        args += ["--numa-binding", place.numa_mode]
     started = ("sh", "-c", _wrapper(context, env), "rank", *command)
     # torchrun passes arguments through string.Template, which replaces ${local_rank} and turns $$ into $
     return (*args, "--no-python", *(word.replace("$", "$$") for word in started))

@@ -56,6 +56,14 @@ def user_of_ranks(host: HostPlan, place: HostPlace) -> dict[str, Any] | None:
     return None if uid == place.uid else {"uid": uid, "gid": gid, "groups": [gid]}
 
 
+def _binding_spec(host: HostPlan, number: int) -> dict[str, str]:
+    """What the guard binds a rank to. Containers are created with it, and a torchrun binds its ranks itself."""
+    binding = host.binding(number)
+    if binding is None or host.agent_template or host.rank_template.create:
+        return {}
+    return {"cpus": binding.cpus, "memory_nodes": binding.memory_nodes}
+
+
 def slots_of(host: HostPlan) -> dict[str, Any]:
     """The slot leases that this host's ranks need: `need` of the `names`."""
     return {"names": list(host.slots), "need": min(len(host.ranks), len(host.slots))}
@@ -175,6 +183,7 @@ class Launch:
             "rank": number,
             "local_rank": number - host.ranks.start,
             "env_file": render_env_file(env, rank=number, host=host.name, run_id=self.run_id),
+            **_binding_spec(host, number),
             **self._unit_spec(host, rank, place),
         }
 

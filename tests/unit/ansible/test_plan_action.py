@@ -41,6 +41,7 @@ def raw_facts(name: str) -> dict[str, Any]:
         "rdma": [],
         "gpus": [],
         "gpu_problem": "",
+        "numa": {"nodes": [], "numactl": False},
         "resolves_to": [],
         "nccl_conf": False,
         "ephemeral_ports": [32768, 60999],

@@ -44,6 +44,7 @@ EVENTS: list[dict[str, Any]] = [
 ]
 PLAN = {
     "hosts": [{"name": EVIL, "first_rank": 0, "num_ranks": 1}],
+    "kinds": [],
     **dict.fromkeys(("backend", "fabric", "network", "init_method", "head"), EVIL),
     "world_size": 1,
     "warnings": [EVIL],

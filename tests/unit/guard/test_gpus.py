@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ddp_play.guard import gpus
+from ddp_play.guard import gpus, numa_facts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,6 +17,7 @@ TWO = """0, GPU-aaaa, NVIDIA H100 80GB HBM3, 81559, 00000000:18:00.0, 570.86.15
 USERS = "GPU-bbbb, 4711, python\nGPU-bbbb, 4712, /usr/bin/python3\n"
 
 
+@pytest.mark.usefixtures("sysfs")
 def test_rows() -> None:
     assert gpus.parse_gpus(TWO)[1] == {
         "index": 1,
@@ -25,6 +26,7 @@ def test_rows() -> None:
         "memory_mib": 81559,
         "pci": "00000000:2A:00.0",
         "driver": "570.86.15",
+        "numa_node": -1,
         "users": [],
     }
 
@@ -59,6 +61,7 @@ def test_users(text: str, users: dict[str, list[str]]) -> None:
 def sysfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A function that adds a PCI device."""
     monkeypatch.setattr(gpus, "PCI", tmp_path)
+    monkeypatch.setattr(numa_facts, "PCI", tmp_path)
 
     def add(name: str, vendor: str = "0x10de", pci_class: str = "0x030200") -> None:
         (tmp_path / name).mkdir()
@@ -75,6 +78,13 @@ def test_only_nvidias_display_controllers_count(sysfs: Any, tmp_path: Path) -> N
     sysfs("0000:01:00.0", vendor="0x8086")
     (tmp_path / "broken").mkdir()
     assert gpus.pci_addresses() == ["0000:18:00.0", "0000:2a:00.0"]
+
+
+def test_the_numa_node_of_each(sysfs: Any, tmp_path: Path) -> None:
+    for number, node in (("0000:18:00.0", "1\n"), ("0000:2a:00.0", "-1\n")):
+        sysfs(number)
+        (tmp_path / number / "numa_node").write_text(node)
+    assert [row["numa_node"] for row in gpus.parse_gpus(TWO)] == [1, -1]
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,24 @@ def test_a_rank_that_we_ended_has_not_failed(place: HostRun) -> None:
     rank.send(signal.SIGTERM)  # nobody is there any more
 
 
+def test_a_rank_runs_on_the_cpus_and_in_the_memory_that_the_plan_gives_it(place: HostRun) -> None:
+    """With what it starts, too; the guard itself keeps its own."""
+    before = os.sched_getaffinity(0)
+    last = str(max(before))
+    rank = process(place, "/bin/sh", "-c", "grep Cpus_allowed_list /proc/self/status", cpus=last, memory_nodes="0")
+    rank.start()
+    assert os.sched_getaffinity(0) == before
+    assert until_ended(rank)["exit_code"] == 0
+    assert place.log(0).read_text().split() == ["Cpus_allowed_list:", last]
+
+
+def test_a_rank_for_which_no_cpu_is_left_does_not_start(place: HostRun) -> None:
+    rank = process(place, "/bin/true", cpus="900-901", memory_nodes="0")
+    rank.start()
+    assert (rank.row["state"], rank.row["exit_code"]) == ("exited", 126)
+    assert "this process may not use the CPUs 900-901" in rank.row["detail"]
+
+
 def test_a_warning_is_no_end_of_ours(place: HostRun) -> None:
     rank = process(place, "/bin/sleep", "100")
     rank.start()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ddp_play.planning.host_facts import Engine, Image, Interface, RdmaPort, SharedDir, facts_from_json
+from ddp_play.planning.host_facts import Engine, Image, Interface, NumaNode, RdmaPort, SharedDir, facts_from_json
 from tests.unit.build import host, rdma
 
 ANSWER: dict[str, Any] = {
@@ -34,7 +34,10 @@ ANSWER: dict[str, Any] = {
         {"device": "mlx5_0", "port": 1, "state": "ACTIVE", "rate_gbps": 400.0, "link_layer": "InfiniBand",
          "interfaces": ["ib0"]},
     ],
-    "gpus": [{"index": 0, "uuid": "GPU-a", "model": "H100", "memory_mib": 80000, "users": ["12 python"]}],
+    "gpus": [
+        {"index": 0, "uuid": "GPU-a", "model": "H100", "memory_mib": 80000, "users": ["12 python"], "numa_node": 0},
+    ],
+    "numa": {"nodes": [{"node": 0, "cpus": "0-7", "socket": 0, "memory": True}], "numactl": True},
     "gpu_problem": "",
     "resolves_to": ["127.0.1.1"],
     "nccl_conf": False,
@@ -53,6 +56,8 @@ IMAGE = {"id": "sha256:a", "digests": ["d"], "entrypoint": []}
         ({}, "rdma", (RdmaPort("mlx5_0", 1, "ACTIVE", 400.0, "InfiniBand", ("ib0",)),)),
         ({}, "ephemeral_ports", (32768, 60999)),
         ({}, "clock_offset_s", 0.0),
+        ({}, "numa_nodes", (NumaNode(0, "0-7", 0, memory=True),)),
+        ({}, "numactl", True),
         ({}, "engine", None),
         ({}, "shared", None),
         ({}, "slots", None),

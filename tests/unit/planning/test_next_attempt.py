@@ -22,6 +22,7 @@ def raw(host: HostFacts) -> dict[str, Any]:
     row = dataclasses.asdict(host)
     row["user"]["groups"] = dict(row["user"]["groups"])
     row["rank_python"] = {"path": host.rank_python, "problem": host.rank_python_problem}
+    row["numa"] = {"nodes": row["numa_nodes"], "numactl": host.numactl}
     row["inventory"] = {"slots": host.slots, "interface": host.interface}
     return {
         key: value for key, value in row.items() if key not in ("name", "slots", "interface", "rank_python_problem")

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from ddp_play.planning.plan_document import command_line, plan_from_json, ranks_of
+from ddp_play.errors import UsageError
+from ddp_play.planning.plan_document import command_line, plan_from_json, ranks_by_host
 from tests.unit.build import engine, env, host, hosts, plan, shared
 from tests.unit.planning.test_planner import WHOLE, as_text, whole
 
@@ -29,7 +30,7 @@ def test_what_equal_hosts_have_in_common_is_there_once() -> None:
     document = plan(*facts, launcher="torchrun", rdzv="c10d").to_json()
     # c10d: the head is told that it hosts the store
     assert [row["kind"] for row in document["hosts"]] == [0, 1, 1, 2]
-    assert [list(ranks_of(row)) for row in document["hosts"]] == [[0, 1], [2, 3], [4, 5], [6, 7]]
+    assert list(map(list, ranks_by_host(document).values())) == [[0, 1], [2, 3], [4, 5], [6, 7]]
     assert len(document["kinds"]) == 3
 
 
@@ -52,3 +53,11 @@ def test_a_rank_has_its_own_values(values: dict[str, Any], image: str) -> None:
 
 def test_a_users_value_that_looks_like_a_placeholder_of_a_rank_is_unchanged() -> None:
     assert env(plan(env={"A": "<this_rank> <this_host>"}))["A"] == "<this_rank> <this_host>"
+
+
+def test_the_form_of_earlier_versions_is_refused() -> None:
+    document = plan().to_json()
+    del document["kinds"]
+    for read in (plan_from_json, ranks_by_host):
+        with pytest.raises(UsageError, match="this plan has the form of an earlier version"):
+            read(document)

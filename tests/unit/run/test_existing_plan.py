@@ -47,7 +47,9 @@ def test_a_file_without_a_plan_is_refused(tmp_path: Path, text: str) -> None:
     assert "--json" in caught.value.hint
 
 
-@pytest.mark.parametrize("document", [{"hosts": []}, {**plan().to_json(), "kinds": []}, {**plan().to_json(), "x": 1}])
+@pytest.mark.parametrize(
+    "document", [{"hosts": [], "kinds": []}, {**plan().to_json(), "kinds": []}, {**plan().to_json(), "x": 1}]
+)
 def test_another_document_is_refused(tmp_path: Path, document: dict[str, object]) -> None:
     path = tmp_path / "plan.json"
     path.write_text(json.dumps(document))

@@ -9,7 +9,7 @@ import pytest
 
 from ddp_play.run.host_spec import HostPlace, Launch, mpich_shared_memory
 from ddp_play.run.source_snapshot import Snapshot
-from tests.unit.build import engine, host, hosts, plan, shared
+from tests.unit.build import engine, host, hosts, numa_host, plan, shared
 
 if TYPE_CHECKING:
     from ddp_play.planning.plan_document import Plan
@@ -133,6 +133,20 @@ def test_a_value_without_placeholders_is_unchanged() -> None:
 def test_a_user_is_set_only_if_it_differs_from_the_logins(uid: int, user: dict[str, Any] | None) -> None:
     spec = specs(plan(), place=HostPlace("/s", "/shm", uid))[0]
     assert spec["user"] == spec["ranks"][0]["user"] == user
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({}, [("0-1,8-9", "0"), ("2-3,10-11", "1")]),
+        ({"numa": "none"}, [(None, None)] * 2),
+        ({"image": "i"}, [(None, None)] * 2),  # the container has them
+        ({"launcher": "torchrun", "numa": "node"}, [(None, None)] * 2),  # torchrun binds
+    ],
+)
+def test_the_guard_binds_processes(values: dict[str, Any], expected: list[Any]) -> None:
+    ranks = specs(plan(numa_host(on=(0, 1), engine=engine()), **values))[0]["ranks"]
+    assert [(rank.get("cpus"), rank.get("memory_nodes")) for rank in ranks] == expected
 
 
 def test_limits_are_the_jobs() -> None:
