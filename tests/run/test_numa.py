@@ -75,7 +75,8 @@ def of_ranks(play: Play) -> list[tuple[str, str, bool]]:
     ("values", "expected"),
     [
         # node 1 is not a node of the kernel, which may use its memory as little as a rank
-        ({}, [(REST, str(len(ALLOWED) - 1), False), (FIRST, "1", True)]),
+        ({"numa": "node"}, [(REST, str(len(ALLOWED) - 1), False), (FIRST, "1", True)]),
+        ({}, [(REST, str(len(ALLOWED) - 1), False), (FIRST, "1", False)]),
         ({"numa": "none"}, None),
     ],
 )
@@ -97,7 +98,7 @@ def of_whole() -> str:
 
 
 def test_the_plan_shows_it(play: Play, program: str) -> None:
-    job = play.job({"command": COMMAND, "backend": "gloo"})
+    job = play.job({"command": COMMAND, "backend": "gloo", "numa": "node"})
     shown = play("plan", job, "-i", LOCAL, "--rank", "1", program=program).out
     assert next(line for line in shown.splitlines() if line.startswith("localhost ")).split()[4:6] == ["0,1", "node"]
     assert f"rank 1's NUMA node 0: CPUs {FIRST}, memory of node(s) 0" in shown

@@ -10,7 +10,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
-from . import hang_evidence, kernel_log, numa_binding, processes, rank_failure, rank_user, secret_files
+from . import hang_evidence, kernel_log, processes, rank_failure, rank_user, secret_files
 
 if TYPE_CHECKING:
     from .run_directory import HostRun
@@ -142,8 +142,7 @@ class ProcessRank(Rank):
             self.ended(126, detail="cannot read a secret of this rank: %s" % error)
             return
         try:
-            binding = numa_binding.bound(spec.get("cpus", ""), spec.get("memory_nodes", ""))
-            with open(str(self.log), "ab", buffering=0) as log, binding:
+            with open(str(self.log), "ab", buffering=0) as log, _bound(spec):
                 child = subprocess.Popen(
                     spec["argv"],
                     cwd=spec["workdir"],
@@ -186,6 +185,15 @@ class ProcessRank(Rank):
         """Send a signal to the first process only, not to its group."""
         with _CHILDREN:
             processes.signal_exactly(self.row["pid"], self.row["ticks"], signum)
+
+
+def _bound(spec: Dict[str, Any]) -> "contextlib.AbstractContextManager[None]":
+    """The NUMA binding of a rank that is started inside it."""
+    if not (spec.get("cpus") or spec.get("memory_nodes")):
+        return contextlib.nullcontext()
+    from . import numa_binding
+
+    return numa_binding.bound(spec.get("cpus", ""), spec.get("memory_nodes", ""))
 
 
 def reap(ranks: List[Rank]) -> None:

@@ -61,7 +61,7 @@ def _place(context: RankContext, node: int) -> Place:
         user=_rank_user(job, host),
         workdir=_workdir(context, host, source_dir),
         numa_mode=mode,
-        numa=numa_bindings(mode, host, num_ranks, memory=not context.torchrun),
+        numa=numa_bindings(mode, host, num_ranks, memory=job.numa != "auto" and not context.torchrun),
         source_dir=source_dir if job.source else "",
         shared_dir=shared_dir,
     )

@@ -27,7 +27,8 @@ def planned(facts: HostFacts, **values: Any) -> HostPlan:
 @pytest.mark.parametrize(
     ("on", "numa", "mode", "bindings"),
     [
-        ((0, 0, 1, 1), "auto", "node", (NODE_0, NODE_0, NODE_1, NODE_1)),
+        ((0, 0, 1, 1), "node", "node", (NODE_0, NODE_0, NODE_1, NODE_1)),
+        ((0, 1), "auto", "node", tuple(dataclasses.replace(node, memory_nodes="") for node in (NODE_0, NODE_1))),
         ((0, 1), "node", "node", (NODE_0, NODE_1)),
         ((1, 0), "node", "node", (NODE_1, NODE_0)),
         ((0, 2), "socket", "socket", (SOCKET_0, SOCKET_1)),
@@ -105,16 +106,18 @@ def test_a_host_with_one_node_needs_no_node_from_the_kernel(told: int) -> None:
 
 
 def test_containers_are_created_with_it() -> None:
-    made = planned(numa_host(engine=engine()), **IMAGE)
+    made = planned(numa_host(engine=engine()), **IMAGE, numa="node")
     words = [" ".join(made.rank(rank).create) for rank in made.ranks]
     assert ["--cpuset-cpus 0-1,8-9 --cpuset-mems 0 " in text for text in words] == [True, True, False, False]
     assert ["--cpuset-cpus 2-3,10-11 --cpuset-mems 1 " in text for text in words] == [False, False, True, True]
 
 
-def test_memory_is_not_bound_where_a_node_has_none() -> None:
-    made = planned(numa_host(on=(0, 3), engine=engine()), **IMAGE)
-    words = " ".join(made.rank(1).create)
-    assert "--cpuset-cpus 6-7,14-15" in words
+@pytest.mark.parametrize(("rank", "numa"), [(1, "node"), (1, "auto"), (0, "auto")])
+def test_memory_is_not_bound_where_a_node_has_none_and_not_by_auto(rank: int, numa: str) -> None:
+    """Bound memory is a limit: nobody is to run into one that was not asked for."""
+    made = planned(numa_host(on=(0, 3), engine=engine()), **IMAGE, numa=numa)
+    words = " ".join(made.rank(rank).create)
+    assert "--cpuset-cpus" in words
     assert "--cpuset-mems" not in words
 
 
