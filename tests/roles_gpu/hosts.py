@@ -99,6 +99,7 @@ class Host:
                     **os.environ,
                     "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json",
                     "ANSIBLE_DEPRECATION_WARNINGS": "0",
+                    "ANSIBLE_PIPELINING": "1",  # as ddp-play does
                 },
                 cwd=folder,
                 capture_output=True,
