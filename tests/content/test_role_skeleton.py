@@ -265,6 +265,20 @@ def test_remove_says_what_remains(role: Path) -> None:
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_a_removal_is_not_refused_for_settings_that_only_an_installation_needs(role: Path) -> None:
+    """Of what preflight refuses, only an unknown system keeps the role from giving back what it changed."""
+    if not any(included(task) == "preflight" for task in tasks_of(role, "remove")):
+        return
+    for task in tasks_of(role, "preflight"):
+        if not modules(task) & JUDGE or f"not __{role.name}_removes" in condition(task):
+            continue
+        items = task.get("ansible.builtin.assert", {}).get("that", "fail")
+        needed = [items] if isinstance(items, str) else items
+        allowed = (f"__{role.name}_removes or ", f"__{role.name}_os in ", "source != 'distribution' or ")
+        assert [text for text in needed if not any(words in text for words in allowed)] == [], task["name"]
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
 def test_units_that_a_role_enables_are_disabled_or_get_their_recorded_state_back(role: Path) -> None:
     """A package that is removed may leave the link of its unit."""
     tasks = [task for name in sorted(names(role)) for task in tasks_in(tasks_of(role, name))]
