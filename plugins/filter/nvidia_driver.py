@@ -99,12 +99,24 @@ def stopped(units: Mapping[str, Mapping[str, str]], wanted: Sequence[str]) -> Li
     return [name for name, unit in found.items() if unit.get("active") != "active" or unit.get("enabled") == "disabled"]
 
 
+def all_problems(problems: Sequence[str], drifted: Sequence[str], source_stale: bool, host: str) -> List[str]:
+    """Problems of the driver, and those of the role's files with the command that repairs them.
+
+    drifted: paths that differ; source_stale: the repository or its key is not as provisioned.
+    """
+    files = [f"files that differ: {', '.join(drifted)}"] if drifted else []
+    source = ["its repository or key is not as provisioned"] if source_stale else []
+    remedy = f"to repair: ddp-play provision --limit {host} --tags nvidia_driver"
+    return [*problems, *(f"{text} ({remedy})" for text in files + source)]
+
+
 class FilterModule:
     """The filters by the names that the role uses."""
 
     def filters(self) -> Dict[str, Callable[..., Any]]:
         """The filters by name, for Ansible."""
         return {
+            "nvidia_driver_all_problems": all_problems,
             "nvidia_driver_changes": changes,
             "nvidia_driver_kernel_packages": kernel_packages,
             "nvidia_driver_occupants": occupants,

@@ -43,6 +43,8 @@ def become(host: disguise.Machine, platform: str) -> None:
         "mkdir -p /opt/hidden",
         f"rm -f /etc/os-release; cat > /etc/os-release <<'R'\n{release}\nR",
         "echo bookworm/sid > /etc/debian_version",
+        # Debian's libc breaks Ubuntu 22.04's chrony; Ubuntu's does not.
+        "sed -i '/^Breaks:/s/chrony (<< [^)]*), *//' /var/lib/dpkg/status",
         f"mv /usr/bin/uname /opt/hidden/uname; cat > /usr/bin/uname <<'R'\n{uname}R",
         "chmod +x /usr/bin/uname; apt-get -qq update",
     ]

@@ -9,3 +9,5 @@ RUN apt-get update -qq \
     && sed -i 's/^enabled = true/enabled = false/' /etc/dnf/plugins/local.conf \
     && mkdir -p /opt/versionlock /etc/pki/rpm-gpg \
     && mv /usr/lib/python3/dist-packages/dnf-plugins/versionlock.py /etc/dnf/plugins/versionlock.conf /opt/versionlock
+# Of Debian's package of plugins; on Enterprise Linux it comes with the versionlock plugin.
+RUN rm -f /etc/dnf/plugins/versionlock.list

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ddp_play.ansible.default_settings import default_settings
 from tests.roles_gpu import fixture
 
 # --privileged fails where SYS_RESOURCE is not in the bounding set; these are enough for systemd.
@@ -97,6 +98,7 @@ class Host:
                 [*command, "-e", f"@{extra}", *flags],
                 env={
                     **os.environ,
+                    **default_settings(folder),  # as ddp-play does: fewer processes, less polling
                     "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json",
                     "ANSIBLE_DEPRECATION_WARNINGS": "0",
                 },

@@ -34,7 +34,10 @@ print(json.dumps({"ServerVersion": "@VERSION@", "LoggingDriver": daemon.get("log
     "ContainersRunning": 0, "Runtimes": daemon.get("runtimes", {}) | {"runc": {}}, "DefaultRuntime": "runc"}))
 """
 DOCKERD = '#!/bin/sh\n[ "$1" = --validate ] && exit 0\nexec sleep infinity\n'
-CRB = "#!/bin/sh\nsed -i 's/^enabled=0/enabled=1/' /etc/yum.repos.d/*-crb.repo\n"
+CRB = """#!/bin/sh
+case "$1" in enable) value=1 ;; disable) value=0 ;; *) exit 1 ;; esac
+sed -i "s/^enabled=.*/enabled=$value/" /etc/yum.repos.d/*-crb.repo
+"""
 EPEL = """[epel]
 name=Extra Packages for Enterprise Linux
 baseurl=file:///srv/vendors/dl.fedoraproject.org/el$releasever/epel/

@@ -206,7 +206,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(200)
         self.end_headers()
-        self.wfile.write(b"node_load1 0.0\\n")
+        self.wfile.write(b"# TYPE node_load1 gauge\\nnode_load1 0.0\\n")
 found = re.search(r"listen-address=(.*):(\\d+)", " ".join(sys.argv))
 host, port = found.groups() if found else ("", "9100")
 http.server.HTTPServer((host, int(port)), Handler).serve_forever()

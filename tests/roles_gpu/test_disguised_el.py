@@ -141,6 +141,20 @@ def test_packages_that_the_engine_would_remove_are_named_first(host: Host, rival
         host.sh(f"dnf -q -y remove {rival} docker-ce containerd.io", check=False)
 
 
+def test_a_repository_that_the_site_enabled_stays_enabled(host: Host) -> None:
+    """EPEL needs CRB; the role that adds EPEL disables CRB again only if it enabled it."""
+    enabled = "grep -h ^enabled /etc/yum.repos.d/el*-crb.repo"
+    assert host.sh(enabled) == "enabled=0\n"
+    host.sh("sed -i s/^enabled=0/enabled=1/ /etc/yum.repos.d/el*-crb.repo")
+    try:
+        outcome = host.play("nvidia_driver", HARDWARE)
+        assert outcome.rc == 0, outcome.text
+        assert host.play("nvidia_driver", HARDWARE, tasks_from="remove").rc == 0
+        assert host.sh(enabled) == "enabled=1\n"
+    finally:
+        host.sh("sed -i s/^enabled=1/enabled=0/ /etc/yum.repos.d/el*-crb.repo")
+
+
 def test_a_disguise_has_no_plugin_by_default() -> None:
     """What the other tests rely on: version locks are a package of their own."""
     rows = [row for row in vendor_data.load()["sets"]["el-base"] if row["name"] == "python3-dnf-plugin-versionlock"]

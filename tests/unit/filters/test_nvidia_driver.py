@@ -163,3 +163,32 @@ def test_units_that_must_be_started(unit: dict[str, str], found: list[str]) -> N
     units = {"nvidia-persistenced": unit} if unit else {}
     assert nvidia_driver.stopped(units, ["nvidia-persistenced"]) == found
     assert nvidia_driver.stopped(units, []) == []
+
+
+REMEDY = "(to repair: ddp-play provision --limit h1 --tags nvidia_driver)"
+CONF = "/etc/modprobe.d/ddp-nvidia.conf"
+
+
+@pytest.mark.parametrize(
+    ("problems", "drifted", "source_stale", "found"),
+    [
+        ([], [], False, []),
+        (["nvidia-smi failed: x"], [], False, ["nvidia-smi failed: x"]),
+        ([], [CONF], False, [f"files that differ: {CONF} {REMEDY}"]),
+        ([], [], True, [f"its repository or key is not as provisioned {REMEDY}"]),
+        (
+            ["no CUDA context: x"],
+            [CONF],
+            True,
+            [
+                "no CUDA context: x",
+                f"files that differ: {CONF} {REMEDY}",
+                f"its repository or key is not as provisioned {REMEDY}",
+            ],
+        ),
+    ],
+)
+def test_problems_of_the_driver_and_of_files(
+    problems: list[str], drifted: list[str], source_stale: bool, found: list[str]
+) -> None:
+    assert nvidia_driver.all_problems(problems, drifted, source_stale, "h1") == found

@@ -1,0 +1,89 @@
+"""Number of tasks that playbooks/provision.yml has for a GPU host with InfiniBand on which nothing is to do."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ddp_play.provisioning.host_role_table import ACTIONS_WITHOUT_EFFECT
+from tests.content.role_files import read
+from tests.roles_gpu import fixture
+from tests.run import test_idle_roles as gpu_roles
+
+pytestmark = pytest.mark.runner
+
+ROOT = Path(__file__).resolve().parents[2]
+PLAYBOOK = ROOT / "playbooks/provision.yml"
+# Not run, because no driver answers on this machine: the hardware again with the driver's answers, and an assertion.
+DRIVER_PROOF = ROOT / "roles/nvidia_driver/tasks/assert.yml"
+MAX_TASKS = 18
+# These roles read this machine, whatever its state; the given state makes each end after its reading.
+ENDING = ("base_os", "docker_engine", "python_env", "image_distribution", "monitoring")
+SITE: dict[str, Any] = {
+    "ansible_connection": "local",
+    "ansible_python_interpreter": sys.executable,
+    "ansible_become": False,
+    **gpu_roles.IDLE,
+    **{f"__{role}_state": {"settled": True} for role in ENDING},
+    "__nvidia_driver_changes": [],
+    "__nvidia_driver_source_stale": False,
+    "__rdma_problems": [],
+    "__nvidia_container_toolkit_state": {"settled": True},
+    "cuda_toolkit_install": False,
+    "python_env_packages": ["standin==1.0"],
+    "image_distribution_source": "pull",
+    "image_distribution_images": [{"name": "registry.example.com/train:1", "digest": "sha256:" + "0" * 64}],
+}
+
+
+def play(folder: Path) -> list[dict[str, Any]]:
+    """Tasks of one run, as Ansible's JSON callback reports them."""
+    fixture.write(folder, gpu_roles.HOSTS["full"])
+    paths = {
+        f"__{role}_sysfs": f"{folder}/sys" for role in ("rdma", "nvidia_driver", "nccl", "nvidia_container_toolkit")
+    }
+    paths["__nvidia_driver_procfs"] = f"{folder}/proc"
+    groups: dict[str, Any] = {name: {"hosts": {"h1": {}}} for name in ("ranks", "python_env", "monitoring")}
+    (folder / "hosts.json").write_text(json.dumps(groups))
+    words = ["playbook", "-i", "hosts.json", str(PLAYBOOK), "-e", json.dumps(SITE | paths)]
+    settings = {"ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json", "ANSIBLE_DEPRECATION_WARNINGS": "0"}
+    done = subprocess.run(
+        [sys.executable, "-m", "ansible", *words],
+        env=os.environ | settings, cwd=folder, capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads(done.stdout[done.stdout.index("{") :])
+    return [task for play in report["plays"] for task in play["tasks"]]
+
+
+def counted(task: dict[str, Any]) -> bool:
+    """As the report of `ddp-play provision` counts, which knows the full name of an action too."""
+    result = task["hosts"].get("h1", {"skipped": True})
+    return not result.get("skipped") and result["action"].rpartition(".")[2] not in ACTIONS_WITHOUT_EFFECT
+
+
+def test_tasks_of_a_gpu_host_on_which_nothing_is_to_do(tmp_path: Path) -> None:
+    """cluster_users, scratch, cuda_toolkit and nfs_client, which a site turns on, add one each."""
+    found = Counter(task["task"]["name"].partition(" : ")[0] for task in play(tmp_path) if counted(task))
+    by_role = {role.removeprefix("ddp.play."): number for role, number in found.items()}
+    by_role["nvidia_driver"] += len(read(DRIVER_PROOF))
+    by_role["docker_engine"] += not Path("/run/systemd/system").exists()  # then it ends before its reading
+    assert by_role == {
+        "base_os": 2,  # facts
+        "rdma": 4,  # its hardware again after the driver, and an assertion
+        "nvidia_driver": 4,
+        "nccl": 1,
+        "docker_engine": 2,
+        "nvidia_container_toolkit": 1,
+        "python_env": 1,
+        "image_distribution": 2,
+        "monitoring": 1,
+    }
+    assert sum(by_role.values()) <= MAX_TASKS
