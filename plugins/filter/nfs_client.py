@@ -43,7 +43,8 @@ def decide(state: Mapping[str, Any], mounts: Sequence[Mount], options: Sequence[
     `own` are mounts whose server is the host itself, `loops` the mount points of those that it would mount, and
     `wanted` all others. `unresolved` (servers) and `occupied` (mount points with files) cannot work. `not_mounted` and
     `not_in_fstab` differ from the wanted state, `pending` are both. `replaced` are those of `not_mounted` under whose
-    mount point another NFS mount is. `silent` are the probes that failed.
+    mount point another NFS mount is, `mounted` those of `wanted` under whose mount point any NFS mount is. `silent` are
+    the probes that failed.
     """
     commands = state["commands"]
     own = _own(commands, mounts)
@@ -59,6 +60,7 @@ def decide(state: Mapping[str, Any], mounts: Sequence[Mount], options: Sequence[
         "wanted": wanted,
         "unresolved": _unique([m["server"] for m in mounts if _answer(commands, m)["rc"] != 0]),
         "occupied": [m["mountpoint"] for m in wanted if m["mountpoint"] not in targets and _has_files(commands, m)],
+        "mounted": [mount for mount in wanted if mount["mountpoint"] in targets],
         "not_mounted": not_mounted,
         "not_in_fstab": not_in_fstab,
         "replaced": [mount for mount in not_mounted if mount["mountpoint"] in targets],

@@ -26,7 +26,7 @@ OURS = ["docker", "ps", "--no-trunc", "--quiet", *("--filter=name=^/%s$" % name 
 GUARDS = ["pgrep", "--full", "--list-full", " -I -S [^ ]+ guard "]
 PROCESSES = ["ps", "-A", "-o", "comm="]
 # A controller's process on the host holds this file of the attempt open while it prepares, follows or collects it.
-CHANNEL = b"\0ddp-play\0channel\0"  # in its command line
+CHANNELS = (b"\0ddp-play\0channel\0", b".pyz\0channel\0")  # in its command line, also of an earlier version
 CHANNEL_LOCK = "/channel.lock"
 DELETED = " (deleted)"
 PROC = Path("/proc")
@@ -79,7 +79,8 @@ def attended_attempts(procfs: Path) -> List[str]:
     found = set()
     for folder in procfs.glob("[0-9]*"):
         try:
-            if CHANNEL not in (folder / "cmdline").read_bytes():
+            command = (folder / "cmdline").read_bytes()
+            if not any(words in command for words in CHANNELS):
                 continue
             paths = [str(fd.readlink()) for fd in (folder / "fd").iterdir()]
         except OSError:  # it has ended, or only root may read it

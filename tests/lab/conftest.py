@@ -161,7 +161,7 @@ def clean_hosts(lab3: Lab) -> Iterator[None]:
     yield
     places = f"/var/lib/ddp-play/runs /home/ops/.local/state/ddp-play/host/runs {SHARED}/.ddp-play /dev/shm"
     script = (
-        "docker ps -aq --filter label=ddp-play.run; pgrep -f 'guard-[0-9a-f]+-[0-9a-f]+[.]pyc'; "
+        "docker ps -aq --filter label=ddp-play.run; pgrep -f 'guard-[0-9a-f]+-[^ ]+[.]pyc'; "
         f"sudo find {places} -mindepth 1 2>/dev/null; true"
     )
     wait_until(lambda: all(lab3.on(host, script) == "" for host in ("h1", "h2", "h3")), timeout_s=15)

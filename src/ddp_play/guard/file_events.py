@@ -34,8 +34,8 @@ class FileEvents:
     def clear(self) -> None:
         """Forget the news until now; call it before looking at the files."""
         with contextlib.suppress(BlockingIOError):
-            while os.read(self._fd, 1 << 16):
-                pass
+            for _ in range(16):  # of files that are written all the time there is always more
+                os.read(self._fd, 1 << 16)
 
     def close(self) -> None:
         """End the watch."""

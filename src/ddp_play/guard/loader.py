@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import marshal
 import os
+import stat
 import sys
 import zlib
 
@@ -20,13 +21,14 @@ if TYPE_CHECKING:
 OF_ROOT = "/var/lib/ddp-play"
 GIVEN = "DDP_PLAY_STATE_DIR"  # from the host variable ddp_state_dir
 OF_HOST = "DDP_PLAY_HOST_DIR"  # for tests: a directory that also stands for a host of its own
+HINT = "set ddp_state_dir for the host to a directory on a local disk, for example /scratch/USER/ddp-play"
+PROBLEM = "uid %d cannot keep the files of ddp-play in %s: %s. Run with become (-b), which keeps them in %s, or %s"
 HEADER_BYTES, CHECKSUM_BYTES = 16, 4
-# Ends the file's text. The loader runs it too, under another name, before it has a directory for the file.
+# Ends the file's text.
 START = """
 sys.meta_path.insert(0, StoredModules(CODE, SOURCES))
-if __name__ == "__main__":
-    from guard.main import main
-    main()
+from guard.main import main
+main()
 """
 
 
@@ -53,28 +55,59 @@ def start(header: List[bytes]) -> None:
     if len(sys.argv) > 3:
         import json
 
-        given, *more = json.loads(bytes.fromhex(sys.argv[3]))
+        given, *more = json.loads(zlib.decompress(bytes.fromhex(sys.argv[3])))
         arguments += more
         if given:
             os.environ[GIVEN] = given
     name = file_name(header[2].decode())
-    path = os.path.join(named()[1] or usual(), name)
-    code = stored(path)
-    if code is not None:
-        sys.argv = [path, *arguments]
-        exec(code, {"__name__": "__main__"})  # noqa: S102 - the controller's own program
-        return
-    built = build(sent)
-    exec(marshal.loads(built[HEADER_BYTES:]), {"__name__": "stored"})  # noqa: S102, S302
-    sys.argv = [store(name, built), *arguments]
-    from guard.main import main  # type: ignore[import-not-found]
+    path = os.path.join(usual(), name)
+    code = stored(path) if is_own_place() else None
+    if code is None:
+        path = os.path.join(checked_directory(sent), name)
+        code = stored(path) or marshal.loads(store(path, sent)[HEADER_BYTES:])  # noqa: S302
+    sys.argv = [path, *arguments]
+    exec(code, {"__name__": "__main__"})  # noqa: S102 - the controller's own program
 
-    main()
+
+def is_own_place() -> bool:
+    """Whether the usual directory is used and is below this user's own: then its files need no look at who made it."""
+    if named()[0]:
+        return False
+    above = (
+        os.path.dirname(OF_ROOT) if os.geteuid() == 0 else os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~")
+    )
+    try:
+        return os.stat(above).st_uid == os.geteuid()
+    except OSError:
+        return False
+
+
+def checked_directory(sent: bytes) -> str:
+    """The state directory, chosen, created and checked by the module that was sent. SystemExit if none can be used."""
+    import io
+    import types
+    import zipfile
+
+    names = ("guard", "guard.loader", "guard.state_directory")
+    with zipfile.ZipFile(io.BytesIO(sent)) as archive:
+        for name in names:
+            module = sys.modules[name] = types.ModuleType(name)
+            module.__package__ = "guard"
+            module.__path__ = []
+            file = "guard/__init__.py" if name == "guard" else name.replace(".", "/") + ".py"
+            exec(compile(archive.read(file), file, "exec", 0, True), module.__dict__)  # noqa: S102
+    try:
+        return str(module.__dict__["create"]())
+    except module.__dict__["UnusableError"] as error:
+        sys.exit(str(error))
+    finally:
+        for name in names:
+            del sys.modules[name]
 
 
 def file_name(digest: str) -> str:
     """Name of the stored program: by the hash of the zip file and the version of Python that compiled it."""
-    return "guard-%s-%x.pyc" % (digest[:16], sys.hexversion)
+    return "guard-%s-%s-%x.pyc" % (digest[:16], sys.implementation.cache_tag, sys.hexversion)
 
 
 def receive(size: int) -> bytes:
@@ -89,14 +122,17 @@ def receive(size: int) -> bytes:
 def stored(path: str) -> Optional[CodeType]:
     """The program in a file that only this user can have written; None if there is none, or it is not whole."""
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             found = os.fstat(file.fileno())
-            if found.st_uid != os.geteuid() or found.st_mode & 0o177:
+            if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o177:
                 return None
             data = file.read()
     except OSError:
         return None
-    if zlib.crc32(data[:-CHECKSUM_BYTES]).to_bytes(CHECKSUM_BYTES, "big") != data[-CHECKSUM_BYTES:]:
+    if (
+        len(data) <= HEADER_BYTES + CHECKSUM_BYTES
+        or zlib.crc32(data[:-CHECKSUM_BYTES]).to_bytes(CHECKSUM_BYTES, "big") != data[-CHECKSUM_BYTES:]
+    ):
         return None
     return marshal.loads(data[HEADER_BYTES:])  # type: ignore[no-any-return] # noqa: S302 - this user's own file
 
@@ -124,18 +160,9 @@ def module_of(name: str) -> str:
     return module[: -len(".__init__")] if module.endswith(".__init__") else module
 
 
-def store(name: str, built: bytes) -> str:
-    """Write the file into the state directory and return its path. SystemExit with the reason if that cannot be."""
-    from guard import state_directory  # type: ignore[import-not-found]
-
-    try:
-        directory = state_directory.create()
-    except state_directory.UnusableError as error:
-        sys.exit(str(error))
-    path = os.path.join(directory, name)
-    temporary = "%s.%d" % (path, os.getpid())
-    if stored(path) is not None:  # in another place than the usual one
-        return path
+def store(path: str, sent: bytes) -> bytes:
+    """Write the program's file, and return its content. SystemExit with the reason if that cannot be."""
+    built, temporary = build(sent), "%s.%s" % (path, os.urandom(8).hex())
     try:
         with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(built)
@@ -143,5 +170,5 @@ def store(name: str, built: bytes) -> str:
     except OSError as error:
         if os.path.exists(temporary):
             os.unlink(temporary)
-        sys.exit(state_directory.problem(directory, error))
-    return path
+        sys.exit(PROBLEM % (os.geteuid(), os.path.dirname(path), error.strerror, OF_ROOT, HINT))
+    return built

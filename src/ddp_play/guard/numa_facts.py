@@ -51,7 +51,13 @@ def _node(number: int, path: Path, allowed: Iterable[int], memory: FrozenSet[int
         return None  # memory only: no GPU is on it
     usable = cpus.intersection(allowed)
     socket = _number(CPUS / ("cpu%d" % min(usable or cpus)) / "topology" / "physical_package_id")
-    return {"node": number, "cpus": ranges(usable), "socket": socket, "memory": number in memory}
+    return {
+        "node": number,
+        "cpus": ranges(usable),
+        "socket": socket,
+        "memory": number in memory,
+        "whole": usable == cpus,
+    }
 
 
 def _memory_nodes() -> FrozenSet[int]:

@@ -11,6 +11,7 @@ from .run_directory import HostRun
 from .untrusted_paths import Below, open_file
 
 MAX_SPEC_BYTES = 64 << 20
+PROGRAMS = (b".pyc", b".pyz")  # the second: guards of an earlier version
 
 
 def guards() -> Dict[int, HostRun]:
@@ -23,7 +24,7 @@ def guards() -> Dict[int, HostRun]:
             words = Path("/proc", name, "cmdline").read_bytes().split(b"\0")[:-1]
         except OSError:
             continue
-        if len(words) > 2 and words[-2] == b"guard" and words[-3].endswith(b".pyc"):
+        if len(words) > 2 and words[-2] == b"guard" and words[-3].endswith(PROGRAMS):
             found[int(name)] = HostRun(Path(os.fsdecode(words[-1])))
     return found
 

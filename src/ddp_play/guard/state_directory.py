@@ -9,7 +9,7 @@ import stat
 import time
 from typing import Iterator, List, NamedTuple, Optional
 
-from .loader import OF_ROOT, named, usual
+from .loader import HINT, OF_ROOT, PROBLEM, named, usual
 
 # Types in /proc/self/mountinfo that are local. Sources: filesystems(5), and what coreutils' stat.c marks as local.
 LOCAL = frozenset((
@@ -32,7 +32,6 @@ MAGIC = {
 }  # fmt: skip
 MOUNTINFO = "/proc/self/mountinfo"
 TEMPORARY = "/var/tmp"
-HINT = "set ddp_state_dir for the host to a directory on a local disk, for example /scratch/USER/ddp-play"
 LOCK_S = 5.0
 
 
@@ -172,9 +171,7 @@ def create() -> str:
 
 def problem(path: str, error: OSError) -> str:
     """Message that files cannot be written to the state directory."""
-    return "uid %d cannot keep the files of ddp-play in %s: %s. Run with become (-b), which keeps them in %s, or %s" % (
-        os.geteuid(), path, error.strerror, OF_ROOT, HINT,
-    )  # fmt: skip
+    return PROBLEM % (os.geteuid(), path, error.strerror, OF_ROOT, HINT)
 
 
 def _check_way(path: str) -> None:

@@ -64,6 +64,7 @@ class NumaNode:
     cpus: str  # that ranks may use, as the kernel lists them: `0-31,64-95`
     socket: int
     memory: bool  # has memory that ranks may use
+    whole: bool = True  # ranks may use all its CPUs
 
 
 @dataclass(frozen=True, slots=True)

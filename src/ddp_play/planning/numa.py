@@ -48,10 +48,23 @@ def numa_mode(job: Job, host: HostFacts, num_ranks: int) -> str:
         return "none"
     problem = _problem(job, host, num_ranks)
     if job.numa == "auto":
-        return "none" if problem or len(host.numa_nodes) < 2 else "node"
+        return "none" if problem else _certain_mode(host, num_ranks)
     if problem:
         raise HostNotReady(f"{host.name}: ddp_job_numa is {job.numa}, and {problem}", hint=HINT)
     return job.numa
+
+
+def _certain_mode(host: HostFacts, num_ranks: int) -> str:
+    """`node`, or else `socket`, if it leaves no CPU of the host unused, and the order of GPUs is certain."""
+    nodes = {row.node for row in host.numa_nodes}
+    equal = len({gpu.model for gpu in host.gpus}) == 1  # CUDA puts faster models first
+    if len(nodes) < 2 or not equal or not all(row.whole for row in host.numa_nodes):
+        return "none"
+    for mode in ("node", "socket"):
+        near = [_near(mode, host, _node_of(host, gpu.numa_node)) for gpu in host.gpus[:num_ranks]]
+        if {row.node for rows in near for row in rows} == nodes:
+            return mode
+    return "none"
 
 
 def _problem(job: Job, host: HostFacts, num_ranks: int) -> str:

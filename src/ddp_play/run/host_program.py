@@ -7,6 +7,7 @@ import io
 import json
 import shlex
 import zipfile
+import zlib
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -68,7 +69,7 @@ def shell_command(python: str, verb: str, *arguments: str, state_dir: str = "") 
 
     `state_dir`: the host variable ddp_state_dir; empty: the program chooses a directory.
     """
-    given = [json.dumps([state_dir, *arguments]).encode().hex()] if state_dir or arguments else []
+    given = [zlib.compress(json.dumps([state_dir, *arguments]).encode(), 9).hex()] if state_dir or arguments else []
     words = shlex.join(["-I", "-S", "-c", _START, NAME, verb, *given])
     if python:
         return f"exec {shlex.quote(python)} {words}"

@@ -37,6 +37,7 @@ NOTHING: dict[str, Any] = {
     "wanted": [DATA],
     "unresolved": [],
     "occupied": [],
+    "mounted": [DATA],
     "not_mounted": [],
     "not_in_fstab": [],
     "replaced": [],
@@ -69,17 +70,20 @@ def state(fstab: str = LINE, **commands: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_no_mounts_give_an_empty_decision() -> None:
-    assert nfs_client.decide(state(), [], OPTIONS, "") == {**NOTHING, "wanted": []}
+    assert nfs_client.decide(state(), [], OPTIONS, "") == {**NOTHING, "wanted": [], "mounted": []}
 
 
 @pytest.mark.parametrize(
     ("host", "changed"),
     [
         (state(), {}),
-        (state(mounted=answer(rc=1), content__data=answer()), {"not_mounted": [DATA], "pending": [DATA]}),
+        (
+            state(mounted=answer(rc=1), content__data=answer()),
+            {"mounted": [], "not_mounted": [DATA], "pending": [DATA]},
+        ),
         (
             state(mounted=answer(rc=1)),
-            {"not_mounted": [DATA], "pending": [DATA], "occupied": ["/data"]},
+            {"mounted": [], "not_mounted": [DATA], "pending": [DATA], "occupied": ["/data"]},
         ),
         (
             state(mounted=mounted(source="old:/srv/data")),
@@ -95,11 +99,14 @@ def test_no_mounts_give_an_empty_decision() -> None:
         (state(fstab="#" + LINE), {"not_in_fstab": [DATA], "pending": [DATA]}),
         (
             state(fstab="", mounted=mounted("/other")),
-            {"not_mounted": [DATA], "not_in_fstab": [DATA], "pending": [DATA], "occupied": ["/data"]},
+            {"mounted": [], "not_mounted": [DATA], "not_in_fstab": [DATA], "pending": [DATA], "occupied": ["/data"]},
         ),
         (state(server_nfs1=answer(rc=2)), {"unresolved": ["nfs1"]}),
-        (state(addresses=answer("10.1.0.5 ")), {"own": [DATA], "loops": ["/data"], "wanted": []}),
-        (state(server_nfs1=answer("127.0.1.1 STREAM nfs1\n")), {"own": [DATA], "loops": ["/data"], "wanted": []}),
+        (state(addresses=answer("10.1.0.5 ")), {"own": [DATA], "loops": ["/data"], "wanted": [], "mounted": []}),
+        (
+            state(server_nfs1=answer("127.0.1.1 STREAM nfs1\n")),
+            {"own": [DATA], "loops": ["/data"], "wanted": [], "mounted": []},
+        ),
         (state(probe__data=answer(rc=124)), {"silent": ["probe /data"]}),
         (state(write__data=answer(rc=1)), {"silent": ["write /data"]}),
     ],

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -96,3 +97,29 @@ def test_the_usual_directory(monkeypatch: pytest.MonkeyPatch, uid: int, state: s
     monkeypatch.setenv("HOME", "/home")
     monkeypatch.setenv("XDG_STATE_HOME", state)
     assert loader.usual() == where
+
+
+@pytest.mark.parametrize(
+    ("uid", "owner", "named", "own"), [(7, 7, "", True), (7, 8, "", False), (0, 0, "", True), (7, 7, "/scratch", False)]
+)
+def test_whose_place_the_usual_directory_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, uid: int, owner: int, named: str, own: bool
+) -> None:
+    """With become, HOME may be that of the login's user."""
+    monkeypatch.delenv(loader.OF_HOST, raising=False)
+    monkeypatch.setenv(loader.GIVEN, named)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr(os, "geteuid", lambda: uid)
+    monkeypatch.setattr(os, "stat", lambda _: SimpleNamespace(st_uid=owner))
+    assert loader.is_own_place() is own
+
+
+def test_what_is_no_file_is_not_the_program_and_blocks_nobody(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo", 0o600)
+    assert loader.stored(str(tmp_path / "fifo")) is None
+
+
+def test_zeros_are_no_program(kept: Path) -> None:
+    """As a file system may leave them after a crash; their checksum is right."""
+    kept.write_bytes(bytes(4))
+    assert loader.stored(str(kept)) is None

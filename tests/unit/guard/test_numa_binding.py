@@ -57,7 +57,7 @@ def test_without_a_binding_nothing_is_set() -> None:
 
 
 def test_no_usable_cpu_is_an_error_and_nothing_stays() -> None:
-    with pytest.raises(OSError, match="this process may not use the CPUs 900-901"), numa_binding.bound("900-901", ""):
+    with pytest.raises(OSError, match="this process may not use the CPUs 900-901"), numa_binding.bound("900-901", "0"):
         pytest.fail("bound to CPUs that are not there")
     assert sorted(os.sched_getaffinity(0)) == ALLOWED
 
@@ -76,6 +76,12 @@ def test_cpus_count_where_memory_policies_are_refused(monkeypatch: pytest.Monkey
     with numa_binding.bound(LAST, "0"):
         assert child("import os; print(*os.sched_getaffinity(0))") == LAST
     assert numa_binding.memory_policy() is None
+
+
+def test_cpus_that_this_process_may_not_use_end_no_rank_that_did_not_ask_for_them() -> None:
+    """The channel, which sees the CPUs, may have others than the guard."""
+    with numa_binding.bound("900-901", ""):
+        assert sorted(os.sched_getaffinity(0)) == ALLOWED
 
 
 def test_a_node_that_is_not_there_leaves_memory_unbound() -> None:

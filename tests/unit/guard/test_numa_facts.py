@@ -47,8 +47,8 @@ def sysfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return write
 
 
-def row(node: int, cpus: str, socket: int, memory: bool = True) -> dict[str, Any]:
-    return {"node": node, "cpus": cpus, "socket": socket, "memory": memory}
+def row(node: int, cpus: str, socket: int, *, memory: bool = True, whole: bool = True) -> dict[str, Any]:
+    return {"node": node, "cpus": cpus, "socket": socket, "memory": memory, "whole": whole}
 
 
 def test_nodes_with_their_cpus_sockets_and_memory(sysfs: Any) -> None:
@@ -65,10 +65,10 @@ def test_what_this_process_may_not_use_is_left_out(sysfs: Any) -> None:
     """A node without usable CPUs stays: the message about its GPU names it."""
     sysfs(allowed="1-5", mems="1")
     assert numa_facts.nodes() == [
-        row(0, "1", 0, memory=False),
-        row(1, "2-3", 0),
-        row(2, "4-5", 1, memory=False),
-        row(3, "", 1, memory=False),
+        row(0, "1", 0, memory=False, whole=False),
+        row(1, "2-3", 0, whole=False),
+        row(2, "4-5", 1, memory=False, whole=False),
+        row(3, "", 1, memory=False, whole=False),
     ]
 
 

@@ -18,6 +18,9 @@ NODE_0, NODE_1 = NumaBinding(0, "0-1,8-9", "0"), NumaBinding(1, "2-3,10-11", "1"
 SOCKET_0, SOCKET_1 = NumaBinding(0, "0-1,8-9,2-3,10-11", "0,1"), NumaBinding(2, "4-5,12-13,6-7,14-15", "2")
 ONE_NODE = (NumaNode(0, "0-7", 0, memory=True),)
 IMAGE: dict[str, Any] = {"image": "i"}
+OTHER_MODEL = dataclasses.replace(numa_host().gpus[3], model="NVIDIA A100-SXM4-80GB")
+PART = NumaNode(0, "1,9", 0, memory=True, whole=False)
+FOUR_NODES = tuple(NumaBinding(row.node, row.cpus, "") for row in numa_host().numa_nodes)
 
 
 def planned(facts: HostFacts, **values: Any) -> HostPlan:
@@ -28,7 +31,8 @@ def planned(facts: HostFacts, **values: Any) -> HostPlan:
     ("on", "numa", "mode", "bindings"),
     [
         ((0, 0, 1, 1), "node", "node", (NODE_0, NODE_0, NODE_1, NODE_1)),
-        ((0, 1), "auto", "node", tuple(dataclasses.replace(node, memory_nodes="") for node in (NODE_0, NODE_1))),
+        ((0, 2), "auto", "socket", tuple(dataclasses.replace(row, memory_nodes="") for row in (SOCKET_0, SOCKET_1))),
+        ((0, 1, 2, 3), "auto", "node", FOUR_NODES),
         ((0, 1), "node", "node", (NODE_0, NODE_1)),
         ((1, 0), "node", "node", (NODE_1, NODE_0)),
         ((0, 2), "socket", "socket", (SOCKET_0, SOCKET_1)),
@@ -52,7 +56,11 @@ def test_each_rank_has_the_node_or_the_socket_of_its_gpu(
         (numa_host(numa_nodes=ONE_NODE), {}),
         (numa_host(numa_nodes=()), {}),
         (numa_host(gpus=()), {}),
-        (numa_host(), {"gpus": "none"}),
+        (numa_host(on=(0, 2)), {"gpus": "none"}),
+        (numa_host(on=(0, 1, 2, 3)), {"ranks_per_host": 1}),  # would leave three of four nodes unused
+        (numa_host(on=(0, 1)), {}),
+        (numa_host(gpus=(*numa_host(on=(0, 1, 2)).gpus, dataclasses.replace(OTHER_MODEL, numa_node=3))), {}),
+        (numa_host(on=(0, 1, 2, 3), numa_nodes=(PART, *numa_host().numa_nodes[1:])), {}),
         (numa_host(on=(0, 1)), {"ranks_per_host": 4, "backend": "gloo"}),
         (numa_host(), {"env": {"CUDA_VISIBLE_DEVICES": "3,2,1,0"}}),
         (numa_host(numa_nodes=(NumaNode(0, "", 0, memory=True), *numa_host().numa_nodes[1:])), {}),
@@ -66,8 +74,8 @@ def test_auto_binds_nothing_where_it_is_not_certain(facts: HostFacts, values: di
 
 
 def test_each_host_is_decided_by_itself() -> None:
-    made = plan(numa_host("a"), host("b", "10.0.0.2/24", gpus=gpus(4)))
-    assert [item.numa_mode for item in made.hosts] == ["node", "none"]
+    made = plan(numa_host("a", on=(0, 2)), host("b", "10.0.0.2/24", gpus=gpus(4)))
+    assert [item.numa_mode for item in made.hosts] == ["socket", "none"]
     assert plan_from_json(json.loads(json.dumps(made.to_json()))) == made
 
 
@@ -136,7 +144,7 @@ def test_threads_are_the_smallest_share_of_the_cpus(bindings: tuple[NumaBinding,
 
 
 def test_threads_of_the_ranks() -> None:
-    assert env(plan(numa_host(on=(0, 0))))["OMP_NUM_THREADS"] == "2"
+    assert env(plan(numa_host(on=(0, 0)), numa="node"))["OMP_NUM_THREADS"] == "2"
     assert env(plan(numa_host(on=(0, 0)), numa="none"))["OMP_NUM_THREADS"] == "8"
     assert env(plan(numa_host(on=(0, 0)), cpus=3))["OMP_NUM_THREADS"] == "3"
 
@@ -158,18 +166,18 @@ def option(facts: HostFacts, **values: Any) -> str:
 def with_image(torch: str) -> HostFacts:
     made = engine()
     assert made.image is not None
-    return numa_host(engine=dataclasses.replace(made, image=dataclasses.replace(made.image, torch=torch)))
+    return numa_host(on=(0, 2), engine=dataclasses.replace(made, image=dataclasses.replace(made.image, torch=torch)))
 
 
 @pytest.mark.parametrize(
     ("facts", "values", "expected"),
     [
-        (numa_host(rank_torch="2.13.0+cpu"), {}, "node"),
+        (numa_host(on=(0, 2), rank_torch="2.13.0+cpu"), {}, "socket"),
         (numa_host(rank_torch="2.9.0"), {"numa": "socket"}, "socket"),
-        (numa_host(rank_torch="2.8.1"), {}, ""),
-        (numa_host(rank_torch=""), {}, ""),
+        (numa_host(on=(0, 2), rank_torch="2.8.1"), {}, ""),
+        (numa_host(on=(0, 2), rank_torch=""), {}, ""),
         (numa_host(rank_torch=""), {"numa": "node"}, "node"),
-        (numa_host(rank_torch="2.13.0", numactl=False), {}, ""),
+        (numa_host(on=(0, 2), rank_torch="2.13.0", numactl=False), {}, ""),
         (numa_host(rank_torch="2.13.0"), {"numa": "none"}, ""),
         (with_image("2.13.0"), IMAGE, ""),  # whether the image has numactl is not known
         (with_image("2.13.0"), {**IMAGE, "numa": "node"}, "node"),

@@ -88,14 +88,16 @@ def test_it_is_kept_by_its_hash_and_used_again() -> None:
         numbers.add(kept.stat().st_ino)
     assert len(numbers) == 1
     digest = hashlib.sha256(host_program.program()).hexdigest()
-    assert kept.name == f"guard-{digest[:16]}-{sys.hexversion:x}.pyc"
+    assert kept.name == f"guard-{digest[:16]}-{sys.implementation.cache_tag}-{sys.hexversion:x}.pyc"
     assert kept.stat().st_mode & 0o777 == 0o600
 
 
 def test_it_runs_from_its_byte_code() -> None:
     """Every process of the program would compile all sources anew."""
     assert start("runs").returncode == 0
-    broken = host_program.zipped({path.name: b"no Python" for path in host_program.GUARD.glob("*.py")})
+    before_it_runs = ("__init__.py", "loader.py", "state_directory.py")
+    names = {path.name for path in host_program.GUARD.glob("*.py")}.difference(before_it_runs)
+    broken = host_program.zipped(dict.fromkeys(names, b"no Python"))
     digest = hashlib.sha256(host_program.program()).hexdigest().encode()
     header, _, rest = host_program.framed(broken).partition(b"\n")
     size, zip_size, _ = header.split()
@@ -104,6 +106,31 @@ def test_it_runs_from_its_byte_code() -> None:
     sent = header + b"\n" + rest
     done = subprocess.run(["/bin/sh", "-c", command], input=sent, capture_output=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_directory_that_a_user_names_is_checked_before_its_program_runs(tmp_path: Path) -> None:
+    """Whoever has made it may show files of any owner and mode there (FUSE)."""
+    assert start("runs").returncode == 0
+    place = Path(os.environ["DDP_PLAY_HOST_DIR"])
+    (kept,) = place.glob("guard-*")
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    named = tmp_path / "open" / "named"
+    named.mkdir()
+    (named / kept.name).write_bytes(kept.read_bytes())
+    (named / kept.name).chmod(0o600)
+    command = host_program.shell_command(sys.executable, "runs", state_dir=str(named))
+    sent = host_program.preamble()
+    done = subprocess.run(["/bin/sh", "-c", command], input=sent, capture_output=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert f"others may replace what is in {named.parent}" in done.stderr.decode()
+
+
+def test_an_order_of_many_paths_fits_into_a_command_line() -> None:
+    """The kernel takes 128 KiB for one argument."""
+    paths = [f"/var/lib/ddp-play/runs/amber-crane-{number}.{number:016x}/1.gpu{number:04}" for number in range(3000)]
+    command = host_program.shell_command("/usr/bin/python3", "clean", json.dumps({"paths": paths}))
+    assert len(command) < 128 << 10
 
 
 def test_the_host_variable_goes_before_the_environment_of_the_login(tmp_path: Path) -> None:

@@ -138,7 +138,6 @@ def test_a_user_is_set_only_if_it_differs_from_the_logins(uid: int, user: dict[s
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        ({}, [("0-1,8-9", ""), ("2-3,10-11", "")]),
         ({"numa": "node"}, [("0-1,8-9", "0"), ("2-3,10-11", "1")]),
         ({"numa": "none"}, [(None, None)] * 2),
         ({"image": "i"}, [(None, None)] * 2),  # the container has them
