@@ -75,8 +75,7 @@ def imported(path: Path) -> set[str]:
 
 @pytest.mark.parametrize("path", GUARD, ids=lambda path: path.name)
 def test_the_guard_needs_the_standard_library_only(path: Path) -> None:
-    own = {".", "guard"} if path.name == "loader.py" else {"."}  # the loader is in no package when it runs
-    assert {name for name in imported(path) if name not in sys.stdlib_module_names} <= own
+    assert {name for name in imported(path) if name not in sys.stdlib_module_names} <= {"."}
 
 
 @pytest.mark.parametrize("name", ["ansible_runner", "docker"])

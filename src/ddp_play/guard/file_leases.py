@@ -15,7 +15,7 @@ import stat
 from pathlib import Path
 from typing import Optional
 
-from .loader import OF_HOST
+from .state_directory import OF_HOST
 
 # What earlier versions lease.
 NAMES = ("gpu-", "port-", "slot-")

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Dict, List
 
 from . import guard_link, host_drain, leases, login_session
-from .loader import OF_HOST
 from .refusal import Refused
 from .run_directory import HostRun, read_json
+from .state_directory import OF_HOST
 
 GUARD_START_S = 60.0  # enough on a busy host
 SYSTEMD_S = 30.0

@@ -12,9 +12,9 @@ import stat
 import time
 from typing import Any, Dict, NamedTuple, Optional
 
-from .loader import OF_HOST
 from .protocol import CONTROL
 from .refusal import Refused
+from .state_directory import OF_HOST
 
 MARK = "/var/lib/ddp-play-drain.json"
 MAX_BYTES = 4096

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Set
 
 from . import file_leases
-from .loader import OF_HOST
 from .peer_credentials import peer_of
 from .refusal import Refused
 from .run_directory import HostRun, user_name
 from .running_guards import guards, read_spec
+from .state_directory import OF_HOST
 
 # First part of every name. Abstract names are per network namespace, as ports are.
 SCOPE = "ddp-play"

@@ -1,7 +1,8 @@
 """First code on a host: finds the program there, or stores the one that was sent, and runs it in this process.
 
-The controller sends this file before the program, so it imports no other module of it. The program is kept as one file
-of byte code: a zip of sources would be compiled anew by every process, and several per run and host start.
+It travels on the command line, with what it imports of `state_directory` (`host_program.loader`), and reads stdin: size
+and hash of a zip file in 84 bytes, then the zip. The program is kept as one file of byte code: a zip of sources would
+be compiled anew by every process, and several per run and host start.
 """
 
 from __future__ import annotations
@@ -12,59 +13,35 @@ import stat
 import sys
 import zlib
 
+from .state_directory import GIVEN, OF_ROOT, named, usual
+
 # Names for annotations only: `typing` would cost every process its import.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import CodeType
-    from typing import List, Optional, Tuple
+    from typing import Any, Dict, Optional, Tuple
 
-OF_ROOT = "/var/lib/ddp-play"
-GIVEN = "DDP_PLAY_STATE_DIR"  # from the host variable ddp_state_dir
-OF_HOST = "DDP_PLAY_HOST_DIR"  # for tests: a directory that also stands for a host of its own
-HINT = "set ddp_state_dir for the host to a directory on a local disk, for example /scratch/USER/ddp-play"
-PROBLEM = "uid %d cannot keep the files of ddp-play in %s: %s. Run with become (-b), which keeps them in %s, or %s"
-HEADER_BYTES, CHECKSUM_BYTES = 16, 4
-# Ends the file's text.
-START = """
-sys.meta_path.insert(0, StoredModules(CODE, SOURCES))
-from guard.main import main
-main()
-"""
+FIRST_BYTES = 84  # on stdin; versions before this one read the same
+HEADER_BYTES, CHECKSUM_BYTES = 16, 4  # of a .pyc file
 
 
-def named() -> Tuple[str, str]:
-    """(name of the variable, value) that names the state directory; empty if none does."""
-    for variable, name in ((GIVEN, "ddp_state_dir"), (OF_HOST, OF_HOST)):
-        if value := os.environ.get(variable):
-            return name, os.path.expanduser(value)
-    return "", ""
-
-
-def usual() -> str:
-    """Where the state is unless that is not local: it survives a reboot, so that `gc` finds leftovers."""
-    if os.geteuid() == 0:
-        return OF_ROOT
-    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
-    return os.path.join(state, "ddp-play", "host")
-
-
-def start(header: List[bytes]) -> None:
-    """Receive the program and run it with the arguments of the command line. `header`: `host_program.framed`."""
-    sent = receive(int(header[1]))
-    arguments = sys.argv[2:3]  # the word before it names this program in a list of processes
-    if len(sys.argv) > 3:
+def start() -> None:
+    """Receive the program and run it with the verb and the arguments of the command line."""
+    size, digest = receive(FIRST_BYTES).split()
+    sent = receive(int(size))
+    arguments = sys.argv[3:4]  # the word before the verb names this program in a list of processes
+    if len(sys.argv) > 4:
         import json
 
-        given, *more = json.loads(zlib.decompress(bytes.fromhex(sys.argv[3])))
+        given, *more = json.loads(zlib.decompress(bytes.fromhex(sys.argv[4])))
         arguments += more
         if given:
             os.environ[GIVEN] = given
-    name = file_name(header[2].decode())
+    name = file_name(digest.decode())
     path = os.path.join(usual(), name)
     code = stored(path) if is_own_place() else None
     if code is None:
-        path = os.path.join(checked_directory(sent), name)
-        code = stored(path) or marshal.loads(store(path, sent)[HEADER_BYTES:])  # noqa: S302
+        path, code = provide(name, sent)
     sys.argv = [path, *arguments]
     exec(code, {"__name__": "__main__"})  # noqa: S102 - the controller's own program
 
@@ -82,27 +59,32 @@ def is_own_place() -> bool:
         return False
 
 
-def checked_directory(sent: bytes) -> str:
-    """The state directory, chosen, created and checked by the module that was sent. SystemExit if none can be used."""
+def provide(name: str, sent: bytes) -> Tuple[str, CodeType]:
+    """Path and code of the program in a directory that the sent module has chosen, created and checked.
+
+    SystemExit if none can be used.
+    """
     import io
-    import types
     import zipfile
 
-    names = ("guard", "guard.loader", "guard.state_directory")
     with zipfile.ZipFile(io.BytesIO(sent)) as archive:
-        for name in names:
-            module = sys.modules[name] = types.ModuleType(name)
-            module.__package__ = "guard"
-            module.__path__ = []
-            file = "guard/__init__.py" if name == "guard" else name.replace(".", "/") + ".py"
-            exec(compile(archive.read(file), file, "exec", 0, True), module.__dict__)  # noqa: S102
+        sources = {member: archive.read(member) for member in archive.namelist()}
+    place: Dict[str, Any] = {"__name__": "state_directory"}
+    exec(sources["guard/state_directory.py"], place)  # noqa: S102
     try:
-        return str(module.__dict__["create"]())
-    except module.__dict__["UnusableError"] as error:
+        directory = place["create"]()
+    except place["UnusableError"] as error:
         sys.exit(str(error))
-    finally:
-        for name in names:
-            del sys.modules[name]
+    path = os.path.join(directory, name)
+    code = stored(path)
+    if code is None:
+        built = build(sources)
+        try:
+            write(path, built)
+        except OSError as error:
+            sys.exit(place["problem"](directory, error))
+        code = marshal.loads(built[HEADER_BYTES:])  # noqa: S302
+    return path, code
 
 
 def file_name(digest: str) -> str:
@@ -137,18 +119,16 @@ def stored(path: str) -> Optional[CodeType]:
     return marshal.loads(data[HEADER_BYTES:])  # type: ignore[no-any-return] # noqa: S302 - this user's own file
 
 
-def build(sent: bytes) -> bytes:
-    """A .pyc file for this Python with the byte code and the sources of all modules in a zip file."""
+def build(sources: Dict[str, bytes]) -> bytes:
+    """A .pyc file for this Python: byte code and sources of all modules, and then the start of the program."""
     import importlib.util
-    import io
-    import zipfile
 
-    with zipfile.ZipFile(io.BytesIO(sent)) as archive:
-        sources = {name: archive.read(name) for name in archive.namelist()}
-    code = {module_of(name): marshal.dumps(compile(text, name, "exec", 0, True)) for name, text in sources.items()}
+    modules = {module_of(name): (name, text) for name, text in sources.items() if name != "__main__.py"}
+    code = {module: marshal.dumps(compile(text, name, "exec", 0, True)) for module, (name, text) in modules.items()}
     # No zip file: Python would take a file that ends with one for a program of its own.
-    packed = zlib.compress(marshal.dumps({module_of(name): text for name, text in sources.items()}))
-    text = sources["guard/stored_modules.py"].decode() + "CODE = %r\nSOURCES = %r\n" % (code, packed) + START
+    packed = zlib.compress(marshal.dumps({module: text for module, (_, text) in modules.items()}))
+    text = sources["guard/stored_modules.py"].decode()
+    text += "sys.meta_path.insert(0, StoredModules(%r, %r))\n" % (code, packed) + sources["__main__.py"].decode()
     unchecked = b"\1" + bytes(11)  # PEP 552: never compared with a source
     file = importlib.util.MAGIC_NUMBER + unchecked + marshal.dumps(compile(text, "guard", "exec", 0, True))
     return file + zlib.crc32(file).to_bytes(CHECKSUM_BYTES, "big")
@@ -160,15 +140,14 @@ def module_of(name: str) -> str:
     return module[: -len(".__init__")] if module.endswith(".__init__") else module
 
 
-def store(path: str, sent: bytes) -> bytes:
-    """Write the program's file, and return its content. SystemExit with the reason if that cannot be."""
-    built, temporary = build(sent), "%s.%s" % (path, os.urandom(8).hex())
+def write(path: str, built: bytes) -> None:
+    """Write the program's file in one step. Raises OSError."""
+    temporary = "%s.%s" % (path, os.urandom(8).hex())
     try:
         with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(built)
         os.replace(temporary, path)
-    except OSError as error:
+    except OSError:
         if os.path.exists(temporary):
             os.unlink(temporary)
-        sys.exit(PROBLEM % (os.geteuid(), os.path.dirname(path), error.strerror, OF_ROOT, HINT))
-    return built
+        raise

@@ -14,11 +14,11 @@ from typing import Iterator, List, NamedTuple, Optional
 from .guard_link import look
 from .host_identity import other_host
 from .leases import Lease, hold, holder, message_of, owner, slot_scope
-from .loader import OF_HOST
 from .protocol import split_run_key
 from .refusal import Refused
 from .run_directory import HostRun, base_dir, bases, read_json, user_name
 from .running_guards import guards, read_spec
+from .state_directory import OF_HOST
 
 TAKEN = "name_taken"
 HINT = "choose another --name; ddp-play ps -i INVENTORY lists what runs, ddp-play gc what was left behind"

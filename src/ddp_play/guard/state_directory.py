@@ -1,4 +1,7 @@
-"""Directory of this user's state on this host: on a local file system, and safe from other users."""
+"""Directory of this user's state on this host: on a local file system, and safe from other users.
+
+The loader executes this file alone, before the program is stored, so it imports no other module of the guard.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,7 @@ import fcntl
 import os
 import stat
 import time
-from typing import Iterator, List, NamedTuple, Optional
-
-from .loader import HINT, OF_ROOT, PROBLEM, named, usual
+from typing import Iterator, List, NamedTuple, Optional, Tuple
 
 # Types in /proc/self/mountinfo that are local. Sources: filesystems(5), and what coreutils' stat.c marks as local.
 LOCAL = frozenset((
@@ -32,6 +33,10 @@ MAGIC = {
 }  # fmt: skip
 MOUNTINFO = "/proc/self/mountinfo"
 TEMPORARY = "/var/tmp"
+OF_ROOT = "/var/lib/ddp-play"
+GIVEN = "DDP_PLAY_STATE_DIR"  # from the host variable ddp_state_dir, by the loader
+OF_HOST = "DDP_PLAY_HOST_DIR"  # for tests: a directory that also stands for a host of its own
+HINT = "set ddp_state_dir for the host to a directory on a local disk, for example /scratch/USER/ddp-play"
 LOCK_S = 5.0
 
 
@@ -112,9 +117,25 @@ def _statfs_kind(fd: int) -> str:
     return MAGIC.get(magic, "unknown type 0x%x" % magic)
 
 
+def usual() -> str:
+    """Where the state is unless that is not local: it survives a reboot, so that `gc` finds leftovers."""
+    if os.geteuid() == 0:
+        return OF_ROOT
+    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return os.path.join(state, "ddp-play", "host")
+
+
 def earlier() -> str:
     """The usual directory, if versions before the check for network file systems have used it; else empty."""
     return "" if named()[0] or mount_of(usual()).local or not os.path.isdir(usual()) else usual()
+
+
+def named() -> Tuple[str, str]:
+    """(name of the variable, value) that names the state directory; empty if none does."""
+    for variable, name in ((GIVEN, "ddp_state_dir"), (OF_HOST, OF_HOST)):
+        if value := os.environ.get(variable):
+            return name, os.path.expanduser(value)
+    return "", ""
 
 
 def choose() -> Choice:
@@ -171,7 +192,9 @@ def create() -> str:
 
 def problem(path: str, error: OSError) -> str:
     """Message that files cannot be written to the state directory."""
-    return PROBLEM % (os.geteuid(), path, error.strerror, OF_ROOT, HINT)
+    return "uid %d cannot keep the files of ddp-play in %s: %s. Run with become (-b), which keeps them in %s, or %s" % (
+        os.geteuid(), path, error.strerror, OF_ROOT, HINT,
+    )  # fmt: skip
 
 
 def _check_way(path: str) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ddp_play.guard import host_identity, loader, processes
+from ddp_play.guard import host_identity, processes, state_directory
 from ddp_play.guard.run_directory import HostRun, write_json
 from tests.unit.guard.host_program import Line
 from tests.unit.guard.test_controller_channel import RUN, prepared
@@ -69,7 +69,7 @@ def test_state_of_an_earlier_version_in_a_shared_home(
     """It names no host: the boot that wrote it tells whether it was this one."""
     monkeypatch.delenv("DDP_PLAY_HOST_DIR")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(loader, "OF_ROOT", str(tmp_path / "home" / "ddp-play" / "host"))
+    monkeypatch.setattr(state_directory, "OF_ROOT", str(tmp_path / "home" / "ddp-play" / "host"))
     place = HostRun(tmp_path / "home" / "ddp-play" / "host" / "runs" / "night.0123456789abcdef" / "1.h1")
     place.root.mkdir(parents=True)
     state = {"boot": processes.boot_id() if boot == "ours" else "another", "phase": "running"}

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from ddp_play.guard import loader
+from ddp_play.guard import loader, state_directory
 from ddp_play.run import host_program
 from tests.unit.guard.host_program import built, start
 
@@ -88,26 +88,14 @@ def test_names_of_modules(name: str, module: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("uid", "state", "where"),
-    [(0, "/state", "/srv/of-root"), (1, "/state", "/state/ddp-play/host"), (7, "", "/home/.local/state/ddp-play/host")],
-)
-def test_the_usual_directory(monkeypatch: pytest.MonkeyPatch, uid: int, state: str, where: str) -> None:
-    monkeypatch.setattr(loader, "OF_ROOT", "/srv/of-root")
-    monkeypatch.setattr(os, "geteuid", lambda: uid)
-    monkeypatch.setenv("HOME", "/home")
-    monkeypatch.setenv("XDG_STATE_HOME", state)
-    assert loader.usual() == where
-
-
-@pytest.mark.parametrize(
     ("uid", "owner", "named", "own"), [(7, 7, "", True), (7, 8, "", False), (0, 0, "", True), (7, 7, "/scratch", False)]
 )
 def test_whose_place_the_usual_directory_is(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, uid: int, owner: int, named: str, own: bool
 ) -> None:
     """With become, HOME may be that of the login's user."""
-    monkeypatch.delenv(loader.OF_HOST, raising=False)
-    monkeypatch.setenv(loader.GIVEN, named)
+    monkeypatch.delenv(state_directory.OF_HOST, raising=False)
+    monkeypatch.setenv(state_directory.GIVEN, named)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setattr(os, "geteuid", lambda: uid)
     monkeypatch.setattr(os, "stat", lambda _: SimpleNamespace(st_uid=owner))

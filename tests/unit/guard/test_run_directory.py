@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ddp_play.guard import loader, run_directory, state_directory
+from ddp_play.guard import run_directory, state_directory
 from ddp_play.guard.run_directory import HostRun, atomic_write, base_dir, read_json, write_json
 
 
@@ -90,7 +90,7 @@ def test_values_come_back(tmp_path: Path) -> None:
 )
 def test_base_directory(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], uid: int, where: str) -> None:
     monkeypatch.delenv("DDP_PLAY_HOST_DIR")
-    monkeypatch.setattr(loader, "OF_ROOT", "/srv/of-root")
+    monkeypatch.setattr(state_directory, "OF_ROOT", "/srv/of-root")
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(os, "geteuid", lambda: uid)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ddp_play.guard import loader, state_directory
+from ddp_play.guard import state_directory
 from ddp_play.guard.state_directory import Mount, UnusableError
 from tests.unit.guard.hostile import needs_root
 
@@ -22,7 +22,7 @@ NEIGHBOUR = 61002
 def unnamed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """No variable names a directory; the usual one of root is below a directory of the test."""
     monkeypatch.delenv("DDP_PLAY_HOST_DIR")
-    monkeypatch.setattr(loader, "OF_ROOT", str(tmp_path / "of-root"))
+    monkeypatch.setattr(state_directory, "OF_ROOT", str(tmp_path / "of-root"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return tmp_path
 
@@ -153,6 +153,18 @@ def test_the_kernels_number_of_a_file_system(monkeypatch: pytest.MonkeyPatch, ki
 
     monkeypatch.setattr(ctypes, "CDLL", lambda _name: SimpleNamespace(fstatfs=fstatfs))
     assert state_directory._statfs_kind(3) == kind
+
+
+@pytest.mark.parametrize(
+    ("uid", "state", "where"),
+    [(0, "/state", "/srv/of-root"), (1, "/state", "/state/ddp-play/host"), (7, "", "/home/.local/state/ddp-play/host")],
+)
+def test_the_usual_directory(monkeypatch: pytest.MonkeyPatch, uid: int, state: str, where: str) -> None:
+    monkeypatch.setattr(state_directory, "OF_ROOT", "/srv/of-root")
+    monkeypatch.setattr(os, "geteuid", lambda: uid)
+    monkeypatch.setenv("HOME", "/home")
+    monkeypatch.setenv("XDG_STATE_HOME", state)
+    assert state_directory.usual() == where
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import os
@@ -14,6 +15,7 @@ import time
 import zipfile
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,15 +54,15 @@ def test_it_holds_the_guard_and_nothing_else() -> None:
     with zipfile.ZipFile(BytesIO(host_program.program())) as archive:
         names = archive.namelist()
         assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
-    assert [name for name in names if not name.startswith("guard/")] == []
+    assert [name for name in names if not name.startswith("guard/")] == ["__main__.py"]
     assert "guard/daemon.py" in names
 
 
 def test_the_header_has_the_length_that_the_loader_reads() -> None:
     header, _, rest = host_program.preamble().partition(b"\n")
-    loader_size, size, digest = header.split()
-    assert len(header) == host_program.HEADER_BYTES - 1
-    assert int(loader_size) + int(size) == len(rest)
+    size, digest = header.split()
+    assert len(header) == 83
+    assert int(size) == len(rest)
     assert len(digest) == 64
 
 
@@ -95,13 +97,11 @@ def test_it_is_kept_by_its_hash_and_used_again() -> None:
 def test_it_runs_from_its_byte_code() -> None:
     """Every process of the program would compile all sources anew."""
     assert start("runs").returncode == 0
-    before_it_runs = ("__init__.py", "loader.py", "state_directory.py")
-    names = {path.name for path in host_program.GUARD.glob("*.py")}.difference(before_it_runs)
+    names = {path.name for path in host_program.GUARD.glob("*.py")} - {"state_directory.py"}  # is looked at before
     broken = host_program.zipped(dict.fromkeys(names, b"no Python"))
     digest = hashlib.sha256(host_program.program()).hexdigest().encode()
     header, _, rest = host_program.framed(broken).partition(b"\n")
-    size, zip_size, _ = header.split()
-    header = b" ".join([size, zip_size, digest]).ljust(host_program.HEADER_BYTES - 1)
+    header = b" ".join([header.split()[0], digest]).ljust(83)
     command = host_program.shell_command(sys.executable, "runs")
     sent = header + b"\n" + rest
     done = subprocess.run(["/bin/sh", "-c", command], input=sent, capture_output=True, check=False, timeout=60)
@@ -156,6 +156,30 @@ def test_nothing_is_run_from_where_others_may_write(mode: int) -> None:
         discover_action.parse_answer(done.stdout.decode(), done.stderr.decode())
 
 
+def test_the_loader_is_python_of_the_hosts_and_short() -> None:
+    """Every look at the processes of a host shows it."""
+    ast.parse(host_program.loader(), feature_version=(3, 9))
+    assert len(host_program.shell_command("", "channel")) < 4096
+
+
+def test_a_loader_of_an_earlier_version_starts_this_program() -> None:
+    """`channels.json` of a run has the loader of the version that started it, and another version may take it over.
+
+    It executes `guard/state_directory.py` alone, and the zip file itself.
+    """
+    with zipfile.ZipFile(BytesIO(host_program.program())) as archive:
+        names: dict[str, Any] = {"__name__": "state_directory"}
+        exec(archive.read("guard/state_directory.py"), names)
+    directory = names["create"]()
+    assert directory == os.environ["DDP_PLAY_HOST_DIR"]
+    assert "cannot keep the files" in names["problem"](directory, OSError(28, "no space"))
+    assert issubclass(names["UnusableError"], Exception)
+    stored = Path(directory, "guard-0123.pyz")
+    stored.write_bytes(host_program.program())
+    done = subprocess.run([sys.executable, "-I", "-S", stored, "runs"], capture_output=True, check=False, timeout=60)
+    assert (done.returncode, b'"runs"' in done.stdout) == (0, True), done.stderr
+
+
 def test_what_follows_the_program_stays_unread_for_it() -> None:
     done = start("channel", feed=encode("nonsense") + encode("bye"))
     reader = FrameReader(expect_magic=True)
@@ -178,7 +202,7 @@ def test_half_a_program_is_not_started() -> None:
 
 
 # Prints its arguments instead of being the guard.
-ECHO = b"def main():\n    import json, sys; print(json.dumps(sys.argv[1:]))"
+ECHO = b"import json, sys; print(json.dumps(sys.argv[1:]))"
 WORDS = ("it's", "a b", '{"a": "$HOME `x`"}', "größe", "", "a\\nb\\\\", "!! !$", "two\nlines", "*?[a]~", "%s %d")
 SHELLS = ("sh", "dash", "bash", "zsh", "ksh", "csh", "tcsh", "fish")
 
@@ -187,8 +211,8 @@ def echoing() -> bytes:
     """What the loader reads when the program prints its arguments."""
     buffer = BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr("guard/main.py", ECHO)
-        for name in ("__init__", "loader", "state_directory", "stored_modules"):
+        archive.writestr("__main__.py", ECHO)
+        for name in ("state_directory", "stored_modules"):
             archive.write(host_program.GUARD / f"{name}.py", f"guard/{name}.py")
     return host_program.framed(buffer.getvalue())
 
