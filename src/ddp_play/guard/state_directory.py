@@ -192,9 +192,8 @@ def create() -> str:
 
 def problem(path: str, error: OSError) -> str:
     """Message that files cannot be written to the state directory."""
-    return "uid %d cannot keep the files of ddp-play in %s: %s. Run with become (-b), which keeps them in %s, or %s" % (
-        os.geteuid(), path, error.strerror, OF_ROOT, HINT,
-    )  # fmt: skip
+    words = "uid %d cannot keep the files of ddp-play in %s: %s. Run with become (-b), which keeps them in %s, or %s"
+    return words % (os.geteuid(), path, error.strerror, OF_ROOT, HINT)
 
 
 def _check_way(path: str) -> None:
@@ -240,9 +239,6 @@ def protected(parent: str) -> bool:
         found = os.stat(parent)
         return bool(found.st_mode & stat.S_ISVTX) or not found.st_mode & 0o022
     return False
-
-
-# -- a directory of this user among those of others ---------------------------------------------------
 
 
 def own_directory(parent: str) -> str:
