@@ -242,9 +242,6 @@ def protected(parent: str) -> bool:
     return False
 
 
-# -- a directory of this user among those of others ---------------------------------------------------
-
-
 def own_directory(parent: str) -> str:
     """Directory of this user in a directory where every user can create names; created if missing. Raises OSError.
 
