@@ -6,14 +6,13 @@ import grp
 import os
 import pwd
 import resource
-import shutil
 import socket
 import sys
 import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
-from . import docker_socket, gpus, host_drain, interfaces, leftovers, numa_facts, rank_python, state_directory
+from . import docker_socket, gpus, host_drain, interfaces, leftovers, numa_facts, programs, rank_python, state_directory
 from .answer_limit import AnswerLimit
 from .kept_facts import KeptFacts
 
@@ -48,7 +47,7 @@ def collect(wanted: Dict[str, Any], limit: Optional[AnswerLimit] = None) -> Dict
         "rdma": interfaces.rdma_ports(),
         "gpus": gpu_rows,
         "gpu_problem": gpu_problem,
-        "numa": {"nodes": numa_facts.nodes(), "numactl": bool(shutil.which("numactl"))},
+        "numa": {"nodes": numa_facts.nodes(), "numactl": bool(programs.which("numactl"))},
         "nccl_conf": Path("/etc/nccl.conf").is_file(),
         "ephemeral_ports": _ephemeral_ports(),
         "engine": during("the container engine", _engine, wanted.get("image")) if wanted.get("engine") else None,
@@ -109,7 +108,8 @@ def _memory_mib() -> int:
 def _disk_free_mib(path: Path) -> int:
     while not path.exists():
         path = path.parent
-    return shutil.disk_usage(str(path)).free // (1024 * 1024)
+    found = os.statvfs(str(path))
+    return found.f_bavail * found.f_frsize // (1024 * 1024)
 
 
 def _ephemeral_ports() -> List[int]:
@@ -120,7 +120,7 @@ def _ephemeral_ports() -> List[int]:
 
 
 def _engine(reference: Optional[str]) -> Dict[str, Any]:
-    facts: Dict[str, Any] = {"version": "", "problem": "", "cli": bool(shutil.which("docker")), "image": None}
+    facts: Dict[str, Any] = {"version": "", "problem": "", "cli": bool(programs.which("docker")), "image": None}
     try:
         facts["version"] = docker_socket.version().get("Version", "")
         document = docker_socket.image(reference) if reference else None

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import subprocess
 import time
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
-from . import numa_facts
+from . import numa_facts, programs
 
 PCI = Path("/sys/bus/pci/devices")
 SMI_S = 20.0
@@ -90,7 +89,7 @@ def parse_users(text: str) -> Dict[str, List[str]]:
 def gpus() -> Tuple[List[Dict[str, Any]], str]:
     """(GPUs as nvidia-smi lists them, problem); problem: sysfs has GPUs that nvidia-smi does not list, else empty."""
     present = pci_addresses()
-    if not shutil.which("nvidia-smi"):
+    if not programs.which("nvidia-smi"):
         return [], ("%d NVIDIA GPU(s) but no nvidia-smi: is the driver installed?" % len(present)) if present else ""
     try:
         listing, processes = smi(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import time
 from typing import Any, Dict, List, Optional, Tuple
 
 from .kept_facts import KeptFacts, Stamp, is_settled, stamp
+from .programs import which
 from .rank_user import User, acting_as, process_options
 
 # A program for that Python. It prints the versions, and then the files that decide them or "unknown". The versions of
@@ -60,7 +60,7 @@ def facts(wanted: Dict[str, Any], user: Dict[str, Any], kept: KeptFacts) -> Dict
     It runs as the ranks' user, who may be able to replace it.
     """
     ranks_user = _rank_user(wanted.get("user"), user)
-    path, packages = wanted.get("python") or shutil.which("python3") or sys.executable, not wanted.get("engine")
+    path, packages = wanted.get("python") or which("python3") or sys.executable, not wanted.get("engine")
     variables = [os.environ.get(name) for name in VARIABLES]
     question = [path, packages, ranks_user["uid"], ranks_user["gid"], variables]
     known = kept.find(question)

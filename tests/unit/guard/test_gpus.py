@@ -111,7 +111,7 @@ def test_sysfs_and_nvidia_smi(
             raise smi
         return [USERS if "compute" in query[0] else str(smi) for query in queries]
 
-    monkeypatch.setattr("shutil.which", lambda _: None if smi is None else "/usr/bin/nvidia-smi")
+    monkeypatch.setattr("ddp_play.guard.programs.which", lambda _: None if smi is None else "/usr/bin/nvidia-smi")
     monkeypatch.setattr(gpus, "smi", answer)
     rows, said = gpus.gpus()
     assert (len(rows), said) == (count, problem)
