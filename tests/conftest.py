@@ -127,8 +127,9 @@ def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
         return call
 
     def lookup(host: Any, *arguments: Any, **options: Any) -> Any:
-        if host and not is_local(str(host)) and host != socket.gethostname():
-            pytest.fail(f"the test looks up {host}")
+        name = os.fsdecode(host or "")
+        if name and not is_local(name) and name != socket.gethostname():
+            pytest.fail(f"the test looks up {name}")
         return resolve(host, *arguments, **options)
 
     for name in real:

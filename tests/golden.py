@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.content.test_help import GOLDEN as HELP
 from tests.content.test_help import VERBS, golden_file, help_text
-from tests.unit.planning.test_planner import GOLDEN as PLANS
-from tests.unit.planning.test_planner import WHOLE, as_text, whole
+from tests.unit.planning.test_planner_whole_plans import GOLDEN as PLANS
+from tests.unit.planning.test_planner_whole_plans import WHOLE, as_text, whole
 
 
 def main() -> None:

@@ -1,1 +1,3 @@
 """ddp-play: from bare Linux hosts to a finished PyTorch DDP run."""
+
+__version__ = "0.1.0"  # as in pyproject.toml: to read installed metadata takes a fifth of a verb's imports

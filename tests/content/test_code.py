@@ -12,6 +12,9 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
+
+from ddp_play import __version__
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "src" / "ddp_play"
@@ -28,6 +31,11 @@ def parsed(path: Path) -> ast.Module:
 def nodes(path: Path) -> tuple[ast.AST, ...]:
     """All nodes of a module; many tests search the same ones and none changes them."""
     return tuple(ast.walk(parsed(path)))
+
+
+def test_the_version_is_the_same_in_package_project_and_collection() -> None:
+    collection = yaml.safe_load((ROOT / "galaxy.yml").read_text(encoding="utf-8"))["version"]
+    assert CONFIG["project"]["version"] == __version__ == collection
 
 
 def test_only_the_console_prints() -> None:

@@ -83,7 +83,12 @@ PACKAGES = (
             "sweep": ("tests/run/test_same_name.py", ACTION),
         },
     ),
-    Package("src/ddp_play/planning", ("tests/unit/planning",), {}, {"fabric": ("several_nics",)}),
+    Package(
+        "src/ddp_play/planning",
+        ("tests/unit/planning",),
+        {},
+        {"fabric": ("several_nics",), "planner": ("engine_and_image", "shared_directory", "whole_plans")},
+    ),
     Package("src/ddp_play/bundle", ("tests/unit/bundle",), {}),
     Package(
         "src/ddp_play/run",
@@ -97,7 +102,7 @@ PACKAGES = (
             "host_frames": HOSTILE_HOSTS,
             "link": HOSTILE_HOSTS,
         },
-        {"restart_loop": ("slots",), "supervisor": ("take_over",)},
+        {"restart_loop": ("slots",), "slot_wait": ("places",), "supervisor": ("take_over",)},
     ),
     Package(
         "src/ddp_play/guard",
@@ -108,7 +113,7 @@ PACKAGES = (
                 "one class without behavior; the test reads its fields",
             )
         },
-        {"state_directory": ("names", "on_fuse")},
+        {"container_rank": ("silent_engine",), "state_directory": ("names", "on_fuse")},
     ),
     Package(
         "src/ddp_play/images",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import signal
 
-from tests.faults import acts, controller_acts, hosts, quota_acts, shared_directory_acts
+from tests.faults import acts, controller_acts, engines, hosts, quota_acts, shared_directory_acts
 from tests.faults.expectations import (
     LOST,
     failed,
@@ -21,10 +21,10 @@ HOSTS = (
             failed(2, "h2", 1, "the engine did not report the exit code", "still on h2: container"),
             remains={"h2": ("files",)},  # those by which gc knows the container, which the engine does not list now
         ),
-        hosts.stop_engine,
-        after=hosts.start_engine,
+        engines.stop_engine,
+        after=engines.start_engine,
         on=("lab",),
-        check=hosts.sweeps_when_the_engine_is_back,
+        check=engines.sweeps_when_the_engine_is_back,
     ),
     Row(
         "dockerd SIGSTOPped on one host, then Ctrl-C",
@@ -33,17 +33,17 @@ HOSTS = (
             remains={"h2": ("container", "files")},
             clean_s=30.0,  # a question to the engine that has no answer
         ),
-        hosts.freeze_engine_and_interrupt,
-        after=hosts.thaw_engine,
+        engines.freeze_engine_and_interrupt,
+        after=engines.thaw_engine,
         on=("lab",),
-        check=hosts.sweeps_what_is_left,
+        check=engines.sweeps_what_is_left,
     ),
     Row(
         "dockerd restarted with live-restore",
         DONE,
-        hosts.restart_engine,
-        before=hosts.keep_containers,
-        after=hosts.let_containers_go,
+        engines.restart_engine,
+        before=engines.keep_containers,
+        after=engines.let_containers_go,
         on=("lab",),
     ),
     Row(
@@ -87,8 +87,8 @@ HOSTS = (
         Expected(True, "host_not_ready", 69, stopped_s=None, says=("h3: image ddp-play-rank:slim", "image load")),
         job={"image_pull": "never"},
         under_way=False,
-        before=hosts.hide_image,
-        after=hosts.show_image,
+        before=engines.hide_image,
+        after=engines.show_image,
         on=("lab",),
     ),
     Row(

@@ -5,7 +5,16 @@ from __future__ import annotations
 import dataclasses
 import signal
 
-from tests.faults import acts, controller_acts, hosts, quota_acts, restart_acts, secret_acts, shared_directory_acts
+from tests.faults import (
+    acts,
+    controller_acts,
+    engines,
+    hosts,
+    quota_acts,
+    restart_acts,
+    secret_acts,
+    shared_directory_acts,
+)
 from tests.faults.expectations import (
     AFTER_A_LOSS,
     COLLECT_S,
@@ -55,12 +64,12 @@ ATTEMPTS = (
     Row(
         "partitioned head, its engine SIGSTOPped, one rank ignores SIGTERM",
         AFTER_A_LOSS,
-        hosts.freeze_engine_and_cut_head,
+        engines.freeze_engine_and_cut_head,
         victim=("--steps", "400", "--stubborn-rank", "1"),
         job=RESTARTS,
-        after=hosts.thaw_and_mend,
+        after=engines.thaw_and_mend,
         on=("lab",),
-        check=hosts.stubborn_rank_ended_in_time,
+        check=engines.stubborn_rank_ended_in_time,
     ),
     Row(
         "Ctrl-C while the lease of a lost host is waited for",

@@ -33,7 +33,7 @@ LATER = (NUMBER,)
 PREVIOUS = (
     (
         "src/ddp_play/bundle/format_version.py",
-        'return {"protocol": PROTOCOL, "version": ddp_play_version()}',
+        'return {"protocol": PROTOCOL, "version": __version__}',
         "return {}",
     ),
     ("src/ddp_play/run/host_spec.py", '"protocol": PROTOCOL,', ""),

@@ -89,6 +89,13 @@ def hosts(count: int, **fields: Any) -> tuple[HostFacts, ...]:
     return tuple(host(f"h{n}", f"10.0.{n // 250}.{n % 250 + 1}/16", **fields) for n in range(1, count + 1))
 
 
+def slots(*counts: int | None, **fields: Any) -> tuple[HostFacts, ...]:
+    """A host for each count, with so many slots."""
+    return tuple(
+        dataclasses.replace(item, slots=count) for item, count in zip(hosts(len(counts), **fields), counts, strict=True)
+    )
+
+
 def ib_host(name: str, number: int, *, num_gpus: int = 8, **fields: Any) -> HostFacts:
     """A GPU server: 1 Gb/s ethernet for people, InfiniBand for ranks."""
     links = (LOOPBACK, ethernet(f"192.168.1.{number}/24"), infiniband(f"10.10.0.{number}/24"), DOCKER0)

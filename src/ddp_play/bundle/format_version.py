@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from ddp_play import __version__
 from ddp_play.errors import UsageError
 from ddp_play.guard.protocol import PROTOCOL, protocol_problem
 
 
-@cache
-def ddp_play_version() -> str:
-    """Version of this ddp-play, for people; PROTOCOL decides what it can read."""
-    try:
-        return version("ddp-play")
-    except PackageNotFoundError:
-        return "unknown"
-
-
 def format_stamp() -> dict[str, Any]:
-    """What each document and first frame says about its writer."""
-    return {"protocol": PROTOCOL, "version": ddp_play_version()}
+    """What each document and first frame says about its writer; the version is for people."""
+    return {"protocol": PROTOCOL, "version": __version__}
 
 
 def refuse_unknown_format(run_id: str, document: dict[str, Any]) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping
 from importlib import import_module
-from importlib.metadata import version
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from ddp_play import __version__
 from ddp_play.cli import console
 
 HOSTS, JOBS, RUNS = "Hosts", "Jobs", "Runs"
@@ -85,7 +85,7 @@ app = typer.Typer(cls=_Group, no_args_is_help=True, rich_markup_mode="rich", pre
 
 def _show_version(value: bool) -> None:
     if value:
-        console.line(f"ddp-play {version('ddp-play')}")
+        console.line(f"ddp-play {__version__}")
         raise typer.Exit
 
 

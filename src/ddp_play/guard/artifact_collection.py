@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
-import hashlib
 import json
 import os
 import stat
@@ -201,6 +200,8 @@ def _send_limited(fd: int, path: Path, what: Dict[str, Any], send: Send, missing
 
 def _send_file(fd: int, path: Path, what: Dict[str, Any], send: Send, missing: Missing, *, limit: int) -> str:
     """Send at most `limit` bytes of a file in an open directory; return their SHA-256, or empty."""
+    import hashlib
+
     digest = hashlib.sha256()
     left = limit
     try:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import base64
+import binascii
 import json
 import os
-import shutil
 import subprocess
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
-from . import docker_socket, secret_files
+from . import docker_socket, programs, secret_files
 from .refusal import Refused
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ SQUASH_HINT = (
 
 
 def _docker(arguments: List[str], env: Dict[str, str], timeout_s: float) -> "subprocess.CompletedProcess[bytes]":
-    program = shutil.which("docker")  # with the PATH of this process: `env` may contain that of the container
+    program = programs.which("docker")  # with the PATH of this process: `env` may contain that of the container
     if program is None:
         raise Refused("no docker command on this host", hint="ddp-play provision installs it")
     try:
@@ -51,7 +50,8 @@ def _pull(place: HostRun, reference: str, registry: Dict[str, str], timeout_s: f
     env = dict(os.environ)
     config: Optional[Path] = None
     if registry:
-        token = base64.b64encode(("%s:%s" % (registry["username"], registry["password"])).encode()).decode()
+        user = "%s:%s" % (registry["username"], registry["password"])
+        token = binascii.b2a_base64(user.encode(), newline=False).decode()
         config = secret_files.docker_config(place.secrets)
         document = {"auths": {registry["server"]: {"auth": token}}}
         secret_files.write(config, {"config.json": json.dumps(document).encode()})
@@ -60,6 +60,8 @@ def _pull(place: HostRun, reference: str, registry: Dict[str, str], timeout_s: f
         done = _docker(["pull", "--quiet", reference], env, timeout_s)
     finally:
         if config is not None:
+            import shutil
+
             shutil.rmtree(str(config), ignore_errors=True)
     if done.returncode:
         words = done.stderr.decode("utf-8", "replace").strip().splitlines()

@@ -7,7 +7,6 @@ the connection and after every change; it answers each order. The kernel tells e
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import select
@@ -27,12 +26,13 @@ if TYPE_CHECKING:
 
 # The guard answers orders from memory: if an answer is late, its process is stopped or has no CPU time.
 ANSWER_S = 5.0
-MAX_LINE = 1 << 20
-READ_SIZE = 1 << 16
+MAX_LINE, READ_SIZE = 1 << 20, 1 << 16
 
 
 def address(root: Path) -> str:
     """Name of the socket of the guard that owns this attempt directory, whose path contains the run's token."""
+    import hashlib
+
     return "\0ddp-play/guard-%s" % hashlib.sha256(os.fsencode(str(root))).hexdigest()[:32]
 
 

@@ -70,8 +70,8 @@ class Channel:
         while self.open:
             busy = self.following.turn()
             news = [] if self.guard is None else self.guard.descriptors()
-            files = self.following.descriptors()
-            ready, _, _ = select.select([0, *news, *files], [], [], 0.0 if busy else self.following.pause_s())
+            files, pause_s = self.following.wait()
+            ready, _, _ = select.select([0, *news, *files], [], [], 0.0 if busy else pause_s)
             if set(files) & set(ready):
                 self.following.woken()
             if 0 in ready:

@@ -6,17 +6,15 @@ import grp
 import os
 import pwd
 import resource
-import shutil
 import socket
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
-from . import docker_socket, gpus, host_drain, interfaces, leftovers, numa_facts, state_directory
+from . import docker_socket, gpus, host_drain, interfaces, leftovers, numa_facts, programs, rank_python, state_directory
 from .answer_limit import AnswerLimit
-from .rank_user import User, process_options
+from .kept_facts import KeptFacts
 
 
 def collect(wanted: Dict[str, Any], limit: Optional[AnswerLimit] = None) -> Dict[str, Any]:
@@ -27,10 +25,11 @@ def collect(wanted: Dict[str, Any], limit: Optional[AnswerLimit] = None) -> Dict
     during = (limit or AnswerLimit("facts")).during
     gpu_rows, gpu_problem = during("the GPUs (nvidia-smi)", gpus.gpus)
     state = during("the choice of a state directory", state_directory.choose)
+    machine = _machine()
     user = during("the user and the groups of the login", _user)
     return {
         "hostname": socket.gethostname(),
-        "machine": _machine(),
+        "machine": machine,
         "os": _os_name(),
         "kernel": os.uname().release,
         "python": sys.executable,
@@ -48,12 +47,12 @@ def collect(wanted: Dict[str, Any], limit: Optional[AnswerLimit] = None) -> Dict
         "rdma": interfaces.rdma_ports(),
         "gpus": gpu_rows,
         "gpu_problem": gpu_problem,
-        "numa": {"nodes": numa_facts.nodes(), "numactl": bool(shutil.which("numactl"))},
+        "numa": {"nodes": numa_facts.nodes(), "numactl": bool(programs.which("numactl"))},
         "nccl_conf": Path("/etc/nccl.conf").is_file(),
         "ephemeral_ports": _ephemeral_ports(),
         "engine": during("the container engine", _engine, wanted.get("image")) if wanted.get("engine") else None,
         "shared": during("the shared directory %s" % wanted.get("shared_dir"), _shared, wanted.get("shared_dir")),
-        "rank_python": during("the ranks' Python", _rank_python_of, wanted, user),
+        "rank_python": during("the ranks' Python", rank_python.facts, wanted, user, KeptFacts(state.path, machine)),
         "drained": host_drain.problem(),
         "runs": during("the runs in the state directory %s" % state.path, leftovers.runs),
     }
@@ -102,12 +101,6 @@ def _user() -> Dict[str, Any]:
     }
 
 
-def _rank_user(wanted: Optional[str], user: Dict[str, Any]) -> Dict[str, Any]:
-    """User of the ranks: uid and gid, from `uid:gid` or else from the login."""
-    uid, _, gid = (wanted or "%d:%d" % (user["login_uid"], user["login_gid"])).partition(":")
-    return {"uid": int(uid), "gid": int(gid), "groups": [int(gid)]}
-
-
 def _memory_mib() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // (1024 * 1024)
 
@@ -115,7 +108,8 @@ def _memory_mib() -> int:
 def _disk_free_mib(path: Path) -> int:
     while not path.exists():
         path = path.parent
-    return shutil.disk_usage(str(path)).free // (1024 * 1024)
+    found = os.statvfs(str(path))
+    return found.f_bavail * found.f_frsize // (1024 * 1024)
 
 
 def _ephemeral_ports() -> List[int]:
@@ -126,7 +120,7 @@ def _ephemeral_ports() -> List[int]:
 
 
 def _engine(reference: Optional[str]) -> Dict[str, Any]:
-    facts: Dict[str, Any] = {"version": "", "problem": "", "cli": bool(shutil.which("docker")), "image": None}
+    facts: Dict[str, Any] = {"version": "", "problem": "", "cli": bool(programs.which("docker")), "image": None}
     try:
         facts["version"] = docker_socket.version().get("Version", "")
         document = docker_socket.image(reference) if reference else None
@@ -170,39 +164,4 @@ def _shared(path: Optional[str]) -> Optional[Dict[str, Any]]:
     except OSError as error:
         facts["problem"] = error.strerror or str(error)
         facts["permission"] = isinstance(error, PermissionError)
-    return facts
-
-
-PYTHON_VERSION = "import platform; print(platform.python_version())"
-# from package metadata, because importing torch takes seconds
-PACKAGE_VERSIONS = """
-import importlib.metadata
-for name in ("torch", "mpi4py"):
-    try:
-        print(importlib.metadata.version(name))
-    except importlib.metadata.PackageNotFoundError:
-        print()
-"""
-
-
-def _rank_python_of(wanted: Dict[str, Any], user: Dict[str, Any]) -> Dict[str, Any]:
-    ranks_user = _rank_user(wanted.get("user"), user)
-    return _rank_python(wanted.get("python"), packages=not wanted.get("engine"), user=ranks_user)
-
-
-def _rank_python(path: Optional[str], *, packages: bool, user: User = None) -> Dict[str, Any]:
-    """Python for ranks without containers (`path`, else the first python3 on PATH), with its package versions.
-
-    It runs as the ranks' user, who may be able to replace it.
-    """
-    found = path or shutil.which("python3") or sys.executable
-    facts = {"path": found, "version": "", "problem": "", "torch": "", "mpi4py": ""}
-    code = ["-c", PYTHON_VERSION + PACKAGE_VERSIONS] if packages else ["-S", "-c", PYTHON_VERSION]
-    try:
-        options = process_options(user)
-        done = subprocess.run([found, "-I", *code], cwd="/", capture_output=True, timeout=20, check=True, **options)
-        lines = [*done.stdout.decode().splitlines(), "", "", ""]
-        facts["version"], facts["torch"], facts["mpi4py"] = (line.strip() for line in lines[:3])
-    except (OSError, subprocess.SubprocessError) as error:
-        facts["problem"] = "%s cannot be run (%s)" % (found, getattr(error, "strerror", None) or error)
     return facts

@@ -50,7 +50,7 @@ def age_s(pid: int) -> Optional[float]:
 def holders(uuids: List[str], run_age_s: float) -> List[Holder]:
     """Processes on these GPUs that are not older than the run. Raises OSError or SubprocessError."""
     found = []
-    for holder in parse_holders(gpus.smi(QUERY)):
+    for holder in parse_holders(*gpus.smi(QUERY)):
         age = age_s(holder.pid)
         if holder.gpu in uuids and (age is None or age < run_age_s):
             found.append(holder)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
+import contextlib
 import subprocess
+import time
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
-from . import numa_facts
+from . import numa_facts, programs
 
 PCI = Path("/sys/bus/pci/devices")
+SMI_S = 20.0
 QUERY = "index,uuid,name,memory.total,pci.bus_id,driver_version"
 
 
@@ -27,12 +29,29 @@ def pci_addresses() -> List[str]:
     return found
 
 
-def smi(arguments: List[str]) -> str:
-    """Output of nvidia-smi. Raises OSError or SubprocessError."""
-    done = subprocess.run(["nvidia-smi", *arguments], capture_output=True, timeout=20, check=False)
-    if done.returncode:
-        raise OSError((done.stdout + done.stderr).decode("utf-8", "replace").strip() or "nvidia-smi failed")
-    return done.stdout.decode("utf-8", "replace")
+def smi(*queries: List[str]) -> List[str]:
+    """Outputs of nvidia-smi for these arguments, one process each, at once. Raises OSError or SubprocessError.
+
+    Without persistence mode, the driver initializes all GPUs for a process that comes when no other uses them.
+    """
+    deadline = time.monotonic() + SMI_S
+    with contextlib.ExitStack() as started:
+        processes = [
+            started.enter_context(
+                subprocess.Popen(["nvidia-smi", *query], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            )
+            for query in queries
+        ]
+        for process in processes:
+            started.callback(process.kill)  # of one that has not ended at the time limit
+        return [_output(process, deadline) for process in processes]
+
+
+def _output(process: subprocess.Popen[bytes], deadline: float) -> str:
+    output, errors = process.communicate(timeout=max(0.1, deadline - time.monotonic()))
+    if process.returncode:
+        raise OSError((output + errors).decode("utf-8", "replace").strip() or "nvidia-smi failed")
+    return output.decode("utf-8", "replace")
 
 
 def parse_gpus(text: str) -> List[Dict[str, Any]]:
@@ -70,13 +89,16 @@ def parse_users(text: str) -> Dict[str, List[str]]:
 def gpus() -> Tuple[List[Dict[str, Any]], str]:
     """(GPUs as nvidia-smi lists them, problem); problem: sysfs has GPUs that nvidia-smi does not list, else empty."""
     present = pci_addresses()
-    if not shutil.which("nvidia-smi"):
+    if not programs.which("nvidia-smi"):
         return [], ("%d NVIDIA GPU(s) but no nvidia-smi: is the driver installed?" % len(present)) if present else ""
     try:
-        rows = parse_gpus(smi(["--query-gpu=" + QUERY, "--format=csv,noheader,nounits"]))
-        users = parse_users(smi(["--query-compute-apps=gpu_uuid,pid,process_name", "--format=csv,noheader"]))
+        listing, processes = smi(
+            ["--query-gpu=" + QUERY, "--format=csv,noheader,nounits"],
+            ["--query-compute-apps=gpu_uuid,pid,process_name", "--format=csv,noheader"],
+        )
     except (OSError, subprocess.SubprocessError) as error:
         return [], "nvidia-smi does not work: %s" % error if present else ""
+    rows, users = parse_gpus(listing), parse_users(processes)
     for row in rows:
         row["users"] = users.get(row["uuid"], [])
     if len(rows) < len(present):

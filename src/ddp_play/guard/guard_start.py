@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any, Dict, List
 
-from . import guard_link, host_drain, leases, login_session
+from . import guard_link, host_drain, leases, login_session, programs
 from .refusal import Refused
 from .run_directory import HostRun, read_json
 from .state_directory import OF_HOST
@@ -30,7 +29,7 @@ def start_guard(place: HostRun, *, ends_at_logout: bool) -> Dict[str, Any]:
     command = [sys.executable, "-I", "-S", sys.argv[0], "guard", str(place.root)]
     unit = "ddp-play-%s-%s" % (place.run_key, place.root.name.replace("@", "_"))
     with open(str(place.guard_log), "ab") as log:
-        if os.geteuid() == 0 and Path("/run/systemd/system").is_dir() and shutil.which("systemd-run"):
+        if os.geteuid() == 0 and Path("/run/systemd/system").is_dir() and programs.which("systemd-run"):
             _start_unit(unit, command, place)
         elif ends_at_logout:
             _start_unit(unit, command, place, of_user=True)

@@ -143,7 +143,7 @@ def counters() -> Dict[str, Dict[str, int]]:
 def name_resolves_to() -> List[str]:
     """Addresses that the host name resolves to; gloo binds to them unless GLOO_SOCKET_IFNAME is set."""
     try:
-        answers = socket.getaddrinfo(socket.gethostname(), None, type=socket.SOCK_STREAM)
+        answers = socket.getaddrinfo(os.fsencode(socket.gethostname()), None, type=socket.SOCK_STREAM)
     except OSError:
         return []
     return sorted({str(answer[4][0]) for answer in answers})

@@ -9,11 +9,11 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import subprocess
 import time
 from typing import Dict, List, Optional, Tuple
 
+from .programs import which
 from .rank_failure import OOM_EVENT, OOM_GROUP, OOM_KILLED, is_oom
 
 KMSG = "/dev/kmsg"
@@ -79,7 +79,7 @@ class KernelLog:
 
 def _output_lines(name: str, *words: str) -> List[str]:
     """Lines that a program prints; none if it is missing or fails."""
-    program = shutil.which(name)
+    program = which(name)
     if program:
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             done = subprocess.run([program, *words], capture_output=True, timeout=3, check=False)

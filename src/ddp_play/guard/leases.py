@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import os
 import socket
 import threading
@@ -43,6 +42,8 @@ def slot_scope() -> str:
     override = os.environ.get(OF_HOST)
     if not override:
         return SCOPE
+    import hashlib
+
     return "%s/%s" % (SCOPE, hashlib.sha256(os.fsencode(os.path.realpath(override))).hexdigest()[:16])
 
 

@@ -64,13 +64,8 @@ def provide(name: str, sent: bytes) -> Tuple[str, CodeType]:
 
     SystemExit if none can be used.
     """
-    import io
-    import zipfile
-
-    with zipfile.ZipFile(io.BytesIO(sent)) as archive:
-        sources = {member: archive.read(member) for member in archive.namelist()}
     place: Dict[str, Any] = {"__name__": "state_directory"}
-    exec(sources["guard/state_directory.py"], place)  # noqa: S102
+    exec(member(sent, b"guard/state_directory.py"), place)  # noqa: S102
     try:
         directory = place["create"]()
     except place["UnusableError"] as error:
@@ -78,7 +73,7 @@ def provide(name: str, sent: bytes) -> Tuple[str, CodeType]:
     path = os.path.join(directory, name)
     code = stored(path)
     if code is None:
-        built = build(sources)
+        built = build(sent)
         try:
             write(path, built)
         except OSError as error:
@@ -119,10 +114,26 @@ def stored(path: str) -> Optional[CodeType]:
     return marshal.loads(data[HEADER_BYTES:])  # type: ignore[no-any-return] # noqa: S302 - this user's own file
 
 
-def build(sources: Dict[str, bytes]) -> bytes:
+def member(sent: bytes, name: bytes) -> bytes:
+    """A file in a zip file, without the import of zipfile, which costs 6 ms."""
+    import struct
+
+    at, size, found = 0, 0, b""
+    while found != name:
+        at += size
+        method, size, *lengths = struct.unpack_from("<8xH8xI4x2H", sent, at)  # APPNOTE.TXT 4.3.7: local file header
+        found, at = sent[at + 30 : at + 30 + lengths[0]], at + 30 + sum(lengths)
+    return zlib.decompress(sent[at : at + size], -15) if method else sent[at : at + size]
+
+
+def build(sent: bytes) -> bytes:
     """A .pyc file for this Python: byte code and sources of all modules, and then the start of the program."""
     import importlib.util
+    import io
+    import zipfile
 
+    with zipfile.ZipFile(io.BytesIO(sent)) as archive:
+        sources = {name: archive.read(name) for name in archive.namelist()}
     modules = {module_of(name): (name, text) for name, text in sources.items() if name != "__main__.py"}
     code = {module: marshal.dumps(compile(text, name, "exec", 0, True)) for module, (name, text) in modules.items()}
     # No zip file: Python would take a file that ends with one for a program of its own.

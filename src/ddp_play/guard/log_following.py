@@ -83,12 +83,15 @@ class Following:
             self._events.close()
             self._events = None
 
-    def descriptors(self) -> List[int]:
-        """What to wait on for news of files. Of files that grow all the time it tells too often, so they are polled."""
-        return self._events.descriptors() if self._events is not None and self.pause_s() > POLL_S else []
+    def wait(self) -> Tuple[List[int], float]:
+        """(descriptors that tell news of files, seconds until the next look if none does).
 
-    def pause_s(self) -> float:
-        """Time until the next look if no descriptor tells of news before."""
+        Of files that grow all the time the kernel tells too often, so they are polled.
+        """
+        pause_s = self._pause_s()
+        return (self._events.descriptors() if self._events is not None and pause_s > POLL_S else []), pause_s
+
+    def _pause_s(self) -> float:
         if time.monotonic() - self.moved <= QUIET_AFTER_S:
             return POLL_S
         is_guard_told = self._guard is None or bool(self._guard.descriptors())

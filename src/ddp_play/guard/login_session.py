@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Dict, List
 
+from .programs import which
 from .refusal import Refused
 from .run_directory import user_name
 
@@ -47,7 +47,7 @@ def _is_in_session() -> bool:
 
 def _kills(user: str) -> bool:
     """What logind does with this user's processes: the lists of users have precedence (logind.conf(5))."""
-    program = shutil.which("busctl")
+    program = which("busctl")
     if program is None:
         return False
     words = ["get-property", "org.freedesktop.login1", "/org/freedesktop/login1", "org.freedesktop.login1.Manager"]

@@ -68,6 +68,12 @@ def _clean(order: str) -> None:
     _answer({"left": left})
 
 
+def run() -> None:
+    """`main` in a process of its own, which then ends at once: taking all modules down costs 3 ms."""
+    main()
+    os._exit(0)  # all that was written has been flushed, and no thread has work that must be finished
+
+
 def main() -> None:
     """Run the verb that the first argument names; SystemExit for an unknown one."""
     # tc and others are in directories that are not in an ordinary user's PATH

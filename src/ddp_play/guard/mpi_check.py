@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 from typing import Any, Dict, List
 
+from .programs import which
 from .rank_user import process_options
 
 TIMEOUT_S = 60.0
@@ -33,7 +33,7 @@ def command(spec: Dict[str, Any]) -> List[str]:
         return [python, "-c", CODE]
     words = unit["create"]
     image = words.index("--workdir") + 2
-    return [shutil.which("docker") or "docker", "run", "--rm", *words[3 : image + 1], python, "-c", CODE]
+    return [which("docker") or "docker", "run", "--rm", *words[3 : image + 1], python, "-c", CODE]
 
 
 def problem(spec: Dict[str, Any]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import stat
 from pathlib import Path
 from typing import Any, Dict, Iterator, Optional
@@ -64,6 +63,8 @@ def remove(directory: Path) -> str:
 def _remove_from(base: Path, name: str) -> str:
     if not os.path.lexists(str(base)) or not _is_ours(os.lstat(str(base))):
         return ""  # not a directory of this user, and a link could point anywhere
+    import shutil
+
     for path in (base / name, docker_config(base / name)):
         try:
             shutil.rmtree(str(path))
@@ -82,6 +83,8 @@ def _is_ours(found: os.stat_result) -> bool:
 
 
 def _write(base: int, directory: Path, files: Dict[str, bytes], user: Optional[Dict[str, Any]]) -> None:
+    import shutil
+
     with contextlib.suppress(FileNotFoundError):
         shutil.rmtree(str(directory))  # of an earlier attempt to write
     os.mkdir(directory.name, 0o700, dir_fd=base)

@@ -8,7 +8,6 @@ process does not answer in time, is not in the queue (docs/decisions/0007-waitin
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import selectors
 import socket
@@ -55,6 +54,8 @@ class QueuePlace:
     def _keep(self, ticket: Ticket) -> None:
         """Hold the ticket. While an earlier channel of this run still has it, that one counts."""
         if self._lease is None and ticket.need:
+            import hashlib
+
             name = TICKET + "%s-%s" % (ticket.token, hashlib.sha256(ticket.host.encode()).hexdigest()[:8])
             lease = leases.hold(name, leases.slot_scope())
             self._lease = lease.answer(slot_order.written(ticket)) if lease is not None else None

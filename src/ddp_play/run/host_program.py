@@ -70,7 +70,7 @@ def zipped(replaced: Mapping[str, bytes]) -> bytes:
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(GUARD.glob("*.py")):
             _add(archive, f"guard/{path.name}", replaced.get(path.name) or path.read_bytes())
-        _add(archive, "__main__.py", b"from guard.main import main\nmain()\n")
+        _add(archive, "__main__.py", b"from guard.main import run\nrun()\n")
     return buffer.getvalue()
 
 

@@ -12,8 +12,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ddp_play import __version__
 from ddp_play.bundle.disk_space import unless_full
-from ddp_play.bundle.format_version import ddp_play_version
 from ddp_play.bundle.paths import read_json, write_json, write_text
 from ddp_play.errors import Busy, DdpPlayError, SlotsTaken, UsageError
 from ddp_play.run import attempt_progress
@@ -143,7 +143,7 @@ class Starter:
             last_hosts=self.assignment.last_hosts,
             run_age_s=max(0.0, time.time() - float(read_json(self.paths.run).get("created") or 0)),
             queued=self.waiting is not None,
-            version=ddp_play_version(),
+            version=__version__,
         )
 
     def _send_source(self, link: Link, archive: bytes) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from importlib.metadata import PackageNotFoundError
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+import ddp_play
 from ddp_play.bundle import format_version
 from ddp_play.bundle.paths import home
 from ddp_play.bundle.run_lookup import all_runs, find
@@ -51,9 +54,9 @@ def test_what_this_version_writes_is_known() -> None:
     assert format_version.format_stamp()["protocol"] == PROTOCOL
 
 
-def test_a_checkout_that_is_not_installed_has_a_version_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(_name: str) -> str:
-        raise PackageNotFoundError
-
-    monkeypatch.setattr(format_version, "version", missing)
-    assert format_version.ddp_play_version.__wrapped__() == "unknown"
+def test_a_checkout_that_is_not_installed_has_a_version_too() -> None:
+    code = "import sys; sys.path.insert(0, sys.argv[1]); from ddp_play.bundle import format_version as f"
+    argv = [sys.executable, "-I", "-S", "-c", f"{code}; print(f.format_stamp()['version'])"]
+    source = Path(ddp_play.__file__).parents[1]
+    done = subprocess.run([*argv, str(source)], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ddp_play.__version__

@@ -1,9 +1,13 @@
-"""A Docker engine for tests of the program on the hosts: HTTP over a Unix socket, as the real one speaks it."""
+"""A Docker engine for tests of the program on the hosts: HTTP over a Unix socket, as the real one speaks it.
+
+And a rank in a container of that engine, with a real process as its first one.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import subprocess
 import threading
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -11,6 +15,9 @@ from socketserver import ThreadingMixIn, UnixStreamServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from ddp_play.guard.container_rank import ContainerRank, make
+from ddp_play.guard.run_directory import HostRun
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,3 +95,37 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
             server.woken.set()
             server.shutdown()
             thread.join()
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> HostRun:
+    """The directory of an attempt."""
+    made = HostRun(tmp_path / "runs" / "night" / "1.h1")
+    made.logs.mkdir(parents=True)
+    return made
+
+
+@pytest.fixture
+def child() -> Iterator[subprocess.Popen[bytes]]:
+    """The process that stands for a container's first one."""
+    with subprocess.Popen(["/bin/sleep", "100"]) as made:
+        yield made
+        made.kill()
+
+
+@pytest.fixture
+def container(place: HostRun, engine: Engine, child: subprocess.Popen[bytes]) -> ContainerRank:
+    """A container rank that runs."""
+    engine.has("POST /containers/r0/start", b"", 204)
+    engine.container("r0", Pid=child.pid, Running=True)
+    rank = make({"rank": 0, "container": "r0"}, place)
+    assert isinstance(rank, ContainerRank)
+    rank.start()
+    assert (rank.row["state"], rank.row["pid"]) == ("running", child.pid)
+    return rank
+
+
+def gone(child: subprocess.Popen[bytes]) -> None:
+    """The container's first process ends."""
+    child.kill()
+    child.wait()

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import io
 import os
 import subprocess
 import sys
-import zipfile
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.guard import loader
@@ -19,16 +17,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def sources(zipped: bytes) -> dict[str, bytes]:
-    """Files of the zip, as the loader reads them."""
-    with zipfile.ZipFile(io.BytesIO(zipped)) as archive:
-        return {name: archive.read(name) for name in archive.namelist()}
-
-
 @functools.cache
 def built(zipped: bytes) -> tuple[str, bytes]:
     """Name and content of the file that the loader stores: it compiles all sources, and tests start many programs."""
-    return loader.file_name(hashlib.sha256(zipped).hexdigest()), loader.build(sources(zipped))
+    return loader.file_name(hashlib.sha256(zipped).hexdigest()), loader.build(zipped)
 
 
 def start(root: Path, *arguments: str, wrap: tuple[str, ...] = (), zipped: bytes = b"") -> subprocess.Popen[bytes]:

@@ -75,16 +75,10 @@ def test_a_shared_directory_that_is_missing_or_closed(tmp_path: Path) -> None:
     assert fact_gathering._shared(None) is None
 
 
-@pytest.mark.parametrize(("packages", "torch"), [(False, ""), (True, "2.13.0")])
-def test_the_python_of_the_ranks_says_what_it_has(tmp_path: Path, packages: bool, torch: str) -> None:
-    """Packages are looked up only where the ranks are processes of this Python."""
-    python = tmp_path / "python3"
-    python.write_text("#!/bin/sh\ncase \"$*\" in *mpi4py*) printf '3.12.1\\n2.13.0\\n\\n' ;; *) echo 3.12.1 ;; esac\n")
-    python.chmod(0o755)
-    found = fact_gathering._rank_python(str(python), packages=packages)
-    assert found == {"path": str(python), "version": "3.12.1", "torch": torch, "mpi4py": "", "problem": ""}
-
-
-def test_a_python_that_cannot_be_run(tmp_path: Path) -> None:
-    found = fact_gathering._rank_python(str(tmp_path / "none"), packages=True)
-    assert found["problem"] == f"{tmp_path}/none cannot be run (No such file or directory)"
+def test_what_the_python_of_the_ranks_answers_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DDP_PLAY_HOST_DIR", str(tmp_path))
+    first = fact_gathering.collect({"python": sys.executable})
+    (kept,) = tmp_path.iterdir()
+    before = kept.stat().st_mtime_ns
+    assert fact_gathering.collect({"python": sys.executable})["rank_python"] == first["rank_python"]
+    assert (kept.name, kept.stat().st_mtime_ns) == ("facts.json", before)

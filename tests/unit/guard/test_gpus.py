@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -104,14 +106,60 @@ def test_sysfs_and_nvidia_smi(
     for number in range(present):
         sysfs(f"0000:{number:02x}:00.0")
 
-    def answer(arguments: list[str]) -> str:
+    def answer(*queries: list[str]) -> list[str]:
         if isinstance(smi, OSError):
             raise smi
-        return USERS if "compute" in arguments[0] else str(smi)
+        return [USERS if "compute" in query[0] else str(smi) for query in queries]
 
-    monkeypatch.setattr("shutil.which", lambda _: None if smi is None else "/usr/bin/nvidia-smi")
+    monkeypatch.setattr("ddp_play.guard.programs.which", lambda _: None if smi is None else "/usr/bin/nvidia-smi")
     monkeypatch.setattr(gpus, "smi", answer)
     rows, said = gpus.gpus()
     assert (len(rows), said) == (count, problem)
     if count:
         assert rows[1]["users"] == ["4711 python", "4712 /usr/bin/python3"]
+
+
+@pytest.fixture
+def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A function that makes a program `nvidia-smi` of these lines."""
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+
+    def make(lines: str) -> None:
+        path = tmp_path / "bin" / "nvidia-smi"
+        path.write_text(f"#!/bin/sh\n{lines}\n")
+        path.chmod(0o755)
+
+    return make
+
+
+def test_gpus_and_their_processes_are_asked_for_at_once(sysfs: Any, stub: Any, tmp_path: Path) -> None:
+    """Each process of nvidia-smi waits until it has seen the other."""
+    sysfs("0000:18:00.0")
+    stub(f"""case "$1" in *query-gpu=*) mine={tmp_path}/a other={tmp_path}/b rows='{TWO}' ;;
+*) mine={tmp_path}/b other={tmp_path}/a rows='{USERS}' ;; esac
+touch $mine
+until test -e $other; do sleep 0.01; done
+printf %s "$rows" """)
+    rows, problem = gpus.gpus()
+    assert ([row["users"] for row in rows], problem) == ([[], ["4711 python", "4712 /usr/bin/python3"]], "")
+
+
+def test_gpus_are_asked_each_time(sysfs: Any, stub: Any) -> None:
+    """A GPU that has failed since the last run is told."""
+    sysfs("0000:18:00.0")
+    stub(f"printf %s '{TWO}'")
+    assert gpus.gpus()[1] == ""
+    stub("echo GPU is lost; exit 15")
+    assert gpus.gpus() == ([], "nvidia-smi does not work: GPU is lost")
+
+
+def test_an_nvidia_smi_that_hangs_is_ended(sysfs: Any, stub: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpus, "SMI_S", 0.3)
+    sysfs("0000:18:00.0")
+    stub("exec sleep 600")
+    began = time.monotonic()
+    rows, problem = gpus.gpus()
+    assert rows == []
+    assert "timed out" in problem
+    assert time.monotonic() - began < 60

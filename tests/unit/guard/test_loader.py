@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import marshal
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -78,6 +80,19 @@ def test_python_takes_the_file_for_byte_code(kept: Path) -> None:
     environment = {**os.environ, "DDP_PLAY_HOST_DIR": str(kept.parent)}
     done = subprocess.run(argv, capture_output=True, check=False, env=environment, timeout=60)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_a_file_of_the_zip_is_read_as_zipfile_reads_it(method: int) -> None:
+    buffer = io.BytesIO()
+    files = {"guard/a.py": b"a" * 1000, "guard/empty.py": b"", "b": b"PK\3\4"}
+    with zipfile.ZipFile(buffer, "w", method) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    assert {name: loader.member(buffer.getvalue(), name.encode()) for name in files} == files
+    with zipfile.ZipFile(io.BytesIO(host_program.program())) as archive:
+        for name in archive.namelist():
+            assert loader.member(host_program.program(), name.encode()) == archive.read(name)
 
 
 @pytest.mark.parametrize(

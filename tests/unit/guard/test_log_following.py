@@ -133,17 +133,17 @@ def following(place: HostRun, sent: Sent, *, guard: Any, since_s: float = 10.0) 
 
 def test_it_rests_while_the_kernel_tells_of_news(place: HostRun, sent: Sent) -> None:
     turns = following(place, sent, guard=Guarded([7]))
-    assert turns.pause_s() == log_following.REST_S
+    assert turns.wait()[1] == log_following.REST_S
     place.log(0).write_bytes(b"new")
-    assert select.select(turns.descriptors(), [], [], 0)[0]
+    assert select.select(turns.wait()[0], [], [], 0)[0]
     turns.woken()
-    assert (turns.pause_s(), turns.descriptors()) == (log_following.POLL_S, [])
+    assert turns.wait() == ([], log_following.POLL_S)
     turns.turn()
     assert sent.take() == ["log"]
     turns.moved -= 10.0
-    assert not select.select(turns.descriptors(), [], [], 0)[0], "the news was taken with the bytes"
+    assert not select.select(turns.wait()[0], [], [], 0)[0], "the news was taken with the bytes"
     turns.end()
-    assert turns.descriptors() == []
+    assert turns.wait()[0] == []
 
 
 @pytest.mark.parametrize("missing", ["guard", "directory"])
@@ -151,15 +151,15 @@ def test_it_looks_where_the_kernel_does_not_tell(place: HostRun, sent: Sent, mis
     if missing == "directory":
         place.rank_dir(0).rmdir()
     turns = following(place, sent, guard=Guarded([] if missing == "guard" else [7]))
-    assert turns.pause_s() == log_following.QUIET_POLL_S
+    assert turns.wait()[1] == log_following.QUIET_POLL_S
 
 
 def test_while_output_comes_it_looks_often_and_asks_the_kernel_nothing(place: HostRun, sent: Sent) -> None:
     turns = following(place, sent, guard=Guarded([7]), since_s=0.0)
-    assert (turns.pause_s(), turns.descriptors()) == (log_following.POLL_S, [])
+    assert turns.wait() == ([], log_following.POLL_S)
 
 
 def test_a_channel_that_follows_nothing_rests(sent: Sent) -> None:
     turns = Following(sent)
     turns.moved -= 10.0
-    assert (turns.pause_s(), turns.descriptors()) == (log_following.REST_S, [])
+    assert turns.wait() == ([], log_following.REST_S)

@@ -10,7 +10,7 @@ import pytest
 from ddp_play.errors import UsageError
 from ddp_play.planning.plan_document import command_line, plan_from_json, ranks_by_host
 from tests.unit.build import engine, env, host, hosts, plan, shared
-from tests.unit.planning.test_planner import WHOLE, as_text, whole
+from tests.unit.planning.test_planner_whole_plans import WHOLE, as_text, whole
 
 
 @pytest.mark.parametrize("name", WHOLE)
