@@ -104,3 +104,9 @@ def configuration_stamp(environment: Mapping[str, str], cwd: str) -> tuple[tuple
             continue
         rows.append((place, found.st_size, found.st_mtime_ns))
     return tuple(rows)
+
+
+def brings_plugins(argv: Iterable[str]) -> bool:
+    """Are there plugins next to a playbook? Ansible finds them before those that it has itself."""
+    folders = {Path(word).parent for word in argv if word.endswith((".yml", ".yaml")) and not word.startswith("@")}
+    return any(any(folder.glob("*_plugins")) for folder in folders)

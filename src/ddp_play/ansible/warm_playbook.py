@@ -20,20 +20,23 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-# What a run needs of Ansible, and of ddp-play in Ansible's process.
+# What a run needs of Ansible, and of ddp-play in Ansible's process. No plugins: a module that has a plugin's name already
+# would take the place of the user's own plugin of this name.
 MODULES = (
+    "multiprocessing.synchronize",
+    "xml.dom.minidom",
     "ansible.cli.playbook",
     "ansible.executor.playbook_executor",
     "ansible.executor.task_executor",
     "ansible.executor.process.worker",
-    "ansible.plugins.strategy.linear",
-    "ansible.plugins.connection.ssh",
-    "ansible.plugins.shell.sh",
-    "ansible.plugins.callback.default",
+    "ansible.playbook.handler_task_include",
     "ddp_play.ansible.plan_action",
-    "ddp_play.run.discovery",
-    "ddp_play.run.supervise_action",
+    "ddp_play.ansible.registry_server",
+    "ddp_play.planning.job_secrets",
     "ddp_play.planning.planner",
+    "ddp_play.run.discovery",
+    "ddp_play.run.jump_host",
+    "ddp_play.run.supervise_action",
 )
 # Options of ansible-playbook with which it reads the inventory itself: they change how, or what is printed.
 READING_OPTIONS = ("vault_ids", "vault_password_files", "ask_vault_pass", "flush_cache", "verbosity")
@@ -60,11 +63,13 @@ class Inventory:
         from ansible import constants  # noqa: PLC0415 - reads the environment
         from ansible.inventory.manager import InventoryManager  # noqa: PLC0415
         from ansible.parsing.dataloader import DataLoader  # noqa: PLC0415
-        from ansible.plugins.loader import init_plugin_loader  # noqa: PLC0415
+        from ansible.plugins import loader as plugins  # noqa: PLC0415
 
         self.sources = sources or list(constants.DEFAULT_HOST_LIST)
         self.loader = DataLoader()
-        init_plugin_loader()
+        plugins.init_plugin_loader()
+        for kind in (plugins.connection_loader, plugins.shell_loader, plugins.become_loader):
+            list(kind.all(class_only=True))  # as ansible-playbook does, before it reads a playbook
         self.loader.set_vault_secrets([])
         self.manager = InventoryManager(loader=self.loader, sources=self.sources)
         gc.collect()

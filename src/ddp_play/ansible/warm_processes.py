@@ -107,7 +107,8 @@ def _serve_imported(control: socket.socket, sources: list[str]) -> None:
             if reader is not None:
                 reader.close()
             reader, seen = _reader(control, sources, descriptors) if found is not None else None, found
-        if reader is None or not reader.pass_on(request, descriptors):
+        own = inventory_signature.brings_plugins(request["argv"])
+        if own or reader is None or not reader.pass_on(request, descriptors):
             _fork_playbook(request, descriptors, None, [control])
         for fd in descriptors:
             os.close(fd)

@@ -9,7 +9,14 @@ import ansible
 import pytest
 import yaml
 
-from ddp_play.ansible.inventory_signature import configuration_stamp, is_static, relevant, signature, sources_of
+from ddp_play.ansible.inventory_signature import (
+    brings_plugins,
+    configuration_stamp,
+    is_static,
+    relevant,
+    signature,
+    sources_of,
+)
 
 
 @pytest.fixture
@@ -88,3 +95,11 @@ def test_a_changed_configuration_is_seen(tmp_path: Path) -> None:
     before = configuration_stamp({}, str(tmp_path))
     (tmp_path / "ansible.cfg").write_text("[defaults]\n")
     assert configuration_stamp({}, str(tmp_path)) != before
+
+
+def test_plugins_next_to_a_playbook_are_seen(tmp_path: Path) -> None:
+    playbook = tmp_path / "train.yml"
+    argv = ["ansible-playbook", "-i", "/inventory", str(playbook)]
+    assert not brings_plugins(argv)
+    (tmp_path / "connection_plugins").mkdir()
+    assert brings_plugins(argv)
