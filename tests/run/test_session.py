@@ -127,7 +127,7 @@ def test_an_edited_inventory_is_seen(play: Play) -> None:
 
 
 def test_two_runs_at_once_and_an_idle_end(play: Play) -> None:
-    session = start(play, LOCAL, "--idle", "3s")
+    session = start(play, LOCAL, "--idle", "12s")
     job = play.job({"command": ["sh", "-c", "echo begun; sleep 1"], "ranks_per_host": 1})
     both = [play.start("run", job, "-i", LOCAL, "--name", name) for name in ("left", "right")]
     for child in both:

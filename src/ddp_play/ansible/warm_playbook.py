@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-# What a run needs of Ansible, and of ddp-play in Ansible's process. No plugins: a module that has a plugin's name already
-# would take the place of the user's own plugin of this name.
+# What a run needs of Ansible, and of ddp-play in Ansible's process. No plugins: a module that has a plugin's name
+# already would take the place of the user's own plugin of this name.
 MODULES = (
     "multiprocessing.synchronize",
     "xml.dom.minidom",
