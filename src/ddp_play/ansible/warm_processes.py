@@ -109,7 +109,7 @@ def _serve_imported(control: socket.socket, sources: list[str]) -> None:
             reader, seen = _reader(control, sources, descriptors) if found is not None else None, found
         own = inventory_signature.brings_plugins(request["argv"])
         if own or reader is None or not reader.pass_on(request, descriptors):
-            _fork_playbook(request, descriptors, None, [control])
+            _fork_playbook(request, descriptors, None, [control, *([reader.control] if reader else [])])
         for fd in descriptors:
             os.close(fd)
 

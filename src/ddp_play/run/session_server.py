@@ -196,8 +196,14 @@ class Session:
         key = self._key(request)
         fds = [connection.fileno(), *descriptors]
         send(connection, {"accepted": True})
+
+        def leave() -> None:
+            self._leave()
+            for fd in fds:
+                os.close(fd)  # else a terminal would stay open after its playbook
+
         for _ in range(2):
-            warm = self._warm.pop(key, None) or imported(request, self._leave)
+            warm = self._warm.pop(key, None) or imported(request, leave)
             self._warm[key] = warm  # the one that was used last is the last one
             if warm.pass_on(request, fds):
                 break
