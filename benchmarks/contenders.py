@@ -26,6 +26,7 @@ SHARED = "/srv/ddp-play-shared"
 PAYLOAD = f"{SHARED}/bench/payload.py"
 TORCH_ENV = f"{SHARED}/bench/torch"
 LIMIT_S = 600
+PROGRAM = str(Path(sys.executable).with_name("ddp-play"))
 RAW = "launch-benchmark.raw"
 # Event or phase in events.jsonl -> the phase that begins there. Ansible starts before the first one.
 PHASES = {
@@ -85,7 +86,33 @@ def raw(bench: Bench, attempt: int) -> Timing:
 
 def ddp_play(bench: Bench, attempt: int) -> Timing:
     """`ddp-play run` of the same command in the same image, without persistent SSH connections from before."""
-    name = f"bench-{bench.payload}-{bench.num_hosts}-{attempt}-{os.getpid()}"
+    with tempfile.TemporaryDirectory(prefix="cp-", dir="/tmp") as control:
+        return _timed_run(bench, f"{attempt}", control)
+
+
+def again(bench: Bench, attempt: int) -> Timing:
+    """The second of two runs, one after the other: Ansible's persistent SSH connections are open."""
+    with tempfile.TemporaryDirectory(prefix="cp-", dir="/tmp") as control:
+        _timed_run(bench, f"before-{attempt}", control)
+        return _timed_run(bench, f"again-{attempt}", control)
+
+
+def session(bench: Bench, attempt: int) -> Timing:
+    """The second of two runs in a session, with the same SSH connections."""
+    with tempfile.TemporaryDirectory(prefix="cp-", dir="/tmp") as control:
+        extra = {"ANSIBLE_SSH_CONTROL_PATH_DIR": control}
+        run_command([PROGRAM, "session", "-i", bench.inventory, "-d"], bench, extra)
+        try:
+            _timed_run(bench, f"first-{attempt}", control)
+            timing = _timed_run(bench, f"session-{attempt}", control)
+        finally:
+            run_command([PROGRAM, "session", "-i", bench.inventory, "--end"], bench)
+            time.sleep(1)
+    return timing
+
+
+def _timed_run(bench: Bench, suffix: str, control: str) -> Timing:
+    name = f"bench-{bench.payload}-{bench.num_hosts}-{suffix}-{os.getpid()}"
     playbook = bench.home / "bench.yml"
     variables = {
         "ddp_job_name": "launch-benchmark",
@@ -97,9 +124,8 @@ def ddp_play(bench: Bench, attempt: int) -> Timing:
     role = {"role": "ddp.play.ddp_job", "vars": variables}
     play = {"name": "Benchmark", "hosts": "ranks", "gather_facts": False, "roles": [role]}
     playbook.write_text(yaml.safe_dump([play]))
-    argv = [str(Path(sys.executable).with_name("ddp-play")), "run", str(playbook), "-i", bench.inventory]
-    with tempfile.TemporaryDirectory(prefix="cp-", dir="/tmp") as control:
-        timing = run_command([*argv, "--name", name], bench, {"ANSIBLE_SSH_CONTROL_PATH_DIR": control})
+    argv = [PROGRAM, "run", str(playbook), "-i", bench.inventory, "--name", name]
+    timing = run_command(argv, bench, {"ANSIBLE_SSH_CONTROL_PATH_DIR": control})
     bundle = bench.home / "runs" / name
     log = bundle / "logs" / "rank-0.log"
     started = time.time() - timing.total_s

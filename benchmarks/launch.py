@@ -18,7 +18,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from contenders import Bench, Timing, ddp_play, raw, rival
+from contenders import Bench, Timing, again, ddp_play, raw, rival, session
 from machine import describe
 from rich.console import Console
 from rich.table import Table
@@ -37,6 +37,8 @@ def main() -> None:
     """Measure every size, print the tables, write the results."""
     options = parse()
     contenders: dict[str, Contender] = {"raw": raw, "ddp-play": ddp_play}
+    if options.session:
+        contenders |= {"ddp-play again": again, "ddp-play session": session}
     results = []
     with tempfile.TemporaryDirectory(prefix="ddp-play-bench-", dir="/var/tmp") as scratch:
         os.environ["DDP_PLAY_HOME"] = scratch
@@ -75,6 +77,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--name", default="bench", help="prefix of the labs' names")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--json", type=Path, default=Path("launch-benchmark.json"))
+    parser.add_argument("--session", action="store_true", help="also the second run, without and in a session")
     parser.add_argument(
         "--with",
         action="append",
@@ -140,14 +143,15 @@ def measure_with_retries(name: str, run: Contender, bench: Bench, attempt: int) 
 def show(results: list[dict[str, Any]], contenders: list[str]) -> None:
     """Print medians in seconds, and per round compared with raw: ratio to the payload, difference to the exit."""
     table = Table("hosts", "launcher", *COLUMNS)
-    phases = Table("hosts", "ddp-play phase", "begins at s", "takes s")
+    phases = Table("hosts", "launcher", "phase", "begins at s", "takes s")
     for result in results:
         rows = result["timings"]
         for name in contenders:
             found = row_cells(rows[name], rows["raw"]) if name in rows else ["failed"]
             table.add_row(str(result["num_hosts"]), name, *found)
-        for name, begin, lasts in breakdown(rows["ddp-play"]):
-            phases.add_row(str(result["num_hosts"]), name, f"{begin:.1f}", f"{lasts:.1f}")
+        for ours in [name for name in rows if name.startswith("ddp-play")]:
+            for name, begin, lasts in breakdown(rows[ours]):
+                phases.add_row(str(result["num_hosts"]), ours, name, f"{begin:.2f}", f"{lasts:.2f}")
     console.print(table)
     console.print(phases)
 

@@ -31,6 +31,7 @@ ENGINE = "needs a Docker engine: `lab up`, `status` and `down` run there"
 TRAINING = "needs a process group and a whole run"
 ACTION = "needs Ansible's own connection and templates: real plays run it there"
 HOSTILE_HOSTS = ("tests/unit/attacks/test_hostile_hosts.py", "limits of what a host may send; hosts that lie are there")
+SESSION = ("tests/run/test_session.py", "forks real processes; sessions with real runs are there")
 BESIDE_PACKAGES = {
     "errors": ("tests/content/test_docs.py", "classes; the test compares their exit codes with the documents"),
     "testing": ("tests/unit/run/conftest.py", "fakes; every test of run uses them"),
@@ -101,6 +102,9 @@ PACKAGES = (
             "host_files": HOSTILE_HOSTS,
             "host_frames": HOSTILE_HOSTS,
             "link": HOSTILE_HOSTS,
+            "session_children": SESSION,
+            "session_request": SESSION,
+            "session_server": SESSION,
         },
         {"restart_loop": ("slots",), "slot_wait": ("places",), "supervisor": ("take_over",)},
     ),
@@ -143,6 +147,7 @@ PACKAGES = (
             "execute": ("tests/run/test_outcomes.py", "its process becomes the command; the test starts the program"),
             "init": ("tests/content/test_site.py", "one call; the test runs the verb"),
             "inventory": ("tests/content/test_site.py", "one call; the test runs the verb"),
+            "session": SESSION,
             "playbook_runs": ("tests/unit/cli/test_provision.py", "what provision and reboot share"),
             "stop": ("tests/run/test_outcomes.py", "needs a run that is alive"),
         },
@@ -156,7 +161,11 @@ PACKAGES = (
     Package(
         "src/ddp_play/ansible",
         ("tests/unit/ansible",),
-        {"plugin_variables": ("tests/unit/ansible/test_plan_action.py", "names of variables, which the test sets")},
+        {
+            "playbook_client": SESSION,
+            "plugin_variables": ("tests/unit/ansible/test_plan_action.py", "names of variables, which the test sets"),
+            "warm_processes": SESSION,
+        },
     ),
 )
 

@@ -24,6 +24,8 @@ OWN_THINGS_ONLY = {
     "src/ddp_play/run/host_channel.py": "its own ssh process",
     "src/ddp_play/run/jump_host.py": "the lock and the mark of a connection",
     "src/ddp_play/run/judged_outcome.py": "the outcome that it has stored",
+    "src/ddp_play/run/session_request.py": "the socket of a session that is dead",
+    "src/ddp_play/run/session_server.py": "its own socket",
     "src/ddp_play/run/submission.py": "the directory that it has made",
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shlex
 import signal
 import tempfile
@@ -130,6 +131,10 @@ class PlaybookRunner(Protocol):
 class AnsibleRunner:
     """Runs playbooks with ansible-runner, and removes the environment's values from the files that it writes."""
 
+    def __init__(self, programs: str = "") -> None:
+        """`programs`: directory with a program that is started in place of ansible-playbook."""
+        self._programs = programs
+
     def run(
         self,
         request: PlaybookRequest,
@@ -156,26 +161,36 @@ class AnsibleRunner:
             return False
 
         with password_files(passwords) as password_options, _own_signal_handlers():
-            result = _run(request, private_dir, password_options, handle)
+            result = _run(request, private_dir, password_options, handle, self._programs)
         redactor.redact(final=True)
         return _outcome(result, tuple(failures))
 
 
-def _run(request: PlaybookRequest, private_dir: Path, options: list[str], handle: Callable[..., bool]) -> Any:
+def _run(
+    request: PlaybookRequest, private_dir: Path, options: list[str], handle: Callable[..., bool], programs: str
+) -> Any:
     import ansible_runner  # noqa: PLC0415 - it takes a tenth of a second, also for verbs that run no playbook
 
+    environment = {**default_settings(request.cwd), **request.environment}
+    if programs:
+        environment["PATH"] = os.pathsep.join([programs, environment.get("PATH", os.environ.get("PATH", ""))])
     return ansible_runner.run(
         private_data_dir=str(private_dir),
         project_dir=request.cwd,
         playbook=request.playbook,
         ident="1",
         cmdline=shlex.join([*request.command_line(), *options]),
-        envvars={**default_settings(request.cwd), **request.environment},
+        envvars=environment,
         event_handler=handle,
         quiet=True,
         suppress_env_files=True,
         settings={"suppress_ansible_output": True, "idle_timeout": 0, "job_timeout": 0},
     )
+
+
+def import_now() -> None:
+    """Import ansible-runner before it is needed, in a process that forks others."""
+    import ansible_runner  # noqa: F401, PLC0415
 
 
 @contextlib.contextmanager

@@ -66,6 +66,12 @@ def note(text: str, *, style: str = "dim") -> None:
     err.print(escape(text), style=style)
 
 
+def note_if_any(text: str) -> None:
+    """Print one line to stderr, unless it is empty."""
+    if text:
+        note(text)
+
+
 def error(message: str, *, hint: str = "") -> None:
     """Print the error message of a failed command and, if known, what to do."""
     err.print(f"[bold red]error:[/] {escape(message)}")

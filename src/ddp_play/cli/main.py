@@ -23,6 +23,7 @@ VERBS = {
     "reboot": (HOSTS, "reboot", "reboot"),
     "run": (JOBS, "run", "run"),
     "plan": (JOBS, "plan", "plan"),
+    "session": (JOBS, "session", "session"),
     "collectives": (MEASURE, "collectives", "collectives"),
     "bench": (MEASURE, "bench", "bench"),
     "ps": (RUNS, "ps", "ps"),

@@ -61,7 +61,7 @@ def run(
         if wait or wait_at_most:
             request.environment[WAIT_ENV] = _seconds_to_wait(wait_at_most)
         paths = create_run(request, name=name, output=output, argv=sys.argv)
-        start_background(paths, passwords)
+        console.note_if_any(start_background(paths, passwords))
         _print_id_or_watch(paths, request.playbook, detach=detach, ranks=ranks, as_json=as_json)
 
 

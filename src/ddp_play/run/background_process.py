@@ -121,18 +121,23 @@ def take_over(paths: RunPaths, passwords: Passwords) -> bool:
 
 def main() -> None:
     """Hold the background lock, run or take over, then mark the run finished."""
-    paths = RunPaths(Path(sys.argv[1]))
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    in_background(RunPaths(Path(sys.argv[1])), AnsibleRunner(), take_over_run="--take-over" in sys.argv)
+
+
+def in_background(paths: RunPaths, runner: PlaybookRunner, *, take_over_run: bool, session: int = 0) -> None:
+    """Run or take over with the passwords on standard input. `session`: pid of the one that this process is from."""
     with paths.background_lock.open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        passwords = json.loads(sys.stdin.buffer.read() or b"{}")
-        write_json(paths.background, {"pid": os.getpid(), "started": time.time()})
+        passwords = Passwords(**json.loads(sys.stdin.buffer.read() or b"{}"))
+        started = {"pid": os.getpid(), "started": time.time()}
+        write_json(paths.background, {**started, "session": session} if session else started)
         ended = True
         try:
-            if "--take-over" in sys.argv:
-                ended = take_over(paths, Passwords(**passwords))
+            if take_over_run:
+                ended = take_over(paths, passwords)
             else:
-                run_playbook(paths, Passwords(**passwords), AnsibleRunner())
+                run_playbook(paths, passwords, runner)
         except Exception as error:  # noqa: BLE001 - outermost handler of this process: run.json must say how the run ended
             traceback.print_exc()
             hint = f"see {paths.supervisor_log}"

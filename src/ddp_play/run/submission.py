@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -16,8 +17,10 @@ from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import RunPaths, check_run_id, read_json, runs_dir, write_json
 from ddp_play.bundle.run_ids import new_run_id, new_token
 from ddp_play.errors import InternalError, NotTakenOver, UsageError
+from ddp_play.run import session_request
 from ddp_play.run.host_channel import ProcessChannel, wait_any
 from ddp_play.run.route import Route
+from ddp_play.run.session_place import SessionPlace
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -104,8 +107,33 @@ def take_over_problem(paths: RunPaths) -> NotTakenOver | None:
     return NotTakenOver(found["message"], hint=found["hint"]) if found else None
 
 
-def start_background(paths: RunPaths, passwords: Passwords, *, take_over: bool = False) -> None:
-    """Start the run's background process. Returns when it holds its lock; InternalError if it does not start."""
+def start_background(paths: RunPaths, passwords: Passwords, *, take_over: bool = False) -> str:
+    """Start the run's background process: by the session of its inventory, if there is one.
+
+    Returns when it holds its lock, with a note if there is a session that could not be used. InternalError if it does
+    not start.
+    """
+    given = json.dumps(asdict(passwords)).encode()
+    request = read_json(paths.run).get("request") or {}
+    place = SessionPlace.of(tuple(request.get("inventory") or ()), str(request.get("cwd")))
+    answer = session_request.start_run(place, paths, given, take_over=take_over)
+    process = None
+    if not answer.pid:
+        process = _start_process(paths, given, take_over=take_over)
+        answer = replace(answer, pid=process.pid)
+    deadline = time.monotonic() + BACKGROUND_START_S
+    while time.monotonic() < deadline:
+        if read_json(paths.background).get("pid") == answer.pid:
+            if process is not None:
+                process.returncode = 0  # no warning from Popen: the process is meant to outlive this one
+            return answer.note
+        if process.poll() is not None if process else not _exists(answer.pid):
+            break
+        time.sleep(0.02)
+    raise InternalError("the background process of the run did not start", hint=f"see {paths.supervisor_log}")
+
+
+def _start_process(paths: RunPaths, given: bytes, *, take_over: bool) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "ddp_play.run.background_process", str(paths.root)]
     if take_over:
         command.append("--take-over")
@@ -114,14 +142,14 @@ def start_background(paths: RunPaths, passwords: Passwords, *, take_over: bool =
             command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True, close_fds=True
         )
     if process.stdin is not None:
-        process.stdin.write(json.dumps(asdict(passwords)).encode())
+        process.stdin.write(given)
         process.stdin.close()
-    deadline = time.monotonic() + BACKGROUND_START_S
-    while time.monotonic() < deadline:
-        if read_json(paths.background).get("pid") == process.pid:
-            process.returncode = 0  # no warning from Popen: the process is meant to outlive this one
-            return
-        if process.poll() is not None:
-            break
-        time.sleep(0.02)
-    raise InternalError("the background process of the run did not start", hint=f"see {paths.supervisor_log}")
+    return process
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

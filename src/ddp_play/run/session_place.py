@@ -1,0 +1,65 @@
+"""Place of a session on the controller: its directory and socket, and the build that it was started from."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from ddp_play.ansible.installed_collection import collection_root
+from ddp_play.bundle.paths import home
+
+PARTS = ("plugins/action", "plugins/plugin_utils", "plugins/filter", "plugins/module_utils")
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPlace:
+    """Directory of the session of one inventory."""
+
+    root: Path
+
+    @classmethod
+    def of(cls, inventory: tuple[str, ...], cwd: str) -> SessionPlace:
+        """The place for an inventory; `cwd` tells which one if ansible.cfg names it."""
+        key = json.dumps([os.geteuid(), list(inventory) or cwd])
+        return cls(home() / "sessions" / hashlib.sha256(key.encode()).hexdigest()[:16])
+
+    @property
+    def socket(self) -> Path:
+        """Where the session listens."""
+        return self.root / "socket"
+
+    @property
+    def lock(self) -> Path:
+        """Locked by the session while it lives."""
+        return self.root / "lock"
+
+    @property
+    def log(self) -> Path:
+        """Output of a session in the background."""
+        return self.root / "log"
+
+    @property
+    def program(self) -> Path:
+        """In the place of ansible-playbook."""
+        return self.root / "ansible-playbook"
+
+
+def build() -> str:
+    """Hash of what a session has in memory: the files of this package and of Ansible, and how Python was started."""
+    package = Path(__file__).resolve().parents[1]
+    rows = [str(sys.flags), sys.version, sys.executable, sys.getfilesystemencoding()]
+    rows += sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith("PYTHON"))
+    for folder in (package, *(collection_root() / part for part in PARTS)):
+        for path in sorted(folder.rglob("*.py")):
+            found = path.stat()
+            rows.append(f"{path} {found.st_size} {found.st_mtime_ns}")
+    for name in ("ansible", "ansible_runner"):
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.origin:
+            rows.append(f"{spec.origin} {Path(spec.origin).parent.stat().st_mtime_ns}")
+    return hashlib.sha256("\n".join(rows).encode()).hexdigest()

@@ -1,0 +1,61 @@
+"""A forked process takes over what the caller has: nothing of the process that it was forked from remains."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ddp_play.ansible.callers_process import CallersProcess, unequal_limits
+
+# Forks, enters the state given as JSON, and prints the state that the child and a program of the child have.
+PROGRAM = """
+import json, os, signal, subprocess, sys
+from ddp_play.ansible.callers_process import CallersProcess
+signal.signal(signal.SIGTERM, lambda *_: None)
+wanted = CallersProcess.from_json(json.loads(sys.argv[1]))
+pid = os.fork()
+if pid == 0:
+    wanted.enter()
+    child = CallersProcess.this().to_json()
+    child["term"] = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    print(json.dumps(child), flush=True)
+    subprocess.run(["/bin/sh", "-c", "umask; pwd; echo $SECRET-$LEAK; ulimit -n"], check=True)
+    os._exit(0)
+os.waitpid(pid, 0)
+"""
+
+
+def test_the_callers_state_replaces_that_of_the_parent(tmp_path: Path) -> None:
+    limits = {**CallersProcess.this().limits, "RLIMIT_NOFILE": (100, resource.getrlimit(resource.RLIMIT_NOFILE)[1])}
+    environment = {"PATH": os.environ["PATH"], "SECRET": "mine"}
+    wanted = CallersProcess(environment, str(tmp_path), 0o027, limits, (int(signal.SIGHUP),))
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, json.dumps(wanted.to_json())],
+        env={**os.environ, "LEAK": "of the parent"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    first, *rest = done.stdout.splitlines()
+    found = json.loads(first)
+    assert found.pop("term")
+    assert CallersProcess.from_json(found) == replace(wanted, ignored=tuple(found["ignored"]))
+    assert found["ignored"] == [signal.SIGHUP]
+    assert rest == ["0027", str(tmp_path), "mine-", "100"]
+
+
+def test_a_limit_that_cannot_be_raised_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = CallersProcess.this().limits
+    assert unequal_limits(own) == []
+    monkeypatch.setattr(resource, "getrlimit", lambda _which: (10, 10))
+    assert "RLIMIT_NOFILE" in unequal_limits({"RLIMIT_NOFILE": (10, 20), "RLIMIT_CORE": (0, 5)})
+    assert unequal_limits({"RLIMIT_NOFILE": (5, 5)}) == []
+    assert unequal_limits({"RLIMIT_NOFILE": (5, resource.RLIM_INFINITY)}) == ["RLIMIT_NOFILE"]

@@ -1,0 +1,32 @@
+"""Where a session is, and of which build."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ddp_play.run import session_place
+from ddp_play.run.session_place import SessionPlace
+
+
+def test_an_inventory_has_one_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DDP_PLAY_HOME", str(tmp_path))
+    assert SessionPlace.of(("/inv",), "/a") == SessionPlace.of(("/inv",), "/b")
+    assert SessionPlace.of(("/inv",), "/a") != SessionPlace.of(("/other",), "/a")
+    assert SessionPlace.of((), "/a") != SessionPlace.of((), "/b")
+    assert SessionPlace.of((), "/a").root.parent == tmp_path / "sessions"
+
+
+def test_a_changed_module_is_another_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plugins = tmp_path / session_place.PARTS[0]
+    plugins.mkdir(parents=True)
+    monkeypatch.setattr(session_place, "collection_root", lambda: tmp_path)
+    (plugins / "run.py").write_text("one")
+    before = session_place.build()
+    assert session_place.build() == before
+    (plugins / "run.py").write_text("other")
+    assert session_place.build() != before
+    changed = session_place.build()
+    monkeypatch.setenv("PYTHONPATH", "/elsewhere")
+    assert session_place.build() != changed
