@@ -103,7 +103,6 @@ PACKAGES = (
             "host_frames": HOSTILE_HOSTS,
             "link": HOSTILE_HOSTS,
             "session_children": SESSION,
-            "session_request": SESSION,
             "session_server": SESSION,
         },
         {"restart_loop": ("slots",), "slot_wait": ("places",), "supervisor": ("take_over",)},

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +140,47 @@ def test_two_runs_at_once_and_an_idle_end(play: Play) -> None:
     assert {background(play, name)["session"] for name in ("left", "right")} == {session}
     wait_until(lambda: not alive(session), what="the session ends because it is idle")
     assert "no run for a long time" in log(play)
+
+
+def test_a_hangup_ends_no_run(play: Play) -> None:
+    start(play)
+    job = play.job({"command": ["sh", "-c", "while [ ! -e end ]; do sleep 0.1; done"], "workdir": str(play.cwd)})
+    play("run", job, "-i", LOCAL, "-d", "--name", "long")
+    assert "session" in background(play, "long")
+    events = play.home / "runs" / "long" / "events.jsonl"
+    wait_until(lambda: events.exists() and '"running"' in events.read_text())
+    os.kill(background(play, "long")["pid"], signal.SIGHUP)
+    (play.cwd / "end").touch()
+    assert play("attach", "long").code == 0
+    assert play.document(play.home / "runs" / "long")["status"] == "succeeded"
+
+
+def test_extra_variables_reach_an_inventory_that_a_plugin_makes(play: Play) -> None:
+    play.write("site/1.yml", "ranks: {hosts: {localhost: {ansible_connection: local}}}\n")
+    play.write(
+        "site/2.yml",
+        "plugin: ansible.builtin.constructed\nuse_extra_vars: true\n"
+        "compose: {ddp_job_env: \"{'COLOUR': colour | default('none')}\"}\n",
+    )
+    job = play.job({"command": ["sh", "-c", "echo colour=$COLOUR"]})
+    start(play, play.cwd / "site")
+    for options, wanted in (((), "none"), (("-e", "colour=red"), "red"), ((), "none")):
+        done = play("run", job, "-i", play.cwd / "site", *options)
+        assert f"colour={wanted}" in done.out, done.err
+    assert log(play).count("playbook of run") == 3
+
+
+def test_the_limits_of_one_caller_are_not_those_of_the_next(play: Play) -> None:
+    start(play)
+    job = play.job({"command": ["sh", "-c", "ulimit -H -n"]})
+    play.environment["ANSIBLE_TIMEOUT"] = "7"  # an Ansible of its own
+    words = ["/bin/sh", "-c", 'ulimit -n 777; exec "$@"', "sh", str(Path(sys.executable).parent / "ddp-play")]
+    words += ["run", str(job), "-i", str(LOCAL), "--name", "low"]
+    low = subprocess.run(words, cwd=play.cwd, env=play.env(), capture_output=True, text=True, timeout=90, check=False)
+    assert "777" in low.stdout, low.stderr
+    assert "session" in background(play, "low")
+    assert str(resource.getrlimit(resource.RLIMIT_NOFILE)[1]) in play("run", job, "-i", LOCAL).out
+    assert log(play).count("playbook of run") == 2
 
 
 def test_a_stopped_run_ends_its_playbook(play: Play) -> None:

@@ -12,6 +12,7 @@ import os
 import resource
 import signal
 import sys
+import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -54,17 +55,18 @@ class CallersProcess:
         limits = {name: (int(soft), int(hard)) for name, (soft, hard) in data["limits"].items()}
         return cls(dict(data["environment"]), str(data["cwd"]), int(data["umask"]), limits, tuple(data["ignored"]))
 
-    def enter(self) -> None:
-        """Make this forked process one that the caller had started."""
+    def enter(self, *, limits: bool = True) -> None:
+        """Make this forked process one that the caller had started. A lowered limit stays for all that it forks."""
         signal.set_wakeup_fd(-1)
         for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
             with contextlib.suppress(OSError, ValueError):  # the C library keeps some for itself
                 signal.signal(number, signal.SIG_IGN if number in self.ignored else _default(number))
         os.environ.clear()
         os.environ.update(self.environment)
+        time.tzset()
         os.umask(self.umask)
         os.chdir(self.cwd)
-        for name, (soft, hard) in self.limits.items():
+        for name, (soft, hard) in self.limits.items() if limits else ():
             _limit(getattr(resource, name), soft, hard)
 
 

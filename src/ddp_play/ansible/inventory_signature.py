@@ -95,14 +95,17 @@ def _of_one_run(name: str) -> bool:
 
 def configuration_stamp(environment: Mapping[str, str], cwd: str) -> tuple[tuple[str, int, int], ...]:
     """Size and time of change of the files where Ansible looks for its configuration."""
-    usual = (os.path.join(cwd, "ansible.cfg"), os.path.expanduser("~/.ansible.cfg"), "/etc/ansible/ansible.cfg")  # noqa: PTH111, PTH118
+    home = environment.get("HOME") or str(Path.home())
+    named = environment.get("ANSIBLE_CONFIG") or "ansible.cfg"
+    named = home + named[1:] if named.startswith("~/") else named
     rows = []
-    for place in (environment.get("ANSIBLE_CONFIG", ""), *usual):
+    for place in (named, f"{named}/ansible.cfg", "ansible.cfg", f"{home}/.ansible.cfg", "/etc/ansible/ansible.cfg"):
+        path = Path(cwd, place)
         try:
-            found = os.stat(place)  # noqa: PTH116
+            found = path.stat()
         except OSError:
             continue
-        rows.append((place, found.st_size, found.st_mtime_ns))
+        rows.append((str(path), found.st_size, found.st_mtime_ns))
     return tuple(rows)
 
 

@@ -53,19 +53,21 @@ def import_ansible() -> bool:
                 import_module(name)
     gc.collect()
     gc.freeze()  # else the first collection of a child copies all of this
-    return not captured()
+    from ansible import constants  # noqa: PLC0415 - reads the environment
+
+    return not captured() and not constants.DEFAULT_LOG_PATH  # whose file is opened at the import
 
 
 class Inventory:
-    """An inventory that was read before the fork."""
+    """An inventory that was read before the fork. `static`: nothing but its files decided what is in it."""
 
-    def __init__(self, sources: list[str]) -> None:
+    def __init__(self, sources: list[str], *, static: bool) -> None:
         from ansible import constants  # noqa: PLC0415 - reads the environment
         from ansible.inventory.manager import InventoryManager  # noqa: PLC0415
         from ansible.parsing.dataloader import DataLoader  # noqa: PLC0415
         from ansible.plugins import loader as plugins  # noqa: PLC0415
 
-        self.sources = sources or list(constants.DEFAULT_HOST_LIST)
+        self.sources, self.static = sources or list(constants.DEFAULT_HOST_LIST), static
         self.loader = DataLoader()
         plugins.init_plugin_loader()
         for kind in (plugins.connection_loader, plugins.shell_loader, plugins.become_loader):
@@ -76,7 +78,23 @@ class Inventory:
         gc.freeze()
 
 
-def read_inventory(sources: list[str]) -> Inventory | None:
+def collections() -> tuple[tuple[str, bool], ...]:
+    """The configured directories of collections, and whether they have any: Ansible looks once."""
+    from ansible import constants  # noqa: PLC0415
+
+    return tuple((path, os.path.isdir(f"{path}/ansible_collections")) for path in constants.COLLECTIONS_PATHS)  # noqa: PTH112
+
+
+def has_own_plugins() -> bool:
+    """Are there plugins of the user among those that are imported with the inventory? They may change at any time."""
+    from ansible.plugins import loader as plugins  # noqa: PLC0415
+
+    imported = (plugins.connection_loader, plugins.shell_loader, plugins.become_loader)
+    paths = {path for kind in (*imported, plugins.inventory_loader, plugins.vars_loader) for path in kind.config}
+    return any(name.endswith(".py") for path in paths if os.path.isdir(path) for name in os.listdir(path))  # noqa: PTH112, PTH208
+
+
+def read_inventory(sources: list[str], *, static: bool) -> Inventory | None:
     """The inventory; None if a playbook has to read it itself: it is bad, or printed warnings, or needs a vault."""
     from ansible import constants  # noqa: PLC0415
 
@@ -84,9 +102,11 @@ def read_inventory(sources: list[str]) -> Inventory | None:
         return None
     if constants.config.get_config_value("SSH_AGENT") != "none":
         return None
+    if has_own_plugins():
+        return None
     found = None
     with _captured() as captured, contextlib.suppress(Exception, SystemExit):  # the playbook reports it
-        found = Inventory(sources)
+        found = Inventory(sources, static=static)
     return None if captured() else found
 
 
@@ -136,7 +156,8 @@ def _cli_class(inventory: Inventory | None) -> Any:
             if inventory is None or any(options.get(name) for name in READING_OPTIONS):
                 found: tuple[Any, Any, Any] = super()._play_prereqs()
                 return found
-            if list(options["inventory"]) != inventory.sources:
+            others = options.get("extra_vars") and not inventory.static  # a plugin may use them
+            if others or list(options["inventory"]) != inventory.sources:
                 return super()._play_prereqs()  # type: ignore[no-any-return]
             loader, manager = inventory.loader, inventory.manager
             variables = VariableManager(loader=loader, inventory=manager, version_info=self.version_info(gitinfo=False))

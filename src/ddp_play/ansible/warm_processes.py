@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import ctypes
 import fcntl
 import os
 import select
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 GO_S = 120.0
 SEND_S = 1.0
 POLL_S = 0.05
+PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 class WarmProcess:
@@ -81,7 +83,7 @@ def imported(request: dict[str, Any], leave: Callable[[], None]) -> WarmProcess:
         leave()
         null = os.open(os.devnull, os.O_RDWR)
         use_as_standard(null, os.dup(null), os.dup(null))
-        CallersProcess.from_json(request["process"]).enter()
+        CallersProcess.from_json(request["process"]).enter(limits=False)
         _add_python_path(os.environ.get("PYTHONPATH", ""))
         if warm_playbook.import_ansible():
             _serve_imported(control, inventory_signature.sources_of(request["argv"]))
@@ -102,7 +104,8 @@ def _serve_imported(control: socket.socket, sources: list[str]) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps
     while True:
         request, descriptors = receive(control)
-        found = inventory_signature.signature(sources)
+        files = inventory_signature.signature(sources)
+        found = None if files is None else (files, warm_playbook.collections())
         if found is None or found != seen:
             if reader is not None:
                 reader.close()
@@ -122,7 +125,7 @@ def _reader(control: socket.socket, sources: list[str], unneeded: list[int]) -> 
         for fd in unneeded:
             os.close(fd)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        inventory = warm_playbook.read_inventory(sources)
+        inventory = warm_playbook.read_inventory(sources, static=inventory_signature.is_static(sources))
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         send(mine, {"usable": inventory is not None})
         while inventory is not None:
@@ -174,8 +177,12 @@ def _monitor(
     send(connection, {"pid": os.getpid()})
     receive(connection)  # without `go` it runs the playbook itself
     connection.settimeout(None)
+    monitor = os.getpid()
     child = os.fork()
     if not child:
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != monitor:
+            os._exit(1)
         _become_playbook(connection, argv, standard, inventory)
     for fd in standard:
         os.close(fd)

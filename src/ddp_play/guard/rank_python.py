@@ -20,6 +20,8 @@ versions, files = [platform.python_version()], [os.path.join(sys.prefix, "pyvenv
 try:
     with open("/proc/self/maps", errors="surrogateescape") as maps:
         files += [line.split(None, 5)[5].rstrip() for line in maps if "/libpython" in line]
+    if not os.path.samefile("/proc/self/exe", sys.argv[1]):
+        files.append("unknown")  # a program in its place chose this Python
 except OSError:
     files.append("unknown")
 """
@@ -87,7 +89,7 @@ def ask(path: str, *, packages: bool, user: User = None) -> Tuple[Dict[str, str]
     try:
         options = process_options(user)
         done = subprocess.run(
-            [path, "-I", *code], cwd="/", capture_output=True, timeout=TIMEOUT_S, check=True, **options
+            [path, "-I", *code, path], cwd="/", capture_output=True, timeout=TIMEOUT_S, check=True, **options
         )
     except (OSError, subprocess.SubprocessError) as error:
         answer["problem"] = "%s cannot be run (%s)" % (path, getattr(error, "strerror", None) or error)

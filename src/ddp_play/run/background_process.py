@@ -121,12 +121,12 @@ def take_over(paths: RunPaths, passwords: Passwords) -> bool:
 
 def main() -> None:
     """Hold the background lock, run or take over, then mark the run finished."""
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     in_background(RunPaths(Path(sys.argv[1])), AnsibleRunner(), take_over_run="--take-over" in sys.argv)
 
 
 def in_background(paths: RunPaths, runner: PlaybookRunner, *, take_over_run: bool, session: int = 0) -> None:
     """Run or take over with the passwords on standard input. `session`: pid of the one that this process is from."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     with paths.background_lock.open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         passwords = Passwords(**json.loads(sys.stdin.buffer.read() or b"{}"))

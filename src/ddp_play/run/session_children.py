@@ -28,7 +28,7 @@ CLIENT = "import sys; sys.path.insert(0, sys.argv.pop(1)); from ddp_play.ansible
 
 def write_program(place: SessionPlace) -> None:
     """The program in the place of ansible-playbook. It stays where it is when the session ends: a run may need it."""
-    words = [sys.executable, "-I", "-S", "-c", CLIENT, str(SOURCES), str(place.socket)]
+    words = [sys.executable, "-I", "-S", "-c", CLIENT, str(SOURCES), str(place.address)]
     write_text(place.program, f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', mode=0o700)
 
 
@@ -48,8 +48,11 @@ def run(
     CallersProcess.from_json(request["process"]).enter()
     set_name("ddp-play run")
     connection.settimeout(GO_S)
-    send(connection, {"pid": os.getpid()})
-    receive(connection)  # a caller that has given up started the run itself
+    try:
+        send(connection, {"pid": os.getpid()})
+        receive(connection)
+    except (OSError, EOFError):
+        return  # a caller that has given up started the run itself
     connection.close()
     paths = RunPaths(Path(request["run_dir"]))
     in_background(paths, AnsibleRunner(programs), take_over_run=bool(request["take_over"]), session=session)

@@ -6,6 +6,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import socket
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 from ddp_play.ansible.installed_collection import collection_root
 from ddp_play.bundle.paths import home
 
+NAMESPACES = ("mnt", "net", "pid", "user")
 PARTS = ("plugins/action", "plugins/plugin_utils", "plugins/filter", "plugins/module_utils")
 
 
@@ -24,12 +26,12 @@ class SessionPlace:
 
     @classmethod
     def of(cls, inventory: tuple[str, ...], cwd: str) -> SessionPlace:
-        """The place for an inventory; `cwd` tells which one if ansible.cfg names it."""
-        key = json.dumps([os.geteuid(), list(inventory) or cwd])
+        """The place for an inventory; `cwd` tells which one if ansible.cfg names it. Controllers may share the home."""
+        key = json.dumps([socket.gethostname(), os.geteuid(), list(inventory) or cwd])
         return cls(home() / "sessions" / hashlib.sha256(key.encode()).hexdigest()[:16])
 
     @property
-    def socket(self) -> Path:
+    def address(self) -> Path:
         """Where the session listens."""
         return self.root / "socket"
 
@@ -50,9 +52,11 @@ class SessionPlace:
 
 
 def build() -> str:
-    """Hash of what a session has in memory: the files of this package and of Ansible, and how Python was started."""
+    """Hash of what a forked process has from its session: this package, Ansible, how Python was started, rights."""
     package = Path(__file__).resolve().parents[1]
     rows = [str(sys.flags), sys.version, sys.executable, sys.getfilesystemencoding()]
+    rows += [str((os.getresuid(), os.getresgid(), sorted(os.getgroups()))), str(sorted(os.sched_getaffinity(0)))]
+    rows += [f"{kind} {os.readlink(f'/proc/self/ns/{kind}')}" for kind in NAMESPACES]  # noqa: PTH115
     rows += sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith("PYTHON"))
     for folder in (package, *(collection_root() / part for part in PARTS)):
         for path in sorted(folder.rglob("*.py")):

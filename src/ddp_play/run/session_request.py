@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -28,13 +29,12 @@ class Answer:
 
 def start_run(place: SessionPlace, paths: RunPaths, passwords: bytes, *, take_over: bool) -> Answer:
     """Let the session start the run's background process."""
-    if not place.socket.exists():
+    if not place.address.exists():
         return Answer()
     try:
-        connection = connect(str(place.socket), ANSWER_S)
+        connection = connect(str(place.address), ANSWER_S)
     except ConnectionRefusedError:
-        with contextlib.suppress(OSError):
-            place.socket.unlink()
+        _remove_dead(place)
         return Answer(note="the session of this inventory has died; this run goes without it")
     except OSError as error:
         return Answer(note=f"the session of this inventory is not used: {error}")
@@ -44,6 +44,13 @@ def start_run(place: SessionPlace, paths: RunPaths, passwords: bytes, *, take_ov
         except (OSError, EOFError, ValueError, TypeError) as error:
             why = "it does not answer" if isinstance(error, TimeoutError) else str(error)
             return Answer(note=f"the session of this inventory is not used: {why}")
+
+
+def _remove_dead(place: SessionPlace) -> None:
+    """Remove the socket that a dead session has left. A living one, of this machine or another, has its lock."""
+    with contextlib.suppress(OSError), place.lock.open("a+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        place.address.unlink()
 
 
 def _start(connection: Any, paths: RunPaths, passwords: bytes, *, take_over: bool) -> Answer:
@@ -73,7 +80,7 @@ def _start(connection: Any, paths: RunPaths, passwords: bytes, *, take_over: boo
 def order(place: SessionPlace, name: str) -> dict[str, Any] | None:
     """The answer of the session to `status`, `refresh` or `end`; None if there is no session."""
     try:
-        with connect(str(place.socket), ANSWER_S) as connection:
+        with connect(str(place.address), ANSWER_S) as connection:
             send(connection, {"order": name})
             return receive(connection)[0]
     except (OSError, EOFError, ValueError, TypeError):

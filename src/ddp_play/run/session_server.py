@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 READ_S = 1.0
 TICK_S = 1.0
+# That come with an order; fewer where this process has too many open.
+DESCRIPTORS = {"run": 2, "playbook": 3}
 # Environments that have an Ansible of their own at the same time.
 MOST_WARM = 3
 
@@ -96,10 +98,10 @@ class Session:
 
     def _listen(self) -> socket.socket:
         """The socket appears in its place when it listens."""
-        new = self._place.socket.with_name("socket.new")
+        new = self._place.address.with_name("socket.new")
         new.unlink(missing_ok=True)
         listening = listen(str(new))
-        new.replace(self._place.socket)
+        new.replace(self._place.address)
         self._open.append(listening)
         return listening
 
@@ -109,7 +111,8 @@ class Session:
         woken.setblocking(False)
         signal.set_wakeup_fd(woken.fileno(), warn_on_full_buffer=False)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
-            signal.signal(number, lambda _number, _frame: None)
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup leaves it
+                signal.signal(number, lambda _number, _frame: None)
         self._open += [wake, woken]
         return wake
 
@@ -121,7 +124,7 @@ class Session:
 
     def _end(self) -> None:
         """The runs go on; a program that finds no socket does without the session."""
-        self._place.socket.unlink(missing_ok=True)
+        self._place.address.unlink(missing_ok=True)
         for warm in self._warm.values():
             warm.close()
         names = [child.name for child in self._children.values() if child.is_run]
@@ -138,8 +141,13 @@ class Session:
 
     # -- requests ------------------------------------------------------------------------------------
     def _accept(self, listening: socket.socket) -> None:
-        connection, _ = listening.accept()
         descriptors: list[int] = []
+        try:
+            connection, _ = listening.accept()
+        except OSError as error:  # too many open files
+            self._say(f"a request was not accepted: {error!r}")
+            time.sleep(TICK_S)
+            return
         try:
             connection.settimeout(READ_S)
             check_peer(connection)
@@ -154,6 +162,8 @@ class Session:
 
     def _obey(self, connection: socket.socket, request: dict[str, Any], descriptors: list[int]) -> None:
         order = request.get("order")
+        if len(descriptors) != DESCRIPTORS.get(str(order), 0):
+            raise ValueError(f"{len(descriptors)} descriptors came with it")
         if order == "run":
             self._start_run(connection, request, descriptors)
         elif order == "playbook":
@@ -193,6 +203,8 @@ class Session:
         return session_children.why_not(request)
 
     def _pass_playbook(self, connection: socket.socket, request: dict[str, Any], descriptors: list[int]) -> None:
+        if refused := session_children.why_not(request):
+            raise ValueError(refused)  # the program that asks runs the playbook itself
         key = self._key(request)
         fds = [connection.fileno(), *descriptors]
         send(connection, {"accepted": True})
@@ -232,8 +244,6 @@ class Session:
         try:
             self._leave()
             act()
-        except (EOFError, ConnectionError, TimeoutError):
-            pass  # who requested it has given up
         except BaseException:  # noqa: BLE001 - it must not return into the session's code
             traceback.print_exc()
         finally:

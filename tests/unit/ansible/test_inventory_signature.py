@@ -97,6 +97,16 @@ def test_a_changed_configuration_is_seen(tmp_path: Path) -> None:
     assert configuration_stamp({}, str(tmp_path)) != before
 
 
+@pytest.mark.parametrize("named", ["conf/ansible.cfg", "conf", "~/conf/ansible.cfg"])
+def test_the_configuration_is_that_of_the_caller(named: str, tmp_path: Path) -> None:
+    """Its path may be relative to the caller's directory, in the caller's home, or that of a directory."""
+    environment = {"ANSIBLE_CONFIG": named, "HOME": str(tmp_path)}
+    (tmp_path / "conf").mkdir()
+    before = configuration_stamp(environment, str(tmp_path))
+    (tmp_path / "conf" / "ansible.cfg").write_text("[defaults]\n")
+    assert configuration_stamp(environment, str(tmp_path)) != before
+
+
 def test_plugins_next_to_a_playbook_are_seen(tmp_path: Path) -> None:
     playbook = tmp_path / "train.yml"
     argv = ["ansible-playbook", "-i", "/inventory", str(playbook)]

@@ -157,6 +157,19 @@ def test_a_script_is_asked_each_time(site: Site) -> None:
     assert site.num_asked() == 3
 
 
+def test_a_program_that_chooses_a_python_is_asked_each_time(site: Site) -> None:
+    """As the shims of version managers, some of which are binaries."""
+    if not (compiler := shutil.which("cc")):
+        pytest.skip("no C compiler")
+    source = site.root / "shim.c"
+    run = f'words[0] = "{site.python}"; return execv(words[0], words);'
+    source.write_text(f"#include <unistd.h>\nint main(int n, char **words) {{ {run} }}\n")
+    subprocess.run([compiler, "-o", site.root / "shim", source], check=True)
+    for number in (1, 2):
+        assert site.facts(python=str(site.root / "shim"))["torch"]
+        assert site.num_asked() == number
+
+
 def test_without_a_place_to_keep_it_is_asked_each_time(site: Site) -> None:
     shutil.rmtree(site.root / "state")
     assert site.facts() == site.facts()
