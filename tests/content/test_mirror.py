@@ -116,7 +116,12 @@ PACKAGES = (
                 "one class without behavior; the test reads its fields",
             )
         },
-        {"container_rank": ("silent_engine",), "state_directory": ("names", "on_fuse")},
+        {
+            "container_rank": ("silent_engine",),
+            "hang_evidence": ("decisions",),
+            "leftovers": ("lists",),
+            "state_directory": ("names", "on_fuse"),
+        },
     ),
     Package(
         "src/ddp_play/images",

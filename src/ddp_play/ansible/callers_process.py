@@ -1,4 +1,4 @@
-"""What a process has from the one that started it: environment, directory, mask, limits, ignored signals, descriptors.
+"""What a process has from the one that started it: environment, directory, mask, limits, rights, signals, descriptors.
 
 A process that is forked from a session takes all of this from the program in whose place it runs, and so behaves as
 if that program had started it.
@@ -19,18 +19,20 @@ from typing import Any
 LIMITS = sorted(
     name for name in dir(resource) if name.startswith("RLIMIT_") and name != "RLIMIT_OFILE"
 )  # that is RLIMIT_NOFILE
+NAMESPACES = ("mnt", "net", "pid", "user")
 IGNORED_BY_CHOICE = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 
 
 @dataclass(frozen=True, slots=True)
 class CallersProcess:
-    """State of the calling process."""
+    """State of the calling process. `rights`: what a process forked from another one cannot take over."""
 
     environment: dict[str, str]
     cwd: str
     umask: int
     limits: dict[str, tuple[int, int]]
     ignored: tuple[int, ...]
+    rights: dict[str, str]
 
     @classmethod
     def this(cls) -> CallersProcess:
@@ -43,6 +45,7 @@ class CallersProcess:
             umask,
             {name: resource.getrlimit(getattr(resource, name)) for name in LIMITS},
             tuple(int(number) for number in IGNORED_BY_CHOICE if signal.getsignal(number) is signal.SIG_IGN),
+            _rights(),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -53,7 +56,15 @@ class CallersProcess:
     def from_json(cls, data: dict[str, Any]) -> CallersProcess:
         """From a message."""
         limits = {name: (int(soft), int(hard)) for name, (soft, hard) in data["limits"].items()}
-        return cls(dict(data["environment"]), str(data["cwd"]), int(data["umask"]), limits, tuple(data["ignored"]))
+        ignored, rights = tuple(data["ignored"]), dict(data["rights"])
+        return cls(dict(data["environment"]), str(data["cwd"]), int(data["umask"]), limits, ignored, rights)
+
+    def why_not(self) -> str:
+        """Why a process forked from this one cannot become the caller's; empty if it can."""
+        if others := [name for name, value in _rights().items() if self.rights.get(name) != value]:
+            return f"its {' and '.join(others)} are not the caller's"
+        lower = unequal_limits(self.limits)
+        return f"its limits are lower than the caller's ({', '.join(lower)})" if lower else ""
 
     def enter(self, *, limits: bool = True) -> None:
         """Make this forked process one that the caller had started. A lowered limit stays for all that it forks."""
@@ -68,6 +79,15 @@ class CallersProcess:
         os.chdir(self.cwd)
         for name, (soft, hard) in self.limits.items() if limits else ():
             _limit(getattr(resource, name), soft, hard)
+
+
+def _rights() -> dict[str, str]:
+    spaces = [os.readlink(f"/proc/self/ns/{kind}") for kind in NAMESPACES]  # noqa: PTH115
+    return {
+        "user and groups": str((os.getresuid(), os.getresgid(), sorted(os.getgroups()))),
+        "namespaces": str(spaces),
+        "CPUs": str(sorted(os.sched_getaffinity(0))),
+    }
 
 
 def _default(number: int) -> Any:

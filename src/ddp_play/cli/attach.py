@@ -48,7 +48,7 @@ def attach(
             console.note(f"run {run.paths.run_id} has no supervisor: starting a new one")
             if problem := restart_problem(run.paths):
                 console.note(f"warning: {problem}", style="bold yellow")
-            start_background(run.paths, passwords, take_over=True)
+            console.note_if_any(start_background(run.paths, passwords, take_over=True))
         raise typer.Exit(watch(run.paths, ranks=ranks, as_json=as_json))
 
 

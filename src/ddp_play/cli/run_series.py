@@ -51,7 +51,7 @@ def run_variants(
         paths = create_run(
             request_for(request, variant, command), name=f"{base}-{variant.suffix}", output=None, argv=sys.argv
         )
-        start_background(paths, passwords)
+        console.note_if_any(start_background(paths, passwords))
         console.note(f"run {paths.run_id}: {verb} on {variant}")
         code = watch(paths, ranks="none")
         finished.append(FinishedRun(variant, paths, code))

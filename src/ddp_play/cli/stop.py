@@ -38,7 +38,7 @@ def stop(
         request_stop(run.paths, now=now, reason="stopped with ddp-play stop")
         if not run.attended:
             passwords = options.ask_passwords(connection=False, become=ask_become_pass)
-            start_background(run.paths, passwords, take_over=True)
+            console.note_if_any(start_background(run.paths, passwords, take_over=True))
         if not wait:
             _as_json(load(run.paths), as_json)
             return

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.ansible.callers_process import CallersProcess, set_name, unequal_limits, use_as_standard
+from ddp_play.ansible.callers_process import CallersProcess, set_name, use_as_standard
 from ddp_play.ansible.descriptor_messages import receive, send
 from ddp_play.ansible.runner import AnsibleRunner, Passwords, PlaybookRequest, PlaybookStatus
 from ddp_play.bundle.paths import RunPaths, write_text
@@ -30,12 +30,6 @@ def write_program(place: SessionPlace) -> None:
     """The program in the place of ansible-playbook. It stays where it is when the session ends: a run may need it."""
     words = [sys.executable, "-I", "-S", "-c", CLIENT, str(SOURCES), str(place.address)]
     write_text(place.program, f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', mode=0o700)
-
-
-def why_not(request: dict[str, Any]) -> str:
-    """Why a child of this process cannot be what the caller would have started; empty if it can."""
-    lower = unequal_limits(CallersProcess.from_json(request["process"]).limits)
-    return f"its limits are lower than the caller's ({', '.join(lower)})" if lower else ""
 
 
 def run(

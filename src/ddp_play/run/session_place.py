@@ -14,7 +14,6 @@ from pathlib import Path
 from ddp_play.ansible.installed_collection import collection_root
 from ddp_play.bundle.paths import home
 
-NAMESPACES = ("mnt", "net", "pid", "user")
 PARTS = ("plugins/action", "plugins/plugin_utils", "plugins/filter", "plugins/module_utils")
 
 
@@ -52,11 +51,9 @@ class SessionPlace:
 
 
 def build() -> str:
-    """Hash of what a forked process has from its session: this package, Ansible, how Python was started, rights."""
+    """Hash of what a session has in memory: the files of this package and of Ansible, and how Python was started."""
     package = Path(__file__).resolve().parents[1]
     rows = [str(sys.flags), sys.version, sys.executable, sys.getfilesystemencoding()]
-    rows += [str((os.getresuid(), os.getresgid(), sorted(os.getgroups()))), str(sorted(os.sched_getaffinity(0)))]
-    rows += [f"{kind} {os.readlink(f'/proc/self/ns/{kind}')}" for kind in NAMESPACES]  # noqa: PTH115
     rows += sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith("PYTHON"))
     for folder in (package, *(collection_root() / part for part in PARTS)):
         for path in sorted(folder.rglob("*.py")):

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from ddp_play.ansible import inventory_signature, runner
+from ddp_play.ansible.callers_process import CallersProcess
 from ddp_play.ansible.descriptor_messages import check_peer, listen, receive, send
 from ddp_play.ansible.plugin_variables import RUN_DIR_ENV
 from ddp_play.ansible.warm_processes import WarmProcess, imported
@@ -200,10 +201,10 @@ class Session:
     def _why_not(self, request: dict[str, Any]) -> str:
         if request.get("build") != self._build or session_place.build() != self._build:
             return "ddp-play, Ansible or Python's settings changed since it was started; end it and start it again"
-        return session_children.why_not(request)
+        return CallersProcess.from_json(request["process"]).why_not()
 
     def _pass_playbook(self, connection: socket.socket, request: dict[str, Any], descriptors: list[int]) -> None:
-        if refused := session_children.why_not(request):
+        if refused := CallersProcess.from_json(request["process"]).why_not():
             raise ValueError(refused)  # the program that asks runs the playbook itself
         key = self._key(request)
         fds = [connection.fileno(), *descriptors]

@@ -36,7 +36,8 @@ os.waitpid(pid, 0)
 def test_the_callers_state_replaces_that_of_the_parent(tmp_path: Path) -> None:
     limits = {**CallersProcess.this().limits, "RLIMIT_NOFILE": (100, resource.getrlimit(resource.RLIMIT_NOFILE)[1])}
     environment = {"PATH": os.environ["PATH"], "SECRET": "mine"}
-    wanted = CallersProcess(environment, str(tmp_path), 0o027, limits, (int(signal.SIGHUP),))
+    rights = CallersProcess.this().rights
+    wanted = CallersProcess(environment, str(tmp_path), 0o027, limits, (int(signal.SIGHUP),), rights)
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, json.dumps(wanted.to_json())],
         env={**os.environ, "LEAK": "of the parent"},
@@ -59,3 +60,11 @@ def test_a_limit_that_cannot_be_raised_is_named(monkeypatch: pytest.MonkeyPatch)
     assert "RLIMIT_NOFILE" in unequal_limits({"RLIMIT_NOFILE": (10, 20), "RLIMIT_CORE": (0, 5)})
     assert unequal_limits({"RLIMIT_NOFILE": (5, 5)}) == []
     assert unequal_limits({"RLIMIT_NOFILE": (5, resource.RLIM_INFINITY)}) == ["RLIMIT_NOFILE"]
+
+
+def test_groups_that_cannot_be_taken_over_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After `newgrp` or `usermod -aG`, files of the new group could be read without a session only."""
+    caller = CallersProcess.this()
+    assert caller.why_not() == ""
+    monkeypatch.setattr(os, "getgroups", lambda: [4321])
+    assert caller.why_not() == "its user and groups are not the caller's"

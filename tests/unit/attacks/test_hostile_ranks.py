@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import pwd
-import subprocess
 import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,7 +11,6 @@ import pytest
 from ddp_play.guard import (
     artifact_collection,
     attempt_directories,
-    run_id_conflicts,
     shared_lock_check,
     source_unpacking,
     torchrun_ranks,
@@ -22,7 +18,6 @@ from ddp_play.guard import (
 from ddp_play.guard.log_following import Following
 from ddp_play.guard.refusal import Refused
 from ddp_play.guard.run_directory import HostRun, read_json, write_json
-from ddp_play.guard.running_guards import guards
 from tests.unit.guard.host_program import Line
 from tests.unit.guard.hostile import (
     NOBODY,
@@ -243,45 +238,6 @@ def test_what_a_wrapper_of_torchrun_says_does_not_block_the_guard(tmp_path: Path
     assert in_time(poll)
     assert agent.workers[0].row["exit_code"] is None
     assert agent.workers[0].row["pid"] is None
-
-
-def guard_of_a_neighbour(tmp_path: Path) -> subprocess.Popen[bytes]:
-    """A process of another user whose command line is that of a guard; its attempt is at `tmp_path`/evil."""
-    evil = tmp_path / "evil" / "night.fedcba9876543210" / "1.h1"
-    evil.mkdir(parents=True)
-    evil.chmod(0o777)
-    return subprocess.Popen(
-        ["sh", "-c", "read line", "x.pyc", "guard", str(evil)],
-        stdin=subprocess.PIPE,
-        cwd=evil,
-        user=NOBODY,
-        group=NOBODY,
-        extra_groups=[],
-    )
-
-
-@pytest.mark.parametrize("put", ["mkfifo spec.json", "ln -s {shadow} spec.json", "mkdir spec.json"])
-def test_a_process_that_poses_as_a_guard_neither_blocks_nor_reads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, put: str
-) -> None:
-    """Its directory is whatever its command line says."""
-    monkeypatch.delenv("DDP_PLAY_HOST_DIR")
-    monkeypatch.setattr("ddp_play.guard.run_id_conflicts.base_dir", lambda: tmp_path / "state")
-    monkeypatch.setattr("ddp_play.guard.run_id_conflicts.bases", lambda: [tmp_path / "state"])
-    shadow = tmp_path / "shadow.json"
-    shadow.write_text('{"owner": "a secret of root", "created": 1}')
-    tmp_path.chmod(0o711)
-    with guard_of_a_neighbour(tmp_path) as process:
-        try:
-            evil = tmp_path / "evil" / "night.fedcba9876543210" / "1.h1"
-            as_nobody(evil, put.format(shadow=shadow))
-            deadline = time.monotonic() + 10
-            while process.pid not in guards() and time.monotonic() < deadline:
-                time.sleep(0.02)
-            found = in_time(lambda: run_id_conflicts.find("night", "0123456789abcdef", []))
-            assert [(row.alive, row.owner) for row in found] == [(True, pwd.getpwuid(NOBODY).pw_name)]
-        finally:
-            process.kill()
 
 
 # -- dumps of the flight recorder, which the controller sends back for an analysis ------------------------

@@ -77,11 +77,6 @@ def in_time(call: Callable[[], Any]) -> Any:
     return found[0]
 
 
-def descriptors() -> int:
-    """Number of open files of this process."""
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
 def error_of(call: Callable[..., Any], *arguments: Any, **options: Any) -> OSError:
     """The error that a call raises; it must not block."""
 

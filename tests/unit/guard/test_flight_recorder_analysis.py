@@ -15,22 +15,15 @@ import pytest
 from ddp_play.guard import flight_recorder_analysis, processes
 from ddp_play.guard.flight_recorder_analysis import Dumps
 from ddp_play.guard.refusal import Refused
-from ddp_play.guard.run_directory import HostRun
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ddp_play.guard.run_directory import HostRun
     from tests.unit.guard.conftest import Engine
 
 FAKE = "torch/distributed/flight_recorder/fr_trace.py"
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> HostRun:
-    made = HostRun(tmp_path / "runs" / "night.0123456789abcdef" / "1.h1")
-    made.root.mkdir(parents=True)
-    return made
 
 
 @pytest.fixture

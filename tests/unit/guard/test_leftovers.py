@@ -12,7 +12,7 @@ import pytest
 
 from ddp_play.guard import attempt_directories, leftovers, processes, source_unpacking
 from ddp_play.guard.refusal import Refused
-from ddp_play.guard.run_directory import HostRun, base_dir, read_json, write_json
+from ddp_play.guard.run_directory import HostRun, read_json, write_json
 from tests.unit.guard.stand_ins import LAST_WORDS, SLEEPS, guard_state, row_of, started
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ def test_what_cannot_be_removed_is_named_with_the_reason(tmp_path: Path) -> None
     assert (tmp_path / "file").exists()
 
 
-# -- containers and lists ----------------------------------------------------------------------------
+# -- containers ---------------------------------------------------------------------------------------
 
 
 def test_all_containers_of_an_attempt_are_removed_and_a_refusal_costs_no_other(
@@ -246,67 +246,3 @@ def test_all_containers_of_an_attempt_are_removed_and_a_refusal_costs_no_other(
 def test_an_engine_is_asked_only_about_containers(tmp_path: Path, shared: Path, engine: Engine) -> None:
     assert leftovers.clean(laid_out(tmp_path, shared, 1)) == []
     assert engine.asked == []
-
-
-def test_containers_that_no_guard_owns(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    labels = {"ddp-play.key": "night.0123456789abcdef", "ddp-play.run": "night", "ddp-play.host": "h1"}
-    more = {"ddp-play.attempt": "2", "ddp-play.owner": "kim"}
-    listed = [
-        {"Id": "c1", "State": "exited", "Labels": {**labels, **more}},
-        {"Id": "c2", "State": "running", "Labels": {**labels, "ddp-play.host": "h2"}},
-        {"Id": "c3", "Labels": {"ddp-play.run": "old"}},
-        {"Id": "c4", "Labels": None},
-    ]
-    path = "/containers/json?all=1&filters=%7B%22label%22%3A%20%5B%22ddp-play.run%22%5D%7D"
-    engine.has(f"GET {path}", listed)
-    at_work = HostRun(Path("/state/runs/night.0123456789abcdef/2.h2"))
-    monkeypatch.setattr(leftovers, "guards", lambda: {7: at_work})
-    found = leftovers.orphan_containers()
-    assert found[0] == {
-        "id": "c1",
-        "run": "night",
-        "token": "0123456789abcdef",
-        "host": "h1",
-        "attempt": "2",
-        "owner": "kim",
-        "state": "exited",
-    }
-    assert [(row["id"], row["run"], row["token"]) for row in found[1:]] == [("c3", "old", ""), ("c4", "", "")]
-
-
-def test_a_host_without_an_engine_has_no_containers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path / 'nobody'}")
-    assert leftovers.orphan_containers() == []
-
-
-def test_attempts_on_this_host() -> None:
-    assert leftovers.runs() == []
-    for attempt, host in ((1, "h1.example"), (2, "h1.example")):
-        place = HostRun.at("night.0123456789abcdef", attempt, host)
-        place.logs.mkdir(parents=True)
-    (base_dir() / "runs" / "a-file").touch()
-    write_json(place.spec, {"owner": "kim", "controller": "login1", "created": 12.5})
-    ranks = {"0": {"state": "exited", "exit_code": 1, "signal": None, "pid": 5, "container": None, "detail": "x"}}
-    write_json(place.state, {"phase": "ended", "reason": "done", "ranks": ranks})
-    first, second = leftovers.runs()
-    assert (first["attempt"], first["phase"], first["owner"], first["since"]) == (1, "unknown", "", 0)
-    assert (first["guard_alive"], first["ranks"]) == (False, {})
-    del ranks["0"]["detail"]
-    assert second == {
-        "run": "night",
-        "token": "0123456789abcdef",
-        "attempt": 2,
-        "host": "h1.example",
-        "elsewhere": "",
-        "unknown": "",
-        "path": str(place.root),
-        "phase": "ended",
-        "reason": "done",
-        "guard_alive": False,
-        "attended": False,
-        "owner": "kim",
-        "controller": "login1",
-        "ranks": ranks,
-        "since": 12.5,
-        "uncollected": True,
-    }

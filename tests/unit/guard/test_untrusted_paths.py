@@ -19,7 +19,6 @@ from tests.unit.guard.hostile import (
     a_link,
     as_nobody,
     attempt,
-    descriptors,
     error_of,
     in_time,
     needs_root,
@@ -161,9 +160,9 @@ def test_the_times_of_a_link_are_its_own(tmp_path: Path) -> None:
     assert link.lstat().st_mtime > 1000
 
 
+@pytest.mark.usefixtures("no_descriptor_left")
 def test_a_directory_is_made_for_its_owner_once(tmp_path: Path) -> None:
     run = shared_run(tmp_path)
-    before = descriptors()
     for _ in range(2):
         untrusted_paths.make_directory(locate(run / "src"), 0o2750, (65534, 65533), {0, 65534})
     made = (run / "src").stat()
@@ -172,35 +171,34 @@ def test_a_directory_is_made_for_its_owner_once(tmp_path: Path) -> None:
     os.chown(run / "src", 12345, 12345)
     with pytest.raises(OSError, match="belongs to user 12345, not to root or nobody"):
         untrusted_paths.make_directory(locate(run / "src"), 0o2750, None, {0, 65534})
-    assert descriptors() == before
 
 
+@pytest.mark.usefixtures("no_descriptor_left")
 def test_a_directory_below_one_of_another_user_is_not_entered(tmp_path: Path) -> None:
     """`owners` is about every component below the directory of all runs, which belongs to whoever came first."""
     run = shared_run(tmp_path)
     os.chown(run.parent, 12345, 12345)
     with untrusted_paths.directory(locate(run), {65534}) as fd:
         assert os.fstat(fd).st_ino == run.stat().st_ino
-    before = descriptors()
     with (
         pytest.raises(OSError, match="belongs to nobody, not to root") as caught,
         untrusted_paths.directory(locate(run), {0}),
     ):
         pass
     assert caught.value.filename == str(run)
-    assert descriptors() == before
 
 
 # -- trees ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("no_descriptor_left")
 def test_a_walk_names_every_directory_that_it_leaves_out(tmp_path: Path) -> None:
     for name in ("a/b/c", "skipped/a", "b"):
         (tmp_path / name).mkdir(parents=True)
     for name in ("file", "a/file", "a/b/file", "a/b/c/too-deep", "skipped/file"):
         (tmp_path / name).touch()
     (tmp_path / "b" / "link").symlink_to(tmp_path / "a")
-    before, top = descriptors(), os.open(tmp_path, os.O_RDONLY)
+    top = os.open(tmp_path, os.O_RDONLY)
     found: list[tuple[str, list[str], Any]] = []
     for where, fd, files, error in untrusted_paths.walk(top, 2, "skipped"):
         assert error is not None or os.path.samestat(os.fstat(fd), (tmp_path / where).stat())
@@ -213,11 +211,11 @@ def test_a_walk_names_every_directory_that_it_leaves_out(tmp_path: Path) -> None
         ("a/b/c", [], "is nested deeper than 2 directories"),
         ("b", ["link"], None),
     ]
-    assert descriptors() == before
 
 
+@pytest.mark.usefixtures("no_descriptor_left")
 def test_a_tree_is_removed_with_all_kinds_of_files_and_its_neighbours_stay(tmp_path: Path) -> None:
-    tree, before = tmp_path / "tree", descriptors()
+    tree = tmp_path / "tree"
     (tree / "a" / "b" / "c").mkdir(parents=True)
     (tree / "a" / "b" / "file").touch()
     a_fifo(tree / "a")
@@ -228,7 +226,6 @@ def test_a_tree_is_removed_with_all_kinds_of_files_and_its_neighbours_stay(tmp_p
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(FileNotFoundError):
         untrusted_paths.remove(locate(tmp_path / "file"))
-    assert descriptors() == before
 
 
 def test_a_directory_that_others_keep_filling_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,6 @@ from tests.unit.guard.hostile import (
     a_directory,
     a_fifo,
     a_link,
-    descriptors,
     error_of,
     needs_root,
     shared_run,
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 pytestmark = needs_root
 
 
+@pytest.mark.usefixtures("no_descriptor_left")
 @pytest.mark.parametrize("writable", [False, True])
 @pytest.mark.parametrize(
     ("put", "number", "words"),
@@ -41,22 +41,21 @@ pytestmark = needs_root
 def test_only_a_regular_file_is_opened(
     tmp_path: Path, put: Callable[[Path], Path], number: int, words: str, writable: bool
 ) -> None:
-    path, before = put(tmp_path), descriptors()
+    path = put(tmp_path)
     caught = error_of(untrusted_paths.open_file, locate(path), writable=writable)
     assert (caught.errno, caught.strerror, caught.filename) == (number, words, str(path))
-    assert descriptors() == before
 
 
+@pytest.mark.usefixtures("no_descriptor_left")
 @pytest.mark.parametrize("put", [a_link, a_fifo, a_directory])
 def test_what_takes_the_place_of_a_file_after_the_check_is_not_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, put: Callable[[Path], Path]
 ) -> None:
     """A rank has all the time between `stat` and `open`."""
-    path, before = put(tmp_path), descriptors()
+    path = put(tmp_path)
     monkeypatch.setattr(os, "stat", lambda *_, **__: os.lstat("/proc/version"))
     caught = error_of(untrusted_paths.open_file, locate(path))
     assert caught.filename == str(path)
-    assert descriptors() == before
 
 
 def test_a_file_is_opened_to_read_unless_a_lock_needs_more(tmp_path: Path) -> None:
@@ -71,16 +70,15 @@ def test_a_file_is_opened_to_read_unless_a_lock_needs_more(tmp_path: Path) -> No
         assert handle.read() == b"text", "what is there is not truncated"
 
 
+@pytest.mark.usefixtures("no_descriptor_left")
 def test_a_file_of_another_user_is_not_opened(tmp_path: Path) -> None:
     path = some_file(tmp_path)
     os.chown(path, 65534, 65534)
     with untrusted_paths.open_file(locate(path), 65534) as handle:
         assert handle.read() == b"text"
-    before = descriptors()
     caught = error_of(untrusted_paths.open_file, locate(path), 0)
     assert caught.errno == errno.EPERM
     assert "belongs to nobody, not to root" in str(caught)
-    assert descriptors() == before
 
 
 def test_what_is_below_a_directory_that_does_not_exist_does_not_exist(tmp_path: Path) -> None:

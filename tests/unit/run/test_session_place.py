@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from pathlib import Path
 
@@ -21,12 +20,6 @@ def test_an_inventory_has_one_place(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     here = SessionPlace.of(("/inv",), "/a")
     monkeypatch.setattr(socket, "gethostname", lambda: "login2")
     assert SessionPlace.of(("/inv",), "/a") != here  # a home that several controllers share
-
-
-def test_other_rights_are_another_build(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = session_place.build()
-    monkeypatch.setattr(os, "getgroups", lambda: [4321])
-    assert session_place.build() != before
 
 
 def test_a_changed_module_is_another_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

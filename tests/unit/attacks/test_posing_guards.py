@@ -1,0 +1,58 @@
+"""A process of another user that poses as a guard, looked at by a program that runs as root."""
+
+from __future__ import annotations
+
+import pwd
+import subprocess
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ddp_play.guard import run_id_conflicts
+from ddp_play.guard.running_guards import guards
+from tests.unit.guard.hostile import NOBODY, as_nobody, in_time, needs_root
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = needs_root
+
+
+def guard_of_a_neighbour(tmp_path: Path) -> subprocess.Popen[bytes]:
+    """A process of another user whose command line is that of a guard; its attempt is at `tmp_path`/evil."""
+    evil = tmp_path / "evil" / "night.fedcba9876543210" / "1.h1"
+    evil.mkdir(parents=True)
+    evil.chmod(0o777)
+    return subprocess.Popen(
+        ["sh", "-c", "read line", "x.pyc", "guard", str(evil)],
+        stdin=subprocess.PIPE,
+        cwd=evil,
+        user=NOBODY,
+        group=NOBODY,
+        extra_groups=[],
+    )
+
+
+@pytest.mark.parametrize("put", ["mkfifo spec.json", "ln -s {shadow} spec.json", "mkdir spec.json"])
+def test_a_process_that_poses_as_a_guard_neither_blocks_nor_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, put: str
+) -> None:
+    """Its directory is whatever its command line says."""
+    monkeypatch.delenv("DDP_PLAY_HOST_DIR")
+    monkeypatch.setattr("ddp_play.guard.run_id_conflicts.base_dir", lambda: tmp_path / "state")
+    monkeypatch.setattr("ddp_play.guard.run_id_conflicts.bases", lambda: [tmp_path / "state"])
+    shadow = tmp_path / "shadow.json"
+    shadow.write_text('{"owner": "a secret of root", "created": 1}')
+    tmp_path.chmod(0o711)
+    with guard_of_a_neighbour(tmp_path) as process:
+        try:
+            evil = tmp_path / "evil" / "night.fedcba9876543210" / "1.h1"
+            as_nobody(evil, put.format(shadow=shadow))
+            deadline = time.monotonic() + 10
+            while process.pid not in guards() and time.monotonic() < deadline:
+                time.sleep(0.02)
+            found = in_time(lambda: run_id_conflicts.find("night", "0123456789abcdef", []))
+            assert [(row.alive, row.owner) for row in found] == [(True, pwd.getpwuid(NOBODY).pw_name)]
+        finally:
+            process.kill()
