@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import subprocess
 import time
 from pathlib import Path
 
+from tests.endings import kill_each
 from tests.faults.scene import Scene
 from tests.faults.shared_directory_acts import mount
 from tests.waiting import wait_until
@@ -16,9 +16,7 @@ from tests.waiting import wait_until
 
 def kill_controller(scene: Scene) -> None:
     """Everything of ours on the controller is gone at once; then somebody attaches."""
-    for pid in scene.controller_pids():
-        with contextlib.suppress(OSError):
-            os.kill(pid, signal.SIGKILL)
+    kill_each(scene.controller_pids())
     assert scene.child is not None
     scene.child.wait(10)
     scene.play("attach", scene.run)

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tests.endings import kill_each
 from tests.faults.scene import Scene
 from tests.faults.stage import COMMAND, SHARED
 from tests.waiting import wait_until
@@ -141,8 +142,7 @@ def kill_the_waiter_ahead(scene: Scene) -> None:
         )
         wait_until(_waits_or_ended(others[name], run, children[name]), timeout_s=REFUSED_S, what=f"{name} waits")
     assert _ahead_of(scene, others["behind"]) == [scene.run + "-ahead"]
-    for pid in _pids_of(others["ahead"].home):
-        os.kill(pid, signal.SIGKILL)
+    kill_each(_pids_of(others["ahead"].home))
     killed = time.monotonic()
     wait_until(lambda: not _ahead_of(scene, others["behind"]), timeout_s=LEAVES_S * 3, what="the dead waiter left")
     scene.notes["remark"] = f"left the queue after {time.monotonic() - killed:.1f} s"

@@ -10,7 +10,6 @@ import re
 import secrets
 import shlex
 import shutil
-import signal
 import subprocess
 import time
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from ddp_play.planning.plan_document import ranks_by_host
+from tests.endings import kill_each
 from tests.faults.measured import Measured
 from tests.faults.stage import CHATTER, COMMAND, HOSTS, SHARED, VICTIM
 from tests.waiting import wait_until
@@ -316,9 +316,7 @@ class Scene:
 
     def _end_everything(self) -> None:
         """Nothing of this row stays, whatever it did."""
-        for pid in self.controller_pids():
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
+        kill_each(self.controller_pids())
         if self.child is not None:
             self.child.wait(10)
         for host in HOSTS:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import signal
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
+from tests.endings import kill_each
 from tests.waiting import wait_until
 
 from .conftest import Lab
@@ -110,7 +110,7 @@ def kill_controller(lab: Lab) -> None:
             continue
         ours = f"DDP_PLAY_HOME={lab.home}".encode() in environment and int(entry.name) != os.getpid()
         if ours and b"guard" not in words:
-            os.kill(int(entry.name), signal.SIGKILL)
+            kill_each([int(entry.name)])
 
 
 def test_a_container_removed_from_outside(here: Lab, tmp_path: Path, slim_image: str) -> None:

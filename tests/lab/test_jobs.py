@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from ddp_play.planning.plan_document import ranks_by_host
+from tests.endings import kill_each
 from tests.waiting import wait_until
 
 from .conftest import COMMAND, Lab
@@ -100,7 +100,7 @@ def test_a_killed_controller_and_attach(lab3: Lab, tmp_path: Path) -> None:
         except OSError:
             continue
         if f"DDP_PLAY_HOME={lab3.home}".encode() in environment and int(entry.name) != os.getpid():
-            os.kill(int(entry.name), signal.SIGKILL)
+            kill_each([int(entry.name)])
     done = lab3.play("attach", name)
     assert done.returncode == 0, done.stderr
     for rank in range(4):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -12,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from tests.endings import kill_each
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -149,8 +150,7 @@ def play(tmp_path: Path) -> Iterator[Play]:
         for stream in (child.stdout, child.stderr):
             if stream is not None:
                 stream.close()
-    for pid in living(str(tmp_path)):
-        os.kill(pid, signal.SIGKILL)
+    kill_each(living(str(tmp_path)))
 
 
 def alive(pid: int) -> bool:

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.endings import kill_each
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -83,9 +85,7 @@ class SshServer:
         """End every connection that is open, as a network failure does; how many there were."""
         monitors = _children(self.process.pid)
         sessions = [session for pid in monitors for session in _children(pid)]
-        for pid in (*sessions, *monitors):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        kill_each((*sessions, *monitors))
         return len(sessions)
 
     def left_behind(self, user: str) -> list[str]:

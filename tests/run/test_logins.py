@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import shutil
-import signal
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.endings import kill_each
 from tests.run import ssh_server
 from tests.run.conftest import Play, living
 from tests.run.ssh_server import SshServer, User
@@ -134,9 +132,7 @@ def begin(play: Play, server: SshServer, name: str) -> subprocess.Popen[str]:
 
 def lose_controller(play: Play, server: SshServer) -> None:
     """Nobody supervises the run any more, and no connection to the host is left."""
-    for pid in controller_processes(play):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    kill_each(controller_processes(play))
     wait_until(lambda: not play("ps", "--json").json["runs"][0]["attended"])
     server.cut()
 

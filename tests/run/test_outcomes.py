@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.endings import kill_each
 from tests.run.conftest import LOCAL, Play, living
 from tests.waiting import wait_until
 
@@ -158,8 +159,7 @@ def test_a_killed_controller_loses_nothing(play: Play) -> None:
     play("run", job, "-i", LOCAL, "-d", "--name", "orphan")
     log = play.home / "runs" / "orphan" / "logs" / "rank-0.log"
     wait_until(lambda: log.exists() and b"line 5\n" in log.read_bytes())
-    for pid in controller_processes(play):
-        os.kill(pid, signal.SIGKILL)
+    kill_each(controller_processes(play))
     wait_until(lambda: not play("ps", "--json").json["runs"][0]["attended"])
     assert "unattended" in play("ps").out
     done = play("attach", "orphan")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 import os
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.endings import kill_each
 from tests.run.conftest import ROOT, Play, alive, living
 from tests.waiting import wait_until
 
@@ -156,9 +156,7 @@ def test_whoever_takes_over_can_start_it_again(play: Play) -> None:
     play("run", waiting(play, lease="10m"), "-i", fleet(play, "a", "b"), "-d", "--name", "orphan")
     wait_until(lambda: begun(play, "orphan", 1), timeout_s=60, what="both ranks")
     guards = {guard_pid(play, "orphan", host) for host in "ab"}
-    for pid in set(living(str(play.home / "runs" / "orphan"))) - guards:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    kill_each(set(living(str(play.home / "runs" / "orphan"))) - guards)
     child = play.start("attach", "orphan")
     wait_until(lambda: play("ps", "--json").json["runs"][0]["attended"], what="it is taken over")
     os.kill(rank_pids(play, "orphan", 0, "a")[0], signal.SIGKILL)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.endings import kill_each
 from tests.run.conftest import Play, alive, living
 from tests.run.test_restarts import begun, fleet, guard_pid, rank_pids, waiting
 from tests.run.test_waiting_in_order import supervisor
@@ -39,9 +40,7 @@ def orphan(play: Play, run: str) -> list[int]:
     """Start a run, kill its controller, and return the pids of its ranks."""
     play("run", waiting(play, lease="10m"), "-i", fleet(play, "a", "b"), "-d", "--name", run)
     wait_until(lambda: begun(play, run, 1), timeout_s=60, what="both ranks")
-    for pid in set(living(str(play.home / "runs" / run))) - {guard_pid(play, run, host) for host in "ab"}:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    kill_each(set(living(str(play.home / "runs" / run))) - {guard_pid(play, run, host) for host in "ab"})
     return [*rank_pids(play, run, 0, "a"), *rank_pids(play, run, 1, "b")]
 
 
@@ -80,8 +79,7 @@ def test_a_supervisor_that_dies_alone_leaves_its_run_to_attach(play: Play) -> No
     assert "ddp-play attach night takes over" in err
     assert play("ps", "--json").json["runs"][0]["status"] == "running"
     ranks = [*rank_pids(play, "night", 0, "a"), *rank_pids(play, "night", 1, "b")]
-    for pid in ranks:
-        os.kill(pid, signal.SIGKILL)
+    kill_each(ranks)
     wait_until(lambda: not any(alive(guard_pid(play, "night", host)) for host in "ab"), what="the end of both guards")
     swept = play("gc", "-i", play.cwd / "fleet.yml", "--yes")
     assert "ddp-play attach night collects them" in swept.out, swept.out + swept.err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import getpass
 import json
 import os
@@ -10,6 +9,7 @@ import signal
 
 import pytest
 
+from tests.endings import kill_each
 from tests.run.conftest import LOCAL, Play, alive, living
 from tests.waiting import wait_until
 
@@ -58,9 +58,7 @@ def kill_controller_and_guard(play: Play, run: str) -> None:
     """As a power cut would: nobody is left to clean up, only the ranks go on."""
     word = str(play.home / "runs" / run)
     guard = guard_of(play, run)
-    for pid in (*(pid for pid in living(word) if pid != guard), guard):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    kill_each((*(pid for pid in living(word) if pid != guard), guard))
 
 
 def guard_of(play: Play, run: str) -> int:
@@ -120,9 +118,7 @@ def test_gc_leaves_what_a_dead_supervisor_has_not_collected_and_attach_collects_
     log = play.home / "runs" / "night" / "logs" / "rank-0.log"
     wait_until(lambda: log.exists() and log.read_bytes() == b"begun\n")
     state, guard = play.place("night") / "state.json", guard_of(play, "night")
-    for pid in set(living(str(play.home / "runs" / "night"))) - {guard}:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    kill_each(set(living(str(play.home / "runs" / "night"))) - {guard})
     (play.cwd / "end").touch()
     wait_until(lambda: not alive(guard), what="the guard has ended")
     swept = play("gc", "-i", LOCAL, "--yes")

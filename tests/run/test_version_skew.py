@@ -6,18 +6,16 @@ one has no numbers and reaches its guards by files only, as commits before the n
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
-import os
 import shutil
-import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ddp_play.guard.protocol import PROTOCOL
+from tests.endings import kill_each
 from tests.run.conftest import LOCAL, ROOT, Done, Play, alive, living
 from tests.waiting import wait_until
 
@@ -81,9 +79,7 @@ def begin_orphan(play: Play) -> list[int]:
     logs = [run / "logs" / f"rank-{rank}.log" for rank in range(2)]
     wait_until(lambda: all(log.exists() and log.read_bytes() == b"begun\n" for log in logs), timeout_s=60, what="ranks")
     state = json.loads((play.place("night") / "state.json").read_text())
-    for pid in set(living(str(run))) - {state["guard_pid"]}:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    kill_each(set(living(str(run))) - {state["guard_pid"]})
     return [row["pid"] for row in state["ranks"].values()]
 
 

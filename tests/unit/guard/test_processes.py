@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ddp_play.guard import processes
+from tests.endings import kill_each
 from tests.unit.guard.stand_ins import SLEEPS, started
 from tests.waiting import wait_until
 
@@ -33,8 +34,7 @@ def child() -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen(["/bin/sh", "-c", "sh -c 'sleep 100; :' & wait"], start_new_session=True) as process:
         wait_until(lambda: len(processes.descendants(process.pid)) == 2)
         yield process
-        for pid in processes.descendants(process.pid):
-            os.kill(pid, signal.SIGKILL)
+        kill_each(processes.descendants(process.pid))
         process.kill()
 
 
@@ -197,8 +197,7 @@ def test_a_signal_without_a_group_spares_the_group(child: subprocess.Popen[bytes
     assert processes.signal_exactly(child.pid, processes.start_ticks(child.pid), signal.SIGKILL)
     assert child.wait(20) == -signal.SIGKILL
     assert all(processes.alive(pid, None) for pid in below)
-    for pid in below:
-        os.kill(pid, signal.SIGKILL)
+    kill_each(below)
 
 
 def test_a_signal_to_another_users_process_is_an_error() -> None:
