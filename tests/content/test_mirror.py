@@ -156,6 +156,7 @@ PACKAGES = (
             "stop": ("tests/run/test_outcomes.py", "needs a run that is alive"),
         },
     ),
+    Package("src/ddp_play/checks", ("tests/unit/checks",), {}),
     Package("src/ddp_play/measuring", ("tests/unit/measuring",), {}),
     Package(
         "src/ddp_play/provisioning",

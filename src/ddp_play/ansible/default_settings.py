@@ -41,12 +41,22 @@ def default_settings(cwd: str) -> dict[str, str]:
     return found
 
 
+def control_directory(cwd: str) -> str:
+    """Directory in which ssh makes the control sockets of a run."""
+    named = os.environ.get("ANSIBLE_SSH_CONTROL_PATH_DIR") or _configured("ssh_connection", "control_path_dir", cwd)
+    return str(Path(named).expanduser()) if named else _short_control_directory(cwd) or str(_usual_control_directory())
+
+
+def _usual_control_directory() -> Path:
+    return Path(os.environ.get("ANSIBLE_HOME") or "~/.ansible").expanduser() / "cp"
+
+
 def _short_control_directory(cwd: str) -> str:
     """Directory for control sockets where the path of the home directory is too long for them; else empty.
 
     Only a directory that no other user can make or change; without one ssh reports the long path.
     """
-    usual = Path(os.environ.get("ANSIBLE_HOME") or "~/.ansible").expanduser() / "cp"
+    usual = _usual_control_directory()
     configured = any(_configured("ssh_connection", name, cwd) for name in ("control_path_dir", "control_path"))
     if configured or len(os.fsencode(usual)) <= LONGEST_CONTROL_DIR:
         return ""

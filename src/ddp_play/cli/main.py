@@ -17,6 +17,7 @@ MEASURE, REHEARSAL = "Measurements", "Rehearsal"
 # Verb -> its panel in the help, the module in this package, and the function or application there.
 VERBS = {
     "init": (HOSTS, "init", "init"),
+    "doctor": (HOSTS, "doctor", "doctor"),
     "provision": (HOSTS, "provision", "provision"),
     "verify": (HOSTS, "provision", "verify"),
     "deprovision": (HOSTS, "provision", "deprovision"),

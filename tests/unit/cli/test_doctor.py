@@ -1,0 +1,38 @@
+"""Findings as `ddp-play doctor` prints them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ddp_play.checks.finding import Finding, Status
+from ddp_play.cli import console
+from ddp_play.cli.doctor import show
+
+if TYPE_CHECKING:
+    import pytest
+
+COMMAND = "export ANSIBLE_SSH_CONTROL_PATH_DIR=/a/directory/with/a/short/path/of/yours"
+FINDINGS = (
+    Finding("locale", Status.FAIL, "encoding of a long name " * 4, "Ansible refuses to start", COMMAND),
+    Finding("ssh client", Status.OK, "OpenSSH_9.2p1"),
+)
+
+
+def test_failures_come_last_with_reason_and_command(capsys: pytest.CaptureFixture[str]) -> None:
+    show(FINDINGS)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "ok           ssh client        OpenSSH_9.2p1"
+    assert lines[1].startswith("FAIL         locale            encoding")
+    assert lines[2:] == ["    Ansible refuses to start", f"    -> {COMMAND}", "1 fail, 1 ok"]
+
+
+def test_a_narrow_terminal_breaks_texts_and_no_command(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        console, "out", console.SafeConsole(width=60, force_terminal=True, no_color=True, soft_wrap=True)
+    )
+    show(FINDINGS)
+    lines = capsys.readouterr().out.splitlines()
+    assert any(COMMAND in line for line in lines)
+    assert all(len(line) <= 70 for line in lines if COMMAND not in line)
