@@ -25,9 +25,14 @@ class ActionModule(ActionBase):
         found = self._execute_module("ddp.play.host_state", module_args=arguments, task_vars=variables)
         result.update(found)
         if not result.get("failed"):
-            registered = {self._task.register: result} if self._task.register else {}
+            registered = dict.fromkeys(registered_names(self._task.register), result)
             result[SETTLED] = bool(conditions) and holds(self._loader, {**variables, **registered}, conditions)
         return result
+
+
+def registered_names(register: Any) -> list[str]:
+    """Names of a task's `register`: a string up to ansible-core 2.20, later a mapping of names to expressions."""
+    return [register] if isinstance(register, str) else list(register or ())
 
 
 def holds(loader: Any, variables: dict[str, Any], conditions: list[Any]) -> bool:
