@@ -18,6 +18,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 
 OLD, NEW = "580.105.08", "580.178.04"
 UNIT = "ddp-dcgm-exporter.service"
+BROKEN_DPKG = "/etc/dpkg/dpkg.cfg.d/broken"  # no package can be installed, though a simulation succeeds
 ID = "a1" * 32
 # Docker lists the containers that count, here none, and with a filter the exporter's.
 DOCKER = f'#!/bin/sh\\ncase "$*" in *name=^/ddp-dcgm-exporter*) echo {ID} ;; esac\\n'
@@ -63,10 +64,22 @@ def test_it_is_stopped_for_a_change_and_runs_after_it(host: Host) -> None:
     assert starts(host) == after, "nothing changed, so it was not stopped"
 
 
-def test_it_runs_after_a_change_that_failed(host: Host) -> None:
+def test_it_is_not_stopped_for_packages_that_cannot_be_had(host: Host) -> None:
     before = starts(host)
     with unreachable(host):
         outcome = play(host, version=NEW, mirror_url="file:///srv/none")
+    assert outcome.rc != 0
+    assert set(versions(host).values()) == {f"{OLD}-1"}
+    assert starts(host) == before
+
+
+def test_it_runs_after_a_change_that_failed(host: Host) -> None:
+    before = starts(host)
+    host.sh(f"echo pre-invoke=/bin/false > {BROKEN_DPKG}")
+    try:
+        outcome = play(host, version=NEW)
+    finally:
+        host.sh(f"rm {BROKEN_DPKG}")
     assert outcome.rc != 0
     assert set(versions(host).values()) == {f"{OLD}-1"}
     after = starts(host)
