@@ -11,7 +11,7 @@ LONG := tests/lab/test_matrix.py tests/lab/test_registry.py tests/lab/test_provi
 # Container images often set it: then every worker, every run and every program of a test compiles the same files again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo check test lint lint-python lint-roles format fast run-tests lab-tests lab-tests-all wheel-demo engine faults gpu-role-tests
+.PHONY: help demo needs check test lint lint-python lint-roles format fast run-tests lab-tests lab-tests-all wheel-demo engine faults gpu-role-tests
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
@@ -57,7 +57,10 @@ fast: $(STAMP)
 check: $(STAMP) ## everything that needs no Docker, GPU or network; before every commit
 	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target fast lint-roles lint-python
 
-run-tests: $(STAMP)
+needs: $(STAMP)
+	@$(BIN)/python -m tests.needs
+
+run-tests: $(STAMP) needs
 	@echo "==> real gloo ranks and whole runs on this machine"
 	@$(BIN)/pytest -q --durations 15 --numprocesses 2 --dist worksteal tests/dist tests/run
 	@echo "==> faults: the rows that need no lab"
@@ -67,8 +70,8 @@ wheel-demo: $(STAMP)
 	@echo "==> the demo from a wheel in a clean environment outside the checkout"
 	@sh tests/wheel_demo.sh
 
-engine: $(STAMP)
-	@$(BIN)/python tests/engine.py
+engine: $(STAMP) needs
+	@$(BIN)/python -m tests.engine
 
 lab-tests: $(STAMP) engine
 	@echo "==> a lab of real hosts"
@@ -84,7 +87,8 @@ faults: $(STAMP) engine ## every row of the fault table, here and on a lab (need
 gpu-role-tests: $(STAMP) engine ## the GPU roles on bare container hosts, with stub packages (gpg and a C compiler needed)
 	@$(BIN)/pytest -q tests/roles_gpu
 
-test: check run-tests wheel-demo lab-tests ## everything CI runs, after the demo
+test: $(STAMP) needs ## everything CI runs, after the demo: one line per part at the end
+	@$(BIN)/python -m tests.suite
 
 mutants: $(STAMP) ## see whether tests notice changes of what deletes, stops and decides (SAMPLE=30 SEED=1 ONLY=leases)
 	@$(BIN)/python -c 'import cosmic_ray' 2>/dev/null || \
@@ -97,7 +101,7 @@ venv: $(STAMP) ## create .venv with everything development needs
 matrix: $(STAMP) engine ## every way to meet, more of them and for longer than in CI
 	@DDP_PLAY_WIDE=1 $(BIN)/pytest -q tests/lab/test_matrix.py
 
-molecule: $(STAMP) ## roles on container hosts (needs a Docker engine)
+molecule: $(STAMP) engine ## roles on container hosts (needs a Docker engine)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/molecule test --all
 
 vm: $(STAMP) ## virtual machines with kernels of their own: provision, NFS, reboot, a run (root, qemu, over an hour)

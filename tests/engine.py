@@ -13,6 +13,9 @@ import sys
 import time
 from pathlib import Path
 
+from tests.needs import install as install_packages
+from tests.needs import may_install as may_install_packages
+
 START_S = 60.0
 LOG = Path("/tmp/ddp-play-dockerd.log")
 
@@ -29,7 +32,7 @@ def may_install() -> str:
     """Empty when we may install an engine, else why not."""
     if os.geteuid() != 0:
         return "no Docker engine answers, and only root could install one"
-    if not Path("/etc/debian_version").exists():
+    if not may_install_packages(0):
         return "no Docker engine answers, and this is neither Debian nor Ubuntu"
     return ""
 
@@ -42,13 +45,7 @@ def install() -> None:
         subprocess.run([playbook, "-i", "localhost,", "tests/engine.yml", *extra], check=True)
         return
     if not shutil.which("dockerd"):
-        subprocess.run(["apt-get", "update", "-qq"], check=True)
-        subprocess.run(
-            ["apt-get", "install", "-y", "-qq", "docker.io", "debootstrap"],
-            check=True,
-            env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
-            stdout=subprocess.DEVNULL,
-        )
+        install_packages(["docker.io"])
     Path("/var/run/docker.pid").unlink(missing_ok=True)
     with LOG.open("ab") as log:
         subprocess.Popen(["dockerd"], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
@@ -67,7 +64,8 @@ def main() -> int:
         if answers():
             return 0
         reason = f"the engine did not start within {START_S:.0f} s: see {LOG}"
-    return 1 if os.environ.get("DDP_PLAY_REQUIRE_LAB") else 0
+    sys.stdout.write(f"==> {reason}\n")
+    return 1 if os.environ.get("DDP_PLAY_REQUIRE_LAB") == "1" else 0
 
 
 if __name__ == "__main__":

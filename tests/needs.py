@@ -1,0 +1,68 @@
+"""`make needs`: the programs that tests start beside Python, installed where this user may, named elsewhere.
+
+Root installs them on Debian and Ubuntu. Elsewhere the tests that lack one are skipped, and this says which command
+helps.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+# Program -> Debian packages.
+PROGRAMS = {
+    "ssh": "openssh-client",
+    "sshd": "openssh-server",
+    "ip": "iproute2",
+    "gpg": "gnupg",
+    "cc": "gcc libc6-dev",
+    "tcsh": "tcsh",
+    "fish": "fish",
+    "sudo": "sudo",
+    "debootstrap": "debootstrap",
+}
+# Debian keeps what only root runs in sbin.
+SEARCH_PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
+
+
+def missing_packages(path: str = SEARCH_PATH) -> list[str]:
+    """Debian packages of the programs that are in no directory of `path`."""
+    missing = (packages for program, packages in PROGRAMS.items() if not shutil.which(program, path=path))
+    return [package for packages in missing for package in packages.split()]
+
+
+def may_install(uid: int, marker: Path = Path("/etc/debian_version")) -> bool:
+    """May this user install Debian packages here?"""
+    return uid == 0 and marker.exists()
+
+
+def install(packages: list[str]) -> None:
+    """Install packages, in silence unless it fails."""
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    subprocess.run(["apt-get", "update", "-qq"], check=True, env=environment)
+    command = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages]
+    subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
+
+
+def main() -> int:
+    """Install what is missing, or name it; exit 0 in both cases."""
+    packages = missing_packages()
+    if not packages:
+        return 0
+    if may_install(os.geteuid()):
+        sys.stdout.write(f"==> installing {' '.join(packages)}\n")
+        sys.stdout.flush()
+        install(packages)
+    else:
+        sys.stdout.write(
+            f"==> tests that need one of these packages are skipped: {' '.join(packages)}\n"
+            f"    on Debian and Ubuntu: sudo apt-get install {' '.join(packages)}\n"
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
