@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Annotated
 
 import typer
@@ -27,5 +28,5 @@ def execute(
       ddp-play exec calm-otter-123 -- sh
     """
     with error_boundary():
-        argv = exec_command(find(run_id), rank, command)
+        argv = exec_command(find(run_id), rank, command, terminal=sys.stdin.isatty())
         os.execvp(argv[0], argv)  # noqa: S606 - the command replaces this process and keeps its terminal

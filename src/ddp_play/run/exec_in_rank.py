@@ -5,8 +5,9 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
+from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import read_json
-from ddp_play.errors import UsageError
+from ddp_play.errors import Busy, UsageError
 from ddp_play.guard.protocol import run_key
 from ddp_play.planning.launch_placeholders import ATTEMPT, HOST_DIR, RUN_ID, RUN_KEY, bind
 from ddp_play.planning.plan_document import HostPlan, plan_from_json
@@ -15,24 +16,34 @@ from ddp_play.run.route import Route
 if TYPE_CHECKING:
     from ddp_play.bundle.run_lookup import Run
 
+_BEFORE_THE_START = (RunStatus.STARTING, RunStatus.WAITING, RunStatus.PREPARING)
 
-def exec_command(run: Run, rank: int, command: list[str]) -> list[str]:
-    """The argv to start on this controller. UsageError if the rank does not exist or the run has ended."""
+
+def exec_command(run: Run, rank: int, command: list[str], *, terminal: bool) -> list[str]:
+    """The argv to start on this controller; `terminal`: give the command a terminal on the host.
+
+    UsageError if the rank does not exist or the run has ended, Busy if its ranks have not started yet.
+    """
     if run.over:
         raise UsageError(f"run {run.paths.run_id} has ended: {run.status}")
+    if run.status in _BEFORE_THE_START:
+        run_id = run.paths.run_id
+        raise Busy(
+            f"the ranks of run {run_id} do not run yet: {run.status}", hint=f"ddp-play attach {run_id} watches it"
+        )
     plan = plan_from_json(read_json(run.paths.plan))
     if not 0 <= rank < plan.world_size:
         raise UsageError(f"run {run.paths.run_id} has ranks 0 to {plan.world_size - 1}, not {rank}")
     host = plan.host_of(rank)
     route = next(Route.from_json(row) for row in read_json(run.paths.channels)["routes"] if row["host"] == host.name)
-    return route.interactive(_host_command(run, host, rank, command))
+    return route.interactive(_host_command(run, host, rank, command, terminal=terminal), terminal=terminal)
 
 
-def _host_command(run: Run, host: HostPlan, rank: int, command: list[str]) -> str:
+def _host_command(run: Run, host: HostPlan, rank: int, command: list[str], *, terminal: bool) -> str:
     key = run_key(run.paths.run_id, str(run.document.get("token") or ""))
     values = {RUN_ID: run.paths.run_id, RUN_KEY: key, ATTEMPT: str(run.document.get("attempt", 1))}
     if container := host.rank(rank).container:
-        return shlex.join(["docker", "exec", "-i", bind(container, values), *command])
+        return shlex.join(["docker", "exec", "-it" if terminal else "-i", bind(container, values), *command])
     env_file = run.paths.env(rank)
     variables = [
         line for line in env_file.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")

@@ -58,8 +58,8 @@ class Route:
                 return self.fresh()
         return self
 
-    def interactive(self, command: str) -> list[str]:
-        """The argv of a person's command on the host, with a terminal."""
+    def interactive(self, command: str, *, terminal: bool) -> list[str]:
+        """The argv of a person's command on the host, with a terminal there if the person has one."""
         if self.over_ssh:
-            return [self.argv[0], "-t", *self.usable().argv[1:], command]
+            return [self.argv[0], *(["-t"] if terminal else []), *self.usable().argv[1:], command]
         return [*self.argv, command]

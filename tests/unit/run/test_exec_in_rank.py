@@ -10,11 +10,11 @@ import pytest
 
 from ddp_play.bundle.paths import RunPaths, write_json, write_text
 from ddp_play.bundle.run_lookup import Run
-from ddp_play.errors import UsageError
+from ddp_play.errors import Busy, UsageError
 from ddp_play.planning.launch_placeholders import HOST_DIR
 from ddp_play.run.exec_in_rank import exec_command
 from ddp_play.run.route import Route
-from tests.unit.build import hosts, plan
+from tests.unit.build import engine, hosts, plan
 
 ENV = "# rank 1\nRANK=1\nDDP_PLAY_RESULT=/old/way/results/rank-1.json\n"
 
@@ -47,14 +47,31 @@ def run(paths: RunPaths, **fields: Any) -> Run:
 def test_the_command_runs_in_the_ranks_environment_and_working_directory(
     paths: RunPaths, recorded: dict[str, Any], workdir: str
 ) -> None:
-    words = exec_command(run(paths, **recorded), 1, ["py-spy", "dump"])
+    words = exec_command(run(paths, **recorded), 1, ["py-spy", "dump"], terminal=True)
     env = "RANK=1 DDP_PLAY_RESULT=/old/way/results/rank-1.json"
     assert words == ["ssh", "-t", "-p", "22", "h2", f"cd {workdir} && exec env {env} py-spy dump"]
 
 
 def test_a_rank_that_does_not_exist_is_refused(paths: RunPaths) -> None:
     with pytest.raises(UsageError, match="has ranks 0 to 1, not 2"):
-        exec_command(run(paths), 2, ["true"])
+        exec_command(run(paths), 2, ["true"], terminal=False)
     over = Run(paths, {"status": "succeeded"}, attended=False)
     with pytest.raises(UsageError, match="has ended: succeeded"):
-        exec_command(over, 0, ["true"])
+        exec_command(over, 0, ["true"], terminal=False)
+
+
+@pytest.mark.parametrize("status", ["starting", "waiting", "preparing"])
+def test_ranks_that_have_not_started_are_waited_for_by_the_caller(paths: RunPaths, status: str) -> None:
+    with pytest.raises(Busy, match=f"do not run yet: {status}"):
+        exec_command(run(paths, status=status), 0, ["true"], terminal=False)
+
+
+@pytest.mark.parametrize(("terminal", "ssh", "docker"), [(True, ["ssh", "-t"], "-it"), (False, ["ssh"], "-i")])
+def test_the_command_has_a_terminal_only_if_its_caller_has_one(
+    paths: RunPaths, terminal: bool, ssh: list[str], docker: str
+) -> None:
+    write_json(paths.plan, plan(*hosts(2, engine=engine()), image="rank:1").to_json())
+    words = exec_command(run(paths), 1, ["sh"], terminal=terminal)
+    assert words[: len(ssh)] == ssh
+    assert "-t" in words or not terminal
+    assert words[-1].startswith(f"docker exec {docker} ")

@@ -40,12 +40,13 @@ def test_a_route_whose_control_directory_is_gone_does_without_the_shared_master(
     gone = Route("h1", ("ssh", "-o", f"ControlPath={quote}{tmp_path}/cp/abc{quote}", "h1"), "run me")
     assert there.usable() == there
     assert gone.usable() == gone.fresh()
-    assert "ControlPath=none" in gone.interactive("top")
-    assert there.interactive("top") == ["ssh", "-t", *there.argv[1:], "top"]
+    assert "ControlPath=none" in gone.interactive("top", terminal=True)
+    assert there.interactive("top", terminal=True) == ["ssh", "-t", *there.argv[1:], "top"]
 
 
 def test_a_local_route_is_always_fresh() -> None:
     local = Route("h1", ("/bin/sh", "-c"), "run me")
     assert local.fresh() == local
-    assert local.interactive("id") == ["/bin/sh", "-c", "id"]
-    assert SSH.interactive("id") == ["ssh", "-t", "-o", "ControlPath=/x", "h1", "id"]
+    assert local.interactive("id", terminal=True) == ["/bin/sh", "-c", "id"]
+    assert SSH.interactive("id", terminal=False) == ["ssh", "-o", "ControlPath=/x", "h1", "id"]
+    assert SSH.interactive("id", terminal=True) == ["ssh", "-t", "-o", "ControlPath=/x", "h1", "id"]
