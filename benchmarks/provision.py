@@ -1,4 +1,4 @@
-"""Provisioning time of bare lab hosts, first and later runs: `python benchmarks/provision.py --hosts 8`.
+"""Time to provision bare lab hosts, first and again, and to verify them: `python benchmarks/provision.py --hosts 8`.
 
 All roles that work in a container take part. It prints the time of each run and role and writes all results as
 JSON. Later runs must change nothing; if one does, the benchmark ends with an error.
@@ -45,7 +45,8 @@ def main() -> None:
             hosts = Path(os.environ["DDP_PLAY_HOME"], "lab", name, "inventory", "hosts.yml")
             stage_wheels(str(hosts), Path(scratch))
             inventories = [hosts, write_site_inventory(Path(scratch))]
-            runs = [provision(inventories, number) for number in range(1 + options.again)]
+            runs = [measure("provision", inventories, unchanged=number > 0) for number in range(1 + options.again)]
+            runs += [measure("verify", inventories, unchanged=True) for _ in range(options.again)]
         finally:
             if not options.keep:
                 command("lab", "down", "--name", name)
@@ -98,33 +99,34 @@ def stage_wheels(inventory: str, scratch: Path) -> None:
         sys.exit(f"cannot copy the wheels to {SHARED}: {done.stderr.decode()}")
 
 
-def provision(inventories: list[Path], number: int) -> dict[str, Any]:
-    """Run `ddp-play provision` and return its report with the wall time and the load before and after.
+def measure(verb: str, inventories: list[Path], *, unchanged: bool) -> dict[str, Any]:
+    """Run `ddp-play VERB` and return its report with the verb, the wall time and the load before and after.
 
-    Exits if it fails, or if a run after the first (`number` > 0) changed something.
+    Exits if it fails, or if it changed something though nothing was left to do (`unchanged`).
     """
-    argv = [str(Path(sys.executable).with_name("ddp-play")), "provision", "--json"]
+    argv = [str(Path(sys.executable).with_name("ddp-play")), verb, "--json"]
     argv += [word for path in inventories for word in ("-i", str(path))]
     started, load = time.monotonic(), os.getloadavg()[0]
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False)
     wall_s = time.monotonic() - started
     if done.returncode != 0:
-        sys.exit(f"provisioning failed with exit code {done.returncode}: {done.stdout[-2000:]}")
+        sys.exit(f"{verb} failed with exit code {done.returncode}: {done.stdout[-2000:]}")
     report: dict[str, Any] = json.loads(done.stdout)
-    if number and report["num_changed"]:
-        sys.exit(f"run {number + 1} changed something: {[row for row in report['cells'] if row['num_changed']]}")
-    return {"wall_s": round(wall_s, 1), "load": [load, os.getloadavg()[0]], **report}
+    if unchanged and report["num_changed"]:
+        sys.exit(f"{verb} changed something: {[row for row in report['cells'] if row['num_changed']]}")
+    return {"verb": verb, "wall_s": round(wall_s, 1), "load": [load, os.getloadavg()[0]], **report}
 
 
 def show(runs: list[dict[str, Any]]) -> None:
-    """Print a table of the runs, and one of the roles in the first and in the last run."""
-    table = Table("run", "wall s", "changed", "tasks a host", "load before, after")
+    """Print a table of the runs, and one of the roles in the first and in the last provisioning."""
+    table = Table("run", "verb", "wall s", "changed", "tasks a host", "load before, after")
     for number, run in enumerate(runs, 1):
         hosts = {cell["host"] for cell in run["cells"]}
         load = ", ".join(f"{value:.0f}" for value in run["load"])
         tasks = f"{run['num_tasks'] / len(hosts):.0f}"
-        table.add_row(str(number), f"{run['wall_s']:.1f}", str(run["num_changed"]), tasks, load)
+        table.add_row(str(number), run["verb"], f"{run['wall_s']:.1f}", str(run["num_changed"]), tasks, load)
     console.print(table)
+    runs = [run for run in runs if run["verb"] == "provision"]
     roles = Table("role", "status", "first run, s a host (median)", "last run, s a host (median)")
     for role in dict.fromkeys(cell["role"] for cell in runs[0]["cells"]):
         cells = [[cell for cell in run["cells"] if cell["role"] == role] for run in (runs[0], runs[-1])]

@@ -41,17 +41,31 @@ def query_of(approach: Approach, job: Job) -> Query:
         _route(approach, argv),
         approach.address,
         wanted={
-            "engine": job.chosen_runtime == "docker",
+            **wanted_facts(approach, engine=job.chosen_runtime == "docker"),
             "image": job.image or None,
-            "shared_dir": approach.value("ddp_shared_dir") or None,
-            "python": approach.value("ddp_python") or None,
             "user": job.user or None,
         },
-        inventory={"slots": _slots(approach), "interface": approach.value("ddp_interface") or None},
+        inventory=inventory_facts(approach),
         become_password=approach.become_password(),
         ssh_password=approach.ssh_password(),
         tries=1 + _retries(approach),
     )
+
+
+def wanted_facts(approach: Approach, *, engine: bool) -> dict[str, Any]:
+    """What the program is to find out about a host, whatever the job."""
+    return {
+        "engine": engine,
+        "image": None,
+        "shared_dir": approach.value("ddp_shared_dir") or None,
+        "python": approach.value("ddp_python") or None,
+        "user": None,
+    }
+
+
+def inventory_facts(approach: Approach) -> dict[str, Any]:
+    """The host's variables that belong to its facts. AnsibleError if ddp_slots is no number."""
+    return {"slots": _slots(approach), "interface": approach.value("ddp_interface") or None}
 
 
 def program_command(approach: Approach, verb: str, *arguments: str) -> str:

@@ -57,11 +57,15 @@ def _ssh(facts: ControllerFacts) -> Finding:
 
 def _login(facts: ControllerFacts) -> Finding:
     if facts.agent_keys:
-        return Finding("ssh login", OK, f"the agent holds {facts.agent_keys} key(s)")
+        return Finding("ssh login", OK, f"the agent holds {_keys(facts.agent_keys)}")
     if facts.keys:
-        return Finding("ssh login", OK, f"{len(facts.keys)} key(s) in ~/.ssh, no agent with keys")
+        return Finding("ssh login", OK, f"{_keys(len(facts.keys))} in ~/.ssh, no agent with keys")
     why = "hosts want a key, unless the inventory names one or -k gives a password"
     return Finding("ssh login", WARN, "no key in ~/.ssh and no agent with keys", why, "ssh-keygen -t ed25519")
+
+
+def _keys(number: int) -> str:
+    return "1 key" if number == 1 else f"{number} keys"
 
 
 def _key_modes(facts: ControllerFacts) -> Finding:

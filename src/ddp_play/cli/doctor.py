@@ -1,36 +1,50 @@
-"""`ddp-play doctor`: what the controller needs, whether it is there, and the command that helps."""
+"""`ddp-play doctor`: what the controller and hosts need, whether it is there, and the command that helps."""
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 from pathlib import Path
 
 import typer
 
+from ddp_play.ansible.runner import AnsibleRunner
 from ddp_play.checks import controller_facts, controller_findings
-from ddp_play.checks.finding import Finding, Status, count_by_status, exit_class, exit_code
+from ddp_play.checks.finding import CONTROLLER, Finding, Status, count_by_status, exit_class, exit_code
+from ddp_play.checks.host_answers import ask_hosts
+from ddp_play.checks.host_findings import judge_hosts
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
+from ddp_play.errors import UsageError
+from ddp_play.provisioning.change_listing import host_ranges
 
 STYLES = {Status.OK: "green", Status.UNCHECKED: "dim", Status.WARN: "yellow", Status.FAIL: "bold red"}
-STATUS_WIDTH, CHECK_WIDTH = 13, 18
+STATUS_WIDTH, CHECK_WIDTH = 13, 19
 INDENT = " " * 4
 
 
-def doctor(*, as_json: options.Json = False) -> None:
-    """Check this machine: what ddp-play needs here, and the command that helps where something is missing.
+@options.with_ansible
+def doctor(*, inventory: options.Inventory = None, as_json: options.Json = False, ansible: options.Ansible) -> None:
+    """Check this machine, and with -i the hosts: what ddp-play needs, and the command that helps where it is missing.
 
-    What could not be checked is said, and never counts as ok. Failures come last. The exit code is
-    1 if something failed.
+    It changes nothing. What could not be checked is said, and never counts as ok. Failures come last. The exit code is
+    1 if something failed, and 69 if a host could not be asked.
 
     [bold]Examples[/]
 
       ddp-play doctor
 
+      ddp-play doctor -i inventory --limit gpu01
+
       ddp-play doctor --json | jq '.findings[] | select(.status == "fail")'
     """
     with error_boundary():
+        if not inventory and ansible != options.Ansible():
+            raise UsageError("Ansible's options are for hosts, and no inventory was given", hint="give -i INVENTORY")
         findings = controller_findings.judge(controller_facts.collect(str(Path.cwd())))
+        if inventory:
+            answers = ask_hosts(ansible.request(None, inventory), ansible.passwords(), AnsibleRunner())
+            findings += judge_hosts(answers, " -i ".join(shlex.quote(source) for source in inventory))
         if as_json:
             rows = [finding.to_json() for finding in findings]
             console.as_json({"exit_class": exit_class(findings), "findings": rows})
@@ -54,7 +68,8 @@ def show(findings: tuple[Finding, ...]) -> None:
 def _show(finding: Finding, width: int) -> None:
     """A finding; its command is on a line of its own that is never broken, so that it can be copied."""
     head = f"{finding.status.upper() if finding.status is Status.FAIL else finding.status:<{STATUS_WIDTH}}"
-    text = f"{finding.check:<{CHECK_WIDTH}}{finding.value}"
+    where = "" if finding.where == (CONTROLLER,) else f"{host_ranges(finding.where)}: "
+    text = f"{finding.check:<{CHECK_WIDTH}}{where}{finding.value}"
     lines = textwrap.wrap(head + text, width, subsequent_indent=INDENT, break_on_hyphens=False, drop_whitespace=False)
     for line in lines or [head + text]:
         console.line(line.rstrip(), style=STYLES[finding.status])

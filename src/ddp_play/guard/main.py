@@ -1,4 +1,4 @@
-"""Entry point of the program on the host: `runs`, `clean`, `channel` or `guard`.
+"""Entry point of the program on the host: `runs`, `clean`, `facts`, `channel` or `guard`.
 
 Each verb imports its own modules, because an import costs every process of the program its time.
 """
@@ -68,6 +68,13 @@ def _clean(order: str) -> None:
     _answer({"left": left})
 
 
+def _facts(limit_s: float, wanted: str) -> None:
+    from . import fact_gathering, root_rights
+
+    limit = AnswerLimit("facts", limit_s)
+    _answer({**fact_gathering.collect(json.loads(wanted), limit), "root_rights": root_rights.problem()}, limit)
+
+
 def run() -> None:
     """`main` in a process of its own, which then ends at once: taking all modules down costs 3 ms."""
     main()
@@ -85,6 +92,8 @@ def main() -> None:
         _runs(*map(float, rest))
     elif verb == "clean":
         _clean(rest[0])
+    elif verb == "facts":
+        _facts(float(rest[0]), rest[1])
     elif verb == "channel":
         from . import controller_channel
 

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from dataclasses import dataclass, field
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.ansible.installed_collection import collection_root
-from ddp_play.ansible.plugin_variables import SWEEP_ORDERS_ENV, SWEEP_VERB_ENV
 from ddp_play.bundle.paths import RUN_ID, RunPaths, read_json
 from ddp_play.bundle.run_lookup import load
 from ddp_play.errors import DiskFull, UsageError
 from ddp_play.guard.protocol import run_key, split_run_key
-from ddp_play.run.host_frames import HostFrameError, checked_answer
+from ddp_play.run.host_sweep import sweep_hosts
 from ddp_play.run.lost_host_files import uncollected
 
 if TYPE_CHECKING:
@@ -132,7 +126,7 @@ def find_leftovers(
     if run and not token and (ours := read_json(RunPaths.of(name).run)):
         token = str(ours.get("token") or "")
     found = Leftovers(me=me, run=name, token=token)
-    for host, answer in _run_on_all_hosts(request, passwords, runner, "runs", {}).items():
+    for host, answer in sweep_hosts(request, passwords, runner, "runs", {}).items():
         if "problem" in answer:
             found.problems[host] = answer["problem"]
             continue
@@ -168,44 +162,9 @@ def remove_leftovers(
         for row in rows:
             nothing: dict[str, Any] = {"paths": [], "containers": [], "living_too": bool(found.run)}
             orders.setdefault(row["inventory_host"], nothing)[kind].append(row[key])
-    answers = _run_on_all_hosts(request, passwords, runner, "clean", orders)
+    answers = sweep_hosts(request, passwords, runner, "clean", orders)
     return [
         f"{host}: {text}"
         for host, answer in answers.items()
         for text in ([answer["problem"]] if "problem" in answer else answer["left"])
     ]
-
-
-def _checked(verb: str, answer: Any) -> dict[str, Any]:
-    try:
-        return checked_answer(verb, answer)
-    except HostFrameError as error:
-        return {"problem": f"it sent {error}; check which program runs on the host"}
-
-
-def _run_on_all_hosts(
-    request: PlaybookRequest, passwords: Passwords, runner: PlaybookRunner, verb: str, orders: dict[str, Any]
-) -> dict[str, dict[str, Any]]:
-    """Run one verb of the host program on every host of the inventory. Returns the answers by host."""
-    answers: dict[str, dict[str, Any]] = {}
-
-    def on_event(event: dict[str, Any]) -> None:
-        data = event.get("event_data") or {}
-        result = (data.get("res") or {}).get("answer")
-        if event.get("event") == "runner_on_ok" and result is not None:
-            answers[data["host"]] = _checked(verb, result)
-        elif event.get("event") in ("runner_on_failed", "runner_on_unreachable"):
-            answers[data["host"]] = {"problem": str((data.get("res") or {}).get("msg", "failed"))}
-
-    with TemporaryDirectory(prefix="ddp-play-sweep-") as scratch:
-        orders_file = Path(scratch, "orders.json")
-        orders_file.write_text(json.dumps(orders), encoding="utf-8")
-        sweep = dataclasses.replace(
-            request,
-            playbook=str(collection_root() / "playbooks" / "sweep.yml"),
-            environment={SWEEP_VERB_ENV: verb, SWEEP_ORDERS_ENV: str(orders_file)},
-        )
-        outcome = runner.run(sweep, private_dir=Path(scratch, "ansible"), passwords=passwords, on_event=on_event)
-    if not answers and (error := outcome.error("run ansible -m ping on the inventory")) is not None:
-        raise error
-    return answers

@@ -152,11 +152,12 @@ CONTAINER_ROW = Record(
 ANSWERS = {
     "runs": Record({"runs": Rows(RUN_ROW), "containers": Rows(CONTAINER_ROW)}),
     "clean": Record({"left": Rows(str)}),
+    "facts": Record(),  # read, and refused where they do not fit, by `planning.host_facts`
 }
 
 
 def checked_answer(verb: str, answer: Any) -> dict[str, Any]:
-    """The answer of a host to `runs` or `clean`, with its texts cut to MAX_TEXT. Raises HostFrameError."""
+    """The answer of a host to one of these verbs, with its texts cut to MAX_TEXT. Raises HostFrameError."""
     shape = ANSWERS[verb]
     if problem := _problem(answer, shape):
         raise HostFrameError(f"an answer to {verb} with {problem}")

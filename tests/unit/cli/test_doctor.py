@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from typer.testing import CliRunner
+
 from ddp_play.checks.finding import Finding, Status
 from ddp_play.cli import console
 from ddp_play.cli.doctor import show
+from ddp_play.cli.main import app
 
 if TYPE_CHECKING:
     import pytest
@@ -21,9 +24,20 @@ FINDINGS = (
 def test_failures_come_last_with_reason_and_command(capsys: pytest.CaptureFixture[str]) -> None:
     show(FINDINGS)
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "ok           ssh client        OpenSSH_9.2p1"
-    assert lines[1].startswith("FAIL         locale            encoding")
+    assert lines[0] == "ok           ssh client         OpenSSH_9.2p1"
+    assert lines[1].startswith("FAIL         locale             encoding")
     assert lines[2:] == ["    Ansible refuses to start", f"    -> {COMMAND}", "1 fail, 1 ok"]
+
+
+def test_a_finding_about_hosts_names_them(capsys: pytest.CaptureFixture[str]) -> None:
+    show((Finding("engine", Status.OK, "28.2", where=("h1", "h2", "h3")),))
+    assert capsys.readouterr().out.splitlines()[0] == "ok           engine             h[1-3]: 28.2"
+
+
+def test_options_for_hosts_without_an_inventory_are_refused() -> None:
+    done = CliRunner().invoke(app, ["doctor", "--limit", "h1"])
+    assert done.exit_code == 64
+    assert "give -i INVENTORY" in done.stderr
 
 
 def test_a_narrow_terminal_breaks_texts_and_no_command(
