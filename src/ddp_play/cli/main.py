@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from ddp_play import __version__
 from ddp_play.cli import console
+from ddp_play.cli.error_boundary import error_boundary
 
 HOSTS, JOBS, RUNS = "Hosts", "Jobs", "Runs"
 MEASURE, REHEARSAL = "Measurements", "Rehearsal"
@@ -75,11 +76,19 @@ def _verb(name: str, panel: str, module: str, attribute: str) -> Any:
 
 
 class _Group(TyperGroup):
-    """A group whose verbs are imported when needed."""
+    """A group whose verbs are imported when needed. What typer itself refuses passes the error boundary too."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.commands = _Verbs()
+
+    def make_context(self, *arguments: Any, **settings: Any) -> Any:
+        with error_boundary():
+            return super().make_context(*arguments, **settings)
+
+    def invoke(self, ctx: Any) -> Any:
+        with error_boundary():
+            return super().invoke(ctx)
 
 
 app = typer.Typer(cls=_Group, no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False)
