@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from ddp_play import __version__
+from ddp_play import VERSION_LINE
 from ddp_play.cli import console
 from ddp_play.cli.error_boundary import error_boundary
 
@@ -96,7 +96,7 @@ app = typer.Typer(cls=_Group, no_args_is_help=True, rich_markup_mode="rich", pre
 
 def _show_version(value: bool) -> None:
     if value:
-        console.line(f"ddp-play {__version__}")
+        console.line(VERSION_LINE)
         raise typer.Exit
 
 
@@ -116,5 +116,5 @@ def root(
 
 
 def main() -> None:
-    """Entry point of the `ddp-play` script."""
+    """Parse the command line and run its verb."""
     app()

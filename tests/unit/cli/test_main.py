@@ -5,17 +5,30 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from ddp_play.cli.main import VERBS, app
 
+ROOT = Path(__file__).resolve().parents[3]
+
 
 def test_the_version() -> None:
     done = CliRunner().invoke(app, ["--version"])
     assert (done.exit_code, done.stdout) == (0, f"ddp-play {version('ddp-play')}\n")
+
+
+def test_the_installed_command_prints_the_version_before_it_imports_typer() -> None:
+    entry = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"]["ddp-play"]
+    module, function = entry.split(":")
+    code = f"import sys; sys.argv = ['ddp-play', '--version']; from {module} import {function}; {function}(); "
+    code += "print(*sorted({name.partition('.')[0] for name in sys.modules} & {'ddp_play', 'typer', 'click', 'rich'}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.splitlines() == [f"ddp-play {version('ddp-play')}", "ddp_play"]
 
 
 WRONG = {
