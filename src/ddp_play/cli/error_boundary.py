@@ -41,9 +41,21 @@ def error_boundary() -> Iterator[None]:
 
 
 def _exit(error: DdpPlayError) -> typer.Exit:
-    """Print the error; return the exception that ends the process with the code of its class."""
+    """Print the error, with --json also on stdout; return the exception that ends the process with its code."""
     console.error(error.message, hint=error.hint)
+    console.json_error(as_document(error))
     return typer.Exit(error.exit_code)
+
+
+def as_document(error: DdpPlayError) -> dict[str, Any]:
+    """The error for --json; `exit_class` and `exit_code` are named as in run.json."""
+    return {
+        "exit_class": error.kind,
+        "exit_code": error.exit_code,
+        "message": error.message,
+        "hint": error.hint,
+        "hosts": list(error.hosts),
+    }
 
 
 def _usage_error(error: Any) -> UsageError:

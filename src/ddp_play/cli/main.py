@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+import sys
+from collections.abc import Iterator, MutableMapping, Sequence
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -81,6 +82,12 @@ class _Group(TyperGroup):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.commands = _Verbs()
+
+    def main(self, args: Sequence[str] | None = None, *arguments: Any, **settings: Any) -> Any:
+        words = list(sys.argv[1:] if args is None else args)
+        own = words[: words.index("--")] if "--" in words else words
+        with console.answering(as_json="--json" in own):
+            return super().main(words, *arguments, **settings)
 
     def make_context(self, *arguments: Any, **settings: Any) -> Any:
         with error_boundary():
