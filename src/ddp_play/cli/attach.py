@@ -49,7 +49,7 @@ def attach(
             if problem := restart_problem(run.paths):
                 console.note(f"warning: {problem}", style="bold yellow")
             console.note_if_any(start_background(run.paths, passwords, take_over=True))
-        raise typer.Exit(watch(run.paths, ranks=ranks, as_json=as_json))
+        raise typer.Exit(watch(run.paths, ranks=ranks, as_json=as_json, joined=True))
 
 
 def _collect_from_lost_hosts(run: Run, passwords: Passwords) -> None:

@@ -99,8 +99,8 @@ def _print_detached(paths: RunPaths, *, as_json: bool) -> None:
     console.note(f"ddp-play attach {paths.run_id}   ddp-play logs -f {paths.run_id}   ddp-play stop {paths.run_id}")
 
 
-def watch(paths: RunPaths, *, ranks: str, as_json: bool = False) -> int:
-    """Follow a run to its end and return its exit code.
+def watch(paths: RunPaths, *, ranks: str, as_json: bool = False, joined: bool = False) -> int:
+    """Follow a run to its end and return its exit code. `joined`: what has happened so far is not shown again.
 
     The first Ctrl-C asks on a terminal whether to detach or to stop, and stops gracefully elsewhere. The second
     stops at once.
@@ -108,7 +108,7 @@ def watch(paths: RunPaths, *, ranks: str, as_json: bool = False) -> int:
     num_interrupts = 0
     while True:
         try:
-            return print_end(live_view.follow(paths, ranks=ranks), as_json=as_json)
+            return print_end(live_view.follow(paths, ranks=ranks, joined=joined or num_interrupts > 0), as_json=as_json)
         except KeyboardInterrupt:
             num_interrupts += 1
             if num_interrupts == 1 and sys.stdin.isatty() and not _user_wants_stop(paths):
