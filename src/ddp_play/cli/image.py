@@ -10,6 +10,7 @@ from rich.table import Table
 
 from ddp_play.ansible.installed_collection import collection_root
 from ddp_play.ansible.runner import AnsibleRunner
+from ddp_play.bundle.summary import counted
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.progress_display import progress
@@ -83,7 +84,9 @@ def load(
         if method is Method.ARCHIVE:
             with progress(f"image {image}") as listener:
                 result = load_archive(image, hosts, progress=listener)
-            counts = f"sent to {len(result.sent)} hosts, {len(result.present)} hosts already had it"
+            counts = (
+                f"sent to {counted(len(result.sent), 'host')}, {counted(len(result.present), 'host')} already had it"
+            )
             console.line(f"{image} ({result.content}): {counts}")
             return
         request = options.Ansible().request(str(collection_root() / "playbooks" / "provision.yml"), [inventory])
@@ -92,7 +95,9 @@ def load(
             served = distribute_by_registry(
                 RegistryRequest(image, request, limit, tls), hosts, passwords, AnsibleRunner(), progress=listener
             )
-        counts = f"pulled by {len(served.pulled)} hosts, {len(served.present)} hosts already had it"
+        counts = (
+            f"pulled by {counted(len(served.pulled), 'host')}, {counted(len(served.present), 'host')} already had it"
+        )
         console.line(f"{image} ({served.content}): {counts}")
         console.line(f"{served.reference} on all of them, from the registry on {served.registry.host}")
         if tls:

@@ -13,7 +13,7 @@ from rich.text import Text
 from ddp_play.bundle.file_tail import JsonTail, LineTail
 from ddp_play.bundle.paths import read_json
 from ddp_play.bundle.run_lookup import Run, load
-from ddp_play.bundle.summary import duration, number, summary
+from ddp_play.bundle.summary import counted, duration, number, summary
 from ddp_play.cli import console
 from ddp_play.planning.plan_document import ranks_by_host
 
@@ -88,9 +88,8 @@ class View:
                 if self._is_shown(rank):
                     self.tails.setdefault(rank, LineTail(self.paths.log(rank)))
         if plan:
-            num_hosts = len(plan["hosts"])
             self._print(
-                f"{plan['world_size']} ranks on {num_hosts} host{'s' if num_hosts != 1 else ''}, "
+                f"{counted(plan['world_size'], 'rank')} on {counted(len(plan['hosts']), 'host')}, "
                 f"{plan['backend']} over {plan['fabric']} ({plan['network']}), {plan['init_method']}, "
                 f"head {plan['head']}"
             )

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ddp_play.bundle.journal import Journal
+from ddp_play.bundle.paths import write_json
 from ddp_play.cli.live_view import View, follow, show_end
+from tests.unit.build import hosts, plan
 from tests.unit.cli.run_directories import make_run
 
 if TYPE_CHECKING:
@@ -74,3 +76,11 @@ def test_who_joins_later_sees_the_last_lines_and_what_is_new(capsys: pytest.Capt
     assert "does not answer" not in captured.err
     assert "running; all lines of before: ddp-play logs calm-otter-1" in captured.err
     assert "host h2 is back" in captured.err
+
+
+def test_one_rank_on_one_host(capsys: pytest.CaptureFixture[str]) -> None:
+    paths = make_run(status="running")
+    write_json(paths.plan, plan(*hosts(1), ranks_per_host=1).to_json())
+    Journal(paths.events).emit("phase", phase="preparing")
+    View(paths, "0").refresh()
+    assert "1 rank on 1 host, " in capsys.readouterr().err
