@@ -84,9 +84,7 @@ def load(
         if method is Method.ARCHIVE:
             with progress(f"image {image}") as listener:
                 result = load_archive(image, hosts, progress=listener)
-            counts = (
-                f"sent to {counted(len(result.sent), 'host')}, {counted(len(result.present), 'host')} already had it"
-            )
+            counts = _counts("sent to", len(result.sent), len(result.present))
             console.line(f"{image} ({result.content}): {counts}")
             return
         request = options.Ansible().request(str(collection_root() / "playbooks" / "provision.yml"), [inventory])
@@ -95,9 +93,7 @@ def load(
             served = distribute_by_registry(
                 RegistryRequest(image, request, limit, tls), hosts, passwords, AnsibleRunner(), progress=listener
             )
-        counts = (
-            f"pulled by {counted(len(served.pulled), 'host')}, {counted(len(served.present), 'host')} already had it"
-        )
+        counts = _counts("pulled by", len(served.pulled), len(served.present))
         console.line(f"{image} ({served.content}): {counts}")
         console.line(f"{served.reference} on all of them, from the registry on {served.registry.host}")
         if tls:
@@ -121,6 +117,10 @@ def list_images(
             _print_table(answers)
         if len({answer.content for answer in answers}) > 1 or not all(answer.content for answer in answers):
             raise typer.Exit(1)
+
+
+def _counts(how: str, num_new: int, num_present: int) -> str:
+    return f"{how} {counted(num_new, 'host')}, {counted(num_present, 'host')} already had it"
 
 
 def _print_table(answers: list[HostImage]) -> None:
