@@ -71,7 +71,7 @@ def test_a_job_pulls_from_the_registry_and_only_with_the_authority(lab3: Lab, se
     assert done.returncode == 0, done.stderr
     logs = [lab3.home / "runs" / name / "logs" / f"rank-{rank}.log" for rank in range(4)]
     assert [log.read_text() for log in logs] == ["from the registry\n"] * 4
-    assert "pulled by 2 hosts, 1 hosts already had it" in load(lab3)[0]
+    assert "pulled by 2 hosts, 1 host already had it" in load(lab3)[0]
 
 
 def test_without_tls_the_hosts_pull_over_their_loopback(lab3: Lab) -> None:

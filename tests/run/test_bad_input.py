@@ -154,3 +154,11 @@ def test_an_unreachable_host_is_named_and_the_min_is_enough(play: Play) -> None:
     done = play("run", play.job({**GOOD, "hosts": "1.."}), "-i", inventory)
     assert done.code == 0, done.err
     assert "left out gone" in done.err
+
+
+def test_an_inventory_that_is_no_yaml_is_told_by_file_and_line(play: Play) -> None:
+    broken = play.write("broken.yml", "ranks:\n  hosts:\n    h1: {ddp_slots: 2\n    h2:\n")
+    for words in (("run", play.job({"command": ["true"]})), ("inventory", "check")):
+        done = play(*words, "-i", broken)
+        assert done.code == 64
+        assert f"{broken}:4:" in done.err

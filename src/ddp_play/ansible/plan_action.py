@@ -17,6 +17,7 @@ from ddp_play.bundle.format_version import format_stamp
 from ddp_play.bundle.outcome import RunStatus, error_fields
 from ddp_play.bundle.paths import RunPaths, read_json, runs_dir, write_json
 from ddp_play.bundle.run_ids import new_run_id, new_token
+from ddp_play.bundle.summary import counted
 from ddp_play.planning.discovery_order import not_asked
 from ddp_play.planning.host_facts import HostFacts, Problem, facts_from_json
 from ddp_play.planning.job import Job, check_names, parse_job
@@ -166,7 +167,6 @@ def versions() -> dict[str, str]:
 
 def summarize(plan: Plan) -> str:
     """Summary of the plan in one line."""
-    hosts = f"{len(plan.hosts)} host" + ("s" if len(plan.hosts) != 1 else "")
-    ranks = f"{plan.world_size} rank" + ("s" if plan.world_size != 1 else "")
+    hosts, ranks = counted(len(plan.hosts), "host"), counted(plan.world_size, "rank")
     what = plan.image or "processes"
     return f"{ranks} on {hosts} ({what}), {plan.backend} over {plan.fabric}, {plan.init_method}"

@@ -21,6 +21,21 @@ class LineTail:
         self._offset = offset
         self._rest = b""
 
+    def skip_to_last(self, number: int) -> None:
+        """Skip what is in the file now, except its last `number` lines."""
+        try:
+            size = self.path.stat().st_size
+            with self.path.open("rb") as handle:
+                begin = handle.seek(max(0, size - number * LINE_BYTES))
+                data = handle.read(size - begin)
+        except OSError:
+            return
+        kept = data.rstrip(b"\n").rsplit(b"\n", number)
+        if len(kept) > number:
+            self._offset = begin + len(kept[0]) + 1
+        elif begin:  # fewer lines, since they are long
+            self._offset = begin + data.find(b"\n") + 1
+
     def lines(self) -> list[str]:
         """New complete lines, as text."""
         out: list[str] = []

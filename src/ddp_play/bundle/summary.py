@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 HEADLINES = ("accuracy", "loss", "epochs", "steps", "samples_per_s", "seconds")
 
 
+def counted(number: int, what: str) -> str:
+    """`1 rank`, `2 ranks`."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
 def duration(seconds: float) -> str:
     """7 s, 3 min 20 s, 2 h 5 min."""
     whole = round(seconds)

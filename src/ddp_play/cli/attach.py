@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ddp_play.bundle.run_lookup import find
-from ddp_play.cli import console, live_view, options
+from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
-from ddp_play.cli.run import watch
+from ddp_play.cli.run import print_end, watch
 from ddp_play.errors import DiskFull, UsageError
 from ddp_play.run.attempt_assignment import assignment_from_bundle
 from ddp_play.run.lost_host_files import collect_uncollected, uncollected
@@ -42,14 +42,14 @@ def attach(
         if run.over and run.document.get("exit_class") != DiskFull.kind:
             if uncollected(run.document):
                 _collect_from_lost_hosts(run, _ask_passwords(run, ssh=ask_pass, become=ask_become_pass))
-            raise typer.Exit(live_view.show_end(find(run.paths.run_id)))
+            raise typer.Exit(print_end(find(run.paths.run_id), as_json=as_json))
         if not run.attended:
             passwords = _ask_passwords(run, ssh=ask_pass, become=ask_become_pass)
             console.note(f"run {run.paths.run_id} has no supervisor: starting a new one")
             if problem := restart_problem(run.paths):
                 console.note(f"warning: {problem}", style="bold yellow")
             console.note_if_any(start_background(run.paths, passwords, take_over=True))
-        raise typer.Exit(watch(run.paths, ranks=ranks, as_json=as_json))
+        raise typer.Exit(watch(run.paths, ranks=ranks, as_json=as_json, joined=True))
 
 
 def _collect_from_lost_hosts(run: Run, passwords: Passwords) -> None:

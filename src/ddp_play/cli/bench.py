@@ -9,6 +9,7 @@ from rich.table import Table
 
 from ddp_play.bundle.network_traffic import traffic_lines
 from ddp_play.bundle.paths import read_json
+from ddp_play.bundle.summary import counted
 from ddp_play.cli import console, options, run_series
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.errors import CheckFailed
@@ -108,7 +109,7 @@ def _show(finished: list[FinishedRun], plans: dict[str, Plan], found: dict[str, 
             continue
         plan = plans[str(finished_run.variant)]
         for sweep in finished_run.result["sweeps"]:
-            where = f"{finished_run.result['world_size']} ranks on {len(plan.hosts)} host(s)"
+            where = f"{counted(finished_run.result['world_size'], 'rank')} on {counted(len(plan.hosts), 'host')}"
             console.line(f"{sweep['op']}, {finished_run.variant}, {where}, float32")
             console.out.print(_table(sweep))
             if sweep["note"]:

@@ -1,5 +1,7 @@
 """Terminal output of all verbs: results go to stdout, progress and errors to stderr. No other module prints.
 
+With --json stdout has one JSON document and nothing else: text goes to stderr.
+
 Texts come from hosts, ranks and users. Characters that could control a terminal are replaced here.
 """
 
@@ -9,6 +11,7 @@ import io
 import json
 import sys
 import unicodedata
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -16,7 +19,7 @@ from rich.markup import escape
 from rich.segment import Segment, Segments
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from rich.console import ConsoleOptions, RenderableType
     from rich.table import Table
@@ -49,6 +52,18 @@ class SafeConsole(Console):
 
 out = SafeConsole(highlight=False, soft_wrap=True)
 err = SafeConsole(stderr=True, highlight=False, soft_wrap=True)
+_json_due = False  # a JSON document is expected on stdout, and none was printed yet
+
+
+@contextmanager
+def answering(*, as_json: bool) -> Iterator[None]:
+    """One command. With `as_json` its text goes to stderr, and stdout is for one JSON document."""
+    global _json_due
+    out.stderr, _json_due = as_json, as_json
+    try:
+        yield
+    finally:
+        out.stderr, _json_due = False, False
 
 
 def asks() -> bool:
@@ -79,6 +94,12 @@ def error(message: str, *, hint: str = "") -> None:
         err.print(f"  [yellow]->[/] {escape(hint)}")
 
 
+def json_error(document: dict[str, Any]) -> None:
+    """Print the error as the JSON document that is expected, unless the command has printed one already."""
+    if _json_due:
+        as_json(document)
+
+
 def wide_table(table: Table, *, columns: int) -> None:
     """Print a table at least this wide: a narrow terminal breaks its lines, but no cell. In files nothing is broken."""
     width = max(columns, out.width) if out.is_terminal else UNLIMITED
@@ -94,6 +115,8 @@ def as_text(shown: Any, *, width: int = 140) -> str:
 
 def as_json(value: Any) -> None:
     """Print the result as one JSON document with sorted keys."""
+    global _json_due  # noqa: PLW0603 - a process has one standard output
+    _json_due = False
     text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, default=str)
     sys.stdout.write("".join(json.dumps(char)[1:-1] if _is_hidden(char) else char for char in text) + "\n")
     sys.stdout.flush()

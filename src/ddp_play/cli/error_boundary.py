@@ -6,15 +6,18 @@ import tempfile
 import traceback
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from ddp_play.cli import console
-from ddp_play.errors import DdpPlayError, Interrupted
+from ddp_play.errors import DdpPlayError, InternalError, Interrupted, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+# Base of typer's errors about options, arguments and verbs: click's class, or that of typer's own copy of click.
+CommandLineError: Any = typer.BadParameter.__mro__[1]
 
 
 @contextmanager
@@ -24,17 +27,45 @@ def error_boundary() -> Iterator[None]:
         yield
     except (typer.Exit, typer.Abort):
         raise
+    except CommandLineError as error:
+        raise _exit(_usage_error(error)) from None
     except DdpPlayError as error:
-        console.error(error.message, hint=error.hint)
-        raise typer.Exit(error.exit_code) from None
+        raise _exit(error) from None
     except KeyboardInterrupt:
-        console.error("interrupted")
-        raise typer.Exit(Interrupted.exit_code) from None
+        raise _exit(Interrupted("interrupted")) from None
     except BrokenPipeError:
         raise typer.Exit(0) from None
     except Exception as error:  # noqa: BLE001 - the boundary writes the traceback to a log
-        console.error(f"ddp-play itself failed: {error}", hint=f"please report it with {_write_log()}")
-        raise typer.Exit(70) from None
+        hint = f"please report it with {_write_log()}"
+        raise _exit(InternalError(f"ddp-play itself failed: {error}", hint=hint)) from None
+
+
+def _exit(error: DdpPlayError) -> typer.Exit:
+    """Print the error, with --json also on stdout; return the exception that ends the process with its code."""
+    console.error(error.message, hint=error.hint)
+    console.json_error(as_document(error))
+    return typer.Exit(error.exit_code)
+
+
+def as_document(error: DdpPlayError) -> dict[str, Any]:
+    """The error for --json; `exit_class` and `exit_code` are named as in run.json."""
+    return {
+        "exit_class": error.kind,
+        "exit_code": error.exit_code,
+        "message": error.message,
+        "hint": error.hint,
+        "hosts": list(error.hosts),
+    }
+
+
+def _usage_error(error: Any) -> UsageError:
+    """Error of typer about the command line, with typer's own guess of the nearest valid name.
+
+    Without a verb, typer has printed the help already and has no message.
+    """
+    message = error.format_message() or "no verb was given"
+    command = error.ctx.command_path if error.ctx is not None else "ddp-play"
+    return UsageError(message[:1].lower() + message[1:].rstrip("."), hint=f"{command} --help")
 
 
 def _write_log() -> Path:

@@ -41,16 +41,14 @@ def gc(
         passwords = ansible.passwords()
         me = "" if all_users else getpass.getuser()
         found = find_leftovers(request, passwords, AnsibleRunner(), me=me, run=run)
-        if as_json and not yes:
-            console.as_json(_as_json(found))
-            return
-        _show(found)
-        if not yes or found.empty:
-            return
-        left = remove_leftovers(request, passwords, AnsibleRunner(), found)
+        _show(found, yes=yes)
+        left = remove_leftovers(request, passwords, AnsibleRunner(), found) if yes and not found.empty else []
+        if as_json:
+            console.as_json({**_as_json(found), "removed": yes and not found.empty and not left, "not_removed": left})
         if left:
             raise CheckFailed("could not remove:\n" + "\n".join(left))
-        console.line("removed")
+        if yes and not found.empty:
+            console.line("removed")
 
 
 def _as_json(found: Leftovers) -> dict[str, Any]:
@@ -62,7 +60,7 @@ def _as_json(found: Leftovers) -> dict[str, Any]:
     }
 
 
-def _show(found: Leftovers) -> None:
+def _show(found: Leftovers, *, yes: bool = False) -> None:
     for host, why in sorted(found.problems.items()):
         console.error(f"{host}: {why}")
     for row in (*found.removable, *found.removable_containers):
@@ -71,7 +69,7 @@ def _show(found: Leftovers) -> None:
         console.line(f"{_description(row)}: left alone, {why}")
     if found.empty:
         console.line("no leftovers of runs")
-    else:
+    elif not yes:
         console.note("repeat the command with --yes to remove them")
 
 

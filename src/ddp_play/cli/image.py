@@ -10,6 +10,7 @@ from rich.table import Table
 
 from ddp_play.ansible.installed_collection import collection_root
 from ddp_play.ansible.runner import AnsibleRunner
+from ddp_play.bundle.summary import counted
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.progress_display import progress
@@ -83,7 +84,7 @@ def load(
         if method is Method.ARCHIVE:
             with progress(f"image {image}") as listener:
                 result = load_archive(image, hosts, progress=listener)
-            counts = f"sent to {len(result.sent)} hosts, {len(result.present)} hosts already had it"
+            counts = _counts("sent to", len(result.sent), len(result.present))
             console.line(f"{image} ({result.content}): {counts}")
             return
         request = options.Ansible().request(str(collection_root() / "playbooks" / "provision.yml"), [inventory])
@@ -92,7 +93,7 @@ def load(
             served = distribute_by_registry(
                 RegistryRequest(image, request, limit, tls), hosts, passwords, AnsibleRunner(), progress=listener
             )
-        counts = f"pulled by {len(served.pulled)} hosts, {len(served.present)} hosts already had it"
+        counts = _counts("pulled by", len(served.pulled), len(served.present))
         console.line(f"{image} ({served.content}): {counts}")
         console.line(f"{served.reference} on all of them, from the registry on {served.registry.host}")
         if tls:
@@ -116,6 +117,10 @@ def list_images(
             _print_table(answers)
         if len({answer.content for answer in answers}) > 1 or not all(answer.content for answer in answers):
             raise typer.Exit(1)
+
+
+def _counts(how: str, num_new: int, num_present: int) -> str:
+    return f"{how} {counted(num_new, 'host')}, {counted(num_present, 'host')} already had it"
 
 
 def _print_table(answers: list[HostImage]) -> None:

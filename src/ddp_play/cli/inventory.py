@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from ddp_play.ansible.installed_collection import collection_root
+from ddp_play.bundle.summary import counted
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.errors import UsageError
@@ -46,8 +47,7 @@ def check(
             for finding in checked.findings:
                 console.line(str(finding))
         if checked.findings:
-            number = len(checked.findings)
-            raise UsageError(f"{number} error{'s' if number != 1 else ''} in the inventory; no host was touched")
+            raise UsageError(f"{counted(len(checked.findings), 'error')} in the inventory; no host was touched")
         if not as_json:
-            num_groups, num_hosts = len(checked.inventory.groups), len(checked.inventory.hosts)
-            console.line(f"no errors: {num_hosts} hosts in {num_groups} groups")
+            hosts, groups = counted(len(checked.inventory.hosts), "host"), len(checked.inventory.groups)
+            console.line(f"no errors: {hosts} in {counted(groups, 'group')}")

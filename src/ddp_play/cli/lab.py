@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from ddp_play.bundle.summary import counted
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.progress_display import progress
@@ -148,9 +149,11 @@ def _print_up_result(result: UpResult) -> None:
         console.note(f"kernel limits are low for this many hosts; as root: sysctl -w {settings}", style="yellow")
     spec = result.plan.spec
     if result.created or result.started:
-        console.line(f"lab {spec.name} is up: {spec.num_hosts} hosts, {sum(spec.slots)} slots")
+        console.line(f"lab {spec.name} is up: {counted(spec.num_hosts, 'host')}, {counted(sum(spec.slots), 'slot')}")
     else:
-        console.line(f"lab {spec.name} was up already: {spec.num_hosts} hosts, {sum(spec.slots)} slots")
+        console.line(
+            f"lab {spec.name} was up already: {counted(spec.num_hosts, 'host')}, {counted(sum(spec.slots), 'slot')}"
+        )
     console.line(f"inventory: {result.state.inventory}")
     console.line(f"next: {next_command(result)}")
 

@@ -13,7 +13,7 @@ from rich.text import Text
 from ddp_play.bundle.file_tail import JsonTail, LineTail
 from ddp_play.bundle.paths import read_json
 from ddp_play.bundle.run_lookup import Run, load
-from ddp_play.bundle.summary import duration, number, summary
+from ddp_play.bundle.summary import counted, duration, number, summary
 from ddp_play.cli import console
 from ddp_play.planning.plan_document import ranks_by_host
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ddp_play.bundle.paths import RunPaths
 
 TICK_S = 0.1
+LINES_BEFORE = 10  # of each rank's log, which attach shows from before
 HOST_COLOURS = ("cyan", "magenta", "green", "blue", "yellow", "bright_cyan", "bright_magenta", "bright_green")
 PROGRESS = ("epoch", "step", "loss", "accuracy", "samples_per_s")
 
@@ -37,6 +38,7 @@ class View:
     tails: dict[int, LineTail] = field(default_factory=dict)
     phase: str = "starting"
     progress: dict[str, Any] = field(default_factory=dict)
+    silent: bool = False
 
     def __post_init__(self) -> None:
         self.events = JsonTail(self.paths.events)
@@ -44,12 +46,25 @@ class View:
         self.live: Live | None = None
 
     # -- reading the bundle --------------------------------------------------------------------------
-    def refresh(self, *, last: bool = False) -> None:
-        """Show all events, metrics and log lines that are new since the last call."""
+    def catch_up(self) -> None:
+        """Take in what has happened so far without showing it, except the last lines of logs."""
+        self.silent = True
+        self._read_events()
+        self.silent = False
+        for tail in self.tails.values():
+            tail.skip_to_last(LINES_BEFORE)
+        if self.tails:
+            self._print(f"{self.phase}; all lines of before: ddp-play logs {self.paths.run_id}")
+
+    def _read_events(self) -> None:
         for event in self.events.rows():
             handler = getattr(self, f"_on_{event['type']}", None)
             if handler is not None:
                 handler(event)
+
+    def refresh(self, *, last: bool = False) -> None:
+        """Show all events, metrics and log lines that are new since the last call."""
+        self._read_events()
         for row in self.metrics.rows():
             self.progress.update({key: row[key] for key in PROGRESS if isinstance(row.get(key), int | float)})
         for rank, tail in sorted(self.tails.items()):
@@ -73,9 +88,8 @@ class View:
                 if self._is_shown(rank):
                     self.tails.setdefault(rank, LineTail(self.paths.log(rank)))
         if plan:
-            num_hosts = len(plan["hosts"])
             self._print(
-                f"{plan['world_size']} ranks on {num_hosts} host{'s' if num_hosts != 1 else ''}, "
+                f"{counted(plan['world_size'], 'rank')} on {counted(len(plan['hosts']), 'host')}, "
                 f"{plan['backend']} over {plan['fabric']} ({plan['network']}), {plan['init_method']}, "
                 f"head {plan['head']}"
             )
@@ -145,9 +159,13 @@ class View:
 
     # -- printing ------------------------------------------------------------------------------------
     def _print(self, text: str, style: str = "dim") -> None:
+        if self.silent:
+            return
         console.err.print(f"[dim]{duration(time.time() - self.started):>7}[/] {escape(text)}", style=style)
 
     def _log_line(self, rank: int, line: str) -> None:
+        if self.silent:
+            return
         host = self.hosts.get(rank, "?")
         colour = HOST_COLOURS[sorted(set(self.hosts.values())).index(host) % len(HOST_COLOURS)] if self.hosts else ""
         prefix = Text(f"{host}:{rank}: ", style=colour)
@@ -171,9 +189,14 @@ class View:
         return text
 
 
-def follow(paths: RunPaths, *, ranks: str = "0") -> Run:
-    """Show a run until it is over or has no supervisor; return its last state. KeyboardInterrupt passes through."""
+def follow(paths: RunPaths, *, ranks: str = "0", joined: bool = False) -> Run:
+    """Show a run until it is over or has no supervisor; return its last state. KeyboardInterrupt passes through.
+
+    `joined`: the run has begun before, and what has happened so far is not shown again.
+    """
     view = View(paths, ranks)
+    if joined:
+        view.catch_up()
     created = read_json(paths.run).get("created")
     view.started = created or view.started
     if not console.err.is_terminal:

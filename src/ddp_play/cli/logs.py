@@ -47,7 +47,10 @@ def logs(
       ddp-play logs calm-otter-123 --rank 0 --raw > rank0.log
     """
     with error_boundary():
-        paths = _attempt_paths(find(run_id), attempt)
+        run = find(run_id)
+        if follow:
+            _wait_for_plan(run.paths)
+        paths = _attempt_paths(run, attempt)
         chosen = _selected_ranks(paths, rank, host)
         if as_json:
             console.as_json({str(number): str(paths.log(number)) for number in chosen})
@@ -56,6 +59,12 @@ def logs(
             _print_raw(paths, chosen)
             return
         _print(paths, chosen, matches=_matcher(grep), since=since, follow=follow)
+
+
+def _wait_for_plan(paths: RunPaths) -> None:
+    """Return when a run that is starting has ranks, or is over."""
+    while not paths.plan.exists() and load(paths).attended:
+        time.sleep(0.1)
 
 
 def _attempt_paths(run: Run, attempt: int) -> RunPaths:

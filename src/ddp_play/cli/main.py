@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+import sys
+from collections.abc import Iterator, MutableMapping, Sequence
 from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from ddp_play import __version__
+from ddp_play import VERSION_LINE
 from ddp_play.cli import console
+from ddp_play.cli.error_boundary import error_boundary
 
 HOSTS, JOBS, RUNS = "Hosts", "Jobs", "Runs"
 MEASURE, REHEARSAL = "Measurements", "Rehearsal"
@@ -75,11 +77,25 @@ def _verb(name: str, panel: str, module: str, attribute: str) -> Any:
 
 
 class _Group(TyperGroup):
-    """A group whose verbs are imported when needed."""
+    """A group whose verbs are imported when needed. What typer itself refuses passes the error boundary too."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.commands = _Verbs()
+
+    def main(self, args: Sequence[str] | None = None, *arguments: Any, **settings: Any) -> Any:
+        words = list(sys.argv[1:] if args is None else args)
+        own = words[: words.index("--")] if "--" in words else words
+        with console.answering(as_json="--json" in own):
+            return super().main(words, *arguments, **settings)
+
+    def make_context(self, *arguments: Any, **settings: Any) -> Any:
+        with error_boundary():
+            return super().make_context(*arguments, **settings)
+
+    def invoke(self, ctx: Any) -> Any:
+        with error_boundary():
+            return super().invoke(ctx)
 
 
 app = typer.Typer(cls=_Group, no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False)
@@ -87,7 +103,7 @@ app = typer.Typer(cls=_Group, no_args_is_help=True, rich_markup_mode="rich", pre
 
 def _show_version(value: bool) -> None:
     if value:
-        console.line(f"ddp-play {__version__}")
+        console.line(VERSION_LINE)
         raise typer.Exit
 
 
@@ -107,5 +123,5 @@ def root(
 
 
 def main() -> None:
-    """Entry point of the `ddp-play` script."""
+    """Parse the command line and run its verb."""
     app()

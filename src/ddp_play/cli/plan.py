@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ddp_play.ansible.runner import AnsibleRunner
+from ddp_play.bundle.summary import counted
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.errors import UsageError
@@ -81,7 +82,7 @@ def show_plan(made: Plan, *, as_json: bool = False, rank: int | None = None) -> 
 
 def _headlines(made: Plan) -> list[tuple[str, str]]:
     rows = [
-        ("ranks", f"{made.world_size} on {len(made.hosts)} host(s)"),
+        ("ranks", f"{made.world_size} on {counted(len(made.hosts), 'host')}"),
         ("runtime", made.runtime + (f": {made.image}" if made.image else "")),
         ("backend", f"{made.backend}   ({made.backend_reason})"),
         ("fabric", f"{made.fabric} {made.network}   ({made.fabric_reason})"),

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from ddp_play.ansible.runner import Passwords, PlaybookRequest
+from ddp_play.bundle.summary import counted
 from ddp_play.cli import console, options, playbook_runs
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.provisioning_view import show_plan, show_report
@@ -146,7 +147,7 @@ def _agreed(planned: PlaybookPlan, passwords: Passwords) -> bool:
         console.error(f"the check failed: {error.message}", hint=error.hint)
         console.note("a task may fail in the check only, because what it needs is installed by an earlier one")
     despite = " although the check failed" if error else ""
-    if typer.confirm(f"Provision {len(planned.hosts)} hosts now{despite}?", err=True):
+    if typer.confirm(f"Provision {counted(len(planned.hosts), 'host')} now{despite}?", err=True):
         return True
     console.note("nothing was changed")
     if error is not None:

@@ -57,7 +57,7 @@ def reboot(
         if check or open_:
             planned = playbook_runs.checking(planned) if check else planned
             playbook_runs.run_and_report(planned, passwords, as_json=as_json)
-        elif yes or _agreed(planned, needed=needed):
+        elif yes or _agreed(planned, needed=needed, asks=console.asks() and not as_json):
             rolling = Rolling(serial, verb=verb, own=own, providers_first=False)
             playbook_runs.run_in_batches(planned, passwords, rolling, as_json=as_json)
 
@@ -89,11 +89,11 @@ def _own_options(
     return playbook_runs.as_options(variables), tuple(words)
 
 
-def _agreed(planned: PlaybookPlan, *, needed: bool) -> bool:
-    """Ask on a terminal. Elsewhere UsageError with what to add."""
+def _agreed(planned: PlaybookPlan, *, needed: bool, asks: bool) -> bool:
+    """Ask if somebody can answer. Else UsageError with what to add."""
     show_plan(planned)
     names = ", ".join(planned.hosts)
-    if not console.asks():
+    if not asks:
         which = f"those of {names} that need it" if needed else names
         raise UsageError(f"nothing was changed: this would reboot {which}", hint="repeat it with --yes")
     number = f"{len(planned.hosts)} host{'' if len(planned.hosts) == 1 else 's'}"

@@ -16,7 +16,7 @@ from ddp_play.bundle.run_lookup import Run, load
 from ddp_play.cli import console, live_view, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.plan import show_plan
-from ddp_play.errors import Interrupted, UsageError
+from ddp_play.errors import InternalError, Interrupted, UsageError
 from ddp_play.planning.job_values import parse_seconds
 from ddp_play.run.dry_run import dry_run
 from ddp_play.run.submission import create_run, start_background, take_over_problem
@@ -99,8 +99,8 @@ def _print_detached(paths: RunPaths, *, as_json: bool) -> None:
     console.note(f"ddp-play attach {paths.run_id}   ddp-play logs -f {paths.run_id}   ddp-play stop {paths.run_id}")
 
 
-def watch(paths: RunPaths, *, ranks: str, as_json: bool = False) -> int:
-    """Follow a run to its end and return its exit code.
+def watch(paths: RunPaths, *, ranks: str, as_json: bool = False, joined: bool = False) -> int:
+    """Follow a run to its end and return its exit code. `joined`: what has happened so far is not shown again.
 
     The first Ctrl-C asks on a terminal whether to detach or to stop, and stops gracefully elsewhere. The second
     stops at once.
@@ -108,23 +108,25 @@ def watch(paths: RunPaths, *, ranks: str, as_json: bool = False) -> int:
     num_interrupts = 0
     while True:
         try:
-            return _show_end(live_view.follow(paths, ranks=ranks), as_json=as_json)
+            return print_end(live_view.follow(paths, ranks=ranks, joined=joined or num_interrupts > 0), as_json=as_json)
         except KeyboardInterrupt:
             num_interrupts += 1
             if num_interrupts == 1 and sys.stdin.isatty() and not _user_wants_stop(paths):
+                if as_json:
+                    _print_detached(paths, as_json=True)
                 return 0
             request_stop(paths, now=num_interrupts > 1, reason="interrupted with Ctrl-C")
 
 
-def _show_end(run: Run, *, as_json: bool) -> int:
+def print_end(run: Run, *, as_json: bool) -> int:
+    """Print how the run ended and return its exit code. InternalError if it goes on without a supervisor."""
     if not run.status.final:
         if problem := take_over_problem(run.paths):
             raise problem
-        console.error(
+        raise InternalError(
             f"run {run.paths.run_id} has no supervisor any more; its ranks continue",
             hint=f"ddp-play attach {run.paths.run_id} takes over",
         )
-        return 70
     code = live_view.show_end(run)
     if as_json:
         console.as_json(run.document)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import itertools
 import re
 import shlex
 from typing import Any
@@ -24,6 +26,7 @@ PLACEHOLDERS = (
 )
 # Variables that are read separately and are not part of the job, because they must never be printed.
 SECRET_VARIABLES = ("secrets", "registry_password")
+BRACED_NAME = re.compile(r"(?<![{$]){([A-Za-z][A-Za-z_-]*)}(?!})")  # not ${HOME}, not {{rank}}
 ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -41,12 +44,33 @@ def parse_seconds(value: Any) -> Any:
 
 
 def split_command(value: Any) -> Any:
-    """A command is a list, or a string that is split like in a shell."""
+    """A command is a list, or a string that is split like in a shell. ValueError for a misspelt placeholder."""
     if isinstance(value, str):
-        return shlex.split(value)
-    if isinstance(value, list):
-        return [str(item) if isinstance(item, int | float) and not isinstance(item, bool) else item for item in value]
+        value = shlex.split(value)
+    elif isinstance(value, list):
+        value = [_word(item) for item in value]
+    else:
+        return _word(value)
+    for before, word in itertools.pairwise(["", *value]):
+        if isinstance(word, str) and before != "-c":  # what follows -c is a program with braces of its own
+            _check_placeholders(word)
     return value
+
+
+def _word(item: Any) -> Any:
+    """A word of a command. YAML reads `{rank}` without quotes as a mapping."""
+    if isinstance(item, dict) and len(item) == 1 and next(iter(item.values())) is None:
+        name = next(iter(item))
+        raise ValueError(f'{{{name}}} without quotes is a mapping in YAML: quote it, "{{{name}}}"')
+    return str(item) if isinstance(item, int | float) and not isinstance(item, bool) else item
+
+
+def _check_placeholders(word: str) -> None:
+    """Only what resembles a placeholder is refused: braces of JSON, shells and Python are none of ours."""
+    for name in BRACED_NAME.findall(word):
+        near = difflib.get_close_matches(name.lower(), PLACEHOLDERS, n=1, cutoff=0.75)
+        if near and name not in PLACEHOLDERS:
+            raise ValueError(f"there is no placeholder {{{name}}}; did you mean {{{near[0]}}}?")
 
 
 def port_range(value: Any) -> Any:

@@ -12,6 +12,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from ddp_play.ansible.error_output import unparsed_inventory
 from ddp_play.ansible.plugin_variables import FACTS_ENV, RUN_DIR_ENV
 from ddp_play.ansible.runner import AnsibleRunner, Passwords, PlaybookOutcome, PlaybookRequest, PlaybookRunner, artifact
 from ddp_play.bundle.journal import Journal
@@ -69,14 +70,22 @@ def _join_outcomes(paths: RunPaths, outcome: PlaybookOutcome) -> None:
     error = outcome.error(log)
     if not final:
         if error is None:
-            error = UsageError(
-                "the playbook ran no job: no play with the role ddp.play.ddp_job matched a host",
-                hint="check the inventory's groups (ansible-inventory --graph) and --limit",
-            )
+            error = _no_job(Path(log))
         _record_end(paths, error)
     elif error is not None and document.get("status") == RunStatus.SUCCEEDED:
         message = f"the job succeeded, but the playbook failed after it: {error.message}"
         _record_error(paths, CheckFailed(message, hint=error.hint))
+
+
+def _no_job(log: Path) -> UsageError:
+    """Error of a playbook that ended well without a job: the inventory is broken, or it has no such hosts."""
+    output = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+    if broken := unparsed_inventory(output):
+        return UsageError(broken, hint="ddp-play inventory check -i INVENTORY")
+    return UsageError(
+        "the playbook ran no job: no play with the role ddp.play.ddp_job matched a host",
+        hint="check the inventory's groups (ansible-inventory --graph) and --limit",
+    )
 
 
 def _ranks_may_live(document: dict[str, Any]) -> bool:

@@ -47,7 +47,7 @@ def judge(
     if failed:
         return _failed(first_cause(failed, outcomes, tails), outcomes, tails)
     if all(row.ok for row in outcomes):
-        return Outcome(RunStatus.SUCCEEDED, Verdict("done", f"all {len(outcomes)} ranks exited 0", 0), outcomes)
+        return Outcome(RunStatus.SUCCEEDED, Verdict("done", _all_done(len(outcomes)), 0), outcomes)
     stopped = next(row for row in outcomes if not row.ok)
     verdict = Verdict(
         "stopped",
@@ -188,3 +188,7 @@ def _count(ranks: tuple[int, ...]) -> str:
     if len(ranks) <= 6:
         return "ranks " + ", ".join(str(rank) for rank in ranks)
     return f"{len(ranks)} other ranks"
+
+
+def _all_done(num_ranks: int) -> str:
+    return "the only rank exited 0" if num_ranks == 1 else f"all {num_ranks} ranks exited 0"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ddp_play.ansible.error_output import MAX_LINES, error_text
+from ddp_play.ansible.error_output import MAX_LINES, error_text, unparsed_inventory
 
 WARNINGS = "[WARNING]: Invalid characters were found in group names but not replaced, use -vvvv to see\ndetails\n"
 OLD = "ERROR! Syntax Error while loading YAML.\n  found a tab"
@@ -30,3 +30,19 @@ def test_the_first_error(output: str, text: str) -> None:
 def test_a_long_output_is_cut() -> None:
     assert error_text(NEW + "more\n" * 50).count("\n") == MAX_LINES - 1
     assert error_text("line\n" * 50).count("\n") == MAX_LINES - 1
+
+
+def test_a_broken_inventory_is_told_by_file_and_line() -> None:
+    warning = (
+        "[WARNING]: Failed to parse inventory with 'auto' plugin: YAML parsing failed: a tab.\n\n<<< caused by >>>\n\n"
+    )
+    warning += "YAML parsing failed: a tab.\nOrigin: /site/hosts.yml:4:7\n\n4   x\n"
+    other = "YAML parsing failed: a tab.\nOrigin: <inventory plugin 'yaml' with source '/site/hosts.yml'>\n"
+    words = "/site/hosts.yml:4:7: YAML parsing failed: a tab."
+    assert error_text(warning + other + "[ERROR]: Completely failed to parse inventory source /site/hosts.yml") == words
+    assert (
+        unparsed_inventory(other + warning + "[WARNING]: Unable to parse /site/hosts.yml as an inventory source")
+        == words
+    )
+    assert unparsed_inventory(warning) == ""  # another plugin could read it
+    assert unparsed_inventory(other + "[WARNING]: Unable to parse /site/hosts.yml as an inventory source") == ""

@@ -108,3 +108,22 @@ def test_a_file_that_moves_away_is_read_to_its_end(tmp_path: Path, when: str) ->
         path.rename(moved)
         path.write_bytes(b"of the next attempt, longer than the old one was\n")
     assert tail.finish_in(moved) == ["two", "thr"]
+
+
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        (b"a\nb\nc\nd\n", ["c", "d"]),
+        (b"a\nb\nc\nd", ["c", "d"]),
+        (b"a\n", ["a"]),
+        (b"", []),
+        (b"x" * (2 * LINE_BYTES) + b"\nlast\n", ["last"]),
+    ],
+)
+def test_only_the_last_lines(tmp_path: Path, content: bytes, lines: list[str]) -> None:
+    path = tmp_path / "log"
+    tail = LineTail(path)
+    tail.skip_to_last(2)  # no file yet
+    path.write_bytes(content)
+    tail.skip_to_last(2)
+    assert tail.finish() == lines

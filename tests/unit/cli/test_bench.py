@@ -1,12 +1,15 @@
-"""The criterion --at-least of `ddp-play bench`."""
+"""The criterion --at-least of `ddp-play bench`, and its answer in JSON."""
 
 from __future__ import annotations
 
 import pytest
 
-from ddp_play.cli.bench import _check_share, _operations
+from ddp_play.cli.bench import _check_share, _operations, _run_as_json
 from ddp_play.errors import CheckFailed
 from ddp_play.measuring.measurement_findings import BandwidthResult
+from ddp_play.measuring.measurement_runs import FinishedRun, Variant
+from tests.schemas import check
+from tests.unit.cli.run_directories import make_run, write_result
 
 
 def result(busbw: float, wire: float | None = 1.0) -> BandwidthResult:
@@ -31,6 +34,14 @@ def test_enough_bandwidth_passes() -> None:
 def test_too_little_or_none_fails(found: dict[str, BandwidthResult | None], message: str) -> None:
     with pytest.raises(CheckFailed, match=message):
         _check_share(found, 0.95)
+
+
+@pytest.mark.parametrize("bandwidth", [None, result(0.9), result(0.9, None)])
+def test_the_answer_fits_its_schema(bandwidth: BandwidthResult | None) -> None:
+    paths = make_run(network={"fabric": "ethernet"})
+    write_result(paths, {"sweeps": []})
+    row = _run_as_json(FinishedRun(Variant("gloo", "cpu"), paths, 0), {"gloo cpu": bandwidth})
+    check("bench", {"runs": [row], "units": {}})
 
 
 def test_the_trainers_options_for_collectives() -> None:

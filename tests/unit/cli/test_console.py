@@ -155,3 +155,13 @@ def test_an_event_of_no_text_is_written(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "events.jsonl").read_bytes())["message"] == "\ud800"
     write_json(tmp_path / "run.json", {"message": "\ud800 \udc80"})
     assert json.loads((tmp_path / "run.json").read_text()) == {"message": "\ud800 \udc80"}
+
+
+def test_with_json_text_makes_room_for_the_document(capsys: pytest.CaptureFixture[str]) -> None:
+    with console.answering(as_json=True):
+        console.line("a line of rank 0")
+        console.as_json({"status": "succeeded"})
+    console.line("a result")
+    captured = capsys.readouterr()
+    assert captured.out == '{\n  "status": "succeeded"\n}\na result\n'
+    assert captured.err == "a line of rank 0\n"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 import typer
 
+from ddp_play.cli import console
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.errors import Busy, CheckFailed, DdpPlayError, HostNotReady, Interrupted, UsageError
 
@@ -29,6 +31,24 @@ def test_an_expected_error_exits_with_the_code_of_its_class(
 ) -> None:
     assert exit_code(cls("h1: [no disk]", hint="df -h")) == cls.exit_code
     assert capsys.readouterr().err.splitlines() == ["error: h1: [no disk]", "  -> df -h"]
+
+
+def test_with_json_the_error_is_the_document_unless_there_is_one(capsys: pytest.CaptureFixture[str]) -> None:
+    with console.answering(as_json=True):
+        exit_code(HostNotReady("h1: silent", hint="ssh h1", hosts=("h1",)))
+        first = capsys.readouterr()
+        exit_code(HostNotReady("h1: silent"))
+    found = {
+        "exit_class": "host_not_ready",
+        "exit_code": 69,
+        "message": "h1: silent",
+        "hint": "ssh h1",
+        "hosts": ["h1"],
+    }
+    assert (json.loads(first.out), first.err.splitlines()) == (found, ["error: h1: silent", "  -> ssh h1"])
+    assert capsys.readouterr().out == ""
+    exit_code(HostNotReady("h1: silent"))
+    assert capsys.readouterr().out == ""
 
 
 def test_interrupts_and_closed_pipes(capsys: pytest.CaptureFixture[str]) -> None:

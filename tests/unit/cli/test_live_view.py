@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ddp_play.bundle.journal import Journal
+from ddp_play.bundle.paths import write_json
 from ddp_play.cli.live_view import View, follow, show_end
+from tests.unit.build import hosts, plan
 from tests.unit.cli.run_directories import make_run
 
 if TYPE_CHECKING:
@@ -55,3 +57,30 @@ def test_the_view_ends_with_its_run_and_shows_the_summary(capsys: pytest.Capture
     assert run.over
     assert show_end(run) == 3
     assert "calm-otter-1" in capsys.readouterr().err
+
+
+def test_who_joins_later_sees_the_last_lines_and_what_is_new(capsys: pytest.CaptureFixture[str]) -> None:
+    paths = make_run(logs=(b"".join(b"line %d\n" % number for number in range(30)),), status="running")
+    journal = Journal(paths.events)
+    journal.emit("phase", phase="preparing")
+    journal.emit("host", host="h2", state="silent")
+    journal.emit("phase", phase="running")
+    view = View(paths, "0")
+    view.catch_up()
+    with paths.log(0).open("ab") as log:
+        log.write(b"new\n")
+    journal.emit("host", host="h2", state="back")
+    view.refresh()
+    captured = capsys.readouterr()
+    assert captured.out.splitlines() == [*(f"h1:0: line {number}" for number in range(20, 30)), "h1:0: new"]
+    assert "does not answer" not in captured.err
+    assert "running; all lines of before: ddp-play logs calm-otter-1" in captured.err
+    assert "host h2 is back" in captured.err
+
+
+def test_one_rank_on_one_host(capsys: pytest.CaptureFixture[str]) -> None:
+    paths = make_run(status="running")
+    write_json(paths.plan, plan(*hosts(1), ranks_per_host=1).to_json())
+    Journal(paths.events).emit("phase", phase="preparing")
+    View(paths, "0").refresh()
+    assert "1 rank on 1 host, " in capsys.readouterr().err

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import threading
 import time
 
 import pytest
 from typer.testing import CliRunner, Result
 
+from ddp_play.bundle.paths import write_json
 from ddp_play.cli.main import app
+from tests.unit.build import hosts, plan
 from tests.unit.cli.run_directories import make_run
 
 
@@ -58,3 +62,22 @@ def test_selections_that_do_not_exist(words: tuple[str, ...], message: str, caps
     done = logs(*words)
     assert done.exit_code == 64
     assert message in done.stderr + capsys.readouterr().err
+
+
+def test_follow_waits_for_the_plan_of_a_run_that_is_starting() -> None:
+    paths = make_run(status="starting", logs=(b"hello\n", b""))
+    paths.plan.unlink()
+    with paths.lock.open("a") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+
+        def give_plan_and_end() -> None:
+            write_json(paths.plan, plan(*hosts(2)).to_json())
+            handle.close()
+
+        planned = threading.Timer(0.3, give_plan_and_end)
+        planned.start()
+        done = logs("-f")
+        planned.join()
+    assert (done.exit_code, done.stdout) == (0, "h1:0: hello\n")
+    paths.plan.unlink()
+    assert logs("-f").exit_code == 64  # nobody will write one

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import tomllib
 from importlib.metadata import version
+from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
-from ddp_play.cli.main import app
+from ddp_play.cli.main import VERBS, app
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_the_version() -> None:
@@ -16,8 +22,44 @@ def test_the_version() -> None:
     assert (done.exit_code, done.stdout) == (0, f"ddp-play {version('ddp-play')}\n")
 
 
-def test_an_unknown_verb_is_a_usage_error() -> None:
-    assert CliRunner().invoke(app, ["launch"]).exit_code == 2
+def test_the_installed_command_prints_the_version_before_it_imports_typer() -> None:
+    entry = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"]["ddp-play"]
+    module, function = entry.split(":")
+    code = f"import sys; sys.argv = ['ddp-play', '--version']; from {module} import {function}; {function}(); "
+    code += "print(*sorted({name.partition('.')[0] for name in sys.modules} & {'ddp_play', 'typer', 'click', 'rich'}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.splitlines() == [f"ddp-play {version('ddp-play')}", "ddp_play"]
+
+
+WRONG = {
+    "runn": "no such command 'runn'. Did you mean 'run'?",
+    "launch": "no such command 'launch'",
+    "--nope": "no such option: --nope",
+    "inventory chek": "no such command 'chek'. Did you mean 'check'?",
+    "inventory check --nope": "no such option: --nope",
+    "stop": "missing argument 'run_id'",
+    "image load": "missing option '--inventory'",
+    "lab up --hosts two": "invalid value for '--hosts': ",
+    "run --limt gpu03": "no such option: --limt (Possible options: --limit, --wait)",
+    "run -e": "option '-e' requires an argument",
+    "run train.yml more.yml": "got unexpected extra argument(s) (more.yml)",
+    "session --idl 3m": "no such option: --idl (Possible options: --",
+    "": "no verb was given",
+    "lab": "no verb was given",
+}
+
+
+@pytest.mark.parametrize("words", WRONG)
+def test_what_typer_refuses_is_a_usage_error(words: str) -> None:
+    done = CliRunner().invoke(app, words.split())
+    first, second = done.stderr.splitlines()
+    assert (done.exit_code, first[: len(f"error: {WRONG[words]}")]) == (64, f"error: {WRONG[words]}")
+    assert re.fullmatch(r"  -> [\w-]+( \w+)* --help", second)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_refuses_an_unknown_option(verb: str) -> None:
+    assert CliRunner().invoke(app, [verb, "--no-such-option"]).exit_code == 64
 
 
 def test_a_verb_imports_only_its_own_modules() -> None:

@@ -19,7 +19,7 @@ def shown(capsys: pytest.CaptureFixture[str], count: int = 2, rank: int = 0) -> 
 
 def test_choices_hosts_environment_and_command_of_a_rank(capsys: pytest.CaptureFixture[str]) -> None:
     lines = shown(capsys, rank=1)
-    assert lines[0].split() == ["ranks", "2", "on", "2", "host(s)"]
+    assert lines[0].split() == ["ranks", "2", "on", "2", "hosts"]
     assert any(line.startswith("h2 ") and line.split()[1] == "1" for line in lines)
     assert any(line.split()[:2] == ["LOCAL_RANK", "0"] for line in lines)
     assert "rank 1's command" in lines

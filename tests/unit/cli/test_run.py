@@ -9,7 +9,7 @@ import pytest
 from ddp_play.bundle.paths import read_json
 from ddp_play.bundle.run_lookup import load
 from ddp_play.cli import run
-from ddp_play.errors import Interrupted, UsageError
+from ddp_play.errors import InternalError, Interrupted, UsageError
 from tests.unit.cli.run_directories import make_run
 
 
@@ -47,11 +47,11 @@ def test_only_d_detaches(monkeypatch: pytest.MonkeyPatch, answer: str | None, st
     assert run._user_wants_stop(make_run(status="running")) is stops
 
 
-def test_a_run_without_a_supervisor_ends_the_view_with_70(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run._show_end(load(make_run(status="running")), as_json=False) == 70
-    err = capsys.readouterr().err
-    assert "run calm-otter-1 has no supervisor any more; its ranks continue" in err
-    assert "ddp-play attach calm-otter-1" in err
+def test_a_run_without_a_supervisor_ends_the_view_with_70() -> None:
+    text = "run calm-otter-1 has no supervisor any more; its ranks continue"
+    with pytest.raises(InternalError, match=text) as found:
+        run.print_end(load(make_run(status="running")), as_json=False)
+    assert (found.value.exit_code, found.value.hint) == (70, "ddp-play attach calm-otter-1 takes over")
 
 
 def test_an_ended_run_gives_its_exit_code(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -42,3 +43,30 @@ def test_texts_become_values(convert: Any, value: Any, expected: Any) -> None:
 def test_others_are_refused(convert: Any, value: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         convert(value)
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("python t.py {rnk}", "there is no placeholder {rnk}; did you mean {rank}?"),
+        (["t", "--x={worldsize}"], "there is no placeholder {worldsize}; did you mean {world_size}?"),
+        (["t", "{LOCAL_RANK}"], "there is no placeholder {LOCAL_RANK}; did you mean {local_rank}?"),
+        (["t", {"rank": None}], '{rank} without quotes is a mapping in YAML: quote it, "{rank}"'),
+        ({"rank": None}, '{rank} without quotes is a mapping in YAML: quote it, "{rank}"'),
+    ],
+)
+def test_a_misspelt_or_unquoted_placeholder(command: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(words)):
+        job_values.split_command(command)
+
+
+@pytest.mark.parametrize(
+    "word", ["${RANK}", "{print}", '{"rnk": 1}', "{}", "{{rnk}}", "{ rnk }", "{nothing}", "{home}"]
+)
+def test_braces_that_are_no_placeholders_stay(word: str) -> None:
+    assert job_values.split_command(["sh", word]) == ["sh", word]
+
+
+def test_a_program_after_c_has_its_own_braces() -> None:
+    command = ["python", "-c", 'print(f"{ranks}")']
+    assert job_values.split_command(command) == command

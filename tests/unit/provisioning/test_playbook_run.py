@@ -17,6 +17,7 @@ from ddp_play.provisioning.inventory import Group, Inventory
 from ddp_play.provisioning.phases import Phase
 from ddp_play.provisioning.playbook_run import PlaybookPlan, plan_playbook, run_playbook
 from ddp_play.testing import FakePlaybookRunner
+from tests.schemas import check
 
 REQUEST = PlaybookRequest("/x.yml", ("/inv",), "/", tags=("base_os", "docker_engine"))
 INVENTORY = Inventory({"ranks": Group("ranks", ("h1", "h2"))}, {})
@@ -89,6 +90,8 @@ def test_the_report_lists_each_change_once(options: tuple[str, ...]) -> None:
     request = PlaybookRequest("/x.yml", ("/inv",), "/", options=options)
     runner = FakePlaybookRunner(outcome(PlaybookStatus.OK, h1={"ok": 1}), (event, event))
     report = run_playbook(planned(request=request), Passwords(), runner, RecordingObserver()).to_json()
+    for verb in ("provision", "verify", "deprovision", "reboot"):
+        check(verb, {**report, "phases": [phase.to_json() for phase in planned().phases]})
     assert report["changes"] == [{"host": "h1", "role": "docker_engine", **ROW}]
     assert report["check"] is bool(options)
 

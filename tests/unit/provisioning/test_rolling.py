@@ -14,6 +14,7 @@ from ddp_play.provisioning.host_role_table import Cell, CellStatus
 from ddp_play.provisioning.phases import Phase
 from ddp_play.provisioning.playbook_run import PlaybookPlan, Report
 from ddp_play.provisioning.rolling import Rolling, restricted, run_batches
+from tests.schemas import check
 
 HOSTS = ("h1", "h2", "h3", "h4", "nfs")
 REQUEST = PlaybookRequest("/p.yml", ("/inv",), "/", options=("--user", "ops", "--limit", "all"), tags=("base_os",))
@@ -66,6 +67,7 @@ def test_all_batches_run_while_none_fails() -> None:
     roll = run_batches(PLAN, Rolling(2), NONE, run)
     assert sorted(ran) == [("h1", "nfs"), ("h2", "h3"), ("h4",)]
     assert roll.error() is None
+    check("playbook-report", {**roll.to_json(), "phases": [phase.to_json() for phase in PLAN.phases]})
     assert roll.to_json()["not_reached"] == []
     assert [sorted(batch) for batch in roll.to_json()["batches"]] == [["h1", "nfs"], ["h2", "h3"], ["h4"]]
     assert {cell["host"] for cell in roll.to_json()["cells"]} == set(HOSTS)
