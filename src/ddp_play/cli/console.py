@@ -95,5 +95,11 @@ def as_text(shown: Any, *, width: int = 140) -> str:
 def as_json(value: Any) -> None:
     """Print the result as one JSON document with sorted keys."""
     text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, default=str)
-    sys.stdout.write("".join(json.dumps(char)[1:-1] if _is_hidden(char) else char for char in text) + "\n")
+    sys.stdout.write("\n".join(map(_escaped, text.split("\n"))) + "\n")
     sys.stdout.flush()
+
+
+def _escaped(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(json.dumps(char)[1:-1] if _is_hidden(char) else char for char in text)
