@@ -15,7 +15,7 @@ LIST_ENTRIES = 5_000  # files and folders that one list of runs looks at for siz
 
 @dataclass
 class Budget:
-    """Number of files and folders that may still be looked at; None: any number."""
+    """Number of files and folders that may still be looked at, a bundle among them; None: any number."""
 
     entries: int | None = None
 
@@ -32,6 +32,8 @@ def measure(root: Path, budget: Budget | None = None) -> int | None:
     allowed = budget or Budget()
     total, folders = 0, [os.fspath(root)]
     while folders:
+        if not allowed.take():
+            return None
         try:
             entries = list(os.scandir(folders.pop()))
         except OSError:  # gone meanwhile, or not readable

@@ -49,7 +49,7 @@ def ps(
             found = find_leftovers(request, passwords, AnsibleRunner())
         if as_json:
             document = {"runs": _rows(newest.runs), "on_hosts": found.runs, "problems": found.problems}
-            console.as_json(document)
+            console.as_json(document, indent=None if everything else 2)  # there may be ten thousand
             return
         _show(newest)
         if inventory:

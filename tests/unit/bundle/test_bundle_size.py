@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -27,8 +28,8 @@ def test_links_count_as_links_and_are_not_followed(bundle: Path) -> None:
 
 
 def test_the_budget_is_shared(bundle: Path) -> None:
-    """run.json, logs, link and the log are four entries."""
-    budget = Budget(7)
+    """The bundle, its folder logs as entry and as folder, run.json, link and the log are six."""
+    budget = Budget(11)
     assert measure(bundle, budget) is not None
     assert measure(bundle, budget) is None
 
@@ -37,6 +38,12 @@ def test_a_recorded_size_opens_nothing(bundle: Path) -> None:
     assert size_of(bundle, {"bundle_bytes": 3}, Budget(0)) == 3
     assert size_of(bundle, {}, Budget(0)) is None
     assert size_of(bundle, {"bundle_bytes": None}) == measure(bundle)
+
+
+def test_without_a_budget_no_folder_is_opened(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of ten thousand bundles only the first are looked at."""
+    monkeypatch.setattr(os, "scandir", lambda _path: pytest.fail("a folder was opened"))
+    assert measure(bundle, Budget(0)) is None
 
 
 def test_no_such_bundle(tmp_path: Path) -> None:
