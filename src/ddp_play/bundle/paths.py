@@ -227,6 +227,11 @@ class RunPaths:
         return RunPaths(self.root / "attempts" / str(number))
 
     @property
+    def attempts(self) -> list[RunPaths]:
+        """Paths of all earlier attempts that are here."""
+        return [RunPaths(path) for path in (self.root / "attempts").glob("*")]
+
+    @property
     def fleet(self) -> Path:
         """facts.json: host facts for the plan of a next attempt; only of jobs with restarts."""
         return self.root / "facts.json"

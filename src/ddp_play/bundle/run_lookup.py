@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,10 +73,69 @@ def is_locked(path: Any) -> bool:
 
 def all_runs() -> list[Run]:
     """All runs of this controller, newest first."""
+    return sorted(map(_listed, _run_dirs()), key=_created, reverse=True)
+
+
+def never_started(run: Run) -> bool:
+    """Did it end, or was it given up, before a host was prepared: refused for a typo, for want of hosts, or killed?"""
+    document = run.document
+    if run.unknown or run.attended or document.get("directories") or document.get("started"):
+        return False
+    return run.status is not RunStatus.SUCCEEDED
+
+
+@dataclass(frozen=True, slots=True)
+class NewestRuns:
+    """The newest runs that started. `never_started`: how many others are newer. `older`: how many are not read."""
+
+    runs: tuple[Run, ...]
+    never_started: int = 0
+    older: int = 0
+
+
+def newest_runs(limit: int) -> NewestRuns:
+    """The newest runs that started. Of the others as few as possible are opened.
+
+    A run.json is never older than its run: once `limit` runs are newer than every unread file, no unread run counts.
+    """
+    unread = sorted(((_changed(paths), paths) for paths in _run_dirs()), key=lambda row: (row[0], row[1].root))
+    listed: list[Run] = []
+    refused: list[Run] = []
+    while unread and (len(listed) < limit or unread[-1][0] > _created(listed[limit - 1])):
+        run = _listed(unread.pop()[1])
+        (refused if _hidden(run) else listed).append(run)
+        listed.sort(key=_created, reverse=True)
+    older = len(unread) + len(listed[limit:])
+    return NewestRuns(tuple(listed[:limit]), len(refused), older)
+
+
+def _hidden(run: Run) -> bool:
+    """It never started, and nothing goes on with it."""
+    return run.status.final and never_started(run)
+
+
+def _created(run: Run) -> float:
+    return float(run.document.get("created") or 0.0)
+
+
+def _changed(paths: RunPaths) -> float:
+    try:
+        return paths.run.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _run_dirs() -> list[RunPaths]:
+    """Directories with a run.json. Names with a dot at the front are bundles whose removal did not end."""
     root = runs_dir()
-    paths = [RunPaths(path) for path in root.iterdir()] if root.is_dir() else []
-    found = [load(path) for path in paths if path.run.exists()]
-    return sorted(found, key=lambda run: run.document.get("created", 0.0), reverse=True)
+    found = [RunPaths(path) for path in root.iterdir() if path.name[0] != "."] if root.is_dir() else []
+    return [paths for paths in found if os.path.exists(paths.run)]  # noqa: PTH110 - ten thousand of them
+
+
+def _listed(paths: RunPaths) -> Run:
+    """A run for a list. The locks of one that has finished are not opened: its playbook has ended."""
+    document = read_json(paths.run)
+    return Run(paths, document, attended=False) if document.get("finished") is True else load(paths)
 
 
 def find(run_id: str) -> Run:
@@ -83,7 +143,7 @@ def find(run_id: str) -> Run:
 
     UsageError if there is none, or if another version wrote it in a format that this one does not know.
     """
-    run = _find(run_id)
+    run = load(_find(run_id).paths)
     refuse_unknown_format(run.paths.run_id, run.document)
     return run
 

@@ -35,6 +35,8 @@ VERBS = {
     "exec": (RUNS, "execute", "execute"),
     "stop": (RUNS, "stop", "stop"),
     "results": (RUNS, "results", "results"),
+    "rm": (RUNS, "rm", "rm"),
+    "prune": (RUNS, "prune", "prune"),
     "gc": (RUNS, "gc", "gc"),
     "inventory": (HOSTS, "inventory", "app"),
     "lab": (REHEARSAL, "lab", "app"),

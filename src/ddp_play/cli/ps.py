@@ -7,17 +7,20 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
+from rich.filesize import decimal
 from rich.markup import escape
 from rich.table import Table
 
 from ddp_play.ansible.runner import AnsibleRunner
-from ddp_play.bundle.run_lookup import Run, all_runs
+from ddp_play.bundle.bundle_size import LIST_ENTRIES, Budget, size_of
+from ddp_play.bundle.run_lookup import NewestRuns, Run, all_runs, newest_runs
 from ddp_play.bundle.summary import duration
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.run.garbage_collection import Leftovers, find_leftovers
 
-COLUMNS = ("run", "status", "ranks", "hosts", "age", "took")
+COLUMNS = ("run", "status", "ranks", "hosts", "age", "took", "size")
+NEWEST = 10
 LEAST_WHY = 16  # width of the last column, which is folded
 
 
@@ -25,11 +28,11 @@ LEAST_WHY = 16  # width of the last column, which is folded
 def ps(
     *,
     inventory: options.Inventory = None,
-    everything: Annotated[bool, typer.Option("-a", "--all", help="All runs, not only the newest ten.")] = False,
+    everything: Annotated[bool, typer.Option("-a", "--all", help="All runs, also those that never started.")] = False,
     as_json: options.Json = False,
     ansible: options.Ansible,
 ) -> None:
-    """List runs. With -i also those on the hosts, which finds a run whose controller died.
+    """List the newest ten runs that started. With -i also those on the hosts, which finds a run whose controller died.
 
     [bold]Examples[/]
 
@@ -38,26 +41,32 @@ def ps(
       ddp-play ps -i inventory --json
     """
     with error_boundary():
-        runs = all_runs() if everything else all_runs()[:10]
+        newest = NewestRuns(tuple(all_runs())) if everything else newest_runs(NEWEST)
         found = Leftovers()
         if inventory:
             request = ansible.request(None, inventory)
             passwords = ansible.passwords()
             found = find_leftovers(request, passwords, AnsibleRunner())
         if as_json:
-            document = {"runs": [_row(run) for run in runs], "on_hosts": found.runs, "problems": found.problems}
-            console.as_json(document)
+            document = {"runs": _rows(newest.runs), "on_hosts": found.runs, "problems": found.problems}
+            console.as_json(document, indent=None if everything else 2)  # there may be ten thousand
             return
-        _show(runs)
+        _show(newest)
         if inventory:
             _show_hosts(found.runs)
         for host, why in sorted(found.problems.items()):
             console.error(f"{host}: {why}")
 
 
-def _row(run: Run) -> dict[str, Any]:
+def _rows(runs: tuple[Run, ...]) -> list[dict[str, Any]]:
+    """Sizes that are not recorded are measured, within a bound for all of them."""
+    budget = Budget(LIST_ENTRIES)
+    return [_row(run, budget) for run in runs]
+
+
+def _row(run: Run, budget: Budget) -> dict[str, Any]:
     if run.unknown:
-        return {**_row(replace(run, document={})), "status": "unknown", "message": run.unknown}
+        return {**_row(replace(run, document={}), budget), "status": "unknown", "message": run.unknown}
     document = run.document
     return {
         "run": run.paths.run_id,
@@ -74,14 +83,25 @@ def _row(run: Run) -> dict[str, Any]:
         "exit_class": document.get("exit_class"),
         "message": (document.get("verdict") or {}).get("message", ""),
         "bundle": str(run.paths.root),
+        "bundle_bytes": size_of(run.paths.root, document, budget),
     }
 
 
-def _show(runs: list[Run]) -> None:
-    if not runs:
+def _show(newest: NewestRuns) -> None:
+    if newest.runs:
+        _show_runs(newest.runs)
+    elif not newest.never_started:
         console.line("no runs yet; `ddp-play run` starts the demo")
-        return
-    rows = [_cells(run) for run in runs]
+    others = (
+        f"{newest.never_started} that never started" if newest.never_started else "",
+        f"{newest.older} older" if newest.older else "",
+    )
+    if any(others):
+        console.note(f"not listed: {', '.join(filter(None, others))}: ddp-play ps --all")
+
+
+def _show_runs(runs: tuple[Run, ...]) -> None:
+    rows = [_cells(run, row) for run, row in zip(runs, _rows(runs), strict=True)]
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in COLUMNS:
         table.add_column(column, no_wrap=True)
@@ -93,8 +113,7 @@ def _show(runs: list[Run]) -> None:
     console.wide_table(table, columns=sum(widths) + LEAST_WHY)
 
 
-def _cells(run: Run) -> tuple[str, ...]:
-    row = _row(run)
+def _cells(run: Run, row: dict[str, Any]) -> tuple[str, ...]:
     began = row["created"] or time.time()
     return (
         row["run"],
@@ -103,6 +122,7 @@ def _cells(run: Run) -> tuple[str, ...]:
         str(len(row["hosts"]) or "-"),
         duration(time.time() - began),
         duration(row["ended"] - began) if row["ended"] else "-",
+        "-" if row["bundle_bytes"] is None else decimal(row["bundle_bytes"]),
         row["message"].splitlines()[0] if row["message"] else "",
     )
 

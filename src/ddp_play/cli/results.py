@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import typer
+from rich.filesize import decimal
 from rich.markup import escape
 
+from ddp_play.bundle.bundle_size import LIST_ENTRIES, RECORDED, Budget, size_of
 from ddp_play.bundle.paths import RunPaths, read_json, read_rows
 from ddp_play.bundle.run_lookup import find
 from ddp_play.bundle.summary import headline, rank_rows, summary
@@ -42,6 +44,7 @@ def _collected(paths: RunPaths) -> dict[str, Any]:
         "logs": {str(rank): str(paths.log(rank)) for rank in ranks},
         "artifacts": read_rows(manifest),
         "bundle": str(paths.root),
+        RECORDED: size_of(paths.root, read_json(paths.run), Budget(LIST_ENTRIES)),
     }
 
 
@@ -51,8 +54,11 @@ def _show(paths: RunPaths, document: dict[str, Any]) -> None:
     for rank, host, state, how in rank_rows(document):
         result = headline(read_json(paths.result(int(rank))))
         console.out.print(f"  [bold]{escape(host)}:{rank}[/] {state} {escape(how)}  [dim]{escape(result)}[/]")
-    rows = _collected(paths)["artifacts"]
+    collected = _collected(paths)
+    rows = collected["artifacts"]
     for row in rows[:20]:
         console.line(f"  artifacts/{row['host']}/{row['path']}  {row['size']} bytes")
     if len(rows) > 20:
         console.line(f"  and {len(rows) - 20} more in {paths.artifacts_manifest.name}")
+    if (size := collected[RECORDED]) is not None:
+        console.line(f"  the bundle has {decimal(size)}")

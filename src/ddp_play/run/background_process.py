@@ -15,6 +15,7 @@ from typing import Any
 from ddp_play.ansible.error_output import unparsed_inventory
 from ddp_play.ansible.plugin_variables import FACTS_ENV, RUN_DIR_ENV
 from ddp_play.ansible.runner import AnsibleRunner, Passwords, PlaybookOutcome, PlaybookRequest, PlaybookRunner, artifact
+from ddp_play.bundle.bundle_size import RECORDED, measure
 from ddp_play.bundle.journal import Journal
 from ddp_play.bundle.outcome import RunStatus, error_fields
 from ddp_play.bundle.paths import RunPaths, read_json, write_json
@@ -153,7 +154,8 @@ def in_background(paths: RunPaths, runner: PlaybookRunner, *, take_over_run: boo
             _record_end(paths, InternalError(f"ddp-play itself failed: {error!r}", hint=hint))
         finally:
             if ended and not _ranks_may_live(read_json(paths.run)):
-                write_json(paths.run, {**read_json(paths.run), "finished": True})
+                sizes = {RECORDED: measure(paths.root)}
+                write_json(paths.run, {**read_json(paths.run), **sizes, "finished": True})
 
 
 if __name__ == "__main__":

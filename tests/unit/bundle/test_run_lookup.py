@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import builtins
 import fcntl
+import io
+import os
+from typing import Any
 
 import pytest
 
 from ddp_play.bundle.paths import RunPaths, home, write_json
-from ddp_play.bundle.run_lookup import all_runs, find, is_locked, load
+from ddp_play.bundle.run_lookup import all_runs, find, is_locked, load, newest_runs
 from ddp_play.errors import UsageError
 
 
@@ -109,3 +113,48 @@ def test_is_locked_does_not_keep_the_lock() -> None:
         assert is_locked(paths.lock)
     assert not is_locked(paths.lock)
     assert not is_locked(paths.root / "nowhere")
+
+
+def test_a_bundle_whose_removal_did_not_end_is_not_listed() -> None:
+    make("real")
+    make(".removed-old-1")
+    assert [run.paths.run_id for run in all_runs()] == ["real"]
+
+
+def test_the_newest_runs_open_no_more_bundles_than_they_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With ten thousand bundles `ps` opens eleven: run.json is at least as new as its run."""
+    for number in range(100):
+        paths = make(f"run-{number}", created=1000.0 + number)
+        os.utime(paths.run, (0, 1000.5 + number))
+    make("typo", created=2000.0, status="failed")
+    opened: list[str] = []
+    real = io.open
+
+    def count(file: Any, *words: Any, **more: Any) -> Any:
+        opened.append(str(file))
+        return real(file, *words, **more)
+
+    monkeypatch.setattr(io, "open", count)
+    monkeypatch.setattr(builtins, "open", count)
+    newest = newest_runs(10)
+    assert [run.paths.run_id for run in newest.runs] == [f"run-{number}" for number in range(99, 89, -1)]
+    assert (newest.never_started, newest.older) == (1, 90)
+    assert len({path for path in opened if path.endswith("run.json")}) == 11
+
+
+def test_a_run_that_was_written_late_does_not_displace_a_newer_one() -> None:
+    for number in range(4):
+        paths = make(f"run-{number}", created=1000.0 + number)
+        os.utime(paths.run, (0, 5000.0 - number))
+    newest = newest_runs(2)
+    assert [run.paths.run_id for run in newest.runs] == ["run-3", "run-2"]
+    assert newest.older == 2
+
+
+def test_locks_of_finished_runs_are_not_opened_for_the_list() -> None:
+    paths = make("done")
+    write_json(paths.run, {"id": "done", "created": 1.0, "status": "failed", "finished": True})
+    with paths.lock.open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert [run.attended for run in all_runs()] == [False]
+        assert find("done").attended, "a run that is asked for is read with its locks"

@@ -12,7 +12,15 @@ def make_run(name: str = "calm-otter-1", *, logs: tuple[bytes, ...] = (), **docu
     """Write run.json, plan.json and the logs of ranks 0, 1, ...; `document` adds fields to run.json."""
     paths = RunPaths(home() / "runs" / name)
     paths.create()
-    fields = {"id": name, "created": 1.0, "ended": 3.0, "status": "succeeded", "exit_code": 0, "world_size": 2}
+    fields = {
+        "id": name,
+        "created": 1.0,
+        "started": 2.0,
+        "ended": 3.0,
+        "status": "succeeded",
+        "exit_code": 0,
+        "world_size": 2,
+    }
     write_json(paths.run, {**fields, "hosts": ["h1", "h2"], **document})
     write_json(paths.plan, plan(*hosts(2)).to_json())
     for rank, content in enumerate(logs):

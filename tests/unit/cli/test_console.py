@@ -113,7 +113,7 @@ PRINTERS: dict[str, Callable[[RunPaths], object]] = {
     "progress": show_progress,
     "summary": lambda paths: live_view.show_end(load(paths)),
     "results": lambda paths: results._show(paths, load(paths).document),
-    "ps": lambda paths: ps._show([load(paths)]),
+    "ps": lambda paths: ps._show_runs((load(paths),)),
     "line": lambda _paths: console.line(EVIL),
     "note": lambda _paths: console.note(EVIL),
     "error": lambda _paths: console.error(HostNotReady(EVIL).message, hint=EVIL),

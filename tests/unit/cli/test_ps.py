@@ -5,11 +5,12 @@ from __future__ import annotations
 import io
 import json
 import time
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from ddp_play.bundle.run_lookup import all_runs
+from ddp_play.bundle.run_lookup import newest_runs
 from ddp_play.cli import console
 from ddp_play.cli.main import app
 from ddp_play.cli.ps import _show, _show_hosts
@@ -38,7 +39,7 @@ def test_a_failed_and_an_unattended_run() -> None:
     make_run("bad", created=now - 60, ended=now, status="failed", attempt=2, verdict={"message": "rank 1 failed\nmore"})
     make_run("lost", created=now - 120, ended=None, status="running")
     lines = ps().splitlines()
-    assert lines[0].split() == ["run", "status", "ranks", "hosts", "age", "took", "why"]
+    assert lines[0].split() == ["run", "status", "ranks", "hosts", "age", "took", "size", "why"]
     assert "failed (attempt 2)" in lines[1]
     assert "rank 1 failed" in lines[1]
     assert "running (unattended)" in lines[2]
@@ -53,6 +54,7 @@ def test_runs_on_hosts(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
+GOLDEN = Path(__file__).parent / "golden"
 LONG = "a-name-of-a-run-that-has-48-characters-as-allowed"[:48]
 
 
@@ -67,14 +69,45 @@ def test_no_cell_is_broken_in_a_pipe(monkeypatch: pytest.MonkeyPatch, columns: s
     assert lines[1].rstrip().endswith("a long reason")
 
 
-@pytest.mark.parametrize(("name", "width"), [("night", 80), (LONG, 48 + 70)], ids=["short", "long"])
+@pytest.mark.parametrize(("name", "width"), [("night", 80), (LONG, 48 + 80)], ids=["short", "long"])
 def test_a_narrow_terminal_does_not_break_names(monkeypatch: pytest.MonkeyPatch, name: str, width: int) -> None:
     terminal = console.SafeConsole(file=io.StringIO(), width=80, force_terminal=True, soft_wrap=True, color_system=None)
     monkeypatch.setattr(console, "out", terminal)
     make_run(name, status="failed", verdict={"message": "rank 1 failed first: " + "a long reason " * 20})
-    _show(all_runs())
+    _show(newest_runs(10))
     assert isinstance(terminal.file, io.StringIO)
     lines = terminal.file.getvalue().splitlines()
     assert lines[1].startswith(name + " ")
     assert len(lines) > 2, "the reason is folded in its column"
     assert max(map(len, lines)) <= width
+
+
+def test_runs_that_never_started_are_counted_not_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    make_run("typo", started=None, status="failed", exit_code=64, created=5.0)
+    assert "no runs yet" not in ps()
+    make_run("good", created=2.0)
+    for number in range(10):
+        make_run(f"more-{number}", created=3.0 + number / 10)
+    newest = newest_runs(10)
+    assert (newest.never_started, newest.older) == (1, 1)
+    assert "typo" not in ps()
+    _show(newest)
+    assert capsys.readouterr().err.splitlines() == ["not listed: 1 that never started, 1 older: ddp-play ps --all"]
+    assert "typo" in ps("--all")
+
+
+@pytest.mark.parametrize("columns", [60, 100, 200])
+def test_the_list_at_several_widths(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    terminal = console.SafeConsole(
+        file=io.StringIO(), width=columns, force_terminal=True, soft_wrap=True, color_system=None
+    )
+    monkeypatch.setattr(console, "out", terminal)
+    monkeypatch.setattr(time, "time", lambda: 7203.0)
+    message = "rank 1 on h2 failed first: exit code 3"
+    make_run("calm-otter-1", status="failed", bundle_bytes=1_234_567, verdict={"message": message})
+    make_run("wise-yak-712", created=60.0, ended=3700.0, bundle_bytes=0)
+    _show(newest_runs(10))
+    assert isinstance(terminal.file, io.StringIO)
+    lines = [line.rstrip() for line in terminal.file.getvalue().splitlines()]
+    assert "\n".join(lines) + "\n" == (GOLDEN / f"ps-{columns}.txt").read_text(encoding="utf-8")
+    assert [line.split()[0] for line in lines if line[:1].strip()] == ["run", "wise-yak-712", "calm-otter-1"]

@@ -1,0 +1,146 @@
+"""Removal of bundles. It renames a bundle first, to a hidden name beside it, so that a crash leaves no half bundle."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+import shutil
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ddp_play.bundle.outcome import RunStatus
+from ddp_play.bundle.paths import RunPaths, read_json, read_rows, runs_dir
+from ddp_play.bundle.removal_plan import BundleRecord, Rules, why_protected
+from ddp_play.bundle.run_lookup import Run, never_started
+from ddp_play.errors import Busy, CheckFailed, DiskFull
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HIDDEN = ".removed-"
+SHOWN = 3  # files or rows that a message names
+
+
+def record_of(run: Run) -> BundleRecord:
+    """What decides about the bundle, from its files."""
+    root, document = run.paths.root, run.document
+    link = str(root.readlink()) if root.is_symlink() else ""
+    if run.unknown or document.get("status") not in set(RunStatus):
+        why = run.unknown or "its run.json cannot be read: look at it, and remove the directory yourself"
+        return BundleRecord(root.name, "unknown", link=link, unreadable=why)
+    created = float(document.get("created") or _changed(run.paths.run))
+    return BundleRecord(
+        root.name,
+        str(run.status),
+        created=created,
+        since=float(document.get("ended") or created),
+        final=run.status.final,
+        attended=run.attended,
+        ranks_may_live=bool(document.get("directories")),
+        never_started=never_started(run),
+        uncollected=uncollected_text(document),
+        artifacts=_has_artifacts(run.paths),
+        link=link,
+    )
+
+
+def uncollected_text(document: dict[str, Any]) -> str:
+    """What run.json lists as not collected or still on hosts; empty if nothing."""
+    rows = [f"files of attempt {row.get('attempt')} on {row.get('host')}" for row in document.get("uncollected") or ()]
+    rows += [f"{row.get('path')} of {row.get('host') or 'the hosts'}" for row in document.get("missing") or ()]
+    rows += [f"files on {host}" for host in sorted(document.get("left_behind") or {})]
+    if document.get("exit_class") == DiskFull.kind:
+        rows.append("the disk of this machine was full")
+    return ", ".join(rows[:SHOWN]) + (f" and {len(rows) - SHOWN} more" if len(rows) > SHOWN else "")
+
+
+def _has_artifacts(paths: RunPaths) -> bool:
+    return any(
+        read_rows(one.artifacts_manifest) or (one.artifacts.is_dir() and any(one.artifacts.iterdir()))
+        for one in (paths, *paths.attempts)
+    )
+
+
+def _changed(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def remove(record: BundleRecord, rules: Rules) -> bool:
+    """Remove a bundle. False if it is gone already.
+
+    Busy if it may not go any more: it is judged again while no other process can take it up. CheckFailed if files
+    cannot be deleted.
+    """
+    paths = RunPaths.of(record.run)
+    try:
+        with _held(paths.lock), _held(paths.background_lock):
+            document = read_json(paths.run)
+            if why := why_protected(record_of(Run(paths, document, attended=False)), rules, now=time.time()):
+                raise Busy(f"{record.run} was not removed: {why}")
+            hidden = paths.root.with_name(f"{HIDDEN}{record.run}-{secrets.token_hex(4)}")
+            paths.root.rename(hidden)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise CheckFailed(f"{record.run}: {paths.root}: {error.strerror}") from None
+    _unlink_output(document, paths.root)
+    _delete(hidden)
+    return True
+
+
+@contextlib.contextmanager
+def _held(lock: Path) -> Iterator[None]:
+    """Hold a lock of the run; Busy if another process does."""
+    with lock.open("a") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Busy(f"{lock.parent.name} was not removed: a process works on it") from None
+        yield
+
+
+def _unlink_output(document: dict[str, Any], root: Path) -> None:
+    """Remove the link that `run --output` made, if it still leads to this bundle and nothing else."""
+    link = str(document.get("output") or "")
+    with contextlib.suppress(OSError):  # a link to nowhere does no harm
+        if link and os.readlink(link) == str(root):  # noqa: PTH115 - the text of the link, unresolved
+            Path(link).unlink()
+
+
+def half_removed() -> list[Path]:
+    """What removals left that did not end."""
+    root = runs_dir()
+    found = root.glob(f"{HIDDEN}*") if root.is_dir() else ()
+    return sorted(path for path in found if path.is_dir() and not path.is_symlink())
+
+
+def sweep() -> list[str]:
+    """Delete what removals left that did not end. Returns an error text for each that cannot be deleted."""
+    errors = []
+    for path in half_removed():
+        try:
+            _delete(path)
+        except CheckFailed as error:
+            errors.append(error.message)
+    return errors
+
+
+def _delete(hidden: Path) -> None:
+    """Delete a renamed bundle; another process may delete it at the same time. Links are not followed."""
+    problems: list[str] = []
+
+    def note(_function: Any, path: str, caught: Any) -> None:
+        error = caught[1]
+        if not isinstance(error, FileNotFoundError):
+            problems.append(f"{path}: {getattr(error, 'strerror', '') or error}")
+
+    shutil.rmtree(hidden, onerror=note)
+    if problems:
+        more = f" and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
+        raise CheckFailed(f"could not delete {'; '.join(problems[:SHOWN])}{more}; the next rm or prune tries again")

@@ -1,0 +1,248 @@
+"""Removal of bundles in real directories: faults, links, crashes and other processes."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ddp_play.bundle.paths import RunPaths, home, write_json
+from ddp_play.bundle.removal import half_removed, record_of, remove, sweep, uncollected_text
+from ddp_play.bundle.removal_plan import BundleRecord, Rules
+from ddp_play.bundle.run_lookup import all_runs, load
+from ddp_play.errors import Busy, CheckFailed
+from tests.unit.cli.run_directories import make_run
+from tests.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NOBODY = 65534
+
+
+def record(paths: RunPaths) -> BundleRecord:
+    return record_of(load(paths))
+
+
+def left() -> list[str]:
+    return sorted(path.name for path in (home() / "runs").iterdir())
+
+
+def test_a_bundle_goes_and_a_second_removal_finds_nothing() -> None:
+    paths = make_run("old", logs=(b"x",))
+    found = record(paths)
+    assert remove(found, Rules())
+    assert left() == []
+    assert not remove(found, Rules())
+
+
+def test_what_the_record_says() -> None:
+    row = {"attempt": 1, "host": "h1"}
+    paths = make_run("old", started=None, directories={"h1": "/x"}, uncollected=[row], status="stopped")
+    (paths.artifacts / "h1").mkdir(parents=True)
+    found = record(paths)
+    assert (found.artifacts, found.uncollected, found.since) == (True, "files of attempt 1 on h1", 3.0)
+    assert not found.never_started
+    assert record(make_run("typo", started=None, status="failed")).never_started
+
+
+def test_artifacts_of_an_earlier_attempt_count() -> None:
+    paths = make_run("old")
+    write_json(paths.attempt(1).artifacts_manifest, [{"host": "h1", "path": "a.pt", "size": 1}])
+    assert record(paths).artifacts
+
+
+@pytest.mark.parametrize(
+    ("document", "text"),
+    [
+        ({}, ""),
+        ({"missing": [{"host": "h1", "path": "a.pt", "why": "x"}]}, "a.pt of h1"),
+        ({"left_behind": {"h2": ["x"]}}, "files on h2"),
+        ({"exit_class": "disk_full"}, "the disk of this machine was full"),
+        ({"left_behind": {host: ["x"] for host in "abcde"}}, "files on a, files on b, files on c and 2 more"),
+    ],
+)
+def test_what_was_not_collected(document: dict[str, Any], text: str) -> None:
+    assert uncollected_text(document) == text
+
+
+@pytest.mark.parametrize("content", ["", "{", '{"status": "dancing"}'])
+def test_a_run_json_that_cannot_be_read_keeps_its_bundle(content: str) -> None:
+    paths = make_run("odd")
+    paths.run.write_text(content)
+    with pytest.raises(Busy, match="cannot be read"):
+        remove(BundleRecord("odd"), Rules())
+    assert left() == ["odd"]
+
+
+@pytest.mark.parametrize("lock", ["supervisor.lock", "background.lock"])
+def test_a_process_that_came_meanwhile_keeps_its_bundle(lock: str) -> None:
+    paths = make_run("busy")
+    found = record(paths)
+    with (paths.root / lock).open("a") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        with pytest.raises(Busy, match="a process works on it"):
+            remove(found, Rules())
+    assert left() == ["busy"]
+
+
+def test_a_bundle_is_judged_again_at_its_removal() -> None:
+    paths = make_run("old")
+    found = record(paths)
+    make_run("old", left_behind={"h1": ["/x"]})
+    with pytest.raises(Busy, match="files on h1"):
+        remove(found, Rules())
+    assert paths.run.exists()
+
+
+def test_a_linked_bundle_stays(tmp_path: Path) -> None:
+    paths = make_run("moved")
+    elsewhere = tmp_path / "disk2"
+    shutil.move(paths.root, elsewhere)
+    paths.root.symlink_to(elsewhere)
+    assert record(paths).link == str(elsewhere)
+    with pytest.raises(Busy, match="symbolic link"):
+        remove(BundleRecord("moved"), Rules(with_artifacts=True))
+    assert (elsewhere / "run.json").exists()
+
+
+def test_links_in_a_bundle_are_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "precious").touch()
+    paths = make_run("old")
+    (paths.root / "artifacts").symlink_to(tmp_path / "data")
+    assert remove(record(paths), Rules(with_artifacts=True))
+    assert (tmp_path / "data" / "precious").exists()
+    assert left() == []
+
+
+def test_the_link_of_output_goes_only_if_it_leads_to_the_bundle(tmp_path: Path) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    paths = make_run("one", output=str(ours))
+    ours.symlink_to(paths.root)
+    other = make_run("two", output=str(theirs))
+    theirs.mkdir()
+    (theirs / "copy").touch()
+    remove(record(paths), Rules())
+    remove(record(other), Rules())
+    assert not ours.is_symlink()
+    assert (theirs / "copy").exists()
+
+
+@pytest.fixture
+def open_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A state directory that another user can reach, unlike those of pytest."""
+    place = Path(tempfile.mkdtemp(prefix="ddp-play-test-"))
+    place.chmod(0o755)
+    monkeypatch.setenv("DDP_PLAY_HOME", str(place))
+    yield place
+    shutil.rmtree(place)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root becomes another user for this")
+def test_files_that_cannot_be_deleted_are_named_and_tried_again(open_home: Path) -> None:
+    paths = make_run("old", logs=(b"x", b"y"))
+    for path in (open_home, *open_home.rglob("*")):
+        os.chown(path, NOBODY, NOBODY)
+    os.chown(paths.root / "logs", 0, 0)
+    (paths.root / "logs").chmod(0o755)
+    found = record(paths)
+    os.seteuid(NOBODY)
+    try:
+        with pytest.raises(CheckFailed, match=r"rank-.\.log: Permission denied"):
+            remove(found, Rules())
+        assert all_runs() == []
+        assert "Permission denied" in sweep()[0]
+    finally:
+        os.seteuid(0)
+    assert len(half_removed()) == 1
+    assert sweep() == []
+    assert left() == []
+
+
+REMOVE_ALL = """
+import sys, time
+from ddp_play.bundle.removal import record_of, remove
+from ddp_play.bundle.removal_plan import Rules
+from ddp_play.bundle.run_lookup import all_runs
+from ddp_play.errors import Busy
+records = [record_of(run) for run in all_runs()]
+print(len(records), flush=True)
+sys.stdin.readline()
+gone = 0
+for record in records:
+    try:
+        gone += remove(record, Rules())
+    except Busy:
+        pass
+print(gone)
+"""
+
+
+def child(code: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, "DDP_PLAY_HOME": str(home())}
+    return subprocess.Popen(
+        [sys.executable, "-c", code], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+
+
+def test_two_removals_at_once_remove_each_bundle_once() -> None:
+    for number in range(40):
+        make_run(f"run-{number}", logs=(b"x",) * 3)
+    children = [child(REMOVE_ALL), child(REMOVE_ALL)]
+    for one in children:
+        assert one.stdout is not None
+        assert one.stdout.readline() == "40\n"
+    for one in children:
+        assert one.stdin is not None
+        one.stdin.write("\n")
+        one.stdin.flush()
+    counts = [int(one.communicate(timeout=60)[0]) for one in children]
+    assert [one.returncode for one in children] == [0, 0]
+    assert sum(counts) == 40
+    assert left() == []
+
+
+STOP_HALF_WAY = """
+import os, signal, shutil
+from ddp_play.bundle import removal
+from ddp_play.bundle.removal_plan import BundleRecord, Rules
+unlink, seen = os.unlink, []
+def slow(*words, **more):
+    unlink(*words, **more)
+    seen.append(1)
+    if len(seen) == 3:
+        os.kill(os.getpid(), signal.SIGSTOP)
+os.unlink = slow
+removal.remove(BundleRecord("old"), Rules())
+"""
+
+
+def test_a_removal_that_is_killed_half_way_is_ended_by_the_next() -> None:
+    make_run("old", logs=(b"x",) * 8)
+    process = child(STOP_HALF_WAY)
+    wait_until(lambda: Path(f"/proc/{process.pid}/stat").read_text().split()[2] == "T", what="it is half way")
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=20)
+    (rest,) = half_removed()
+    assert 0 < sum(path.is_file() for path in rest.rglob("*")) < 13
+    assert all_runs() == []
+    assert sweep() == []
+    assert left() == []
+
+
+def test_a_link_with_a_hidden_name_is_not_swept(tmp_path: Path) -> None:
+    make_run("other")
+    (tmp_path / "data").mkdir()
+    (home() / "runs" / ".removed-x-1").symlink_to(tmp_path / "data")
+    assert half_removed() == []
+    assert sweep() == []
+    assert (tmp_path / "data").is_dir()
