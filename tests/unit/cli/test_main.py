@@ -32,7 +32,7 @@ def test_the_installed_command_prints_the_version_before_it_imports_typer() -> N
 
 
 WRONG = {
-    "runn": "no such command 'runn'. Did you mean 'run'?",
+    "runn": "no such command 'runn'. Did you mean 'run'",
     "launch": "no such command 'launch'",
     "--nope": "no such option: --nope",
     "inventory chek": "no such command 'chek'. Did you mean 'check'?",
