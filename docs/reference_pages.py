@@ -92,8 +92,8 @@ def verbs() -> str:
         parts += [table(("argument or option", "default", "meaning"), rows)] if rows else []
         parts += ["and [Ansible's options](#ansible-s-options): " + _names(ansible) + ".\n"] if ansible else []
     run = group.commands["run"]
-    rows = [(name, text) for name, _, text in option_rows(run, of_ansible=True)]
-    parts += ["## Ansible's options\n", "They reach Ansible unchanged.\n", table(("option", "meaning"), rows)]
+    passed_on = [(name, text) for name, _, text in option_rows(run, of_ansible=True)]
+    parts += ["## Ansible's options\n", "They reach Ansible unchanged.\n", table(("option", "meaning"), passed_on)]
     return "\n".join(parts)
 
 
