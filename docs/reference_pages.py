@@ -197,15 +197,15 @@ def site_links(text: str, *, file: str, page: str) -> str:
         if not (ROOT / path).exists():
             raise FileNotFoundError(f"{file} links to {name}, which does not exist")
         if path.parts[0] == "roles":
-            return f"[{label}]({_up(page)}reference/{_role_page(path.parts[1])})"
+            return f"[{label}]({_up(page)}reference/{_role_page(path.parts[1], anchor)})"
         inside = path.relative_to("docs") if path.parts[0] == "docs" else PAGES.get(str(path))
         return f"[{label}]({_up(page)}{inside}{anchor})" if inside and (ROOT / path).is_file() else label
 
     return LINK.sub(target, text)
 
 
-def _role_page(role: str) -> str:
-    return "job.md" if role == "ddp_job" else f"roles.md#{role}"
+def _role_page(role: str, anchor: str) -> str:
+    return f"job.md{anchor}" if role == "ddp_job" else f"roles.md#{role}"
 
 
 def _up(page: str) -> str:

@@ -14,7 +14,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md")))
 BLOCK = re.compile(
-    r"(?:^ *<!-- (?P<mark>(?:run|not run|file)\b[^\n]*?) -->\n)?^(?P<indent> *)```(?P<language>[a-z{}-]*)\n(?P<body>.*?)^(?P=indent)```$",
+    r"(?:^ *<!-- (?P<mark>(?:run|not run|file)\b[^\n]*?) -->\n)?"
+    r"^(?P<indent> *)```(?P<language>[a-z{}-]*)(?: html)?\n(?P<body>.*?)^(?P=indent)```$",
     re.MULTILINE | re.DOTALL,
 )
 COMMANDS = ("sh", "console", "bash", "shell")

@@ -11,8 +11,8 @@ from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
 
 from ddp_play.errors import UsageError
-from ddp_play.planning.job import parse_job
-from ddp_play.planning.job_values import HOST_VARIABLES, PREFIX
+from ddp_play.planning.job import check_names, parse_job
+from ddp_play.planning.job_values import HOST_VARIABLES, PREFIX, SECRET_VARIABLES
 from ddp_play.provisioning.role_specs import read_specs, value_problems
 from tests.content.doc_blocks import COMMANDS, PAGES, DocBlock, blocks, blocks_of
 
@@ -84,8 +84,10 @@ def test_marks_are_found_right_above_a_block(text: str, mark: str) -> None:
 @pytest.mark.parametrize("block", JOBS, ids=as_id)
 def test_jobs_are_valid(block: DocBlock) -> None:
     for variables in jobs_of(block):
-        names = {name: value for name, value in variables.items() if name.startswith(PREFIX)}
-        assert set(variables) - set(names) == set()
+        assert [name for name in variables if not name.startswith(PREFIX)] == []
+        check_names(variables)
+        secret = {PREFIX + name for name in SECRET_VARIABLES}
+        names = {name: value for name, value in variables.items() if name not in secret}
         # A part of a job shows what it is about; then only the command may be missing.
         part = {} if "ddp_job_command" in names else {"command": ["python", "train.py"]}
         parse_job({**part, **{name.removeprefix(PREFIX): value for name, value in names.items()}})

@@ -60,6 +60,7 @@ def test_the_environment_of_ranks_is_that_of_the_plans_without_the_jobs_own() ->
         ("[a](../README.md)", "glossary.md", "[a](index.md)"),
         ("[a](../../README.md#x)", "how-to/results.md", "[a](../index.md#x)"),
         ("[a](../roles/nccl/README.md)", "images.md", "[a](reference/roles.md#nccl)"),
+        ("[a](../roles/ddp_job/README.md#secrets)", "images.md", "[a](reference/job.md#secrets)"),
         ("[a](../src/ddp_play/errors.py)", "images.md", "a"),
         ("[a](images.md#x)", "glossary.md", "[a](images.md#x)"),
         ("[a](https://example.com/x)", "glossary.md", "[a](https://example.com/x)"),

@@ -1,4 +1,4 @@
-"""The commands in the documents that are marked `<!-- run -->`, in order, in one directory per page with the page's files."""
+"""The commands in the documents that are marked `<!-- run -->`, in order; a page's files are in one directory."""
 
 from __future__ import annotations
 
