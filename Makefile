@@ -55,7 +55,7 @@ fast: $(STAMP)
 
 docs: $(STAMP) ## build the documentation into build/docs; a warning or a dead link inside it fails
 	@echo "==> documentation"
-	@$(BIN)/sphinx-build -b html -W --keep-going -n -q docs build/docs
+	@$(BIN)/sphinx-build -E -b html -W --keep-going -n -q docs build/docs
 
 # The four parts run at the same time; each prints its output in one piece when it ends.
 check: $(STAMP) ## everything that needs no Docker, GPU or network; before every commit

@@ -21,7 +21,7 @@ exclude_patterns: list[str] = []
 myst_enable_extensions = ["attrs_block", "attrs_inline", "colon_fence"]
 myst_heading_anchors = 4
 nitpicky = True
-# Comments of our own and Ansible's templates in examples are no reason for a warning of the highlighter.
+smartquotes = False  # they make a dash of the two hyphens of an option
 highlight_language = "text"
 
 html_theme = "furo"

@@ -18,6 +18,7 @@ from typer.core import TyperGroup
 from ddp_play import errors
 from ddp_play.cli.main import app
 from ddp_play.cli.options import ANSIBLE
+from ddp_play.run import verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -166,6 +167,29 @@ def exit_codes() -> str:
     return table(("code", "`exit_class`", "class", "when"), rows)
 
 
+def ends_of_runs() -> str:
+    """How runs end after their start, with the codes that ddp-play chooses."""
+    time = str(verdict.EXIT_TIME)
+    rows = (
+        ("0", "`done`", "all ranks ended with 0"),
+        ("N", "`rank_failed`", "the first failing rank's own code; 128+N when signal N ended it"),
+        (
+            "N",
+            "`no_progress`",
+            "the code of the last attempt: `ddp_job_progress` names no newer file after two attempts",
+        ),
+        (
+            time,
+            "`max_duration`, `idle`, `lease`",
+            "`ddp_job_max_duration`, `ddp_job_idle_timeout` or `ddp_job_lease` ended it",
+        ),
+        (str(verdict.EXIT_HOST_LOST), "`host_lost`", "a host did not answer for `ddp_job_host_timeout`"),
+        (str(verdict.EXIT_STOPPED), "`stopped`", "`ddp-play stop`, or Ctrl-C"),
+        (str(verdict.EXIT_WRONG_FABRIC), "`wrong_fabric`", "`ddp_job_fabric` is `ib`, and NCCL uses sockets"),
+    )
+    return table(("code", "`exit_class`", "what ended the run"), rows)
+
+
 def rank_environment() -> str:
     """What ddp-play sets for ranks: the union of the plans that the tests compare, without the job's own values."""
     found: dict[str, tuple[str, list[str]]] = {}
@@ -230,6 +254,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "roles": roles,
     "job": lambda: readme("ddp_job", "reference/job.md", shift=0) + "## Variables\n\n" + variables("ddp_job"),
     "exit-codes": exit_codes,
+    "ends-of-runs": ends_of_runs,
     "rank-environment": rank_environment,
     "contributing": lambda: whole_file("CONTRIBUTING.md"),
     "changelog": lambda: whole_file("CHANGELOG.md"),

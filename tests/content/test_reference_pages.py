@@ -46,6 +46,17 @@ def test_every_error_class_has_its_code() -> None:
     assert [name for name, number in classes.items() if not re.search(rf"\| {number} \|.*`{name}`", text)] == []
 
 
+def test_every_way_to_end_has_its_code() -> None:
+    text = pages.ends_of_runs()
+    assert "| 124 | `max_duration`, `idle`, `lease` |" in text
+    assert "| 69 | `host_lost` |" in text
+    kinds = set(re.findall(r"`(\w+)`", "".join(line.split("|")[2] for line in text.splitlines()[2:])))
+    source = (ROOT / "src" / "ddp_play" / "bundle" / "outcome.py").read_text(encoding="utf-8")
+    listed = re.search(r"kind: str  # ([\w |]+) \| <error kind>", source)
+    assert listed is not None
+    assert set(listed[1].split(" | ")) <= kinds
+
+
 def test_the_environment_of_ranks_is_that_of_the_plans_without_the_jobs_own() -> None:
     text = pages.rank_environment()
     assert "| `RANK` | plan: rank | all |" in text
