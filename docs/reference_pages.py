@@ -29,6 +29,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PLACE = re.compile(r"^<!-- reference: ([a-z-]+) -->$", re.MULTILINE)
 # A link to a file: no scheme, not only an anchor.
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?![a-z]+:)([^)#\s]+)(#[^)\s]*)?\)")
+# The sentence of a README that says where its variables are: the page has them below.
+VARIABLES = re.compile(r"^Variables: .*?[`)]\.(?=\s)\s*", re.MULTILINE)
 PLANS = ROOT / "tests" / "unit" / "golden"
 
 
@@ -240,8 +242,8 @@ def readme(role: str, page: str, *, shift: int) -> str:
     """A role's README below a heading of the page; its headings become deeper ones."""
     file = f"roles/{role}/README.md"
     text = (ROOT / file).read_text(encoding="utf-8").partition("\n")[2]
-    lines = [line for line in text.splitlines() if not line.startswith("Variables: ")]
-    deeper = re.sub(r"^(#+) (?=[A-Z])", lambda match: f"{match[1]}{'#' * shift} ", "\n".join(lines), flags=re.MULTILINE)
+    text = VARIABLES.sub("", text)
+    deeper = re.sub(r"^(#+) (?=[A-Z])", lambda match: f"{match[1]}{'#' * shift} ", text, flags=re.MULTILINE)
     return site_links(deeper, file=file, page=page) + "\n\n"
 
 

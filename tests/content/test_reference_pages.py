@@ -33,6 +33,16 @@ def test_every_variable_of_a_role_has_a_row(role: str) -> None:
     assert {line.count(" | ") for line in text.replace("\\|", "").splitlines()} == {3}
 
 
+@pytest.mark.parametrize("role", pages.role_names())
+def test_only_the_sentence_on_variables_is_left_out_of_a_readme(role: str) -> None:
+    shown = pages.readme(role, "reference/roles.md", shift=0)
+    whole = (ROOT / "roles" / role / "README.md").read_text(encoding="utf-8")
+    assert "Variables: " in whole
+    assert "Variables: " not in shown
+    assert len(whole.split()) - len(shown.split()) < 20
+    assert [part for part in shown.split("\n\n") if re.match(r"\s*[a-z]", part)] == []
+
+
 def test_roles_are_those_of_the_tree() -> None:
     text = pages.roles()
     names = {path.name for path in (ROOT / "roles").iterdir()} - {"ddp_job"}
