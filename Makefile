@@ -11,7 +11,7 @@ LONG := tests/lab/test_matrix.py tests/lab/test_registry.py tests/lab/test_provi
 # Container images often set it: then every worker, every run and every program of a test compiles the same files again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo needs check test lint lint-python lint-roles format fast run-tests lab-tests lab-tests-all wheel-demo engine faults gpu-role-tests
+.PHONY: help demo docs needs check test lint lint-python lint-roles format fast run-tests lab-tests lab-tests-all wheel-demo engine faults gpu-role-tests
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
@@ -21,7 +21,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else 0'
 	@$(PYTHON) -m venv $(VENV) || { echo "python3-venv is missing: apt-get install python3-venv"; exit 1; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,trainer]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,docs,trainer]'
 	@site=$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') && \
 	  rm -rf "$$site/ansible_collections/ddp" && mkdir -p "$$site/ansible_collections/ddp" && \
 	  ln -s "$(CURDIR)" "$$site/ansible_collections/ddp/play"
@@ -32,15 +32,15 @@ demo: $(STAMP) ## train the bundled example: two ranks on this machine, no Docke
 	@$(BIN)/ddp-play run playbooks/train.yml -i inventory/local
 
 format: $(STAMP) ## rewrite the code in the house's format
-	@$(BIN)/ruff format src tests trainer plugins benchmarks
-	@$(BIN)/ruff check --fix --unsafe-fixes src tests trainer plugins benchmarks
+	@$(BIN)/ruff format src tests trainer plugins benchmarks docs
+	@$(BIN)/ruff check --fix --unsafe-fixes src tests trainer plugins benchmarks docs
 
 lint: lint-python lint-roles ## format, lint, types, import contracts, YAML and roles
 
 lint-python: $(STAMP)
 	@echo "==> ruff, mypy, import contracts"
-	@$(BIN)/ruff format --check src tests trainer plugins benchmarks
-	@$(BIN)/ruff check src tests trainer plugins benchmarks
+	@$(BIN)/ruff format --check src tests trainer plugins benchmarks docs
+	@$(BIN)/ruff check src tests trainer plugins benchmarks docs
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
@@ -53,9 +53,13 @@ fast: $(STAMP)
 	@echo "==> unit and content tests"
 	@$(BIN)/pytest -q --numprocesses auto --maxprocesses 4 --dist worksteal tests/unit tests/content
 
-# The three parts run at the same time; each prints its output in one piece when it ends.
+docs: $(STAMP) ## build the documentation into build/docs; a warning or a dead link inside it fails
+	@echo "==> documentation"
+	@$(BIN)/sphinx-build -E -b html -W --keep-going -n -q docs build/docs
+
+# The four parts run at the same time; each prints its output in one piece when it ends.
 check: $(STAMP) ## everything that needs no Docker, GPU or network; before every commit
-	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target fast lint-roles lint-python
+	@$(MAKE) --no-print-directory --jobs=4 --output-sync=target fast lint-roles lint-python docs
 
 needs: $(STAMP)
 	@$(BIN)/python -m tests.needs
