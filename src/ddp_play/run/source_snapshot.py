@@ -20,12 +20,23 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Member:
+    """Where a file is in an archive: start of its headers, of its content, and the end of that, in bytes."""
+
+    name: str
+    start: int
+    content: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A tar archive of the tree, the hash of its content, and its manifest {path: (size in bytes, mtime)}."""
+    """A tar archive of the tree, the hash of its content, its manifest {path: (size in bytes, mtime)}, its members."""
 
     archive: bytes
     digest: str
     manifest: dict[str, tuple[int, float]]
+    members: tuple[Member, ...] = ()
 
     @property
     def num_files(self) -> int:
@@ -37,8 +48,12 @@ def read_snapshot(path: Path, digest: str) -> Snapshot:
     """Read a snapshot from its archive. OSError or tarfile.TarError if the file cannot be read."""
     archive = path.read_bytes()
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
-        manifest = {info.name: (info.size, float(info.mtime)) for info in tar}
-    return Snapshot(archive, digest, manifest)
+        rows = tar.getmembers()
+    manifest = {info.name: (info.size, float(info.mtime)) for info in rows}
+    members = tuple(
+        Member(info.name, info.offset, info.offset_data, _end(info.offset_data, info.size)) for info in rows
+    )
+    return Snapshot(archive, digest, manifest, members)
 
 
 def take_snapshot(job: Job) -> Snapshot:
@@ -52,15 +67,23 @@ def take_snapshot(job: Job) -> Snapshot:
             f"ddp_job_source: no files to copy in {root}", hint="check ddp_job_source_include and _exclude"
         )
     _check_cap(root, files, job.source_max_mib)
-    digest, manifest, buffer = hashlib.sha256(), {}, io.BytesIO()
+    digest, manifest, members, buffer = hashlib.sha256(), {}, [], io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for path in files:
             info, content = _entry(tar, path, root)
+            start = tar.offset
             tar.addfile(info, io.BytesIO(content))
+            size = _end(0, len(content))
+            members.append(Member(info.name, start, tar.offset - size, tar.offset))
             digest.update(os.fsencode(f"{info.name}\0{info.mode:o}\0{len(content)}\0{info.linkname}\0"))
             digest.update(content)
             manifest[info.name] = (len(content), float(info.mtime))
-    return Snapshot(buffer.getvalue(), digest.hexdigest(), manifest)
+    return Snapshot(buffer.getvalue(), digest.hexdigest(), manifest, tuple(members))
+
+
+def _end(content: int, size: int) -> int:
+    """End of a content in an archive, which fills blocks."""
+    return content + -(-size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
 
 
 def _entry(tar: tarfile.TarFile, path: Path, root: Path) -> tuple[tarfile.TarInfo, bytes]:
