@@ -80,6 +80,8 @@ class FakeHost:
             "claim": ("claimed", {}),
             "queue": ("queued", {"clock": 0.0, "ready": header.get("time") is not None}),
             "lease_port": ("leased", {"port": header.get("range", [0])[0]}),
+            "stage": ("staged", {"missing": []}),
+            "assemble": ("staged", {"missing": []}),
             "prepare": ("prepared", {"guard_pid": 1}),
             "listen": ("listening", {"port": 40000}),
             "probe": ("probed", {"failed": []}),
@@ -159,6 +161,11 @@ class FakeChannel:
     def write_fd(self) -> int | None:
         """No file descriptor."""
         return None
+
+    @property
+    def num_queued(self) -> int:
+        """Nothing: output is never queued."""
+        return 0
 
     @property
     def broken(self) -> str:

@@ -38,7 +38,7 @@ def check_run_id(name: str) -> str:
     return name
 
 
-def write_bytes(path: Path, data: bytes, *, mode: int = 0o600) -> None:
+def write_bytes(path: Path, data: bytes | memoryview, *, mode: int = 0o600) -> None:
     """Write a temporary file in the same directory and rename it: a reader never sees half a file."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     fd, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)

@@ -37,6 +37,7 @@ from .prestart_checks import PrestartChecks
 from .protocol import MAGIC, PROTOCOL, Header, encode, run_key, split_run_key, write_all
 from .refusal import Refused
 from .run_directory import FROZEN, HostRun, read_json
+from .source_orders import SourceOrders
 
 # A live controller sends a heartbeat every second.
 CONTROLLER_SILENCE_S = 30.0
@@ -55,7 +56,7 @@ class Channel:
         self.name: Optional[leases.Lease] = None
         self.checks = PrestartChecks(self.send)
         self.dumps = Dumps()
-        self.archive: Optional[IO[bytes]] = None
+        self.source = SourceOrders(self.send, self._attended_place)
         self.attending: Optional[IO[Any]] = None
         self.open = True
 
@@ -86,7 +87,7 @@ class Channel:
 
     def _obey(self, header: Header, payload: bytes) -> None:
         name = "on_" + str(header["t"])
-        handler = getattr(self, name, getattr(self.checks, name, self._unknown))
+        handler = getattr(self, name, getattr(self.checks, name, getattr(self.source, name, self._unknown)))
         try:
             handler(header, payload)
         except Refused as refused:
@@ -110,6 +111,11 @@ class Channel:
     def _attend(self, place: HostRun) -> None:
         if self.attending is None:
             self.attending = place.attend()
+
+    def _attended_place(self) -> HostRun:
+        place = self._the_place()
+        self._attend(place)
+        return place
 
     # -- orders --------------------------------------------------------------------------------------
     def on_facts(self, header: Header, _payload: bytes) -> None:
@@ -184,25 +190,12 @@ class Channel:
         """Keep the run's place in the queue for slots, and answer whether it is its turn."""
         self.send("queued", **self.queue.look(slot_queue.ticket_of(header, self._the_place().run_key)))
 
-    def on_source(self, _header: Header, payload: bytes) -> None:
-        """Append a piece to the source archive; an empty piece ends it."""
-        place = self._the_place()
-        if self.archive is None:
-            self._attend(place)
-            self.archive = open(str(place.source_archive), "wb")  # noqa: SIM115 - open over several frames
-        if payload:
-            self.archive.write(payload)
-        else:
-            self.archive.close()
-            self.archive = None
-
     def on_prepare(self, header: Header, _payload: bytes) -> None:
         """Prepare the attempt: everything but the start of the ranks."""
         if self.lease is not None:  # the guard takes it over
             self.lease.handle.close()
             self.lease = None
-        place = self._the_place()
-        self._attend(place)
+        place = self._attended_place()
         secrets, registry = header.get("secrets") or {}, header.get("registry") or {}
         state = attempt_preparation.prepare(place, header["spec"], secrets, registry, withdrawn=self.orders.withdrawn)
         self.queue.leave()  # the guard has the slots

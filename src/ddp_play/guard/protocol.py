@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import struct
 from typing import Any, Dict, List, Optional, Tuple
 
 # First bytes from the host; what a login shell printed before them is ignored.
@@ -49,6 +50,10 @@ CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 # What a host may send in one frame. The controller's orders may be longer: the list of a large source is in one.
 MAX_HEADER, MAX_HOST_PAYLOAD = 64 << 20, 16 << 20
+# Source of a run, in pieces (source_staging): limits of number and size; a row of their list (SHA-256, size); what
+# precedes each header (its length, and that of the content after it).
+MAX_SOURCE_PIECES, MAX_SOURCE_PIECE = 1 << 20, 8 << 20
+SOURCE_ROW, SOURCE_LENGTHS = struct.Struct("!32sI"), struct.Struct("!IQ")
 # Kind of the frame that stands for bytes that are no frame; `why` says what is wrong.
 UNREADABLE = "unreadable"
 

@@ -91,6 +91,7 @@ class HostRun:
         self.guard_log = root / "guard.log"
         self.lease = root / "lease"
         self.source_archive = root / "src.tar"
+        self.source_pieces = root / "src.pieces"
         self.flight_recorder = root / "flight-recorder"
         self.guard_lock = root / "guard.lock"
         self.channel_lock = root / "channel.lock"

@@ -101,6 +101,11 @@ class ProcessChannel:
         return self._broken
 
     @property
+    def num_queued(self) -> int:
+        """Bytes that wait to be written."""
+        return sum(map(len, self._out))
+
+    @property
     def reached(self) -> bool:
         """Has the host itself answered? Else ssh gave no connection to it."""
         return self._reader.started or not self.route.over_ssh or self._process.poll() not in (None, SSH_FAILED)

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.guard.protocol import UNREADABLE, Header
+from ddp_play.guard.protocol import MAX_SOURCE_PIECES, UNREADABLE, Header
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -112,6 +112,7 @@ SHAPES: dict[str, Record] = {
     "claimed": Record(),
     "leased": Record({"port": Integer(1, 65535)}),
     "queued": Record({"ready": bool}, {"clock": float, "problem": str, "ahead": Rows(AHEAD)}),
+    "staged": Record({"missing": Rows(Integer(0, MAX_SOURCE_PIECES))}),
     "prepared": Record(),
     "listening": Record({"port": Integer(1, 65535)}),
     "lock_held": Record(),

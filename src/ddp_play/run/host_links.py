@@ -167,6 +167,14 @@ class Gang:
         raise_refusal(causes or failed, kind)
         return {link.name: link.replies[reply] for link in asked}
 
+    def turn(self, kind: str) -> None:
+        """Wait for frames once, with heartbeats. Interrupted if the run is to stop while it waits for this kind."""
+        if why := self._interruption(kind):
+            raise Interrupted(why)
+        self.pump(0.5)
+        for link in self.links:
+            self._beat(link)
+
     def _request(self, link: Link, kind: str, reply: str, fields: dict[str, Any]) -> None:
         link.replies.pop(reply, None)
         link.refused = None

@@ -21,6 +21,7 @@ from ddp_play.run.collect_and_clean import CLEAN_S
 from ddp_play.run.host_spec import Launch, only_copy_on_hosts, run_paths, shared_runs
 from ddp_play.run.prestart_probes import probe_lock, probe_network
 from ddp_play.run.slot_wait import SlotQueue
+from ddp_play.run.source_sending import SourceSender
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,12 +32,12 @@ if TYPE_CHECKING:
     from ddp_play.run.host_links import Gang
     from ddp_play.run.host_spec import HostPlace
     from ddp_play.run.link import Link
+    from ddp_play.run.source_snapshot import Snapshot
     from ddp_play.run.stop_requests import StopRequests
 
 PREPARE_S = 180.0
 PULL_S = 3600.0
 PORT_TRIES = 3
-SOURCE_CHUNK = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +110,9 @@ class Starter:
             for row in spec["ranks"]:
                 write_text(self.paths.env(row["rank"]), row["env_file"])
         if self.assignment.snapshot is not None and not (self.plan.source_shared and self.assignment.continues):
-            for link in self.gang.links:
-                if hosts[link.name].sends_source:
-                    self._send_source(link, self.assignment.snapshot.archive)
+            self._send_source(
+                self.assignment.snapshot, [link for link in self.gang.links if hosts[link.name].sends_source]
+            )
         self.gang.ask(
             "prepare",
             "prepared",
@@ -146,11 +147,18 @@ class Starter:
             version=__version__,
         )
 
-    def _send_source(self, link: Link, archive: bytes) -> None:
-        view = memoryview(archive)
-        for start in range(0, len(view), SOURCE_CHUNK):
-            self.gang.tell("source", links=[link], payload=bytes(view[start : start + SOURCE_CHUNK]))
-        self.gang.tell("source", links=[link])
+    def _send_source(self, snapshot: Snapshot, links: list[Link]) -> None:
+        began, sender = time.monotonic(), SourceSender(self.gang, snapshot)
+        sender.send(links)
+        spent_s = round(time.monotonic() - began, 3)
+        self.bundle.update_run(source_bytes_sent=sender.num_bytes)
+        self.journal.emit(
+            "source_sent",
+            bytes=sender.num_bytes,
+            archive_bytes=len(snapshot.archive),
+            hosts=len(links),
+            duration_s=spent_s,
+        )
 
     def probe(self, prepared: Prepared) -> None:
         """Test connections between the hosts, and locks on the shared directory, before ranks start."""

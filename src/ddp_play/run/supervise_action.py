@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ddp_play.ansible.plan_action import record_failure
 from ddp_play.ansible.plugin_variables import WAIT_ENV
+from ddp_play.bundle.journal import Journal
 from ddp_play.bundle.paths import RunPaths, read_json, write_bytes, write_json
 from ddp_play.errors import DdpPlayError
 from ddp_play.planning.job import job_from_json
@@ -69,11 +70,13 @@ def supervise_run(
 
 def _snapshot(job: Job, paths: RunPaths) -> Snapshot:
     """The job's source as it is now; run.json says what it was, and a run that may restart keeps the archive."""
-    snapshot = take_snapshot(job)
+    snapshot = take_snapshot(job, paths.root)
+    if snapshot.warning:
+        Journal(paths.events).emit("warning", message=snapshot.warning)
     source = {"path": job.source, "sha256": snapshot.digest, "files": snapshot.num_files}
     write_json(paths.run, {**read_json(paths.run), "source": source})
     if job.restarts:
-        write_bytes(paths.source_archive, snapshot.archive)
+        write_bytes(paths.source_archive, memoryview(snapshot.archive))
     return snapshot
 
 

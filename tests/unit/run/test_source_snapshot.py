@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import tarfile
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -159,22 +161,35 @@ def test_a_file_that_cannot_be_read_is_named(tree: Path, monkeypatch: pytest.Mon
         snap(tree)
 
 
-def test_a_tree_that_is_too_large_is_refused_with_its_largest_parts(tree: Path) -> None:
+def test_of_a_large_tree_a_warning_names_the_largest_parts(tree: Path) -> None:
     (tree / "data" / "big.bin").write_bytes(b"0" * (3 * 1048576))
     (tree / "pkg" / "weights").write_bytes(b"0" * 1048576)
-    with pytest.raises(UsageError) as caught:
-        snap(tree, max_mib=2)
-    assert caught.value.message == (
-        f"ddp_job_source: {tree} holds 4 MiB, more than 2 MiB; largest: data 3 MiB, pkg 1 MiB, train.py 0 MiB"
-    )
-    assert "ddp_job_source_exclude" in caught.value.hint
-    assert "ddp_job_source_max_mib" in caught.value.hint
-    assert snap(tree, max_mib=2, exclude=["data", ".git"]).num_files
+    found = snap(tree, max_mib=2)
+    assert sorted(found.manifest) == sorted([*ALL, "pkg/weights"])
+    parts = "largest: data 3 MiB, pkg 1 MiB, train.py 0 MiB"
+    assert found.warning.startswith(f"ddp_job_source: {tree} holds 4 MiB; {parts}; ")
+    assert "ddp_job_source_exclude" in found.warning
+    assert "ddp_job_source_max_mib (2)" in found.warning
+    assert snap(tree, max_mib=2, exclude=["data", ".git"]).warning == ""
+
+
+@pytest.mark.parametrize("free", [0, 1 << 40])
+def test_a_tree_that_does_not_fit_is_refused(tree: Path, monkeypatch: pytest.MonkeyPatch, free: int) -> None:
+    """Free space is checked first; a quota shows itself while the archive is written."""
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.EDQUOT, "Disk quota exceeded")
+
+    monkeypatch.setattr("ddp_play.run.source_snapshot.shutil.disk_usage", lambda _: SimpleNamespace(free=free))
+    monkeypatch.setattr(tarfile.TarFile, "addfile", full)
+    with pytest.raises(UsageError, match=r"holds 0 MiB; largest: .*, more than the \d+ MiB that are free in") as caught:
+        snap(tree)
+    assert "free space" in caught.value.hint
 
 
 def test_excluded_things_do_not_count(tree: Path) -> None:
     (tree / ".git" / "pack").write_bytes(b"0" * (3 * 1048576))
-    assert snap(tree, max_mib=1).num_files == len(ALL)
+    assert snap(tree, max_mib=1).warning == ""
 
 
 @pytest.mark.parametrize(

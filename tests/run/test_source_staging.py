@@ -1,0 +1,110 @@
+"""The source of a run on its way to a host: what a second launch sends, and what becomes of a damaged store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.run.conftest import LOCAL, Play
+from tests.waiting import wait_until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [pytest.mark.dist, pytest.mark.runner]
+
+NUM_FILES = 3000
+SHOW = """
+import pathlib
+print("word", pathlib.Path("d1/f1.py").read_text()[:5], len(list(pathlib.Path().rglob("f*.py"))))
+"""
+FAIL_ONCE = """
+import os, pathlib, time
+print("word", pathlib.Path("d1/f1.py").read_text())
+mark = pathlib.Path(os.environ["MARK"])
+if not mark.exists():
+    mark.touch()
+    time.sleep(3)
+    raise SystemExit(1)
+"""
+
+
+@pytest.fixture
+def tree(play: Play) -> Path:
+    """A source of 6 MB in small files, too large to be sent whole."""
+    for number in range(NUM_FILES):
+        path = play.cwd / "code" / f"d{number % 20}" / f"f{number}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(" ".join(str(number * 7919 + i * i) for i in range(300)))
+    (play.cwd / "code" / "d1" / "f1.py").write_text("first")
+    (play.cwd / "code" / "show.py").write_text(SHOW)
+    return play.cwd / "code"
+
+
+def launch(play: Play, **more: Any) -> dict[str, Any]:
+    """Run the script; the run's document."""
+    job = play.job({"source": "code", "command": "python show.py", "ranks_per_host": 1, **more})
+    done = play("run", job, "-i", LOCAL)
+    assert done.code == 0, done.err
+    return {**play.document(), "out": done.out}
+
+
+def objects(play: Play) -> list[Path]:
+    return [path for path in (play.host_dir / "objects").rglob("*") if path.is_file()]
+
+
+def test_a_second_launch_sends_the_edit_only(play: Play, tree: Path) -> None:
+    first = launch(play)
+    assert f"word first {NUM_FILES}" in first["out"]
+    (tree / "d1" / "f1.py").write_text("other")
+    second = launch(play)
+    assert f"word other {NUM_FILES}" in second["out"]
+    assert first["source_bytes_sent"] > 1_000_000
+    assert second["source_bytes_sent"] < 200_000
+    assert second["source"]["sha256"] != first["source"]["sha256"]
+    third = launch(play)
+    assert third["source_bytes_sent"] < 20_000
+    assert {path.stat().st_mode & 0o777 for path in objects(play)} == {0o600}
+    assert (play.host_dir / "objects").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_damaged_piece_is_sent_again(play: Play, tree: Path) -> None:
+    """A rank may run as the user who has the store."""
+    launch(play)
+    damaged = objects(play)
+    for path in damaged:
+        data = path.read_bytes()
+        path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    second = launch(play)
+    assert f"word first {NUM_FILES}" in second["out"]
+    assert second["source_bytes_sent"] > 1_000_000
+    assert launch(play)["source_bytes_sent"] < 20_000
+
+
+def test_two_runs_at_once_share_the_store(play: Play, tree: Path) -> None:
+    job = play.job({"source": "code", "command": "python show.py", "ranks_per_host": 1})
+    children = [play.start("run", job, "-i", LOCAL, "--name", f"both-{number}") for number in (1, 2)]
+    for child in children:
+        out, err = child.communicate(timeout=90)
+        assert child.returncode == 0, err
+        assert f"word first {NUM_FILES}" in out
+
+
+def test_a_restart_has_the_source_of_the_start(play: Play, tree: Path) -> None:
+    (tree / "show.py").write_text(FAIL_ONCE)
+    mark = play.cwd / "mark"
+    wanted = {
+        "source": "code",
+        "command": "python show.py",
+        "ranks_per_host": 1,
+        "restarts": 1,
+        "restart_exit_codes": [1],
+    }
+    child = play.start("run", play.job({**wanted, "env": {"MARK": str(mark)}}), "-i", LOCAL)
+    wait_until(mark.exists)
+    (tree / "d1" / "f1.py").write_text("edited meanwhile")
+    out, err = child.communicate(timeout=90)
+    assert child.returncode == 0, err
+    assert out.count("word first") == 2, out
+    assert play.document()["attempt"] == 2
