@@ -108,3 +108,14 @@ def test_a_restart_has_the_source_of_the_start(play: Play, tree: Path) -> None:
     assert child.returncode == 0, err
     assert out.count("word first") == 2, out
     assert play.document()["attempt"] == 2
+
+
+def test_gc_names_what_is_kept_and_removes_it_on_request(play: Play, tree: Path) -> None:
+    launch(play)
+    kept = play("gc", "-i", LOCAL, "--json").json["sources_bytes"]
+    assert kept == {"localhost": sum(path.stat().st_size for path in objects(play))}
+    assert play("gc", "-i", LOCAL, "--yes").code == 0
+    assert objects(play)
+    assert play("gc", "-i", LOCAL, "--sources", "--yes").code == 0
+    assert objects(play) == []
+    assert launch(play)["source_bytes_sent"] > 1_000_000

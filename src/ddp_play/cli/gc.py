@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ddp_play.ansible.runner import AnsibleRunner
+from ddp_play.bundle.network_traffic import bytes_text
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.errors import CheckFailed
@@ -21,6 +22,9 @@ def gc(
     yes: Annotated[bool, typer.Option("--yes", help="Remove the listed leftovers.")] = False,
     run: Annotated[str, typer.Option("--run", help="Only this run, even if it is alive: its ranks are ended.")] = "",
     all_users: Annotated[bool, typer.Option("--all-users", help="Also leftovers of other users' runs.")] = False,
+    sources: Annotated[
+        bool, typer.Option("--sources", help="Also the sources that hosts keep, so that later runs send less.")
+    ] = False,
     as_json: options.Json = False,
     ansible: options.Ansible,
 ) -> None:
@@ -41,13 +45,14 @@ def gc(
         passwords = ansible.passwords()
         me = "" if all_users else getpass.getuser()
         found = find_leftovers(request, passwords, AnsibleRunner(), me=me, run=run)
-        _show(found, yes=yes)
-        left = remove_leftovers(request, passwords, AnsibleRunner(), found) if yes and not found.empty else []
+        _show(found, yes=yes, sources=sources)
+        removes = yes and not (found.empty and not (sources and found.sources))
+        left = remove_leftovers(request, passwords, AnsibleRunner(), found, sources=sources) if removes else []
         if as_json:
-            console.as_json({**_as_json(found), "removed": yes and not found.empty and not left, "not_removed": left})
+            console.as_json({**_as_json(found), "removed": removes and not left, "not_removed": left})
         if left:
             raise CheckFailed("could not remove:\n" + "\n".join(left))
-        if yes and not found.empty:
+        if removes:
             console.line("removed")
 
 
@@ -57,19 +62,23 @@ def _as_json(found: Leftovers) -> dict[str, Any]:
         "containers": found.removable_containers,
         "left_alone": [{**row, "why": why} for row, why in found.others],
         "problems": found.problems,
+        "sources_bytes": found.sources,
     }
 
 
-def _show(found: Leftovers, *, yes: bool = False) -> None:
+def _show(found: Leftovers, *, yes: bool = False, sources: bool = False) -> None:
     for host, why in sorted(found.problems.items()):
         console.error(f"{host}: {why}")
     for row in (*found.removable, *found.removable_containers):
         console.line(_description(row))
     for row, why in found.others:
         console.line(f"{_description(row)}: left alone, {why}")
+    for host, num_bytes in found.sources.items():
+        kept = "" if sources else "; --sources removes them"
+        console.line(f"{host}: {bytes_text(num_bytes)} of sources, kept so that later runs send less{kept}")
     if found.empty:
         console.line("no leftovers of runs")
-    elif not yes:
+    if not yes and not (found.empty and not (sources and found.sources)):
         console.note("repeat the command with --yes to remove them")
 
 

@@ -35,17 +35,18 @@ def _check_state_directory() -> None:
 
 
 def _runs(limit_s: float = 0) -> None:
-    from . import leftovers
+    from . import leftovers, source_store
 
     limit = AnswerLimit("runs", limit_s)
     runs = limit.during("the list of runs in the state directory", leftovers.runs)
     containers = limit.during("the list of containers and of running guards", leftovers.orphan_containers)
-    _answer({"runs": runs, "containers": containers}, limit)
+    sources = limit.during("the size of kept sources", source_store.SourceStore().size)
+    _answer({"runs": runs, "containers": containers, "sources_bytes": sources}, limit)
 
 
 def _clean(order: str) -> None:
-    """Remove the given run directories and containers, by exact name."""
-    from . import guard_link, host_identity, leftovers
+    """Remove the given run directories and containers, by exact name, and with `sources` all kept sources."""
+    from . import guard_link, host_identity, leftovers, source_store
 
     wanted = json.loads(order)
     left = []
@@ -65,6 +66,8 @@ def _clean(order: str) -> None:
             left += leftovers.clean(place, run_paths=spec.get("run_paths", []) if spec.get("head") else [])
     for container in wanted.get("containers", []):
         left += leftovers.remove_containers([container])
+    if wanted.get("sources"):
+        left += source_store.SourceStore().clear()
     _answer({"left": left})
 
 

@@ -102,6 +102,22 @@ class SourceStore:
         """(last use, size in bytes, path) of every file, the one that was not used for longest first."""
         return sorted(_files(str(self.root)))
 
+    def size(self) -> int:
+        """Bytes of all pieces."""
+        return sum(size for _, size, _ in self.files())
+
+    def clear(self) -> List[str]:
+        """Remove all pieces. Returns what could not be removed. A preparation that misses one asks for it again."""
+        left = []
+        for _, _, path in self.files():
+            try:
+                os.unlink(path)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                left.append("%s: %s" % (path, error.strerror))
+        return left
+
     def evict(self) -> None:
         """Remove what was not used for longest, if the store is larger than its cap."""
         files, cap, now = self.files(), self.cap(), time.time()

@@ -24,6 +24,7 @@ class Leftovers:
     `me`: only leftovers of this initiator; empty: of all. `run`: only those of this run, even while it is active.
     `token`: only the run of that name with this token; empty: only runs of earlier versions, which had no token.
     `collected`: keys of this controller's runs -> whether it has collected what it could, so that the rest may go.
+    `sources`: bytes of the sources that a host keeps for later runs, by host, where there are any.
     `lost`: keys of this controller's runs -> (attempt, host) of hosts that were lost before their files were collected.
     """
 
@@ -35,6 +36,7 @@ class Leftovers:
     token: str | None = None
     collected: dict[str, bool] = field(default_factory=dict)
     lost: dict[str, set[tuple[int, str]]] = field(default_factory=dict)
+    sources: dict[str, int] = field(default_factory=dict)
 
     @property
     def living(self) -> set[str]:
@@ -132,6 +134,8 @@ def find_leftovers(
             continue
         found.runs += [{**row, "inventory_host": host} for row in answer["runs"]]
         found.containers += [{**row, "inventory_host": host} for row in answer["containers"]]
+        if num_bytes := answer.get("sources_bytes", 0):
+            found.sources[host] = num_bytes
     for key, our_run in _runs_of_this_controller(found.runs).items():
         found.collected[key] = our_run.over and our_run.document.get("exit_class") != DiskFull.kind
         found.lost[key] = uncollected(our_run.document)
@@ -151,17 +155,21 @@ def _runs_of_this_controller(rows: list[dict[str, Any]]) -> dict[str, Run]:
 
 
 def remove_leftovers(
-    request: PlaybookRequest, passwords: Passwords, runner: PlaybookRunner, found: Leftovers
+    request: PlaybookRequest, passwords: Passwords, runner: PlaybookRunner, found: Leftovers, *, sources: bool = False
 ) -> list[str]:
-    """Remove the listed paths and containers. Returns one line for each thing that could not be removed."""
-    orders: dict[str, Any] = {}
+    """Remove the listed paths and containers. Returns one line for each thing that could not be removed.
+
+    `sources`: remove the kept sources too, whoever's runs they are of.
+    """
+    nothing: dict[str, Any] = {"paths": [], "containers": [], "living_too": bool(found.run)}
+    orders: dict[str, Any] = {host: {**nothing, "sources": True} for host in found.sources} if sources else {}
     for kind, key, rows in (
         ("paths", "path", found.removable),
         ("containers", "id", found.removable_containers),
     ):
         for row in rows:
-            nothing: dict[str, Any] = {"paths": [], "containers": [], "living_too": bool(found.run)}
-            orders.setdefault(row["inventory_host"], nothing)[kind].append(row[key])
+            order = orders.setdefault(row["inventory_host"], dict(nothing))
+            order[kind] = [*order[kind], row[key]]
     answers = sweep_hosts(request, passwords, runner, "clean", orders)
     return [
         f"{host}: {text}"

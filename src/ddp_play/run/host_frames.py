@@ -151,7 +151,7 @@ CONTAINER_ROW = Record(
     dict.fromkeys(("id", "run", "attempt", "owner", "state"), str), dict.fromkeys(("token", "host"), str)
 )
 ANSWERS = {
-    "runs": Record({"runs": Rows(RUN_ROW), "containers": Rows(CONTAINER_ROW)}),
+    "runs": Record({"runs": Rows(RUN_ROW), "containers": Rows(CONTAINER_ROW)}, {"sources_bytes": Integer()}),
     "clean": Record({"left": Rows(str)}),
     "facts": Record(),  # read, and refused where they do not fit, by `planning.host_facts`
 }

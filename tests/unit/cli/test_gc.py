@@ -43,3 +43,17 @@ def test_a_container_and_nothing_at_all(capsys: pytest.CaptureFixture[str]) -> N
 def test_with_yes_nothing_is_to_be_repeated(capsys: pytest.CaptureFixture[str]) -> None:
     _show(Leftovers([run("a")], me="ops"), yes=True)
     assert "repeat" not in capsys.readouterr().err
+
+
+def test_kept_sources_are_no_leftovers_but_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    found = Leftovers(sources={"h1": 12_000_000})
+    _show(found)
+    captured = capsys.readouterr()
+    assert captured.out.splitlines() == [
+        "h1: 12 MB of sources, kept so that later runs send less; --sources removes them",
+        "no leftovers of runs",
+    ]
+    assert captured.err == ""
+    _show(found, sources=True)
+    assert "repeat the command with --yes" in capsys.readouterr().err
+    assert _as_json(found)["sources_bytes"] == {"h1": 12_000_000}

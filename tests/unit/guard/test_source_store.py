@@ -100,3 +100,22 @@ def test_below_the_cap_nothing_goes(store: SourceStore) -> None:
     os.utime(store.path(DIGEST), (1, 1))
     store.evict()
     assert store.path(DIGEST).exists()
+
+
+def test_clearing_removes_pieces_and_nothing_else(store: SourceStore) -> None:
+    assert (store.size(), store.clear()) == (0, [])
+    store.add(DIGEST, DATA)
+    foreign = store.root / "thesis.tex"
+    foreign.write_text("not ours")
+    assert store.size() == len(DATA)
+    assert store.clear() == []
+    assert (store.size(), store.path(DIGEST).exists(), foreign.exists()) == (0, False, True)
+
+
+def test_a_piece_that_cannot_be_removed_is_named(store: SourceStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_path: str) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    store.add(DIGEST, DATA)
+    monkeypatch.setattr(os, "unlink", refuse)
+    assert store.clear() == [f"{store.path(DIGEST)}: Permission denied"]
