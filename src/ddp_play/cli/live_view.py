@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -44,32 +45,40 @@ class View:
         self.events = JsonTail(self.paths.events)
         self.metrics = JsonTail(self.paths.metrics(0))
         self.live: Live | None = None
+        # Read and not shown yet: Ctrl-C may interrupt the view at any time, and it goes on afterwards.
+        self.unshown: deque[dict[str, Any]] = deque()
+        self.lines: dict[int, deque[str]] = {}
 
     # -- reading the bundle --------------------------------------------------------------------------
     def catch_up(self) -> None:
-        """Take in what has happened so far without showing it, except the last lines of logs."""
-        self.silent = True
-        self._read_events()
+        """Take in what has happened so far without showing it, except warnings and the last lines of logs."""
+        self.unshown.extend(self.events.rows())
+        while self.unshown:
+            self.silent = self.unshown[0]["type"] != "warning"
+            self._handle(self.unshown.popleft())
         self.silent = False
         for tail in self.tails.values():
             tail.skip_to_last(LINES_BEFORE)
         if self.tails:
             self._print(f"{self.phase}; all lines of before: ddp-play logs {self.paths.run_id}")
 
-    def _read_events(self) -> None:
-        for event in self.events.rows():
-            handler = getattr(self, f"_on_{event['type']}", None)
-            if handler is not None:
-                handler(event)
+    def _handle(self, event: dict[str, Any]) -> None:
+        handler = getattr(self, f"_on_{event['type']}", None)
+        if handler is not None:
+            handler(event)
 
     def refresh(self, *, last: bool = False) -> None:
         """Show all events, metrics and log lines that are new since the last call."""
-        self._read_events()
+        self.unshown.extend(self.events.rows())
+        while self.unshown:
+            self._handle(self.unshown.popleft())
         for row in self.metrics.rows():
             self.progress.update({key: row[key] for key in PROGRESS if isinstance(row.get(key), int | float)})
         for rank, tail in sorted(self.tails.items()):
-            for line in tail.finish() if last else tail.lines():
-                self._log_line(rank, line)
+            lines = self.lines.setdefault(rank, deque())
+            lines.extend(tail.finish() if last else tail.lines())
+            while lines:
+                self._log_line(rank, lines.popleft())
         if self.live is not None:
             self.live.update(self._status())
 
@@ -189,21 +198,28 @@ class View:
         return text
 
 
-def follow(paths: RunPaths, *, ranks: str = "0", joined: bool = False) -> Run:
-    """Show a run until it is over or has no supervisor; return its last state. KeyboardInterrupt passes through.
-
-    `joined`: the run has begun before, and what has happened so far is not shown again.
-    """
+def open_view(paths: RunPaths, *, ranks: str = "0", joined: bool = False) -> View:
+    """The view of a run. `joined`: the run has begun before, and what has happened so far is not shown again."""
     view = View(paths, ranks)
     if joined:
         view.catch_up()
-    created = read_json(paths.run).get("created")
-    view.started = created or view.started
+    view.started = read_json(paths.run).get("created") or view.started
+    return view
+
+
+def follow(view: View) -> Run:
+    """Show a run until it is over or has no supervisor; return its last state.
+
+    KeyboardInterrupt passes through; another call with the same view goes on where it ended.
+    """
     if not console.err.is_terminal:
         return _until_over(view)
-    with Live(view._status(), console=console.err, refresh_per_second=5, transient=True) as live:
-        view.live = live
-        return _until_over(view)
+    try:
+        with Live(view._status(), console=console.err, refresh_per_second=5, transient=True) as live:
+            view.live = live
+            return _until_over(view)
+    finally:
+        view.live = None
 
 
 def _until_over(view: View) -> Run:

@@ -106,9 +106,10 @@ def watch(paths: RunPaths, *, ranks: str, as_json: bool = False, joined: bool = 
     stops at once.
     """
     num_interrupts = 0
+    view = live_view.open_view(paths, ranks=ranks, joined=joined)
     while True:
         try:
-            return print_end(live_view.follow(paths, ranks=ranks, joined=joined or num_interrupts > 0), as_json=as_json)
+            return print_end(live_view.follow(view), as_json=as_json)
         except KeyboardInterrupt:
             num_interrupts += 1
             if num_interrupts == 1 and sys.stdin.isatty() and not _user_wants_stop(paths):

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pytest
 
 from ddp_play.bundle.journal import Journal
 from ddp_play.bundle.paths import write_json
-from ddp_play.cli.live_view import View, follow, show_end
+from ddp_play.cli.live_view import View, follow, open_view, show_end
 from tests.unit.build import hosts, plan
 from tests.unit.cli.run_directories import make_run
-
-if TYPE_CHECKING:
-    import pytest
 
 
 def test_events_and_the_chosen_ranks_output(capsys: pytest.CaptureFixture[str]) -> None:
@@ -53,7 +50,7 @@ def test_a_restart_reads_the_old_logs_to_their_end_and_names_new_hosts(capsys: p
 
 
 def test_the_view_ends_with_its_run_and_shows_the_summary(capsys: pytest.CaptureFixture[str]) -> None:
-    run = follow(make_run(logs=(b"done\n",), status="failed", exit_code=3))
+    run = follow(open_view(make_run(logs=(b"done\n",), status="failed", exit_code=3)))
     assert run.over
     assert show_end(run) == 3
     assert "calm-otter-1" in capsys.readouterr().err
@@ -64,9 +61,9 @@ def test_who_joins_later_sees_the_last_lines_and_what_is_new(capsys: pytest.Capt
     journal = Journal(paths.events)
     journal.emit("phase", phase="preparing")
     journal.emit("host", host="h2", state="silent")
+    journal.emit("warning", message="the logs of its ranks cannot be written")
     journal.emit("phase", phase="running")
-    view = View(paths, "0")
-    view.catch_up()
+    view = open_view(paths, joined=True)
     with paths.log(0).open("ab") as log:
         log.write(b"new\n")
     journal.emit("host", host="h2", state="back")
@@ -74,8 +71,36 @@ def test_who_joins_later_sees_the_last_lines_and_what_is_new(capsys: pytest.Capt
     captured = capsys.readouterr()
     assert captured.out.splitlines() == [*(f"h1:0: line {number}" for number in range(20, 30)), "h1:0: new"]
     assert "does not answer" not in captured.err
+    assert "cannot be written" in captured.err, "a warning may still hold"
     assert "running; all lines of before: ddp-play logs calm-otter-1" in captured.err
     assert "host h2 is back" in captured.err
+
+
+def test_a_view_that_was_interrupted_goes_on_where_it_ended(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C comes while events and lines are being shown; none is lost, none is shown again."""
+    paths = make_run(logs=(b"one\ntwo\nthree\n",), status="succeeded")
+    journal = Journal(paths.events)
+    journal.emit("phase", phase="preparing")
+    for message in ("first", "second"):
+        journal.emit("warning", message=message)
+    view = open_view(paths)
+    shown: list[str] = []
+
+    def interrupt(text: str) -> None:
+        shown.append(text)
+        if text in ("one", "warning: first"):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(view, "_print", lambda text, *_, **__: interrupt(text))
+    monkeypatch.setattr(view, "_log_line", lambda _rank, line: interrupt(line))
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            follow(view)
+    follow(view)
+    assert [text for text in shown if "warning" in text] == ["warning: first", "warning: second"]
+    assert [text for text in shown if text in ("one", "two", "three")] == ["one", "two", "three"]
 
 
 def test_one_rank_on_one_host(capsys: pytest.CaptureFixture[str]) -> None:
