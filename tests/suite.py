@@ -90,10 +90,15 @@ def run_part(part: Part) -> Result:
         stderr=subprocess.STDOUT,
     ) as child:
         assert child.stdout is not None
-        for line in child.stdout:
-            sys.stdout.buffer.write(line)
+        rest = b""
+        # in pieces as they come, so that each of pytest's dots is seen at once
+        while data := os.read(child.stdout.fileno(), 1 << 16):
+            sys.stdout.buffer.write(data)
             sys.stdout.buffer.flush()
-            count_tests(line.decode(errors="replace").rstrip(), counts, skips)
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                count_tests(line.decode(errors="replace").rstrip(), counts, skips)
+        count_tests(rest.decode(errors="replace"), counts, skips)
     return Result(part, child.returncode, time.monotonic() - started, counts, skips)
 
 
