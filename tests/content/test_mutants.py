@@ -22,7 +22,7 @@ OWN_THINGS_ONLY = {
     "src/ddp_play/guard/source_orders.py": "pieces of the source that arrived for it",
     "src/ddp_play/guard/source_staging.py": "the archive that it makes, and its pieces",
     "src/ddp_play/guard/source_store.py": "pieces, which can be sent again",
-    "src/ddp_play/guard/source_unpacking.py": "the archive that it has unpacked",
+    "src/ddp_play/guard/source_unpacking.py": "the archive that it has unpacked, and files that an interruption left",
     "src/ddp_play/run/background_process.py": "the lock of its own process",
     "src/ddp_play/run/host_channel.py": "its own ssh process",
     "src/ddp_play/run/jump_host.py": "the lock and the mark of a connection",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from typing import TYPE_CHECKING, Any
 
+from ddp_play.guard.protocol import SOURCE_HEADER
 from ddp_play.planning.host_facts import Engine, Gpu, HostFacts, Image, Interface, NumaNode, RdmaPort, SharedDir, User
 from ddp_play.planning.job import Job, parse_job
 from ddp_play.planning.planner import make_plan
@@ -111,6 +113,17 @@ def shared(path: str = "/shared", problem: str = "") -> SharedDir:
         problem=problem,
         permission=problem == "Permission denied",
         fstype="nfs4",
+    )
+
+
+def source_archive(*files: tuple[str, str, str]) -> bytes:
+    """Archive of a source: (path, content, target of a link)."""
+    return b"".join(
+        SOURCE_HEADER.pack(len(os.fsencode(name)), len(target), 0o644, len(content), 10**18)
+        + os.fsencode(name)
+        + target.encode()
+        + content.encode()
+        for name, content, target in files
     )
 
 

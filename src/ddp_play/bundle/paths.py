@@ -238,8 +238,8 @@ class RunPaths:
 
     @property
     def source_archive(self) -> Path:
-        """source.tar: the snapshot, as long as a next attempt may need it."""
-        return self.root / "source.tar"
+        """source.archive: the snapshot, as long as a next attempt may need it."""
+        return self.root / "source.archive"
 
     def create(self) -> None:
         """Create the directory and its folders, readable by the owner only."""

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from .run_directory import HostRun
 
 # What an attempt's directory has before its spec.json is written, and `rank-N`. Temporary files begin with a dot.
-WITHOUT_SPEC = ("channel.lock", "control", "env", "lease", LOGS, SOURCE, "src.tar", "src.pieces")
+# src.tar: of earlier versions.
+WITHOUT_SPEC = ("channel.lock", "control", "env", "lease", LOGS, SOURCE, "src.archive", "src.pieces", "src.tar")
 REMEDY = "use that version of ddp-play for this run, or upgrade this one"
 
 

@@ -50,10 +50,12 @@ CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 # What a host may send in one frame. The controller's orders may be longer: the list of a large source is in one.
 MAX_HEADER, MAX_HOST_PAYLOAD = 64 << 20, 16 << 20
-# Source of a run, in pieces (source_staging): limits of number and size; a row of their list (SHA-256, size); what
-# precedes each header (its length, and that of the content after it).
+# Source of a run, in pieces (source_staging): limits of number and size; a row of their list (SHA-256, size).
 MAX_SOURCE_PIECES, MAX_SOURCE_PIECE = 1 << 20, 8 << 20
-SOURCE_ROW, SOURCE_LENGTHS = struct.Struct("!32sI"), struct.Struct("!IQ")
+SOURCE_ROW = struct.Struct("!32sI")
+# Before each file in the source's archive: length of its name and of its target (0: no symbolic link), mode, size in
+# bytes, mtime in nanoseconds. Name, target and content follow.
+SOURCE_HEADER = struct.Struct("!HHHQq")
 # Kind of the frame that stands for bytes that are no frame; `why` says what is wrong.
 UNREADABLE = "unreadable"
 

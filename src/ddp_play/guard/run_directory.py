@@ -90,7 +90,7 @@ class HostRun:
         self.src = root / SOURCE
         self.guard_log = root / "guard.log"
         self.lease = root / "lease"
-        self.source_archive = root / "src.tar"
+        self.source_archive = root / "src.archive"
         self.source_pieces = root / "src.pieces"
         self.flight_recorder = root / "flight-recorder"
         self.guard_lock = root / "guard.lock"

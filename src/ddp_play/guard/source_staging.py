@@ -1,7 +1,6 @@
 """Archive of the source on this host, put together from pieces of earlier runs and those that the controller sends.
 
-The archive is a tar file in two kinds of pieces: headers, each after two lengths (its own, and of the content that
-follows it), and contents. So a file whose time alone has changed does not travel again.
+Headers and contents of the archive are separate pieces. So a file whose time alone has changed does not travel again.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import os
 import zlib
 from typing import IO, TYPE_CHECKING, Dict, Iterator, List, Optional, Tuple
 
-from .protocol import MAX_SOURCE_PIECE, MAX_SOURCE_PIECES, SOURCE_LENGTHS, SOURCE_ROW
+from .protocol import MAX_SOURCE_PIECE, MAX_SOURCE_PIECES, SOURCE_HEADER, SOURCE_ROW
 from .refusal import Refused
 from .source_store import SourceStore
 
@@ -96,9 +95,9 @@ class Staging:
             spool = stack.enter_context(open(self._spool, "rb")) if self._spooled else None
             headers = _Stream(self._read(piece, spool) for piece in self._rows[: self._num_headers])
             contents = _Stream(self._read(piece, spool) for piece in self._rows[self._num_headers :])
-            while lengths := headers.take(SOURCE_LENGTHS.size):
-                own, following = SOURCE_LENGTHS.unpack(lengths)
-                yield headers.take(own)
+            while header := headers.take(SOURCE_HEADER.size):
+                name_size, link_size, _, following, _ = SOURCE_HEADER.unpack(header)
+                yield header + headers.take(name_size + link_size)
                 while following:
                     part = contents.take(min(following, MAX_SOURCE_PIECE))
                     if not part:

@@ -12,7 +12,7 @@ import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ddp_play.guard.protocol import SOURCE_LENGTHS, SOURCE_ROW
+from ddp_play.guard.protocol import SOURCE_ROW
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,11 +31,11 @@ TRIAL_BYTES, WORTH_IT = 16 << 10, 0.8
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Part of an archive: literal bytes, and ranges (start, end) of the archive."""
+    """Part of an archive: its ranges (start, end)."""
 
     digest: bytes
     size: int
-    parts: tuple[bytes | tuple[int, int], ...] = field(repr=False)
+    parts: tuple[tuple[int, int], ...] = field(repr=False)
 
     def data(self, snapshot: Snapshot) -> bytes:
         """Its content."""
@@ -65,9 +65,7 @@ class Pieces:
 def pieces_of(snapshot: Snapshot) -> Pieces:
     """The pieces of a snapshot."""
     groups = list(_groups(snapshot.members))
-    headers = [_piece(snapshot, _header_parts(snapshot, group)) for group in groups]
-    if end := snapshot.archive[snapshot.members[-1].end :]:
-        headers.append(_piece(snapshot, (SOURCE_LENGTHS.pack(len(end), 0), end)))
+    headers = [_piece(snapshot, tuple((one.start, one.content) for one in group)) for group in groups]
     contents = [_piece(snapshot, parts) for group in groups for parts in _content_parts(group)]
     return Pieces((*headers, *contents), len(headers))
 
@@ -89,13 +87,6 @@ def _groups(members: Sequence[Member]) -> Iterator[list[Member]]:
         yield group
 
 
-def _header_parts(snapshot: Snapshot, group: list[Member]) -> tuple[bytes, ...]:
-    return tuple(
-        SOURCE_LENGTHS.pack(one.content - one.start, one.end - one.content) + snapshot.archive[one.start : one.content]
-        for one in group
-    )
-
-
 def _content_parts(group: list[Member]) -> Iterator[tuple[tuple[int, int], ...]]:
     ranges = tuple((one.content, one.end) for one in group if one.end > one.content)
     if len(ranges) != 1:
@@ -107,10 +98,10 @@ def _content_parts(group: list[Member]) -> Iterator[tuple[tuple[int, int], ...]]
         yield ((at, min(at + CUT_BYTES, end)),)
 
 
-def _piece(snapshot: Snapshot, parts: tuple[bytes | tuple[int, int], ...]) -> Piece:
+def _piece(snapshot: Snapshot, parts: tuple[tuple[int, int], ...]) -> Piece:
     data = _data(snapshot, parts)
     return Piece(hashlib.sha256(data).digest(), len(data), parts)
 
 
-def _data(snapshot: Snapshot, parts: tuple[bytes | tuple[int, int], ...]) -> bytes:
-    return b"".join(part if isinstance(part, bytes) else snapshot.archive[part[0] : part[1]] for part in parts)
+def _data(snapshot: Snapshot, parts: tuple[tuple[int, int], ...]) -> bytes:
+    return b"".join(snapshot.archive[start:end] for start, end in parts)

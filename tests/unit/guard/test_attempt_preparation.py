@@ -41,7 +41,7 @@ def test_root_that_is_nobody_is_told_what_helps(
 
 def test_a_broken_archive_is_a_refusal_and_leaves_nothing(place: HostRun) -> None:
     place.root.mkdir(parents=True)
-    (place.root / "src.tar").write_bytes(b"no tar at all" * 100)
+    place.source_archive.write_bytes(b"no archive" * 100)
     with pytest.raises(Refused, match="cannot prepare"):
         attempt_preparation.prepare(place, source(place), {}, {})
     assert not place.root.exists()

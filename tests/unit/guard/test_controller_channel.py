@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import socket
-import tarfile
 import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ddp_play.guard.run_directory import HostRun, read_json
+from tests.unit.build import source_archive
 from tests.unit.guard.host_program import Line
 from tests.unit.guard.test_daemon import LIMITS
 from tests.waiting import wait_until
@@ -54,12 +53,7 @@ def spec(script: str, root: Path) -> dict[str, Any]:
 def prepared(line: Line, script: str, root: Path) -> None:
     """Open the run, send a source of one file, prepare it: the guard waits for `go`."""
     line.ask("open", **RUN)
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as tar:
-        info = tarfile.TarInfo("word")
-        info.size = 5
-        tar.addfile(info, io.BytesIO(b"hello"))
-    line.order("source", buffer.getvalue())
+    line.order("source", source_archive(("word", "hello", "")))
     line.order("source")
     answer = line.ask("prepare", spec=spec(script, root))
     assert answer["t"] == "prepared", answer

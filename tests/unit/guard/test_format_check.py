@@ -150,7 +150,9 @@ def test_gc_by_name_removes_no_unknown_format_either(place: HostRun, tmp_path: P
     assert place.spec.exists()
 
 
-@pytest.mark.parametrize("entries", [[], ["channel.lock"], ["logs/", "env/", "rank-0/", "src.tar", ".spec.jsonab12"]])
+@pytest.mark.parametrize(
+    "entries", [[], ["channel.lock"], ["logs/", "env/", "rank-0/", "src.archive", "src.tar", ".spec.jsonab12"]]
+)
 def test_a_preparation_that_was_interrupted_is_cleaned(place: HostRun, entries: list[str]) -> None:
     for entry in entries:
         path = place.root / entry.rstrip("/")

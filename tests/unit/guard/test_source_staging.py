@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ddp_play.guard.protocol import MAX_SOURCE_PIECE, SOURCE_LENGTHS, SOURCE_ROW
+from ddp_play.guard.protocol import MAX_SOURCE_PIECE, SOURCE_ROW
 from ddp_play.guard.refusal import Refused
 from ddp_play.guard.run_directory import HostRun
 from ddp_play.guard.source_staging import Staging
 from ddp_play.guard.source_store import SourceStore
+from tests.unit.build import source_archive
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-HEADERS = SOURCE_LENGTHS.pack(2, 6) + b"h1" + SOURCE_LENGTHS.pack(2, 3) + b"h2" + SOURCE_LENGTHS.pack(3, 0) + b"end"
+ARCHIVE = source_archive(("a", "conten", ""), ("b", "tsX", ""), ("c", "", "target"))
+HEADERS = ARCHIVE.replace(b"conten", b"").replace(b"tsX", b"")
 PIECES = (HEADERS, b"conte", b"ntsXYZ")
-ARCHIVE = b"h1contenh2tsXend"
 
 
 def packed(*pieces: bytes) -> bytes:

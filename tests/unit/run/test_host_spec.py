@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ddp_play.planning.plan_document import Plan
 
 PLACE = HostPlace("/state/x", "/shm/x", 1000)
-SNAPSHOT = Snapshot(b"tar", "d1gest", {"train.py": (10, 1.0)})
+SNAPSHOT = Snapshot(b"archive", "d1gest", {"train.py": (10, 1.0)})
 
 
 def specs(made: Plan, *, snapshot: Snapshot | None = None, place: HostPlace = PLACE) -> list[dict[str, Any]]:

@@ -28,7 +28,7 @@ def tree(tmp_path: Path) -> Path:
         path.write_text(f"{number}\n" * (number * 5))
     (root / "weights").write_bytes(os.urandom(9 << 20))
     (root / "link").symlink_to("weights")
-    (root / ("long" * 60)).write_text("a PAX header")
+    (root / ("long" * 60)).write_text("a long name")
     return root
 
 
@@ -74,7 +74,7 @@ def test_times_alone_change_no_content(tree: Path) -> None:
     for path in tree.rglob("*.py"):
         os.utime(path, (1, 1))
     new = [row for row in pieces_of(snap(tree)).rows if row.digest not in digests(before)]
-    assert sum(row.size for row in new) < 400 * 2048
+    assert sum(row.size for row in new) < 400 * 64
 
 
 def test_a_new_file_changes_its_group_only(tree: Path) -> None:
@@ -86,8 +86,8 @@ def test_a_new_file_changes_its_group_only(tree: Path) -> None:
 
 def test_a_snapshot_read_from_its_archive_has_the_same_pieces(tree: Path, tmp_path: Path) -> None:
     snapshot = snap(tree)
-    (tmp_path / "source.tar").write_bytes(snapshot.archive)
-    found = read_snapshot(tmp_path / "source.tar", snapshot.digest)
+    (tmp_path / "archive").write_bytes(snapshot.archive)
+    found = read_snapshot(tmp_path / "archive", snapshot.digest)
     assert (found.archive[:], found.manifest, found.members) == (
         snapshot.archive[:],
         snapshot.manifest,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import tarfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +11,7 @@ from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import read_json, write_json
 from ddp_play.errors import UsageError
 from ddp_play.run.route import Route
+from ddp_play.run.source_snapshot import read_snapshot
 from ddp_play.run.supervise_action import supervise_run
 from ddp_play.testing import FakeChannel, FakeHost
 from tests.unit.build import job
@@ -87,8 +87,7 @@ def test_the_source_is_recorded(make: Make, tmp_path: Path, monkeypatch: pytest.
     assert (source["path"], source["files"], len(source["sha256"])) == (str(code), 1, hashlib.sha256().digest_size * 2)
     assert archives == [bool(restarts)]
     if restarts:
-        with tarfile.open(stage.paths.source_archive) as archive:
-            assert archive.getnames() == ["train.py"]
+        assert list(read_snapshot(stage.paths.source_archive, "").manifest) == ["train.py"]
 
 
 def test_an_error_before_the_first_attempt_is_in_run_json(make: Make, tmp_path: Path) -> None:
