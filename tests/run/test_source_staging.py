@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import signal
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,7 +15,7 @@ from tests.run.conftest import LOCAL, Play
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
 pytestmark = [pytest.mark.dist, pytest.mark.runner]
 
@@ -52,6 +57,45 @@ def launch(play: Play, **more: Any) -> dict[str, Any]:
 
 def objects(play: Play) -> list[Path]:
     return [path for path in (play.host_dir / "objects").rglob("*") if path.is_file()]
+
+
+def whole(path: Path) -> bool:
+    """Whether a file of the store has the content of its name."""
+    return hashlib.sha256(path.read_bytes()).hexdigest() == path.name
+
+
+def finished(play: Play) -> list[Path]:
+    """Pieces under their own names; one that is being written has another."""
+    return [path for path in objects(play) if not path.name.startswith(".")]
+
+
+def channel_of(play: Play) -> int | None:
+    """The process on the host that prepares a run: it holds the file of its attempt."""
+    for lock in (play.host_dir / "runs").glob("*/*/channel.lock"):
+        for fd in Path("/proc").glob("[0-9]*/fd/*"):
+            try:
+                if fd.readlink() == lock:
+                    return int(fd.parts[2])
+            except OSError:
+                continue
+    return None
+
+
+def kill_midway(play: Play, begun: Callable[[], bool]) -> None:
+    """Launch a run, and end the process on its host with SIGKILL as soon as something has begun there.
+
+    The run fails and says what may be left; `ddp-play gc` removes it.
+    """
+    job = play.job({"source": "code", "command": "python show.py", "ranks_per_host": 1})
+    child, pid = play.start("run", job, "-i", LOCAL), None
+    deadline = time.monotonic() + 60
+    while not (pid and begun()):
+        assert time.monotonic() < deadline
+        pid = pid or channel_of(play)
+    os.kill(pid, signal.SIGKILL)
+    _, err = child.communicate(timeout=90)
+    assert child.returncode == 69, err
+    assert "localhost: cleanup not confirmed; ddp-play gc -i" in err
 
 
 def test_a_second_launch_sends_the_edit_only(play: Play, tree: Path) -> None:
@@ -119,3 +163,39 @@ def test_gc_names_what_is_kept_and_removes_it_on_request(play: Play, tree: Path)
     assert play("gc", "-i", LOCAL, "--sources", "--yes").code == 0
     assert objects(play) == []
     assert launch(play)["source_bytes_sent"] > 1_000_000
+
+
+def test_a_host_process_that_is_killed_while_it_keeps_pieces(play: Play, tree: Path) -> None:
+    for number in range(40):
+        (tree / f"weights{number}").write_bytes(os.urandom(1 << 20))
+    kill_midway(play, lambda: bool(objects(play)))
+    assert all(map(whole, finished(play)))
+    unfinished = play.host_dir / "objects" / "00" / f".{'0' * 64}.{'1' * 16}"
+    unfinished.parent.mkdir(exist_ok=True)
+    unfinished.write_bytes(b"a part of a piece")
+    os.utime(unfinished, (1, 1))
+    following = launch(play)
+    assert f"word first {NUM_FILES}" in following["out"]
+    assert following["source_bytes_sent"] > 1 << 20, "the first launch had not sent all"
+    assert all(map(whole, finished(play)))
+    assert not unfinished.exists()
+    assert launch(play)["source_bytes_sent"] < 20_000
+    assert play("gc", "-i", LOCAL, "--yes").code == 0
+    assert play.left_on_host() == []
+
+
+def test_a_host_process_that_is_killed_while_it_unpacks(play: Play, tree: Path) -> None:
+    """A directory without its mark is the source of no run."""
+    trees: list[Path] = []
+
+    def begun() -> bool:
+        trees[:] = (play.host_dir / "runs").glob("*/1.localhost/src/d*")
+        return bool(trees)
+
+    kill_midway(play, begun)
+    attempt = trees[0].parents[1]
+    assert 0 < len(list(attempt.glob("src/d*/*"))) < NUM_FILES
+    assert list(attempt.glob(".complete-*")) == []
+    assert f"word first {NUM_FILES}" in launch(play)["out"]
+    assert play("gc", "-i", LOCAL, "--yes").code == 0
+    assert play.left_on_host() == []

@@ -119,8 +119,14 @@ class SourceStore:
         return left
 
     def evict(self) -> None:
-        """Remove what was not used for longest, if the store is larger than its cap."""
-        files, cap, now = self.files(), self.cap(), time.time()
+        """Remove pieces that an ended process left unfinished, and what was not used for longest above the cap."""
+        cap, now, files = self.cap(), time.time(), []
+        for used, size, path in self.files():
+            if os.path.basename(path).startswith(".") and now - used >= IN_USE_S:
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
+            else:
+                files.append((used, size, path))
         total = sum(size for _, size, _ in files)
         if total <= cap:
             return

@@ -180,8 +180,10 @@ class Starter:
         self.bundle.update_run(started=time.time())
         self.journal.emit("started", world_size=self.plan.world_size)
 
-    def abandon(self) -> dict[str, Link]:
-        """Clean up after an attempt that did not start. Returns the hosts that did not confirm a complete cleanup.
+    def abandon(self, error: DdpPlayError) -> dict[str, Link]:
+        """Clean up after an attempt that did not start, because of `error`, whose hint may name what is left to do.
+
+        Returns the hosts that did not confirm a complete cleanup.
 
         Directories that ranks of an earlier attempt, or of this one, may have written to are kept: that which all hosts
         share, and (`kept`) working directories with the only copy of artifacts.
@@ -197,7 +199,11 @@ class Starter:
         self.gang.close()
         replies = {link.name: link.replies.get("cleaned", {}) for link in self.gang.links}
         self.kept = {name: tuple(reply["kept"]) for name, reply in replies.items() if reply.get("kept")}
-        return {link.name: link for link in self.gang.links if link.replies.get("cleaned", {"left": True})["left"]}
+        unconfirmed = {link.name: link for link in self.gang.links if replies[link.name].get("left", True)}
+        if unconfirmed and not (self.signalled or error.hint):
+            names = ", ".join(sorted(unconfirmed))
+            error.hint = f"{names}: cleanup not confirmed; ddp-play gc -i INVENTORY --yes removes what is left"
+        return unconfirmed
 
     def _clean(self, links: list[Link], *, remove_shared: bool) -> None:
         hosts = {host.name: host for host in self.plan.hosts}

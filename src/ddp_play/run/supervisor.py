@@ -116,7 +116,7 @@ class Supervisor:
 
     def _abandon(self, starter: Starter, error: DdpPlayError) -> NotStarted:
         """Clean up what was prepared. Hosts that may have started ranks and have not confirmed it are unfenced."""
-        unconfirmed = starter.abandon()
+        unconfirmed = starter.abandon(error)
         unfenced = {name: dead_after(link, self.plan) for name, link in unconfirmed.items() if starter.signalled}
         return NotStarted(error, starter.prepared, starter.signalled, unfenced, starter.waiting, starter.kept)
 

@@ -81,18 +81,24 @@ def test_the_longest_unused_goes_first_and_what_is_in_use_stays(
     assert {age for age, digest in names.items() if store.path(digest).exists()} == {0}
 
 
-def test_an_unfinished_piece_goes_and_foreign_files_stay(store: SourceStore, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("cap", [source_store.CAP_BYTES, 1])
+def test_an_unfinished_piece_goes_and_foreign_files_stay(
+    store: SourceStore, monkeypatch: pytest.MonkeyPatch, cap: int
+) -> None:
     """SIGKILL while a piece is written leaves a temporary name; anything else is not ours."""
     store.add(DIGEST, DATA)
     unfinished = store.path(DIGEST).with_name(f".{DIGEST}.0123456789abcdef")
+    in_work = unfinished.with_name(f".{DIGEST}.fedcba9876543210")
     foreign = store.root / "thesis.tex"
-    for path in (unfinished, foreign):
+    for path in (unfinished, in_work, foreign):
         path.write_text("half")
+    for path in (unfinished, foreign):
         os.utime(path, (1, 1))
     assert not store.has(DIGEST, 4)
-    monkeypatch.setattr(source_store, "CAP_BYTES", 1)
+    monkeypatch.setattr(source_store, "CAP_BYTES", cap)
     store.evict()
-    assert (unfinished.exists(), foreign.exists(), store.path(DIGEST).exists()) == (False, True, True)
+    assert not unfinished.exists()
+    assert all(path.exists() for path in (in_work, foreign, store.path(DIGEST)))
 
 
 def test_below_the_cap_nothing_goes(store: SourceStore) -> None:
