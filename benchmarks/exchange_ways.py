@@ -39,10 +39,11 @@ class BenchLab:
     hosts: tuple[HostAccess, ...]
     lab_name: str
     num_steps: int = 0
+    batch_size: int = 64
 
-    def with_steps(self, count: int) -> BenchLab:
-        """The same lab, for training runs of `count` steps."""
-        return dataclasses.replace(self, num_steps=count)
+    def with_steps(self, count: int, batch_size: int) -> BenchLab:
+        """The same lab, for training runs of `count` steps with `batch_size` samples of all ranks together."""
+        return dataclasses.replace(self, num_steps=count, batch_size=batch_size)
 
     def addresses(self) -> list[str]:
         """IP addresses of the hosts in rank order."""
@@ -100,7 +101,8 @@ def bare_allreduce(lab: BenchLab, number: int) -> float:
 
 def training(lab: BenchLab) -> tuple[str, ...]:
     """Trainer arguments of a training whose metrics contain every step."""
-    return ("train", "--max-steps", str(lab.num_steps), "--epochs", "1000", "--checkpoint-dir", "none")
+    size = ("--max-steps", str(lab.num_steps), "--epochs", "100000", "--batch-size", str(lab.batch_size))
+    return ("train", *size, "--checkpoint-dir", "none")
 
 
 def container_steps(lab: BenchLab, number: int) -> float:
