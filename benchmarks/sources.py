@@ -101,12 +101,13 @@ def edit(tree: Path) -> None:
 
 def measure(tree: Path, scratch: Path) -> dict[str, float]:
     """Seconds of each launch and of each other way; bytes that launches sent."""
+    console.print(tree.name)
     scratch.mkdir()
     found = {}
     for launch in LAUNCHES:
         if launch == "one edited":
             edit(tree)
-        found[launch] = timed(lambda: run(tree, scratch))
+        found[launch] = timed(launch, lambda: run(tree, scratch))
         found[f"{launch}, bytes sent"] = sent(scratch)
     found |= other_ways(tree, scratch)
     shutil.rmtree(scratch)
@@ -138,23 +139,27 @@ def other_ways(tree: Path, scratch: Path) -> dict[str, float]:
     archive, copy, synced = scratch / "source.tar", scratch / "copy", scratch / "synced"
     copy.mkdir()
     found = {
-        "tar cf": timed(lambda: command("tar", "-C", str(tree), "-cf", str(archive), ".")),
-        "tar xf": timed(lambda: command("tar", "-C", str(copy), "-xf", str(archive))),
-        "rm": timed(lambda: command("rm", "-rf", str(copy))),
+        "tar cf": timed("tar cf", lambda: command("tar", "-C", str(tree), "-cf", str(archive), ".")),
+        "tar xf": timed("tar xf", lambda: command("tar", "-C", str(copy), "-xf", str(archive))),
+        "rm": timed("rm", lambda: command("rm", "-rf", str(copy))),
     }
     if shutil.which("rsync"):
         for launch in LAUNCHES:
             if launch == "one edited":
                 edit(tree)
-            found[f"rsync, {launch}"] = timed(lambda: command("rsync", "-a", "--checksum", f"{tree}/", f"{synced}/"))
+            found[f"rsync, {launch}"] = timed(
+                "rsync", lambda: command("rsync", "-a", "--checksum", f"{tree}/", f"{synced}/")
+            )
     return found
 
 
-def timed(work: Callable[[], None]) -> float:
-    """Seconds that this takes."""
+def timed(what: str, work: Callable[[], None]) -> float:
+    """Seconds that this takes, which are printed."""
     began = time.monotonic()
     work()
-    return time.monotonic() - began
+    spent_s = time.monotonic() - began
+    console.print(f"  {what}: {spent_s:.2f} s")
+    return spent_s
 
 
 def command(*argv: str, **environment: str) -> None:
