@@ -29,7 +29,8 @@ def check(
 ) -> None:
     """Check an inventory: variable names and values by the roles' specs, groups, addresses. Contacts no host.
 
-    All errors are listed with the host or the file and line. The exit code is 64 if there are any.
+    All errors are listed with the host or the file and line. The exit code is 64 if there are any. Notes name subnets,
+    servers and shared directories that hosts expect and nobody in the inventory provides; they do not count as errors.
 
     [bold]Examples[/]
 
@@ -46,8 +47,9 @@ def check(
         else:
             for finding in checked.findings:
                 console.line(str(finding))
-        if checked.findings:
-            raise UsageError(f"{counted(len(checked.findings), 'error')} in the inventory; no host was touched")
+        if checked.errors:
+            raise UsageError(f"{counted(len(checked.errors), 'error')} in the inventory; no host was touched")
         if not as_json:
             hosts, groups = counted(len(checked.inventory.hosts), "host"), len(checked.inventory.groups)
-            console.line(f"no errors: {hosts} in {counted(groups, 'group')}")
+            notes = f", {counted(len(checked.notes), 'note')}" if checked.notes else ""
+            console.line(f"no errors{notes}: {hosts} in {counted(groups, 'group')}")

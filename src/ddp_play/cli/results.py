@@ -53,7 +53,9 @@ def _show(paths: RunPaths, document: dict[str, Any]) -> None:
         console.line(text)
     for rank, host, state, how in rank_rows(document):
         result = headline(read_json(paths.result(int(rank))))
-        console.out.print(f"  [bold]{escape(host)}:{rank}[/] {state} {escape(how)}  [dim]{escape(result)}[/]")
+        ended = how if state == "exited" and how else f"{state} {how}".rstrip()
+        line = f"  [bold]{escape(host)}:{rank}[/] {escape(ended)}"
+        console.out.print(line + (f"  [dim]{escape(result)}[/]" if result else ""))
     collected = _collected(paths)
     rows = collected["artifacts"]
     for row in rows[:20]:

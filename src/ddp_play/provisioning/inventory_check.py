@@ -12,7 +12,16 @@ import yaml
 
 from ddp_play.ansible.installed_collection import collection_root
 from ddp_play.provisioning.inventory import load_inventory
-from ddp_play.provisioning.inventory_rules import Finding, check_addresses, check_groups, check_variables
+from ddp_play.provisioning.inventory_expectations import check_expectations
+from ddp_play.provisioning.inventory_rules import (
+    ERROR,
+    NOTE,
+    Finding,
+    check_addresses,
+    check_groups,
+    check_variables,
+    host_addresses,
+)
 from ddp_play.provisioning.phases import known_groups
 from ddp_play.provisioning.role_specs import read_specs
 
@@ -27,15 +36,25 @@ SSH_TIMEOUT_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class CheckedInventory:
-    """An inventory and its findings."""
+    """An inventory and its findings, errors first."""
 
     inventory: Inventory
     findings: tuple[Finding, ...]
 
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        """What has to be corrected."""
+        return tuple(finding for finding in self.findings if finding.severity == ERROR)
+
+    @property
+    def notes(self) -> tuple[Finding, ...]:
+        """What nobody in the inventory provides."""
+        return tuple(finding for finding in self.findings if finding.severity == NOTE)
+
     def to_json(self) -> dict[str, Any]:
         """Document for `--json`."""
         return {
-            "exit_class": "usage" if self.findings else "done",
+            "exit_class": "usage" if self.errors else "done",
             "hosts": list(self.inventory.hosts),
             "findings": [finding.to_json() for finding in self.findings],
         }
@@ -78,7 +97,8 @@ def check_inventory(
     inventory = load(request, passwords)
     path = collection_root() / "playbooks" / "provision.yml"
     groups = known_groups(yaml.safe_load(path.read_text(encoding="utf-8")))
-    found = (*check_variables(inventory, read_specs()), *check_addresses(inventory, resolve))
+    addresses = host_addresses(inventory, resolve)
+    found = (*check_variables(inventory, read_specs()), *check_addresses(inventory, addresses))
     if "--limit" not in request.options:  # with --limit the groups are incomplete
-        found = (*check_groups(inventory, groups), *found)
+        found = (*check_groups(inventory, groups), *found, *check_expectations(inventory, addresses))
     return CheckedInventory(inventory, found)

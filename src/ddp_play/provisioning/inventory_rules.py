@@ -24,21 +24,26 @@ NO_VARIABLES: Mapping[str, Any] = MappingProxyType({})
 MISSPELT_SIMILARITY = 0.93
 
 
+ERROR, NOTE = "error", "note"
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One error in an inventory: its place, the message, and a hint."""
+    """One error in an inventory, or a note: its place, the message, and a hint."""
 
     kind: str
     where: str
     message: str
     hint: str = ""
+    severity: str = ERROR  # or NOTE: the site may have its reasons
 
     def to_json(self) -> dict[str, str]:
         """Document for `--json`."""
         return asdict(self)
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.message}" + (f"; {self.hint}" if self.hint else "")
+        text = f"{self.where}: {self.message}" + (f"; {self.hint}" if self.hint else "")
+        return f"note: {text}" if self.severity == NOTE else text
 
 
 def check_variables(inventory: Inventory, specs: Specs, extra: Mapping[str, Any] = NO_VARIABLES) -> tuple[Finding, ...]:
@@ -130,23 +135,38 @@ def _orphan_files(inventory: Inventory) -> Iterator[Finding]:
         yield Finding("orphan_file", f"{kind}_vars/{parts[0]}", f"there is no {kind} {name}: Ansible ignores it", hint)
 
 
-def check_addresses(inventory: Inventory, resolve: Callable[[str, str], tuple[str, ...]]) -> tuple[Finding, ...]:
-    """Check that every host has an address of its own. `resolve` takes a name and the host's SSH arguments."""
-    found: list[Finding] = []
-    owners: dict[tuple[str, str], str] = {}
+def host_addresses(inventory: Inventory, resolve: Callable[[str, str], tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """Addresses of the hosts that are reached by ssh and whose name needs no templating; empty if unknown.
+
+    `resolve` takes a name and the host's SSH arguments.
+    """
+    found: dict[str, tuple[str, ...]] = {}
     for host in inventory.hosts:
         if inventory.value(host, "ansible_connection") not in (None, "ssh", "ansible.builtin.ssh", "smart"):
             continue
-        target = str(inventory.value(host, "ansible_host") or host)
+        target = _target(inventory, host)
         if "{{" in target:
             continue
         arguments = f"{inventory.value(host, 'ansible_ssh_common_args') or ''}"
-        addresses = _literal_address(target) or resolve(target, "" if "{{" in arguments else arguments)
-        if not addresses:
+        found[host] = _literal_address(target) or resolve(target, "" if "{{" in arguments else arguments)
+    return found
+
+
+def _target(inventory: Inventory, host: str) -> str:
+    return str(inventory.value(host, "ansible_host") or host)
+
+
+def check_addresses(inventory: Inventory, addresses: Mapping[str, tuple[str, ...]]) -> tuple[Finding, ...]:
+    """Check that every host of `host_addresses` has an address of its own."""
+    found: list[Finding] = []
+    owners: dict[tuple[str, str], str] = {}
+    for host, known in addresses.items():
+        if not known:
             hint = "set ansible_host to an address, or add the name to DNS, /etc/hosts or ~/.ssh/config"
-            found.append(Finding("no_address", f"host {host}", f"the name {target} cannot be resolved", hint))
+            message = f"the name {_target(inventory, host)} cannot be resolved"
+            found.append(Finding("no_address", f"host {host}", message, hint))
         port = str(inventory.value(host, "ansible_port") or 22)
-        for address in addresses:
+        for address in known:
             other = owners.setdefault((address, port), host)
             if other != host:
                 message = f"has the address of {other} ({address}, port {port})"

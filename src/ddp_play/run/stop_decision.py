@@ -72,7 +72,7 @@ def decide(view: GangView, limits: Limits) -> Stop | None:
     for host, why in view.guard_ends.items():
         if why in GUARD_STOPS:
             grace = limits.grace_s if why != RANK_FAILED else limits.failure_grace_s
-            return Stop(GUARD_STOPS[why], f"{why} (reported by {host})", limits.signal, grace)
+            return Stop(GUARD_STOPS[why], f"{GUARD_REASONS.get(why, why)} (reported by {host})", limits.signal, grace)
     # Imports and compilers print nothing: until the first output, the start timeout applies if it is longer.
     limit_s = limits.idle_timeout_s if view.any_output else max(limits.idle_timeout_s, limits.start_timeout_s)
     if limits.idle_timeout_s and view.idle_s > limit_s:
@@ -82,6 +82,7 @@ def decide(view: GangView, limits: Limits) -> Stop | None:
     return None
 
 
+GUARD_REASONS = {MAX_DURATION: "the time limit of the job was reached: ddp_job_max_duration"}
 # Reason why a guard ended its ranks -> kind of the stop of the gang.
 GUARD_STOPS = {
     MAX_DURATION: "max_duration",

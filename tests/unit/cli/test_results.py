@@ -35,6 +35,17 @@ def test_results_logs_and_artifacts_of_all_ranks() -> None:
     assert "artifacts/h1/model.pt  7 bytes" in results().stdout
 
 
+def test_how_each_rank_ended() -> None:
+    rows = [
+        {"rank": 0, "host": "h1", "state": "exited", "exit_code": 0, "detail": ""},
+        {"rank": 1, "host": "h1", "state": "exited", "exit_code": 137, "detail": "killed by SIGKILL"},
+        {"rank": 2, "host": "h2", "state": "lost", "exit_code": None, "detail": ""},
+    ]
+    make_run(ranks=rows)
+    lines = [line.rstrip() for line in results().stdout.splitlines() if ":" in line and line.startswith("  h")]
+    assert lines == ["  h1:0 exit code 0", "  h1:1 killed by SIGKILL", "  h2:2 lost"]
+
+
 def test_many_artifacts_are_counted() -> None:
     paths = make_run()
     write_json(paths.root / "artifacts.json", [{"host": "h1", "path": f"{n}", "size": 1} for n in range(25)])

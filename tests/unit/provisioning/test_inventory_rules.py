@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ddp_play.provisioning.inventory import Group, Inventory
-from ddp_play.provisioning.inventory_rules import check_addresses, check_groups, check_variables
+from ddp_play.provisioning.inventory_rules import check_addresses, check_groups, check_variables, host_addresses
 
 SPECS: dict[str, dict[str, Any]] = {
     "docker_engine": {
@@ -113,9 +113,8 @@ def test_a_file_that_belongs_to_no_group_or_host() -> None:
 
 def addresses(**hosts: dict[str, Any]) -> list[str]:
     names = {"node-a": ("10.0.0.1",), "alias-a": ("10.0.0.1",)}
-    found = check_addresses(
-        Inventory({"ranks": Group("ranks", tuple(hosts))}, hosts), lambda name, _: names.get(name, ())
-    )
+    site = Inventory({"ranks": Group("ranks", tuple(hosts))}, hosts)
+    found = check_addresses(site, host_addresses(site, lambda name, _: names.get(name, ())))
     return [str(row) for row in found]
 
 

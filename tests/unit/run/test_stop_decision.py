@@ -51,7 +51,12 @@ CASES: list[tuple[str, GangView, Stop | None]] = [
     (
         "a guard's time limit",
         view(RUNNING, guard_ends={"h1": "max_duration reached"}),
-        Stop("max_duration", "max_duration reached (reported by h1)", "SIGUSR1", 30.0),
+        Stop(
+            "max_duration",
+            "the time limit of the job was reached: ddp_job_max_duration (reported by h1)",
+            "SIGUSR1",
+            30.0,
+        ),
     ),
     (
         "a guard's lease",
