@@ -1,4 +1,4 @@
-"""Number of tasks that playbooks/provision.yml has for a GPU host with InfiniBand on which nothing is to do."""
+"""Number of tasks that provision and verify have for a host on which nothing is to do."""
 
 from __future__ import annotations
 
@@ -20,10 +20,16 @@ from tests.run import test_idle_roles as gpu_roles
 pytestmark = pytest.mark.runner
 
 ROOT = Path(__file__).resolve().parents[2]
-PLAYBOOK = ROOT / "playbooks/provision.yml"
 # Not run, because no driver answers on this machine: the hardware again with the driver's answers, and an assertion.
 DRIVER_PROOF = ROOT / "roles/nvidia_driver/tasks/assert.yml"
 MAX_TASKS = 18
+# Roles that have nothing to do while this list is empty.
+NAMED_BY_THE_SITE = {
+    "cluster_users": "cluster_users_accounts",
+    "scratch": "scratch_filesystems",
+    "nfs_client": "nfs_client_mounts",
+    "image_distribution": "image_distribution_images",
+}
 # These roles read this machine, whatever its state; the given state makes each end after its reading.
 ENDING = ("base_os", "docker_engine", "python_env", "image_distribution", "monitoring")
 SITE: dict[str, Any] = {
@@ -43,19 +49,19 @@ SITE: dict[str, Any] = {
 }
 
 
-def play(folder: Path) -> list[dict[str, Any]]:
-    """Tasks of one run, as Ansible's JSON callback reports them."""
-    fixture.write(folder, gpu_roles.HOSTS["full"])
+def play(folder: Path, verb: str, hardware: fixture.Hardware, *options: str) -> list[dict[str, Any]]:
+    """Tasks of one run of a playbook, as Ansible's JSON callback reports them."""
+    fixture.write(folder, hardware)
     paths = {
         f"__{role}_sysfs": f"{folder}/sys" for role in ("rdma", "nvidia_driver", "nccl", "nvidia_container_toolkit")
     }
     paths["__nvidia_driver_procfs"] = f"{folder}/proc"
     groups: dict[str, Any] = {name: {"hosts": {"h1": {}}} for name in ("ranks", "python_env", "monitoring")}
     (folder / "hosts.json").write_text(json.dumps(groups))
-    words = ["playbook", "-i", "hosts.json", str(PLAYBOOK), "-e", json.dumps(SITE | paths)]
+    words = ["playbook", "-i", "hosts.json", str(ROOT / f"playbooks/{verb}.yml"), "-e", json.dumps(SITE | paths)]
     settings = {"ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json", "ANSIBLE_DEPRECATION_WARNINGS": "0"}
     done = subprocess.run(
-        [sys.executable, "-m", "ansible", *words],
+        [sys.executable, "-m", "ansible", *words, *options],
         env=os.environ | settings, cwd=folder, capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
@@ -71,7 +77,11 @@ def counted(task: dict[str, Any]) -> bool:
 
 def test_tasks_of_a_gpu_host_on_which_nothing_is_to_do(tmp_path: Path) -> None:
     """cluster_users, scratch, cuda_toolkit and nfs_client, which a site turns on, add one each."""
-    found = Counter(task["task"]["name"].partition(" : ")[0] for task in play(tmp_path) if counted(task))
+    found = Counter(
+        task["task"]["name"].partition(" : ")[0]
+        for task in play(tmp_path, "provision", gpu_roles.HOSTS["full"])
+        if counted(task)
+    )
     by_role = {role.removeprefix("ddp.play."): number for role, number in found.items()}
     by_role["nvidia_driver"] += len(read(DRIVER_PROOF))
     by_role["docker_engine"] += not Path("/run/systemd/system").exists()  # then it ends before its reading
@@ -87,3 +97,14 @@ def test_tasks_of_a_gpu_host_on_which_nothing_is_to_do(tmp_path: Path) -> None:
         "monitoring": 1,
     }
     assert sum(by_role.values()) <= MAX_TASKS
+
+
+def test_a_verification_reads_nothing_for_roles_that_have_nothing_to_do(tmp_path: Path) -> None:
+    """Neither the host's mounts nor its images if the site names none; the reason is the one that provision gives."""
+    empty: dict[str, Any] = {variable: [] for variable in NAMED_BY_THE_SITE.values()}
+    options = ("--tags", ",".join(NAMED_BY_THE_SITE), "-e", json.dumps(empty))
+    tasks = play(tmp_path, "verify", fixture.Hardware(gpus=()), *options)
+    said = [task["hosts"]["h1"].get("msg", "") for task in tasks if "h1" in task["hosts"]]
+    assert [task["task"]["name"] for task in tasks if counted(task)] == []
+    for role, variable in NAMED_BY_THE_SITE.items():
+        assert f"skipped: {role}: {variable} is empty" in said
