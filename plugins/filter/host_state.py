@@ -30,6 +30,8 @@ def drifted_files(state: Mapping[str, Any], wanted: Sequence[Mapping[str, Any]])
 
 
 def _differs(want: Mapping[str, Any], there: Mapping[str, Any]) -> bool:
+    if want.get("state") == "absent":
+        return bool(there["type"] != "absent")
     if want.get("state") == "directory":
         # A link to a directory counts as a directory; the mode of the link itself is meaningless.
         is_directory = there["type"] == "directory"

@@ -51,6 +51,8 @@ def test_versions_and_holds(installed: dict[str, str], held: list[str], misfit: 
         ({"state": "directory", "mode": "2770"}, PRIVATE, False),
         ({"state": "directory", "mode": "0755"}, PRIVATE, True),
         ({"state": "directory"}, ABSENT, True),
+        ({"state": "absent"}, ABSENT, False),
+        ({"state": "absent"}, {"type": "file", "mode": "0644", "content": "a"}, True),
         ({"state": "directory"}, {"type": "file", "mode": "0644"}, True),
         ({"content": "a"}, {"type": "file", "mode": "0644", "content": "a"}, False),
         ({"content": "a", "mode": "0600"}, {"type": "file", "mode": "0600", "content": "a"}, False),

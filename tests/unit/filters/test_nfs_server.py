@@ -84,7 +84,7 @@ def test_connected_clients(answer: dict[str, Any], active: str, clients: list[st
 @pytest.mark.parametrize("off", [False, True])
 def test_nfsv3_goes_only_when_asked_by_name(off: bool) -> None:
     text = (ROLE / "templates" / "nfs.conf.j2").read_text()
-    names = {"__nfs_server_threads_wanted": 64, "nfs_server_rdma": False, "nfs_server_idmap_domain": ""}
+    names = {"__nfs_server_threads_wanted": 64, "nfs_server_rdma": False}
     rendered = jinja2.Template(text, trim_blocks=True).render(**names, nfs_server_disable_v3=off)
     lines = rendered.splitlines()
     assert ("vers3=n" in lines) == off
