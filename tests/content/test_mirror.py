@@ -151,6 +151,7 @@ PACKAGES = (
             "execute": ("tests/run/test_outcomes.py", "its process becomes the command; the test starts the program"),
             "init": ("tests/content/test_site.py", "one call; the test runs the verb"),
             "inventory": ("tests/content/test_site.py", "one call; the test runs the verb"),
+            "lab_demo": ("tests/lab/test_first_hour.py", "needs a Docker engine: the demo runs there"),
             "session": SESSION,
             "playbook_runs": ("tests/unit/cli/test_provision.py", "what provision and reboot share"),
             "stop": ("tests/run/test_outcomes.py", "needs a run that is alive"),

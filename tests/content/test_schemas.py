@@ -19,8 +19,15 @@ from typer.core import TyperGroup
 from ddp_play.bundle.outcome import RankOutcome, RunStatus, Verdict
 from ddp_play.cli.error_boundary import as_document
 from ddp_play.cli.main import app
+from ddp_play.cli.next_commands import NextCommand
 from ddp_play.errors import DdpPlayError, HostNotReady
 from ddp_play.images.archive import HostImage
+from ddp_play.images.build import BuiltImage
+from ddp_play.lab.layout import plan_lab
+from ddp_play.lab.lifecycle import Removed, UpResult
+from ddp_play.lab.requirements import KernelLimit
+from ddp_play.lab.spec import LabSpec, make_spec
+from ddp_play.lab.state import lab_state
 from ddp_play.lab.status import HostStatus, LabStatus
 from tests.content.test_help import VERBS
 from tests.schemas import check, schemas
@@ -89,6 +96,12 @@ def test_plans(path: Path) -> None:
 
 def test_answers_about_hosts_and_errors() -> None:
     host = HostStatus("h1", ("10.0.0.1",), 2, "running", ssh=True)
+    plan = plan_lab(make_spec(LabSpec("lab", 2, ())))
+    commands = [NextCommand("ddp-play ps", "lists runs").to_json()]
+    up = UpResult(plan, lab_state("lab"), ("h1",), ("h1",), (KernelLimit("kernel.keys.maxkeys", 1, 2),))
+    check("lab-up", {**up.as_dict(), "next": commands})
+    check("lab-down", {"name": "lab", **asdict(Removed(2, 3, 1))})
+    check("image-build", BuiltImage("train:1", "sha256:1", 7, "2.13.0", ("tqdm==4.0",)).as_dict())
     check("lab-status", LabStatus("lab", "up", "/lab", "/lab/hosts.yml", (host,)).as_dict())
     check("image-list", {"image": "train:1", "hosts": [asdict(HostImage("h1", "sha256:1", 7, ("r/train@sha256:2",)))]})
     check("error", as_document(HostNotReady("h1: silent", hint="ssh h1", hosts=("h1",))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -14,14 +15,26 @@ from ddp_play.ansible.runner import Passwords, PlaybookRequest
 from ddp_play.cli.main import app
 from ddp_play.errors import UsageError
 from ddp_play.provisioning.inventory_check import check_inventory
-from ddp_play.provisioning.site_scaffold import write_site
+from ddp_play.provisioning.site_scaffold import RankRuntime, Site, SiteHost, parse_hosts, write_site
+from tests.content.doc_blocks import blocks_of
+from tests.schemas import check as check_schema
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
+HOSTS = (SiteHost("gpu01", "10.2.3.4"), SiteHost("gpu02", "10.2.9.4"))
+FLAVOURS = [
+    Site(),
+    Site(HOSTS, user="ops", shared_dir="/data"),
+    Site(HOSTS, runtime=RankRuntime.PROCESS),
+    Site(HOSTS, runtime=RankRuntime.PROCESS, shared_dir="/data"),
+    Site(HOSTS, login=(("ansible_port", "2222"),), cpu=True),
+]
+
+
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
-    write_site(tmp_path / "site")
+    write_site(tmp_path / "site", Site())
     return tmp_path / "site"
 
 
@@ -30,8 +43,48 @@ def check(site: Path) -> list[str]:
     return [str(row) for row in check_inventory(request, Passwords()).findings]
 
 
-def test_the_inventory_has_nothing_to_correct(site: Path) -> None:
-    assert check(site) == []
+@pytest.mark.parametrize("wanted", FLAVOURS, ids=str)
+def test_the_inventory_has_nothing_to_correct(wanted: Site, tmp_path: Path) -> None:
+    write_site(tmp_path / "site", wanted)
+    assert check(tmp_path / "site") == []
+
+
+def test_settings_of_the_command_line_are_in_the_files(tmp_path: Path) -> None:
+    write_site(tmp_path / "site", FLAVOURS[3])
+    program = Path(sys.executable).parent / "ansible-inventory"
+    command = [str(program), "-i", "inventory", "--list"]
+    done = subprocess.run(command, cwd=tmp_path / "site", capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)
+    assert found["without_docker"] == {"children": ["ranks", "spares"]}
+    gpu01 = found["_meta"]["hostvars"]["gpu01"]
+    assert gpu01["ansible_host"] == "10.2.3.4"
+    assert gpu01["cluster_subnets"] == ["10.2.3.0/24", "10.2.9.0/24"]
+    assert (gpu01["ddp_shared_dir"], gpu01["ddp_python"]) == ("/data", "/data/python/bin/python")
+
+
+@pytest.mark.parametrize("wanted", FLAVOURS, ids=str)
+def test_the_job_fits_the_flavour(wanted: Site, tmp_path: Path) -> None:
+    write_site(tmp_path / "site", wanted)
+    text = (tmp_path / "site/train.yml").read_text()
+    assert ("        ddp_job_image: ddp-play-rank\n" in text) is (wanted.runtime is RankRuntime.DOCKER)
+    assert not list((tmp_path / "site").rglob("__pycache__"))
+
+
+@pytest.mark.parametrize(
+    ("values", "hosts"),
+    [
+        ([], ()),
+        (["gpu01=10.0.0.1", "gpu02"], (SiteHost("gpu01", "10.0.0.1"), SiteHost("gpu02", "gpu02"))),
+    ],
+)
+def test_hosts_of_the_command_line(values: list[str], hosts: tuple[SiteHost, ...]) -> None:
+    assert parse_hosts(values) == hosts
+
+
+@pytest.mark.parametrize("values", [["=10.0.0.1"], ["a="], ["a b=1"], ["a", "a=10.0.0.1"], ["a: {}"]])
+def test_wrong_hosts_are_refused(values: list[str]) -> None:
+    with pytest.raises(UsageError):
+        parse_hosts(values)
 
 
 def test_the_repositories_example_has_nothing_to_correct() -> None:
@@ -62,24 +115,40 @@ def test_the_vault_example_is_found_once_it_is_copied(site: Path) -> None:
     command = [str(program), "-i", "inventory", "--host", "node1"]
     done = subprocess.run(command, cwd=site, capture_output=True, text=True, check=True)
     assert "vault_hf_token" in done.stdout
-    assert "cluster_shared_dir" in done.stdout
+    assert "cluster_subnets" in done.stdout
 
 
-def test_the_readme_names_the_next_commands_in_order(site: Path) -> None:
-    text = (site / "README.md").read_text()
-    commands = ["inventory check", "provision", "run train.yml"]
-    assert [f"ddp-play {words} -i inventory" in text for words in commands] == [True] * 3
-    assert "DIR" not in (site / "inventory/hosts.yml").read_text()
+@pytest.mark.parametrize("words", [[], ["--runtime", "process"], ["--cpu", "--host", "a=10.0.0.1"]])
+def test_the_readme_names_the_commands_that_are_printed(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown = CliRunner().invoke(app, ["init", "site", *words]).output.splitlines()
+    printed = [line.strip() for line in shown if line.startswith("  ")]
+    (block,) = list(blocks_of(tmp_path, (tmp_path / "site/README.md").read_text()))
+    assert printed[:2] == ["# the commands below run in the site's directory", "cd site"]
+    assert block.body.splitlines() == printed[2:]
+    assert len(printed) > 8
+    assert "DIR" not in (tmp_path / "site/inventory/hosts.yml").read_text()
+
+
+def test_the_answer_fits_its_schema(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["init", str(tmp_path / "site"), "--json"])
+    answer = json.loads(done.stdout)
+    check_schema("init", answer)
+    assert all((tmp_path / "site" / name).is_file() for name in answer["files"])
 
 
 def test_only_a_new_or_empty_directory(site: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is not empty"):
-        write_site(site)
+        write_site(site, Site())
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="is a file"):
-        write_site(tmp_path / "file")
+        write_site(tmp_path / "file", Site())
     (tmp_path / "empty").mkdir()
-    assert write_site(tmp_path / "empty")
+    with pytest.raises(UsageError, match="no absolute path"):
+        write_site(tmp_path / "empty", Site(shared_dir="data"))
+    assert write_site(tmp_path / "empty", Site())
 
 
 @pytest.mark.parametrize(
@@ -91,8 +160,10 @@ def test_only_a_new_or_empty_directory(site: Path, tmp_path: Path) -> None:
         (["provision"], 64, "-i was not given"),
         (["provision", "-i", "inventory", "--tags", "docker"], 64, "no role docker"),
         (["provision", "-i", "inventory", "--limit", "nobody"], 64, "nobody"),
-        (["inventory", "check", "-i", "inventory"], 0, "no errors: 4 hosts"),
+        (["inventory", "check", "-i", "inventory"], 0, "no errors: 2 hosts"),
         (["init", "."], 64, "is not empty"),
+        (["init", "new", "--lab", "nobody"], 64, "there is no lab named nobody"),
+        (["init", "new", "--lab", "nobody", "--host", "a"], 64, "exclude each other"),
     ],
 )
 def test_refusals(site: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], code: int, said: str) -> None:

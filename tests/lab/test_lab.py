@@ -105,7 +105,8 @@ def test_the_image_is_loaded_once(lab3: Lab) -> None:
 def test_a_missing_image_is_named(lab3: Lab) -> None:
     done = lab3.play("image", "load", "-i", str(lab3.inventory), "--image", "nobody/nothing:1")
     assert done.returncode == 64
-    assert "there is no image nobody/nothing:1 on the controller" in done.stderr
+    assert "there is no image nobody/nothing:1 on this machine" in done.stderr
+    assert "image build --cpu --tag nobody/nothing:1" in done.stderr
     listed = lab3.play("image", "list", "-i", str(lab3.inventory), "--image", "nobody/nothing:1")
     assert listed.returncode == 1
     assert listed.stdout.count("absent") == 3

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from rich.filesize import decimal
 from rich.table import Table
 
 from ddp_play.ansible.installed_collection import collection_root
@@ -13,11 +14,13 @@ from ddp_play.ansible.runner import AnsibleRunner
 from ddp_play.bundle.summary import counted
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
+from ddp_play.cli.next_commands import ddp_play
 from ddp_play.cli.progress_display import progress
-from ddp_play.images.archive import HostImage, query_hosts
+from ddp_play.errors import UsageError
+from ddp_play.images.archive import HostImage, has_local_image, query_hosts
 from ddp_play.images.archive import load as load_archive
-from ddp_play.images.build import build_image
-from ddp_play.images.recipe import DEFAULT_TAG, ImageRequest
+from ddp_play.images.build import BuiltImage, build_image
+from ddp_play.images.recipe import DEFAULT_TAG, Device, ImageRequest, Kind, build_words, parse_extra, request_of
 from ddp_play.images.registry import RegistryRequest, distribute_by_registry
 from ddp_play.images.ssh_access import resolve
 from ddp_play.lab.spec import Distro
@@ -27,6 +30,11 @@ app = typer.Typer(no_args_is_help=True, help="The image of the ranks: build it a
 Inventory = Annotated[str, typer.Option("--inventory", "-i", help="Inventory of the hosts.")]
 Limit = Annotated[str, typer.Option("--limit", "-l", help="Only these hosts.")]
 Image = Annotated[str, typer.Option("--image", help="Name and tag of the image.")]
+KINDS = {
+    Kind.CPU: "torch for CPUs, from pip, on Debian (about 0.9 GB, some minutes)",
+    Kind.CUDA: "torch for GPUs, PyTorch's image from its registry (several GB)",
+    Kind.SLIM: "Python without torch, for an environment on a shared directory (0.13 GB)",
+}
 
 
 class Method(StrEnum):
@@ -38,23 +46,59 @@ class Method(StrEnum):
 
 @app.command()
 def build(
+    files: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
     *,
+    cpu: Annotated[bool, typer.Option("--cpu", help="torch for CPUs, from pip, on Debian: no registry.")] = False,
+    cuda: Annotated[bool, typer.Option("--cuda", help="torch for GPUs (default): PyTorch's image.")] = False,
     base: Annotated[str, typer.Option("--base", help="Image with torch to start from (PyTorch's, NGC's).")] = "",
-    offline: Annotated[bool, typer.Option("--offline", help="No registry: Debian plus wheels from pip.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="No registry: torch from pip, on Debian.")] = False,
     slim: Annotated[bool, typer.Option("--slim", help="Python without torch, for a shared environment.")] = False,
-    tag: Annotated[str, typer.Option("--tag", help="Name and tag of the new image.")] = "",
-    distro: Annotated[Distro, typer.Option("--distro", help="Debian of --offline and --slim.")] = Distro.BOOKWORM,
-    torch: Annotated[
-        str, typer.Option("--torch", help="torch version for --offline; by default the controller's.")
+    with_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--with", metavar="REQUIREMENT", help="Package to add, as pip names it, or -r FILE. Can be repeated."
+        ),
+    ] = None,
+    wheelhouse: Annotated[
+        str, typer.Option("--wheelhouse", metavar="DIR", help="Take wheels from there, not from pip's index.")
     ] = "",
+    tag: Annotated[str, typer.Option("--tag", help="Name and tag of the new image.")] = "",
+    distro: Annotated[Distro, typer.Option("--distro", help="Debian of --cpu, --offline, --slim.")] = Distro.BOOKWORM,
+    torch: Annotated[str, typer.Option("--torch", help="Version of torch from pip; by default the controller's.")] = "",
+    as_json: options.Json = False,
 ) -> None:
-    """Build the rank image on the controller and print its tag."""
+    """Build the rank image on the controller and print its tag and size.
+
+    What pip does not find is said before anything is built.
+
+    [bold]Examples[/]
+
+      ddp-play image build --cpu
+
+      ddp-play image build --cpu --with mpi4py --with mpich --tag train:1.0
+
+      ddp-play image build --with -r requirements.txt
+    """
     with error_boundary():
-        request = ImageRequest(tag=tag, base=base, offline=offline, slim=slim, distro=distro, torch=torch)
+        extra = parse_extra(with_ or [], files or [])
+        request = ImageRequest(
+            tag=tag,
+            base=base,
+            offline=offline,
+            slim=slim,
+            distro=distro,
+            torch=torch,
+            device=_device(cpu=cpu, cuda=cuda),
+            extra=extra,
+            wheelhouse=wheelhouse,
+        )
         with progress("rank image") as listener:
             built = build_image(request, progress=listener)
-        console.line(built)
-        console.note(f"next: ddp-play image load --image {built} -i INVENTORY")
+        if as_json:
+            console.as_json(built.as_dict())
+            return
+        _print_built(built)
+        console.note(f"next: {ddp_play('image', 'load', '--image', built.image, '-i')} INVENTORY")
 
 
 @app.command()
@@ -65,27 +109,34 @@ def load(
     limit: Limit = "",
     method: Annotated[Method, typer.Option("--method", help="How to transfer the image.")] = Method.ARCHIVE,
     tls: Annotated[bool, typer.Option("--tls/--no-tls", help="Whether the registry uses TLS.")] = True,
+    build_kind: Annotated[
+        Kind | None, typer.Option("--build", help="Build the image if the controller does not have it.")
+    ] = None,
     ask_become_pass: options.AskBecomePass = False,
+    as_json: options.Json = False,
 ) -> None:
     """Copy the controller's image to every host that does not have the same content.
 
     archive: send the whole image to each host over SSH. registry: send it once to a registry on
     one host, from which the other hosts pull the layers that they lack; this needs sudo on the
-    hosts (docs/images.md).
+    hosts (docs/images.md). If the controller does not have the image, it is built with --build, or
+    after a question on a terminal.
 
     [bold]Examples[/]
 
       ddp-play image load -i inventory --image train:1.0
 
+      ddp-play image load -i inventory --build cpu
+
       ddp-play image load -i inventory --image train:1.0 --method registry
     """
     with error_boundary():
         hosts = resolve(inventory, limit)
+        _build_if_missing(image, build_kind, may_ask=not as_json)
         if method is Method.ARCHIVE:
             with progress(f"image {image}") as listener:
                 result = load_archive(image, hosts, progress=listener)
-            counts = _counts("sent to", len(result.sent), len(result.present))
-            console.line(f"{image} ({result.content}): {counts}")
+            _report_load(_loaded(image, result.content, result.sent, result.present), as_json=as_json)
             return
         request = options.Ansible().request(str(collection_root() / "playbooks" / "provision.yml"), [inventory])
         passwords = options.ask_passwords(connection=False, become=ask_become_pass)
@@ -93,10 +144,9 @@ def load(
             served = distribute_by_registry(
                 RegistryRequest(image, request, limit, tls), hosts, passwords, AnsibleRunner(), progress=listener
             )
-        counts = _counts("pulled by", len(served.pulled), len(served.present))
-        console.line(f"{image} ({served.content}): {counts}")
-        console.line(f"{served.reference} on all of them, from the registry on {served.registry.host}")
-        if tls:
+        answer = _loaded(image, served.content, served.pulled, served.present)
+        _report_load({**answer, "reference": served.reference, "registry": served.registry.host}, as_json=as_json)
+        if tls and not as_json:
             console.note(f"in a job: ddp_job_image: {served.reference}")
 
 
@@ -119,8 +169,57 @@ def list_images(
             raise typer.Exit(1)
 
 
-def _counts(how: str, num_new: int, num_present: int) -> str:
-    return f"{how} {counted(num_new, 'host')}, {counted(num_present, 'host')} already had it"
+def _device(*, cpu: bool, cuda: bool) -> Device:
+    if cpu and cuda:
+        raise UsageError("--cpu and --cuda exclude each other")
+    return Device.CPU if cpu else Device.CUDA if cuda else Device.ANY
+
+
+def _print_built(built: BuiltImage) -> None:
+    what = ", ".join(part for part in (built.torch and f"torch {built.torch}", *built.added) if part)
+    console.line(built.image)
+    console.line(f"{decimal(built.size_bytes)}{f' with {what}' if what else ''}")
+
+
+def _build_if_missing(image: str, kind: Kind | None, *, may_ask: bool) -> None:
+    """Build an image that the controller does not have, if that was requested or a person agrees. Raises UsageError."""
+    if has_local_image(image):
+        return
+    if kind is None:
+        kind = _ask_kind(image) if may_ask and console.asks() else None
+    if kind is None:
+        raise UsageError(
+            f"there is no image {image} on this machine",
+            hint=f"{ddp_play(*build_words(Kind.CPU, image))} (or --cuda, --slim), or repeat the command"
+            " with --build cpu; docker pull gets one from a registry",
+        )
+    with progress(f"image {image}") as listener:
+        _print_built(build_image(request_of(kind, image), progress=listener))
+
+
+def _ask_kind(image: str) -> Kind | None:
+    """Ask which image to build; None if none is wanted."""
+    console.note(f"There is no image {image} on this machine. It can be built now:", style="bold")
+    for kind, text in KINDS.items():
+        console.note(f"  {kind:5} {text}", style="")
+    answer = typer.prompt("cpu, cuda, slim, or no", default="no", err=True).strip().lower()
+    return Kind(answer) if answer in set(Kind) else None
+
+
+def _loaded(image: str, content: str, sent: tuple[str, ...], present: tuple[str, ...]) -> dict[str, object]:
+    return {"image": image, "content": content, "sent": list(sent), "present": list(present)}
+
+
+def _report_load(answer: dict[str, Any], *, as_json: bool) -> None:
+    """Print the result of `image load`; `reference` and `registry` are there if a registry was used."""
+    if as_json:
+        console.as_json({"reference": "", "registry": "", **answer})
+        return
+    how = "pulled by" if "reference" in answer else "sent to"
+    counts = f"{how} {counted(len(answer['sent']), 'host')}, {counted(len(answer['present']), 'host')} already had it"
+    console.line(f"{answer['image']} ({answer['content']}): {counts}")
+    if "reference" in answer:
+        console.line(f"{answer['reference']} on all of them, from the registry on {answer['registry']}")
 
 
 def _print_table(answers: list[HostImage]) -> None:

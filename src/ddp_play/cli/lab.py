@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import shlex
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import asdict
+from typing import Annotated
 
 import typer
 from rich.table import Table
@@ -12,9 +12,12 @@ from rich.table import Table
 from ddp_play.bundle.summary import counted
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
+from ddp_play.cli.lab_demo import demo
+from ddp_play.cli.next_commands import NextCommand, ddp_play
+from ddp_play.cli.next_commands import show as show_commands
 from ddp_play.cli.progress_display import progress
 from ddp_play.errors import HostNotReady, UsageError
-from ddp_play.images.recipe import REPOSITORY
+from ddp_play.images.recipe import CPU_TAG, Kind
 from ddp_play.lab.base_image import ensure_host_image
 from ddp_play.lab.docker_client import connect
 from ddp_play.lab.layout import find_host
@@ -25,11 +28,9 @@ from ddp_play.lab.spec import DEFAULT_NAME, USERS, Distro, LabSpec, make_spec, p
 from ddp_play.lab.state import lab_state, ssh_options
 from ddp_play.lab.status import LabStatus, read_status
 
-if TYPE_CHECKING:
-    from ddp_play.lab.requirements import KernelLimit
-
 app = typer.Typer(no_args_is_help=True, help="A cluster of real hosts (systemd, sshd, Docker) on this machine.")
 
+app.command()(demo)
 Name = Annotated[str, typer.Option("--name", help="The lab's name; several labs can run at the same time.")]
 
 
@@ -46,8 +47,12 @@ def up(
     subnet: Annotated[list[str] | None, typer.Option("--subnet", help="Network to use, once per fabric.")] = None,
     user: Annotated[str, typer.Option("--user", help="User of the inventory: ops (with sudo) or root.")] = USERS[0],
     docker: Annotated[bool, typer.Option("--docker/--no-docker", help="Hosts with or without Docker.")] = True,
+    as_json: options.Json = False,
 ) -> None:
-    """Start hosts as containers and write their inventory. Hosts that already run stay as they are."""
+    """Start hosts as containers and write their inventory. Hosts that already run stay as they are.
+
+    What this machine lacks (an engine, memory, disk space, a network, programs) is said before anything is created.
+    """
     with error_boundary():
         spec = make_spec(
             LabSpec(
@@ -66,10 +71,14 @@ def up(
                 result = lab_up(spec, progress=listener)
         except KeyboardInterrupt:
             console.note(
-                f"run the same command again to continue; `ddp-play lab down --name {name}` removes what was created"
+                f"run the same command again to continue; {ddp_play('lab', 'down', '--name', name)}"
+                " removes what was created"
             )
             raise
-        _print_up_result(result)
+        if as_json:
+            console.as_json({**result.as_dict(), "next": [row.to_json() for row in next_commands(result)]})
+        else:
+            _print_up_result(result)
 
 
 @app.command()
@@ -114,13 +123,17 @@ def down(
     force: Annotated[
         bool, typer.Option("--force", help="Also if the lab belongs to another user or DDP_PLAY_HOME.")
     ] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Remove the lab: containers, volumes, networks, keys and inventory."""
     with error_boundary():
         with progress(f"lab {name}") as listener:
             removed = lab_down(name, force=force, progress=listener)
-        if removed.hosts or removed.volumes or removed.networks:
-            counts = f"{removed.hosts} hosts, {removed.volumes} volumes, {removed.networks} networks"
+        if as_json:
+            console.as_json({"name": name, **asdict(removed)})
+        elif removed.hosts or removed.volumes or removed.networks:
+            numbers = (removed.hosts, "host"), (removed.volumes, "volume"), (removed.networks, "network")
+            counts = ", ".join(counted(number, what) for number, what in numbers)
             console.line(f"removed lab {name}: {counts}")
         else:
             console.line(f"there was no lab named {name}")
@@ -143,31 +156,35 @@ def image(
 
 def _print_up_result(result: UpResult) -> None:
     if result.limits_raised:
-        console.note(f"raised kernel limits for this many hosts: {_settings(result.limits_raised)}")
-    if result.limits_refused:
-        settings = _settings(result.limits_refused)
-        console.note(f"kernel limits are low for this many hosts; as root: sysctl -w {settings}", style="yellow")
+        settings = " ".join(f"{limit.name}={limit.target}" for limit in result.limits_raised)
+        console.note(f"raised kernel limits for this many hosts: {settings}")
     spec = result.plan.spec
-    if result.created or result.started:
-        console.line(f"lab {spec.name} is up: {counted(spec.num_hosts, 'host')}, {counted(sum(spec.slots), 'slot')}")
-    else:
-        console.line(
-            f"lab {spec.name} was up already: {counted(spec.num_hosts, 'host')}, {counted(sum(spec.slots), 'slot')}"
-        )
+    is_new = result.created or result.started
+    counts = f"{counted(spec.num_hosts, 'host')}, {counted(sum(spec.slots), 'slot')}"
+    console.line(f"lab {spec.name} {'is up' if is_new else 'was up already'}: {counts}")
     console.line(f"inventory: {result.state.inventory}")
-    console.line(f"next: {next_command(result)}")
+    show_commands("next:", next_commands(result))
 
 
-def _settings(limits: tuple[KernelLimit, ...]) -> str:
-    return " ".join(f"{limit.name}={limit.target}" for limit in limits)
-
-
-def next_command(result: UpResult) -> str:
-    """Command to run after `lab up`: a first job, or Ansible's ping if the hosts have no engine."""
-    path = shlex.quote(str(result.state.inventory))
-    if not result.plan.spec.engine:
-        return f"ansible ranks -i {path} -m ansible.builtin.ping"
-    return f"ddp-play image load -i {path} && ddp-play run -i {path} -e ddp_job_image={REPOSITORY}"
+def next_commands(result: UpResult) -> tuple[NextCommand, ...]:
+    """Commands after `lab up`: a first job, or an engine for hosts that have none."""
+    name, inventory = result.plan.spec.name, str(result.state.inventory)
+    if result.plan.spec.engine:
+        load = ddp_play("image", "load", "-i", inventory, "--image", CPU_TAG, "--build", Kind.CPU)
+        first: tuple[NextCommand, ...] = (
+            NextCommand(load, "build an image with torch and copy it to the hosts (some minutes)"),
+            NextCommand(
+                ddp_play("run", "-i", inventory, "-e", f"ddp_job_image={CPU_TAG}"), "train the example on the hosts"
+            ),
+        )
+    else:
+        words = ("provision", "-i", inventory, "-e", "docker_engine_source=distribution")
+        first = (NextCommand(ddp_play(*words), "configure the hosts, with an engine from their distribution"),)
+    return (
+        *first,
+        NextCommand(ddp_play("lab", "ssh", "--name", name, "h1"), "log in to a host"),
+        NextCommand(ddp_play("lab", "down", "--name", name), "remove the lab"),
+    )
 
 
 def _print_status(found: LabStatus) -> None:

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from docker.errors import ImageNotFound
+from rich.filesize import decimal
 
 from ddp_play.errors import HostNotReady, UsageError
 from ddp_play.images.content_hash import fingerprint
+from ddp_play.lab.base_image import has_image
 from ddp_play.lab.docker_client import connect, engine_errors
 
 if TYPE_CHECKING:
@@ -62,8 +64,8 @@ def load(image: str, hosts: Sequence[HostAccess], *, progress: ProgressListener)
     lacking = [host for host, answer in zip(hosts, answers, strict=True) if answer.content != content]
     if lacking:
         with saved(local, image, progress=progress) as archive:
-            progress.step(f"sending {archive.stat().st_size >> 20} MiB to {len(lacking)} hosts")
-            raise_failures(image, _send(archive, lacking))
+            progress.step(f"sending {decimal(archive.stat().st_size)} to {', '.join(host.name for host in lacking)}")
+            raise_failures(image, _send(archive, lacking, progress=progress))
         _verify(image, content, lacking)
     sent = {host.name for host in lacking}
     present = tuple(host.name for host in hosts if host.name not in sent)
@@ -78,6 +80,11 @@ def local_image(image: str) -> Image:
             return client.images.get(image)
         except ImageNotFound:
             raise UsageError(f"there is no image {image} on the controller", hint="ddp-play image build") from None
+
+
+def has_local_image(image: str) -> bool:
+    """Whether the controller has the image. Raises HostNotReady if its engine does not answer."""
+    return has_image(connect(), image)
 
 
 @contextmanager
@@ -122,14 +129,15 @@ def _query_host(image: str, host: HostAccess) -> HostImage:
     return HostImage(host.name, error=stderr.splitlines()[-1] if stderr else f"exit {result.returncode}")
 
 
-def _send(archive: Path, hosts: Sequence[HostAccess]) -> list[HostImage]:
-    answers = _in_parallel(partial(_send_one, archive), hosts, workers=_SEND_WORKERS)
+def _send(archive: Path, hosts: Sequence[HostAccess], *, progress: ProgressListener) -> list[HostImage]:
+    answers = _in_parallel(partial(_send_one, archive, progress), hosts, workers=_SEND_WORKERS)
     return [answer for answer in answers if answer.error]
 
 
-def _send_one(archive: Path, host: HostAccess) -> HostImage:
+def _send_one(archive: Path, progress: ProgressListener, host: HostAccess) -> HostImage:
     with archive.open("rb") as file:
         result = host.run(remote_docker("load"), stdin=file)
+    progress.detail(f"{host.name} has it" if result.returncode == 0 else f"{host.name} failed")
     stderr = result.stderr.decode(errors="replace").strip() or f"exit {result.returncode}"
     return HostImage(host.name, error=stderr.splitlines()[-1] if result.returncode else "")
 

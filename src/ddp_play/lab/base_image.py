@@ -142,7 +142,8 @@ def _pull(reference: str, tag: str) -> str:
 
 
 def _debootstrap(client: DockerClient, distro: Distro, tag: str, *, progress: ProgressListener) -> None:
-    _require_debootstrap()
+    if (problem := _debootstrap_problem()) is not None:
+        raise problem
     # In a mount namespace, so that mounts of an interrupted debootstrap disappear.
     with tempfile.TemporaryDirectory(prefix="ddp-play-root-", dir="/var/tmp") as scratch:
         target = Path(scratch) / "root"
@@ -175,14 +176,38 @@ def _import_tree(client: DockerClient, target: Path, tag: str) -> None:
         raise HostNotReady(f"tar of the new root file system failed (exit code {process.returncode})")
 
 
-def _require_debootstrap() -> None:
+def source_problem(client: DockerClient, distro: Distro) -> HostNotReady | None:
+    """Why no root file system can be had: neither debootstrap works here nor does a registry answer. None if one can.
+
+    With debootstrap a registry is not asked: it takes up to 15 seconds to learn that there is none.
+    """
+    problem = None if has_image(client, root_tag(distro)) else _debootstrap_problem()
+    return problem if problem is not None and _registry_problem(f"debian:{distro}-slim") else None
+
+
+def _registry_problem(reference: str) -> str:
+    """Why an image cannot be pulled; empty if its registry knows it."""
+    client = connect(timeout_s=_PULL_TIMEOUT_S)
+    try:
+        client.images.get_registry_data(reference)
+    except APIError as error:
+        return str(error.explanation or error)
+    except RequestException:
+        return f"no answer within {_PULL_TIMEOUT_S} s"
+    finally:
+        client.close()
+    return ""
+
+
+def _debootstrap_problem() -> HostNotReady | None:
     if shutil.which("debootstrap") is None:
-        raise HostNotReady(
+        return HostNotReady(
             "no registry is reachable and debootstrap is not installed, so the image of lab hosts cannot be made",
             hint="apt-get install debootstrap, or docker load a Debian image and tag it as the base",
         )
     if os.geteuid() != 0:
-        raise HostNotReady(
+        return HostNotReady(
             "no registry is reachable, and debootstrap needs root to make a base image",
             hint="sudo ddp-play lab image; after that the lab itself needs no root",
         )
+    return None

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING
 from docker.errors import APIError, NotFound
 
 from ddp_play.errors import UsageError
-from ddp_play.lab import machine_resources
-from ddp_play.lab.base_image import ensure_host_image, has_image
-from ddp_play.lab.base_image_recipe import host_tag
-from ddp_play.lab.docker_client import connect, engine_errors, is_local
+from ddp_play.lab.base_image import ensure_host_image
+from ddp_play.lab.docker_client import connect, engine_errors
 from ddp_play.lab.host_containers import await_boot, create_host, find_hosts, run_in_parallel, start_hosts
 from ddp_play.lab.layout import LABEL, LABEL_STATE, LabPlan, plan_lab
 from ddp_play.lab.networks import SubnetTaken, create_networks, remove_networks, taken_networks
-from ddp_play.lab.requirements import KernelLimit, check_free_resources, kernel_limits
+from ddp_play.lab.preflight import connect_or_report, first_result, low_limits, machine_problems, raise_limits
 from ddp_play.lab.state import LabState, lab_state, locked, make_keys, write_inventory
 
 if TYPE_CHECKING:
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
     from docker.models.containers import Container
 
     from ddp_play.lab.progress_listener import ProgressListener
+    from ddp_play.lab.requirements import KernelLimit
     from ddp_play.lab.spec import LabSpec
 
 
@@ -39,7 +38,20 @@ class UpResult:
     created: tuple[str, ...]
     started: tuple[str, ...]
     limits_raised: tuple[KernelLimit, ...]
-    limits_refused: tuple[KernelLimit, ...]
+
+    def as_dict(self) -> dict[str, object]:
+        """Document of `lab up --json`, without the next commands."""
+        spec = self.plan.spec
+        return {
+            "name": spec.name,
+            "inventory": str(self.state.inventory),
+            "hosts": [
+                {"name": host.name, "address": host.addresses[0], "slots": host.slots} for host in self.plan.hosts
+            ],
+            "created": list(self.created),
+            "started": list(self.started),
+            "limits_raised": {limit.name: limit.target for limit in self.limits_raised},
+        }
 
 
 @dataclass(frozen=True)
@@ -53,14 +65,16 @@ class Removed:
 
 def up(spec: LabSpec, *, progress: ProgressListener) -> UpResult:
     """Create and start the missing parts of the lab. Raises UsageError, HostNotReady or Busy."""
-    client = connect()
+    client = connect_or_report(spec)
     state = lab_state(spec.name)
     with locked(state):
         existing = _remove_unfinished_hosts(find_hosts(client, spec.name), state)
-        plan = _saved_or_new_plan(client, spec, existing, state)
-        num_missing = len(plan.hosts) - len(existing)
-        _check_free_resources(client, spec, num_missing)
-        raised, refused = _raise_limits(client, num_missing)
+        num_missing = max(spec.num_hosts - len(existing), 0)
+        plan = first_result(
+            lambda: _saved_or_new_plan(client, spec, existing, state), machine_problems(client, spec, num_missing)
+        )
+        raised, refused = raise_limits(client, num_missing)
+        _report_low_limits(refused, progress=progress)
         image = ensure_host_image(client, spec.distro, engine=spec.engine, progress=progress)
         state.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         plan = _create_planned_networks(client, plan, existing, state)
@@ -75,7 +89,7 @@ def up(spec: LabSpec, *, progress: ProgressListener) -> UpResult:
         start_hosts(list(stopped.values()), progress=progress)
         run_in_parallel(await_boot, list(hosts.values()))
         write_inventory(state, plan)
-    return UpResult(plan, state, tuple(host.name for host in missing), tuple(stopped), raised, refused)
+    return UpResult(plan, state, tuple(host.name for host in missing), tuple(stopped), raised)
 
 
 def down(name: str, *, force: bool, progress: ProgressListener) -> Removed:
@@ -171,20 +185,9 @@ def _refuse_used_container_names(client: DockerClient, plan: LabPlan) -> None:
         )
 
 
-def _check_free_resources(client: DockerClient, spec: LabSpec, num_new_hosts: int) -> None:
-    with engine_errors("describe itself"):
-        root = str(client.info().get("DockerRootDir") or "/var/lib/docker")
-    cached = has_image(client, host_tag(spec.distro, engine=spec.engine))
-    free = machine_resources.read_resources(root, is_local=is_local())
-    check_free_resources(free, num_new_hosts=num_new_hosts, engine=spec.engine, image_cached=cached)
-
-
-def _raise_limits(client: DockerClient, num_new_hosts: int) -> tuple[tuple[KernelLimit, ...], tuple[KernelLimit, ...]]:
-    if not is_local() or num_new_hosts == 0:
-        return (), ()
-    with engine_errors("list containers"):
-        present = len(client.containers.list(all=True, filters={"label": LABEL}, ignore_removed=True))
-    return machine_resources.raise_limits(kernel_limits(present + num_new_hosts))
+def _report_low_limits(refused: tuple[KernelLimit, ...], *, progress: ProgressListener) -> None:
+    if refused:
+        progress.step(low_limits(refused).message)
 
 
 def _remove_container(container: Container) -> None:

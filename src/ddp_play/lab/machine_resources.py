@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import shutil
 import socket
 import struct
@@ -47,22 +48,34 @@ def read_resources(docker_root: str, *, is_local: bool) -> MachineResources:
     return MachineResources(_available_memory_mib(), disk, docker_root)
 
 
+def unraisable(limits: Iterable[KernelLimit]) -> tuple[KernelLimit, ...]:
+    """Limits that are too low and that this user may not raise."""
+    return tuple(limit for limit in limits if _is_low(limit) and not os.access(_path(limit), os.W_OK))
+
+
 def raise_limits(limits: Iterable[KernelLimit]) -> tuple[tuple[KernelLimit, ...], tuple[KernelLimit, ...]]:
     """Raise limits that are too low; return (raised, refused). Limits unknown to the kernel are left out."""
     raised, refused = [], []
     for limit in limits:
-        path = _PROC / "sys" / limit.name.replace(".", "/")
-        try:
-            if int(path.read_text()) >= limit.least:
-                continue
-        except (OSError, ValueError):
+        if not _is_low(limit):
             continue
         try:
-            path.write_text(str(limit.target))
+            _path(limit).write_text(str(limit.target))
             raised.append(limit)
         except OSError:
             refused.append(limit)
     return tuple(raised), tuple(refused)
+
+
+def _path(limit: KernelLimit) -> Path:
+    return _PROC / "sys" / limit.name.replace(".", "/")
+
+
+def _is_low(limit: KernelLimit) -> bool:
+    try:
+        return int(_path(limit).read_text()) < limit.least
+    except (OSError, ValueError):
+        return False
 
 
 def _available_memory_mib() -> int | None:

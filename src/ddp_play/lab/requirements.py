@@ -38,25 +38,33 @@ class KernelLimit:
     target: int
 
 
-def check_free_resources(machine: MachineResources, *, num_new_hosts: int, engine: bool, image_cached: bool) -> None:
-    """Raise HostNotReady if memory or disk space is too small for the new hosts."""
+def resource_problems(
+    machine: MachineResources, *, num_new_hosts: int, engine: bool, image_cached: bool
+) -> list[HostNotReady]:
+    """Errors that say what is too small for the new hosts, one for memory and one for disk space."""
     if num_new_hosts == 0:
-        return
+        return []
+    found = []
+    hosts = "1 new host needs" if num_new_hosts == 1 else f"{num_new_hosts} new hosts need"
     per_host = _MEMORY_HOST_MIB if engine else _MEMORY_BARE_HOST_MIB
     memory = _MEMORY_RESERVE_MIB + num_new_hosts * per_host
     if machine.memory_free_mib is not None and machine.memory_free_mib < memory:
         fits = max((machine.memory_free_mib - _MEMORY_RESERVE_MIB) // per_host, 0)
-        raise HostNotReady(
-            f"{num_new_hosts} hosts need about {memory} MiB of memory, {machine.memory_free_mib} MiB are available",
-            hint=f"--hosts {fits} would fit" if fits else "free some memory first",
+        found.append(
+            HostNotReady(
+                f"{hosts} about {memory} MiB of memory, {machine.memory_free_mib} MiB are available",
+                hint=f"--hosts {fits} would fit" if fits else "free some memory first",
+            )
         )
     disk = num_new_hosts * _DISK_HOST_MIB + (0 if image_cached else _DISK_IMAGE_MIB)
     if machine.disk_free_mib is not None and machine.disk_free_mib < disk:
-        raise HostNotReady(
-            f"{num_new_hosts} hosts need about {disk} MiB of disk, {machine.disk_free_mib} MiB are free"
-            f" in {machine.disk_path}",
-            hint="docker system df shows what can be removed",
+        found.append(
+            HostNotReady(
+                f"{hosts} about {disk} MiB of disk, {machine.disk_free_mib} MiB are free in {machine.disk_path}",
+                hint="docker system df shows what can be removed",
+            )
         )
+    return found
 
 
 def kernel_limits(num_hosts: int) -> tuple[KernelLimit, ...]:

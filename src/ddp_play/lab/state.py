@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import yaml
 from pydantic import TypeAdapter, ValidationError
@@ -116,7 +116,7 @@ def ssh_options(state: LabState) -> list[str]:
     ]
 
 
-def inventory(state: LabState, plan: LabPlan) -> dict[str, object]:
+def inventory(state: LabState, plan: LabPlan) -> dict[str, Any]:
     """The lab as an ordinary Ansible inventory."""
     common_args = " ".join(_quoted(option) for option in ssh_options(state))
     hosts = {host.name: {"ansible_host": host.addresses[0], "ddp_slots": host.slots} for host in plan.hosts}

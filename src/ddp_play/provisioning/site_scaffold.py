@@ -1,46 +1,189 @@
-"""Files of a new site: the documented example inventory, a first job, a vault example, the next commands."""
+"""Files of a new site: inventory with documented settings, a first job, a vault example, the next commands."""
 
 from __future__ import annotations
 
+import ipaddress
 import shutil
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
 from ddp_play.ansible.installed_collection import collection_root
-from ddp_play.errors import UsageError
+from ddp_play.errors import InternalError, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 ALL_HOSTS_VARIABLES = "inventory/group_vars/all"
+EXAMPLE_SHARED_DIR = "/srv/ddp"
+# The settings about the shared directory, at the end of the example's group_vars/all.yml.
+SHARED_SETTINGS = "# --- nfs_server, nfs_client"
+RANK_IMAGE = "ddp-play-rank"
 
 
-def write_site(directory: Path) -> tuple[Path, ...]:
+class RankRuntime(StrEnum):
+    """How ranks run, as in `ddp_job_runtime`."""
+
+    DOCKER = "docker"
+    PROCESS = "process"
+
+
+@dataclass(frozen=True)
+class SiteHost:
+    """A host of the site: name in the inventory and address."""
+
+    name: str
+    address: str
+
+
+EXAMPLE_HOSTS = (SiteHost("node1", "10.1.0.11"), SiteHost("node2", "10.1.0.12"))
+
+
+@dataclass(frozen=True)
+class Site:
+    """Wanted site. `login`: further connection variables of Ansible; `shared_dir`: a directory that all hosts have."""
+
+    hosts: tuple[SiteHost, ...] = ()
+    user: str = "trainer"
+    login: tuple[tuple[str, str], ...] = ()
+    runtime: RankRuntime = RankRuntime.DOCKER
+    shared_dir: str = ""
+    cpu: bool = False
+
+    @property
+    def subnets(self) -> tuple[str, ...]:
+        """Networks of the hosts: the 256 addresses around each of them."""
+        found = []
+        for host in self.hosts or EXAMPLE_HOSTS:
+            try:
+                address = ipaddress.IPv4Address(host.address)
+            except ValueError:
+                continue  # a name
+            found.append(str(ipaddress.IPv4Network((address, 24), strict=False)))
+        return tuple(dict.fromkeys(found))
+
+
+@dataclass(frozen=True)
+class SiteCommand:
+    """A command of the site's README, which runs in the site's directory, and what it does."""
+
+    words: tuple[str, ...]
+    purpose: str
+
+
+def parse_hosts(values: list[str]) -> tuple[SiteHost, ...]:
+    """Hosts from NAME=ADDRESS, or NAME that is an address too. Raises UsageError."""
+    hosts = []
+    for value in values:
+        name, separator, address = value.partition("=")
+        if not name or (separator and not address) or any(char in value for char in " ,:{}\"'"):
+            raise UsageError(f"--host {value!r} is neither NAME nor NAME=ADDRESS", hint="as in --host gpu01=10.0.0.11")
+        hosts.append(SiteHost(name, address or name))
+    names = [host.name for host in hosts]
+    if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
+        raise UsageError(f"--host {twice[0]} was given twice")
+    return tuple(hosts)
+
+
+def site_commands(site: Site) -> tuple[SiteCommand, ...]:
+    """Commands from the new files to a trained model, in the site's directory."""
+    inventory = ("-i", "inventory")
+    image: tuple[SiteCommand, ...] = ()
+    if site.runtime is RankRuntime.DOCKER:
+        build = ("image", "build", "--cpu" if site.cpu else "--cuda")
+        image = (
+            SiteCommand(build, "the image of the ranks, with torch"),
+            SiteCommand(("image", "load", *inventory), "the image onto the hosts"),
+        )
+    return (
+        SiteCommand(("inventory", "check", *inventory), "finds wrong names and values; connects to no host"),
+        SiteCommand(("provision", *inventory), "configures the hosts; a second run changes nothing"),
+        *image,
+        SiteCommand(("run", "train.yml", *inventory), "trains on all hosts"),
+        SiteCommand(("results",), "the verdict, the ranks' results, the model"),
+    )
+
+
+def write_site(directory: Path, site: Site) -> tuple[Path, ...]:
     """Write the files and return their relative paths. Raises UsageError if the directory is not new or empty."""
     if directory.exists() and not directory.is_dir():
         raise UsageError(f"{directory} is a file", hint="give the name of a new directory")
     if directory.is_dir() and any(directory.iterdir()):
         raise UsageError(f"{directory} is not empty", hint="give a new or an empty directory; nothing was written")
+    if site.shared_dir and not site.shared_dir.startswith("/"):
+        raise UsageError(f"--shared-dir {site.shared_dir} is no absolute path", hint="it is the same on all hosts")
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        _copy_files(directory)
+        _copy_files(directory, site)
+        _write_files(directory, site)
     except OSError as error:
         raise UsageError(f"cannot write {error.filename}: {error.strerror}") from None
     return tuple(sorted(path.relative_to(directory) for path in directory.rglob("*") if path.is_file()))
 
 
-def _copy_files(directory: Path) -> None:
+def _copy_files(directory: Path, site: Site) -> None:
     root = collection_root()
-    shutil.copytree(root / "inventory" / "example", directory / "inventory", copy_function=shutil.copyfile)
+    example = root / "inventory" / "example" / "group_vars"
+    variables = directory / "inventory" / "group_vars"
+    (directory / ALL_HOSTS_VARIABLES).mkdir(parents=True)
+    for path in sorted(example.glob("*.yml")):
+        if path.name not in ("all.yml", "python_env.yml"):
+            shutil.copyfile(path, variables / path.name)
+    templates = root / "templates" / "site"
+    shutil.copyfile(templates / "vault.yml.example", directory / ALL_HOSTS_VARIABLES / "vault.yml.example")
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(templates / "job", directory / "job", copy_function=shutil.copyfile, ignore=ignored)
     # Ansible reads either all.yml or the directory all/. The vault needs its own file next to the settings.
-    (directory / ALL_HOSTS_VARIABLES).mkdir()
-    (directory / f"{ALL_HOSTS_VARIABLES}.yml").rename(directory / ALL_HOSTS_VARIABLES / "main.yml")
-    site = root / "templates" / "site"
-    shutil.copyfile(site / "vault.yml.example", directory / ALL_HOSTS_VARIABLES / "vault.yml.example")
-    shutil.copytree(site / "job", directory / "job", copy_function=shutil.copyfile)
-    for name in ("README.md", "train.yml"):
-        shutil.copyfile(site / name, directory / name)
-    hosts = directory / "inventory" / "hosts.yml"
-    text = hosts.read_text(encoding="utf-8").replace(
-        "Copy this directory, change the names, and try:", "Change the names, and try:"
+    settings = (example / "all.yml").read_text(encoding="utf-8")
+    (directory / ALL_HOSTS_VARIABLES / "main.yml").write_text(_all_hosts(settings, site), encoding="utf-8")
+
+
+def _all_hosts(example: str, site: Site) -> str:
+    """Settings of all hosts: the example's, with this site's login, networks and shared directory."""
+    general, found, _ = example.partition(SHARED_SETTINGS)
+    login = "".join(f"{name}: {value}\n" for name, value in (("ansible_user", site.user), *site.login))
+    changes = {
+        "ansible_user: trainer\n": login,
+        "cluster_subnets: [10.1.0.0/16]\n": f"cluster_subnets: [{', '.join(site.subnets)}]\n",
+        f"cluster_shared_dir: {EXAMPLE_SHARED_DIR}\n": "",
+    }
+    for old, new in changes.items():
+        if old not in general or not found:
+            raise InternalError(f"the example inventory has no line {old.strip()}")
+        general = general.replace(old, new)
+    return general + _rendered("shared_directory.yml.j2", site)
+
+
+def _write_files(directory: Path, site: Site) -> None:
+    names = {
+        "hosts.yml.j2": "inventory/hosts.yml",
+        "python_env.yml.j2": "inventory/group_vars/python_env.yml",
+        "train.yml.j2": "train.yml",
+        "README.md.j2": "README.md",
+    }
+    for template, name in names.items():
+        (directory / name).write_text(_rendered(template, site), encoding="utf-8")
+
+
+def _rendered(template: str, site: Site) -> str:
+    environment = Environment(
+        loader=FileSystemLoader(collection_root() / "templates" / "site"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # noqa: S701 - YAML and Markdown, from the user's own options
+        # Texts of Ansible with its own braces stay as they are.
+        variable_start_string="<<",
+        variable_end_string=">>",
     )
-    hosts.write_text(text.replace("-i DIR", "-i inventory"), encoding="utf-8")
+    values = {
+        "site": site,
+        "hosts": site.hosts or EXAMPLE_HOSTS,
+        "is_process": site.runtime is RankRuntime.PROCESS,
+        "image": RANK_IMAGE,
+        "commands": site_commands(site),
+    }
+    return environment.get_template(template).render(values)

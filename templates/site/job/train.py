@@ -1,18 +1,38 @@
-"""`ddp-play run train.yml -i inventory`: all ranks join a process group and add up their numbers."""
+"""`ddp-play run train.yml -i inventory`: all ranks train one model, with DistributedDataParallel."""
 
+import json
 import os
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+STEPS = 200
 
 
 def main() -> None:
     use_gpu = torch.cuda.is_available()
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if use_gpu else torch.device("cpu")
+    if use_gpu:
+        torch.cuda.set_device(device)
     dist.init_process_group("nccl" if use_gpu else "gloo")
-    total = torch.tensor([float(dist.get_rank())], device=device)
-    dist.all_reduce(total)
-    print(f"rank {dist.get_rank()} of {dist.get_world_size()}: the sum is {total.item():.0f}", flush=True)
+    torch.manual_seed(dist.get_rank())  # every rank draws other samples; DDP gives all the weights of rank 0
+    model = DistributedDataParallel(nn.Sequential(nn.Linear(1, 64), nn.Tanh(), nn.Linear(64, 1)).to(device))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    for step in range(1, STEPS + 1):
+        x = torch.rand(256, 1, device=device) * 6 - 3
+        loss = nn.functional.mse_loss(model(x), torch.sin(x))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if step % 50 == 0:
+            print(f"rank {dist.get_rank()} of {dist.get_world_size()}: step {step} loss {loss.item():.4f}", flush=True)
+    if dist.get_rank() == 0:
+        torch.save(model.module.state_dict(), "model.pt")
+        result = {"loss": loss.item(), "steps": STEPS}
+        Path(os.environ["DDP_PLAY_RESULT"]).write_text(json.dumps(result), encoding="utf-8")
     dist.destroy_process_group()
 
 

@@ -1,38 +1,29 @@
-"""Messages of `lab up`."""
+"""Messages of `lab up`, and the commands that it prints."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from ddp_play.cli.lab import _print_up_result
+import pytest
+
+from ddp_play.cli.lab import _print_up_result, next_commands
 from ddp_play.lab.layout import plan_lab
 from ddp_play.lab.lifecycle import UpResult
 from ddp_play.lab.requirements import KernelLimit
 from ddp_play.lab.spec import LabSpec, make_spec
 from ddp_play.lab.state import lab_state
 
-if TYPE_CHECKING:
-    import pytest
-
-LIMITS = (KernelLimit("fs.inotify.max_user_instances", 384, 4096), KernelLimit("kernel.keys.maxkeys", 100, 10_000))
+LIMITS = (KernelLimit("fs.inotify.max_user_instances", 384, 4096),)
 
 
-def up(**limits: tuple[KernelLimit, ...]) -> UpResult:
-    plan = plan_lab(make_spec(LabSpec("lab", 2, ())), taken=())
-    known = {"limits_raised": (), "limits_refused": (), **limits}
-    return UpResult(plan, lab_state("lab"), created=("h1", "h2"), started=(), **known)
-
-
-def test_kernel_limits_that_stay_low_come_with_the_command_that_raises_them(capsys: pytest.CaptureFixture[str]) -> None:
-    _print_up_result(up(limits_refused=LIMITS))
-    said = " ".join(capsys.readouterr().err.split())
-    assert "kernel limits are low for this many hosts" in said
-    assert "sysctl -w fs.inotify.max_user_instances=4096 kernel.keys.maxkeys=10000" in said
+def up(name: str = "lab", *, engine: bool = True, limits: tuple[KernelLimit, ...] = ()) -> UpResult:
+    plan = plan_lab(make_spec(LabSpec(name, 2, (), engine=engine)), taken=())
+    return UpResult(plan, lab_state(name), created=("h1", "h2"), started=(), limits_raised=limits)
 
 
 def test_kernel_limits_that_were_raised_are_named(capsys: pytest.CaptureFixture[str]) -> None:
-    _print_up_result(up(limits_raised=LIMITS[:1]))
-    assert "raised kernel limits" in capsys.readouterr().err
+    _print_up_result(up(limits=LIMITS))
+    assert "raised kernel limits for this many hosts: fs.inotify.max_user_instances=4096" in capsys.readouterr().err
 
 
 def test_sufficient_limits_are_not_reported(capsys: pytest.CaptureFixture[str]) -> None:
@@ -40,3 +31,25 @@ def test_sufficient_limits_are_not_reported(capsys: pytest.CaptureFixture[str]) 
     captured = capsys.readouterr()
     assert "limits" not in captured.err
     assert "lab lab is up: 2 hosts, 2 slots" in captured.out
+
+
+def test_commands_are_printed_whole_in_a_narrow_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    result = up()
+    _print_up_result(result)
+    printed = capsys.readouterr().out.splitlines()
+    assert [f"  {row.command}" for row in next_commands(result)] == [line for line in printed if " ddp-play " in line]
+
+
+@pytest.mark.parametrize("engine", [True, False])
+def test_commands_name_the_lab_its_inventory_and_the_state_directory(
+    engine: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("DDP_PLAY_HOME", str(tmp_path / "my home"))
+    commands = [row.command for row in next_commands(up("mine", engine=engine))]
+    assert all(command.startswith(f"DDP_PLAY_HOME='{tmp_path}/my home' ddp-play ") for command in commands)
+    assert any("lab down --name mine" in command for command in commands)
+    assert any(f"-i '{tmp_path}/my home/lab/mine/inventory/hosts.yml'" in command for command in commands)
+    assert any("image load" in command for command in commands) is engine

@@ -43,6 +43,16 @@ def test_limits_are_raised_only_where_they_are_too_low(tmp_path: Path, monkeypat
     assert machine_resources.raise_limits(limits) == ((), ())
 
 
+def test_low_limits_that_may_be_raised_are_no_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_resources, "_PROC", tmp_path)
+    (tmp_path / "sys/a").mkdir(parents=True)
+    (tmp_path / "sys/a/low").write_text("10\n")
+    assert machine_resources.unraisable([KernelLimit("a.low", 100, 500), KernelLimit("a.unknown", 1, 1)]) == ()
+    monkeypatch.setattr(machine_resources.os, "access", lambda *_: False)
+    limits = [KernelLimit("a.low", 100, 500), KernelLimit("a.low", 5, 500)]
+    assert machine_resources.unraisable(limits) == (limits[0],)
+
+
 def test_a_limit_that_may_not_be_raised_is_reported() -> None:
     """The kernel lets nobody write this one."""
     limit = KernelLimit("kernel.ngroups_max", 1 << 40, 1 << 40)

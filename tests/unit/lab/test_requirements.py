@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ddp_play.errors import HostNotReady
-from ddp_play.lab.requirements import MachineResources, check_free_resources, kernel_limits
+from ddp_play.lab.requirements import MachineResources, kernel_limits, resource_problems
 
 ROOMY = MachineResources(memory_free_mib=16_000, disk_free_mib=50_000)
 
@@ -16,28 +15,33 @@ ROOMY = MachineResources(memory_free_mib=16_000, disk_free_mib=50_000)
     ids=["plenty", "remote engine", "just enough"],
 )
 def test_sufficient_resources_pass(machine: MachineResources) -> None:
-    check_free_resources(machine, num_new_hosts=3, engine=True, image_cached=False)
+    assert resource_problems(machine, num_new_hosts=3, engine=True, image_cached=False) == []
 
 
 def test_no_new_host_needs_nothing() -> None:
-    check_free_resources(MachineResources(0, 0), num_new_hosts=0, engine=True, image_cached=True)
+    assert resource_problems(MachineResources(0, 0), num_new_hosts=0, engine=True, image_cached=True) == []
 
 
 def test_too_little_memory_names_what_fits() -> None:
-    with pytest.raises(HostNotReady, match="32 hosts need about 4416 MiB of memory, 1000 MiB") as caught:
-        check_free_resources(MachineResources(1000, 50_000), num_new_hosts=32, engine=True, image_cached=True)
-    assert caught.value.hint == "--hosts 5 would fit"
+    (problem,) = resource_problems(MachineResources(1000, 50_000), num_new_hosts=32, engine=True, image_cached=True)
+    assert "32 new hosts need about 4416 MiB of memory, 1000 MiB are available" in problem.message
+    assert problem.hint == "--hosts 5 would fit"
 
 
 def test_too_little_disk_names_the_path() -> None:
-    with pytest.raises(HostNotReady, match="900 MiB are free in /data/docker"):
-        check_free_resources(
-            MachineResources(9000, 900, "/data/docker"), num_new_hosts=2, engine=True, image_cached=False
-        )
+    machine = MachineResources(9000, 900, "/data/docker")
+    (problem,) = resource_problems(machine, num_new_hosts=2, engine=True, image_cached=False)
+    assert "900 MiB are free in /data/docker" in problem.message
+
+
+def test_memory_and_disk_are_both_named() -> None:
+    found = resource_problems(MachineResources(100, 100), num_new_hosts=1, engine=True, image_cached=True)
+    assert ["memory" in row.message for row in found] == [True, False]
+    assert ["disk" in row.message for row in found] == [False, True]
 
 
 def test_a_cached_image_needs_no_disk() -> None:
-    check_free_resources(MachineResources(9000, 900), num_new_hosts=2, engine=True, image_cached=True)
+    assert resource_problems(MachineResources(9000, 900), num_new_hosts=2, engine=True, image_cached=True) == []
 
 
 USUAL = {"fs.inotify.max_user_instances": 128, "kernel.keys.maxkeys": 500, "kernel.keys.maxbytes": 20_000}

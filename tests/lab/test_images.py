@@ -1,0 +1,105 @@
+"""Images with packages of `--with`, and `image load` of an image that does not exist yet."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import zipfile
+from typing import TYPE_CHECKING
+
+import pexpect
+import pytest
+
+from tests.schemas import check
+
+from .conftest import COMMAND, Lab
+from .rank_jobs import fresh, job
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+PACKAGE = "tabulate"
+
+
+@pytest.fixture
+def tag() -> Iterator[str]:
+    """Name of an image that is removed afterwards."""
+    name = f"{fresh('ddp-play-test')}:1"
+    yield name
+    subprocess.run(["docker", "image", "rm", "--force", name], capture_output=True, check=False)
+
+
+def add_up(lab: Lab, tmp_path: Path, image: str, program: str) -> list[str]:
+    """Run a Python program in every rank; return its output by rank."""
+    name = fresh("images")
+    path = job(tmp_path, {"image": image, "image_pull": "never", "command": ["python", "-c", program]})
+    done = lab.play("run", path, "-i", str(lab.inventory), "--name", name)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return [(lab.home / "runs" / name / "logs" / f"rank-{rank}.log").read_text().strip() for rank in range(4)]
+
+
+def test_a_package_of_pips_index_is_there_in_every_rank(lab3: Lab, tmp_path: Path, tag: str) -> None:
+    built = lab3.play("image", "build", "--slim", "--with", PACKAGE, "--tag", tag, "--json", timeout_s=300)
+    assert built.returncode == 0, built.stderr
+    answer = json.loads(built.stdout)
+    check("image-build", answer)
+    assert [row.partition("==")[0] for row in answer["added"]] == [PACKAGE]
+    assert f"asking pip for {PACKAGE}" in built.stderr
+    assert "to download" in built.stderr or "all of it is here" in built.stderr
+    loaded = lab3.play("image", "load", "-i", str(lab3.inventory), "--image", tag, "--json", timeout_s=300)
+    check("image-load", json.loads(loaded.stdout))
+    assert json.loads(loaded.stdout)["sent"] == ["h1", "h2", "h3"]
+    version = answer["added"][0].partition("==")[2]
+    assert add_up(lab3, tmp_path, tag, f"import {PACKAGE}; print({PACKAGE}.__version__)") == [version] * 4
+
+
+def test_a_requirements_file_and_a_wheelhouse_need_no_index(lab3: Lab, tmp_path: Path, tag: str) -> None:
+    wheels = tmp_path / "wheels"
+    wheels.mkdir()
+    with zipfile.ZipFile(wheels / "house_made-1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("house_made.py", "WORD = 'made here'\n")
+        wheel.writestr("house_made-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: house-made\nVersion: 1.0\n")
+        wheel.writestr("house_made-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        wheel.writestr("house_made-1.0.dist-info/RECORD", "")
+    pip = ["python3", "-m", "pip", "download", "--quiet", "--dest", str(wheels), "pip"]
+    subprocess.run([str(COMMAND).replace("ddp-play", "python"), *pip[1:]], check=True, timeout=120)
+    (tmp_path / "requirements.txt").write_text("house-made==1.0\n")
+    words = ["image", "build", "--slim", "--with", "-r", str(tmp_path / "requirements.txt"), "--tag", tag]
+    built = lab3.play(*words, "--wheelhouse", str(wheels), timeout_s=300)
+    assert built.returncode == 0, built.stderr
+    run = ["docker", "run", "--rm", tag, "python", "-c", "import house_made; print(house_made.WORD)"]
+    assert subprocess.run(run, capture_output=True, text=True, check=True).stdout == "made here\n"
+
+
+def test_packages_go_on_top_of_another_image(lab3: Lab, tag: str) -> None:
+    """The base has a Python of its own: what it has already is not replaced."""
+    base = lab3.play("image", "build", "--slim", "--with", PACKAGE, "--tag", tag, timeout_s=300)
+    assert base.returncode == 0, base.stderr
+    done = lab3.play("image", "build", "--slim", "--with", "tabulatte-no-such-thing", "--tag", tag)
+    assert done.returncode == 69
+    assert "No matching distribution found for tabulatte-no-such-thing" in done.stderr
+    assert "building" not in done.stderr
+
+
+def test_an_image_that_does_not_exist_is_built_before_it_is_loaded(lab3: Lab, tag: str) -> None:
+    words = ["image", "load", "-i", str(lab3.inventory), "--image", tag, "--limit", "h1"]
+    refused = lab3.play(*words, "--json")
+    assert refused.returncode == 64
+    check("error", json.loads(refused.stdout))
+    done = lab3.play(*words, "--build", "slim", timeout_s=300)
+    assert done.returncode == 0, done.stderr
+    assert "sent to 1 host, 0 hosts already had it" in done.stdout
+
+
+@pytest.mark.parametrize(("answer", "code"), [("slim", 0), ("no", 64)])
+def test_on_a_terminal_it_asks(lab3: Lab, tag: str, answer: str, code: int) -> None:
+    words = ["image", "load", "-i", str(lab3.inventory), "--image", tag, "--limit", "h1"]
+    child = pexpect.spawn(
+        COMMAND, words, env=dict(lab3.environment), encoding="utf-8", timeout=120, dimensions=(40, 100)
+    )
+    child.expect("cpu, cuda, slim, or no")
+    child.sendline(answer)
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == code
