@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
+
+from ddp_play.images.recipe import CPU_TAG
 
 from .conftest import Lab, lab_of
 from .first_hour import printed_commands, shell, train_as_printed, wheel_index
@@ -39,6 +43,20 @@ def test_containers(with_engine: Lab, tmp_path: Path, shared: list[str]) -> None
 def test_processes(bare: Lab, tmp_path: Path, shared: list[str]) -> None:
     with wheel_index(bare, tmp_path / "index", ["torch==2.13.0", "numpy==2.2.6"]) as settings:
         train_as_printed(bare, tmp_path, "--runtime", "process", *shared, settings=settings)
+
+
+def test_packages_on_top_of_an_image_that_has_torch(with_engine: Lab) -> None:
+    """What the base has is not replaced, and not downloaded again."""
+    base = with_engine.play("image", "build", "--cpu", "--tag", CPU_TAG, timeout_s=900)
+    assert base.returncode == 0, base.stderr
+    tag = f"{CPU_TAG}-more"
+    words = ["image", "build", "--base", CPU_TAG, "--with", "jinja2", "--with", "tabulate", "--tag", tag, "--json"]
+    built = with_engine.play(*words, timeout_s=600)
+    assert built.returncode == 0, built.stderr
+    assert [row.partition("==")[0] for row in json.loads(built.stdout)["added"]] == ["tabulate"]
+    run = ["docker", "run", "--rm", tag, "python", "-c", "import tabulate, torch; print(torch.__version__)"]
+    assert subprocess.run(run, capture_output=True, text=True, check=True).stdout.startswith("2.13.0")
+    subprocess.run(["docker", "image", "rm", tag], check=True, capture_output=True)
 
 
 def test_the_commands_of_lab_up(with_engine: Lab, tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ def test_down_leaves_nothing(other_lab: Lab) -> None:
     assert len(labelled(["ps", "--all"], other_lab.name)) == 2
     done = other_lab.down()
     assert done.returncode == 0
-    assert "2 hosts, 3 volumes, 1 networks" in done.stdout
+    assert "2 hosts, 3 volumes, 1 network" in done.stdout
     for kind in (["ps", "--all"], ["volume", "ls"], ["network", "ls"]):
         assert labelled(kind, other_lab.name) == []
     assert not (other_lab.home / "lab" / other_lab.name).exists()

@@ -21,17 +21,25 @@ from ddp_play.images.archive import HostImage, has_local_image, query_hosts
 from ddp_play.images.archive import load as load_archive
 from ddp_play.images.build import BuiltImage, build_image
 from ddp_play.images.recipe import DEFAULT_TAG, Device, ImageRequest, Kind, build_words, parse_extra, request_of
-from ddp_play.images.registry import RegistryRequest, distribute_by_registry
-from ddp_play.images.ssh_access import resolve
+from ddp_play.images.registry import RegistryRequest, RegistryResult, distribute_by_registry
+from ddp_play.images.ssh_access import HostAccess, resolve
 from ddp_play.lab.spec import Distro
 
 app = typer.Typer(no_args_is_help=True, help="The image of the ranks: build it and distribute it to the hosts.")
 
 Inventory = Annotated[str, typer.Option("--inventory", "-i", help="Inventory of the hosts.")]
 Limit = Annotated[str, typer.Option("--limit", "-l", help="Only these hosts.")]
+Extra = Annotated[
+    list[str] | None,
+    typer.Option("--with", metavar="REQUIREMENT", help="Package to add, as pip names it, or -r FILE. Can be repeated."),
+]
+Wheelhouse = Annotated[
+    str, typer.Option("--wheelhouse", metavar="DIR", help="Take wheels from there, not from pip's index.")
+]
+BuildKind = Annotated[Kind | None, typer.Option("--build", help="Build the image if the controller does not have it.")]
 Image = Annotated[str, typer.Option("--image", help="Name and tag of the image.")]
 KINDS = {
-    Kind.CPU: "torch for CPUs, from pip, on Debian (about 0.9 GB, some minutes)",
+    Kind.CPU: "torch for CPUs, from pip, on Debian (1.1 GB, some minutes)",
     Kind.CUDA: "torch for GPUs, PyTorch's image from its registry (several GB)",
     Kind.SLIM: "Python without torch, for an environment on a shared directory (0.13 GB)",
 }
@@ -53,15 +61,8 @@ def build(
     base: Annotated[str, typer.Option("--base", help="Image with torch to start from (PyTorch's, NGC's).")] = "",
     offline: Annotated[bool, typer.Option("--offline", help="No registry: torch from pip, on Debian.")] = False,
     slim: Annotated[bool, typer.Option("--slim", help="Python without torch, for a shared environment.")] = False,
-    with_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--with", metavar="REQUIREMENT", help="Package to add, as pip names it, or -r FILE. Can be repeated."
-        ),
-    ] = None,
-    wheelhouse: Annotated[
-        str, typer.Option("--wheelhouse", metavar="DIR", help="Take wheels from there, not from pip's index.")
-    ] = "",
+    with_: Extra = None,
+    wheelhouse: Wheelhouse = "",
     tag: Annotated[str, typer.Option("--tag", help="Name and tag of the new image.")] = "",
     distro: Annotated[Distro, typer.Option("--distro", help="Debian of --cpu, --offline, --slim.")] = Distro.BOOKWORM,
     torch: Annotated[str, typer.Option("--torch", help="Version of torch from pip; by default the controller's.")] = "",
@@ -80,25 +81,8 @@ def build(
       ddp-play image build --with -r requirements.txt
     """
     with error_boundary():
-        extra = parse_extra(with_ or [], files or [])
-        request = ImageRequest(
-            tag=tag,
-            base=base,
-            offline=offline,
-            slim=slim,
-            distro=distro,
-            torch=torch,
-            device=_device(cpu=cpu, cuda=cuda),
-            extra=extra,
-            wheelhouse=wheelhouse,
-        )
-        with progress("rank image") as listener:
-            built = build_image(request, progress=listener)
-        if as_json:
-            console.as_json(built.as_dict())
-            return
-        _print_built(built)
-        console.note(f"next: {ddp_play('image', 'load', '--image', built.image, '-i')} INVENTORY")
+        extra, device = parse_extra(with_ or [], files or []), _device(cpu=cpu, cuda=cuda)
+        _build(ImageRequest(tag, base, offline, slim, distro, torch, device, extra, wheelhouse), as_json=as_json)
 
 
 @app.command()
@@ -109,18 +93,15 @@ def load(
     limit: Limit = "",
     method: Annotated[Method, typer.Option("--method", help="How to transfer the image.")] = Method.ARCHIVE,
     tls: Annotated[bool, typer.Option("--tls/--no-tls", help="Whether the registry uses TLS.")] = True,
-    build_kind: Annotated[
-        Kind | None, typer.Option("--build", help="Build the image if the controller does not have it.")
-    ] = None,
+    build_kind: BuildKind = None,
     ask_become_pass: options.AskBecomePass = False,
     as_json: options.Json = False,
 ) -> None:
     """Copy the controller's image to every host that does not have the same content.
 
-    archive: send the whole image to each host over SSH. registry: send it once to a registry on
-    one host, from which the other hosts pull the layers that they lack; this needs sudo on the
-    hosts (docs/images.md). If the controller does not have the image, it is built with --build, or
-    after a question on a terminal.
+    archive: send the whole image to each host over SSH. registry: send it once to a registry on one host, from which
+    the other hosts pull the layers that they lack; this needs sudo on the hosts (docs/images.md). If the controller
+    does not have the image, it is built with --build, or after a question on a terminal.
 
     [bold]Examples[/]
 
@@ -134,9 +115,7 @@ def load(
         hosts = resolve(inventory, limit)
         _build_if_missing(image, build_kind, may_ask=not as_json)
         if method is Method.ARCHIVE:
-            with progress(f"image {image}") as listener:
-                result = load_archive(image, hosts, progress=listener)
-            _report_load(_loaded(image, result.content, result.sent, result.present), as_json=as_json)
+            _load_archive(image, hosts, as_json=as_json)
             return
         request = options.Ansible().request(str(collection_root() / "playbooks" / "provision.yml"), [inventory])
         passwords = options.ask_passwords(connection=False, become=ask_become_pass)
@@ -144,10 +123,7 @@ def load(
             served = distribute_by_registry(
                 RegistryRequest(image, request, limit, tls), hosts, passwords, AnsibleRunner(), progress=listener
             )
-        answer = _loaded(image, served.content, served.pulled, served.present)
-        _report_load({**answer, "reference": served.reference, "registry": served.registry.host}, as_json=as_json)
-        if tls and not as_json:
-            console.note(f"in a job: ddp_job_image: {served.reference}")
+        _report_served(image, served, tls=tls, as_json=as_json)
 
 
 @app.command("list")
@@ -167,6 +143,29 @@ def list_images(
             _print_table(answers)
         if len({answer.content for answer in answers}) > 1 or not all(answer.content for answer in answers):
             raise typer.Exit(1)
+
+
+def _build(request: ImageRequest, *, as_json: bool) -> None:
+    with progress("rank image") as listener:
+        built = build_image(request, progress=listener)
+    if as_json:
+        console.as_json(built.as_dict())
+        return
+    _print_built(built)
+    console.note(f"next: {ddp_play('image', 'load', '--image', built.image, '-i')} INVENTORY")
+
+
+def _load_archive(image: str, hosts: list[HostAccess], *, as_json: bool) -> None:
+    with progress(f"image {image}") as listener:
+        result = load_archive(image, hosts, progress=listener)
+    _report_load(_loaded(image, result.content, result.sent, result.present), as_json=as_json)
+
+
+def _report_served(image: str, served: RegistryResult, *, tls: bool, as_json: bool) -> None:
+    answer = _loaded(image, served.content, served.pulled, served.present)
+    _report_load({**answer, "reference": served.reference, "registry": served.registry.host}, as_json=as_json)
+    if tls and not as_json:
+        console.note(f"in a job: ddp_job_image: {served.reference}")
 
 
 def _device(*, cpu: bool, cuda: bool) -> Device:

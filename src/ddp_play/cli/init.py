@@ -18,6 +18,9 @@ from ddp_play.lab.state import inventory as lab_inventory
 from ddp_play.lab.state import lab_state
 from ddp_play.provisioning.site_scaffold import RankRuntime, Site, SiteHost, parse_hosts, site_commands, write_site
 
+Runtime = Annotated[RankRuntime, typer.Option("--runtime", help="Ranks as containers or as processes.")]
+SharedDir = Annotated[str, typer.Option("--shared-dir", metavar="DIR", help="Directory that all hosts share already.")]
+
 
 def init(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A new or an empty directory.")],
@@ -27,12 +30,8 @@ def init(
     ] = None,
     user: Annotated[str, typer.Option("--user", help="User who logs in to the hosts.")] = "trainer",
     lab: Annotated[str, typer.Option("--lab", metavar="NAME", help="Hosts and login of this lab.")] = "",
-    runtime: Annotated[
-        RankRuntime, typer.Option("--runtime", help="Ranks as containers or as processes.")
-    ] = RankRuntime.DOCKER,
-    shared_dir: Annotated[
-        str, typer.Option("--shared-dir", metavar="DIR", help="Directory that all hosts share already.")
-    ] = "",
+    runtime: Runtime = RankRuntime.DOCKER,
+    shared_dir: SharedDir = "",
     cpu: Annotated[bool, typer.Option("--cpu", help="Hosts without GPUs.")] = False,
     as_json: options.Json = False,
 ) -> None:
@@ -54,13 +53,9 @@ def init(
         written = write_site(directory, site)
         commands = _next_commands(directory, site)
         if as_json:
-            console.as_json(
-                {
-                    "directory": str(directory.absolute()),
-                    "files": [str(path) for path in written],
-                    "next": [row.to_json() for row in commands],
-                }
-            )
+            rows = [row.to_json() for row in commands]
+            files = [str(path) for path in written]
+            console.as_json({"directory": str(directory.absolute()), "files": files, "next": rows})
         else:
             _show(directory, site, written, commands)
 

@@ -54,26 +54,14 @@ def up(
     What this machine lacks (an engine, memory, disk space, a network, programs) is said before anything is created.
     """
     with error_boundary():
-        spec = make_spec(
-            LabSpec(
-                name=name,
-                num_hosts=hosts,
-                slots=parse_slots(slots),
-                distro=distro,
-                num_fabrics=fabrics,
-                engine=docker,
-                user=user,
-                subnets=tuple(subnet or ()),
-            )
-        )
+        wanted = LabSpec(name, hosts, parse_slots(slots), distro, fabrics, docker, user, tuple(subnet or ()))
+        spec = make_spec(wanted)
         try:
             with progress(f"lab {name}") as listener:
                 result = lab_up(spec, progress=listener)
         except KeyboardInterrupt:
-            console.note(
-                f"run the same command again to continue; {ddp_play('lab', 'down', '--name', name)}"
-                " removes what was created"
-            )
+            removal = ddp_play("lab", "down", "--name", name)
+            console.note(f"run the same command again to continue; {removal} removes what was created")
             raise
         if as_json:
             console.as_json({**result.as_dict(), "next": [row.to_json() for row in next_commands(result)]})

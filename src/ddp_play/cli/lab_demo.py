@@ -114,7 +114,7 @@ def _provide_image(wanted: Demo, lab: UpResult) -> None:
             listener.step(f"2/4 image: {wanted.image} exists")
         else:
             what = (
-                "Python without torch, 0.13 GB" if wanted.slim else "torch for CPUs, 0.2 GB to download, 0.9 GB on disk"
+                "Python without torch, 0.13 GB" if wanted.slim else "torch for CPUs, 0.2 GB to download, 1.1 GB on disk"
             )
             listener.step(f"2/4 image: {wanted.image}, {what}")
             build_image(request_of(Kind.SLIM if wanted.slim else Kind.CPU, wanted.image), progress=listener)

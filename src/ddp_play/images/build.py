@@ -137,7 +137,9 @@ def _resolve_all(request: ImageRequest, source: PipSource, *, progress: Progress
 def _resolve_for(client: DockerClient, tag: str, request: ImageRequest, *, progress: ProgressListener) -> _Packages:
     """Wheels for an image that has packages already: none of them is replaced."""
     with engine_errors(f"list the Python packages of {tag}"):
-        output = client.containers.run(tag, ["python3", "-c", _INSTALLED], entrypoint="", remove=True)
+        output = client.containers.run(
+            tag, ["python3", "-c", _INSTALLED], entrypoint="", network_mode="none", remove=True
+        )
     found: dict[str, Any] = json.loads(output)
     progress.step(f"asking pip for {' '.join(request.extra)}, for Python {found['python']}")
     source = PipSource(found["python"], request.wheelhouse)

@@ -12,13 +12,9 @@ from torch.nn.parallel import DistributedDataParallel
 STEPS = 200
 
 
-def main() -> None:
-    use_gpu = torch.cuda.is_available()
-    device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if use_gpu else torch.device("cpu")
-    if use_gpu:
-        torch.cuda.set_device(device)
-    dist.init_process_group("nccl" if use_gpu else "gloo")
-    torch.manual_seed(dist.get_rank())  # every rank draws other samples; DDP gives all the weights of rank 0
+def train(device: torch.device) -> nn.Module:
+    """Fit a sine; every rank draws its own samples, and DDP averages the gradients."""
+    torch.manual_seed(dist.get_rank())
     model = DistributedDataParallel(nn.Sequential(nn.Linear(1, 64), nn.Tanh(), nn.Linear(64, 1)).to(device))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     for step in range(1, STEPS + 1):
@@ -30,9 +26,21 @@ def main() -> None:
         if step % 50 == 0:
             print(f"rank {dist.get_rank()} of {dist.get_world_size()}: step {step} loss {loss.item():.4f}", flush=True)
     if dist.get_rank() == 0:
-        torch.save(model.module.state_dict(), "model.pt")
         result = {"loss": loss.item(), "steps": STEPS}
         Path(os.environ["DDP_PLAY_RESULT"]).write_text(json.dumps(result), encoding="utf-8")
+    return model.module
+
+
+def main() -> None:
+    use_gpu = torch.cuda.is_available()
+    device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if use_gpu else torch.device("cpu")
+    if use_gpu:
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if use_gpu else "gloo")
+    model = train(device)
+    if dist.get_rank() == 0:
+        torch.save(model.state_dict(), "model.pt")
+    dist.barrier()  # no rank leaves while another one still works
     dist.destroy_process_group()
 
 

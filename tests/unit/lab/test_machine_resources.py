@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from ipaddress import IPv4Network
 from typing import TYPE_CHECKING
 
@@ -48,7 +49,7 @@ def test_low_limits_that_may_be_raised_are_no_problem(tmp_path: Path, monkeypatc
     (tmp_path / "sys/a").mkdir(parents=True)
     (tmp_path / "sys/a/low").write_text("10\n")
     assert machine_resources.unraisable([KernelLimit("a.low", 100, 500), KernelLimit("a.unknown", 1, 1)]) == ()
-    monkeypatch.setattr(machine_resources.os, "access", lambda *_: False)
+    monkeypatch.setattr(os, "access", lambda *_: False)
     limits = [KernelLimit("a.low", 100, 500), KernelLimit("a.low", 5, 500)]
     assert machine_resources.unraisable(limits) == (limits[0],)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ddp_play.errors import HostNotReady, UsageError
-from ddp_play.lab import preflight
+from ddp_play.lab import machine_resources
 from ddp_play.lab.preflight import as_one, connect_or_report, engine_problems, first_result, low_limits
 from ddp_play.lab.requirements import KernelLimit
 from ddp_play.lab.spec import LabSpec, make_spec
@@ -59,7 +59,7 @@ def test_without_an_engine_the_missing_programs_are_named_too(monkeypatch: pytes
 
 def test_memory_is_named_without_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
-    monkeypatch.setattr(preflight.machine_resources, "_available_memory_mib", lambda: 500)
+    monkeypatch.setattr(machine_resources, "_available_memory_mib", lambda: 500)
     with pytest.raises(HostNotReady, match="128 new hosts need about 16896 MiB of memory"):
         connect_or_report(SPEC)
 
