@@ -45,7 +45,7 @@ class Framework:
     resumes: str  # every rank that goes on from a checkpoint
     artifact: str
     line: str  # of the script, before which the fault comes
-    late: str  # condition: after the first checkpoint
+    late: str  # a condition that is true after the first checkpoint
     fault: str = "{fault}"
 
 
@@ -84,6 +84,7 @@ FRAMEWORKS = (
         late="engine.global_steps == 15",
     ),
 )
+FOUR, TWO = {"h1": [0, 1], "h2": [2, 3]}, {"h1": [0], "h2": [1]}  # ranks by host
 each_framework = pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda framework: framework.page)
 
 
@@ -106,13 +107,13 @@ def write_files(page: str, folder: Path) -> None:
             path.write_text(block.body, encoding="utf-8")
 
 
-def break_rank_3(framework: Framework, folder: Path, fault: str) -> None:
-    """Add a fault of rank 3 to the script of a page."""
+def break_rank_1(framework: Framework, folder: Path, fault: str) -> None:
+    """Add a fault of rank 1 to the script of a page."""
     script = folder / "src" / "train.py"
     text = script.read_text(encoding="utf-8")
     assert text.count(f"\n{framework.line}") == 1
     indent = framework.line[: len(framework.line) - len(framework.line.lstrip())]
-    added = framework.fault.format(fault=f'if __import__("os").environ["RANK"] == "3" and {fault}')
+    added = framework.fault.format(fault=f'if __import__("os").environ["RANK"] == "1" and {fault}')
     script.write_text(text.replace(f"\n{framework.line}", f"\n{indent}{added}\n{framework.line}"), encoding="utf-8")
 
 
@@ -130,12 +131,13 @@ def logs(lab: Lab, name: str) -> list[str]:
     return [path.read_text(encoding="utf-8") for path in sorted(found)]
 
 
-def assert_trained_together(lab: Lab, name: str) -> None:
+def assert_trained_together(lab: Lab, name: str, ranks: dict[str, list[int]]) -> None:
     """Both hosts had ranks, every rank knew all others, and all have equal parameters after different data."""
     plan = json.loads((lab.home / "runs" / name / "plan.json").read_text(encoding="utf-8"))
-    assert {host: list(ranks) for host, ranks in ranks_by_host(plan).items()} == {"h1": [0, 1], "h2": [2, 3]}
+    assert {host: list(numbers) for host, numbers in ranks_by_host(plan).items()} == ranks
+    world = sum(map(len, ranks.values()))
     said = [SAID.findall(log) for log in logs(lab, name)]
-    assert [[row[:2] for row in rows] for rows in said] == [[(str(rank), "4")] for rank in range(4)]
+    assert [[row[:2] for row in rows] for rows in said] == [[(str(rank), str(world))] for rank in range(world)]
     assert len({row[2:] for rows in said for row in rows}) == 1, said
 
 
@@ -144,7 +146,7 @@ def test_training_over_two_hosts(lab: Lab, tmp_path: Path, framework: Framework)
     write_files(framework.page, tmp_path)
     name, done = run(lab, tmp_path / "train.yml")
     assert done.returncode == 0, done.stderr
-    assert_trained_together(lab, name)
+    assert_trained_together(lab, name, FOUR)
     assert framework.says in logs(lab, name)[0]
     assert (lab.home / "runs" / name / "artifacts" / "h1" / framework.artifact).exists()
     for host in ("h1", "h2"):
@@ -155,7 +157,7 @@ def test_lightning_under_torchrun(lab: Lab, tmp_path: Path) -> None:
     write_files("lightning", tmp_path)
     name, done = run(lab, tmp_path / "train.yml", launcher="torchrun")
     assert done.returncode == 0, done.stderr
-    assert_trained_together(lab, name)
+    assert_trained_together(lab, name, FOUR)
 
 
 def test_a_test_of_accelerate_itself(lab: Lab, tmp_path: Path) -> None:
@@ -187,11 +189,11 @@ def test_without_the_variable_for_cpus_ranks_of_accelerate_are_alone(lab: Lab, t
 @each_framework
 def test_a_failing_rank_is_named_with_its_reason(lab: Lab, tmp_path: Path, framework: Framework) -> None:
     write_files(framework.page, tmp_path)
-    break_rank_3(framework, tmp_path, 'True: raise ValueError("a label is missing")')
-    name, done = run(lab, tmp_path / "train.yml")
+    break_rank_1(framework, tmp_path, 'True: raise ValueError("a label is missing")')
+    name, done = run(lab, tmp_path / "train.yml", ranks_per_host=1)
     assert done.returncode == 1, done.stderr
     verdict = document(lab, name)["verdict"]
-    assert (verdict["kind"], verdict["rank"], verdict["host"]) == ("rank_failed", 3, "h2")
+    assert (verdict["kind"], verdict["rank"], verdict["host"]) == ("rank_failed", 1, "h2")
     assert verdict["error"] == "ValueError: a label is missing"
     assert verdict["error"] in done.stderr
 
@@ -200,8 +202,8 @@ def test_a_failing_rank_is_named_with_its_reason(lab: Lab, tmp_path: Path, frame
 def test_a_restart_goes_on_from_the_checkpoint(lab: Lab, tmp_path: Path, framework: Framework) -> None:
     write_files(framework.page, tmp_path)
     first = '__import__("os").environ["DDP_PLAY_ATTEMPT"] == "1"'
-    break_rank_3(framework, tmp_path, f'{first} and {framework.late}: __import__("os")._exit(75)')
-    name, done = run(lab, tmp_path / "train.yml", restarts=1, restart_exit_codes=[75])
+    break_rank_1(framework, tmp_path, f'{first} and {framework.late}: __import__("os")._exit(75)')
+    name, done = run(lab, tmp_path / "train.yml", ranks_per_host=1, restarts=1, restart_exit_codes=[75])
     assert done.returncode == 0, done.stderr
-    assert_trained_together(lab, name)
+    assert_trained_together(lab, name, TWO)
     assert framework.resumes in logs(lab, name)[0]
