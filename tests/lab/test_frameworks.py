@@ -121,7 +121,7 @@ def run(lab: Lab, playbook: Path, **variables: object) -> tuple[str, subprocess.
     """Run a job on both hosts; the name of the run, and how the command ended."""
     name = fresh(playbook.parent.name.replace("_", "-")[:20])
     given = json.dumps({"ddp_python": HOST_PYTHON, **{f"ddp_job_{key}": value for key, value in variables.items()}})
-    done = lab.play("run", str(playbook), "-i", str(lab.inventory), "-e", given, "--name", name, timeout_s=400)
+    done = lab.play("run", str(playbook), "-i", str(lab.inventory), "-e", given, "--name", name, timeout_s=700)
     return name, done
 
 
