@@ -179,11 +179,15 @@ def test_accelerates_test_of_synchronization_with_four_ranks(lab: Lab, tmp_path:
     assert "**Test Distributed `no_sync` context manager**" in logs(lab, name)[0]
 
 
-def test_without_the_variable_for_cpus_ranks_of_accelerate_are_alone(lab: Lab, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("variables", "world"), [({}, "2"), ({"env": {"ACCELERATE_USE_CPU": "false"}}, "1")])
+def test_accelerate_connects_ranks_on_cpus_only_if_told(
+    lab: Lab, tmp_path: Path, variables: dict[str, object], world: str
+) -> None:
     write_files("accelerate", tmp_path)
-    name, done = run(lab, tmp_path / "train.yml", env={"ACCELERATE_USE_CPU": "false"})
+    command = ["python", "-c", "import accelerate; print(accelerate.Accelerator().num_processes)"]
+    name, done = run(lab, tmp_path / "check.yml", command=command, **variables)
     assert done.returncode == 0, done.stderr
-    assert [SAID.findall(log)[0][:2] for log in logs(lab, name)] == [("0", "1")] * 4
+    assert [log.splitlines()[-1] for log in logs(lab, name)] == [world, world]
 
 
 @each_framework
