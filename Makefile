@@ -6,7 +6,8 @@ STAMP := $(VENV)/.installed
 # Minutes each: no part of `make test`.
 LONG := tests/lab/test_matrix.py tests/lab/test_registry.py tests/lab/test_provision_faults.py tests/lab/test_lost_hosts.py \
   tests/lab/test_engine_replaced.py tests/lab/test_rdma.py tests/lab/test_rolling.py tests/lab/test_measure.py \
-  tests/lab/test_proxy.py tests/lab/test_firewalls.py tests/lab/test_newer_ansible.py tests/lab/test_first_hour_flavours.py
+  tests/lab/test_proxy.py tests/lab/test_firewalls.py tests/lab/test_newer_ansible.py tests/lab/test_first_hour_flavours.py \
+  tests/lab/test_frameworks.py
 
 # Container images often set it: then every worker, every run and every program of a test compiles the same files again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -99,8 +100,17 @@ mutants: $(STAMP) ## see whether tests notice changes of what deletes, stops and
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[mutants]'
 	@$(BIN)/python -m tests.mutants --sample $(or $(SAMPLE),0) --seed $(or $(SEED),1) --only '$(ONLY)'
 
+# DeepSpeed compiles its operation for CPUs here, because hosts of a lab have no compiler; its setup imports torch and runs ninja.
+frameworks: $(STAMP) engine ## jobs of Accelerate, Lightning, Transformers and DeepSpeed on two hosts of a lab (a C++ compiler needed)
+	@$(BIN)/python -m tests.lab.framework_packages || { \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt ninja && \
+	  PATH="$(CURDIR)/$(BIN):$$PATH" DS_BUILD_SHM_COMM=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	    --no-cache-dir --force-reinstall --no-deps --no-build-isolation --constraint constraints.txt deepspeed && \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[frameworks]'; }
+	@$(BIN)/pytest -q --durations 15 tests/lab/test_frameworks.py
+
 venv: $(STAMP) ## create .venv with everything development needs
-.PHONY: venv molecule vm matrix mutants
+.PHONY: venv molecule vm matrix mutants frameworks
 
 matrix: $(STAMP) engine ## every way to meet, more of them and for longer than in CI
 	@DDP_PLAY_WIDE=1 $(BIN)/pytest -q tests/lab/test_matrix.py

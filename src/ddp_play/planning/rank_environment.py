@@ -80,6 +80,7 @@ def _own_env(context: RankContext, place: Place, own_dir: str) -> list[EnvVar]:
         *_rendezvous_env(context),
         *_fabric_env(context, place.host),
         *_nccl_env(context, own_dir),
+        *_cpu_env(context),
         *_host_env(place.host, own_dir, docker=context.docker),
     ]
     if context.job.timeout:
@@ -166,6 +167,13 @@ def _nccl_env(context: RankContext, own_dir: str) -> list[EnvVar]:
     if "NCCL_DEBUG" not in context.job.env:
         rows += nccl.notes_environment(own_dir)
     return [EnvVar(name, value, source, late="<" in value) for name, value, source in rows]
+
+
+def _cpu_env(context: RankContext) -> list[EnvVar]:
+    """Accelerate, and Trainer of Transformers, have no process group on CPUs without it: every rank trains alone."""
+    if context.job.gpus != "none" and any(host.gpus for host in context.hosts):
+        return []
+    return [EnvVar("ACCELERATE_USE_CPU", "true", "plan: no GPUs, and Accelerate connects ranks on CPUs only if told")]
 
 
 def _host_env(host: HostFacts, own_dir: str, *, docker: bool) -> list[EnvVar]:

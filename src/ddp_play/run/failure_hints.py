@@ -26,6 +26,11 @@ TEARDOWN_HINT = (
 # Text in the last output -> remedy; the first match counts.
 REMEDIES = (
     (r"No module named 'torch'", "the rank's Python has no torch: set ddp_python to one that has, or use an image"),
+    (
+        r"Unable to JIT load the deepspeed_\w+ op|Error building extension 'deepspeed_\w+'",
+        "DeepSpeed compiles an operation when a rank starts, and the host has no ninja, C++ compiler or headers: "
+        "compile it when DeepSpeed is installed, for CPUs with DS_BUILD_SHM_COMM=1 (docs/how-to/deepspeed.md)",
+    ),
     (r"server socket has failed to (listen|bind)|c10d.*address already in use", PORT_TAKEN),
     (r"apparmor_parser", "package apparmor is missing on the host: ddp-play provision --tags docker_engine"),
     (r"CUDA out of memory", GPU_MEMORY),

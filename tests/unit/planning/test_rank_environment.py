@@ -184,3 +184,18 @@ def test_a_secret_variable_has_a_place_and_no_value(name: str, source: str) -> N
 
 def test_a_value_that_only_looks_like_a_secrets_place_is_none() -> None:
     assert not var(plan(env={"A": "<secret>"}), "A").is_secret
+
+
+@pytest.mark.parametrize(
+    ("made", "value"),
+    [
+        (plan(*hosts(2)), "true"),
+        (plan(*hosts(2, gpus=gpus(1))), None),
+        (plan(*hosts(2, gpus=gpus(1)), gpus="none"), "true"),
+        (plan(host("a", "10.0.0.1/24"), host("b", "10.0.0.2/24", gpus=gpus(1))), None),
+        (plan(env={"ACCELERATE_USE_CPU": "false"}), "false"),
+    ],
+    ids=["no GPUs", "GPUs", "GPUs that are not used", "GPUs on some hosts", "the job knows better"],
+)
+def test_accelerate_connects_ranks_on_cpus_only_if_told(made: Plan, value: str | None) -> None:
+    assert env(made).get("ACCELERATE_USE_CPU") == value

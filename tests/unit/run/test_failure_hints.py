@@ -71,6 +71,18 @@ def test_a_port_that_is_not_the_rendezvous(text: str) -> None:
     assert hint(row(), text, ()) == ""
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "RuntimeError: Unable to JIT load the deepspeed_shm_comm op due to ninja not being installed.",
+        "RuntimeError: Error building extension 'deepspeed_shm_comm'",
+    ],
+)
+def test_deepspeed_cannot_compile(text: str) -> None:
+    tail = f'Traceback (most recent call last):\n  File "train.py", line 11, in <module>\n    start()\n{text}\n'
+    assert "DS_BUILD_SHM_COMM=1" in hint(row(1), tail, ())
+
+
 def test_the_port_error_of_old_torch() -> None:
     frame = '  File "/opt/venv/lib/python3.8/site-packages/torch/distributed/rendezvous.py", line 175, in f\n'
     text = f"Traceback (most recent call last):\n{frame}RuntimeError: Address already in use\n"
