@@ -11,13 +11,11 @@ from rich.filesize import decimal
 from rich.markup import escape
 from rich.table import Table
 
-from ddp_play.ansible.runner import AnsibleRunner
 from ddp_play.bundle.bundle_size import LIST_ENTRIES, Budget, size_of
 from ddp_play.bundle.run_lookup import NewestRuns, Run, all_runs, newest_runs
 from ddp_play.bundle.summary import duration
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
-from ddp_play.run.garbage_collection import Leftovers, find_leftovers
 
 COLUMNS = ("run", "status", "ranks", "hosts", "age", "took", "size")
 NEWEST = 10
@@ -42,20 +40,25 @@ def ps(
     """
     with error_boundary():
         newest = NewestRuns(tuple(all_runs())) if everything else newest_runs(NEWEST)
-        found = Leftovers()
-        if inventory:
-            request = ansible.request(None, inventory)
-            passwords = ansible.passwords()
-            found = find_leftovers(request, passwords, AnsibleRunner())
+        on_hosts, problems = _ask_hosts(ansible, inventory) if inventory else ([], {})
         if as_json:
-            document = {"runs": _rows(newest.runs), "on_hosts": found.runs, "problems": found.problems}
+            document = {"runs": _rows(newest.runs), "on_hosts": on_hosts, "problems": problems}
             console.as_json(document, indent=None if everything else 2)  # there may be ten thousand
             return
         _show(newest)
         if inventory:
-            _show_hosts(found.runs)
-        for host, why in sorted(found.problems.items()):
+            _show_hosts(on_hosts)
+        for host, why in sorted(problems.items()):
             console.error(f"{host}: {why}")
+
+
+def _ask_hosts(ansible: options.Ansible, inventory: list[str]) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Runs on the hosts, and why hosts did not answer."""
+    from ddp_play.ansible.runner import AnsibleRunner  # noqa: PLC0415 - without hosts a third of the imports
+    from ddp_play.run.garbage_collection import find_leftovers  # noqa: PLC0415
+
+    found = find_leftovers(ansible.request(None, inventory), ansible.passwords(), AnsibleRunner())
+    return found.runs, found.problems
 
 
 def _rows(runs: tuple[Run, ...]) -> list[dict[str, Any]]:
