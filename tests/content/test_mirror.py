@@ -105,7 +105,12 @@ PACKAGES = (
             "session_children": SESSION,
             "session_server": SESSION,
         },
-        {"restart_loop": ("slots",), "slot_wait": ("places",), "supervisor": ("take_over",)},
+        {
+            "garbage_collection": ("kept_sources",),
+            "restart_loop": ("slots",),
+            "slot_wait": ("places",),
+            "supervisor": ("take_over",),
+        },
     ),
     Package(
         "src/ddp_play/guard",

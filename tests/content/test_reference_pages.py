@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ddp_play.cli.main import VERBS
+from ddp_play.cli.verbs import VERBS
 from ddp_play.errors import DdpPlayError
 from docs import reference_pages as pages
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.run.conftest import LOCAL, Play, alive
+from tests.schemas import check
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.dist, pytest.mark.runner]
@@ -201,3 +202,31 @@ def test_a_failing_playbook_has_its_exit_code(play: Play) -> None:
     done = play("run", bad, "-i", LOCAL)
     assert done.code not in (0, 70), done.err
     assert "nothing_of_this_name" in done.err
+
+
+def test_the_state_of_a_session_for_programs(play: Play) -> None:
+    def state(*options: str) -> dict[str, Any]:
+        done = play("session", "-i", LOCAL, "--json", *options)
+        assert done.code == 0, done.err
+        found: dict[str, Any] = json.loads(done.out)
+        check("session", found)
+        return found
+
+    none = state()
+    assert (none["state"], none["pid"], none["runs"]) == ("none", None, [])
+    begun = state("-d", "--idle", "5m")
+    assert (begun["state"], begun["idle_s"], alive(begun["pid"])) == ("ready", 300.0, True)
+    assert (begun["inventory"], Path(begun["socket"]).is_socket()) == ([str(LOCAL)], True)
+    job = play.job({"command": ["sh", "-c", "while [ ! -e end ]; do sleep 0.1; done"], "workdir": str(play.cwd)})
+    play("run", job, "-i", LOCAL, "-d", "--name", "long")
+    busy = state()
+    assert (busy["runs"], busy["unused_s"], busy["pid"]) == (["long"], 0.0, begun["pid"])
+    (play.cwd / "end").touch()
+    wait_until(lambda: state()["runs"] == [], what="the run ends")
+    os.kill(begun["pid"], signal.SIGSTOP)
+    try:
+        silent = state()
+    finally:
+        os.kill(begun["pid"], signal.SIGCONT)
+    assert (silent["state"], silent["pid"]) == ("silent", None)
+    assert state("--end")["state"] == "none"

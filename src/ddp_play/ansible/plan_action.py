@@ -52,12 +52,14 @@ def plan_job(
     from ddp_play.planning.planner import make_plan  # noqa: PLC0415
     from ddp_play.planning.rank_context import Caller  # noqa: PLC0415
 
+    paths = _run_paths()
+    if paths.root.exists():  # ddp-play made it: doctor reads the job also where there is no plan
+        write_json(paths.job, job.model_dump(mode="json"))
     check_names({name for row in discovered.values() for name in row.get("variables") or ()})
     facts, problems = _facts_and_problems(discovered)
     caller = Caller(dict(os.environ), tuple(sorted(secrets.file_names)), secrets.env_names)
     plan = make_plan(job, facts, problems, caller)
     plan = dataclasses.replace(plan, left_out=(*plan.left_out, *not_asked(hosts, discovered)))
-    paths = _run_paths()
     paths.create()
     write_json(paths.plan, plan.to_json(), indent=None if plan.world_size > 64 else 2)
     used = {host.name for host in plan.hosts}

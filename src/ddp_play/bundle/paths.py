@@ -67,8 +67,9 @@ def write_json(path: Path, value: Any, *, indent: int | None = 2) -> None:
 def read_json(path: Path) -> dict[str, Any]:
     """The JSON object in the file; an empty one if there is no such file or it is not a JSON object."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
-    except (OSError, ValueError):
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - ten thousand of them in half the time
+            value = json.loads(file.read().decode("utf-8", "surrogateescape"))
+    except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
 

@@ -11,7 +11,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import RunPaths, read_json, read_rows, runs_dir
 from ddp_play.bundle.removal_plan import BundleRecord, Rules, why_protected
 from ddp_play.bundle.run_lookup import Run, never_started
@@ -28,8 +27,9 @@ def record_of(run: Run) -> BundleRecord:
     """What decides about the bundle, from its files."""
     root, document = run.paths.root, run.document
     link = str(root.readlink()) if root.is_symlink() else ""
-    if run.unknown or document.get("status") not in set(RunStatus):
-        why = run.unknown or "its run.json cannot be read: look at it, and remove the directory yourself"
+    problem = run.unreadable or ("" if "status" in document else "its run.json has no status")
+    if problem:
+        why = run.unknown or f"{problem}: look at it, and remove the directory yourself"
         return BundleRecord(root.name, "unknown", link=link, unreadable=why)
     created = float(document.get("created") or _changed(run.paths.run))
     return BundleRecord(

@@ -2,30 +2,76 @@
 
 from __future__ import annotations
 
+import bisect
 import fcntl
+import gc
 import os
-from dataclasses import dataclass
-from typing import Any
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.format_version import refuse_unknown_format
 from ddp_play.bundle.outcome import RunStatus
-from ddp_play.bundle.paths import RunPaths, check_run_id, read_json, runs_dir
+from ddp_play.bundle.paths import RunPaths, read_json, runs_dir
 from ddp_play.errors import InternalError, UsageError
 from ddp_play.guard.protocol import protocol_problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+# Fields of run.json that lists of runs read, with the types that they have if they are there.
+SHAPES: tuple[tuple[str, type | tuple[type, ...]], ...] = (
+    ("job", str),
+    ("created", (int, float)),
+    ("started", (int, float)),
+    ("ended", (int, float)),
+    ("hosts", list),
+    ("attempt", int),
+    ("world_size", int),
+    ("exit_code", int),
+    ("verdict", dict),
+)
+STATUSES = {str(status): status for status in RunStatus}
+
+
+def document_problem(document: dict[str, Any]) -> str:
+    """Why this run.json tells nothing that could be relied on; empty if it does."""
+    if not document:
+        return "its run.json cannot be read as a JSON object"
+    status = document.get("status", "starting")
+    if not isinstance(status, str) or status not in STATUSES:
+        return f"its run.json has {_quoted(status)} in status"
+    for name, kinds in SHAPES:
+        value = document.get(name)
+        if value is not None and not isinstance(value, kinds):
+            return f"its run.json has {_quoted(value)} in {name}"
+    return ""
+
+
+def _quoted(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "..."
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run directory at the time of reading."""
+    """One run directory at the time of reading.
+
+    `unreadable`: why its run.json tells nothing; empty if it does. Such a run counts as running.
+    """
 
     paths: RunPaths
     document: dict[str, Any]
     attended: bool  # a process on this controller supervises it
+    unreadable: str = field(init=False)
+    status: RunStatus = field(init=False)
 
-    @property
-    def status(self) -> RunStatus:
-        """The status in run.json. A bundle of a format that this version does not know counts as running."""
-        return RunStatus.RUNNING if self.unknown else RunStatus(self.document.get("status", "starting"))
+    def __post_init__(self) -> None:
+        unreadable = self.unknown or document_problem(self.document)
+        object.__setattr__(self, "unreadable", unreadable)
+        status = RunStatus.RUNNING if unreadable else STATUSES[self.document.get("status", "starting")]
+        object.__setattr__(self, "status", status)
 
     @property
     def unknown(self) -> str:
@@ -45,9 +91,12 @@ class Run:
 
     @property
     def status_text(self) -> str:
-        """The status for display, with `(unattended)` if no process supervises the run."""
-        if self.unknown:
-            return "unknown"
+        """The status for display, with `(unattended)` if no process supervises the run.
+
+        `unknown` for the format of another version, `unreadable` for a damaged run.json.
+        """
+        if self.unreadable:
+            return "unknown" if self.unknown else "unreadable"
         if self.status.final:
             return str(self.status)
         return str(self.status) if self.attended else f"{self.status} (unattended)"
@@ -73,13 +122,29 @@ def is_locked(path: Any) -> bool:
 
 def all_runs() -> list[Run]:
     """All runs of this controller, newest first."""
-    return sorted(map(_listed, _run_dirs()), key=_created, reverse=True)
+    with _no_garbage():
+        found = [run for root in _run_dirs() if (run := _listed(RunPaths(root))).document or _changed(root)]
+    return sorted(found, key=_created, reverse=True)
+
+
+@contextmanager
+def _no_garbage() -> Iterator[None]:
+    """Without Python's collection of garbage: in ten thousand documents it finds none, and takes longer than reading.
+
+    The documents stay as long as the process, so that later collections leave them out, too.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def never_started(run: Run) -> bool:
     """Did it end, or was it given up, before a host was prepared: refused for a typo, for want of hosts, or killed?"""
     document = run.document
-    if run.unknown or run.attended or document.get("directories") or document.get("started"):
+    if run.unreadable or run.attended or document.get("directories") or document.get("started"):
         return False
     return run.status is not RunStatus.SUCCEEDED
 
@@ -98,15 +163,23 @@ def newest_runs(limit: int) -> NewestRuns:
 
     A run.json is never older than its run: once `limit` runs are newer than every unread file, no unread run counts.
     """
-    unread = sorted(((_changed(paths), paths) for paths in _run_dirs()), key=lambda row: (row[0], row[1].root))
-    listed: list[Run] = []
-    refused: list[Run] = []
-    while unread and (len(listed) < limit or unread[-1][0] > _created(listed[limit - 1])):
-        run = _listed(unread.pop()[1])
-        (refused if _hidden(run) else listed).append(run)
-        listed.sort(key=_created, reverse=True)
-    older = len(unread) + len(listed[limit:])
-    return NewestRuns(tuple(listed[:limit]), len(refused), older)
+    return _newest(limit, hide=True)
+
+
+def _newest(limit: int, *, hide: bool) -> NewestRuns:
+    unread = sorted((changed, root) for root in _run_dirs() if (changed := _changed(root)))
+    listed: list[Run] = []  # oldest first
+    num_hidden = num_older = 0
+    while unread and (len(listed) < limit or unread[-1][0] > _created(listed[0])):
+        run = _listed(RunPaths(unread.pop()[1]))
+        if hide and _hidden(run):
+            num_hidden += 1
+            continue
+        bisect.insort(listed, run, key=_created)
+        if len(listed) > limit:
+            del listed[0]
+            num_older += 1
+    return NewestRuns(tuple(reversed(listed)), num_hidden, num_older + len(unread))
 
 
 def _hidden(run: Run) -> bool:
@@ -115,21 +188,26 @@ def _hidden(run: Run) -> bool:
 
 
 def _created(run: Run) -> float:
-    return float(run.document.get("created") or 0.0)
+    """When it was created; of a run whose run.json does not tell, when that file changed."""
+    created = run.document.get("created")
+    if isinstance(created, int | float):
+        return float(created)
+    return _changed(run.paths.root) if run.unreadable else 0.0
 
 
-def _changed(paths: RunPaths) -> float:
+def _changed(root: Path) -> float:
+    """When run.json changed; 0 if there is none."""
     try:
-        return paths.run.stat().st_mtime
+        return os.stat(root / "run.json").st_mtime  # noqa: PTH116 - ten thousand of them
     except OSError:
         return 0.0
 
 
-def _run_dirs() -> list[RunPaths]:
-    """Directories with a run.json. Names with a dot at the front are bundles whose removal did not end."""
+def _run_dirs() -> list[Path]:
+    """Directories that may have a run.json. Names with a dot at the front are bundles whose removal did not end."""
     root = runs_dir()
-    found = [RunPaths(path) for path in root.iterdir() if path.name[0] != "."] if root.is_dir() else []
-    return [paths for paths in found if os.path.exists(paths.run)]  # noqa: PTH110 - ten thousand of them
+    names = os.listdir(root) if root.is_dir() else []  # noqa: PTH208
+    return [root / name for name in names if name[0] != "."]
 
 
 def _listed(paths: RunPaths) -> Run:
@@ -141,27 +219,34 @@ def _listed(paths: RunPaths) -> Run:
 def find(run_id: str) -> Run:
     """The run with this id, or the only one whose id begins so; `-` is the newest.
 
-    UsageError if there is none, or if another version wrote it in a format that this one does not know.
+    UsageError if there is none, if another version wrote it in a format that this one does not know, or if its run.json
+    is damaged.
     """
-    run = load(_find(run_id).paths)
+    run = load(_find(run_id))
     refuse_unknown_format(run.paths.run_id, run.document)
+    if run.unreadable:
+        root = run.paths.root
+        raise UsageError(
+            f"run {run.paths.run_id}: {run.unreadable}", hint=f"look at {root}; logs are in {root / 'logs'}"
+        )
     return run
 
 
-def _find(run_id: str) -> Run:
-    runs = all_runs()
+def _find(run_id: str) -> RunPaths:
     if run_id == "-":
-        if not runs:
+        newest = _newest(1, hide=False).runs
+        if not newest:
             raise UsageError(f"there are no runs yet under {runs_dir()}", hint="ddp-play run starts the demo")
-        return runs[0]
-    check_run_id(run_id)
-    exact = [run for run in runs if run.paths.run_id == run_id]
-    matching = exact or [run for run in runs if run.paths.run_id.startswith(run_id)]
+        return newest[0].paths
+    if (exact := RunPaths.of(run_id)).run.exists():
+        return exact
+    matching = [RunPaths(root) for root in _run_dirs() if root.name.startswith(run_id) and _changed(root)]
     if len(matching) == 1:
         return matching[0]
     if matching:
-        raise UsageError(f"several runs begin with {run_id}: {', '.join(run.paths.run_id for run in matching)}")
-    known = ", ".join(run.paths.run_id for run in runs[:5])
+        runs = sorted(map(_listed, matching), key=_created, reverse=True)
+        raise UsageError(f"several runs begin with {run_id}: {', '.join(run.paths.run_id for run in runs)}")
+    known = ", ".join(run.paths.run_id for run in _newest(5, hide=False).runs)
     raise UsageError(
         f"no run {run_id} under {runs_dir()}",
         hint=f"the newest are {known}" if known else "ddp-play ps -i INVENTORY lists runs on the hosts",

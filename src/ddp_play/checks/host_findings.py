@@ -36,10 +36,11 @@ def judge_hosts(answers: Sequence[HostAnswer], inventory: str) -> tuple[Finding,
     found += [_root(answer) for answer in answers if answer.facts is not None]
     for check in CHECKS:
         found += [replace(check(host), where=(host.name,)) for host in facts]
-    return tuple(_with_names(finding, inventory) for finding in (*merged(found), *_together(facts)))
+    return tuple(with_names(finding, inventory) for finding in (*merged(found), *_together(facts)))
 
 
-def _with_names(finding: Finding, inventory: str) -> Finding:
+def with_names(finding: Finding, inventory: str) -> Finding:
+    """The finding with its command for this inventory and these hosts."""
     command = finding.command.replace("INVENTORY", inventory).replace("HOSTS", ",".join(finding.where))
     return replace(finding, command=command)
 

@@ -14,12 +14,15 @@ import unicodedata
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.markup import escape
 from rich.segment import Segment, Segments
+from rich.style import Style
+from rich.text import Text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from rich.console import ConsoleOptions, RenderableType
     from rich.table import Table
@@ -29,6 +32,7 @@ HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
 UNLIMITED = 100_000
+LEAST_FOLDED = 16  # width of a last column that is folded
 
 
 def _is_hidden(char: str) -> bool:
@@ -104,6 +108,42 @@ def wide_table(table: Table, *, columns: int) -> None:
     """Print a table at least this wide: a narrow terminal breaks its lines, but no cell. In files nothing is broken."""
     width = max(columns, out.width) if out.is_terminal else UNLIMITED
     out.print(Segments(list(out.render(table, out.options.update(max_width=width)))), end="")
+
+
+def long_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, styled: int, styles: Sequence[str]) -> None:
+    """Print a table of perhaps ten thousand rows, for which rich's own takes nine seconds.
+
+    The column `styled` has in each row the style of `styles`. On a terminal the last column is folded; a narrow one
+    breaks lines, but no other cell. In files nothing is broken.
+    """
+    last = len(columns) - 1
+    widths = [max(map(cell_len, cells)) for cells in zip(columns, *rows, strict=True)][:last]
+    left = sum(widths) + 2 * last
+    width = max(out.width - left, LEAST_FOLDED) if out.is_terminal else UNLIMITED
+    head = "".join(_padded(name, size) for name, size in zip(columns, widths, strict=False))
+    shown = [Segment(head + columns[last], Style(bold=True)), Segment.line()]
+    for row, style in zip(rows, map(Style.parse, styles), strict=True):
+        cells = [_padded(cell, size) for cell, size in zip(row, widths, strict=False)]
+        first, *folded = _folded(row[last], width)
+        shown += [
+            Segment("".join(cells[:styled])),
+            Segment(cells[styled], style),
+            Segment("".join(cells[styled + 1 :]) + first),
+            Segment.line(),
+        ]
+        for text in folded:
+            shown += [Segment(" " * left + text), Segment.line()]
+    out.print(Segments(shown), end="")
+
+
+def _padded(text: str, width: int) -> str:
+    return text.ljust(width + 2) if text.isascii() else set_cell_size(text, width + 2)
+
+
+def _folded(text: str, width: int) -> list[str]:
+    if cell_len(text) <= width:
+        return [text]
+    return [part.plain.rstrip() for part in Text(text).wrap(out, width, overflow="fold")]
 
 
 def as_text(shown: Any, *, width: int = 140) -> str:

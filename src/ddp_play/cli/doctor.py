@@ -13,10 +13,12 @@ from ddp_play.checks import controller_facts, controller_findings
 from ddp_play.checks.finding import CONTROLLER, Finding, Status, count_by_status, exit_class, exit_code
 from ddp_play.checks.host_answers import ask_hosts
 from ddp_play.checks.host_findings import judge_hosts
+from ddp_play.checks.job_findings import judge_job
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.errors import UsageError
 from ddp_play.provisioning.change_listing import host_ranges
+from ddp_play.run.job_survey import survey_job
 
 STYLES = {Status.OK: "green", Status.UNCHECKED: "dim", Status.WARN: "yellow", Status.FAIL: "bold red"}
 STATUS_WIDTH, CHECK_WIDTH = 13, 19
@@ -24,8 +26,16 @@ INDENT = " " * 4
 
 
 @options.with_ansible
-def doctor(*, inventory: options.Inventory = None, as_json: options.Json = False, ansible: options.Ansible) -> None:
+def doctor(
+    *,
+    playbook: options.Playbook = None,
+    inventory: options.Inventory = None,
+    as_json: options.Json = False,
+    ansible: options.Ansible,
+) -> None:
     """Check this machine, and with -i the hosts: what ddp-play needs, and the command that helps where it is missing.
+
+    With a playbook also what its job needs there: image, Python, GPUs, shared directory, source, disk.
 
     It changes nothing. What could not be checked is said, and never counts as ok. Failures come last. The exit code is
     1 if something failed, and 69 if a host could not be asked.
@@ -36,15 +46,16 @@ def doctor(*, inventory: options.Inventory = None, as_json: options.Json = False
 
       ddp-play doctor -i inventory --limit gpu01
 
+      ddp-play doctor train.yml -i inventory
+
       ddp-play doctor --json | jq '.findings[] | select(.status == "fail")'
     """
     with error_boundary():
-        if not inventory and ansible != options.Ansible():
+        if not (playbook or inventory) and ansible != options.Ansible():
             raise UsageError("Ansible's options are for hosts, and no inventory was given", hint="give -i INVENTORY")
         findings = controller_findings.judge(controller_facts.collect(str(Path.cwd())))
-        if inventory:
-            answers = ask_hosts(ansible.request(None, inventory), ansible.passwords(), AnsibleRunner())
-            findings += judge_hosts(answers, " -i ".join(shlex.quote(source) for source in inventory))
+        if playbook or inventory:
+            findings += _of_hosts(ansible, playbook, inventory or [])
         if as_json:
             rows = [finding.to_json() for finding in findings]
             console.as_json({"exit_class": exit_class(findings), "findings": rows})
@@ -52,6 +63,15 @@ def doctor(*, inventory: options.Inventory = None, as_json: options.Json = False
             show(findings)
         if code := exit_code(findings):
             raise typer.Exit(code)
+
+
+def _of_hosts(ansible: options.Ansible, playbook: str | None, inventory: list[str]) -> tuple[Finding, ...]:
+    request, passwords = ansible.request(playbook, inventory), ansible.passwords()
+    named = " -i ".join(map(shlex.quote, inventory)) or "INVENTORY"
+    findings = judge_hosts(ask_hosts(request, passwords, AnsibleRunner()), named)
+    if playbook:
+        findings += judge_job(survey_job(request, passwords, AnsibleRunner()), named)
+    return findings
 
 
 def show(findings: tuple[Finding, ...]) -> None:

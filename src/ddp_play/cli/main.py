@@ -1,4 +1,4 @@
-"""The `ddp-play` command, assembled from its verbs. A verb's modules are imported when it is called or listed."""
+"""The `ddp-play` command, assembled from its verbs. A verb's modules are imported when it is called."""
 
 from __future__ import annotations
 
@@ -8,40 +8,12 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from ddp_play import VERSION_LINE
 from ddp_play.cli import console
 from ddp_play.cli.error_boundary import error_boundary
-
-HOSTS, JOBS, RUNS = "Hosts", "Jobs", "Runs"
-MEASURE, REHEARSAL = "Measurements", "Rehearsal"
-# Verb -> its panel in the help, the module in this package, and the function or application there.
-VERBS = {
-    "init": (HOSTS, "init", "init"),
-    "doctor": (HOSTS, "doctor", "doctor"),
-    "provision": (HOSTS, "provision", "provision"),
-    "verify": (HOSTS, "provision", "verify"),
-    "deprovision": (HOSTS, "provision", "deprovision"),
-    "reboot": (HOSTS, "reboot", "reboot"),
-    "run": (JOBS, "run", "run"),
-    "plan": (JOBS, "plan", "plan"),
-    "session": (JOBS, "session", "session"),
-    "collectives": (MEASURE, "collectives", "collectives"),
-    "bench": (MEASURE, "bench", "bench"),
-    "ps": (RUNS, "ps", "ps"),
-    "logs": (RUNS, "logs", "logs"),
-    "attach": (RUNS, "attach", "attach"),
-    "exec": (RUNS, "execute", "execute"),
-    "stop": (RUNS, "stop", "stop"),
-    "results": (RUNS, "results", "results"),
-    "rm": (RUNS, "rm", "rm"),
-    "prune": (RUNS, "prune", "prune"),
-    "gc": (RUNS, "gc", "gc"),
-    "inventory": (HOSTS, "inventory", "app"),
-    "lab": (REHEARSAL, "lab", "app"),
-    "image": (REHEARSAL, "image", "app"),
-}
+from ddp_play.cli.verbs import VERBS, Verb
 
 
 class _Verbs(MutableMapping[str, Any]):
@@ -52,7 +24,7 @@ class _Verbs(MutableMapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._known:
-            self._known[name] = _verb(name, *VERBS[name])
+            self._known[name] = _command(name, VERBS[name])
         return self._known[name]
 
     def __setitem__(self, name: str, command: Any) -> None:
@@ -68,13 +40,13 @@ class _Verbs(MutableMapping[str, Any]):
         return len(VERBS)
 
 
-def _verb(name: str, panel: str, module: str, attribute: str) -> Any:
-    found = getattr(import_module(f"ddp_play.cli.{module}"), attribute)
+def _command(name: str, verb: Verb) -> Any:
+    found = getattr(import_module(f"ddp_play.cli.{verb.module}"), verb.attribute)
     holder = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
     if isinstance(found, typer.Typer):
-        holder.add_typer(found, name=name, rich_help_panel=panel)
+        holder.add_typer(found, name=name, rich_help_panel=verb.panel)
     else:
-        holder.command(name, rich_help_panel=panel)(found)
+        holder.command(name, rich_help_panel=verb.panel)(found)
     return typer.main.get_group(holder).commands[name]
 
 
@@ -84,6 +56,18 @@ class _Group(TyperGroup):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.commands = _Verbs()
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - typer dictates the signatures
+        return list(VERBS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+        """The verb for a list of verbs, in the help and in completion; `resolve_command` has the one that runs."""
+        verb = VERBS.get(cmd_name)
+        return verb and TyperCommand(cmd_name, help=verb.summary(), rich_help_panel=verb.panel)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, name and command and self.commands[name], rest
 
     def main(self, args: Sequence[str] | None = None, *arguments: Any, **settings: Any) -> Any:
         words = list(sys.argv[1:] if args is None else args)
@@ -100,7 +84,15 @@ class _Group(TyperGroup):
             return super().invoke(ctx)
 
 
-app = typer.Typer(cls=_Group, no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False)
+# For a flag without a value typer imports pydantic, which takes 0.06 s; `VERB --help` needs it for nothing else.
+FLAGS = dict.fromkeys(("help", "install_completion", "show_completion"), False)
+app = typer.Typer(
+    cls=_Group,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"default_map": FLAGS},
+)
 
 
 def _show_version(value: bool) -> None:

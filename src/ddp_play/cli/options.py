@@ -16,7 +16,6 @@ import typer
 from ddp_play.ansible.installed_collection import demo_inventory, demo_playbook
 from ddp_play.ansible.runner import Passwords, PlaybookRequest
 from ddp_play.errors import UsageError
-from ddp_play.planning.command_line_secrets import refuse_on_command_line
 
 ANSIBLE = "Ansible's options"
 
@@ -70,12 +69,14 @@ class Ansible:
         path = Path(playbook) if playbook else demo_playbook()
         if not path.is_file():
             raise UsageError(f"no playbook {path}", hint="ddp-play run without arguments runs the demo")
-        refuse_on_command_line(self._playbook_options())
+        arguments = self._playbook_options()
+        if self.extra_vars:
+            _refuse_secrets(arguments)
         return PlaybookRequest(
             playbook=str(path.absolute()),
             inventory=_inventory(playbook, inventory),
             cwd=str(Path.cwd()),
-            options=self._playbook_options(),
+            options=arguments,
         )
 
     def passwords(self) -> Passwords:
@@ -98,6 +99,12 @@ class Ansible:
         if self.verbose:
             arguments.append("-" + "v" * self.verbose)
         return tuple(arguments)
+
+
+def _refuse_secrets(arguments: tuple[str, ...]) -> None:
+    from ddp_play.planning.command_line_secrets import refuse_on_command_line  # noqa: PLC0415 - YAML: 0.02 s to import
+
+    refuse_on_command_line(arguments)
 
 
 def with_some_of_ansible(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
 from rich.filesize import decimal
-from rich.markup import escape
-from rich.table import Table
 
-from ddp_play.ansible.runner import AnsibleRunner
 from ddp_play.bundle.bundle_size import LIST_ENTRIES, Budget, size_of
 from ddp_play.bundle.run_lookup import NewestRuns, Run, all_runs, newest_runs
 from ddp_play.bundle.summary import duration
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
-from ddp_play.run.garbage_collection import Leftovers, find_leftovers
 
-COLUMNS = ("run", "status", "ranks", "hosts", "age", "took", "size")
+COLUMNS = ("run", "status", "ranks", "hosts", "age", "took", "size", "why")
 NEWEST = 10
-LEAST_WHY = 16  # width of the last column, which is folded
 
 
 @options.with_ansible
@@ -42,20 +36,25 @@ def ps(
     """
     with error_boundary():
         newest = NewestRuns(tuple(all_runs())) if everything else newest_runs(NEWEST)
-        found = Leftovers()
-        if inventory:
-            request = ansible.request(None, inventory)
-            passwords = ansible.passwords()
-            found = find_leftovers(request, passwords, AnsibleRunner())
+        on_hosts, problems = _ask_hosts(ansible, inventory) if inventory else ([], {})
         if as_json:
-            document = {"runs": _rows(newest.runs), "on_hosts": found.runs, "problems": found.problems}
+            document = {"runs": _rows(newest.runs), "on_hosts": on_hosts, "problems": problems}
             console.as_json(document, indent=None if everything else 2)  # there may be ten thousand
             return
         _show(newest)
         if inventory:
-            _show_hosts(found.runs)
-        for host, why in sorted(found.problems.items()):
+            _show_hosts(on_hosts)
+        for host, why in sorted(problems.items()):
             console.error(f"{host}: {why}")
+
+
+def _ask_hosts(ansible: options.Ansible, inventory: list[str]) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Runs on the hosts, and why hosts did not answer."""
+    from ddp_play.ansible.runner import AnsibleRunner  # noqa: PLC0415 - without hosts a third of the imports
+    from ddp_play.run.garbage_collection import find_leftovers  # noqa: PLC0415
+
+    found = find_leftovers(ansible.request(None, inventory), ansible.passwords(), AnsibleRunner())
+    return found.runs, found.problems
 
 
 def _rows(runs: tuple[Run, ...]) -> list[dict[str, Any]]:
@@ -65,12 +64,10 @@ def _rows(runs: tuple[Run, ...]) -> list[dict[str, Any]]:
 
 
 def _row(run: Run, budget: Budget) -> dict[str, Any]:
-    if run.unknown:
-        return {**_row(replace(run, document={}), budget), "status": "unknown", "message": run.unknown}
-    document = run.document
+    document = {} if run.unreadable else run.document
     return {
         "run": run.paths.run_id,
-        "status": str(run.status),
+        "status": run.status_text if run.unreadable else str(run.status),
         "attended": run.attended,
         "job": document.get("job", ""),
         "world_size": document.get("world_size"),
@@ -81,7 +78,7 @@ def _row(run: Run, budget: Budget) -> dict[str, Any]:
         "ended": document.get("ended"),
         "exit_code": document.get("exit_code"),
         "exit_class": document.get("exit_class"),
-        "message": (document.get("verdict") or {}).get("message", ""),
+        "message": run.unreadable or str((document.get("verdict") or {}).get("message", "")),
         "bundle": str(run.paths.root),
         "bundle_bytes": size_of(run.paths.root, document, budget),
     }
@@ -102,25 +99,19 @@ def _show(newest: NewestRuns) -> None:
 
 def _show_runs(runs: tuple[Run, ...]) -> None:
     rows = [_cells(run, row) for run, row in zip(runs, _rows(runs), strict=True)]
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in COLUMNS:
-        table.add_column(column, no_wrap=True)
-    table.add_column("why", overflow="fold")
-    for run, (name, status, *others) in zip(runs, rows, strict=True):
-        style = {"succeeded": "green", "failed": "red"}.get(run.status, "yellow")
-        table.add_row(name, f"[{style}]{status}[/]", *map(escape, others))
-    widths = [max(len(column), *(len(row[at]) for row in rows)) + 2 for at, column in enumerate(COLUMNS)]
-    console.wide_table(table, columns=sum(widths) + LEAST_WHY)
+    styles = [{"succeeded": "green", "failed": "red"}.get(run.status, "yellow") for run in runs]
+    console.long_table(COLUMNS, rows, styled=COLUMNS.index("status"), styles=styles)
 
 
 def _cells(run: Run, row: dict[str, Any]) -> tuple[str, ...]:
-    began = row["created"] or time.time()
+    now = time.time()
+    began = row["created"] or now
     return (
         row["run"],
         run.status_text + (f" (attempt {row['attempt']})" if row["attempt"] > 1 else ""),
         str(row["world_size"] or "-"),
         str(len(row["hosts"]) or "-"),
-        duration(time.time() - began),
+        "-" if run.unreadable else duration(now - began),
         duration(row["ended"] - began) if row["ended"] else "-",
         "-" if row["bundle_bytes"] is None else decimal(row["bundle_bytes"]),
         row["message"].splitlines()[0] if row["message"] else "",

@@ -5,17 +5,18 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from ddp_play.bundle.run_lookup import is_locked
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.errors import InternalError, UsageError
 from ddp_play.planning.job_values import parse_seconds
 from ddp_play.run.session_children import WARM_UP
 from ddp_play.run.session_place import SessionPlace
-from ddp_play.run.session_request import order
+from ddp_play.run.session_request import ANSWER_S, order
 from ddp_play.run.session_server import Session
 
 START_S = 60.0
@@ -29,11 +30,14 @@ def session(
     refresh: Annotated[
         bool, typer.Option("--refresh", help="Read the inventory again, where a script or a plugin makes it.")
     ] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Keep Ansible and an inventory in memory, so that runs start sooner.
 
     While it runs, `run -i` with the same inventory goes through it, from any terminal. Everything works the same
     without it; it can end at any time, and runs go on.
+
+    --json alone starts none: it tells the state of this inventory's session.
 
     [bold]Examples[/]
 
@@ -42,21 +46,51 @@ def session(
       ddp-play session -i inventory -d; ddp-play run train.yml -i inventory
 
       ddp-play session -i inventory --end
+
+      ddp-play session -i inventory --json | jq .state
     """
     with error_boundary():
         request = options.Ansible().request(str(WARM_UP), inventory)
         place = SessionPlace.of(request.inventory, request.cwd)
         if end or refresh:
-            if order(place, "end" if end else "refresh") is None:
-                raise UsageError("this inventory has no session", hint="ddp-play session -i INVENTORY starts one")
-            console.note("ended" if end else "the inventory is read again")
-            return
-        idle_s = _seconds(idle)
-        if detach:
+            _order(place, "end" if end else "refresh")
+        elif detach:
             _start_detached(place, inventory or [], idle)
+        if as_json:
+            console.as_json(state_of(place, request.inventory))
+        if end or refresh or detach or as_json:
             return
         console.note("ddp-play run with this inventory goes through this session; Ctrl-C ends it, and runs go on")
-        Session(request, place, idle_s=idle_s, say=console.note).serve()
+        Session(request, place, idle_s=_seconds(idle), say=console.note).serve()
+
+
+def state_of(place: SessionPlace, inventory: tuple[str, ...]) -> dict[str, Any]:
+    """The session of an inventory for --json. What a session does not say, because it hangs or is none, is null."""
+    answer = order(place, "status")
+    state = "silent" if is_locked(place.lock) else "none"
+    if answer is not None:
+        state = "ready" if answer.get("ready") else "cold" if answer.get("settled") else "starting"
+    said = answer or {}
+    return {
+        "inventory": list(inventory),
+        "state": state,
+        "pid": said.get("pid"),
+        "runs": said.get("runs", []),
+        "unused_s": said.get("unused_s"),
+        "idle_s": said.get("idle_s"),
+        "socket": str(place.address),
+        "log": str(place.log),
+    }
+
+
+def _order(place: SessionPlace, name: str) -> None:
+    if order(place, name) is None:
+        raise UsageError("this inventory has no session", hint="ddp-play session -i INVENTORY starts one")
+    if name == "end":
+        deadline = time.monotonic() + ANSWER_S
+        while is_locked(place.lock) and time.monotonic() < deadline:
+            time.sleep(0.02)
+    console.note("ended" if name == "end" else "the inventory is read again")
 
 
 def _seconds(idle: str) -> float:
@@ -68,6 +102,7 @@ def _seconds(idle: str) -> float:
 
 def _start_detached(place: SessionPlace, inventory: list[str], idle: str) -> None:
     """Start the same command in the background. Returns when it is ready."""
+    _seconds(idle)
     if found := order(place, "status"):
         raise UsageError(f"this inventory has a session already (pid {found['pid']})", hint="ddp-play session --end")
     words = [sys.executable, "-m", "ddp_play", "session", "--idle", idle]

@@ -35,7 +35,7 @@ def make_plan(
     """
     hosts, left_out = choose_hosts(job, facts, problems, wanted)
     for host in hosts:
-        _check_runtime(job, host)
+        check_runtime(job, host)
     check_torch(hosts)
     context = _decide(job, hosts, caller)
     if context.torchrun:
@@ -109,7 +109,8 @@ def _document(context: RankContext, left_out: tuple[tuple[str, str], ...]) -> Pl
     )
 
 
-def _check_runtime(job: Job, host: HostFacts) -> None:
+def check_runtime(job: Job, host: HostFacts) -> None:
+    """UsageError or HostNotReady unless the host can start ranks of this job: its engine and image, or its Python."""
     if job.chosen_runtime == "process":
         if job.groups:
             raise UsageError(
@@ -171,12 +172,13 @@ def _number_ranks(job: Job, hosts: tuple[HostFacts, ...], backend: str) -> dict[
     """Ranks by host, numbered host by host."""
     found, first = {}, 0
     for host in hosts:
-        found[host.name] = range(first, first + _rank_count(job, host, backend))
+        found[host.name] = range(first, first + rank_count(job, host, backend))
         first = found[host.name].stop
     return found
 
 
-def _rank_count(job: Job, host: HostFacts, backend: str) -> int:
+def rank_count(job: Job, host: HostFacts, backend: str) -> int:
+    """Ranks of the job on this host. UsageError or HostNotReady if its GPUs do not suffice."""
     gpus = _gpu_count(job, host)
     if job.ranks_per_host == "auto":
         if host.gpu_problem and job.gpus != "none" and not gpus:
@@ -202,7 +204,7 @@ def _shared_dirs(job: Job, hosts: tuple[HostFacts, ...]) -> dict[str, str]:
         if host.shared.problem:
             raise HostNotReady(
                 f"{host.name}: shared directory {host.shared.path}: {host.shared.problem}",
-                hint=f"{_what_makes_usable(host.shared, host.user)}, or unset ddp_shared_dir (-e ddp_shared_dir=)",
+                hint=f"{what_makes_usable(host.shared, host.user)}, or unset ddp_shared_dir (-e ddp_shared_dir=)",
             )
         found[host.name] = host.shared.path
     if 0 < len(found) < len(hosts):
@@ -220,7 +222,7 @@ def _shared_dirs(job: Job, hosts: tuple[HostFacts, ...]) -> dict[str, str]:
     return found
 
 
-def _what_makes_usable(shared: SharedDir, user: User) -> str:
+def what_makes_usable(shared: SharedDir, user: User) -> str:
     """What to do so that this user can use this shared directory."""
     if not shared.permission:
         return "mount it there (ddp-play provision does)"

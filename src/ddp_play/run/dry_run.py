@@ -15,6 +15,7 @@ from ddp_play.planning.plan_document import Plan, plan_from_json
 
 if TYPE_CHECKING:
     from ddp_play.ansible.runner import Passwords, PlaybookRequest, PlaybookRunner
+    from ddp_play.errors import DdpPlayError
 
 
 def facts_cache(request: PlaybookRequest) -> Path:
@@ -25,29 +26,39 @@ def facts_cache(request: PlaybookRequest) -> Path:
 
 def dry_run(request: PlaybookRequest, passwords: Passwords, runner: PlaybookRunner, *, cached: bool = False) -> Plan:
     """The plan that `run` would execute now. UsageError if the playbook has no job for these hosts."""
+    environment = {FACTS_ENV: str(facts_cache(request))}
+    if cached:
+        environment[USE_CACHED_ENV] = "1"
     with tempfile.TemporaryDirectory(prefix="ddp-play-plan-") as scratch:
         paths = RunPaths(Path(scratch, "plan"))
-        paths.create()
-        environment = {**request.environment, RUN_DIR_ENV: str(paths.root), FACTS_ENV: str(facts_cache(request))}
-        if cached:
-            environment[USE_CACHED_ENV] = "1"
-        planning = dataclasses.replace(
-            request,
-            # with tags alone, Ansible would also run the tasks tagged `always`
-            tags=(PLAN_TAG,),
-            skip_tags=("always",),
-            environment=environment,
-        )
-        outcome = runner.run(planning, private_dir=paths.ansible, passwords=passwords, on_event=lambda _: None)
-        document = read_json(paths.run)
-        if verdict := document.get("verdict"):
-            raise error_class(verdict["kind"])(verdict["message"], hint=verdict["hint"])
-        error = outcome.error("run the playbook with ansible-playbook -v to see the error")
-        if error is not None:
+        if error := run_planning_tasks(request, passwords, runner, paths, environment):
             raise error
-        if not paths.plan.exists():
-            raise UsageError(
-                "the playbook plans no job: no play with the role ddp.play.ddp_job matched a host",
-                hint="check the inventory's groups (ansible-inventory --graph) and --limit",
-            )
         return plan_from_json(read_json(paths.plan))
+
+
+def run_planning_tasks(
+    request: PlaybookRequest,
+    passwords: Passwords,
+    runner: PlaybookRunner,
+    paths: RunPaths,
+    environment: dict[str, str],
+) -> DdpPlayError | None:
+    """Run the playbook up to the plan. Returns why there is none."""
+    paths.create()
+    planning = dataclasses.replace(
+        request,
+        # with tags alone, Ansible would also run the tasks tagged `always`
+        tags=(PLAN_TAG,),
+        skip_tags=("always",),
+        environment={**request.environment, RUN_DIR_ENV: str(paths.root), **environment},
+    )
+    outcome = runner.run(planning, private_dir=paths.ansible, passwords=passwords, on_event=lambda _: None)
+    if verdict := read_json(paths.run).get("verdict"):
+        return error_class(verdict["kind"])(verdict["message"], hint=verdict["hint"])
+    error = outcome.error("run the playbook with ansible-playbook -v to see the error")
+    if error is None and not paths.plan.exists():
+        return UsageError(
+            "the playbook plans no job: no play with the role ddp.play.ddp_job matched a host",
+            hint="check the inventory's groups (ansible-inventory --graph) and --limit",
+        )
+    return error

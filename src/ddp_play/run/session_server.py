@@ -178,7 +178,14 @@ class Session:
             send(connection, self._status())
 
     def _status(self) -> dict[str, Any]:
-        return {"pid": os.getpid(), "ready": bool(self._programs), "settled": self._settled, "runs": self._running()}
+        return {
+            "pid": os.getpid(),
+            "ready": bool(self._programs),
+            "settled": self._settled,
+            "runs": self._running(),
+            "unused_s": 0.0 if self._children else round(time.monotonic() - self._used, 1),
+            "idle_s": self._idle_s,
+        }
 
     def _refresh(self) -> None:
         for warm in self._warm.values():

@@ -75,14 +75,7 @@ def take_snapshot(job: Job, directory: Path | None = None) -> Snapshot:
 
     UsageError if the tree is missing or empty, or does not fit. A warning if it is larger than `source_max_mib`.
     """
-    root = Path(job.source)
-    if not root.is_dir():
-        raise UsageError(f"ddp_job_source: {root} is not a directory", hint="set it to the directory of the script")
-    files = list_files(root, job)
-    if not files:
-        raise UsageError(
-            f"ddp_job_source: no files to copy in {root}", hint="check ddp_job_source_include and _exclude"
-        )
+    root, files = Path(job.source), files_to_copy(job)
     sizes = _sizes(files)
     where = directory or Path(tempfile.gettempdir())
     if sum(sizes.values()) > shutil.disk_usage(where).free:
@@ -94,6 +87,19 @@ def take_snapshot(job: Job, directory: Path | None = None) -> Snapshot:
             raise
         raise _no_space(root, sizes, where) from None
     return dataclasses.replace(packed, warning=_size_warning(root, sizes, job.source_max_mib))
+
+
+def files_to_copy(job: Job) -> dict[str, int]:
+    """Size in bytes of each file of `job.source` that hosts get. UsageError if the tree is missing or empty."""
+    root = Path(job.source)
+    if not root.is_dir():
+        raise UsageError(f"ddp_job_source: {root} is not a directory", hint="set it to the directory of the script")
+    files = list_files(root, job)
+    if not files:
+        raise UsageError(
+            f"ddp_job_source: no files to copy in {root}", hint="check ddp_job_source_include and _exclude"
+        )
+    return files
 
 
 def _pack(root: Path, names: Iterable[str], where: Path) -> Snapshot:

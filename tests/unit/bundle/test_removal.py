@@ -74,11 +74,19 @@ def test_what_was_not_collected(document: dict[str, Any], text: str) -> None:
     assert uncollected_text(document) == text
 
 
-@pytest.mark.parametrize("content", ["", "{", '{"status": "dancing"}'])
-def test_a_run_json_that_cannot_be_read_keeps_its_bundle(content: str) -> None:
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("", "cannot be read"),
+        ("{", "cannot be read"),
+        ('{"status": "dancing"}', "has 'dancing' in status"),
+        ('{"created": 1.0}', "has no status"),
+    ],
+)
+def test_a_run_json_that_cannot_be_read_keeps_its_bundle(content: str, why: str) -> None:
     paths = make_run("odd")
     paths.run.write_text(content)
-    with pytest.raises(Busy, match="cannot be read"):
+    with pytest.raises(Busy, match=why):
         remove(BundleRecord("odd"), Rules())
     assert left() == ["odd"]
 

@@ -151,6 +151,31 @@ def test_a_run_that_was_written_late_does_not_displace_a_newer_one() -> None:
     assert newest.older == 2
 
 
+def test_copied_bundles_whose_files_are_all_new() -> None:
+    """After a restore no run.json tells by its time which runs are the newest."""
+    for number in range(30):
+        os.utime(make(f"run-{number:02}", created=1000.0 + number).run, (0, 9000.0))
+    newest = newest_runs(3)
+    assert [run.paths.run_id for run in newest.runs] == ["run-29", "run-28", "run-27"]
+    assert (newest.never_started, newest.older) == (0, 27)
+    assert find("-").paths.run_id == "run-29"
+
+
+def test_a_run_that_is_named_is_found_without_reading_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(5):
+        make(f"run-{number}", created=float(number))
+    opened: list[str] = []
+    real = io.open
+
+    def count(file: Any, *words: Any, **more: Any) -> Any:
+        opened.append(str(file))
+        return real(file, *words, **more)
+
+    monkeypatch.setattr(builtins, "open", count)
+    assert find("run-3").paths.run_id == "run-3"
+    assert [path for path in opened if path.endswith("run.json")] == [str(RunPaths.of("run-3").run)]
+
+
 def test_locks_of_finished_runs_are_not_opened_for_the_list() -> None:
     paths = make("done")
     write_json(paths.run, {"id": "done", "created": 1.0, "status": "failed", "finished": True})

@@ -165,3 +165,15 @@ def test_with_json_text_makes_room_for_the_document(capsys: pytest.CaptureFixtur
     captured = capsys.readouterr()
     assert captured.out == '{\n  "status": "succeeded"\n}\na result\n'
     assert captured.err == "a line of rank 0\n"
+
+
+def test_a_long_table_aligns_wide_characters_and_shows_no_control_characters(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rows = [("\u540d\u524d", "failed", "because \x1b[2J"), ("abcdef", "ok", "")]
+    console.long_table(("run", "status", "why"), rows, styled=1, styles=["red", "green"])
+    assert capsys.readouterr().out.splitlines() == [
+        "run     status  why",
+        "\u540d\u524d    failed  because \ufffd[2J",
+        "abcdef  ok      ",
+    ]

@@ -33,7 +33,7 @@ def runner(monkeypatch: pytest.MonkeyPatch) -> FakePlaybookRunner:
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Path:
+def site(tmp_path: Path, inventory_read_once: None) -> Path:
     path = tmp_path / "hosts.ini"
     path.write_text("[ranks]\nh1\nh2\n")
     return path

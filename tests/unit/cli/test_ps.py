@@ -111,3 +111,30 @@ def test_the_list_at_several_widths(monkeypatch: pytest.MonkeyPatch, columns: in
     lines = [line.rstrip() for line in terminal.file.getvalue().splitlines()]
     assert "\n".join(lines) + "\n" == (GOLDEN / f"ps-{columns}.txt").read_text(encoding="utf-8")
     assert [line.split()[0] for line in lines if line[:1].strip()] == ["run", "wise-yak-712", "calm-otter-1"]
+
+
+DAMAGED = {
+    '{"status": "dancing", "created": 5.0}': "its run.json has 'dancing' in status",
+    '{"status": ["failed"]}': "its run.json has ['failed'] in status",
+    '{"status": "failed", "created": "yesterday"}': "its run.json has 'yesterday' in created",
+    '{"status": "failed", "hosts": 3, "created": 1}': "its run.json has 3 in hosts",
+    '{"status": "failed", "verdict": "bad"}': "its run.json has 'bad' in verdict",
+    '{"status": "succeeded"': "its run.json cannot be read as a JSON object",
+    "": "its run.json cannot be read as a JSON object",
+}
+
+
+@pytest.mark.parametrize("content", DAMAGED)
+def test_a_damaged_run_json_is_listed_with_the_reason_and_the_others_too(content: str) -> None:
+    """An unknown word in status ended the command."""
+    make_run("good", created=2.0)
+    make_run("odd").run.write_text(content, encoding="utf-8")
+    rows = {row["run"]: row for row in json.loads(ps("--json"))["runs"]}
+    assert rows["good"]["status"] == "succeeded"
+    assert (rows["odd"]["status"], rows["odd"]["message"]) == ("unreadable", DAMAGED[content])
+    assert rows == {row["run"]: row for row in json.loads(ps("--json", "--all"))["runs"]}
+    (line,) = (line for line in ps().splitlines() if line.startswith("odd "))
+    assert line.split()[1] == "unreadable"
+    assert line.endswith(DAMAGED[content])
+    asked = CliRunner().invoke(app, ["results", "odd"])
+    assert (asked.exit_code, asked.stderr.splitlines()[0]) == (64, f"error: run odd: {DAMAGED[content]}")

@@ -26,7 +26,7 @@ BUSY = PlaybookOutcome(
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Path:
+def site(tmp_path: Path, inventory_read_once: None) -> Path:
     path = tmp_path / "hosts.ini"
     path.write_text("[nfs_server]\nnfs1\n[ranks]\nh1\nh2\n")
     return path

@@ -296,30 +296,3 @@ def test_files_of_a_host_that_was_lost_stay_after_the_run(
 def test_no_bundle_is_read_by_a_name_that_is_none(name: str) -> None:
     runner = FakePlaybookRunner(events=(answers("h1", {"runs": [{**UNCOLLECTED, "run": name}], "containers": []}),))
     assert find_leftovers(REQUEST, Passwords(), runner).collected == {}
-
-
-def test_kept_sources_are_removed_only_on_request_and_with_the_leftovers() -> None:
-    runner = FakePlaybookRunner(
-        events=(
-            answers("h1", {"runs": [DEAD], "containers": [], "sources_bytes": 5}),
-            answers("h2", {"runs": [], "containers": [], "sources_bytes": 7}),
-            answers("h3", {"runs": [], "containers": []}),
-        )
-    )
-    found = find_leftovers(REQUEST, Passwords(), runner)
-    assert found.sources == {"h1": 5, "h2": 7}
-    seen: list[Any] = []
-    for sources in (False, True):
-        remove_leftovers(
-            REQUEST,
-            Passwords(),
-            FakePlaybookRunner(
-                work=lambda request: seen.append(orders_of(request)), events=(answers("h1", {"left": []}),)
-            ),
-            found,
-            sources=sources,
-        )
-    assert seen[0] == {"h1": {"paths": [DEAD["path"]], "containers": [], "living_too": False}}
-    assert seen[1]["h1"] == {**seen[0]["h1"], "sources": True}
-    assert seen[1]["h2"] == {"paths": [], "containers": [], "living_too": False, "sources": True}
-    assert "h3" not in seen[1]
