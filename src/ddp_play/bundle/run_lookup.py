@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import fcntl
 import os
 from dataclasses import dataclass
@@ -160,9 +161,15 @@ def _find(run_id: str) -> Run:
     if len(matching) == 1:
         return matching[0]
     if matching:
-        raise UsageError(f"several runs begin with {run_id}: {', '.join(run.paths.run_id for run in matching)}")
-    known = ", ".join(run.paths.run_id for run in runs[:5])
-    raise UsageError(
-        f"no run {run_id} under {runs_dir()}",
-        hint=f"the newest are {known}" if known else "ddp-play ps -i INVENTORY lists runs on the hosts",
-    )
+        raise UsageError(
+            f"several runs begin with {run_id}: {', '.join(run.paths.run_id for run in matching)}",
+            hint="give more of its id",
+        )
+    raise UsageError(f"no run {run_id} under {runs_dir()}", hint=_other_ids(run_id, [run.paths.run_id for run in runs]))
+
+
+def _other_ids(wanted: str, ids: list[str]) -> str:
+    """Ids that may be meant; where there are none, the verb that asks the hosts."""
+    near = difflib.get_close_matches(wanted, ids, n=1, cutoff=0.7)
+    newest = f"the newest are {', '.join(ids[:5])}" if ids else "ddp-play ps -i INVENTORY lists runs on the hosts"
+    return f"did you mean {near[0]}? {newest}" if near else newest

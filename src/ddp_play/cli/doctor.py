@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import textwrap
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from ddp_play.checks.host_findings import judge_hosts
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.errors import UsageError
+from ddp_play.planning.remedy_text import Asked
 from ddp_play.provisioning.change_listing import host_ranges
 
 STYLES = {Status.OK: "green", Status.UNCHECKED: "dim", Status.WARN: "yellow", Status.FAIL: "bold red"}
@@ -43,8 +43,9 @@ def doctor(*, inventory: options.Inventory = None, as_json: options.Json = False
             raise UsageError("Ansible's options are for hosts, and no inventory was given", hint="give -i INVENTORY")
         findings = controller_findings.judge(controller_facts.collect(str(Path.cwd())))
         if inventory:
-            answers = ask_hosts(ansible.request(None, inventory), ansible.passwords(), AnsibleRunner())
-            findings += judge_hosts(answers, " -i ".join(shlex.quote(source) for source in inventory))
+            request = ansible.request(None, inventory)
+            answers = ask_hosts(request, ansible.passwords(), AnsibleRunner())
+            findings += judge_hosts(answers, Asked(tuple(inventory), request.options))
         if as_json:
             rows = [finding.to_json() for finding in findings]
             console.as_json({"exit_class": exit_class(findings), "findings": rows})

@@ -25,7 +25,10 @@ SQUASH_HINT = (
 def _docker(arguments: List[str], env: Dict[str, str], timeout_s: float) -> "subprocess.CompletedProcess[bytes]":
     program = programs.which("docker")  # with the PATH of this process: `env` may contain that of the container
     if program is None:
-        raise Refused("no docker command on this host", hint="ddp-play provision installs it")
+        raise Refused(
+            "no docker command on this host",
+            hint="ddp-play provision -i INVENTORY --limit HOSTS --tags docker_engine installs it",
+        )
     try:
         return subprocess.run([program, *arguments], env=env, capture_output=True, timeout=timeout_s, check=False)
     except subprocess.TimeoutExpired as error:
@@ -43,7 +46,10 @@ def provide_image(place: HostRun, spec: Dict[str, Any], registry: Dict[str, str]
     except docker_socket.EngineError as error:
         raise Refused(str(error)) from error
     if document is None:
-        raise Refused("image %s is not on this host" % reference, hint="ddp-play image load -i INVENTORY")
+        raise Refused(
+            "image %s is not on this host" % reference,
+            hint="ddp-play image load -i INVENTORY --limit HOSTS --image %s" % reference,
+        )
 
 
 def _pull(place: HostRun, reference: str, registry: Dict[str, str], timeout_s: float) -> None:

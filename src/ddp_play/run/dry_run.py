@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ddp_play.ansible.error_output import NO_HOSTS
 from ddp_play.ansible.plugin_variables import FACTS_ENV, PLAN_TAG, RUN_DIR_ENV, USE_CACHED_ENV
 from ddp_play.bundle.paths import RunPaths, home, read_json
 from ddp_play.errors import UsageError, error_class
@@ -42,12 +43,12 @@ def dry_run(request: PlaybookRequest, passwords: Passwords, runner: PlaybookRunn
         document = read_json(paths.run)
         if verdict := document.get("verdict"):
             raise error_class(verdict["kind"])(verdict["message"], hint=verdict["hint"])
-        error = outcome.error("run the playbook with ansible-playbook -v to see the error")
+        error = outcome.error("")
         if error is not None:
             raise error
         if not paths.plan.exists():
             raise UsageError(
                 "the playbook plans no job: no play with the role ddp.play.ddp_job matched a host",
-                hint="check the inventory's groups (ansible-inventory --graph) and --limit",
+                hint=NO_HOSTS,
             )
         return plan_from_json(read_json(paths.plan))
