@@ -19,6 +19,7 @@ from ddp_play import errors
 from ddp_play.cli.main import app
 from ddp_play.cli.options import ANSIBLE
 from ddp_play.run import verdict
+from tests.remedies.table import ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -208,6 +209,28 @@ def rank_environment() -> str:
     return table(("variable", "source", "in these plans of the tests"), rows)
 
 
+# -- messages ------------------------------------------------------------------------------------------
+
+
+def remedies() -> str:
+    """The messages of the table of remedies, by area: tests produce each of them and do what it says."""
+    parts = []
+    for area in dict.fromkeys(row.area for row in ROWS):
+        rows = [row for row in ROWS if row.area == area]
+        shown = [(code(row.says), str(row.code), _prose(row.remedy)) for row in rows]
+        parts += [f"### {area}\n", table(("message", "exit code", "what helps"), shown)]
+    return "\n".join(parts)
+
+
+def _prose(remedy: str) -> str:
+    """A remedy of a message for one cell: commands are code, all other signs are text."""
+    words, *commands = remedy.removeprefix("-> ").split("`")
+    shown = [cell(words)]
+    for number, part in enumerate(commands):
+        shown.append(code(part) if number % 2 == 0 else cell(part))
+    return re.sub(r"(?<![`\w])([<*_{}])", r"\\\1", "".join(shown))
+
+
 # -- files outside docs/ -------------------------------------------------------------------------------
 
 # File of the repository -> page of the site; the others are named, not linked.
@@ -258,6 +281,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "exit-codes": exit_codes,
     "ends-of-runs": ends_of_runs,
     "rank-environment": rank_environment,
+    "remedies": remedies,
     "contributing": lambda: whole_file("CONTRIBUTING.md"),
     "changelog": lambda: whole_file("CHANGELOG.md"),
 }

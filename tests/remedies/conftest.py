@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -40,5 +42,9 @@ def start_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
 def scene(play: Play, start_server: Callable[[], SshServer]) -> Iterator[Scene]:
     """A scene; what the row changed is put back afterwards."""
     made = Scene(play, start_server)
+    # Connections of other rows stay open for a while, and a login over them proves nothing.
+    sockets = tempfile.mkdtemp(prefix="remedies-")
+    play.environment["ANSIBLE_SSH_CONTROL_PATH_DIR"] = sockets
     yield made
     made.close()
+    shutil.rmtree(sockets)

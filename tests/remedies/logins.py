@@ -8,7 +8,7 @@ PASSWORD = "open sesame"
 USERS = [
     User("ops", "/bin/bash"),
     User("sudoer", "/bin/bash", password=PASSWORD, sudoers="sudoer ALL=(ALL) ALL"),
-    User("nobody2", "/bin/bash", password=PASSWORD),
+    User("visitor", "/bin/bash", password=PASSWORD),
     User("tty", "/bin/bash", sudoers="Defaults:tty requiretty\ntty ALL=(ALL) NOPASSWD: ALL"),
     User("rohome", "/bin/bash", mount="ro"),
     User("typed", "/bin/bash", password=PASSWORD),

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 # What a message has in the place of a word in capitals: a path, a name, a number.
 PLACE = re.compile(r"\b(?:INVENTORY|PLAYBOOK|RUN|HOSTS?|USER|FILE|DIRECTORY|IMAGE|PORT|ADDRESS|NAME|VALUE|KEY|PID)\b")
-END = r"(?=[\s;,.?)]|$)"
+END = r"(?=[\s;,:?)'\"]|\.\s|\.?$)"
 Make = Callable[["Scene"], list[str]]
 Fix = Callable[["Scene", "re.Match[str]"], None]
 

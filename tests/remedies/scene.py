@@ -74,7 +74,7 @@ class Scene:
     def shell(self, command: str) -> Done:
         """A command of a message as the user's shell runs it. `export` lasts, as in the user's shell."""
         ended = subprocess.run(
-            ["bash", "-c", f"{command}\ncode=$?\nexport -p > .exported\nexit $code"],
+            ["bash", "-c", f"{command}\ncode=$?\nexport -p > {self.cwd}/.exported\nexit $code"],
             cwd=self.cwd, env=self.play.env(), capture_output=True, text=True, timeout=120, check=False,
             input=self.notes.get("stdin", ""),
         )  # fmt: skip

@@ -29,6 +29,7 @@ def test_remedy(row: Row, scene: Scene) -> None:
     assert told, shown
     if row.not_applied:
         return
+    scene.notes["told"] = told
     apply(row, scene, told)
     done = scene(row.again(scene) if row.again else words)
     shown = done.out + done.err

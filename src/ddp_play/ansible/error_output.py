@@ -8,6 +8,7 @@ import re
 MARKS = ("[ERROR]", "ERROR!")
 MAX_LINES = 12
 ORIGIN = re.compile(r"^Origin: (/.+?):(\d+):\d+$", re.MULTILINE)
+AT = re.compile(r"(/.+?):(\d+):\d+: ")  # as `unparsed_inventory` writes it
 NO_HOSTS = (
     "ansible-inventory --graph -i INVENTORY shows the groups: `hosts` of the play and --limit have to match hosts"
 )
@@ -52,9 +53,9 @@ def vault_remedy(message: str) -> str:
 
 
 def start_remedy(text: str) -> str:
-    """What helps if Ansible refused to start a playbook; empty if that is not known."""
+    """What helps if Ansible could not read an inventory or a playbook; empty if that is not known."""
     known = next((remedy for words, remedy in START_REMEDIES if words in text), "")
     if known:
         return known
-    place = ORIGIN.search(text)
+    place = ORIGIN.search(text) or AT.match(text)
     return f"correct {place[1]} at line {place[2]}" if place else ""

@@ -32,8 +32,6 @@ class KnownProblem:
     message: str = ""
 
 
-TYPED_WRONG = "the password that -K asked for (or ansible_become_password) is not that of the user there: give it again"
-
 # The first row that matches applies. Errors of a connection are compared only with rows of other kinds than TASK.
 KNOWN_PROBLEMS: tuple[KnownProblem, ...] = (
     KnownProblem(
@@ -139,8 +137,8 @@ KNOWN_PROBLEMS: tuple[KnownProblem, ...] = (
     KnownProblem(
         r"too long for Unix domain socket",
         Kind.OTHER,
-        "nothing is wrong with the host: the path of the home directory here is too long for ssh's control sockets; "
-        "set ANSIBLE_SSH_CONTROL_PATH_DIR to a directory of yours with a short path",
+        "nothing is wrong with the host: the path of the home directory here is too long for ssh's control sockets: "
+        "export ANSIBLE_SSH_CONTROL_PATH_DIR=$(mktemp -d)",
     ),
     KnownProblem(
         r"(?s:REMOTE HOST IDENTIFICATION HAS CHANGED.*Offending \S+ key in (?P<file>\S+?):\d+"
@@ -183,11 +181,11 @@ KNOWN_PROBLEMS: tuple[KnownProblem, ...] = (
         "no password helps: allow it with visudo on {host}, or connect as another user with -u",
     ),
     KnownProblem(
-        r"Incorrect (sudo|become) password",
+        r"Incorrect (sudo|become) password|Sorry, try again",
         Kind.BECOME,
-        TYPED_WRONG,
+        "the password that -K asked for (or ansible_become_password) is not that of the user there: give it again",
+        message="sudo does not accept the password",
     ),
-    KnownProblem(r"Sorry, try again", Kind.BECOME, TYPED_WRONG, message="sudo does not accept the password"),
     KnownProblem(
         r"[Mm]issing (sudo|become) password|sudo: a password is required|a terminal is required",
         Kind.BECOME,
