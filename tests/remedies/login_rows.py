@@ -164,7 +164,7 @@ ROWS = (
         "or connect as another user with -u",
         as_user("visitor", "-b", "-K", stdin=PASSWORD + "\n"),
         69,
-        again=lambda scene: (scene.edit("hosts.json", '"visitor"', '"sudoer"'), [*PLAN, "-b", "-K"])[1],
+        fix=edited('"visitor"', lambda _: '"sudoer"'),
     ),
     Row(
         "sudo that wants a terminal",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 PLACE = re.compile(r"\b(?:INVENTORY|PLAYBOOK|RUN|HOSTS?|USER|FILE|DIRECTORY|IMAGE|PORT|ADDRESS|NAME|VALUE|KEY|PID)\b")
 END = r"(?=[\s;,:?)'\"]|\.\s|\.?$)"
 Make = Callable[["Scene"], list[str]]
-Fix = Callable[["Scene", "re.Match[str]"], None]
+Fix = Callable[["Scene", "re.Match[str]"], object]
 
 
 @dataclass(frozen=True)

@@ -90,6 +90,11 @@ def wider(scene: Scene, _told: object) -> None:
     scene.job(port_range="29500-29999")
 
 
+def refused_run(scene: Scene) -> list[str]:
+    scene(["run", scene.job(backend="goo"), "-i", scene.inventory(), "--name", "night"])
+    return ["logs", "night"]
+
+
 def home_is_a_file(scene: Scene) -> list[str]:
     scene.play.home.write_text("")
     return ["run", scene.job(), "-i", scene.inventory()]
@@ -180,10 +185,8 @@ ROWS = (
         "logs of a run without a plan",
         AREA,
         "run night has no plan, so it has no ranks",
-        "`ddp-play results RUN`",
-        lambda scene: (
-            scene(["run", scene.job(backend="goo"), "-i", scene.inventory(), "--name", "night"]) and ["logs", "night"]
-        ),
+        "ddp-play results RUN",
+        refused_run,
         again=lambda scene: ["results", scene.notes["told"]["RUN"]],
         code_after=64,
         seen="ddp_job_backend",

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 # ansible-core 2.19 and newer, and older ones.
 MARKS = ("[ERROR]", "ERROR!")
@@ -41,6 +45,18 @@ def unparsed_inventory(output: str) -> str:
     """File, line, column and reason if an inventory is no valid YAML; else empty."""
     found = YAML_FAILURE.search(output) if any(words in output for words in UNPARSED) else None
     return f"{found[2]}: {found[1]}" if found else ""
+
+
+def refused_values(failures: Iterable[tuple[str, str, bool]]) -> tuple[str, str] | None:
+    """(message, remedy) for values that a role's spec refuses, or that cannot be decrypted; None without such failures.
+
+    `failures`: host, message, and whether it is about a role's arguments.
+    """
+    rows = tuple(failures)
+    if bad := [message for _, message, of_arguments in rows if of_arguments]:
+        return "\n".join(dict.fromkeys(bad)), "correct these values in the inventory or the playbook"
+    vaulted = [(f"{host}: {message}", vault_remedy(message)) for host, message, _ in rows if vault_remedy(message)]
+    return vaulted[0] if vaulted else None
 
 
 def vault_remedy(message: str) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ddp_play.ansible.default_settings import default_settings
-from ddp_play.ansible.error_output import error_text, start_remedy, vault_remedy
+from ddp_play.ansible.error_output import error_text, refused_values, start_remedy
 from ddp_play.errors import CheckFailed, DdpPlayError, HostNotReady, Interrupted, UsageError
 
 if TYPE_CHECKING:
@@ -101,30 +101,17 @@ class PlaybookOutcome:
         """Error for this outcome, with the path of the log; None if the playbook succeeded."""
         if self.status is PlaybookStatus.OK:
             return None
-        if refused := self._refused_values():
-            return refused
+        if refused := refused_values((row.host, row.message, row.bad_arguments) for row in self.failures):
+            return UsageError(refused[0], hint=refused[1])
         rows = "\n".join(f"{row.host}: {row.task}: {row.message}" for row in self.failures[:20])
         more = f"whole output: {log}" if log else ""
         if self.status is PlaybookStatus.CANCELED:
             return Interrupted("the playbook was interrupted")
         if self.status is PlaybookStatus.NOT_STARTED:
-            text = self.stdout_tail or f"ansible-playbook ended with {self.rc}"
-            return UsageError(text, hint=start_remedy(text) or more)
-        if self.status is PlaybookStatus.UNREACHABLE:
-            return HostNotReady(rows, hint=more)
-        return CheckFailed(rows or f"the playbook failed (exit code {self.rc})", hint=more)
-
-    def _refused_values(self) -> UsageError | None:
-        """The error of values that do not fit a role's spec, or that cannot be decrypted."""
-        bad = [row.message for row in self.failures if row.bad_arguments]
-        if bad:
-            return UsageError(
-                "\n".join(dict.fromkeys(bad)), hint="correct these values in the inventory or the playbook"
-            )
-        vaulted = [row for row in self.failures if vault_remedy(row.message)]
-        if vaulted:
-            return UsageError(f"{vaulted[0].host}: {vaulted[0].message}", hint=vault_remedy(vaulted[0].message))
-        return None
+            hint = start_remedy(self.stdout_tail) or more
+            return UsageError(self.stdout_tail or f"ansible-playbook ended with {self.rc}", hint=hint)
+        error = HostNotReady if self.status is PlaybookStatus.UNREACHABLE else CheckFailed
+        return error(rows or f"the playbook failed (exit code {self.rc})", hint=more)
 
 
 class PlaybookRunner(Protocol):

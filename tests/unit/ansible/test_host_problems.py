@@ -50,7 +50,7 @@ SAID: list[tuple[str, bool, str, str]] = [
         'unix_listener: path "/home/k/.ansible/cp/d0afc7f518.02IWqZNP1CzUoP9x" too long for Unix domain socket',
         False,
         "other",
-        "set ANSIBLE_SSH_CONTROL_PATH_DIR",
+        "export ANSIBLE_SSH_CONTROL_PATH_DIR=$(mktemp -d)",
     ),
     (
         "no such identity: /k/id: No such file or directory\nops@h1: Permission denied (publickey).",
