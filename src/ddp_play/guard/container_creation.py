@@ -5,6 +5,7 @@ from __future__ import annotations
 import binascii
 import json
 import os
+import re
 import subprocess
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
@@ -71,7 +72,11 @@ def _pull(place: HostRun, reference: str, registry: Dict[str, str], timeout_s: f
             shutil.rmtree(str(config), ignore_errors=True)
     if done.returncode:
         words = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise Refused("cannot pull %s: %s" % (reference, words[-1] if words else "docker pull failed"))
+        raise Refused(
+            "cannot pull %s: %s" % (reference, words[-1] if words else "docker pull failed"),
+            hint="correct ddp_job_image, or copy the image from here: ddp-play image load -i INVENTORY --limit HOSTS "
+            "--image %s" % reference,
+        )
 
 
 def check_users(spec: Dict[str, Any]) -> None:
@@ -90,6 +95,14 @@ def check_users(spec: Dict[str, Any]) -> None:
         )
 
 
+def _create_hint(words: str) -> str:
+    """What helps against this message of docker; empty if that is not known."""
+    if "stat " in words and "permission denied" in words:
+        return SQUASH_HINT
+    missing = re.search(r"bind source path does not exist: ([^\s.]\S*?)\.?(?:\s|$)", words)
+    return "make %s on HOSTS, or correct ddp_job_mounts" % missing.group(1) if missing else ""
+
+
 def create(spec: Dict[str, Any]) -> None:
     """Create the containers of this host's ranks. Raises Refused with the message of docker."""
     for unit in [spec["agent"]] if spec.get("agent") else spec["ranks"]:
@@ -98,8 +111,9 @@ def create(spec: Dict[str, Any]) -> None:
         done = _docker(unit["create"], env, 120.0)
         if done.returncode:
             words = done.stderr.decode("utf-8", "replace").strip()
-            hint = SQUASH_HINT if "stat " in words and "permission denied" in words else ""
-            raise Refused("cannot create the container of rank %d: %s" % (unit["rank"], words), hint=hint)
+            raise Refused(
+                "cannot create the container of rank %d: %s" % (unit["rank"], words), hint=_create_hint(words)
+            )
         unit["container_id"] = done.stdout.decode(
             "ascii", "replace"
         ).strip()  # how the guard finds it without the engine
