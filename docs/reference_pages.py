@@ -217,18 +217,21 @@ def remedies() -> str:
     parts = []
     for area in dict.fromkeys(row.area for row in ROWS):
         rows = [row for row in ROWS if row.area == area]
-        shown = [(code(row.says), str(row.code), _prose(row.remedy)) for row in rows]
-        parts += [f"### {area}\n", table(("message", "exit code", "what helps"), shown)]
+        shown = [(row.name, code(row.says), str(row.code), _prose(row.remedy)) for row in rows]
+        parts += [f"### {area}\n", table(("failure", "message", "exit code", "what helps"), shown)]
     return "\n".join(parts)
 
 
 def _prose(remedy: str) -> str:
     """A remedy of a message for one cell: commands are code, all other signs are text."""
-    words, *commands = remedy.removeprefix("-> ").split("`")
-    shown = [cell(words)]
-    for number, part in enumerate(commands):
-        shown.append(code(part) if number % 2 == 0 else cell(part))
-    return re.sub(r"(?<![`\w])([<*_{}])", r"\\\1", "".join(shown))
+    parts = remedy.removeprefix("-> ").removeprefix("...").split("`")
+    shown = [code(part) if number % 2 else _text_of(part) for number, part in enumerate(parts) if part]
+    return "".join(shown)
+
+
+def _text_of(part: str) -> str:
+    """Text between two commands: its signs are no Markdown, and its spaces stay."""
+    return re.sub(r"([<*_{}|])", r"\\\1", part)
 
 
 # -- files outside docs/ -------------------------------------------------------------------------------

@@ -170,8 +170,8 @@ ROWS = (
     Row(
         "value of another type",
         AREA,
-        "base_os_max_clock_offset_ms",
-        "group_vars/ranks.yml:2)",
+        "group_vars/ranks.yml:2): base_os_max_clock_offset_ms is ...soon",
+        "but has to be a whole number",
         wrong_type,
         fix=lambda scene, _: scene.edit("group_vars/ranks.yml", "soon", "50"),
     ),
