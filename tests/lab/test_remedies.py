@@ -57,7 +57,7 @@ CASES = {
         r"ddp-play provision -i \S+ --limit h2,h3 --tags docker_engine -e '[^']+'",
     ),
     "the source of a mount": Case(
-        "true",
+        "rm -rf /srv/remedy-data",
         69,
         "bind source path does not exist: /srv/remedy-data",
         r"make /srv/remedy-data on h\d(?:,h\d)*",
