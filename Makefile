@@ -68,6 +68,8 @@ needs: $(STAMP)
 run-tests: $(STAMP) needs
 	@echo "==> real gloo ranks and whole runs on this machine"
 	@$(BIN)/pytest -q --durations 15 --numprocesses 2 --dist worksteal tests/dist tests/run
+	@echo "==> remedies: the rows that need no lab"
+	@$(BIN)/pytest -q --durations 5 --numprocesses 2 --dist worksteal tests/remedies
 	@echo "==> faults: the rows that need no lab"
 	@DDP_PLAY_FAULTS_SLACK=$${DDP_PLAY_FAULTS_SLACK:-3} $(BIN)/pytest -q --durations 15 tests/faults
 

@@ -19,6 +19,7 @@ from ddp_play import errors
 from ddp_play.cli.main import app
 from ddp_play.cli.options import ANSIBLE
 from ddp_play.run import verdict
+from tests.remedies.table import ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -208,6 +209,31 @@ def rank_environment() -> str:
     return table(("variable", "source", "in these plans of the tests"), rows)
 
 
+# -- messages ------------------------------------------------------------------------------------------
+
+
+def remedies() -> str:
+    """The messages of the table of remedies, by area: tests produce each of them and do what it says."""
+    parts = []
+    for area in dict.fromkeys(row.area for row in ROWS):
+        rows = [row for row in ROWS if row.area == area]
+        shown = [(row.name, code(row.says), str(row.code), _prose(row.remedy)) for row in rows]
+        parts += [f"### {area}\n", table(("failure", "message", "exit code", "what helps"), shown)]
+    return "\n".join(parts)
+
+
+def _prose(remedy: str) -> str:
+    """A remedy of a message for one cell: commands are code, all other signs are text."""
+    parts = remedy.removeprefix("-> ").removeprefix("...").split("`")
+    shown = [code(part) if number % 2 else _text_of(part) for number, part in enumerate(parts) if part]
+    return "".join(shown)
+
+
+def _text_of(part: str) -> str:
+    """Text between two commands: its signs are no Markdown, and its spaces stay."""
+    return re.sub(r"([<*_{}|])", r"\\\1", part)
+
+
 # -- files outside docs/ -------------------------------------------------------------------------------
 
 # File of the repository -> page of the site; the others are named, not linked.
@@ -258,6 +284,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "exit-codes": exit_codes,
     "ends-of-runs": ends_of_runs,
     "rank-environment": rank_environment,
+    "remedies": remedies,
     "contributing": lambda: whole_file("CONTRIBUTING.md"),
     "changelog": lambda: whole_file("CHANGELOG.md"),
 }

@@ -106,7 +106,7 @@ def all_problems(problems: Sequence[str], drifted: Sequence[str], source_stale: 
     """
     files = [f"files that differ: {', '.join(drifted)}"] if drifted else []
     source = ["its repository or key is not as provisioned"] if source_stale else []
-    remedy = f"to repair: ddp-play provision --limit {host} --tags nvidia_driver"
+    remedy = f"to repair: ddp-play provision -i INVENTORY --limit {host} --tags nvidia_driver"
     return [*problems, *(f"{text} ({remedy})" for text in files + source)]
 
 

@@ -27,7 +27,7 @@ def busy_hosts(hostvars: Mapping[str, Any], names: List[str], builder: str = "",
 def next_step(busy: List[str]) -> str:
     """What to run next: with only hosts outside the limit, waiting does not help."""
     if all(entry.endswith(OUTSIDE) for entry in busy):
-        return "Run ddp-play provision --tags python_env without --limit, --serial and --canary"
+        return "Run ddp-play provision -i INVENTORY --tags python_env without --limit, --serial and --canary"
     return "Run it again when no host is busy"
 
 

@@ -157,8 +157,8 @@ def main() -> None:
     found = read(MARK, time.time())
     if found and found["reason"] != params["reason"] and params["state"] != "open":
         module.fail_json(
-            msg="the host takes no new runs already: %s (%s). If nobody does that any more: ddp-play reboot --open"
-            % (found["reason"], MARK)
+            msg="the host takes no new runs already: %s (%s). If nobody does that any more: "
+            "ddp-play reboot -i INVENTORY --open" % (found["reason"], MARK)
         )
     changed = (found is not None) != (params["state"] != "open")
     if module.check_mode:

@@ -10,6 +10,8 @@ from ansible_collections.ddp.play.plugins.plugin_utils.ssh_connections import sh
 from ansible_collections.ddp.play.plugins.plugin_utils.vaulted import argument_texts, decrypted_texts
 
 from ddp_play.ansible.discover_action import refuse_secret_arguments
+from ddp_play.ansible.host_problems import ssh_words
+from ddp_play.errors import HostNotReady
 from ddp_play.planning.job_secrets import Known
 from ddp_play.run.discovery import Query
 from ddp_play.run.host_program import shell_command
@@ -39,7 +41,7 @@ def query_of(approach: Approach, job: Job) -> Query:
     _refuse_secrets(approach, argv)
     return Query(
         _route(approach, argv),
-        approach.address,
+        login_words(approach),
         wanted={
             **wanted_facts(approach, engine=job.chosen_runtime == "docker"),
             "image": job.image or None,
@@ -50,6 +52,21 @@ def query_of(approach: Approach, job: Job) -> Query:
         ssh_password=approach.ssh_password(),
         tries=1 + _retries(approach),
     )
+
+
+def login_words(approach: Approach) -> str:
+    """What follows `ssh` to log in to the host by hand."""
+    if approach.connection.transport != "ssh":
+        return str(approach.address)
+    option = approach.connection.get_option
+    words: str = ssh_words(
+        option("host") or approach.address,
+        port=option("port"),
+        user=option("remote_user"),
+        key=option("private_key_file"),
+        args=f"{option('ssh_common_args') or ''} {option('ssh_extra_args') or ''}",
+    )
+    return words
 
 
 def wanted_facts(approach: Approach, *, engine: bool) -> dict[str, Any]:
@@ -64,7 +81,7 @@ def wanted_facts(approach: Approach, *, engine: bool) -> dict[str, Any]:
 
 
 def inventory_facts(approach: Approach) -> dict[str, Any]:
-    """The host's variables that belong to its facts. AnsibleError if ddp_slots is no number."""
+    """The host's variables that belong to its facts. HostNotReady if ddp_slots is no number."""
     return {"slots": _slots(approach), "interface": approach.value("ddp_interface") or None}
 
 
@@ -127,4 +144,7 @@ def _slots(approach: Approach) -> int | None:
     try:
         return int(given)
     except (TypeError, ValueError):
-        raise AnsibleError(f"ddp_slots is {given!r}; it must be a whole number from 1 up") from None
+        raise HostNotReady(
+            f"ddp_slots is {given!r}; it must be a whole number from 1 up",
+            hint=f"correct ddp_slots of {approach.host} in the inventory",
+        ) from None

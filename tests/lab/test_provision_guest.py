@@ -57,7 +57,8 @@ def test_a_busy_host_names_what_waits_and_how_to_get_it(street: Street) -> None:
     assert street.before["h1"]["db"]
     reason = street.cells["h1"]["reason"]
     assert f"{DAEMON}: default-ulimits features live-restore log-driver log-opts" in reason
-    assert "ddp-play provision --limit h1 --tags docker_engine" in reason
+    assert " --limit h1 --tags docker_engine" in reason
+    assert "ddp-play provision -i /" in reason
 
 
 def test_an_engine_is_adopted_and_its_configuration_merged(street: Street) -> None:

@@ -97,7 +97,7 @@ def test_a_wrong_and_a_changed_host_key(lab3: Lab, tmp_path: Path) -> None:
     extra = ["-e", json.dumps({"ansible_ssh_common_args": args})]
     done = lab3.play("run", path, "-i", str(lab3.inventory), "--limit", "h3", *extra)
     assert done.returncode == 69, done.stderr
-    assert "ssh-keygen -R" in done.stderr
+    assert f"ssh-keygen -f {known} -R '{addresses['h3']}'" in done.stderr
     strange = tmp_path / "strange"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(strange)], check=True)
     extra = [

@@ -45,7 +45,7 @@ CASES = {
         well={"h1": f"iptables -D {BLOCK}"},
     ),
     "an interface that one host lacks": Case(
-        ("h2: interface eth7 (ddp_interface) does not exist", "set ddp_interface for h2"),
+        ("h2: interface eth7 (ddp_interface) does not exist", "correct ddp_interface of h2"),
         on_h2={"ddp_interface": "eth7"},
     ),
     "a file without a shared directory": Case(

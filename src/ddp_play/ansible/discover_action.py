@@ -57,7 +57,10 @@ def refuse_secret_arguments(arguments: Iterable[str], known: Known) -> None:
 
 def _check_python(version: str) -> None:
     if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_PYTHON:
-        raise HostNotReady(f"Python {version} is too old", hint="3.9 or newer is needed on hosts")
+        raise HostNotReady(
+            f"Python {version} is too old: 3.9 or newer is needed",
+            hint="name a newer one with ansible_python_interpreter, or install one there",
+        )
 
 
 def parse_answer(stdout: str, stderr: str) -> dict[str, Any]:

@@ -1,192 +1,11 @@
-"""Table of known host problems and remedies, by the error texts of ssh, sudo, shells, package managers, engines."""
+"""Kind and remedy of a host's problem, from the error text of its connection or of a task there."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from enum import StrEnum
+import shlex
 
-
-class Kind(StrEnum):
-    """Kind of a host problem."""
-
-    HOST_KEY = "host_key"
-    CREDENTIALS = "credentials"
-    BECOME = "become"
-    UNREACHABLE = "unreachable"
-    PYTHON = "python"
-    TASK = "task"  # a provisioning task: packages, services, mounts
-    OTHER = "other"
-
-
-@dataclass(frozen=True, slots=True)
-class KnownProblem:
-    """Pattern of an error text, its kind and its remedy.
-
-    The remedy may contain {host}, {address}, {role}, {server} and {another_source}.
-    """
-
-    pattern: str
-    kind: Kind
-    remedy: str
-
-
-# The first row that matches applies. Errors of a connection are compared only with rows of other kinds than TASK.
-KNOWN_PROBLEMS: tuple[KnownProblem, ...] = (
-    KnownProblem(
-        r"Could not get lock|Failed to lock apt|lock-frontend|Waiting for cache lock|yum lockfile",
-        Kind.TASK,
-        "another package manager runs on the host: wait for it, or raise the role's *_lock_timeout_s",
-    ),
-    KnownProblem(
-        r"No space left on device|enough free space",
-        Kind.TASK,
-        "free disk space: df -h on the host shows it; docker_engine_data_root moves images",
-    ),
-    KnownProblem(
-        r"runs [\w.]+ [\d.]+\b.*[Kk]nown: |is not supported by \w+\. Supported:",
-        Kind.TASK,
-        "use one of the systems that the message lists, or add a row to the role's vars and try it",
-    ),
-    KnownProblem(
-        r"Failed to update apt cache after \d+ retries: *$",
-        Kind.TASK,
-        "apt-get update on the host names the source or key: check the mirror (ddp_mirror_url), the proxy and "
-        "the host's clock",
-    ),
-    KnownProblem(
-        r"NO_PUBKEY|EXPKEYSIG|KEYEXPIRED|BADSIG|is not signed|signatures? (?:couldn't|could not) be verified",
-        Kind.TASK,
-        "the repository's key is wrong or has expired: check the role's *_key_url and the host's clock",
-    ),
-    KnownProblem(  # messages of urllib, apt, curl in dnf, pip, and Docker
-        r"Tunnel connection failed|[Ii]nvalid response from proxy|from proxy after CONNECT|Could not resolve proxy"
-        r"|Cannot connect to proxy|Unable to connect to proxy|Proxy Authentication Required|proxyconnect tcp",
-        Kind.TASK,
-        "the HTTP proxy does not pass on {server}: on the host, curl -v -x PROXY URL shows its answer. {role}_proxy "
-        "(ddp_proxy) names it, ddp_no_proxy lists what is reached without it",
-    ),
-    KnownProblem(
-        r"Name or service not known|Temporary failure (?:in name resolution|resolving)|Could not resolve (?!hostname)"
-        r"|No address associated with hostname",
-        Kind.TASK,
-        "the host cannot resolve {server}: {another_source}, or repair the host's DNS or its proxy (ddp_proxy)",
-    ),
-    KnownProblem(  # of apt and urllib, of dnf, of apt with a mirror in a directory
-        r"\b404:? +Not Found|Status code: 404|File not found - /",
-        Kind.TASK,
-        "{server} lacks a file that the message names: a mirror (ddp_mirror_url) needs it at MIRROR/HOST/PATH of the "
-        "vendor's address, and its package lists have to be as new as its packages",
-    ),
-    KnownProblem(
-        r"Failed to fetch|Unable to connect to|Connection timed out|urlopen error|Request failed",
-        Kind.TASK,
-        "the host cannot reach {server}: {another_source}, or repair the host's route or its proxy (ddp_proxy)",
-    ),
-    KnownProblem(
-        r"No package matching|Unable to locate package|has no installation candidate|Version .* was not found",
-        Kind.TASK,
-        "the source lacks this package: apt-cache policy on the host shows its versions; choose another source",
-    ),
-    KnownProblem(
-        r"dpkg was interrupted|dpkg --configure -a",
-        Kind.TASK,
-        "an earlier installation was interrupted: run dpkg --configure -a on the host, then provision again",
-    ),
-    KnownProblem(
-        r"error setting rlimit|RLIMIT|operation not permitted.*ulimit",
-        Kind.TASK,
-        "the engine may not raise that limit here: lower docker_engine_default_ulimits",
-    ),
-    KnownProblem(
-        r"access denied by server", Kind.TASK, "the export does not list this host: exportfs -s on the server"
-    ),
-    KnownProblem(
-        r"servers whose name does not resolve there",
-        Kind.TASK,
-        "correct nfs_client_mounts as the message says: use an address, an empty mount point or another server",
-    ),
-    KnownProblem(
-        r"gets no answer from .* port",
-        Kind.TASK,
-        "run systemctl status nfs-server on the server; base_os_firewall_extra opens the port in its firewall",
-    ),
-    KnownProblem(
-        r"has no NFS (client|server)",
-        Kind.TASK,
-        "install the distribution's own kernel on it, or remove it from the mounts or from group nfs_server",
-    ),
-    KnownProblem(
-        r"Secure boot is on",
-        Kind.TASK,
-        "on Ubuntu set nvidia_driver_source: distribution; elsewhere enrol DKMS's key, or disable secure boot",
-    ),
-    KnownProblem(
-        r"Driver branch \S+ is refused|is too old: torch",
-        Kind.TASK,
-        "set nvidia_driver_branch to an offered branch, or use another version of torch",
-    ),
-    KnownProblem(
-        r"fabricmanager is \S+, the driver is",
-        Kind.TASK,
-        "ddp-play provision --tags nvidia_driver brings both to one version",
-    ),
-    KnownProblem(r"reboot needed", Kind.TASK, "ddp-play reboot -i INVENTORY --limit {host}, then provision again"),
-    KnownProblem(r"Read-only file system", Kind.TASK, "the host's disk is read-only: read dmesg on the host first"),
-    KnownProblem(
-        r"too long for Unix domain socket",
-        Kind.OTHER,
-        "nothing is wrong with the host: the path of the home directory here is too long for ssh's control sockets; "
-        "set ANSIBLE_SSH_CONTROL_PATH_DIR to a directory of yours with a short path",
-    ),
-    KnownProblem(
-        r"REMOTE HOST IDENTIFICATION HAS CHANGED|Host key verification failed",
-        Kind.HOST_KEY,
-        "if the host was reinstalled: ssh-keygen -R {address}; if it is new: connect once with ssh, or ssh-keyscan",
-    ),
-    KnownProblem(
-        r"Permission denied \(|Permission denied, please try again|Invalid/incorrect (username/)?password",
-        Kind.CREDENTIALS,
-        "name the user and the key: -u, --private-key, or ansible_ssh_private_key_file in the inventory",
-    ),
-    KnownProblem(
-        r"[Mm]issing sudo password|sudo: a password is required|a terminal is required|Incorrect sudo password|"
-        r"[Mm]issing become password|Incorrect become password|"
-        r"is not in the sudoers file|is not allowed to (run|execute)",
-        Kind.BECOME,
-        "give the password with -K, or NOPASSWD in sudoers for this user",
-    ),
-    KnownProblem(
-        r"you must have a tty to run sudo",
-        Kind.BECOME,
-        "sudo there wants a terminal, which a run cannot have: add 'Defaults:USER !requiretty' with visudo on {host}",
-    ),
-    KnownProblem(
-        r"sudo: (command )?not found|sudo: No such file",
-        Kind.BECOME,
-        "install sudo on {host}, or connect as root with -u root",
-    ),
-    KnownProblem(
-        r"Could not resolve hostname|Name or service not known", Kind.UNREACHABLE, "set ansible_host in the inventory"
-    ),
-    KnownProblem(  # of `bounded_execution`, and of the program on the host, which names the step
-        r"^it did not answer within \d|did not finish '\w+' within",
-        Kind.OTHER,
-        "usually a mount that does not answer: ssh {address}, there timeout 5 df -h, and ps -eo pid,stat,wchan:32,args "
-        "| grep ' D'; DDP_PLAY_ANSWER_S=600 before the command gives a slow host more time",
-    ),
-    KnownProblem(
-        r"^it sent more than \d+ MiB",
-        Kind.OTHER,
-        "look for what prints without end when somebody logs in: ssh {address} true | head",
-    ),
-    KnownProblem(  # messages of dash, of bash, and of a Python older than 3.7 that reads the host program
-        r"python[\w.-]*: (command not found|not found|(cannot execute: )?No such file or directory|Permission denied)|"
-        r"future feature annotations is not defined",
-        Kind.PYTHON,
-        "install Python 3.9 or newer on {host}, or name it with ansible_python_interpreter",
-    ),
-)
+from ddp_play.ansible.known_problems import KNOWN_PROBLEMS, Kind, KnownProblem
 
 # Settings for a role whose source of packages cannot be reached.
 ANOTHER_SOURCE = {
@@ -202,14 +21,36 @@ ANOTHER_SOURCE = {
 SERVER = re.compile(r"https?://(?:[^/\s@]*@)?([\w.-]+)|Could not resolve(?: host)?:? '?([\w.-]+)")
 
 
+# In the words of an ssh command.
+KNOWN_HOSTS = re.compile(r"UserKnownHostsFile=(\S+)")
+PORT = re.compile(r"(?:^|\s)-p (\d+)")
+
+
+def ssh_words(address: str, *, port: object = None, user: object = None, key: object = None, args: str = "") -> str:
+    """What follows `ssh` on a command line that logs in as Ansible does."""
+    words = shlex.split(args)
+    words += ["-p", str(port)] if port and str(port) != "22" else []
+    words += ["-i", str(key)] if key else []
+    return shlex.join([*words, f"{user}@{address}" if user else address])
+
+
 def problem_from_text(host: str, text: str, address: str, *, reached: bool = False, hint: str = "") -> dict[str, str]:
-    """Fields of a Problem, from the error text of a connection; `reached`: the host itself answered."""
+    """Fields of a Problem, from the error text of a connection; `reached`: the host itself answered.
+
+    `address`: words after `ssh`, as `ssh_words` makes them.
+    """
     lines = re.sub("@{3,}", "", text).splitlines()  # ssh frames its message about a changed host key
     message = " ".join(line.strip() for line in lines if line.strip() and not line.startswith("@"))
     known = next((row for row in KNOWN_PROBLEMS if row.kind is not Kind.TASK and re.search(row.pattern, text)), None)
     if known is not None:
-        hint = hint or _fill_remedy(known.remedy, text, host=host, address=address)
-        return {"host": host, "kind": str(known.kind), "message": message[-400:], "hint": hint}
+        values = _values(known, text, host=host, address=address)
+        said = known.message.format(**values) if known.message else message
+        return {
+            "host": host,
+            "kind": str(known.kind),
+            "message": said[-400:],
+            "hint": hint or known.remedy.format(**values),
+        }
     if reached:
         return {
             "host": host,
@@ -229,12 +70,22 @@ def remedy_of(text: str, role: str = "", *, host: str = "", address: str = "") -
     known = next((row for row in KNOWN_PROBLEMS if re.search(row.pattern, text)), None)
     if known is None or known.kind is Kind.UNREACHABLE:
         return ""
-    return _fill_remedy(known.remedy, text, host=host, address=address, role=role or "ROLE")
+    return known.remedy.format(**_values(known, text, host=host, address=address, role=role or "ROLE"))
 
 
-def _fill_remedy(remedy: str, text: str, *, host: str, address: str, role: str = "ROLE") -> str:
-    """Remedy with its placeholders filled; {server} is the host of the first URL in the text."""
-    server = SERVER.search(text)
-    named = (server[1] or server[2]) if server else "its package source"
-    source = ANOTHER_SOURCE.get(role, f"set ddp_mirror_url, or {role}_source: distribution")
-    return remedy.format(host=host, address=address, role=role, server=named, another_source=source)
+def _values(known: KnownProblem, text: str, *, host: str, address: str, role: str = "ROLE") -> dict[str, str]:
+    """Values of the placeholders; {server} is the host of the first URL in the text."""
+    server, found = SERVER.search(text), re.search(known.pattern, text)
+    groups = {name: value or "" for name, value in found.groupdict().items()} if found else {}
+    known_hosts, port = KNOWN_HOSTS.search(address), PORT.search(address)
+    words = (address or "HOST").split()
+    return {
+        "host": host,
+        "address": address,
+        "role": role,
+        "server": (server[1] or server[2]) if server else "its package source",
+        "another_source": ANOTHER_SOURCE.get(role, f"set ddp_mirror_url, or {role}_source: distribution"),
+        "known_hosts": known_hosts[1] if known_hosts else "~/.ssh/known_hosts",
+        "keyscan": f"ssh-keyscan {f'-p {port[1]} ' if port else ''}{words[-1].rpartition('@')[2]}",
+        **groups,
+    }

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ddp_play.ansible.default_settings import default_settings
-from ddp_play.ansible.error_output import error_text
+from ddp_play.ansible.error_output import error_text, refused_values, start_remedy
 from ddp_play.errors import CheckFailed, DdpPlayError, HostNotReady, Interrupted, UsageError
 
 if TYPE_CHECKING:
@@ -101,17 +101,17 @@ class PlaybookOutcome:
         """Error for this outcome, with the path of the log; None if the playbook succeeded."""
         if self.status is PlaybookStatus.OK:
             return None
-        bad = [row.message for row in self.failures if row.bad_arguments]
-        if bad:
-            return UsageError("\n".join(dict.fromkeys(bad)), hint="ansible-doc -t role ROLE lists its variables")
+        if refused := refused_values((row.host, row.message, row.bad_arguments) for row in self.failures):
+            return UsageError(refused[0], hint=refused[1])
         rows = "\n".join(f"{row.host}: {row.task}: {row.message}" for row in self.failures[:20])
+        more = f"whole output: {log}" if log else ""
         if self.status is PlaybookStatus.CANCELED:
             return Interrupted("the playbook was interrupted")
         if self.status is PlaybookStatus.NOT_STARTED:
-            return UsageError(self.stdout_tail or f"ansible-playbook ended with {self.rc}", hint=f"whole output: {log}")
-        if self.status is PlaybookStatus.UNREACHABLE:
-            return HostNotReady(rows, hint=f"whole output: {log}")
-        return CheckFailed(rows or f"the playbook failed (exit code {self.rc})", hint=f"whole output: {log}")
+            hint = start_remedy(self.stdout_tail) or more
+            return UsageError(self.stdout_tail or f"ansible-playbook ended with {self.rc}", hint=hint)
+        error = HostNotReady if self.status is PlaybookStatus.UNREACHABLE else CheckFailed
+        return error(rows or f"the playbook failed (exit code {self.rc})", hint=more)
 
 
 class PlaybookRunner(Protocol):

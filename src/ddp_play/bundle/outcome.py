@@ -9,6 +9,7 @@ from typing import Any
 
 from ddp_play.errors import DdpPlayError, Interrupted
 from ddp_play.guard.rank_failure import rank_failed
+from ddp_play.planning.remedy_text import Asked, complete
 
 
 class RunStatus(StrEnum):
@@ -149,8 +150,19 @@ KEPT_FIELDS = ("ranks", "missing", "left_behind")
 
 def error_fields(error: DdpPlayError, known: dict[str, Any]) -> dict[str, Any]:
     """Fields of run.json after an error. Ranks and files that run.json (`known`) lists already stay listed."""
-    fields = error_outcome(error).to_json()
+    fields = with_commands(error_outcome(error).to_json(), known)
     return {name: known.get(name) or value if name in KEPT_FIELDS else value for name, value in fields.items()}
+
+
+def with_commands(fields: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
+    """Fields of run.json whose remedies name the inventory and the run of run.json (`known`)."""
+    asked = Asked.from_run(known)
+    found = dict(fields)
+    if verdict := found.get("verdict"):
+        found["verdict"] = {**verdict, "hint": complete(str(verdict.get("hint") or ""), asked)}
+    if left := found.get("left_behind"):
+        found["left_behind"] = {host: [complete(row, asked) for row in rows] for host, rows in left.items()}
+    return found
 
 
 def error_outcome(error: DdpPlayError) -> Outcome:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import difflib
 import fcntl
 import gc
 import os
@@ -245,9 +246,16 @@ def _find(run_id: str) -> RunPaths:
         return matching[0]
     if matching:
         runs = sorted(map(_listed, matching), key=_created, reverse=True)
-        raise UsageError(f"several runs begin with {run_id}: {', '.join(run.paths.run_id for run in runs)}")
-    known = ", ".join(run.paths.run_id for run in _newest(5, hide=False).runs)
-    raise UsageError(
-        f"no run {run_id} under {runs_dir()}",
-        hint=f"the newest are {known}" if known else "ddp-play ps -i INVENTORY lists runs on the hosts",
-    )
+        raise UsageError(
+            f"several runs begin with {run_id}: {', '.join(run.paths.run_id for run in runs)}",
+            hint="give more of its id",
+        )
+    raise UsageError(f"no run {run_id} under {runs_dir()}", hint=_other_ids(run_id))
+
+
+def _other_ids(wanted: str) -> str:
+    """Ids that may be meant; where there are none, the verb that asks the hosts."""
+    newest = [run.paths.run_id for run in _newest(5, hide=False).runs]
+    known = f"the newest are {', '.join(newest)}" if newest else "ddp-play ps -i INVENTORY lists runs on the hosts"
+    near = difflib.get_close_matches(wanted, [root.name for root in _run_dirs()], n=1, cutoff=0.7)
+    return f"did you mean {near[0]}? {known}" if near else known

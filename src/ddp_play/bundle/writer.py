@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.disk_space import DiskSpace, is_full
+from ddp_play.bundle.outcome import with_commands
 from ddp_play.bundle.paths import RunPaths, read_json, write_json
 from ddp_play.errors import DiskFull
 from ddp_play.guard.protocol import AGENT_LOG, DUMP, ERROR_FILE, METRICS, RESULT
@@ -46,8 +47,9 @@ class Bundle:
 
     def update_run(self, **fields: Any) -> dict[str, Any]:
         """Merge fields into run.json. On a full disk they wait for the next call, but for the end of the run."""
-        self._unsaved.update(fields)
-        document = {**read_json(self.paths.run), **self._unsaved}
+        known = read_json(self.paths.run)
+        self._unsaved.update(with_commands(fields, known))
+        document = {**known, **self._unsaved}
         try:
             with self._or_full(self.paths.run):
                 write_json(self.paths.run, document)

@@ -83,7 +83,7 @@ def _control_path(facts: ControllerFacts) -> Finding:
     value = f"{facts.control_directory} ({length} bytes, at most {LONGEST_CONTROL_DIR})"
     if length > LONGEST_CONTROL_DIR:
         why = "ssh cannot make its control sockets there: every host would seem unreachable"
-        return Finding("ssh control path", FAIL, value, why, "export ANSIBLE_SSH_CONTROL_PATH_DIR=~/.cp")
+        return Finding("ssh control path", FAIL, value, why, "export ANSIBLE_SSH_CONTROL_PATH_DIR=$(mktemp -d)")
     return Finding("ssh control path", OK, value)
 
 

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 from ddp_play.checks.finding import Finding, Status
 from ddp_play.errors import DdpPlayError
 from ddp_play.planning.fabric import choose_fabric
+from ddp_play.planning.remedy_text import complete
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from ddp_play.checks.host_answers import HostAnswer
     from ddp_play.planning.host_facts import HostFacts
+    from ddp_play.planning.remedy_text import Asked
 
 OK, WARN, FAIL, UNCHECKED = Status.OK, Status.WARN, Status.FAIL, Status.UNCHECKED
 # Logs and the state of runs; a full disk ends a run.
@@ -26,22 +28,22 @@ CLOCK_SLACK_S = 2.0
 PROVISION = "ddp-play provision -i INVENTORY --limit HOSTS"
 
 
-def judge_hosts(answers: Sequence[HostAnswer], inventory: str) -> tuple[Finding, ...]:
+def judge_hosts(answers: Sequence[HostAnswer], asked: Asked) -> tuple[Finding, ...]:
     """All findings; hosts of which the same was found share one. A host without facts is only in `host reached`.
 
-    `inventory`: as the user named it, quoted for a shell, for the commands that help.
+    `asked`: inventory and login as the user named them, for the commands that help.
     """
     found = [_reached(answer) for answer in answers]
     facts = [answer.facts for answer in answers if answer.facts is not None]
     found += [_root(answer) for answer in answers if answer.facts is not None]
     for check in CHECKS:
         found += [replace(check(host), where=(host.name,)) for host in facts]
-    return tuple(with_names(finding, inventory) for finding in (*merged(found), *_together(facts)))
+    return tuple(with_names(finding, asked) for finding in (*merged(found), *_together(facts)))
 
 
-def with_names(finding: Finding, inventory: str) -> Finding:
+def with_names(finding: Finding, asked: Asked) -> Finding:
     """The finding with its command for this inventory and these hosts."""
-    command = finding.command.replace("INVENTORY", inventory).replace("HOSTS", ",".join(finding.where))
+    command = complete(finding.command, asked).replace("HOSTS", ",".join(finding.where))
     return replace(finding, command=command)
 
 
@@ -64,7 +66,9 @@ def _reached(answer: HostAnswer) -> Finding:
 def _root(answer: HostAnswer) -> Finding:
     if answer.root_problem:
         why = "provision becomes root there; runs do not need it"
-        command = "ddp-play provision -K asks for the password; or let this user use sudo without one (visudo)"
+        command = (
+            "ddp-play provision -i INVENTORY -K asks for the password; or let this user use sudo without one (visudo)"
+        )
         return Finding("root rights", WARN, answer.root_problem, why, command, (answer.host,))
     return Finding("root rights", OK, "without a password", where=(answer.host,))
 

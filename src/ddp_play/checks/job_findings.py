@@ -13,7 +13,8 @@ from ddp_play.ansible.plan_action import summarize
 from ddp_play.checks.finding import Finding, Status
 from ddp_play.checks.host_findings import LEAST_FREE_MIB, USUAL_FREE_MIB, merged, with_names
 from ddp_play.errors import DdpPlayError
-from ddp_play.planning.planner import check_runtime, rank_count, what_makes_usable
+from ddp_play.planning.planner import gpu_problem, load_image, rank_count, runtime_problem, what_makes_usable
+from ddp_play.planning.refused_hosts import Refused
 from ddp_play.run.source_snapshot import files_to_copy
 
 if TYPE_CHECKING:
@@ -21,13 +22,13 @@ if TYPE_CHECKING:
 
     from ddp_play.planning.host_facts import HostFacts
     from ddp_play.planning.job import Job
+    from ddp_play.planning.remedy_text import Asked
     from ddp_play.run.job_survey import JobSurvey
 
 OK, WARN, FAIL, UNCHECKED = Status.OK, Status.WARN, Status.FAIL, Status.UNCHECKED
-LOAD = "ddp-play image load -i INVENTORY --limit HOSTS --image "
 
 
-def judge_job(survey: JobSurvey, inventory: str) -> tuple[Finding, ...]:
+def judge_job(survey: JobSurvey, asked: Asked) -> tuple[Finding, ...]:
     """All findings about a job; hosts of which the same was found share one."""
     found = [_plan(survey)]
     if survey.job is not None:
@@ -42,7 +43,7 @@ def judge_job(survey: JobSurvey, inventory: str) -> tuple[Finding, ...]:
             Finding("job hosts", UNCHECKED, f"left out: {why}", where=(name,)) for name, why in survey.plan.left_out
         )
         found += merged(left_out)
-    return tuple(with_names(finding, inventory) for finding in found)
+    return tuple(with_names(finding, asked) for finding in found)
 
 
 def _plan(survey: JobSurvey) -> Finding:
@@ -98,10 +99,8 @@ def _room(host: HostFacts, source_mib: int) -> Finding:
 
 
 def _of_host(job: Job, host: HostFacts) -> Iterator[Finding]:
-    try:
-        check_runtime(job, host)
-    except DdpPlayError as error:
-        yield _refused("job runtime", error, host)
+    if refused := runtime_problem(job, host):
+        yield _refused("job runtime", refused)
     else:
         yield _image(job, host) if job.chosen_runtime == "docker" else _python(host)
     yield _gpus(job, host)
@@ -109,12 +108,8 @@ def _of_host(job: Job, host: HostFacts) -> Iterator[Finding]:
         yield _shared(host)
 
 
-def _refused(check: str, error: DdpPlayError, host: HostFacts) -> Finding:
-    """An error of planning about one host, without the host's name, so that hosts with the same one share a line."""
-    message = error.message.removeprefix(f"{host.name}: ")
-    return Finding(
-        check, FAIL, message, "a run refuses this host", error.hint.replace(f" for {host.name} ", " for it ")
-    )
+def _refused(check: str, refused: Refused) -> Finding:
+    return Finding(check, FAIL, refused.why, "a run refuses this host", refused.remedy)
 
 
 def _image(job: Job, host: HostFacts) -> Finding:
@@ -123,7 +118,7 @@ def _image(job: Job, host: HostFacts) -> Finding:
         return Finding("job image", UNCHECKED, f"{job.image}: each run pulls it; the registry was not asked")
     if image is None:
         why = "the run pulls it; whether the registry answers, and knows it, was not tried"
-        return Finding("job image", WARN, f"{job.image} is not there", why, LOAD + job.image)
+        return Finding("job image", WARN, f"{job.image} is not there", why, load_image(job.image))
     torch = f", torch {image.torch}" if image.torch else ""
     return Finding("job image", OK, f"{job.image} ({image.id[:19]}{torch})")
 
@@ -131,17 +126,19 @@ def _image(job: Job, host: HostFacts) -> Finding:
 def _python(host: HostFacts) -> Finding:
     if host.rank_torch:
         return Finding("job python", OK, f"{host.rank_python}, torch {host.rank_torch}")
-    command = "set ddp_python to a Python with torch; ddp-play provision installs one (role python_env)"
+    command = "set ddp_python to a Python with torch; ddp-play provision -i INVENTORY --limit HOSTS --tags python_env makes one"
     return Finding("job python", WARN, f"no torch in {host.rank_python}", "ranks that import it fail", command)
 
 
 def _gpus(job: Job, host: HostFacts) -> Finding:
     if job.gpus == "none":
         return Finding("job gpus", OK, "none asked for (ddp_job_gpus)")
+    if refused := gpu_problem(job, host):
+        return _refused("job gpus", refused)
     try:
         count = rank_count(job, host, job.backend)
     except DdpPlayError as error:
-        return _refused("job gpus", error, host)
+        return _refused("job gpus", Refused(host.name, error.message.removeprefix(f"{host.name}: "), error.hint))
     if host.gpu_problem:
         return Finding("job gpus", WARN, host.gpu_problem, "ranks may find no GPU", "nvidia-smi")
     busy = [f"GPU {gpu.index} ({', '.join(gpu.users)})" for gpu in host.gpus if gpu.users]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import textwrap
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from ddp_play.checks.job_findings import judge_job
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.errors import UsageError
+from ddp_play.planning.remedy_text import Asked
 from ddp_play.provisioning.change_listing import host_ranges
 from ddp_play.run.job_survey import survey_job
 
@@ -67,10 +67,10 @@ def doctor(
 
 def _of_hosts(ansible: options.Ansible, playbook: str | None, inventory: list[str]) -> tuple[Finding, ...]:
     request, passwords = ansible.request(playbook, inventory), ansible.passwords()
-    named = " -i ".join(map(shlex.quote, inventory)) or "INVENTORY"
-    findings = judge_hosts(ask_hosts(request, passwords, AnsibleRunner()), named)
+    asked = Asked(tuple(inventory), request.options)
+    findings = judge_hosts(ask_hosts(request, passwords, AnsibleRunner()), asked)
     if playbook:
-        findings += judge_job(survey_job(request, passwords, AnsibleRunner()), named)
+        findings += judge_job(survey_job(request, passwords, AnsibleRunner()), asked)
     return findings
 
 

@@ -5,19 +5,37 @@ from __future__ import annotations
 import tempfile
 import traceback
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ddp_play.bundle.disk_space import is_full
+from ddp_play.bundle.paths import home
 from ddp_play.cli import console
 from ddp_play.errors import DdpPlayError, InternalError, Interrupted, UsageError
+from ddp_play.planning.remedy_text import Asked, complete
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ddp_play.ansible.runner import PlaybookRequest
+
 # Base of typer's errors about options, arguments and verbs: click's class, or that of typer's own copy of click.
 CommandLineError: Any = typer.BadParameter.__mro__[1]
+# What the command of this process is about, for the commands in remedies.
+_asked: ContextVar[Asked] = ContextVar("asked", default=Asked())  # noqa: B039 - a frozen value
+
+
+def set_request(request: PlaybookRequest) -> None:
+    """From now on, remedies name this request's inventory and login."""
+    _asked.set(Asked(request.inventory, request.options))
+
+
+def with_commands(text: str) -> str:
+    """A remedy with the inventory and the login of this process's command."""
+    return complete(text, _asked.get())
 
 
 @contextmanager
@@ -35,13 +53,30 @@ def error_boundary() -> Iterator[None]:
         raise _exit(Interrupted("interrupted")) from None
     except BrokenPipeError:
         raise typer.Exit(0) from None
+    except OSError as error:
+        raise _exit(_of_own_directory(error) or _crash(error)) from None
     except Exception as error:  # noqa: BLE001 - the boundary writes the traceback to a log
-        hint = f"please report it with {_write_log()}"
-        raise _exit(InternalError(f"ddp-play itself failed: {error}", hint=hint)) from None
+        raise _exit(_crash(error)) from None
+
+
+def _crash(error: Exception) -> InternalError:
+    return InternalError(f"ddp-play itself failed: {error}", hint=f"please report it with {_write_log()}")
+
+
+def _of_own_directory(error: OSError) -> UsageError | None:
+    """The error of a state directory that this user cannot use; None for errors of other files, and a full disk."""
+    place = str(error.filename or "")
+    if is_full(error) or not Path(place).is_relative_to(home()):
+        return None
+    return UsageError(
+        f"ddp-play cannot keep runs and results in {home()}: {place}: {error.strerror}",
+        hint="export DDP_PLAY_HOME=DIRECTORY names another directory; ddp-play doctor checks it",
+    )
 
 
 def _exit(error: DdpPlayError) -> typer.Exit:
     """Print the error, with --json also on stdout; return the exception that ends the process with its code."""
+    error.hint = with_commands(error.hint)
     console.error(error.message, hint=error.hint)
     console.json_error(as_document(error))
     return typer.Exit(error.exit_code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import getpass
 import inspect
@@ -15,6 +16,7 @@ import typer
 
 from ddp_play.ansible.installed_collection import demo_inventory, demo_playbook
 from ddp_play.ansible.runner import Passwords, PlaybookRequest
+from ddp_play.cli.error_boundary import set_request
 from ddp_play.errors import UsageError
 
 ANSIBLE = "Ansible's options"
@@ -68,16 +70,18 @@ class Ansible:
         """Request for ansible-playbook; without playbook and inventory, that of the demo. Raises UsageError."""
         path = Path(playbook) if playbook else demo_playbook()
         if not path.is_file():
-            raise UsageError(f"no playbook {path}", hint="ddp-play run without arguments runs the demo")
+            raise UsageError(f"no playbook {path}", hint=_nearest(path, "name the playbook with the job"))
         arguments = self._playbook_options()
         if self.extra_vars:
             _refuse_secrets(arguments)
-        return PlaybookRequest(
+        request = PlaybookRequest(
             playbook=str(path.absolute()),
             inventory=_inventory(playbook, inventory),
             cwd=str(Path.cwd()),
             options=arguments,
         )
+        set_request(request)
+        return request
 
     def passwords(self) -> Passwords:
         """Prompt for the passwords that the options require."""
@@ -155,9 +159,8 @@ def _inventory(playbook: str | None, inventory: list[str] | None) -> tuple[str, 
     sources = tuple(inventory or ())
     for source in sources:
         if "," not in source and not Path(source).exists():
-            raise UsageError(
-                f"no inventory {source}", hint="give a file, a directory, or host names with a comma: h1,h2,"
-            )
+            general = "give a file, a directory, or host names with a comma: h1,h2,"
+            raise UsageError(f"no inventory {source}", hint=_nearest(Path(source), general))
     if sources:
         return tuple(source if "," in source else str(Path(source).absolute()) for source in sources)
     if playbook is None:
@@ -165,6 +168,16 @@ def _inventory(playbook: str | None, inventory: list[str] | None) -> tuple[str, 
     if not os.environ.get("ANSIBLE_INVENTORY") and not os.environ.get("ANSIBLE_CONFIG") and not _has_ansible_cfg():
         raise UsageError("no inventory: -i was not given", hint="give -i INVENTORY, or set an inventory in ansible.cfg")
     return ()
+
+
+def _nearest(path: Path, otherwise: str) -> str:
+    """A question for the entry of the same directory with the most similar name, or what to do otherwise."""
+    try:
+        names = [entry.name for entry in path.parent.iterdir()]
+    except OSError:
+        return otherwise
+    near = difflib.get_close_matches(path.name, names, n=1, cutoff=0.7)
+    return f"did you mean {path.with_name(near[0])}?" if near else otherwise
 
 
 def _has_ansible_cfg() -> bool:

@@ -104,7 +104,10 @@ def _start_detached(place: SessionPlace, inventory: list[str], idle: str) -> Non
     """Start the same command in the background. Returns when it is ready."""
     _seconds(idle)
     if found := order(place, "status"):
-        raise UsageError(f"this inventory has a session already (pid {found['pid']})", hint="ddp-play session --end")
+        raise UsageError(
+            f"this inventory has a session already (pid {found['pid']})",
+            hint="ddp-play session -i INVENTORY --end ends it",
+        )
     words = [sys.executable, "-m", "ddp_play", "session", "--idle", idle]
     words += [word for source in inventory for word in ("-i", source)]
     place.root.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import binascii
 import json
 import os
+import re
 import subprocess
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
@@ -25,7 +26,10 @@ SQUASH_HINT = (
 def _docker(arguments: List[str], env: Dict[str, str], timeout_s: float) -> "subprocess.CompletedProcess[bytes]":
     program = programs.which("docker")  # with the PATH of this process: `env` may contain that of the container
     if program is None:
-        raise Refused("no docker command on this host", hint="ddp-play provision installs it")
+        raise Refused(
+            "no docker command on this host",
+            hint="ddp-play provision -i INVENTORY --limit HOSTS --tags docker_engine installs it",
+        )
     try:
         return subprocess.run([program, *arguments], env=env, capture_output=True, timeout=timeout_s, check=False)
     except subprocess.TimeoutExpired as error:
@@ -43,7 +47,10 @@ def provide_image(place: HostRun, spec: Dict[str, Any], registry: Dict[str, str]
     except docker_socket.EngineError as error:
         raise Refused(str(error)) from error
     if document is None:
-        raise Refused("image %s is not on this host" % reference, hint="ddp-play image load -i INVENTORY")
+        raise Refused(
+            "image %s is not on this host" % reference,
+            hint="ddp-play image load -i INVENTORY --limit HOSTS --image %s" % reference,
+        )
 
 
 def _pull(place: HostRun, reference: str, registry: Dict[str, str], timeout_s: float) -> None:
@@ -65,7 +72,11 @@ def _pull(place: HostRun, reference: str, registry: Dict[str, str], timeout_s: f
             shutil.rmtree(str(config), ignore_errors=True)
     if done.returncode:
         words = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise Refused("cannot pull %s: %s" % (reference, words[-1] if words else "docker pull failed"))
+        raise Refused(
+            "cannot pull %s: %s" % (reference, words[-1] if words else "docker pull failed"),
+            hint="correct ddp_job_image, or copy the image from here: ddp-play image load -i INVENTORY --limit HOSTS "
+            "--image %s" % reference,
+        )
 
 
 def check_users(spec: Dict[str, Any]) -> None:
@@ -84,6 +95,14 @@ def check_users(spec: Dict[str, Any]) -> None:
         )
 
 
+def _create_hint(words: str) -> str:
+    """What helps against this message of docker; empty if that is not known."""
+    if "stat " in words and "permission denied" in words:
+        return SQUASH_HINT
+    missing = re.search(r"bind source path does not exist: ([^\s.]\S*?)\.?(?:\s|$)", words)
+    return "make %s on HOSTS, or correct ddp_job_mounts" % missing.group(1) if missing else ""
+
+
 def create(spec: Dict[str, Any]) -> None:
     """Create the containers of this host's ranks. Raises Refused with the message of docker."""
     for unit in [spec["agent"]] if spec.get("agent") else spec["ranks"]:
@@ -92,8 +111,9 @@ def create(spec: Dict[str, Any]) -> None:
         done = _docker(unit["create"], env, 120.0)
         if done.returncode:
             words = done.stderr.decode("utf-8", "replace").strip()
-            hint = SQUASH_HINT if "stat " in words and "permission denied" in words else ""
-            raise Refused("cannot create the container of rank %d: %s" % (unit["rank"], words), hint=hint)
+            raise Refused(
+                "cannot create the container of rank %d: %s" % (unit["rank"], words), hint=_create_hint(words)
+            )
         unit["container_id"] = done.stdout.decode(
             "ascii", "replace"
         ).strip()  # how the guard finds it without the engine

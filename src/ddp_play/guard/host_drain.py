@@ -33,7 +33,7 @@ def check(spec: Dict[str, Any]) -> None:
     """Raise Refused if the host takes no new runs and this is one, not the next attempt of a run that is here."""
     why = problem_for(spec)
     if why:
-        raise Refused(why, kind="slots", hint="ddp-play run --wait waits until the host takes runs again")
+        raise Refused(why, kind="slots", hint="the same command with --wait waits until the host takes runs again")
 
 
 def problem_for(spec: Dict[str, Any]) -> str:
@@ -81,5 +81,9 @@ def _read(path: str) -> Optional[bytes]:
 
 
 def _unknown(path: str, why: str) -> Drain:
-    text = "%s: %s cannot be read (%s); if nobody reboots the host: ddp-play reboot --open" % (DRAINED, path, why)
+    text = "%s: %s cannot be read (%s); if nobody reboots the host: ddp-play reboot -i INVENTORY --open" % (
+        DRAINED,
+        path,
+        why,
+    )
     return Drain(text, closed=False)

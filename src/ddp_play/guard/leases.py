@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Set
 
-from . import file_leases
+from . import file_leases, port_holders
 from .peer_credentials import peer_of
 from .refusal import Refused
 from .run_directory import HostRun, user_name
@@ -258,7 +258,8 @@ def ports_problem(first: int, last: int) -> str:
     """Message that no port of the range is free, with the holders of the leases."""
     holders = [who for who in (holder("port-%d" % port) for port in range(first, last + 1)) if who]
     leased = "; %d leased by %s" % (len(holders), _listed(holders)) if holders else ""
-    return "no free port between %d and %d%s" % (first, last, leased)
+    used = port_holders.described(range(first, last + 1))
+    return "no free port between %d and %d%s%s" % (first, last, leased, "; in use: %s" % used if used else "")
 
 
 class PortLease:
@@ -273,4 +274,8 @@ def check_slots(wanted: Dict[str, Any]) -> None:
     """Raise Refused with the holders if the run's slots are not free. Takes no lease: the guard does."""
     why = slots_problem(wanted.get("names", []), wanted.get("need", 0), slot_scope())
     if why:
-        raise Refused(why, kind="slots", hint="ddp-play run --wait waits for them; ddp-play ps -i lists who runs there")
+        raise Refused(
+            why,
+            kind="slots",
+            hint="the same command with --wait waits for them; ddp-play ps -i INVENTORY lists who runs there",
+        )

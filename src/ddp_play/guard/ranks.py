@@ -10,7 +10,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
-from . import hang_evidence, kernel_log, processes, rank_failure, rank_user, secret_files
+from . import hang_evidence, kernel_log, processes, rank_failure, rank_user, secret_files, start_problem
 
 if TYPE_CHECKING:
     from .run_directory import HostRun
@@ -155,8 +155,9 @@ class ProcessRank(Rank):
                 )
         except (OSError, subprocess.SubprocessError) as error:
             code = 127 if isinstance(error, FileNotFoundError) else 126
-            self.say("cannot start %s: %s" % (spec["argv"][0], error))
-            self.ended(code, detail="cannot start: %s" % error)
+            why = start_problem.words(spec["argv"], spec["workdir"], error)
+            self.say("cannot start %s: %s" % (spec["argv"][0], why))
+            self.ended(code, detail="cannot start: %s" % why)
             return
         child.returncode = 0  # reaped by the guard, not by Popen
         self._mark_running(child.pid)

@@ -21,7 +21,7 @@ from .running_guards import guards, read_spec
 from .state_directory import OF_HOST
 
 TAKEN = "name_taken"
-HINT = "choose another --name; ddp-play ps -i INVENTORY lists what runs, ddp-play gc what was left behind"
+HINT = "choose another --name; ddp-play ps -i INVENTORY lists what runs, ddp-play gc -i INVENTORY what was left behind"
 # The run's own channel of a moment ago may be about to end.
 OWN_CHANNEL_S, POLL_S = 2.0, 0.05
 

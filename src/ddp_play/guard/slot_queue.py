@@ -107,7 +107,7 @@ def check_reservations(wanted: Dict[str, Any]) -> None:
         raise Refused(
             "%s: first %s" % (slot_order.problem(newcomer, found), who),
             kind="slots",
-            hint="ddp-play run --wait joins the queue; ddp-play ps -i lists who runs there",
+            hint="the same command with --wait joins the queue; ddp-play ps -i INVENTORY lists who runs there",
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import shlex
 import tempfile
@@ -79,7 +80,14 @@ def local_image(image: str) -> Image:
         try:
             return client.images.get(image)
         except ImageNotFound:
-            raise UsageError(f"there is no image {image} on the controller", hint="ddp-play image build") from None
+            known = [tag for row in client.images.list() for tag in row.tags]
+    raise UsageError(f"there is no image {image} on the controller", hint=_image_remedy(image, known))
+
+
+def _image_remedy(image: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(image, known, n=1, cutoff=0.7)
+    remedy = f"ddp-play image build --tag {image}, or docker pull {image}"
+    return f"did you mean {near[0]}? Otherwise {remedy}" if near else remedy
 
 
 def has_local_image(image: str) -> bool:

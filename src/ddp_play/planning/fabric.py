@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ddp_play.errors import HostNotReady, UsageError
+from ddp_play.planning.refused_hosts import Refused, refuse_all
 
 if TYPE_CHECKING:
     from ddp_play.planning.host_facts import HostFacts, Interface
@@ -52,13 +53,11 @@ def choose_fabric(hosts: tuple[HostFacts, ...], *, fabric: str = "auto", network
 
     `fabric` is auto, ib or ethernet; `network` (CIDR) and the host variable ddp_interface override.
     """
+    wanted = _requested_network(network)
     if len({host.machine for host in hosts}) == 1:
         return _one_machine(hosts)
-    wanted = _requested_network(network)
     candidates = {host.name: _candidates(host, fabric, wanted) for host in hosts}
-    for host in hosts:
-        if not candidates[host.name]:
-            raise HostNotReady(_nothing_usable(host, fabric, network), hint=_hint(host))
+    refuse_all(_nothing_usable(host, fabric, network) for host in hosts if not candidates[host.name])
     shared = set.intersection(*(set(rows) for rows in candidates.values()))
     common = {subnet for subnet in shared if not _has_duplicate_address(hosts, candidates, subnet)}
     if not common and (routed := _routed(hosts)):
@@ -149,7 +148,10 @@ def _one_machine(hosts: tuple[HostFacts, ...]) -> FabricChoice:
         name = next(iter(named_interfaces(host)), host.interface) or "lo"
         link = next((item for item in host.interfaces if item.name == name), None)
         if link is None:
-            raise HostNotReady(f"{host.name}: interface {name} does not exist", hint=_hint(host))
+            raise HostNotReady(
+                f"{host.name}: interface {name} (ddp_interface) does not exist; it has {_table(host)}",
+                hint=f"correct ddp_interface of {host.name} in the inventory",
+            )
         addresses = sorted((ip for _, ip in link.networks()), key=lambda ip: ":" in ip)  # IPv4 first
         address = next(iter(addresses), "127.0.0.1")
         endpoints[host.name] = Endpoint(name, address)
@@ -162,7 +164,7 @@ def _requested_network(network: str) -> ipaddress.IPv4Network | ipaddress.IPv6Ne
     try:
         return ipaddress.ip_network(network, strict=False)
     except ValueError:
-        raise UsageError(f"ddp_job_network: {network!r} is not a network", hint="write 10.0.0.0/24") from None
+        raise UsageError(f"ddp_job_network: {network!r} is not a network", hint="write it like 10.0.0.0/24") from None
 
 
 def _candidates(
@@ -229,14 +231,21 @@ def _reason(hosts: tuple[HostFacts, ...], network: str, num_common: int, links: 
     return f"the default route's, of {num_common} common subnets of unknown speed (set ddp_job_network to choose)"
 
 
-def _nothing_usable(host: HostFacts, fabric: str, network: str) -> str:
+def _nothing_usable(host: HostFacts, fabric: str, network: str) -> Refused:
+    """Why no interface of the host can be used, and the setting that decided it."""
     if host.interface and not named_interfaces(host):
-        return f"{host.name}: interface {host.interface} (ddp_interface) does not exist; it has {_table(host)}"
+        why = f"interface {host.interface} (ddp_interface) does not exist; it has {_table(host)}"
+        return Refused(host.name, why, "correct ddp_interface of HOSTS in the inventory")
     what = {"ib": "InfiniBand interface with an address (IPoIB)", "ethernet": "ethernet interface"}.get(
         fabric, "interface"
     )
     inside = f" in {network}" if network else ""
-    return f"{host.name}: no usable {what}{inside}; it has {_table(host)}"
+    remedy = "set ddp_interface for HOSTS in the inventory, or ddp_job_network for all"
+    if network:
+        remedy = "set ddp_job_network to a network of these hosts, or remove it"
+    elif fabric != "auto":
+        remedy = "set ddp_job_fabric to auto" + (", or configure IPoIB on HOSTS" if fabric == "ib" else "")
+    return Refused(host.name, f"no usable {what}{inside}; it has {_table(host)}", remedy)
 
 
 def _no_common(
@@ -263,7 +272,3 @@ def _no_common_hint(hosts: tuple[HostFacts, ...]) -> str:
 def _table(host: HostFacts) -> str:
     rows = [f"{link.name} ({', '.join(link.addresses) or 'no address'})" for link in host.interfaces]
     return ", ".join(rows) or "none"
-
-
-def _hint(host: HostFacts) -> str:
-    return f"set ddp_interface for {host.name} in the inventory, or ddp_job_network for all"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ddp_play.errors import HostNotReady, UsageError
+from ddp_play.planning.refused_hosts import Refused, joined
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +34,10 @@ def choose_hosts(
     if problems and len(facts) < needed:
         raise _too_few(problems, len(facts), needed)
     if len(facts) < needed:
-        raise UsageError(f"ddp_job_hosts requires {needed} hosts, the play has {total}")
+        raise UsageError(
+            f"ddp_job_hosts requires {needed} hosts, the play has {total}",
+            hint=f"set ddp_job_hosts to {total} or fewer, or give the play more hosts (inventory, --limit)",
+        )
     if sum(not host.drained for host in facts) >= needed:
         regular, spares = ([host for host in hosts if not host.drained] for hosts in (regular, spares))
     used = regular[: high or None]
@@ -49,12 +53,13 @@ def choose_hosts(
 
 
 def _too_few(problems: tuple[Problem, ...], num_usable: int, needed: int) -> HostNotReady:
-    lines = [f"{row.host}: {row.message}" + (f"\n  -> {row.hint}" if row.hint else "") for row in problems]
-    return HostNotReady(
-        "\n".join(lines),
-        hint=f"{num_usable} of {num_usable + len(problems)} hosts are usable and ddp_job_hosts requires {needed}; "
-        "leave the others out with --limit, set ddp_job_hosts to a range such as 1.., or add hosts to the group spares",
+    message, remedy = joined(Refused(row.host, row.message, row.hint) for row in problems)
+    without = (
+        f"{num_usable} of {num_usable + len(problems)} hosts are usable and ddp_job_hosts requires {needed}; "
+        "leave the others out with --limit, set ddp_job_hosts to a range such as 1.., or add hosts to the group spares"
     )
+    hint = "\n".join(filter(None, [remedy, without if num_usable else ""]))
+    return HostNotReady(message, hint=hint, hosts=tuple(row.host for row in problems))
 
 
 def slot_names(job: Job, hosts: tuple[HostFacts, ...], counts: Mapping[str, int]) -> dict[str, tuple[str, ...]]:

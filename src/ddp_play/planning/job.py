@@ -147,10 +147,20 @@ def job_from_json(data: dict[str, Any]) -> Job:
     return job.model_copy(update={"hosts": (int(low), int(high))})
 
 
+# In place of the regular expression that a value has to match.
+FORMS = {
+    "backend": "is one of auto, gloo, nccl, mpi and cpu:gloo,cuda:nccl",
+    "user": "is written uid:gid, such as 1000:1000",
+    "memory": "is a number with b, k, m or g, such as 64g",
+    "shm_size": "is a number with b, k, m or g, such as 8g",
+}
+
+
 def _explain(item: Any) -> str:
     """One pydantic error as a line for the user: variable, reason, value."""
     where = ".".join(str(part) for part in item["loc"][:2] if not str(part).startswith(("literal", "function")))
-    reason = str(item["msg"]).removeprefix("Value error, ")
+    reason = FORMS.get(where) if item["type"] == "string_pattern_mismatch" else None
+    reason = reason or str(item["msg"]).removeprefix("Value error, ")
     if item["type"] == "missing":
         return f"{PREFIX}{where} is not set"
     if not where:
@@ -170,4 +180,6 @@ def check_names(names: Iterable[str]) -> None:
     for name in unknown:
         near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
         lines.append(f"unknown variable {name}" + (f"; did you mean {near[0]}?" if near else ""))
-    raise UsageError("\n".join(lines), hint="all of them: ansible-doc -t role ddp.play.ddp_job")
+    where = any(not name.startswith(PREFIX) for name in unknown)
+    place = "ddp-play inventory check -i INVENTORY names file and line; " if where else ""
+    raise UsageError("\n".join(lines), hint=f"{place}all of them: ansible-doc -t role ddp.play.ddp_job")

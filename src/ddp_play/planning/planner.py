@@ -13,6 +13,7 @@ from ddp_play.planning.host_selection import choose_hosts, slot_names
 from ddp_play.planning.numa import check_numa
 from ddp_play.planning.plan_document import Plan
 from ddp_play.planning.rank_context import RankContext
+from ddp_play.planning.refused_hosts import Refused, refuse_all
 from ddp_play.planning.rendezvous import choose_rendezvous, needs_shared_file
 from ddp_play.planning.torchrun import check_torchrun
 
@@ -26,6 +27,12 @@ if TYPE_CHECKING:
 TIMEOUTS = ("timeout", "host_timeout", "grace", "failure_grace", "max_duration", "warn_before", "idle_timeout")
 
 
+# Words of an engine that runs and does not answer: provisioning would not help.
+SILENT_ENGINE = "the engine did not answer"
+GPU_REMEDY = "nvidia-smi on HOSTS shows the reason; set ddp_job_gpus to none to train on CPUs"
+PROVISION_ENGINE = "ddp-play provision -i INVENTORY --limit HOSTS --tags docker_engine installs or starts it"
+
+
 def make_plan(
     job: Job, facts: tuple[HostFacts, ...], problems: tuple[Problem, ...], caller: Caller, *, wanted: int = 0
 ) -> Plan:
@@ -34,8 +41,7 @@ def make_plan(
     Spares are used up to the minimum number of hosts of the job, or up to `wanted`: the number of an earlier attempt.
     """
     hosts, left_out = choose_hosts(job, facts, problems, wanted)
-    for host in hosts:
-        check_runtime(job, host)
+    _check_runtime(job, hosts)
     check_torch(hosts)
     context = _decide(job, hosts, caller)
     if context.torchrun:
@@ -109,36 +115,57 @@ def _document(context: RankContext, left_out: tuple[tuple[str, str], ...]) -> Pl
     )
 
 
-def check_runtime(job: Job, host: HostFacts) -> None:
-    """UsageError or HostNotReady unless the host can start ranks of this job: its engine and image, or its Python."""
-    if job.chosen_runtime == "process":
-        if job.groups:
-            raise UsageError(
-                f"ddp_job_groups ({', '.join(job.groups)}) is for containers, and the ranks are processes: "
-                "they have the groups of their user",
-                hint="add the user to these groups on the hosts and unset ddp_job_groups, or set ddp_job_image",
-            )
-        if host.rank_python_problem:
-            raise HostNotReady(
-                f"{host.name}: {host.rank_python_problem}", hint=f"set ddp_python for {host.name} in the inventory"
-            )
-        return
+def _check_runtime(job: Job, hosts: tuple[HostFacts, ...]) -> None:
+    """Refuse the job if hosts cannot run its ranks; the error has all of them."""
+    if job.chosen_runtime == "process" and job.groups:
+        raise UsageError(
+            f"ddp_job_groups ({', '.join(job.groups)}) is for containers, and the ranks are processes: "
+            "they have the groups of their user",
+            hint="add the user to these groups on the hosts and unset ddp_job_groups, or set ddp_job_image",
+        )
+    refuse_all(row for row in (runtime_problem(job, host) for host in hosts) if row is not None)
+
+
+def runtime_problem(job: Job, host: HostFacts) -> Refused | None:
+    """Why the host cannot start ranks of this job: its engine and image, or its Python."""
+    return _python_problem(host) if job.chosen_runtime == "process" else _engine_problem(job, host)
+
+
+def _python_problem(host: HostFacts) -> Refused | None:
+    if not host.rank_python_problem:
+        return None
+    return Refused(host.name, host.rank_python_problem, "set ddp_python for HOSTS in the inventory to a Python there")
+
+
+def _engine_problem(job: Job, host: HostFacts) -> Refused | None:
     engine = host.engine
-    if engine is None or engine.problem:
-        problem = engine.problem if engine else "the container engine was not queried"
-        hint = "ddp-play provision installs it; or set ddp_job_runtime to process"
-        if engine and engine.permission:
-            hint = f"add {host.user.name} to the docker group on {host.name} and log in again, or use become (-b)"
-        raise HostNotReady(f"{host.name}: {problem}", hint=hint)
-    if not engine.cli:
-        raise HostNotReady(
-            f"{host.name}: the engine responds, but the docker command is missing", hint="install docker-cli"
+    if engine is None:
+        return Refused(
+            host.name, "the container engine was not queried", "leave out --cached: the hosts are then asked"
         )
+    if engine.permission:
+        return Refused(
+            host.name,
+            engine.problem,
+            f"ddp-play provision -i INVENTORY --limit HOSTS --tags docker_engine "
+            f'-e \'{{"docker_engine_users": ["{host.user.name}"]}}\' adds {host.user.name} to group docker; '
+            "or use become (-b)",
+        )
+    if SILENT_ENGINE in engine.problem:
+        return Refused(host.name, engine.problem, "on HOSTS: systemctl status docker; journalctl -u docker -n 50")
+    if engine.problem or not engine.cli:
+        why = engine.problem or "the engine responds, but the docker command is missing"
+        return Refused(host.name, why, f"{PROVISION_ENGINE}; or set ddp_job_runtime to process")
     if job.image_pull == "never" and engine.image is None:
-        raise HostNotReady(
-            f"{host.name}: image {job.image} is missing and ddp_job_image_pull is never",
-            hint="ddp-play image load -i INVENTORY",
+        return Refused(
+            host.name, f"image {job.image} is missing and ddp_job_image_pull is never", load_image(job.image)
         )
+    return None
+
+
+def load_image(image: str) -> str:
+    """Command that copies the image from the controller to hosts."""
+    return f"ddp-play image load -i INVENTORY --limit HOSTS --image {image}"
 
 
 def _image_id(job: Job, hosts: tuple[HostFacts, ...]) -> str:
@@ -148,7 +175,7 @@ def _image_id(job: Job, hosts: tuple[HostFacts, ...]) -> str:
         rows = "\n".join(f"  {name}: {image_id[:19]}" for name, image_id in sorted(ids.items()))
         raise HostNotReady(
             f"image {job.image} is not the same on all hosts:\n{rows}",
-            hint="ddp-play image load -i INVENTORY, or name the image by its digest",
+            hint=f"ddp-play image load -i INVENTORY --image {job.image}, or name the image by its digest",
         )
     return next(iter(ids.values())) if len(ids) == len(hosts) else ""
 
@@ -170,6 +197,7 @@ def _gpu_count(job: Job, host: HostFacts) -> int:
 
 def _number_ranks(job: Job, hosts: tuple[HostFacts, ...], backend: str) -> dict[str, range]:
     """Ranks by host, numbered host by host."""
+    refuse_all(row for row in (gpu_problem(job, host) for host in hosts) if row is not None)
     found, first = {}, 0
     for host in hosts:
         found[host.name] = range(first, first + rank_count(job, host, backend))
@@ -177,15 +205,23 @@ def _number_ranks(job: Job, hosts: tuple[HostFacts, ...], backend: str) -> dict[
     return found
 
 
+def gpu_problem(job: Job, host: HostFacts) -> Refused | None:
+    """Why the number of ranks of this host cannot follow its GPUs."""
+    if job.ranks_per_host == "auto" and host.gpu_problem and job.gpus != "none" and not host.gpus:
+        return Refused(host.name, host.gpu_problem, GPU_REMEDY)
+    return None
+
+
 def rank_count(job: Job, host: HostFacts, backend: str) -> int:
-    """Ranks of the job on this host. UsageError or HostNotReady if its GPUs do not suffice."""
+    """Ranks of the job on this host. UsageError if its GPUs do not suffice."""
     gpus = _gpu_count(job, host)
     if job.ranks_per_host == "auto":
-        if host.gpu_problem and job.gpus != "none" and not gpus:
-            raise HostNotReady(f"{host.name}: {host.gpu_problem}", hint="set ddp_job_gpus to none to train on CPUs")
         count = gpus or (host.slots if host.slots is not None else 1)
         if count < 1:
-            raise UsageError(f"{host.name}: ddp_slots is {count}; it must be at least 1")
+            raise UsageError(
+                f"{host.name}: ddp_slots is {count}; it must be at least 1",
+                hint=f"correct ddp_slots of {host.name} in the inventory",
+            )
         return count
     if "nccl" in backend and job.ranks_per_host > gpus:
         raise UsageError(
@@ -197,16 +233,16 @@ def rank_count(job: Job, host: HostFacts, backend: str) -> int:
 
 def _shared_dirs(job: Job, hosts: tuple[HostFacts, ...]) -> dict[str, str]:
     """Shared directory by host: set for all hosts or for none, and usable wherever it is set."""
-    found = {}
-    for host in hosts:
-        if host.shared is None:
-            continue
-        if host.shared.problem:
-            raise HostNotReady(
-                f"{host.name}: shared directory {host.shared.path}: {host.shared.problem}",
-                hint=f"{what_makes_usable(host.shared, host.user)}, or unset ddp_shared_dir (-e ddp_shared_dir=)",
-            )
-        found[host.name] = host.shared.path
+    refuse_all(
+        Refused(
+            host.name,
+            f"shared directory {host.shared.path}: {host.shared.problem}",
+            f"{what_makes_usable(host.shared, host.user)}, or unset ddp_shared_dir (-e ddp_shared_dir=)",
+        )
+        for host in hosts
+        if host.shared is not None and host.shared.problem
+    )
+    found = {host.name: host.shared.path for host in hosts if host.shared is not None}
     if 0 < len(found) < len(hosts):
         without = sorted({host.name for host in hosts} - set(found))
         raise UsageError(
@@ -224,11 +260,13 @@ def _shared_dirs(job: Job, hosts: tuple[HostFacts, ...]) -> dict[str, str]:
 
 def what_makes_usable(shared: SharedDir, user: User) -> str:
     """What to do so that this user can use this shared directory."""
+    if shared.exists and not shared.permission:
+        return f"findmnt -T {shared.path} on HOSTS shows its mount: make it writable"
     if not shared.permission:
-        return "mount it there (ddp-play provision does)"
+        return "mount it: ddp-play provision -i INVENTORY --limit HOSTS --tags nfs_client mounts nfs_client_mounts"
     if user.uid == 0 and shared.fstype.startswith("nfs"):
         return "an NFS server with root_squash maps root to nobody: run as the directory's owner, without become (-b)"
-    return f"let {user.name} (uid {user.uid}) create files there"
+    return f"let {user.name} (uid {user.uid}) create files in {shared.path}"
 
 
 def _warnings(context: RankContext) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.ansible.host_problems import problem_from_text, remedy_of
+from ddp_play.planning.remedy_text import Asked, complete
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -159,6 +160,20 @@ def finished_table(
         else:
             found.append(cell)
     return tuple(found)
+
+
+def with_commands(cells: tuple[Cell, ...], asked: Asked) -> tuple[Cell, ...]:
+    """The table with the inventory of its command in the commands of messages and remedies."""
+    return tuple(
+        replace(
+            cell,
+            reason=complete(cell.reason, asked),
+            message=complete(cell.message, asked),
+            remedy=complete(cell.remedy, asked),
+            pending=complete(cell.pending, asked),
+        )
+        for cell in cells
+    )
 
 
 def _reason_not_run(host: str, cells: dict[tuple[str, str], Cell]) -> str:

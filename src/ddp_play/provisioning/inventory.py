@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ddp_play.ansible.error_output import error_text
+from ddp_play.ansible.error_output import error_text, start_remedy
 from ddp_play.ansible.runner import password_files
 from ddp_play.errors import InternalError, UsageError
 
@@ -128,7 +128,8 @@ def load_inventory(request: PlaybookRequest, passwords: Passwords) -> Inventory:
         except subprocess.TimeoutExpired:
             raise UsageError(f"ansible-inventory did not end within {TIMEOUT_S:.0f} s") from None
     if done.returncode != 0:
-        raise UsageError(_error_message(done.stderr), hint="ansible-inventory --graph -i INVENTORY shows all of it")
+        text = _error_message(done.stderr)
+        raise UsageError(text, hint=start_remedy(text) or "ansible-inventory --graph -i INVENTORY shows all of it")
     return parse_inventory(json.loads(done.stdout), variable_files(request.inventory))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import time
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import yaml
 
+from ddp_play.ansible.host_problems import ssh_words
 from ddp_play.ansible.installed_collection import collection_root
 from ddp_play.ansible.left_workers import end_workers
 from ddp_play.ansible.runner import PlaybookStatus, artifact
@@ -17,9 +19,17 @@ from ddp_play.bundle.journal import Journal
 from ddp_play.bundle.paths import home, write_json
 from ddp_play.bundle.run_ids import new_run_id
 from ddp_play.errors import CheckFailed, DdpPlayError, HostNotReady, Interrupted, UsageError
+from ddp_play.planning.remedy_text import Asked
 from ddp_play.provisioning.change_listing import ChangeRow, changes_of_event
 from ddp_play.provisioning.extra_vars import extra_variables
-from ddp_play.provisioning.host_role_table import Cell, CellStatus, add_event, finished_table, verdict_line
+from ddp_play.provisioning.host_role_table import (
+    Cell,
+    CellStatus,
+    add_event,
+    finished_table,
+    verdict_line,
+    with_commands,
+)
 from ddp_play.provisioning.inventory import load_inventory, provider_hosts
 from ddp_play.provisioning.inventory_rules import check_variables
 from ddp_play.provisioning.phases import known_roles, plan_phases, planned_cells
@@ -124,7 +134,7 @@ def plan_playbook(
         raise UsageError(f"no role {', '.join(unknown)}", hint=f"--tags takes {', '.join(known_roles(plays))}")
     inventory = load(request, passwords)
     check_names_and_values(inventory, extra_variables(request.options, request.cwd))
-    addresses = {host: str(inventory.value(host, "ansible_host") or host) for host in inventory.hosts}
+    addresses = {host: _login(host, inventory, request.options) for host in inventory.hosts}
     phases = plan_phases(plays, inventory, request.tags)
     providers = provider_hosts(inventory)
     planned = PlaybookPlan(dataclasses.replace(request, playbook=str(path)), phases, addresses, providers)
@@ -132,15 +142,33 @@ def plan_playbook(
         options = (*request.options, "")
         limit = options[options.index("--limit") + 1] if "--limit" in options else ""
         subject = f"no host of --limit {limit}" if limit else "no host of the inventory"
-        raise UsageError(f"{subject} is in any phase", hint="put them into group ranks, then: ddp-play inventory check")
+        raise UsageError(
+            f"{subject} is in any phase", hint="put them into group ranks, then: ddp-play inventory check -i INVENTORY"
+        )
     return planned
+
+
+def _login(host: str, inventory: Inventory, options: tuple[str, ...]) -> str:
+    """What follows `ssh` to log in to the host by hand, of settings that are plain text in the inventory."""
+    given = dict(itertools.pairwise(options))
+
+    def value(name: str, option: str = "") -> object:
+        found = inventory.value(host, name) or given.get(option)
+        return found if isinstance(found, str | int) and "{{" not in str(found) else None
+
+    return ssh_words(
+        str(value("ansible_host") or host),
+        port=value("ansible_port"),
+        user=value("ansible_user", "--user"),
+        key=value("ansible_ssh_private_key_file", "--private-key"),
+    )
 
 
 def check_names_and_values(inventory: Inventory, extra: dict[str, Any]) -> None:
     """Raise UsageError if a variable's name or value does not fit the roles' specs, before a host is changed."""
     findings = check_variables(inventory, read_specs(), extra)
     if findings:
-        raise UsageError("\n".join(str(row) for row in findings), hint="ddp-play inventory check")
+        raise UsageError("\n".join(str(row) for row in findings), hint="ddp-play inventory check -i INVENTORY")
 
 
 def run_playbook(
@@ -160,7 +188,8 @@ def run_playbook(
     handler.end_phase()
     wall_s = time.monotonic() - started
     stats = {} if outcome.status is PlaybookStatus.NOT_STARTED else outcome.stats
-    cells = finished_table(handler.cells, planned_cells(planned.phases), stats)
+    asked = Asked(request.inventory, request.options)
+    cells = with_commands(finished_table(handler.cells, planned_cells(planned.phases), stats), asked)
     log = artifact(directory / "ansible", "stdout")
     changes, check = tuple(dict.fromkeys(handler.changes)), "--check" in planned.request.options
     report = Report(directory.name, directory, log, cells, outcome, wall_s, changes, check)

@@ -12,7 +12,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from ddp_play.ansible.error_output import unparsed_inventory
+from ddp_play.ansible.error_output import NO_HOSTS, start_remedy, unparsed_inventory
 from ddp_play.ansible.plugin_variables import FACTS_ENV, RUN_DIR_ENV
 from ddp_play.ansible.runner import AnsibleRunner, Passwords, PlaybookOutcome, PlaybookRequest, PlaybookRunner, artifact
 from ddp_play.bundle.bundle_size import RECORDED, measure
@@ -82,10 +82,10 @@ def _no_job(log: Path) -> UsageError:
     """Error of a playbook that ended well without a job: the inventory is broken, or it has no such hosts."""
     output = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
     if broken := unparsed_inventory(output):
-        return UsageError(broken, hint="ddp-play inventory check -i INVENTORY")
+        return UsageError(broken, hint=start_remedy(broken))
     return UsageError(
         "the playbook ran no job: no play with the role ddp.play.ddp_job matched a host",
-        hint="check the inventory's groups (ansible-inventory --graph) and --limit",
+        hint=NO_HOSTS,
     )
 
 

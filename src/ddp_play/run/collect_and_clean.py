@@ -171,7 +171,7 @@ def clean(
     for link in gang.links:
         if link.lost or "cleaned" not in link.replies:
             why = link.lost or "the host did not confirm the cleanup"
-            command = "ddp-play gc -i INVENTORY removes it" if "fetched" in link.replies else collects
+            command = "ddp-play gc -i INVENTORY --yes removes it" if "fetched" in link.replies else collects
             left[link.name] = [f"unknown: {why}; when the host is back, {command}"]
     for path in () if restart_follows else uncollected:
         left[plan.head].append(f"{path}: ranks on {plan.head} may still write there; when it is back, {collects}")
@@ -187,7 +187,7 @@ def shared_with_lost_head(gang: Gang, plan: Plan) -> list[str]:
 
 def kept_row(path: str) -> str:
     """Row of `left_behind` for a working directory that was kept."""
-    return f"{path}: not all of it was collected; ddp-play gc removes it"
+    return f"{path}: not all of it was collected; ddp-play gc -i INVENTORY --run RUN --yes removes it"
 
 
 def attach_collects_it(run_id: str) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ddp_play.ansible import bounded_execution, host_problems
 from ddp_play.ansible.discover_action import checked_facts
+from ddp_play.ansible.known_problems import Kind
 from ddp_play.errors import HostNotReady
 from ddp_play.guard.protocol import UNREADABLE
 from ddp_play.run.host_channel import ProcessChannel, wait_any
@@ -23,7 +24,7 @@ BEAT_S = 5.0
 MAX_BYTES = bounded_execution.MAX_MIB << 20
 # Before another try of a connection that ssh could not open.
 RETRY_S = 1.0
-NO_RETRY = (host_problems.Kind.CREDENTIALS, host_problems.Kind.HOST_KEY, host_problems.Kind.BECOME)
+NO_RETRY = (Kind.CREDENTIALS, Kind.HOST_KEY, Kind.BECOME)
 
 
 @dataclass(frozen=True, slots=True)

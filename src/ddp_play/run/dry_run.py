@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ddp_play.ansible.error_output import NO_HOSTS
 from ddp_play.ansible.plugin_variables import FACTS_ENV, PLAN_TAG, RUN_DIR_ENV, USE_CACHED_ENV
 from ddp_play.bundle.paths import RunPaths, home, read_json
 from ddp_play.errors import UsageError, error_class
@@ -55,10 +56,10 @@ def run_planning_tasks(
     outcome = runner.run(planning, private_dir=paths.ansible, passwords=passwords, on_event=lambda _: None)
     if verdict := read_json(paths.run).get("verdict"):
         return error_class(verdict["kind"])(verdict["message"], hint=verdict["hint"])
-    error = outcome.error("run the playbook with ansible-playbook -v to see the error")
+    error = outcome.error("")
     if error is None and not paths.plan.exists():
         return UsageError(
             "the playbook plans no job: no play with the role ddp.play.ddp_job matched a host",
-            hint="check the inventory's groups (ansible-inventory --graph) and --limit",
+            hint=NO_HOSTS,
         )
     return error

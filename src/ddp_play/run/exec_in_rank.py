@@ -25,7 +25,9 @@ def exec_command(run: Run, rank: int, command: list[str], *, terminal: bool) -> 
     UsageError if the rank does not exist or the run has ended, Busy if its ranks have not started yet.
     """
     if run.over:
-        raise UsageError(f"run {run.paths.run_id} has ended: {run.status}")
+        raise UsageError(
+            f"run {run.paths.run_id} has ended: {run.status}", hint=f"ddp-play logs {run.paths.run_id} shows its output"
+        )
     if run.status in _BEFORE_THE_START:
         run_id = run.paths.run_id
         raise Busy(

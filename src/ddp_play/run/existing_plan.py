@@ -14,7 +14,7 @@ def existing_plan(source: str) -> Plan:
     """The plan in this file or of this run. UsageError if there is none."""
     path = Path(source) if Path(source).is_file() else find(source).paths.plan
     document = read_json(path)
-    if not document:
+    if "hosts" not in document:
         raise UsageError(f"{path} has no plan", hint="ddp-play plan PLAYBOOK -i INVENTORY --json prints one")
     try:
         return plan_from_json(document)

@@ -25,6 +25,11 @@ TEARDOWN_HINT = (
 )
 # Text in the last output -> remedy; the first match counts.
 REMEDIES = (
+    (
+        r"can't open file '.+': \[Errno 2\]",
+        "the script is not where the rank runs: correct ddp_job_command; ddp_job_source has to hold the script, and "
+        "ddp_job_source_exclude must not leave it out",
+    ),
     (r"No module named 'torch'", "the rank's Python has no torch: set ddp_python to one that has, or use an image"),
     (
         r"Unable to JIT load the deepspeed_\w+ op|Error building extension 'deepspeed_\w+'",
@@ -32,7 +37,10 @@ REMEDIES = (
         "compile it when DeepSpeed is installed, for CPUs with DS_BUILD_SHM_COMM=1 (docs/how-to/deepspeed.md)",
     ),
     (r"server socket has failed to (listen|bind)|c10d.*address already in use", PORT_TAKEN),
-    (r"apparmor_parser", "package apparmor is missing on the host: ddp-play provision --tags docker_engine"),
+    (
+        r"apparmor_parser",
+        "package apparmor is missing on the host: ddp-play provision -i INVENTORY --tags docker_engine",
+    ),
     (r"CUDA out of memory", GPU_MEMORY),
     (
         r"out of shared memory|insufficient shared memory|/dev/shm/.*No space left|No space left.*/dev/shm/",
@@ -40,6 +48,14 @@ REMEDIES = (
     ),
     (r"uncorrectable ECC error", "a GPU of the host has broken memory: drain the host and check it with nvidia-smi -q"),
     *((words, f"{words}: look at the disk or the shared directory that the rank writes to") for words in STORAGE),
+)
+NOT_EXECUTABLE = "chmod +x {} in ddp_job_source, or start it with its interpreter (ddp_job_command: [sh, {}])"
+# Pattern in the detail of a process that could not be started (`guard/start_problem.py`) -> remedy.
+START_REMEDIES = (
+    (r"the working directory (\S+) does not exist", "correct ddp_job_workdir, or make {} on every host"),
+    (r"cannot start: (\S+) is not executable", NOT_EXECUTABLE.replace("{}", "{0}")),
+    (r"cannot start: (\S+) needs .* which does not exist: the line ends", "in ddp_job_source: sed -i 's/\\r$//' {}"),
+    (r"cannot start: (\S+) needs ", "correct the first line (#!) of {}, or start it with its interpreter"),
 )
 OLD_PORT_ERROR = re.compile(r"^RuntimeError: Address already in use")
 
@@ -58,6 +74,11 @@ def hint(row: RankOutcome, tail: str, silent: Iterable[RankOutcome]) -> str:
 
 
 def _by_exit_code(row: RankOutcome) -> str:
+    for pattern, remedy in START_REMEDIES:
+        if found := re.search(pattern, row.detail):
+            return remedy.format(*found.groups())
+    if row.exit_code == 126:
+        return NOT_EXECUTABLE.replace("{}", "FILE")
     if row.exit_code == 127:
         return "the command was not found where the rank runs: check ddp_job_command, the image, or ddp_python"
     if row.signal == SIGBUS:

@@ -81,7 +81,7 @@ def _refuse_if_ranks_may_run(left: dict[str, list[str]], assignment: Assignment)
         raise HostNotReady(
             f"{', '.join(names)}: ranks of attempt {assignment.attempt} may still run there, "
             f"so no other attempt is started{rows}",
-            hint="end them with ddp-play gc -i INVENTORY",
+            hint="ddp-play gc -i INVENTORY --run RUN --yes ends them, and removes for good what was not collected",
             hosts=names,
         )
 

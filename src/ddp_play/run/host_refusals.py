@@ -14,6 +14,7 @@ from ddp_play.errors import (
     UnknownVersion,
     UsageError,
 )
+from ddp_play.planning.refused_hosts import Refused, joined
 
 if TYPE_CHECKING:
     from ddp_play.run.link import Link
@@ -29,23 +30,27 @@ ERRORS: dict[str, type[DdpPlayError]] = {
 
 
 def raise_refusal(failed: list[Link], kind: str) -> None:
-    """Raise the class of the last refusal, HostNotReady if none refused; do nothing for an empty list.
+    """Raise the class of the last refusal that waiting does not mend, else of the last; do nothing for an empty list.
+
+    HostNotReady if none refused. The message has every host, the hint the remedy of every refusal.
 
     `kind`: the request that they did not carry out.
     """
     if not failed:
         return
-    rows, hints, error = [], [], HostNotReady
-    names = tuple(link.name for link in failed)
-    for link in failed:
-        if link.refused is not None:
-            rows.append(f"{link.name}: {link.refused['message']}")
-            hints.append(link.refused.get("hint") or "")
-            error = ERRORS.get(link.refused.get("error", ""), error)  # type: ignore[assignment]
-        else:
-            why = link.channel.broken if link.channel is not None else "no channel"
-            rows.append(f"{link.name}: {why or f'no answer to {kind}'}")
-    raise error("\n".join(rows), hint=next((hint for hint in hints if hint), ""), hosts=names)
+    message, remedy = joined(_refused(link, kind) for link in failed)
+    kinds = [ERRORS.get(link.refused.get("error", ""), HostNotReady) for link in failed if link.refused is not None]
+    # Waiting does not help a run that another host refuses for good.
+    lasting = [error for error in kinds if not issubclass(error, Busy)]
+    error = (lasting or kinds or [HostNotReady])[-1]
+    raise error(message, hint=remedy, hosts=tuple(link.name for link in failed))
+
+
+def _refused(link: Link, kind: str) -> Refused:
+    if link.refused is not None:
+        return Refused(link.name, str(link.refused["message"]), str(link.refused.get("hint") or ""))
+    why = link.channel.broken if link.channel is not None else "no channel"
+    return Refused(link.name, why or f"no answer to {kind}")
 
 
 def raise_not_opened(waiting: list[Link], failure: type[HostNotReady]) -> None:

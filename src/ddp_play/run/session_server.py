@@ -94,7 +94,9 @@ class Session:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             lock.close()
-            raise Busy("this inventory has a session already", hint="ddp-play session --end ends it") from None
+            raise Busy(
+                "this inventory has a session already", hint="ddp-play session -i INVENTORY --end ends it"
+            ) from None
         return lock
 
     def _listen(self) -> socket.socket:

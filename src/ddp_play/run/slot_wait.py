@@ -137,7 +137,7 @@ class SlotQueue:
             "\n".join(
                 [*rows, f"the run has waited as long as --wait-at-most allows; {position_text(runs_ahead(answers))}"]
             ),
-            hint="ddp-play ps -i lists who runs there",
+            hint="ddp-play ps -i INVENTORY lists who runs there",
             hosts=tuple(name for name, row in answers.items() if not row["ready"]),
         )
 

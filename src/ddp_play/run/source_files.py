@@ -43,7 +43,10 @@ def list_files(root: Path, job: Job) -> dict[str, int]:
     for name in job.source_include or (".",):
         path = root / name
         if not path.exists():
-            raise UsageError(f"ddp_job_source_include: {path} does not exist")
+            raise UsageError(
+                f"ddp_job_source_include: {path} does not exist",
+                hint="correct ddp_job_source_include: its paths count from ddp_job_source",
+            )
         start = _below(root, path)
         if path.is_file():
             found[start] = path.lstat().st_size

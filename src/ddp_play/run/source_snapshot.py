@@ -93,11 +93,15 @@ def files_to_copy(job: Job) -> dict[str, int]:
     """Size in bytes of each file of `job.source` that hosts get. UsageError if the tree is missing or empty."""
     root = Path(job.source)
     if not root.is_dir():
-        raise UsageError(f"ddp_job_source: {root} is not a directory", hint="set it to the directory of the script")
+        raise UsageError(
+            f"ddp_job_source: {root} is not a directory",
+            hint="set ddp_job_source to the directory of the script; a relative path counts from the playbook",
+        )
     files = list_files(root, job)
     if not files:
         raise UsageError(
-            f"ddp_job_source: no files to copy in {root}", hint="check ddp_job_source_include and _exclude"
+            f"ddp_job_source: no files to copy in {root}",
+            hint="put the script there, or correct ddp_job_source_include and ddp_job_source_exclude",
         )
     return files
 

@@ -36,8 +36,8 @@ def create_run(request: PlaybookRequest, *, name: str, output: Path | None, argv
     runs = runs_dir()
     run_id = check_run_id(name) if name else new_run_id(runs)
     paths = RunPaths(runs / run_id)
-    if output is not None and output.exists() and any(output.iterdir()):
-        raise UsageError(f"--output {output} exists and is not empty", hint="choose a directory that does not exist")
+    if output is not None:
+        _check_output(output)
     runs.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
         paths.root.mkdir(mode=0o700)  # atomic: of two runs that start at once, one gets the name
@@ -66,6 +66,21 @@ def create_run(request: PlaybookRequest, *, name: str, output: Path | None, argv
             output.rmdir()
         output.symlink_to(paths.root)
     return paths
+
+
+def _check_output(output: Path) -> None:
+    """UsageError unless a link can be made there, in place of nothing or of an empty directory."""
+    above = next(path for path in output.absolute().parents if path.exists())
+    if output.is_dir():
+        problem = "exists and is not empty" if any(output.iterdir()) else ""
+    elif output.exists():
+        problem = "is a file"
+    else:
+        problem = "" if above.is_dir() else f"cannot be made: {above} is a file"
+    if not problem and not os.access(above, os.W_OK):
+        problem = f"cannot be made: {above} is not writable"
+    if problem:
+        raise UsageError(f"--output {output} {problem}", hint="give the path of a directory that does not exist yet")
 
 
 def hosts_with_password(paths: RunPaths) -> list[str]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import pytest
 
 from ddp_play.ansible import host_problems
+from ddp_play.ansible.known_problems import KNOWN_PROBLEMS
 
 CHANGED_KEY = """Failed to connect to the host via ssh: @@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@
 @    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @
@@ -15,8 +19,20 @@ Host key for 10.0.0.5 has changed and you have requested strict checking.
 Host key verification failed."""
 
 SAID: list[tuple[str, bool, str, str]] = [
-    (CHANGED_KEY, False, "host_key", "ssh-keygen -R 10.0.0.5"),
-    ("Failed to connect to the host via ssh: Host key verification failed.", False, "host_key", "ssh-keyscan"),
+    (
+        CHANGED_KEY,
+        False,
+        "host_key",
+        "ssh-keygen -f /home/ops/.ssh/known_hosts -R '10.0.0.5' && ssh-keyscan 10.0.0.5 >> /home/ops/.ssh/known_hosts",
+    ),
+    ("WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!", False, "host_key", "ssh 10.0.0.5 names the file"),
+    (
+        "Failed to connect to the host via ssh: Host key verification failed.",
+        False,
+        "host_key",
+        "ssh-keyscan 10.0.0.5 >> ~/.ssh/known_hosts",
+    ),
+    ("No ED25519 host key is known for h1 and you have requested strict checking.", False, "host_key", "ssh-keyscan"),
     (
         "Failed to connect to the host via ssh: ops@10.0.0.5: Permission denied (publickey).",
         False,
@@ -34,17 +50,31 @@ SAID: list[tuple[str, bool, str, str]] = [
         'unix_listener: path "/home/k/.ansible/cp/d0afc7f518.02IWqZNP1CzUoP9x" too long for Unix domain socket',
         False,
         "other",
-        "set ANSIBLE_SSH_CONTROL_PATH_DIR",
+        "export ANSIBLE_SSH_CONTROL_PATH_DIR=$(mktemp -d)",
     ),
+    (
+        "no such identity: /k/id: No such file or directory\nops@h1: Permission denied (publickey).",
+        False,
+        "credentials",
+        "the SSH key /k/id does not exist here",
+    ),
+    (
+        'Load key "/k/a b": bad permissions\nops@h1: Permission denied (publickey).',
+        False,
+        "credentials",
+        "chmod 600 /k/a b",
+    ),
+    ("ops@10.0.0.5: Permission denied (publickey,password).", False, "credentials", "ssh-copy-id 10.0.0.5"),
     ("Missing sudo password", True, "become", "-K"),
+    ("password:Sorry, try again.", False, "become", "give it again"),
     ("Incorrect sudo password", True, "become", "-K"),
     ("sudo: a password is required", True, "become", "NOPASSWD"),
     ("sudo: a terminal is required to read the password; either use the -S option", True, "become", "-K"),
     ("sudo: sorry, you must have a tty to run sudo", True, "become", "'Defaults:USER !requiretty'"),
-    ("ops is not in the sudoers file.  This incident will be reported.", True, "become", "sudoers"),
-    ("Sorry, user ops is not allowed to execute '/bin/sh' as root on h1.", True, "become", "sudoers"),
+    ("ops is not in the sudoers file.  This incident will be reported.", True, "become", "no password helps"),
+    ("Sorry, user ops is not allowed to execute '/bin/sh' as root on h1.", True, "become", "no password helps"),
     ("ssh: Could not resolve hostname h1: Name or service not known", False, "unreachable", "ansible_host"),
-    ("ssh: connect to host 10.0.0.5 port 22: Connection refused", False, "unreachable", "ssh 10.0.0.5"),
+    ("ssh: connect to host 10.0.0.5 port 22: Connection refused", False, "unreachable", "correct ansible_port of h1"),
     ("ssh: connect to host 10.0.0.5 port 22: No route to host", False, "unreachable", "check that it is up:"),
     ("Connection timed out during banner exchange", False, "unreachable", "check that it is up:"),
     ("/bin/sh: 1: exec: /usr/libexec/platform-python: not found", True, "python", "install Python 3.9"),
@@ -192,6 +222,33 @@ def test_a_connection_gets_no_remedy_of_tasks() -> None:
 
 
 def test_every_remedy_can_be_filled() -> None:
-    for row in host_problems.KNOWN_PROBLEMS:
-        filled = host_problems._fill_remedy(row.remedy, "", host="h1", address="10.0.0.5", role="nccl")
-        assert "{" not in filled
+    for row in KNOWN_PROBLEMS:
+        groups = dict.fromkeys(re.compile(row.pattern).groupindex, "it")
+        values = {**host_problems._values(row, "", host="h1", address="10.0.0.5", role="nccl"), **groups}
+        assert "{" not in row.remedy.format(**values) + row.message.format(**values)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, "h1"),
+        ({"port": 22, "user": None}, "h1"),
+        ({"port": 2222, "user": "ops", "key": "/k/a b"}, "-p 2222 -i '/k/a b' ops@h1"),
+        ({"args": "-o UserKnownHostsFile=/k/known -J jump"}, "-o UserKnownHostsFile=/k/known -J jump h1"),
+    ],
+)
+def test_the_words_of_a_login_by_hand(given: dict[str, Any], words: str) -> None:
+    assert host_problems.ssh_words("h1", **given) == words
+
+
+def test_keys_of_a_host_on_another_port_are_read_from_there_and_go_where_ssh_looks() -> None:
+    words = host_problems.ssh_words("10.0.0.5", port=2222, user="ops", args="-o UserKnownHostsFile=/k/known")
+    problem = host_problems.problem_from_text("h1", "Host key verification failed.", words)
+    assert "ssh-keyscan -p 2222 10.0.0.5 >> /k/known;" in problem["hint"]
+    changed = CHANGED_KEY.replace("Host key for 10.0.0.5", "Host key for [10.0.0.5]:2222")
+    problem = host_problems.problem_from_text("h1", changed, words)
+    assert (
+        "ssh-keygen -f /home/ops/.ssh/known_hosts -R '[10.0.0.5]:2222' && ssh-keyscan -p 2222 10.0.0.5"
+        in problem["hint"]
+    )
+    assert problem["message"].startswith("its SSH host key is not the known one")

@@ -74,7 +74,7 @@ def test_a_run_whose_slots_are_taken_is_refused_with_the_holder(monkeypatch: pyt
     assert held is not None
     with held.answer(), pytest.raises(Refused, match="0 of 1 slots free and 1 needed; held by process") as caught:
         leases.check_slots(wanted)
-    assert (caught.value.kind, "ddp-play run --wait" in caught.value.hint) == ("slots", True)
+    assert (caught.value.kind, "the same command with --wait" in caught.value.hint) == ("slots", True)
 
 
 AS_NOBODY = "os.setgroups([]); os.setgid(65534); os.setuid(65534)" if os.geteuid() == 0 else ""

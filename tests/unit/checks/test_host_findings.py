@@ -10,6 +10,7 @@ import pytest
 from ddp_play.checks.finding import Finding, Status
 from ddp_play.checks.host_answers import HostAnswer
 from ddp_play.checks.host_findings import judge_hosts
+from ddp_play.planning.remedy_text import Asked
 from tests.unit.build import engine, ethernet, host, shared
 
 if TYPE_CHECKING:
@@ -25,11 +26,11 @@ def good(number: int, **fields: Any) -> HostFacts:
 def judged(*facts: HostFacts, **answer: str) -> dict[str, Finding]:
     """Findings that are not ok, by check. `answer`: fields of the first host's answer."""
     answers = [HostAnswer(row.name, row, **(answer if row is facts[0] else {})) for row in facts]
-    return {row.check: row for row in judge_hosts(answers, "inv") if row.status is not Status.OK}
+    return {row.check: row for row in judge_hosts(answers, Asked(("inv",))) if row.status is not Status.OK}
 
 
 def test_good_hosts_share_their_findings() -> None:
-    found = judge_hosts([HostAnswer(f"h{n}", good(n)) for n in (1, 2, 3)], "inv")
+    found = judge_hosts([HostAnswer(f"h{n}", good(n)) for n in (1, 2, 3)], Asked(("inv",)))
     assert {row.status for row in found} == {Status.OK}
     assert {row.where for row in found} == {("h1", "h2", "h3")}
     assert len({row.check for row in found}) == len(found)
@@ -86,7 +87,7 @@ def test_a_user_who_cannot_become_root_is_warned_before_provisioning() -> None:
 
 def test_a_host_that_was_not_reached_is_named_and_the_others_are_judged() -> None:
     answers = [HostAnswer("h1", problem="No route to host", hint="ssh h1"), HostAnswer("h2", good(2, disk_free_mib=1))]
-    found = [row for row in judge_hosts(answers, "inv") if row.status is Status.FAIL]
+    found = [row for row in judge_hosts(answers, Asked(("inv",))) if row.status is Status.FAIL]
     assert [(row.check, row.where, row.unreachable) for row in found] == [
         ("host reached", ("h1",), True),
         ("host disk", ("h2",), False),

@@ -12,6 +12,7 @@ from ddp_play.checks.finding import Finding, Status
 from ddp_play.checks.job_findings import judge_job
 from ddp_play.errors import HostNotReady
 from ddp_play.planning.host_facts import Engine, Gpu, HostFacts, Image, SharedDir
+from ddp_play.planning.remedy_text import Asked
 from ddp_play.run.job_survey import JobSurvey
 from tests.unit.build import hosts, job, plan
 
@@ -27,7 +28,7 @@ def judge(*facts: HostFacts, **values: Any) -> dict[str, list[Finding]]:
     """The findings of a survey without a plan, by check."""
     survey = JobSurvey(job(**values), facts, error=HostNotReady("no plan", hint="as it says"))
     found: dict[str, list[Finding]] = {}
-    for row in judge_job(survey, "inv"):
+    for row in judge_job(survey, Asked(("inv",))):
         found.setdefault(row.check, []).append(row)
     return found
 
@@ -115,12 +116,12 @@ def test_what_only_a_run_finds_out_is_said() -> None:
 def test_the_plan_with_its_warnings_and_the_hosts_that_it_leaves_out() -> None:
     facts = hosts(2, clock_offset_s=9.0)
     made = dataclasses.replace(plan(*facts), left_out=(("h3", "drained"), ("h4", "drained")))
-    rows = judge_job(JobSurvey(job(), facts, made), "inv")
+    rows = judge_job(JobSurvey(job(), facts, made), Asked(("inv",)))
     assert rows[0].status is OK
     assert [row.value for row in rows if row.check == "job warning"] == list(made.warnings)
     assert [row.where for row in rows if row.check == "job hosts"] == [("h3", "h4")]
 
 
 def test_a_playbook_that_gets_nowhere_has_one_finding() -> None:
-    (row,) = judge_job(JobSurvey(None, error=HostNotReady("h1: no route", hint="ssh h1")), "inv")
+    (row,) = judge_job(JobSurvey(None, error=HostNotReady("h1: no route", hint="ssh h1")), Asked(("inv",)))
     assert (row.status, row.value, row.command) == (FAIL, "h1: no route", "ssh h1")

@@ -67,7 +67,7 @@ def test_every_verb_refuses_an_unknown_option(verb: str) -> None:
 IMPORTS = {
     "--help": ({"ddp_play.cli.verbs"}, {"ddp_play.cli.options", "ddp_play.cli.run", "pydantic", "yaml"}),
     "results --help": ({"ddp_play.cli.results"}, {"ddp_play.cli.lab", "ddp_play.cli.run", "pydantic", "yaml"}),
-    "ps": ({"ddp_play.cli.ps"}, {"ddp_play.run", "ddp_play.planning", "yaml", "typer.rich_utils"}),
+    "ps": ({"ddp_play.cli.ps"}, {"ddp_play.run", "ddp_play.planning.job", "yaml", "typer.rich_utils"}),
 }
 
 

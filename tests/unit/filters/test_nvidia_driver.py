@@ -165,7 +165,7 @@ def test_units_that_must_be_started(unit: dict[str, str], found: list[str]) -> N
     assert nvidia_driver.stopped(units, []) == []
 
 
-REMEDY = "(to repair: ddp-play provision --limit h1 --tags nvidia_driver)"
+REMEDY = "(to repair: ddp-play provision -i INVENTORY --limit h1 --tags nvidia_driver)"
 CONF = "/etc/modprobe.d/ddp-nvidia.conf"
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from ddp_play.errors import HostNotReady, UsageError
 from ddp_play.planning.host_facts import Problem
+from ddp_play.planning.host_selection import choose_hosts
 from ddp_play.planning.planner import make_plan
 from ddp_play.planning.rank_context import Caller
 from tests.unit.build import gpus, host, hosts, job, plan
@@ -46,11 +47,18 @@ def test_problem_hosts_end_the_plan_when_too_few_remain() -> None:
         plan(*hosts(2), problems=(SECOND, other))
     assert caught.value.message.splitlines() == [
         "h9: no route to host",
-        "  -> is it up? ssh h9",
         "h8: Permission denied (publickey)",
-        "  -> which key does it want?",
     ]
-    assert caught.value.hint.startswith("2 of 4 hosts are usable and ddp_job_hosts requires 4; ")
+    remedies = caught.value.hint.splitlines()
+    assert remedies[:2] == ["h9: is it up? ssh h9", "h8: which key does it want?"]
+    assert remedies[2].startswith("2 of 4 hosts are usable and ddp_job_hosts requires 4; ")
+    assert caught.value.hosts == ("h9", "h8")
+
+
+def test_without_any_usable_host_nobody_is_told_to_leave_hosts_out() -> None:
+    with pytest.raises(HostNotReady) as caught:
+        choose_hosts(job(), (), (SECOND,), 0)
+    assert caught.value.hint == "is it up? ssh h9"
 
 
 DRAINED = "the host takes no new runs: reboot by kim"

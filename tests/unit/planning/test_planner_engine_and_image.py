@@ -16,7 +16,7 @@ IMAGE: dict[str, Any] = {"image": "team/train:2"}
 @pytest.mark.parametrize(
     ("fields", "values", "words", "hint"),
     [
-        ({}, {}, "h1: the container engine was not queried", "ddp_job_runtime to process"),
+        ({}, {}, "h1: the container engine was not queried", "leave out --cached"),
         (
             {"engine": engine(problem="no Docker engine answers")},
             {},
@@ -27,14 +27,25 @@ IMAGE: dict[str, Any] = {"image": "team/train:2"}
             {"engine": engine(problem="no permission on /var/run/docker.sock", permission=True)},
             {},
             "h1: no permission on /var/run/docker.sock",
-            "add ops to the docker group on h1",
+            "adds ops to group docker",
         ),
-        ({"engine": engine(cli=False)}, {}, "h1: the engine responds, but the docker command is missing", "docker-cli"),
+        (
+            {"engine": engine(cli=False)},
+            {},
+            "h1: the engine responds, but the docker command is missing",
+            "ddp-play provision -i INVENTORY --limit h1 --tags docker_engine",
+        ),
+        (
+            {"engine": engine(problem="the engine did not answer on /run/docker.sock within 10 s")},
+            {},
+            "h1: the engine did not answer on /run/docker.sock within 10 s",
+            "on h1: systemctl status docker",
+        ),
         (
             {"engine": engine(image=None)},
             {"image_pull": "never"},
             "h1: image team/train:2 is missing and ddp_job_image_pull is never",
-            "image load",
+            "ddp-play image load -i INVENTORY --limit h1 --image team/train:2",
         ),
     ],
 )
@@ -43,6 +54,20 @@ def test_engine_refusals(fields: dict[str, Any], values: dict[str, Any], words: 
         plan(host(**fields), **IMAGE, **values)
     assert caught.value.message == words
     assert hint in caught.value.hint
+
+
+def test_all_hosts_are_named_each_with_its_remedy() -> None:
+    stopped, without = engine(problem="no Docker engine answers"), engine(image=None)
+    facts = [host(name, f"10.0.0.{n}/24", engine=without) for n, name in ((1, "h1"), (3, "h3"))]
+    with pytest.raises(HostNotReady) as caught:
+        plan(facts[0], host("h2", "10.0.0.2/24", engine=stopped), facts[1], **IMAGE, image_pull="never")
+    assert caught.value.message.splitlines() == [
+        "h1, h3: image team/train:2 is missing and ddp_job_image_pull is never",
+        "h2: no Docker engine answers",
+    ]
+    assert "h1, h3: ddp-play image load -i INVENTORY --limit h1,h3 --image team/train:2" in caught.value.hint
+    assert "h2: ddp-play provision -i INVENTORY --limit h2 " in caught.value.hint
+    assert caught.value.hosts == ("h1", "h2", "h3")
 
 
 def test_the_image_must_be_the_same_everywhere() -> None:

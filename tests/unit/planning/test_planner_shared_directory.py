@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     ("facts", "values", "error", "words"),
     [
-        (hosts(2, shared=shared(problem="does not exist")), {}, HostNotReady, "h1: shared directory /shared: does not"),
+        (
+            hosts(2, shared=shared(problem="does not exist")),
+            {},
+            HostNotReady,
+            "h1, h2: shared directory /shared: does not",
+        ),
         (
             (host(shared=shared()), host("h2", "10.0.0.2/24", shared=shared(problem="Read-only file system"))),
             {},
@@ -44,9 +49,9 @@ def test_shared_directory_refusals(
             "Permission denied",
             "root_squash maps root to nobody: run as the directory's owner, without become",
         ),
-        ("root", 0, "Read-only file system", "mount it there"),
-        ("ops", 1000, "Permission denied", "let ops (uid 1000) create files there"),
-        ("ops", 1000, "does not exist", "mount it there"),
+        ("root", 0, "Read-only file system", "findmnt -T /shared on h1"),
+        ("ops", 1000, "Permission denied", "let ops (uid 1000) create files in /shared"),
+        ("ops", 1000, "does not exist", "mount it: ddp-play provision -i INVENTORY --limit h1 --tags nfs_client"),
     ],
 )
 def test_the_hint_is_about_the_reason_why_a_shared_directory_cannot_be_used(

@@ -197,7 +197,7 @@ def test_directories_that_were_kept_are_left_behind_unless_an_attempt_follows(
     two.far["h1"].answers["clean"] = [encode("cleaned", left=["container x: busy"], kept=["/state/src"])]
     missing = [{"host": "h1", "path": "a.pt", "why": "x"}, {"host": "", "path": "artifacts.json", "why": "full"}]
     left, kept = clean(gang_of(two), two.plan, missing, Journal(two.paths.events), restart_follows=restart_follows)
-    row = "/state/src: not all of it was collected; ddp-play gc removes it"
+    row = "/state/src: not all of it was collected; ddp-play gc -i INVENTORY --run RUN --yes removes it"
     assert kept == {"h1": [row]}
     assert left == {"h1": ["container x: busy", *([] if restart_follows else [row])]}
     assert [two.far[name].order("clean")["keep_src"] for name in ("h1", "h2")] == [True, False]

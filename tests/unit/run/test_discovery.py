@@ -112,7 +112,7 @@ def test_a_host_that_prints_without_end(discovery: Discovery, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("reads", "password", "message"),
     [
-        ("printf PASSWORD: >&2; read a; printf PASSWORD: >&2; read b", "wrong", "Incorrect become password"),
+        ("printf PASSWORD: >&2; read a; printf PASSWORD: >&2; read b", "wrong", "sudo does not accept the password"),
         ("printf PASSWORD: >&2; read a", "", "Missing become password"),
     ],
 )

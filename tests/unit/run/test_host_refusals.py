@@ -29,12 +29,26 @@ def test_the_class_is_that_of_the_refusal(kind: str, wanted: type[Exception]) ->
     assert type(caught.value) is wanted
 
 
-def test_every_host_is_named_and_the_first_hint_is_kept() -> None:
+def test_every_host_is_named_with_its_hint() -> None:
     refused = [link("h1"), link("h2", message="full", hint=""), link("h3", message="gone", hint="mount it")]
     with pytest.raises(HostNotReady) as caught:
         raise_refusal(refused, "prepare")
     assert caught.value.message == "h1: no channel\nh2: full\nh3: gone"
     assert (caught.value.hint, caught.value.hosts) == ("mount it", ("h1", "h2", "h3"))
+
+
+def test_hosts_with_other_reasons_keep_their_own_hints() -> None:
+    refused = [link("h1", message="gone", hint="mount it"), link("h2", message="no image", hint="load -l HOSTS")]
+    with pytest.raises(HostNotReady) as caught:
+        raise_refusal(refused, "prepare")
+    assert caught.value.hint == "h1: mount it\nh2: load -l h2"
+
+
+def test_waiting_is_no_remedy_if_another_host_refuses_for_good() -> None:
+    refused = [link("h1", message="gone", hint=""), link("h2", message="slots", hint="--wait", error="slots")]
+    for order in (refused, refused[::-1]):
+        with pytest.raises(HostNotReady):
+            raise_refusal(order, "prepare")
 
 
 def test_a_refusal_to_open_goes_before_hosts_without_an_answer() -> None:

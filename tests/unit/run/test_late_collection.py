@@ -232,7 +232,12 @@ def test_a_directory_with_files_over_a_limit_stays_and_is_named(make: Make) -> N
     result = collect(stage, "h2")
     assert result.missing == ({"host": "h2", "path": "big.pt", "why": "too large"},)
     assert stage.far["h2"].order("clean")["keep_src"] is True
-    assert result.left == {"h2": ["container x", "/state/src: not all of it was collected; ddp-play gc removes it"]}
+    assert result.left == {
+        "h2": [
+            "container x",
+            "/state/src: not all of it was collected; ddp-play gc -i INVENTORY --run RUN --yes removes it",
+        ]
+    }
 
 
 def test_a_cleanup_that_is_not_confirmed_is_named(make: Make) -> None:

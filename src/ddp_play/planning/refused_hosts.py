@@ -1,0 +1,51 @@
+"""One message and one remedy for several refused hosts: all of them are named, each with its own reason. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ddp_play.errors import HostNotReady
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+NAMES_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A refused host. HOSTS in the remedy stands for all hosts that have this reason."""
+
+    host: str
+    why: str
+    remedy: str = ""
+
+
+def joined(refused: Iterable[Refused]) -> tuple[str, str]:
+    """(message, remedy). Hosts with the same reason share a line; where remedies differ, each names its hosts."""
+    by_reason: dict[tuple[str, str], list[str]] = {}
+    for row in refused:
+        by_reason.setdefault((row.why, row.remedy), []).append(row.host)
+    by_remedy: dict[str, list[str]] = {}
+    for (_, remedy), names in by_reason.items():
+        if remedy:
+            by_remedy.setdefault(remedy, []).extend(names)
+    message = "\n".join(f"{_shown(names)}: {why}" for (why, _), names in by_reason.items())
+    remedies = {remedy.replace("HOSTS", ",".join(names)): names for remedy, names in by_remedy.items()}
+    if len(remedies) < 2:
+        return message, "".join(remedies)
+    return message, "\n".join(f"{_shown(names)}: {remedy}" for remedy, names in remedies.items())
+
+
+def refuse_all(refused: Iterable[Refused]) -> None:
+    """HostNotReady with all of them; nothing happens if there are none."""
+    rows = tuple(refused)
+    if rows:
+        message, remedy = joined(rows)
+        raise HostNotReady(message, hint=remedy, hosts=tuple(dict.fromkeys(row.host for row in rows)))
+
+
+def _shown(names: list[str]) -> str:
+    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+    return ", ".join(names[:NAMES_SHOWN]) + more
