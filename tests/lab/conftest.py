@@ -49,11 +49,13 @@ class Lab:
         """The caller's environment with the state directory of the tests."""
         return {**os.environ, "DDP_PLAY_HOME": str(self.home)}
 
-    def play(self, *words: str, timeout_s: float = 240) -> subprocess.CompletedProcess[str]:
+    def play(
+        self, *words: str, timeout_s: float = 240, environment: dict[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
         """Run `ddp-play WORDS...` to its end."""
         return subprocess.run(
             [COMMAND, *words],
-            env=self.environment,
+            env=environment or self.environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

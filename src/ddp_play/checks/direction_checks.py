@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ddp_play.checks.finding import Finding, Status
 from ddp_play.checks.fleet import CheckedHost, Fleet, attempt, each, not_run, ok
+from ddp_play.checks.network_checks import misrouted
 from ddp_play.checks.peer_addresses import PORT_RANGE
 
 if TYPE_CHECKING:
@@ -90,24 +91,29 @@ def _between(fleet: Fleet, check: str, read: Callable[[CheckedHost], Mapping[str
     if fleet.network.problem:
         for host in fleet.reached:
             yield not_run(check, host.name, "the hosts have no common network", broken=True)
-    tested: list[str] = []
+    addresses = dict(fleet.network.addresses)
+    answers = {host.name: attempt(check, host, read) for host in fleet.reached if host.name in addresses}
+    yield from (found for found in answers.values() if isinstance(found, Finding))
+    seen = {name: found for name, found in answers.items() if not isinstance(found, Finding)}
     by_text: dict[str, list[Direction]] = {}
-    for host in fleet.reached:
-        if len(fleet.network.addresses) < 2 or host.name not in dict(fleet.network.addresses):
-            continue
-        found = attempt(check, host, read)
-        if isinstance(found, Finding):
-            yield found
-            continue
-        tested.append(host.name)
-        for peer, text in found.items():
-            by_text.setdefault(text, []).append((host.name, peer))
+    routed_elsewhere = _routed_elsewhere(fleet)
+    for direction, text in (((name, peer), text) for name, found in seen.items() for peer, text in found.items()):
+        if frozenset(direction) not in routed_elsewhere:
+            by_text.setdefault(text, []).append(direction)
     for text, directions in by_text.items():
-        for blamed, part in attributed(directions, tested):
-            yield _failed_between(check, text, blamed, part)
+        yield from (_failed_between(check, text, *about) for about in attributed(directions, list(seen)))
     failed = {name for directions in by_text.values() for direction in directions for name in direction}
-    if clean := tuple(name for name in tested if name not in failed):
+    if clean := tuple(name for name in seen if name not in failed):
         yield Finding(check, Status.OK, TEXTS[check][1], where=clean)
+
+
+def _routed_elsewhere(fleet: Fleet) -> set[frozenset[str]]:
+    """Pairs between which packets take another way: that is a finding of its own, and the rest follows from it."""
+    pairs = set()
+    for host in fleet.reached:
+        found = attempt("", host, lambda host: misrouted(host, fleet))
+        pairs |= set() if isinstance(found, Finding) else {frozenset((host.name, peer)) for peer in found}
+    return pairs
 
 
 def _failed_between(check: str, text: str, blamed: tuple[str, ...], directions: list[Direction]) -> Finding:

@@ -205,27 +205,27 @@ def _most(values: Mapping[str, Any], alike: Callable[[Any, Any], bool]) -> tuple
 def different_everywhere(
     fleet: Fleet, rule: Compared, read: Callable[[CheckedHost], Iterable[str]]
 ) -> Iterator[Finding]:
-    """No host has a value of another one, or a finding names those who share it. Names of one machine count once."""
+    """No host has a value of another one, or a finding names those who share it. Names of one machine count once.
+
+    Nothing is said of a host that has no such value.
+    """
+    answers = {host.name: attempt(rule.check, host, lambda host: tuple(read(host))) for host in fleet.reached}
+    yield from (found for found in answers.values() if isinstance(found, Finding))
+    having = {name: found for name, found in answers.items() if found and not isinstance(found, Finding)}
+    machines = {host.name: host.known.machine for host in fleet.reached}
     owners: dict[str, dict[str, str]] = {}
-    answered = []
-    for host in fleet.reached:
-        found = attempt(rule.check, host, lambda host: tuple(read(host)))
-        if isinstance(found, Finding):
-            yield found
-            continue
-        answered.append(host.name)
-        for value in found:
-            owners.setdefault(value, {})[host.known.machine] = host.name
+    for name, value in ((name, value) for name, found in having.items() for value in found):
+        owners.setdefault(value, {})[machines[name]] = name
     shared: dict[tuple[str, ...], list[str]] = {}
     for value, by_machine in owners.items():
-        if len(by_machine) > 1 and value:
+        if len(by_machine) > 1:
             shared.setdefault(tuple(by_machine.values()), []).append(value)
     for hosts, values in shared.items():
         yield Finding(
             rule.check, rule.status, ", ".join(values[:3]), rule.why, rule.command, hosts, limit="its own on each host",
             source="identity of a machine", look=rule.look,
         )  # fmt: skip
-    if clean := tuple(name for name in answered if not any(name in hosts for hosts in shared)):
+    if clean := tuple(name for name in having if not any(name in hosts for hosts in shared)):
         yield Finding(rule.check, Status.OK, "its own on each host", where=clean)
 
 

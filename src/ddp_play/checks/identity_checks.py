@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import statistics
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ddp_play.checks.finding import Finding, Status
 from ddp_play.checks.fleet import (
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 WARN, FAIL = Status.WARN, Status.FAIL
-SLOW_S = 0.5
+SLOW_S = 1.0
 # As the plan of a job warns; logs of ranks are compared by time, and certificates are valid from a time on.
 CLOCK_WARN_S, CLOCK_FAIL_S = 0.5, 2.0
 
@@ -49,9 +49,9 @@ def identity(fleet: Fleet) -> Iterator[Finding]:
     if len(fleet.reached) < 2:
         return
     readers = (
-        lambda host: [host.read("identity")["hostname"]],
-        lambda host: [host.read("identity")["machine_id"]],
-        lambda host: host.read("identity")["host_keys"],
+        lambda host: [_there(host.read("identity")["hostname"], "it has no name")],
+        lambda host: [_there(host.read("identity")["machine_id"], "/etc/machine-id cannot be read or is empty")],
+        lambda host: _there(host.read("identity")["host_keys"], "no public key can be read in /etc/ssh"),
         lambda host: host.read("identity")["macs"].values(),
         lambda host: [gpu.uuid for gpu in host.known.gpus],
         lambda host: host.read("identity")["guids"],
@@ -60,6 +60,12 @@ def identity(fleet: Fleet) -> Iterator[Finding]:
         yield from different_everywhere(fleet, rule, reader)
     yield from _addresses(fleet)
     yield from _machines(fleet)
+
+
+def _there(value: Any, problem: str) -> Any:
+    if not value:
+        raise NotRun(problem, broken=False)
+    return value
 
 
 def _addresses(fleet: Fleet) -> Iterator[Finding]:
@@ -92,7 +98,8 @@ def _machines(fleet: Fleet) -> Iterator[Finding]:
 
 def naming(fleet: Fleet) -> Iterator[Finding]:
     """Names of the hosts mean the same everywhere, and the name service answers fast."""
-    yield from each(fleet, "own name", _own_name)
+    known = [host.hostname for host in fleet.facts]
+    yield from each(fleet, "own name", lambda host: _own_name(host) if known.count(host.known.hostname) == 1 else None)
     yield from each(fleet, "names of peers", lambda host: _peer_names(host, fleet))
     yield from each(fleet, "name service", _speed)
 

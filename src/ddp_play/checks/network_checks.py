@@ -130,9 +130,7 @@ def _routes(host: CheckedHost, fleet: Fleet) -> Finding | None:
     addresses = dict(fleet.network.addresses)
     if host.name not in addresses or len(addresses) < 2:
         return None
-    by_address = {address: name for name, address in addresses.items()}
-    found = {by_address[to]: source for to, source in host.saw("routes").items() if to in by_address}
-    wrong = {peer: source for peer, source in found.items() if not _is_inside(source, fleet.network.network)}
+    wrong = misrouted(host, fleet)
     if not wrong:
         return ok("by the common network")
     peer, source = next(iter(wrong.items()))
@@ -143,6 +141,13 @@ def _routes(host: CheckedHost, fleet: Fleet) -> Finding | None:
         "remove the route, or the network of containers that overlaps (docker network ls)",
         limit=fleet.network.network, source="the network that all hosts have", look=f"ip route get {addresses[peer]}",
     )  # fmt: skip
+
+
+def misrouted(host: CheckedHost, fleet: Fleet) -> dict[str, str]:
+    """Peers to which packets of this host do not leave by the common network, and the address that they get."""
+    by_address = {address: name for name, address in fleet.network.addresses}
+    found = {by_address[to]: source for to, source in host.saw("routes").items() if to in by_address}
+    return {peer: source for peer, source in found.items() if not _is_inside(source, fleet.network.network)}
 
 
 def _is_inside(address: str, network: str) -> bool:

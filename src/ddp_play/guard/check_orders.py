@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # Seconds for a reading of files of the kernel, of a program's output, and of a directory that a server may hold.
 FILES_S, TOOL_S, DIRECTORY_S = 3.0, 5.0, 5.0
-RESOLVE_S = name_readings.RESOLVE_S + 1.0
+RESOLVE_S = 1.5 * name_readings.RESOLVE_S + 1.0
 SEEN_S = 3.0
 
 

@@ -15,6 +15,7 @@ from typing import Any, Dict, List, Optional
 
 IP_MTU_DISCOVER, IP_PMTUDISC_DO = 10, 2  # include/uapi/linux/in.h
 IPV6_MTU_DISCOVER, IPV6_DONTFRAG = 23, 62  # include/uapi/linux/in6.h
+IP_BIND_ADDRESS_NO_PORT = 24
 HEADERS = {socket.AF_INET: 28, socket.AF_INET6: 48}  # of IP and UDP
 WORD_BYTES = 32
 TRIES_EVERY_S = 0.2
@@ -139,6 +140,8 @@ class _Attempt:
         self.peer, self.port = peer, port
         self.sock = socket.socket(family_of(peer["address"]), socket.SOCK_STREAM)
         self.sock.setblocking(False)
+        with contextlib.suppress(OSError):  # else each connection would take an ephemeral port of its own
+            self.sock.setsockopt(socket.IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1)
 
     def begin(self, source: str) -> int:
         """Start to connect from this address; the error number of connect(2)."""
