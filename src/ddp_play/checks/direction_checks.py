@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ddp_play.checks.finding import Finding, Status
-from ddp_play.checks.fleet import CheckedHost, Fleet, attempt, each, not_run, ok
+from ddp_play.checks.fleet import CheckedHost, Fleet, NotRun, attempt, each, names, not_run, ok
 from ddp_play.checks.network_checks import misrouted
 from ddp_play.checks.peer_addresses import PORT_RANGE
 
@@ -69,6 +69,9 @@ def _lost_packets(host: CheckedHost) -> dict[str, str]:
             smaller = row["kernel"] if row["kernel"] and row["kernel"] < row["mtu"] else None
             told = f"; a router there told {smaller}" if smaller else "; nothing on the way told the largest size"
             found[str(peer)] = f"small packets arrive, those of {row['mtu']} bytes do not{told}"
+    silent = [str(peer) for peer, row in host.saw("path_mtu").items() if not (row["small"] or row["large"])]
+    if silent and not found:
+        raise NotRun(f"no UDP between it and {names(silent)}, with which the size is tested", broken=False)
     return found
 
 
