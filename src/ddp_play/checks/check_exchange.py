@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from ddp_play.planning.host_facts import HostFacts
 
 CLOCK_ROUNDS = 3
+MAX_ANSWER, MAX_PORTS = 1 << 20, 64  # of a host
 NOBODY = "ddp-play-check.invalid"  # no name service has it: its answer shows how fast one is (RFC 2606)
 # Seconds for a connection; a lost packet is sent again after one and three seconds.
 CONNECT_S = 4.0
-CLOCK_S, READ_S, LISTEN_S, REACH_S, END_S = 5.0, 20.0, 10.0, 15.0, 10.0
+CLOCK_S, READ_S, LISTEN_S, REACH_S, END_S = 10.0, 30.0, 20.0, 30.0, 20.0
 
 
 @dataclass
@@ -58,7 +59,7 @@ class Exchange:
             for host in waiting:
                 self._take(kind, host, asked[host])
         for host in self._waiting(asked):
-            self._lose(host, f"no answer to {kind} within {limit_s:g} s")
+            self.lose(host, f"no answer to {kind} within {limit_s:g} s")
         return {
             host: (row.header, row.payload, row.sent, row.received)
             for host, row in asked.items()
@@ -73,13 +74,14 @@ class Exchange:
             if header.get("t") == kind:
                 row.header, row.payload, row.received = header, payload, time.time()
             elif header.get("t") == "refused":
-                self._lose(host, f"{kind}: {str(header.get('message'))[:400]}")
+                self.lose(host, f"{kind}: {str(header.get('message'))[:400]}")
             elif header.get("t") == UNREADABLE:
-                self._lose(host, f"it sent {header.get('why')}; is the program on this host ours?")
+                self.lose(host, f"it sent {header.get('why')}; is the program on this host ours?")
         if row.header is None and row.channel.broken:
-            self._lose(host, f"the connection ended during {kind}: {row.channel.broken}")
+            self.lose(host, f"the connection ended during {kind}: {row.channel.broken}")
 
-    def _lose(self, host: str, why: str) -> None:
+    def lose(self, host: str, why: str) -> None:
+        """Ask this host no more."""
         self.lost.setdefault(host, why)
 
     def documents(self, kind: str, fields: Mapping[str, dict[str, Any]], *, limit_s: float) -> dict[str, Any]:
@@ -87,13 +89,13 @@ class Exchange:
         found = {}
         for host, (_, payload, _, _) in self.ask(kind, fields, limit_s=limit_s).items():
             try:
-                document = json.loads(payload)
+                document = json.loads(payload) if len(payload) <= MAX_ANSWER else None
             except (ValueError, RecursionError):
                 document = None
             if isinstance(document, dict):
                 found[host] = document
             else:
-                self._lose(host, f"its answer to {kind} is no JSON object")
+                self.lose(host, f"its answer to {kind} is no JSON object of at most {MAX_ANSWER >> 20} MiB")
         return found
 
     def clocks(self, hosts: list[str]) -> dict[str, dict[str, float]]:
@@ -145,7 +147,6 @@ def _converse(talk: Exchange, facts: Mapping[str, HostFacts]) -> tuple[dict[str,
         answers["readings"] = talk.documents("check_read", orders, limit_s=READ_S)
         network = network_between(tuple(facts[host] for host in hosts if host not in talk.lost))
         listening = _listen(talk, network)
-        answers["listening"] = {host: {"ports": row["ports"], "taken": row["taken"]} for host, row in listening.items()}
         answers["reached"] = _reach(talk, facts, network, (listening, tokens))
     finally:
         talk.documents("check_end", {host: {"token": tokens.get(host)} for host in hosts}, limit_s=END_S)
@@ -157,8 +158,17 @@ def _listen(talk: Exchange, network: PeerNetwork) -> dict[str, dict[str, Any]]:
     orders = {
         host: {"address": address, "ports": ports, "word": secrets.token_hex(16)} for host, address in network.addresses
     }
-    found = talk.documents("check_listen", orders, limit_s=LISTEN_S)
-    return {host: {**row, **orders[host]} | {"ports": row["ports"] + row["chosen"]} for host, row in found.items()}
+    listening = {}
+    for host, row in talk.documents("check_listen", orders, limit_s=LISTEN_S).items():
+        try:
+            numbers = [int(port) for port in (*row["ports"], *row["chosen"], row["datagram_port"])]
+        except (LookupError, TypeError, ValueError):
+            numbers = []
+        if not 0 < len(numbers) <= MAX_PORTS or not all(0 < port < 65536 for port in numbers):
+            talk.lose(host, "its answer to check_listen is not what ddp-play's program sends")
+            continue
+        listening[host] = {**orders[host], "ports": numbers[:-1], "datagram_port": numbers[-1]}
+    return listening
 
 
 def _reach(

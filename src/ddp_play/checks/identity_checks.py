@@ -113,7 +113,7 @@ def _own_name(host: CheckedHost) -> Finding:
             f"add a line for {name} to /etc/hosts", limit="an address of the host", source="getaddrinfo",
             look=f"getent ahosts {name}",
         )  # fmt: skip
-    if all(ipaddress.ip_address(address).is_loopback for address in addresses):
+    if any(ipaddress.ip_address(address).is_loopback for address in addresses):
         return Finding(
             "", WARN, f"{name} is {', '.join(addresses)}",
             "gloo binds to it, unless GLOO_SOCKET_IFNAME is set as ddp-play does: peers wait for it in vain",

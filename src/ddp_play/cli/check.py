@@ -21,7 +21,7 @@ from ddp_play.provisioning.change_listing import host_ranges
 # The four results. `doctor` has used other words for two of them since its first version.
 RESULTS = {Status.FAIL: "FAIL", Status.UNCHECKED: "NOT RUN", Status.WARN: "warn", Status.OK: "pass"}
 STYLES = {Status.OK: "green", Status.UNCHECKED: "magenta", Status.WARN: "yellow", Status.FAIL: "bold red"}
-RESULT_WIDTH, CHECK_WIDTH = 9, 20
+RESULT_WIDTH, CHECK_WIDTH = 9, 22
 INDENT = " " * RESULT_WIDTH
 
 
@@ -85,9 +85,17 @@ def show(findings: tuple[Finding, ...], *, num_hosts: int, took_s: float, everyt
                 _show(finding, width)
     counts = count_by_status(findings)
     text = ", ".join(f"{counts[status]} {RESULTS[status]}" for status in RESULTS if counts[status])
-    skipped = sum(not _matters(finding) for finding in findings if finding.status is Status.UNCHECKED)
-    hidden = f" ({skipped} of them cannot be read there; --all shows them)" if skipped and not everything else ""
-    console.line(f"{num_hosts} {'host' if num_hosts == 1 else 'hosts'}, {took_s:.1f} s: {text}{hidden}")
+    skipped = (
+        0 if everything else sum(not _matters(finding) for finding in findings if finding.status is Status.UNCHECKED)
+    )
+    hidden = f" ({skipped} of NOT RUN cannot be read there; --all shows {_them(skipped)})" if skipped else ""
+    total = f"{num_hosts} {'host' if num_hosts == 1 else 'hosts'}, {took_s:.1f} s: {text}{hidden}"
+    for line in textwrap.wrap(total, width, subsequent_indent=INDENT):
+        console.line(line)
+
+
+def _them(number: int) -> str:
+    return "it" if number == 1 else "them"
 
 
 def _matters(finding: Finding) -> bool:
@@ -106,7 +114,7 @@ def _show(finding: Finding, width: int) -> None:
     for text in _details(finding):
         for line in textwrap.wrap(text, width, initial_indent=INDENT, subsequent_indent=INDENT + "  "):
             console.line(line)
-    for name, command in (("look", finding.look), ("->", finding.command)):
+    for name, command in (("look:", finding.look), ("->", finding.command)):
         if command:
             console.line(f"{INDENT}{name} {command}")
 

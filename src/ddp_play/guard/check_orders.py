@@ -22,8 +22,9 @@ from .refusal import Refused
 if TYPE_CHECKING:
     from .protocol import Header
 
-# Seconds for a reading of files of the kernel, of a program's output, and of a directory that a server may hold.
-FILES_S, TOOL_S, DIRECTORY_S = 3.0, 5.0, 5.0
+# Seconds for a reading of files of the kernel, of a program's output, and of a directory that a server may hold. All
+# start at once, and a busy host needs seconds for all of them.
+FILES_S, TOOL_S, DIRECTORY_S = 8.0, 10.0, 8.0
 RESOLVE_S = 1.5 * name_readings.RESOLVE_S + 1.0
 SEEN_S = 3.0
 
@@ -72,13 +73,13 @@ class CheckOrders:
         wanted: Dict[str, Reading] = {}
         if peers:
             targets = [peer["address"] for peer in peers]
-            wanted["ports"] = (lambda: peer_probe.connect_all(peers, source, limit_s), limit_s + 3)
-            wanted["path_mtu"] = (lambda: peer_probe.path_mtus(peers, source, limit_s), limit_s + 3)
+            wanted["ports"] = (lambda: peer_probe.connect_all(peers, source, limit_s), limit_s + FILES_S)
+            wanted["path_mtu"] = (lambda: peer_probe.path_mtus(peers, source, limit_s), limit_s + FILES_S)
             wanted["routes"] = (lambda: network_readings.source_addresses(targets), FILES_S)
         token = header.get("token")
         if token:
             path, word, others = str(token[0]), str(token[1]), [str(name) for name in header["others"]]
-            wanted["tokens"] = (lambda: storage_readings.see_tokens(path, word, others, SEEN_S), SEEN_S + 2)
+            wanted["tokens"] = (lambda: storage_readings.see_tokens(path, word, others, SEEN_S), SEEN_S + DIRECTORY_S)
         self._answer("check_reach", read_all(wanted))
 
     def on_check_end(self, header: Header) -> None:
@@ -117,7 +118,7 @@ def readings(order: Header) -> Dict[str, Reading]:
         "nics": (network_readings.nics, FILES_S),
         "default_routes": (network_readings.default_routes, FILES_S),
         "listeners": (lambda: network_readings.listeners(first, last), FILES_S),
-        "kernel_log": (kernel_log_reading.read, 2 * TOOL_S),
+        "kernel_log": (kernel_log_reading.read, TOOL_S),
         "space_state": (lambda: {**storage_readings.space(state), "path": state}, DIRECTORY_S),
         "space_tmp": (lambda: {**storage_readings.space("/tmp"), "path": "/tmp"}, DIRECTORY_S),
         "space_shm": (lambda: {**storage_readings.space("/dev/shm"), "path": "/dev/shm"}, DIRECTORY_S),

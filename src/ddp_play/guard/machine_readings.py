@@ -16,7 +16,7 @@ from typing import Any, Dict, List, Optional, Tuple
 from .bounded_reading import NotReadableHere
 
 LOOK_AGAIN_S = 1.0
-TOOL_S = 3.0
+TOOL_S = 4.0
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 

@@ -118,7 +118,7 @@ def connect_all(peers: List[Dict[str, Any]], source: str, timeout_s: float) -> L
             if code in (0, errno.EINPROGRESS):
                 waiting[attempt.sock.fileno()] = attempt
             else:
-                failed.append(attempt.row(_name(code)))
+                failed.append(attempt.failed(_name(code)))
     until, poll = time.monotonic() + timeout_s, select.poll()
     for fd in waiting:
         poll.register(fd, select.POLLIN | select.POLLERR | select.POLLHUP)
@@ -126,10 +126,9 @@ def connect_all(peers: List[Dict[str, Any]], source: str, timeout_s: float) -> L
         for fd, _ in poll.poll(max(1, int((until - time.monotonic()) * 1000))):
             poll.unregister(fd)
             attempt = waiting.pop(fd)
-            result = _result(attempt.sock, attempt.peer["word"])
-            failed += [attempt.row(result)] if result else []
-            attempt.sock.close()
-    failed += [attempt.row("timeout") for attempt in waiting.values()]
+            row = attempt.failed(_result(attempt.sock, attempt.peer["word"]))
+            failed += [row] if row["result"] else []
+    failed += [attempt.failed("timeout") for attempt in waiting.values()]
     return sorted(failed, key=lambda row: (row["peer"], row["port"]))
 
 
@@ -151,8 +150,9 @@ class _Attempt:
         except OSError as error:
             return error.errno or errno.EIO
 
-    def row(self, result: str) -> Dict[str, Any]:
-        """What failed."""
+    def failed(self, result: str) -> Dict[str, Any]:
+        """Close the connection; answer what failed (an empty `result`: nothing)."""
+        self.sock.close()
         return {"peer": self.peer["name"], "port": self.port, "result": result}
 
 

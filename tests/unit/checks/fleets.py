@@ -66,7 +66,7 @@ def reached(number: int, count: int) -> dict[str, Any]:
     return {name: {"value": value, "took_s": 0.01} for name, value in values.items()}
 
 
-def fleet(count: int = 3, **changes: dict[str, Any]) -> Fleet:
+def fleet(count: int = 3, /, **changes: dict[str, Any]) -> Fleet:
     """Hosts h1, h2, ...; `changes`: by host, facts and values of readings as paths: `{"cpu.usable": 1}`."""
     made = []
     for number in range(1, count + 1):
