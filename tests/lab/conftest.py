@@ -187,6 +187,13 @@ def lab_of(lab_home: Path, name: str, *options: str) -> Iterator[Lab]:
             lab.down()
 
 
+@pytest.fixture(scope="session")
+def check_lab(lab_home: Path) -> Iterator[Lab]:
+    """Three hosts without an engine, for the tests of `ddp-play check`."""
+    with bare_lab(lab_home, "check", 3) as lab:
+        yield lab
+
+
 @pytest.fixture
 def other_lab(lab_home: Path) -> Iterator[Lab]:
     """A name for a lab that the test itself brings up; it is gone afterwards."""
