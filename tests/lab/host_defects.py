@@ -10,7 +10,7 @@ from dataclasses import dataclass
 STATE = "/home/ops/.local/state/ddp-play/host"
 SHARED = "/srv/ddp-play-shared"
 TORCH = "/usr/lib/python3/dist-packages/torch-{version}.dist-info"
-LISTEN = "import socket,time; s=socket.socket(); s.bind((chr(0)[:0], 29545)); s.listen(); time.sleep(600)"
+LISTEN = "import socket,time; s=socket.socket(); s.bind((str(), 29545)); s.listen(); time.sleep(600)"
 LEAK = "import os,time; os.fork() or os._exit(0); time.sleep(600)"
 
 
@@ -51,6 +51,12 @@ def limit(host: str, text: str) -> tuple[str, str]:
     """Commands that set a limit of the login and remove it."""
     path = "/etc/security/limits.d/zz-defect.conf"
     return inside(host, f'echo "ops hard {text}" > {path}'), inside(host, f"rm {path}")
+
+
+def unit(host: str, program: str) -> tuple[str, str]:
+    """Commands that start a Python program of user ops as a systemd unit, and end it."""
+    start = f'systemd-run -q --collect --unit defect --uid ops python3 -c "{program}"'
+    return inside(host, start), inside(host, "systemctl stop defect")
 
 
 def torch(host: str, version: str) -> str:
@@ -102,7 +108,7 @@ DEFECTS = (
     Defect("small shared memory", inside("h1", "mount -o remount,size=16m /dev/shm"),
            inside("h1", "mount -o remount,size=1g /dev/shm"), "shared memory", ("h1",), says="of 16 MiB"),
     Defect("few open files", *limit("h2", "nofile 256"), "open files", ("h2",), says="at most 256"),
-    Defect("few processes", *limit("h3", "nproc 100"), "processes limit", ("h3",), says="at most 100"),
+    Defect("few processes", *limit("h3", "nproc 450"), "processes limit", ("h3",), "warn", "at most 450"),
     Defect("little locked memory", *limit("h1", "memlock 64"), "locked memory", ("h1",), "warn", "65536 bytes"),
     Defect("few pids", "docker update --pids-limit 120 {h3}", "docker update --pids-limit 60000 {h3}", "pids limit",
            ("h3",), says="of 120"),
@@ -113,10 +119,9 @@ DEFECTS = (
     Defect("other torch", " && ".join([torch("h1", "2.13.0"), torch("h2", "2.13.0"), torch("h3", "2.12.1")]),
            " && ".join(inside(host, f"rm -r {TORCH.format(version='*')}") for host in ("h1", "h2", "h3")),
            "version: torch", ("h3",), says="2.12.1"),
-    Defect("listener on a port of jobs", f"docker exec -d -u ops {{h2}} python3 -c '{LISTEN}' defect",
-           inside("h2", "pkill -f 29545"), "job ports in use", ("h2",), "warn", "29545 by pid"),
-    Defect("process that nobody reaps", f"docker exec -d {{h3}} python3 -c '{LEAK}' defect; sleep 11",
-           inside("h3", "pkill -f os.fork"), "processes", ("h3",), "warn", "not reaped"),
+    Defect("listener on a port of jobs", *unit("h2", LISTEN), "job ports in use", ("h2",), "warn", "29545 by pid"),
+    Defect("process that nobody reaps", unit("h3", LEAK)[0] + " && sleep 11", unit("h3", LEAK)[1], "processes",
+           ("h3",), "warn", "not reaped"),
     Defect("few ephemeral ports", inside("h1", "sysctl -qw net.ipv4.ip_local_port_range=\"40000 40019\""),
            inside("h1", "sysctl -qw net.ipv4.ip_local_port_range=\"32768 60999\""), "ephemeral ports", ("h1",),
            says="20 ports"),

@@ -18,8 +18,13 @@ Reading = Tuple[Callable[[], Any], float]  # what returns a JSON value, and its 
 
 def read_all(readings: Dict[str, Reading]) -> Dict[str, Dict[str, Any]]:
     """By name: `value` and `took_s`, or `problem`. A process that does not even die, on a dead mount, is left."""
-    running = [_Child(name, *reading) for name, reading in readings.items()]
+    running: List[_Child] = []
     found: Dict[str, Dict[str, Any]] = {}
+    for name, reading in readings.items():
+        try:
+            running.append(_Child(name, *reading))
+        except OSError as error:  # a limit on processes
+            found[name] = {"problem": "no process could be started: %s" % error.strerror, "took_s": 0.0}
     while running:
         next_limit = min(child.until for child in running)
         ready, _, _ = select.select([child.pipe for child in running], [], [], max(0.0, next_limit - time.monotonic()))
@@ -45,7 +50,12 @@ class _Child:
         self.pipe, far = os.pipe()
         self._data = bytearray()
         self._ended = False
-        self.pid = os.fork()
+        try:
+            self.pid = os.fork()
+        except OSError:
+            os.close(self.pipe)
+            os.close(far)
+            raise
         if self.pid == 0:
             _run(function, far)
         os.close(far)

@@ -137,11 +137,15 @@ def processes(root: str = "", pause_s: float = LOOK_AGAIN_S) -> List[Dict[str, A
     if first:
         time.sleep(pause_s)
     again = _stuck(root) if first else {}
-    return [row for key, row in sorted(first.items()) if again.get(key) == row]
+    stayed = [(key, row) for key, row in sorted(first.items()) if again.get(key) == row]
+    return [{**row, "age_s": int(_uptime_s(root) - key[1] / TICKS_PER_S)} for key, row in stayed]
+
+
+def _uptime_s(root: str) -> float:
+    return float(text(root + "/proc/uptime").split()[0])
 
 
 def _stuck(root: str) -> Dict[Tuple[int, int], Dict[str, Any]]:
-    up_s = float(text(root + "/proc/uptime").split()[0])
     found = {}
     for name in os.listdir(root + "/proc"):
         line = text("%s/proc/%s/stat" % (root, name)) if name.isdigit() else ""
@@ -150,11 +154,9 @@ def _stuck(root: str) -> Dict[Tuple[int, int], Dict[str, Any]]:
         fields = line[line.rindex(")") + 2 :].split()
         if fields[0] not in ("D", "Z"):
             continue
-        start = int(fields[19])
         status = text("%s/proc/%s/status" % (root, name)).splitlines()
-        found[int(name), start] = {
+        found[int(name), int(fields[19])] = {
             "pid": int(name), "state": fields[0], "parent": int(fields[1]),
-            "age_s": int(up_s - start / TICKS_PER_S),
             "name": line[line.index("(") + 1 : line.rindex(")")],
             "switches": [row.split()[-1] for row in status if "ctxt_switches" in row],
         }  # fmt: skip

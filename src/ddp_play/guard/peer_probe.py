@@ -78,30 +78,44 @@ def _listening(address: str, port: int) -> socket.socket:
 
 
 def _serve(sockets: List[socket.socket], datagrams: socket.socket, word: bytes, alive: int) -> None:
-    """Answer until the parent closes its end of the pipe."""
+    """Answer until the parent closes its end of the pipe.
+
+    The peers close connections first: the end that does keeps its port in TIME_WAIT, and ranks may need these ports.
+    """
     try:
+        by_fd = {sock.fileno(): sock for sock in (datagrams, *sockets)}
+        listening, poll = set(by_fd), select.poll()
+        for fd in (alive, *by_fd):
+            poll.register(fd, select.POLLIN)
         until = time.monotonic() + LIFE_S
         while time.monotonic() < until:
-            watched: List[Any] = [alive, datagrams, *sockets]
-            ready, _, _ = select.select(watched, [], [], 1.0)
-            if alive in ready:
-                break
-            for sock in ready:
+            for fd, _ in poll.poll(1000):
+                if fd == alive:
+                    return
                 with contextlib.suppress(OSError):
-                    _answer(sock, datagrams, word)
+                    if fd not in listening:
+                        poll.unregister(fd)
+                        by_fd.pop(fd).close()
+                    elif by_fd[fd] is datagrams:
+                        _return_datagram(datagrams, word)
+                    else:
+                        peer = _greet(by_fd[fd], word)
+                        by_fd[peer.fileno()] = peer
+                        poll.register(peer.fileno(), select.POLLIN)
     finally:
         os._exit(0)
 
 
-def _answer(sock: socket.socket, datagrams: socket.socket, word: bytes) -> None:
-    if sock is datagrams:
-        data, peer = sock.recvfrom(MAX_DATAGRAM)
-        sock.sendto(word + b" %d" % len(data), peer)
-        return
-    peer_socket, _ = sock.accept()
-    with peer_socket:
-        peer_socket.settimeout(1.0)
-        peer_socket.sendall(word)
+def _return_datagram(datagrams: socket.socket, word: bytes) -> None:
+    data, peer = datagrams.recvfrom(MAX_DATAGRAM)
+    datagrams.sendto(word + b" %d" % len(data), peer)
+
+
+def _greet(listener: socket.socket, word: bytes) -> socket.socket:
+    peer, _ = listener.accept()
+    peer.settimeout(1.0)
+    peer.sendall(word)
+    return peer
 
 
 def connect_all(peers: List[Dict[str, Any]], source: str, timeout_s: float) -> List[Dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -62,6 +63,15 @@ def test_one_that_hangs_ends_at_its_limit_with_what_it_started(tmp_path: Path) -
     assert time.monotonic() - began < 60
     stat = Path("/proc", (tmp_path / "pid").read_text(), "stat")
     wait_until(lambda: not stat.exists() or stat.read_text().split()[2] in "ZX", what="the end of what it started")
+
+
+def test_a_host_that_starts_no_more_processes_says_so_of_each_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> int:
+        raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(os, "fork", refuse)
+    found = read_all({"a": (lambda: 1, 1.0)})
+    assert found["a"]["problem"] == "no process could be started: Resource temporarily unavailable"
 
 
 def test_nothing_to_read() -> None:

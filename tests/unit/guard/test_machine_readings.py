@@ -82,6 +82,24 @@ def test_processes_that_do_not_move(tmp_path: Path, state: str, found: int) -> N
     assert [(row["pid"], row["parent"], row["age_s"], row["name"]) for row in rows] == [(7, 6, 500, "a b")] * found
 
 
+@pytest.mark.parametrize(
+    ("path", "content", "found"),
+    [
+        ("uptime", "1002.0 1.0", 1),
+        ("7/status", "voluntary_ctxt_switches:\t4", 0),
+        ("7/stat", "7 (a) D 6 " + "0 " * 17 + "60000 0", 0),
+    ],
+)
+def test_a_process_that_moves_or_is_another_one_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, content: str, found: int
+) -> None:
+    root = write(tmp_path, "proc/uptime", "1000.0 1.0\n")
+    write(tmp_path, "proc/7/stat", "7 (a) D 6 " + "0 " * 17 + "50000 0")
+    write(tmp_path, "proc/7/status", "voluntary_ctxt_switches:\t3\n")
+    monkeypatch.setattr(module.time, "sleep", lambda _s: write(tmp_path, f"proc/{path}", content))
+    assert len(module.processes(root)) == found
+
+
 def test_software_names_what_is_there(tmp_path: Path) -> None:
     write(tmp_path, "etc/os-release", 'NAME=x\nPRETTY_NAME="Debian 12"\n')
     write(tmp_path, "proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX Kernel Module  550.54.15  Tue\nGCC\n")

@@ -29,6 +29,15 @@ def test_all_ports_connect_and_large_packets_arrive() -> None:
     assert [row["result"] for row in refused] == ["refused", "refused"]
 
 
+def test_the_ports_are_free_at_once_for_programs_without_reuse_of_addresses() -> None:
+    listener = Listener(HERE, [], WORD)
+    assert connect_all([peer(listener)], HERE, 20.0) == []
+    listener.close()
+    for port in listener.chosen:
+        with socket.socket() as sock:
+            sock.bind((HERE, port))
+
+
 def test_another_machine_that_answers_is_noticed() -> None:
     listener = Listener(HERE, [], "f" * 32)
     try:
