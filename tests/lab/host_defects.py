@@ -126,8 +126,8 @@ DEFECTS = (
            inside("h1", "sysctl -qw net.ipv4.ip_local_port_range=\"32768 60999\""), "ephemeral ports", ("h1",),
            says="20 ports"),
     Defect("small tcp windows", inside("h2", "sysctl -qw net.ipv4.tcp_rmem=\"4096 8192 16384\""),
-           inside("h2", "sysctl -qw net.ipv4.tcp_rmem=\"4096 131072 33554432\""), "network settings", ("h2",), "warn",
-           "tcp_rmem = 4096 8192 16384"),
+           inside("h2", "sysctl -qw net.ipv4.tcp_rmem=\"4096 131072 33554432\""), "setting: net.ipv4.tcp_rmem",
+           ("h2",), "warn", "4096 8192 16384"),
     Defect("reboot is pending", inside("h3", "cd /run; touch reboot-required; echo linux-image > reboot-required.pkgs"),
            inside("h3", "rm /run/reboot-required /run/reboot-required.pkgs"), "reboot", ("h3",), "warn", "linux-image"),
 )  # fmt: skip

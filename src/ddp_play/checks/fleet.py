@@ -177,7 +177,7 @@ def compare(rule: Compared, values: Mapping[str, Any]) -> Iterator[Finding]:
         harmless = rule.is_harmless(values[host], usual)
         yield Finding(
             rule.check, Status.WARN if harmless else rule.status, rule.shown(values[host]), rule.why, rule.command,
-            (host,), limit=rule.shown(usual), source=f"the value of most hosts ({len(having)} of {len(values)})",
+            (host,), limit=rule.shown(usual), source=f"the value of most hosts, {len(having)} of {len(values)}",
             others=f"{rule.shown(usual)} on {names(having)}", look=rule.look,
         )  # fmt: skip
 

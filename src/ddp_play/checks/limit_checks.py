@@ -33,7 +33,7 @@ def limits(fleet: Fleet) -> Iterator[Finding]:
     yield from same_everywhere(fleet, MEMLOCK, lambda host: host.read("limits")["memlock"] or 0)
     yield from each(fleet, "shared memory", _shm)
     yield from each(fleet, "ephemeral ports", _ephemeral)
-    yield from same_everywhere(fleet, SETTINGS, _settings)
+    yield from _settings(fleet)
 
 
 MEMLOCK = Compared(
@@ -41,16 +41,19 @@ MEMLOCK = Compared(
     "raise memlock in /etc/security/limits.d to unlimited",
     shown=lambda value: f"{value} bytes" if value else "no limit", is_harmless=lambda value, _usual: value == 0,
 )  # fmt: skip
-SETTINGS = Compared(
-    "network settings", "connections of this host behave differently", WARN,
-    "sysctl net.ipv4.tcp_rmem net.core.rmem_max", "set them as on the other hosts (base_os_sysctl)",
-    shown=lambda rows: "; ".join(f"{k} = {v}" for k, v in rows),
-)  # fmt: skip
 
 
-def _settings(host: CheckedHost) -> tuple[tuple[str, str], ...]:
-    rows = host.read("settings")
-    return tuple(sorted((str(k), str(v)) for k, v in rows.items() if not k.endswith("_port_range")))
+def _settings(fleet: Fleet) -> Iterator[Finding]:
+    """One value of each setting of the network; the range of ephemeral ports has a floor instead."""
+    keys: set[str] = set()
+    for host in fleet.reached:
+        keys |= set(host.readings.get("settings", {}).get("value") or {"net.core.somaxconn"})
+    for key in sorted(keys - {"net.ipv4.ip_local_port_range"}):
+        rule = Compared(
+            f"setting: {key}", "connections of this host behave differently", WARN, f"sysctl {key}",
+            "set it as on the other hosts, for example with base_os_sysctl",
+        )  # fmt: skip
+        yield from same_everywhere(fleet, rule, lambda host, key=key: host.read("settings").get(key) or "not set")  # type: ignore[misc]
 
 
 def _files(host: CheckedHost) -> Finding:

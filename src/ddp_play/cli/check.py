@@ -103,7 +103,7 @@ def _matters(finding: Finding) -> bool:
 
 
 def _show(finding: Finding, width: int) -> None:
-    """A finding; its commands are on lines of their own that are never broken, so that they can be copied."""
+    """A finding; the command to look with has a line of its own that is never broken, so that it can be copied."""
     where = host_ranges(finding.where)
     text = f"{RESULTS[finding.status]:<{RESULT_WIDTH}}{finding.check:<{CHECK_WIDTH}}{where}: {finding.value}"
     lines = textwrap.wrap(text, width, subsequent_indent=INDENT, break_on_hyphens=False, drop_whitespace=False)
@@ -114,9 +114,13 @@ def _show(finding: Finding, width: int) -> None:
     for text in _details(finding):
         for line in textwrap.wrap(text, width, initial_indent=INDENT, subsequent_indent=INDENT + "  "):
             console.line(line)
-    for name, command in (("look:", finding.look), ("->", finding.command)):
-        if command:
-            console.line(f"{INDENT}{name} {command}")
+    if finding.look:
+        console.line(f"{INDENT}look: {finding.look}")
+    remedy = f"-> {finding.command}" if finding.command else ""
+    for line in textwrap.wrap(
+        remedy, width, initial_indent=INDENT, subsequent_indent=INDENT + "   ", break_on_hyphens=False
+    ):
+        console.line(line)
 
 
 def _details(finding: Finding) -> list[str]:
@@ -124,4 +128,6 @@ def _details(finding: Finding) -> list[str]:
     ways = ", ".join(f"{start} -> {end}" for start, end in finding.directions)
     limit = f"limit: {finding.limit} ({finding.source})" if finding.limit else ""
     others = f"others: {finding.others}" if finding.others else ""
+    if limit and finding.others.startswith(finding.limit):  # the limit is what they have
+        limit, others = f"{others} ({finding.source})", ""
     return [text for text in (ways, "; ".join(part for part in (limit, others) if part), finding.why) if text]

@@ -31,7 +31,7 @@ def test_who_is_named(values: dict[str, str], where: tuple[str, ...], status: St
 def test_the_finding_says_what_the_others_have() -> None:
     _, found = compare(RULE, {"h1": "6.1", "h2": "6.1", "h3": "6.5"})
     assert (found.value, found.limit, found.others) == ("6.5", "6.1", "6.1 on h1, h2")
-    assert found.source == "the value of most hosts (2 of 3)"
+    assert found.source == "the value of most hosts, 2 of 3"
     assert (found.look, found.command) == ("uname -r", "install it")
 
 

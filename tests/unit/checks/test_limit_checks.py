@@ -23,7 +23,7 @@ ONE_HOST: list[tuple[dict[str, Any], str, Status, str]] = [
     ({"space_shm.size_mib": 16}, "shared memory", FAIL, "of 16 MiB"),
     ({"space_shm.size_mib": 256}, "shared memory", WARN, "of 256 MiB"),
     ({"facts.ephemeral_ports": (40000, 40019)}, "ephemeral ports", FAIL, "20 ports"),
-    ({"settings": {"net.core.somaxconn": "128"}}, "network settings", WARN, "somaxconn = 128"),
+    ({"settings": {"net.core.somaxconn": "128"}}, "setting: net.core.somaxconn", WARN, "128"),
     ({"write_state.problem": "Read-only file system"}, "state directory", FAIL, "/state: Read-only"),
     ({"space_state.free_mib": 99}, "disk of runs", FAIL, "99 of"),
     ({"space_state.free_mib": 1000}, "disk of runs", WARN, "1000 of"),

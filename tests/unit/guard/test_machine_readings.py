@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -96,7 +97,7 @@ def test_a_process_that_moves_or_is_another_one_does_not_count(
     root = write(tmp_path, "proc/uptime", "1000.0 1.0\n")
     write(tmp_path, "proc/7/stat", "7 (a) D 6 " + "0 " * 17 + "50000 0")
     write(tmp_path, "proc/7/status", "voluntary_ctxt_switches:\t3\n")
-    monkeypatch.setattr(module.time, "sleep", lambda _s: write(tmp_path, f"proc/{path}", content))
+    monkeypatch.setattr(time, "sleep", lambda _s: write(tmp_path, f"proc/{path}", content))
     assert len(module.processes(root)) == found
 
 
