@@ -21,7 +21,7 @@ from ddp_play.provisioning.change_listing import host_ranges
 # The four results. `doctor` has used other words for two of them since its first version.
 RESULTS = {Status.FAIL: "FAIL", Status.UNCHECKED: "NOT RUN", Status.WARN: "warn", Status.OK: "pass"}
 STYLES = {Status.OK: "green", Status.UNCHECKED: "magenta", Status.WARN: "yellow", Status.FAIL: "bold red"}
-RESULT_WIDTH, CHECK_WIDTH = 9, 22
+RESULT_WIDTH, CHECK_WIDTH = 9, 21
 INDENT = " " * RESULT_WIDTH
 
 
@@ -105,14 +105,16 @@ def _matters(finding: Finding) -> bool:
 def _show(finding: Finding, width: int) -> None:
     """A finding; the command to look with has a line of its own that is never broken, so that it can be copied."""
     where = host_ranges(finding.where)
-    text = f"{RESULTS[finding.status]:<{RESULT_WIDTH}}{finding.check:<{CHECK_WIDTH}}{where}: {finding.value}"
+    text = f"{RESULTS[finding.status]:<{RESULT_WIDTH}}{finding.check:<{CHECK_WIDTH}} {where}: {finding.value}"
     lines = textwrap.wrap(text, width, subsequent_indent=INDENT, break_on_hyphens=False, drop_whitespace=False)
     for line in lines or [text]:
         console.line(line.rstrip(), style=STYLES[finding.status])
     if finding.status in (Status.OK, Status.UNCHECKED):
         return
     for text in _details(finding):
-        for line in textwrap.wrap(text, width, initial_indent=INDENT, subsequent_indent=INDENT + "  "):
+        for line in textwrap.wrap(
+            text, width, initial_indent=INDENT, subsequent_indent=INDENT + "  ", break_on_hyphens=False
+        ):
             console.line(line)
     if finding.look:
         console.line(f"{INDENT}look: {finding.look}")
