@@ -130,4 +130,7 @@ DEFECTS = (
            ("h2",), "warn", "4096 8192 16384"),
     Defect("reboot is pending", inside("h3", "cd /run; touch reboot-required; echo linux-image > reboot-required.pkgs"),
            inside("h3", "rm /run/reboot-required /run/reboot-required.pkgs"), "reboot", ("h3",), "warn", "linux-image"),
+    Defect("reading that hangs", inside("h2", "touch /run/reboot-required; mkfifo /run/reboot-required.pkgs"),
+           inside("h2", "rm /run/reboot-required /run/reboot-required.pkgs"), "reboot", ("h2",), "not run",
+           "no answer within 8 s"),
 )  # fmt: skip
