@@ -35,18 +35,22 @@ ANY_PROMPT = "assword:"
 
 
 def query_of(approach: Approach, job: Job) -> Query:
-    """The query for a host. Raises AnsibleError or HostNotReady if it cannot be reached in a way that a run can use."""
+    """The query for a host of a job. Raises as `query_for` does."""
+    return query_for(approach, engine=job.chosen_runtime == "docker", image=job.image or None, user=job.user or None)
+
+
+def query_for(approach: Approach, *, engine: bool, **wanted: Any) -> Query:
+    """The query for a host; `wanted`: what else its program is to find out.
+
+    Raises AnsibleError or HostNotReady if the host cannot be reached in a way that a run can use.
+    """
     share_jump_host(approach.connection, approach.address)
     argv = _argv(approach)
     _refuse_secrets(approach, argv)
     return Query(
         _route(approach, argv),
         login_words(approach),
-        wanted={
-            **wanted_facts(approach, engine=job.chosen_runtime == "docker"),
-            "image": job.image or None,
-            "user": job.user or None,
-        },
+        wanted={**wanted_facts(approach, engine=engine), **wanted},
         inventory=inventory_facts(approach),
         become_password=approach.become_password(),
         ssh_password=approach.ssh_password(),

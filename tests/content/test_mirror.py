@@ -78,6 +78,7 @@ PACKAGES = (
         "plugins/action",
         ("tests/unit/action",),
         {
+            "check": ("tests/lab/test_check.py", ACTION),
             "planned_changes": ("tests/lab/test_brownfield.py", ACTION),
             "host_state": ("tests/run/test_settled.py", ACTION),
             "run": ("tests/run/test_jobs.py", ACTION),

@@ -49,11 +49,13 @@ class Lab:
         """The caller's environment with the state directory of the tests."""
         return {**os.environ, "DDP_PLAY_HOME": str(self.home)}
 
-    def play(self, *words: str, timeout_s: float = 240) -> subprocess.CompletedProcess[str]:
+    def play(
+        self, *words: str, timeout_s: float = 240, environment: dict[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
         """Run `ddp-play WORDS...` to its end."""
         return subprocess.run(
             [COMMAND, *words],
-            env=self.environment,
+            env=environment or self.environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -183,6 +185,13 @@ def lab_of(lab_home: Path, name: str, *options: str) -> Iterator[Lab]:
     finally:
         if os.environ.get("DDP_PLAY_KEEP_LAB") != "1":
             lab.down()
+
+
+@pytest.fixture(scope="session")
+def check_lab(lab_home: Path) -> Iterator[Lab]:
+    """Three hosts without an engine, for the tests of `ddp-play check`."""
+    with bare_lab(lab_home, "check", 3) as lab:
+        yield lab
 
 
 @pytest.fixture

@@ -34,9 +34,18 @@ class Finding:
     command: str = ""  # that helps
     where: tuple[str, ...] = (CONTROLLER,)
     unreachable: bool = False  # these hosts could not be asked at all
+    directions: tuple[tuple[str, str], ...] = ()  # (from, to): of what lies between two hosts
+    limit: str = ""  # that the value was compared with
+    source: str = ""  # where the limit comes from
+    others: str = ""  # what the other hosts have
+    look: str = ""  # command that shows the value on the host
+    broken: bool = False  # UNCHECKED although it can be checked there: a tool hung or failed
 
     def to_json(self) -> dict[str, Any]:
-        """Row of the document for `--json`."""
+        """Row of the document for `--json`; fields that only some checks have are left out where they are empty."""
+        more = {name: text for name in ("limit", "source", "others", "look") if (text := getattr(self, name))}
+        if self.directions:
+            more["directions"] = [{"from": start, "to": end} for start, end in self.directions]
         return {
             "check": self.check,
             "status": str(self.status),
@@ -44,15 +53,23 @@ class Finding:
             "value": self.value,
             "why": self.why,
             "command": self.command,
+            **more,
         }
 
 
 def exit_class(findings: Iterable[Finding]) -> str:
-    """Class of the exit code: a host that could not be asked outweighs failures, since its own are unknown."""
-    failed = [row for row in findings if row.status is Status.FAIL]
+    """Class of the exit code.
+
+    A host that could not be asked outweighs failures, since its own are unknown. A check that broke does not: a failure
+    is known then.
+    """
+    rows = tuple(findings)
+    failed = [row for row in rows if row.status is Status.FAIL]
     if any(row.unreachable for row in failed):
         return HostNotReady.kind
-    return CheckFailed.kind if failed else "done"
+    if failed:
+        return CheckFailed.kind
+    return HostNotReady.kind if any(row.broken for row in rows) else "done"
 
 
 def exit_code(findings: Iterable[Finding]) -> int:

@@ -32,6 +32,7 @@ class Verb:
 VERBS = {
     "init": Verb(HOSTS, "init", "init"),
     "doctor": Verb(HOSTS, "doctor", "doctor"),
+    "check": Verb(HOSTS, "check", "check"),
     "provision": Verb(HOSTS, "provision", "provision"),
     "verify": Verb(HOSTS, "provision", "verify"),
     "deprovision": Verb(HOSTS, "provision", "deprovision"),

@@ -62,7 +62,7 @@ def facts(wanted: Dict[str, Any], user: Dict[str, Any], kept: KeptFacts) -> Dict
     It runs as the ranks' user, who may be able to replace it.
     """
     ranks_user = _rank_user(wanted.get("user"), user)
-    path, packages = wanted.get("python") or which("python3") or sys.executable, not wanted.get("engine")
+    path, packages = wanted.get("python") or which("python3") or sys.executable, _wants_packages(wanted)
     variables = [os.environ.get(name) for name in VARIABLES]
     question = [path, packages, ranks_user["uid"], ranks_user["gid"], variables]
     known = kept.find(question)
@@ -74,6 +74,11 @@ def facts(wanted: Dict[str, Any], user: Dict[str, Any], kept: KeptFacts) -> Dict
     if found is not None and is_settled(found, asked):
         kept.keep(question, answer, found)
     return answer
+
+
+def _wants_packages(wanted: Dict[str, Any]) -> bool:
+    """Ranks in containers use the packages of the image; a check compares those of the hosts even so."""
+    return bool(wanted.get("packages", not wanted.get("engine")))
 
 
 def _rank_user(wanted: Optional[str], user: Dict[str, Any]) -> Dict[str, Any]:

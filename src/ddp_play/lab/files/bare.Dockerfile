@@ -22,6 +22,8 @@ RUN export DEBIAN_FRONTEND=noninteractive \
 COPY entry.sh slow-net.sh /usr/local/sbin/
 COPY sshd.conf /etc/ssh/sshd_config.d/lab.conf
 COPY slow-net.service /etc/systemd/system/slow-net.service
-RUN chmod 755 /usr/local/sbin/entry.sh /usr/local/sbin/slow-net.sh && systemctl enable ssh.service slow-net.service
+# systemd takes the id of D-Bus for that of the machine, and all hosts of the image would have the same.
+RUN chmod 755 /usr/local/sbin/entry.sh /usr/local/sbin/slow-net.sh && rm -f /var/lib/dbus/machine-id \
+ && systemctl enable ssh.service slow-net.service
 STOPSIGNAL SIGRTMIN+3
 ENTRYPOINT ["/usr/local/sbin/entry.sh"]

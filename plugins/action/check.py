@@ -1,0 +1,53 @@
+"""Once for all hosts of a play: readings of each host, and tests between them, over one channel per host."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleError
+from ansible.plugins.action import ActionBase
+
+try:
+    from ddp_play.ansible import bounded_execution, host_problems, installed_collection
+    from ddp_play.checks.check_exchange import exchange
+    from ddp_play.errors import DdpPlayError
+    from ddp_play.run.discovery import Discovery
+except ImportError as error:
+    raise AnsibleError(f"the Python package ddp-play is not installed where Ansible runs ({error})") from error
+
+from ansible_collections.ddp.play.plugins.plugin_utils.host_approach import Approaches
+from ansible_collections.ddp.play.plugins.plugin_utils.host_query import query_for
+
+
+class ActionModule(ActionBase):
+    """It judges nothing: the command that started the playbook does, from what the hosts answered."""
+
+    TRANSFERS_FILES = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return by host its facts or problem, its readings, and what it saw of its peers."""
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        variables = task_vars or {}
+        installed_collection.check_same_build(Path(__file__))
+        approaches = Approaches(self, variables)
+        try:
+            with contextlib.closing(Discovery(bounded_execution.answer_limit_s())) as discovery:
+                for host in variables["ansible_play_hosts_all"]:
+                    _ask(approaches, discovery, host)
+                discovery.finish()
+                return {**result, "changed": False, "checked": exchange(discovery.rows, discovery.take())}
+        except DdpPlayError as error:
+            return {**result, "failed": True, "msg": str(error)}
+
+
+def _ask(approaches: Approaches, discovery: Discovery, host: str) -> None:
+    address = host
+    try:
+        approach = approaches.to(host)
+        address = approach.address
+        discovery.ask(query_for(approach, engine=True, packages=True))
+    except (AnsibleError, DdpPlayError) as error:
+        text, hint = getattr(error, "message", None) or str(error), getattr(error, "hint", "")
+        discovery.refuse(host, host_problems.problem_from_text(host, text, address, reached=True, hint=hint))

@@ -1,0 +1,69 @@
+"""Levels of `ddp-play check`: which checks belong to each, and all findings about a fleet. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ddp_play.checks import (
+    direction_checks,
+    identity_checks,
+    limit_checks,
+    machine_checks,
+    network_checks,
+    shared_checks,
+)
+from ddp_play.checks.finding import Finding, Status
+from ddp_play.checks.host_findings import merged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ddp_play.checks.fleet import Fleet
+
+    CheckGroup = Callable[[Fleet], Iterable[Finding]]
+
+
+def reached(fleet: Fleet) -> Iterable[Finding]:
+    """Whether each host could be asked, and whether it takes runs."""
+    for host in fleet.hosts:
+        if host.facts is None:
+            why = "nothing else is known of it"
+            yield Finding("host reached", Status.FAIL, host.problem, why, host.hint, (host.name,), unreachable=True)
+        elif host.facts.drained:
+            yield Finding(
+                "takes runs", Status.WARN, host.facts.drained, "runs leave it out",
+                f"ddp-play reboot -i {fleet.inventory} --limit HOSTS --open", (host.name,),
+            )  # fmt: skip
+        else:
+            yield Finding("host reached", Status.OK, f"as {host.facts.user.login_name}", where=(host.name,))
+
+
+# In the order in which a level shows them.
+LEVELS: dict[str, tuple[CheckGroup, ...]] = {
+    "quick": (
+        reached,
+        identity_checks.identity,
+        identity_checks.naming,
+        identity_checks.clocks,
+        network_checks.nics,
+        direction_checks.ports,
+        direction_checks.packets,
+        shared_checks.shared_directory,
+        limit_checks.disks,
+        limit_checks.limits,
+        machine_checks.machine,
+        machine_checks.gpus,
+        machine_checks.software,
+    ),
+}
+
+
+def judge(fleet: Fleet, level: str) -> tuple[Finding, ...]:
+    """All findings of a level; hosts of which the same was found share one."""
+    found = [finding for group in LEVELS[level] for finding in group(fleet)]
+    return tuple(_with_names(finding) for finding in merged(found))
+
+
+def _with_names(finding: Finding) -> Finding:
+    return replace(finding, command=finding.command.replace("HOSTS", ",".join(finding.where)))

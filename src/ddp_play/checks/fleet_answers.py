@@ -1,0 +1,34 @@
+"""The fleet of `ddp-play check -i`, asked through one short playbook."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from ddp_play.ansible.installed_collection import collection_root
+from ddp_play.checks.fleet import Fleet, fleet_from_json
+from ddp_play.errors import InternalError
+
+if TYPE_CHECKING:
+    from ddp_play.ansible.runner import Passwords, PlaybookRequest, PlaybookRunner
+
+
+def ask_fleet(request: PlaybookRequest, passwords: Passwords, runner: PlaybookRunner, inventory: str) -> Fleet:
+    """What all hosts answered. Raises what Ansible says if it could not read the inventory."""
+    found: dict[str, Any] = {}
+
+    def on_event(event: dict[str, Any]) -> None:
+        result = (event.get("event_data") or {}).get("res") or {}
+        if event.get("event") == "runner_on_ok" and "checked" in result:
+            found.update(result["checked"])
+
+    with TemporaryDirectory(prefix="ddp-play-check-") as scratch:
+        check = dataclasses.replace(request, playbook=str(collection_root() / "playbooks" / "check.yml"))
+        outcome = runner.run(check, private_dir=Path(scratch, "ansible"), passwords=passwords, on_event=on_event)
+    if not found:
+        raise outcome.error("run ansible -m ping on the inventory") or InternalError(
+            "the hosts were not asked", hint="ansible-inventory --list shows the hosts of the inventory"
+        )
+    return fleet_from_json(found, inventory)

@@ -1,0 +1,135 @@
+"""`ddp-play check`: whether hosts are as good as the others, and reach each other as ranks do."""
+
+from __future__ import annotations
+
+import shlex
+import textwrap
+import time
+from typing import Annotated, Any
+
+import typer
+
+from ddp_play.ansible.runner import AnsibleRunner
+from ddp_play.checks.check_levels import LEVELS, judge
+from ddp_play.checks.finding import Finding, Status, count_by_status, exit_class, exit_code
+from ddp_play.checks.fleet_answers import ask_fleet
+from ddp_play.cli import console, options
+from ddp_play.cli.error_boundary import error_boundary
+from ddp_play.errors import UsageError
+from ddp_play.provisioning.change_listing import host_ranges
+
+# The four results. `doctor` has used other words for two of them since its first version.
+RESULTS = {Status.FAIL: "FAIL", Status.UNCHECKED: "NOT RUN", Status.WARN: "warn", Status.OK: "pass"}
+STYLES = {Status.OK: "green", Status.UNCHECKED: "magenta", Status.WARN: "yellow", Status.FAIL: "bold red"}
+RESULT_WIDTH, CHECK_WIDTH = 9, 21
+INDENT = " " * RESULT_WIDTH
+
+
+@options.with_ansible
+def check(
+    *,
+    inventory: options.Inventory = None,
+    level: Annotated[str, typer.Option("--level", help=f"What is checked: {', '.join(LEVELS)}.")] = "quick",
+    everything: Annotated[bool, typer.Option("--all", help="Also each check that passed.")] = False,
+    as_json: options.Json = False,
+    ansible: options.Ansible,
+) -> None:
+    """Check whether hosts are fit for jobs: equal to each other, and reaching each other as ranks do.
+
+    It changes nothing on the hosts. A check that could not be made is said, with the reason, and never counts as
+    passed. The exit code is 1 if a check failed, and 69 if a host could not be asked or a check could not be made.
+
+    [bold]Examples[/]
+
+      ddp-play check -i inventory
+
+      ddp-play check -i inventory --limit gpu01,gpu02 --all
+
+      ddp-play check -i inventory --json | jq '.findings[] | select(.result == "fail")'
+    """
+    with error_boundary():
+        if level not in LEVELS:
+            raise UsageError(f"no level {level}", hint=f"the levels are: {', '.join(LEVELS)}")
+        if not inventory:
+            raise UsageError("no inventory: -i was not given", hint="give -i INVENTORY")
+        request = ansible.request(None, inventory)
+        began = time.monotonic()
+        console.note(f"checking the hosts of {', '.join(inventory)}, level {level}")
+        fleet = ask_fleet(request, ansible.passwords(), AnsibleRunner(), " -i ".join(map(shlex.quote, inventory)))
+        findings = judge(fleet, level)
+        took_s = time.monotonic() - began
+        if as_json:
+            console.as_json(document(findings, level, [host.name for host in fleet.hosts]))
+        else:
+            show(findings, num_hosts=len(fleet.hosts), took_s=took_s, everything=everything)
+        if code := exit_code(findings):
+            raise typer.Exit(code)
+
+
+def document(findings: tuple[Finding, ...], level: str, hosts: list[str]) -> dict[str, Any]:
+    """The answer for `--json`."""
+    rows = []
+    for finding in findings:
+        row = finding.to_json()
+        del row["status"]
+        rows.append({**row, "result": RESULTS[finding.status].lower(), "broken": finding.broken})
+    return {"exit_class": exit_class(findings), "level": level, "hosts": hosts, "findings": rows}
+
+
+def show(findings: tuple[Finding, ...], *, num_hosts: int, took_s: float, everything: bool) -> None:
+    """Print the findings, the worst first, and a line with their numbers."""
+    width = console.out.width if console.out.is_terminal else console.UNLIMITED
+    for status in RESULTS:
+        for finding in findings:
+            if finding.status is status and (everything or _matters(finding)):
+                _show(finding, width)
+    counts = count_by_status(findings)
+    text = ", ".join(f"{counts[status]} {RESULTS[status]}" for status in RESULTS if counts[status])
+    skipped = (
+        0 if everything else sum(not _matters(finding) for finding in findings if finding.status is Status.UNCHECKED)
+    )
+    hidden = f" ({skipped} of NOT RUN cannot be read there; --all shows {_them(skipped)})" if skipped else ""
+    total = f"{num_hosts} {'host' if num_hosts == 1 else 'hosts'}, {took_s:.1f} s: {text}{hidden}"
+    for line in textwrap.wrap(total, width, subsequent_indent=INDENT):
+        console.line(line)
+
+
+def _them(number: int) -> str:
+    return "it" if number == 1 else "them"
+
+
+def _matters(finding: Finding) -> bool:
+    return finding.status in (Status.FAIL, Status.WARN) or finding.broken
+
+
+def _show(finding: Finding, width: int) -> None:
+    """A finding; the command to look with has a line of its own that is never broken, so that it can be copied."""
+    where = host_ranges(finding.where)
+    text = f"{RESULTS[finding.status]:<{RESULT_WIDTH}}{finding.check:<{CHECK_WIDTH}} {where}: {finding.value}"
+    lines = textwrap.wrap(text, width, subsequent_indent=INDENT, break_on_hyphens=False, drop_whitespace=False)
+    for line in lines or [text]:
+        console.line(line.rstrip(), style=STYLES[finding.status])
+    if finding.status in (Status.OK, Status.UNCHECKED):
+        return
+    for text in _details(finding):
+        for line in textwrap.wrap(
+            text, width, initial_indent=INDENT, subsequent_indent=INDENT + "  ", break_on_hyphens=False
+        ):
+            console.line(line)
+    if finding.look:
+        console.line(f"{INDENT}look: {finding.look}")
+    remedy = f"-> {finding.command}" if finding.command else ""
+    for line in textwrap.wrap(
+        remedy, width, initial_indent=INDENT, subsequent_indent=INDENT + "   ", break_on_hyphens=False
+    ):
+        console.line(line)
+
+
+def _details(finding: Finding) -> list[str]:
+    """Direction, limit with its source, and the other hosts; then why it matters."""
+    ways = ", ".join(f"{start} -> {end}" for start, end in finding.directions)
+    limit = f"limit: {finding.limit} ({finding.source})" if finding.limit else ""
+    others = f"others: {finding.others}" if finding.others else ""
+    if limit and finding.others.startswith(finding.limit):  # the limit is what they have
+        limit, others = f"{others} ({finding.source})", ""
+    return [text for text in (ways, "; ".join(part for part in (limit, others) if part), finding.why) if text]

@@ -1,0 +1,132 @@
+"""Orders of `ddp-play check`: the readings of this host, and its part in the tests between hosts."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
+
+from . import (
+    kernel_log_reading,
+    leases,
+    machine_readings,
+    name_readings,
+    network_readings,
+    peer_probe,
+    state_directory,
+    storage_readings,
+)
+from .bounded_reading import Reading, read_all
+from .refusal import Refused
+
+if TYPE_CHECKING:
+    from .protocol import Header
+
+# Seconds for a reading of files of the kernel, of a program's output, and of a directory that a server may hold. All
+# start at once, and a busy host needs seconds for all of them.
+FILES_S, TOOL_S, DIRECTORY_S = 8.0, 10.0, 8.0
+RESOLVE_S = 1.5 * name_readings.RESOLVE_S + 1.0
+SEEN_S = 3.0
+
+
+class CheckOrders:
+    """What this host holds for a check. `send`: of the channel."""
+
+    def __init__(self, send: Callable[..., Any]) -> None:
+        self.send = send
+        self.listener: Optional[peer_probe.Listener] = None
+        self.held: List[leases.Lease] = []  # on its ports, so that no run that starts meanwhile takes one
+
+    def obey(self, header: Header) -> None:
+        """Execute one order. Raises Refused for an unknown one."""
+        handler = getattr(self, "on_" + str(header["t"]), None)
+        if handler is None:
+            raise Refused("unknown order %s" % header["t"], kind="internal")
+        handler(header)
+
+    def on_check_clock(self, _header: Header) -> None:
+        """Answer the time; how long the answer takes bounds its error."""
+        self.send("check_clock", clock=time.time())
+
+    def on_check_read(self, header: Header) -> None:
+        """All readings of this host."""
+        self._answer("check_read", read_all(readings(header)))
+
+    def on_check_listen(self, header: Header) -> None:
+        """Listen on the ports for the peers, but for those that runs have leased. Answers those that it has."""
+        self.close()
+        ports = [int(port) for port in header["ports"]]
+        held = {port: lease for port in ports if (lease := leases.hold("port-%d" % port)) is not None}
+        self.held = list(held.values())
+        try:
+            found = peer_probe.Listener(header["address"], list(held), header["word"])
+        except OSError as error:
+            raise Refused("cannot listen on %s: %s" % (header["address"], error.strerror)) from error
+        self.listener = found
+        answer = {"ports": found.ports, "chosen": found.chosen, "datagram_port": found.datagram_port,
+                  "taken": {str(port): why for port, why in found.taken.items()}}  # fmt: skip
+        self._answer("check_listen", answer)
+
+    def on_check_reach(self, header: Header) -> None:
+        """Connect to the listeners of the peers, and look for what packets pass and for their tokens."""
+        peers, source, limit_s = list(header["peers"]), str(header["source"]), float(header["limit_s"])
+        wanted: Dict[str, Reading] = {}
+        if peers:
+            targets = [peer["address"] for peer in peers]
+            wanted["ports"] = (lambda: peer_probe.connect_all(peers, source, limit_s), limit_s + FILES_S)
+            wanted["path_mtu"] = (lambda: peer_probe.path_mtus(peers, source, limit_s), limit_s + FILES_S)
+            wanted["routes"] = (lambda: network_readings.source_addresses(targets), FILES_S)
+        token = header.get("token")
+        if token:
+            path, word, others = str(token[0]), str(token[1]), [str(name) for name in header["others"]]
+            wanted["tokens"] = (lambda: storage_readings.see_tokens(path, word, others, SEEN_S), SEEN_S + DIRECTORY_S)
+        self._answer("check_reach", read_all(wanted))
+
+    def on_check_end(self, header: Header) -> None:
+        """Close the ports and remove this host's token."""
+        self.close()
+        token = header.get("token")
+        wanted: Dict[str, Reading] = {}
+        if token:
+            wanted["token"] = (lambda: storage_readings.remove_token(*token), DIRECTORY_S)
+        self._answer("check_end", read_all(wanted))
+
+    def close(self) -> None:
+        """Free the ports."""
+        if self.listener is not None:
+            self.listener.close()
+            self.listener = None
+        for lease in self.held:
+            lease.close()
+        self.held = []
+
+    def _answer(self, kind: str, value: object) -> None:
+        self.send(kind, json.dumps(value).encode())
+
+
+def readings(order: Header) -> Dict[str, Reading]:
+    """What is read. `order`: names of peers, the job's range of ports, the shared directory with this host's token."""
+    names: List[str] = [str(name) for name in order.get("names", ())]
+    first, last = (int(port) for port in order["port_range"])
+    state = state_directory.choose().path
+    found: Dict[str, Reading] = {
+        **{name: (getattr(machine_readings, name), FILES_S) for name in (
+            "cpu", "memory", "cpu_quota", "governor", "limits", "settings", "processes", "software", "reboot_pending",
+            "memory_errors")},
+        "identity": (name_readings.identity, FILES_S),
+        "names": (lambda: name_readings.resolve(names), RESOLVE_S),
+        "nics": (network_readings.nics, FILES_S),
+        "default_routes": (network_readings.default_routes, FILES_S),
+        "listeners": (lambda: network_readings.listeners(first, last), FILES_S),
+        "kernel_log": (kernel_log_reading.read, TOOL_S),
+        "space_state": (lambda: {**storage_readings.space(state), "path": state}, DIRECTORY_S),
+        "space_tmp": (lambda: {**storage_readings.space("/tmp"), "path": "/tmp"}, DIRECTORY_S),
+        "space_shm": (lambda: {**storage_readings.space("/dev/shm"), "path": "/dev/shm"}, DIRECTORY_S),
+        "write_state": (lambda: {**storage_readings.write_probe(state), "path": state}, DIRECTORY_S),
+    }  # fmt: skip
+    shared = order.get("token")
+    if shared:
+        path = str(shared[0])
+        found["space_shared"] = (lambda: {**storage_readings.space(path), "path": path}, DIRECTORY_S)
+        found["token"] = (lambda: storage_readings.write_token(*shared), DIRECTORY_S)
+    return found

@@ -1,0 +1,59 @@
+"""Reading of the kernel log for `ddp-play check`: lines of the last day that tell of broken hardware or mounts."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import time
+from typing import Dict, List, Tuple
+
+from . import kernel_log
+from .bounded_reading import NotReadableHere
+from .machine_readings import tool
+from .rank_failure import OOM_KILLED
+
+DAY_S = 86400.0
+SHOWN = 3
+KINDS: Tuple[Tuple[str, "re.Pattern[str]"], ...] = (
+    ("gpu", re.compile(r"NVRM: Xid|SXid \(")),
+    ("disk", re.compile(r"\bI/O error|EXT4-fs error|XFS .*(?:corruption|shut ?down)|Buffer I/O|nvme.*timeout", re.I)),
+    ("memory", OOM_KILLED),
+    ("machine", re.compile(r"Machine [Cc]heck|\[Hardware Error\]|EDAC .*\bUE\b|soft lockup|blocked for more than")),
+    ("nfs", re.compile(r"nfs: server .* (?:not responding|timed out)")),
+    ("network", re.compile(r"mlx5_core.*(?:health|fatal|failed)|NETDEV WATCHDOG|Link is Down", re.I)),
+)  # fmt: skip
+
+
+def read() -> Dict[str, Dict[str, object]]:
+    """By kind: number of lines of the last day, and the last of them."""
+    if not kernel_log.in_first_pid_namespace():
+        raise NotReadableHere("this host is a container: its kernel's log is about the whole machine")
+    return kinds_of(_lines())
+
+
+def _lines() -> List[str]:
+    try:
+        raw = tool("dmesg", "--raw")
+    except (OSError, subprocess.SubprocessError):
+        raw = None
+    if raw:
+        oldest = time.clock_gettime(time.CLOCK_MONOTONIC) - DAY_S
+        rows = (kernel_log.DMESG_LINE.match(line) for line in raw.splitlines())
+        return [row["text"] for row in rows if row and float(row["at"]) > oldest]
+    try:
+        journal = tool("journalctl", "--dmesg", "--output=cat", "--quiet", "--no-pager", "--since=-1d")
+    except (OSError, subprocess.SubprocessError):
+        journal = None
+    if journal:
+        return journal.splitlines()
+    raise NotReadableHere("this user may not read the kernel log (root may, and members of systemd-journal)")
+
+
+def kinds_of(lines: List[str]) -> Dict[str, Dict[str, object]]:
+    """Lines about trouble, by kind; a line counts for the first kind that fits."""
+    found: Dict[str, List[str]] = {}
+    for line in lines:
+        kind = next((name for name, pattern in KINDS if pattern.search(line)), "")
+        if kind:
+            found.setdefault(kind, []).append(line)
+    return {kind: {"lines": len(rows), "last": [row[:300] for row in rows[-SHOWN:]]} for kind, rows in found.items()}

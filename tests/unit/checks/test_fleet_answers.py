@@ -1,0 +1,29 @@
+"""The fleet from the event of the playbook, and the errors of a playbook that asked nobody."""
+
+from __future__ import annotations
+
+import pytest
+
+from ddp_play.ansible.runner import Passwords, PlaybookOutcome, PlaybookRequest, PlaybookStatus, TaskFailure
+from ddp_play.checks.fleet_answers import ask_fleet
+from ddp_play.errors import CheckFailed, InternalError
+from ddp_play.testing import FakePlaybookRunner
+
+REQUEST = PlaybookRequest(playbook="x.yml", inventory=("inv",), cwd="/")
+NETWORK = {"network": "", "addresses": [], "interfaces": [], "problem": "", "hint": ""}
+CHECKED = {"hosts": {"h1": {"problem": {"message": "refused", "hint": "sshd"}}}, "network": NETWORK}
+
+
+def test_the_answer_is_in_the_event_of_the_task() -> None:
+    event = {"event": "runner_on_ok", "event_data": {"host": "h1", "res": {"checked": CHECKED}}}
+    runner = FakePlaybookRunner(events=({"event": "playbook_on_start"}, event))
+    found = ask_fleet(REQUEST, Passwords(), runner, "inv")
+    assert ([host.name for host in found.hosts], found.inventory) == (["h1"], "inv")
+
+
+def test_a_playbook_that_failed_or_had_no_hosts() -> None:
+    failed = PlaybookOutcome(PlaybookStatus.FAILED, 2, (TaskFailure("h1", "t", "boom"),), "")
+    with pytest.raises(CheckFailed, match="boom"):
+        ask_fleet(REQUEST, Passwords(), FakePlaybookRunner(outcome=failed), "inv")
+    with pytest.raises(InternalError, match="not asked"):
+        ask_fleet(REQUEST, Passwords(), FakePlaybookRunner(), "inv")

@@ -1,0 +1,48 @@
+"""Files that hosts see of each other in the shared directory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ddp_play.checks.finding import Status
+from tests.unit.checks.fleets import bad, fleet, the_one
+
+
+def seen(**by_host: dict[str, float | None]) -> dict[str, dict[str, Any]]:
+    return {host: {"saw:tokens": {"seen": rows}} for host, rows in by_host.items()}
+
+
+@pytest.mark.parametrize(
+    ("changes", "where"),
+    [
+        (seen(h1={"h2": 0.1, "h3": 2.9}), None),
+        (seen(h1={"h2": 0.1, "h3": None}, h2={"h1": 0.1, "h3": None}, h3={"h1": None, "h2": None}), ("h3",)),
+        (
+            seen(h1={"h2": None, "h3": None}, h2={"h1": None, "h3": None}, h3={"h1": None, "h2": None}),
+            ("h1", "h2", "h3"),
+        ),
+    ],
+)
+def test_the_host_that_has_another_directory(changes: dict[str, Any], where: tuple[str, ...] | None) -> None:
+    found = bad(fleet(**changes))
+    assert [(row.check, row.status, row.where) for row in found] == (
+        [("shared by all", Status.FAIL, where)] if where else []
+    )
+
+
+def test_of_two_hosts_it_cannot_be_told_which_is_right() -> None:
+    (found,) = bad(fleet(2, **seen(h1={"h2": None}, h2={"h1": None})))
+    assert (found.where, found.others) == (("h1", "h2"), "it cannot be told which is right")
+
+
+def test_a_host_that_cannot_write_is_not_looked_for() -> None:
+    changes = seen(h1={"h2": 0.1, "h3": None}, h2={"h1": 0.1, "h3": None})
+    found = bad(fleet(h3={"token.problem": "Read-only file system"}, **changes))
+    assert [(row.check, row.where) for row in found] == [("shared directory", ("h3",))]
+
+
+def test_a_directory_without_permission_or_with_another_owner() -> None:
+    the_one({"token.problem": "Permission denied"}, "shared directory", Status.FAIL, "Permission denied")
+    the_one({"token.owner": 65534}, "shared directory", Status.FAIL, "belong to 65534")

@@ -1,0 +1,47 @@
+"""Orders of a check over a real channel: readings, listeners, peers, tokens, and what is left afterwards."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.unit.guard.host_program import Line
+
+HERE = "127.0.0.1"
+WORD = "ab" * 16
+
+
+def test_two_hosts_read_and_reach_each_other(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    with Line(tmp_path) as line, Line(tmp_path) as peer:
+        assert isinstance(line.ask("check_clock")["clock"], float)
+        tokens = {name: [str(shared), "w0rd", name] for name in ("h1", "h2")}
+        for name, one in (("h1", line), ("h2", peer)):
+            found = body(one, "check_read", names=["localhost"], port_range=[29500, 29510], token=tokens[name])
+            assert found["write_state"]["value"]["problem"] == ""
+            assert found["token"]["value"]["problem"] == ""
+            assert "value" in found["cpu"]
+        listening = body(peer, "check_listen", address=HERE, ports=[], word=WORD)
+        row = {"name": "h2", "address": HERE, "word": WORD, "mtu": 1500, "ports": listening["chosen"],
+               "datagram_port": listening["datagram_port"]}  # fmt: skip
+        saw = body(line, "check_reach", peers=[row], source=HERE, limit_s=10.0, token=tokens["h1"], others=["h2"])
+        assert saw["ports"]["value"] == []
+        assert saw["path_mtu"]["value"]["h2"]["large"] is True
+        assert saw["routes"]["value"] == {HERE: HERE}
+        assert saw["tokens"]["value"]["seen"]["h2"] is not None
+        assert line.ask("check_listen", address="203.0.113.1", ports=[], word=WORD)["t"] == "refused"
+        assert line.ask("check_nothing")["message"] == "unknown order check_nothing"
+        for name, one in (("h1", line), ("h2", peer)):
+            assert body(one, "check_end", token=tokens[name])["token"]["value"] == ""
+    assert list(shared.iterdir()) == []
+
+
+def body(line: Line, kind: str, **fields: Any) -> dict[str, dict[str, Any]]:
+    """The JSON object that an order is answered with."""
+    line.order(kind, **fields)
+    header, payload = line.frame()
+    assert header["t"] == kind
+    found: dict[str, dict[str, Any]] = json.loads(payload)
+    return found
