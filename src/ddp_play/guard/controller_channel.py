@@ -11,7 +11,7 @@ import json
 import os
 import select
 import time
-from typing import IO, Any, List, Optional
+from typing import IO, TYPE_CHECKING, Any, List, Optional
 
 from . import (
     attempt_preparation,
@@ -39,6 +39,9 @@ from .refusal import Refused
 from .run_directory import FROZEN, HostRun, read_json
 from .source_orders import SourceOrders
 
+if TYPE_CHECKING:
+    from .pair_orders import PairOrders
+
 # A live controller sends a heartbeat every second.
 CONTROLLER_SILENCE_S = 30.0
 
@@ -55,6 +58,7 @@ class Channel:
         self.queue = slot_queue.QueuePlace()
         self.name: Optional[leases.Lease] = None
         self.checks = PrestartChecks(self.send)
+        self.pairs: Optional[PairOrders] = None
         self.dumps = Dumps()
         self.source = SourceOrders(self.send, self._attended_place)
         self.attending: Optional[IO[Any]] = None
@@ -96,6 +100,12 @@ class Channel:
             self.send("refused", order=header["t"], message=str(error), error="host_not_ready", hint="")
 
     def _unknown(self, header: Header, _payload: bytes) -> None:
+        if str(header["t"]).startswith("pair_"):
+            from .pair_orders import PairOrders  # whose modules no run needs
+
+            self.pairs = self.pairs or PairOrders(self.send)
+            self.pairs.obey(header)
+            return
         raise Refused("unknown order %s" % header["t"], kind="internal")
 
     def _the_place(self) -> HostRun:
