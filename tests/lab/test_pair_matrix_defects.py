@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from ddp_play.checks.pair_exchange import MatrixSettings, measure_matrix
 from ddp_play.checks.pair_samples import PairEnd
 
 from .pair_channels import Orders, addresses, open_channels
-from .pair_defects import DEFECTS, Defect, heal, seed
+from .pair_defects import DEFECTS, Defect, as_root, heal, seed
 from .test_pair_matrix import check, four, measured, said, shown
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def test_a_host_that_dies_or_hangs_in_a_round_ends_its_own_pairs_only(four: Lab,
     def strike(kind: str) -> None:
         if kind == "pair_test" and not ended:
             ended.append("h3")
-            four.on("h3", f"pkill -{int(number)} -f 'ddp-play channel'", user="root")
+            as_root(four, "h3", f"pkill -{int(number)} -f 'ddp-play [c]hannel'")
 
     orders.between = strike
     try:
@@ -55,11 +54,10 @@ def test_a_host_that_dies_or_hangs_in_a_round_ends_its_own_pairs_only(four: Lab,
         matrix = measure_matrix(orders, ends, MatrixSettings(seconds=0.6))
     finally:
         orders.close()
-        four.on("h3", "pkill -CONT -f 'ddp-play channel'; pkill -KILL -f 'ddp-play channel'; true", user="root")
+        as_root(four, "h3", "pkill -KILL -f 'ddp-play [c]hannel'; true")
     rows: list[Any] = [row for row in matrix.survey.samples if "h3" in row.pair]
     assert matrix.lost.keys() == {"h3"}, shown(matrix)
     assert all(row.mbps is None and not row.unmet for row in rows), shown(matrix)
     assert all(row.mbps for row in matrix.survey.samples if "h3" not in row.pair), shown(matrix)
     assert said(matrix) == set(), shown(matrix)
     assert matrix.num_not_run == 3
-    assert os.getpid()

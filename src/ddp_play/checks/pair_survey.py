@@ -62,10 +62,13 @@ def survey(
     samples = course.run(rounds)
     first = judge(ends, samples, known)
     again = course.run(disjoint_rounds(pairs_to_repeat(first, ends, samples), switches=switches)) if first else []
-    named = {host for row in first for host in row.hosts}
+    named = {host for row in first if row.kind is not Kind.INFRASTRUCTURE for host in row.hosts}
     undecided = [row for row in first if row.kind is Kind.UNCLEAR and len(ends) > 2]
     second = judge(ends, best_of([*samples, *again]), known) if first and not undecided else first
-    verdicts = tuple(row for row in second if set(row.hosts) <= named and is_repeated(row, ends, again, known))
+    verdicts = tuple(
+        row for row in second
+        if (not row.blames or set(row.hosts) <= named) and is_repeated(row, ends, again, known)
+    )  # fmt: skip
     blamed = {host for row in verdicts if row.blames for host in row.hosts}
     rest = [host for host in ends if host not in blamed]
     full: list[Sample] = []
@@ -137,7 +140,7 @@ def is_repeated(
         return True
     own = [sample for sample in again if _belongs(sample, verdict)]
     if not own:
-        return True
+        return not verdict.blames
     return any(_is_beyond(row, own, ends, records) for row in verdict.evidence)
 
 

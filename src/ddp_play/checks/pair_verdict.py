@@ -205,15 +205,21 @@ def _reach(ends: Mapping[str, PairEnd], samples: Sequence[Sample]) -> list[Verdi
 
 
 def _breaker(verdicts: tuple[Verdict, ...], num_hosts: int) -> tuple[Verdict, ...]:
-    """Where more than half of the hosts are at fault, the test or the network is broken, and none of them is blamed."""
+    """Where more than half of the hosts are at fault, the test or the network is broken, and none of them is blamed.
+
+    Of rates, a limit that was known before overrules the comparison.
+    """
+    fleet = tuple(row for row in verdicts if row.kind is Kind.INFRASTRUCTURE)
+    if any(_is_known_rate(row) for row in fleet):
+        return tuple(row for row in verdicts if row in fleet or {item.metric for item in row.evidence} != {"rate"})
     blamed = [row for row in verdicts if row.kind is Kind.HOST]
     if 2 * len(blamed) <= num_hosts:
-        settled = any(item.is_known and item.metric == "rate" for row in blamed for item in row.evidence)
+        settled = any(_is_known_rate(row) for row in blamed)
         return tuple(row for row in verdicts if not (settled and row.kind is Kind.UNCLEAR))
     hosts = tuple(sorted(host for row in blamed for host in row.hosts))
-    first = blamed[0].evidence[0]
-    evidence = replace(first, others=f"{len(hosts)} of {num_hosts} hosts are beyond this limit")
-    return (
-        Verdict(Kind.INFRASTRUCTURE, hosts, (evidence,)),
-        *(row for row in verdicts if row.kind is Kind.INFRASTRUCTURE),
-    )
+    others = f"{len(hosts)} of {num_hosts} hosts are beyond this limit"
+    return (Verdict(Kind.INFRASTRUCTURE, hosts, (replace(blamed[0].evidence[0], others=others),)), *fleet)
+
+
+def _is_known_rate(verdict: Verdict) -> bool:
+    return any(item.is_known and item.metric == "rate" for item in verdict.evidence)

@@ -97,7 +97,8 @@ def _share_of(what: str, share: float, expected: Callable[[Pair], float | None])
     limit = -math.log(share)
     source = f"{share:.0%} of {what}"
     return Yardstick(
-        "rate", source, badness, lambda _norm, _num: limit, lambda _norm: limit,
+        "rate", source, badness, lambda _norm, _num: limit,
+        lambda norm: max(limit, norm.cell - math.log(DIRECTION_SHARE)),
         lambda x: f"{math.exp(-x):.0%} of {what}", relative=False,
     )  # fmt: skip
 
@@ -116,7 +117,8 @@ def _loss() -> Yardstick:
 def _checksums() -> Yardstick:
     return Yardstick(
         "checksum errors", "none is normal", lambda sample: None if sample.mbps is None else sample.checksum_errors,
-        lambda _norm, _num: 0.5, lambda _norm: 0.5, lambda x: f"{x:.0f} segments", relative=False,
+        lambda _norm, _num: 0.5, lambda norm: max(0.5, LOSS_FACTOR * norm.cell), lambda x: f"{x:.0f} segments",
+        relative=False,
     )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ class TcpInfo:
             self._info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, INFO_BYTES)
         except OSError:
             self._info = b""
-        self.segments = self._field("I", DATA_SEGS_OUT) or self._field("I", SEGS_OUT)
+        self.segments = self._field("I", DATA_SEGS_OUT if len(self._info) > DATA_SEGS_OUT else SEGS_OUT)
         self.retransmits = self._field("I", TOTAL_RETRANS)
         self.busy_s = self._field("Q", BUSY_TIME) / 1e6  # with data that the peer has not acknowledged
         self.window_limited_s = self._field("Q", WINDOW_LIMITED) / 1e6  # because the peer did not take it

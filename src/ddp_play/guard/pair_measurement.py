@@ -25,7 +25,7 @@ ECHOES, ECHO_S, ECHO_BYTES = 200, 0.5, 64
 PIECE = 1 << 20
 HELLO = struct.Struct("!32s32sB")  # token, pair, number of the connection
 READY, GO = b"ready", b"go!!!"
-NO_DATA = "connected, but no data arrived within %g s: large packets may get lost (MTU)" % ANSWER_S
+NO_DATA = "connected, but no data arrived within %g s: large packets may get lost (MTU)"
 
 
 class PairError(Exception):
@@ -247,7 +247,7 @@ def _receive(socks: Sequence[socket.socket], seconds: float) -> Dict[str, Any]:
     for sock in socks:
         _drop_connection(sock)
     if use is None or not window.total:
-        raise PairError(NO_DATA)
+        raise PairError(NO_DATA % ANSWER_S)
     return {
         "mbps": window.mbps(),
         "cpu": use.share(),
