@@ -12,6 +12,8 @@ from ddp_play.checks.pair_samples import ordered
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ddp_play.checks.pair_samples import Sample
+
 BOTH = "both ways"
 PRIVATE = ("beyond", "is_known")
 
@@ -53,6 +55,15 @@ class Verdict:
     def blames(self) -> bool:
         """Is a host, link or direction at fault? Else nobody is to be kept out because of it."""
         return self.kind in (Kind.HOST, Kind.LINK, Kind.DIRECTION)
+
+    def is_about(self, sample: Sample) -> bool:
+        """Is this direction one of what it blames?"""
+        if self.kind is Kind.HOST:
+            ends = {SENDS: (sample.source,), RECEIVES: (sample.target,)}.get(self.way, sample.pair)
+            return self.hosts[0] in ends
+        if self.kind is Kind.LINK:
+            return sample.pair == ordered(*self.hosts)
+        return (sample.source, sample.target) == self.hosts
 
     def text(self) -> str:
         """One line: what is at fault, and the first value with its limit."""

@@ -9,7 +9,7 @@ import statistics
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ddp_play.checks.pair_attribution import RECEIVES, SENDS, quarter
+from ddp_play.checks.pair_attribution import quarter
 from ddp_play.checks.pair_outcome import Evidence, Kind, Verdict
 from ddp_play.checks.pair_rounds import MOST_FOR_ALL, buddy_pairs, disjoint_rounds, first_rounds, screening
 from ddp_play.checks.pair_samples import ordered
@@ -138,19 +138,10 @@ def is_repeated(
     """Is one of its values beyond the limit again? A verdict about the whole fleet stays."""
     if verdict.kind is Kind.INFRASTRUCTURE or (verdict.kind is Kind.UNCLEAR and len(ends) > 2):
         return True
-    own = [sample for sample in again if _belongs(sample, verdict)]
+    own = [sample for sample in again if verdict.is_about(sample)]
     if not own:
         return not verdict.blames
     return any(_is_beyond(row, own, ends, records) for row in verdict.evidence)
-
-
-def _belongs(sample: Sample, verdict: Verdict) -> bool:
-    if verdict.kind is Kind.HOST:
-        ends = {SENDS: (sample.source,), RECEIVES: (sample.target,)}.get(verdict.way, sample.pair)
-        return verdict.hosts[0] in ends
-    if verdict.kind is Kind.LINK:
-        return sample.pair == ordered(*verdict.hosts)
-    return (sample.source, sample.target) == verdict.hosts
 
 
 def _is_beyond(

@@ -29,8 +29,13 @@ def judge(
 ) -> tuple[Verdict, ...]:
     """All verdicts on one pass. `records`: Mb/s by (source, target) of an earlier time."""
     found = [*_reach(ends, samples)]
+    causes: list[Verdict] = []
     for yardstick in yardsticks(ends, records or {}, starved=is_starved(samples)):
-        found += _by(yardstick, ends, samples)
+        if yardstick.metric == "rate":  # it falls with each of the others, which are judged before
+            samples = [row for row in samples if not any(cause.is_about(row) for cause in causes)]
+        verdicts = _by(yardstick, ends, samples)
+        causes += [row for row in verdicts if row.blames and yardstick.metric != "rate"]
+        found += verdicts
     return _breaker(merged(found), len(ends))
 
 

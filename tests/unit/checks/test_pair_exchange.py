@@ -14,9 +14,9 @@ from ddp_play.checks.pair_samples import PairEnd
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-SENT = {"segments": 9000, "retransmits": 0, "cpu": 0.05, "not_offered": 0.01, "not_taken": 0.0}
-RECEIVED = {"mbps": 940.0, "cpu": 0.06, "checksum_errors": 0}
-MEASURED = {"sent": SENT, "received": RECEIVED, "rtt_ms": [0.05, 0.06, 0.2]}
+SENT: dict[str, Any] = {"segments": 9000, "retransmits": 0, "cpu": 0.05, "not_offered": 0.01, "not_taken": 0.0}
+RECEIVED: dict[str, Any] = {"mbps": 940.0, "cpu": 0.06, "checksum_errors": 0}
+MEASURED: dict[str, Any] = {"sent": SENT, "received": RECEIVED, "rtt_ms": [0.05, 0.06, 0.2]}
 
 
 @dataclass
