@@ -65,6 +65,10 @@ class Matrix:
         """Directions in which a CPU was the limit: the network carries at least that."""
         return sum(row.cpu_limited for row in self.survey.samples)
 
+    def record(self) -> dict[Pair, float]:
+        """Mb/s by direction, to compare later measurements of the same hosts with; not where an end was the limit."""
+        return {(row.source, row.target): row.mbps for row in self.survey.samples if row.mbps and not row.cpu_limited}
+
     def to_json(self) -> dict[str, Any]:
         """The document for `--json`."""
         return {
@@ -174,16 +178,16 @@ def _sample(cell: Pair, sent: Mapping[str, Any], received: Mapping[str, Any], tr
     if not 0 < mbps < 1e8:
         raise ValueError(mbps)
     return Sample(
-        *cell, mbps, busy=_busy(sent, received),
+        *cell, mbps, busy=_share(sent["cpu"], sent["not_offered"], sent["not_taken"], received["cpu"]),
+        idle=_share(sent["not_offered"], sent["not_taken"]),
         segments=int(sent["segments"]), retransmits=int(sent["retransmits"]),
         checksum_errors=int(received["checksum_errors"]), rtt_ms=trips[1], rtt_p99_ms=trips[2],
     )  # fmt: skip
 
 
-def _busy(sent: Mapping[str, Any], received: Mapping[str, Any]) -> float:
-    """The part of the time in which an end was the limit: its CPU copied, it had nothing to send, it took nothing."""
-    values = (sent["cpu"], sent["not_offered"], sent["not_taken"], received["cpu"])
-    return round(max(map(float, values)), 3)
+def _share(*values: Any) -> float:
+    """The largest of these parts of the time."""
+    return round(min(1.0, max(0.0, *map(float, values))), 3)
 
 
 def _number(value: Any) -> float | None:

@@ -16,6 +16,25 @@ if TYPE_CHECKING:
 
 BOTH = "both ways"
 PRIVATE = ("beyond", "is_known")
+# By metric: the command to look with on the host, and what helps.
+LOOK = {
+    "rate": "ethtool INTERFACE; tc -s qdisc show dev INTERFACE",
+    "retransmits": "ethtool -S INTERFACE; nstat -az TcpRetransSegs",
+    "checksum errors": "nstat -az TcpInCsumErrors; ethtool -S INTERFACE",
+    "latency": "tc -s qdisc show dev INTERFACE; ethtool -c INTERFACE",
+    "reach": "ip route get ADDRESS; iptables-save",
+    "mtu": "ip link show INTERFACE",
+    "carrier changes": "journalctl -k -g INTERFACE",
+}
+REMEDY = {
+    "rate": "compare speed, shapers and TCP buffers with a host that is well; then cable, optics, switch port",
+    "retransmits": "replace cable or optics; look for drops at the switch port",
+    "checksum errors": "replace cable, optics or NIC: data arrives changed",
+    "latency": "look for shapers, a detour on the way (traceroute), power saving of CPUs and NIC",
+    "reach": "open the port range of jobs between these hosts, in both directions",
+    "mtu": "set the same MTU on all hosts and switch ports",
+    "carrier changes": "replace the cable or its optics, and look at the switch port",
+}
 
 
 class Kind(StrEnum):
@@ -56,6 +75,16 @@ class Verdict:
         """Is a host, link or direction at fault? Else nobody is to be kept out because of it."""
         return self.kind in (Kind.HOST, Kind.LINK, Kind.DIRECTION)
 
+    @property
+    def look(self) -> str:
+        """Command that shows more on a host; INTERFACE and ADDRESS stand for those of the pair."""
+        return LOOK[self.evidence[0].metric]
+
+    @property
+    def remedy(self) -> str:
+        """What helps."""
+        return REMEDY[self.evidence[0].metric]
+
     def is_about(self, sample: Sample) -> bool:
         """Is this direction one of what it blames?"""
         if self.kind is Kind.HOST:
@@ -81,7 +110,8 @@ class Verdict:
     def to_json(self) -> dict[str, Any]:
         """Row of a document."""
         rows = [{name: value for name, value in asdict(row).items() if name not in PRIVATE} for row in self.evidence]
-        return {"kind": str(self.kind), "hosts": list(self.hosts), "way": self.way, "evidence": rows}
+        document = {"kind": str(self.kind), "hosts": list(self.hosts), "way": self.way, "evidence": rows}
+        return {**document, "look": self.look, "remedy": self.remedy}
 
 
 def merged(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:

@@ -34,6 +34,7 @@ class Sample:
     target: str
     mbps: float | None = None  # that arrived
     busy: float = 0.0  # part of the time in which an end was the limit: it copied, had nothing to send, took nothing
+    idle: float = 0.0  # part of the time in which an end had nothing on its way, or the other took nothing
     segments: int = 0
     retransmits: int = 0
     checksum_errors: int = 0
@@ -51,6 +52,11 @@ class Sample:
     def cpu_limited(self) -> bool:
         """Was a CPU the limit, not the network? Then the network carries at least this rate."""
         return self.busy > CPU_LIMIT
+
+    @property
+    def carried_mbps(self) -> float | None:
+        """Rate while data was on its way: on a busy host the sender sometimes has no CPU to offer any."""
+        return self.mbps / (1 - min(self.idle, CPU_LIMIT)) if self.mbps is not None else None
 
     @property
     def loss(self) -> float | None:

@@ -63,7 +63,7 @@ def survey(
     first = judge(ends, samples, known)
     again = course.run(disjoint_rounds(pairs_to_repeat(first, ends, samples), switches=switches)) if first else []
     named = {host for row in first if row.kind is not Kind.INFRASTRUCTURE for host in row.hosts}
-    undecided = [row for row in first if row.kind is Kind.UNCLEAR and len(ends) > 2]
+    undecided = [row for row in first if row.kind is Kind.UNCLEAR and len(ends) > MOST_FOR_ALL]
     second = judge(ends, best_of([*samples, *again]), known) if first and not undecided else first
     verdicts = tuple(
         row for row in second
@@ -96,7 +96,7 @@ def best_of(samples: Sequence[Sample]) -> list[Sample]:
 def _better(one: Sample, other: Sample) -> Sample:
     if one.mbps is None or other.mbps is None:
         return other if one.mbps is None else one
-    faster = max(one, other, key=lambda row: row.mbps or 0.0)
+    faster = max(one, other, key=lambda row: row.carried_mbps or 0.0)
     cleaner = min(one, other, key=lambda row: row.loss or 0.0)
     sooner = min(one, other, key=lambda row: row.rtt_ms or 0.0)
     return replace(

@@ -72,10 +72,10 @@ def _rate(ends: Mapping[str, PairEnd], share: float) -> Yardstick:
     by_link = len(speeds) > 1 and all(speeds)
 
     def badness(sample: Sample) -> float | None:
-        if not sample.mbps:
+        if not (mbps := sample.carried_mbps):
             return None
         link = link_speed(ends, (sample.source, sample.target)) if by_link else None
-        return -math.log(sample.mbps / (link or 1.0))
+        return -math.log(mbps / (link or 1.0))
 
     def part_limit(norm: Norm, num_cells: int) -> float:
         z = Z * max(norm.spread, LEAST_SPREAD) / math.sqrt(min(num_cells, 4))
@@ -92,7 +92,8 @@ def _rate(ends: Mapping[str, PairEnd], share: float) -> Yardstick:
 def _share_of(what: str, share: float, expected: Callable[[Pair], float | None]) -> Yardstick:
     def badness(sample: Sample) -> float | None:
         full = expected((sample.source, sample.target))
-        return -math.log(sample.mbps / full) if sample.mbps and full else None
+        mbps = sample.carried_mbps
+        return -math.log(mbps / full) if mbps and full else None
 
     limit = -math.log(share)
     source = f"{share:.0%} of {what}"

@@ -62,6 +62,7 @@ def test_a_clean_fleet() -> None:
         (one, other, 940.0) for one in "abc" for other in "abc" if one != other
     }
     assert found.survey.samples[0].rtt_ms == 0.06
+    assert found.record() == {(row.source, row.target): 940.0 for row in found.survey.samples}
     document = json.loads(json.dumps(found.to_json()))
     assert document["hosts"]["a"]["mtu"] == 1500
     assert len(document["directions"]) == 6
@@ -135,6 +136,7 @@ def test_who_is_the_limit_comes_from_both_ends() -> None:
         answer = {**MEASURED, "sent": {**SENT, **sent}, "received": {**RECEIVED, **received}}
         found = measure_matrix(Hosts(lambda *_, answer=answer: answer), ends("a", "b"))
         assert found.num_cpu_limited == 2
+        assert found.record() == {}
 
 
 def test_what_interfaces_say() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ddp_play.checks.pair_outcome import Evidence, Kind, Verdict, merged
+from ddp_play.checks.pair_outcome import LOOK, REMEDY, Evidence, Kind, Verdict, merged
+from ddp_play.checks.pair_yardsticks import yardsticks
 
 
 def verdict(kind: Kind, *hosts: str, metric: str = "rate", way: str = "") -> Verdict:
@@ -13,14 +14,16 @@ def verdict(kind: Kind, *hosts: str, metric: str = "rate", way: str = "") -> Ver
 def test_a_host_that_sends_and_receives_badly_is_one_verdict() -> None:
     (found,) = merged([verdict(Kind.HOST, "a", way="sends"), verdict(Kind.HOST, "a", way="receives")])
     assert (found.way, len(found.evidence)) == ("both ways", 2)
-    (found,) = merged([verdict(Kind.HOST, "a", way="sends"), verdict(Kind.HOST, "a", metric="loss", way="sends")])
+    (found,) = merged(
+        [verdict(Kind.HOST, "a", way="sends"), verdict(Kind.HOST, "a", metric="retransmits", way="sends")]
+    )
     assert found.way == "sends"
 
 
 def test_two_directions_of_a_pair_are_its_link() -> None:
-    (found,) = merged([verdict(Kind.DIRECTION, "b", "a"), verdict(Kind.DIRECTION, "a", "b", metric="loss")])
+    (found,) = merged([verdict(Kind.DIRECTION, "b", "a"), verdict(Kind.DIRECTION, "a", "b", metric="retransmits")])
     assert (found.kind, found.hosts) == (Kind.LINK, ("a", "b"))
-    (found,) = merged([verdict(Kind.DIRECTION, "b", "a"), verdict(Kind.DIRECTION, "b", "a", metric="loss")])
+    (found,) = merged([verdict(Kind.DIRECTION, "b", "a"), verdict(Kind.DIRECTION, "b", "a", metric="retransmits")])
     assert (found.kind, found.hosts) == (Kind.DIRECTION, ("b", "a"))
 
 
@@ -32,6 +35,11 @@ def test_a_pair_is_left_out_where_another_metric_of_a_host_explains_it() -> None
         assert merged([host, row]) == (host, row)
 
 
+def test_every_metric_has_a_command_and_a_remedy() -> None:
+    metrics = {row.metric for row in yardsticks({}, {})} | {"reach", "mtu", "carrier changes"}
+    assert set(LOOK) == set(REMEDY) == metrics
+
+
 def test_text_and_document_name_value_limit_number_source_and_the_others() -> None:
     found = verdict(Kind.DIRECTION, "a", "b")
     assert found.text() == (
@@ -41,6 +49,8 @@ def test_text_and_document_name_value_limit_number_source_and_the_others() -> No
         {"metric": "rate", "value": "412 Mb/s", "limit": "854 Mb/s", "num": 7, "source": "median less 10 %",
          "others": "the others: 949 Mb/s"}
     ]  # fmt: skip
+    assert {row.metric for row in found.evidence} == {"rate"}
+    assert (found.to_json()["look"], found.to_json()["remedy"]) == (LOOK["rate"], REMEDY["rate"])
     assert found.blames
     assert not verdict(Kind.UNCLEAR, "a", "b").blames
     for kind in Kind:
