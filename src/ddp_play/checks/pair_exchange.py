@@ -74,6 +74,8 @@ class Matrix:
         return {
             "hosts": {host: asdict(end) for host, end in self.ends.items()},
             "rounds": self.survey.num_rounds,
+            "not_run": self.num_not_run,
+            "cpu_limited": self.num_cpu_limited,
             "directions": [row.to_json() for row in self.survey.samples],
             "repeated": [row.to_json() for row in self.survey.repeats],
             "verdicts": [row.to_json() for row in self.verdicts],

@@ -111,7 +111,7 @@ class Verdict:
         """Row of a document."""
         rows = [{name: value for name, value in asdict(row).items() if name not in PRIVATE} for row in self.evidence]
         document = {"kind": str(self.kind), "hosts": list(self.hosts), "way": self.way, "evidence": rows}
-        return {**document, "look": self.look, "remedy": self.remedy}
+        return {**document, "blames": self.blames, "text": self.text(), "look": self.look, "remedy": self.remedy}
 
 
 def merged(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:

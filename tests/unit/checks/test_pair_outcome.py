@@ -51,7 +51,8 @@ def test_text_and_document_name_value_limit_number_source_and_the_others() -> No
     ]  # fmt: skip
     assert {row.metric for row in found.evidence} == {"rate"}
     assert (found.to_json()["look"], found.to_json()["remedy"]) == (LOOK["rate"], REMEDY["rate"])
-    assert found.blames
+    assert found.to_json()["blames"] is found.blames is True
+    assert found.to_json()["text"] == found.text()
     assert not verdict(Kind.UNCLEAR, "a", "b").blames
     for kind in Kind:
         assert verdict(kind, "a", "b", way="sends").text()
