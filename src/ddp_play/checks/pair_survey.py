@@ -151,11 +151,11 @@ def _is_beyond(
         return all(sample.unmet for sample in own)
     if any(sample.mbps is None for sample in own):
         return True  # it got worse, or the test did not run: nothing takes the verdict back
-    for yardstick in (*yardsticks(ends, records), *yardsticks(ends, records, starved=True)):
-        if (yardstick.metric, yardstick.source) == (evidence.metric, evidence.source):
-            break
-    else:
-        return True
+    yardstick = next(
+        row for row in yardsticks(ends, records)
+        if (row.metric, row.relative) == (evidence.metric, not evidence.is_known)
+        and (row.relative or row.source == evidence.source)
+    )  # fmt: skip
     values = [value for sample in own if (value := yardstick.badness(sample)) is not None]
     return bool(values) and quarter(values) > evidence.beyond
 

@@ -10,7 +10,7 @@ from ddp_play.checks import pair_reach
 from ddp_play.checks.pair_attribution import Blame, attribute, norm_of, parts_of, quarter
 from ddp_play.checks.pair_outcome import BOTH, Evidence, Kind, Verdict, merged
 from ddp_play.checks.pair_samples import ordered
-from ddp_play.checks.pair_yardsticks import HOST_SHARE, NO_NORM, is_starved, yardsticks
+from ddp_play.checks.pair_yardsticks import DIRECTION_SHARE, NO_NORM, is_starved, yardsticks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -142,11 +142,11 @@ def _two_hosts(yardstick: Yardstick, cells: Mapping[Pair, float]) -> list[Verdic
     if not yardstick.relative or yardstick.metric != "rate" or len(cells) < 2:
         return []
     (slow, slow_x), (_, fast_x) = sorted(cells.items(), key=lambda row: -row[1])
-    limit = yardstick.part_limit(replace(NO_NORM, part=fast_x), 1)
+    limit = yardstick.cell_limit(replace(NO_NORM, cell=fast_x))
     if slow_x <= limit:
         return []
     evidence = _evidence(yardstick, slow_x, limit, (1, [fast_x]))
-    text = replace(evidence, source=f"the other direction less {100 - 100 * HOST_SHARE:.0f} %")
+    text = replace(evidence, source=f"the other direction less {100 - 100 * DIRECTION_SHARE:.0f} %")
     return [Verdict(Kind.UNCLEAR, slow, (text,), f"{slow[0]} sends or {slow[1]} receives slowly")]
 
 

@@ -174,7 +174,7 @@ def _build_fleetwide(name: str, fleet: Fleet) -> tuple[Fleet, Right]:
 
 @dataclass
 class Rates:
-    """How many of the fleets: all verdicts right, the defect found, a wrong host, link or direction blamed."""
+    """Number of fleets, of those whose defect was found (of clean ones: nothing), of those with a wrong blame."""
 
     num: int = 0
     found: int = 0
@@ -190,7 +190,7 @@ def rates(case: Case, num: int, seeds: Sequence[int]) -> Rates:
         done = fleet.survey()
         said = {(str(row.kind), row.hosts if named(row) else ()) for row in done.verdicts}
         found.num += 1
-        found.found += right <= said
+        found.found += right <= said if right else not said
         found.blamed_wrongly += any(row.blames and (str(row.kind), row.hosts) not in right for row in done.verdicts)
         found.num_rounds = max(found.num_rounds, done.num_rounds)
     return found
