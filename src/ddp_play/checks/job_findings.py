@@ -126,7 +126,8 @@ def _image(job: Job, host: HostFacts) -> Finding:
 def _python(host: HostFacts) -> Finding:
     if host.rank_torch:
         return Finding("job python", OK, f"{host.rank_python}, torch {host.rank_torch}")
-    command = "set ddp_python to a Python with torch; ddp-play provision -i INVENTORY --limit HOSTS --tags python_env makes one"
+    provision = "ddp-play provision -i INVENTORY --limit HOSTS --tags python_env"
+    command = f"set ddp_python to a Python with torch; {provision} makes one"
     return Finding("job python", WARN, f"no torch in {host.rank_python}", "ranks that import it fail", command)
 
 

@@ -41,6 +41,7 @@ from .source_orders import SourceOrders
 
 if TYPE_CHECKING:
     from .check_orders import CheckOrders
+    from .pair_orders import PairOrders
 
 # A live controller sends a heartbeat every second.
 CONTROLLER_SILENCE_S = 30.0
@@ -59,6 +60,7 @@ class Channel:
         self.name: Optional[leases.Lease] = None
         self.checks = PrestartChecks(self.send)
         self.acceptance: Optional[CheckOrders] = None
+        self.pairs: Optional[PairOrders] = None
         self.dumps = Dumps()
         self.source = SourceOrders(self.send, self._attended_place)
         self.attending: Optional[IO[Any]] = None
@@ -100,11 +102,18 @@ class Channel:
             self.send("refused", order=header["t"], message=str(error), error="host_not_ready", hint="")
 
     def _unknown(self, header: Header, _payload: bytes) -> None:
-        if str(header["t"]).startswith("check_"):
+        kind = str(header["t"])
+        if kind.startswith("check_"):
             from .check_orders import CheckOrders  # whose modules no run needs
 
             self.acceptance = self.acceptance or CheckOrders(self.send)
             self.acceptance.obey(header)
+            return
+        if kind.startswith("pair_"):
+            from .pair_orders import PairOrders  # nor these
+
+            self.pairs = self.pairs or PairOrders(self.send)
+            self.pairs.obey(header)
             return
         raise Refused("unknown order %s" % header["t"], kind="internal")
 

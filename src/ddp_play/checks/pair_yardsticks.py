@@ -1,0 +1,141 @@
+"""What is judged of a pair matrix (rate, latency, loss, checksum errors), and the limits with their origin. Pure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ddp_play.checks.pair_attribution import Norm
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ddp_play.checks.pair_samples import Pair, PairEnd, Sample
+
+# A host is slow below this part of the median host, one direction below that part of the median direction. The bands
+# and Z were chosen with tests/unit/checks/simulated_fleet.py; docs/checks-network.md has the rates.
+HOST_SHARE, DIRECTION_SHARE = 0.90, 0.82
+STARVED_SHARE = 0.5  # where CPUs were the limit of most rates
+Z = 3.5  # robust standard deviations that a value must be off as well
+LEAST_SPREAD = 0.03  # fleets are not more equal than this, whatever a few measurements say
+LINK_SHARE, RECORD_SHARE = 0.80, 0.85
+MAX_LOSS, LOSS_FACTOR = 0.001, 5.0
+RTT_FACTOR, RTT_SLACK_MS = 2.0, 0.5
+NO_NORM = Norm(0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Yardstick:
+    """One way to judge. `badness` of a sample: None if it says nothing here; `shown`: a badness as text."""
+
+    metric: str
+    source: str  # where the limit comes from
+    badness: Callable[[Sample], float | None]
+    part_limit: Callable[[Norm, int], float]
+    cell_limit: Callable[[Norm], float]
+    shown: Callable[[float], str]
+    directed: bool = True
+    relative: bool = True  # compared with the others; else with something known before
+
+
+def is_starved(samples: Sequence[Sample]) -> bool:
+    """Was a CPU the limit of most rates? Then it is not known what the network carries."""
+    rates = [sample for sample in samples if sample.mbps is not None]
+    return 2 * sum(sample.cpu_limited for sample in rates) > len(rates)
+
+
+def yardsticks(
+    ends: Mapping[str, PairEnd], records: Mapping[Pair, float], *, starved: bool = False
+) -> tuple[Yardstick, ...]:
+    """All that can be judged here, causes before their effects. `records`: Mb/s by (source, target) of an earlier time.
+
+    `starved`: most rates say only what the network carries at least, so that a rate must be far below them.
+    """
+    found = [_checksums(), _loss(), _latency(), _rate(ends, STARVED_SHARE if starved else HOST_SHARE)]
+    if any(end.link_mbps for end in ends.values()):
+        found.append(_share_of("link speed", LINK_SHARE, lambda cell: link_speed(ends, cell)))
+    if records:
+        found.append(_share_of("its own record", RECORD_SHARE, records.get))
+    return tuple(found)
+
+
+def link_speed(ends: Mapping[str, PairEnd], cell: Pair) -> float | None:
+    """Mb/s of the slower end; None unless both are known."""
+    speeds = [ends[host].link_mbps for host in cell]
+    return min((speed for speed in speeds if speed), default=None) if all(speeds) else None
+
+
+def _rate(ends: Mapping[str, PairEnd], share: float) -> Yardstick:
+    """Rate against the median. Where all link speeds are known, its part of the link: links may differ on purpose."""
+    speeds = {end.link_mbps for end in ends.values()}
+    by_link = len(speeds) > 1 and all(speeds)
+
+    def badness(sample: Sample) -> float | None:
+        if not (mbps := sample.carried_mbps):
+            return None
+        link = link_speed(ends, (sample.source, sample.target)) if by_link else None
+        return -math.log(mbps / (link or 1.0))
+
+    def part_limit(norm: Norm, num_cells: int) -> float:
+        z = Z * max(norm.spread, LEAST_SPREAD) / math.sqrt(min(num_cells, 4))
+        return norm.part + max(-math.log(share), z)
+
+    def cell_limit(norm: Norm) -> float:
+        return norm.cell + max(-math.log(min(share, DIRECTION_SHARE)), Z * max(norm.spread, LEAST_SPREAD))
+
+    shown = _percent_of_link if by_link else _mbps
+    source = f"median of the hosts less {100 - 100 * share:.0f} %, and {Z:g} robust standard deviations"
+    return Yardstick("rate", source, badness, part_limit, cell_limit, shown)
+
+
+def _share_of(what: str, share: float, expected: Callable[[Pair], float | None]) -> Yardstick:
+    def badness(sample: Sample) -> float | None:
+        full = expected((sample.source, sample.target))
+        mbps = sample.carried_mbps
+        return -math.log(mbps / full) if mbps and full else None
+
+    limit = -math.log(share)
+    source = f"{share:.0%} of {what}"
+    return Yardstick(
+        "rate", source, badness, lambda _norm, _num: limit,
+        lambda norm: max(limit, norm.cell - math.log(DIRECTION_SHARE)),
+        lambda x: f"{math.exp(-x):.0%} of {what}", relative=False,
+    )  # fmt: skip
+
+
+def _loss() -> Yardstick:
+    def limit(usual: float) -> float:
+        return max(MAX_LOSS, LOSS_FACTOR * usual)
+
+    return Yardstick(
+        "retransmits", f"{MAX_LOSS:.1%} of the segments, and {LOSS_FACTOR:g} times the median",
+        lambda sample: sample.loss, lambda norm, _num: limit(norm.part), lambda norm: limit(norm.cell),
+        lambda x: f"{x:.2%}",
+    )  # fmt: skip
+
+
+def _checksums() -> Yardstick:
+    return Yardstick(
+        "checksum errors", "none is normal", lambda sample: None if sample.mbps is None else sample.checksum_errors,
+        lambda _norm, _num: 0.5, lambda norm: max(0.5, LOSS_FACTOR * norm.cell), lambda x: f"{x:.0f} segments",
+        relative=False,
+    )  # fmt: skip
+
+
+def _latency() -> Yardstick:
+    def limit(usual: float) -> float:
+        return max(RTT_FACTOR * usual, usual + RTT_SLACK_MS)
+
+    return Yardstick(
+        "latency", f"{RTT_FACTOR:g} times the median, and {RTT_SLACK_MS:g} ms more", lambda sample: sample.rtt_ms,
+        lambda norm, _num: limit(norm.part), lambda norm: limit(norm.cell), lambda x: f"{x:.3g} ms", directed=False,
+    )  # fmt: skip
+
+
+def _mbps(badness: float) -> str:
+    return f"{math.exp(-badness):,.0f} Mb/s"
+
+
+def _percent_of_link(badness: float) -> str:
+    return f"{math.exp(-badness):.0%} of link speed"

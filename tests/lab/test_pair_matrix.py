@@ -1,0 +1,70 @@
+"""Network matrix on four real hosts: a clean fleet, defects that are named, and a fleet that is healed."""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ddp_play.checks.pair_exchange import Matrix, MatrixSettings, measure_matrix
+from ddp_play.checks.pair_samples import PairEnd
+
+from .conftest import bare_lab
+from .pair_channels import Orders, addresses, open_channels
+from .pair_defects import TWO, Defect, heal, seed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .conftest import Lab
+
+
+@pytest.fixture(scope="module")
+def four(lab_home) -> Iterator[Lab]:  # type: ignore[no-untyped-def]
+    """Four hosts."""
+    with bare_lab(lab_home, "pairs", 4) as lab:
+        yield lab
+        heal(lab)
+
+
+def measured(lab: Lab, *, bound: bool = True, seconds: float = 0.6) -> Matrix:
+    """The matrix of the lab's hosts."""
+    orders = Orders(open_channels(lab.inventory))
+    try:
+        interface = "eth0" if bound else ""
+        ends = {host: PairEnd(host, address, interface) for host, address in addresses(lab.inventory).items()}
+        return measure_matrix(orders, ends, MatrixSettings(seconds=seconds))
+    finally:
+        orders.close()
+
+
+def said(matrix: Matrix) -> set[tuple[str, tuple[str, ...], str, str]]:
+    """What the verdicts name. Of loss the way does not count: what is lost is data or an acknowledgement."""
+    return {
+        (str(row.kind), row.hosts, row.evidence[0].metric, row.way if row.evidence[0].metric != "retransmits" else "")
+        for row in matrix.verdicts
+    }
+
+
+def shown(matrix: Matrix) -> str:
+    """For the message of a failure."""
+    rows = [f"{row.source} -> {row.target}: {row.mbps} {row.busy} {row.retransmits} {row.rtt_ms} {row.problem}"
+            for row in (*matrix.survey.samples, *matrix.survey.repeats)]  # fmt: skip
+    return "\n".join([*(row.text() for row in matrix.verdicts), *rows])
+
+
+def check(lab: Lab, defect: Defect | None) -> Matrix:
+    """Seed it, measure, and expect exactly its verdicts."""
+    seed(lab, addresses(lab.inventory), defect)
+    matrix = measured(lab, bound=defect is None or defect.bound)
+    assert said(matrix) == (defect.right if defect else frozenset()), shown(matrix)
+    assert matrix.num_not_run == 0, shown(matrix)
+    return matrix
+
+
+def test_two_defects_at_once_are_named_and_a_healed_fleet_passes(four: Lab) -> None:
+    check(four, TWO)
+    matrix = check(four, None)
+    assert len(matrix.survey.samples) == 12
+    assert 150 < statistics.median(row.mbps or 0.0 for row in matrix.survey.samples) < 201, shown(matrix)
