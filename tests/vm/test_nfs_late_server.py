@@ -20,9 +20,21 @@ KINDS = f"findmnt --noheadings --output FSTYPE --mountpoint {SHARED}"
 UP = "systemctl is-system-running | grep -qE 'running|degraded'"
 
 
+@pytest.fixture(scope="module")
+def server(site: Site) -> Site:
+    """The roles that the tests use, also where no other file of tests has provisioned the machines."""
+    if site.cluster.ssh(STORAGE, "systemctl cat nfs-server").returncode != 0:
+        with timed("provisioning of NFS and the engine on bare machines"):
+            limits = ("--tags", "base_os,docker_engine,nfs_server,nfs_client", "--limit", f"{STORAGE},{CLIENT}")
+            code, cells = site.table("provision", "--yes", *limits)
+        assert code == 0, cells
+    return site
+
+
 @pytest.fixture(autouse=True)
-def mounted(site: Site) -> Iterator[None]:
+def mounted(server: Site) -> Iterator[None]:
     """The server runs and the client has its mount, before the test and after it."""
+    site = server
     site.cluster.on(STORAGE, "systemctl start nfs-server")
     limits = ("--tags", "nfs_server,nfs_client", "--limit", f"{STORAGE},{CLIENT}")
     # An emulated engine may need longer than ten seconds to answer, and then its host counts as busy.
@@ -105,7 +117,7 @@ def test_a_line_of_an_earlier_version_is_changed_without_unmounting(site: Site) 
     cluster = site.cluster
     wanted = cluster.on(CLIENT, "cat /etc/fstab")
     cluster.on(CLIENT, "sed -i s/nofail,x-systemd.automount,x-systemd.mount-timeout=30s,// /etc/fstab")
-    cluster.on(CLIENT, f"cd {SHARED} && nohup sleep 3000 >/dev/null 2>&1 & echo $! >/run/in-the-mount.pid")
+    cluster.on(CLIENT, f"(cd {SHARED} && exec sleep 3000) </dev/null >/dev/null 2>&1 & echo $! >/run/in-the-mount.pid")
     mount = f"findmnt --noheadings --types nfs4 --output ID {SHARED}"
     before = cluster.on(CLIENT, mount)
     try:
