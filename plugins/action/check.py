@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ from ansible.plugins.action import ActionBase
 
 try:
     from ddp_play.ansible import bounded_execution, host_problems, installed_collection
+    from ddp_play.ansible.plugin_variables import CHECK_LEVEL_ENV
     from ddp_play.checks.check_exchange import exchange
+    from ddp_play.checks.fleet import FULL
     from ddp_play.errors import DdpPlayError
     from ddp_play.run.discovery import Discovery
 except ImportError as error:
@@ -37,7 +40,9 @@ class ActionModule(ActionBase):
                 for host in variables["ansible_play_hosts_all"]:
                     _ask(approaches, discovery, host)
                 discovery.finish()
-                return {**result, "changed": False, "checked": exchange(discovery.rows, discovery.take())}
+                matrix = os.environ.get(CHECK_LEVEL_ENV) == FULL
+                checked = exchange(discovery.rows, discovery.take(), matrix=matrix)
+                return {**result, "changed": False, "checked": checked}
         except DdpPlayError as error:
             return {**result, "failed": True, "msg": str(error)}
 

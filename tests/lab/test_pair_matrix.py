@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import pytest
 
 from ddp_play.checks.pair_exchange import Matrix, MatrixSettings, measure_matrix
 from ddp_play.checks.pair_samples import PairEnd
+from tests import schemas
 
 from .conftest import bare_lab
 from .pair_channels import Orders, addresses, open_channels
@@ -68,3 +70,19 @@ def test_two_defects_at_once_are_named_and_a_healed_fleet_passes(four: Lab) -> N
     matrix = check(four, None)
     assert len(matrix.survey.samples) == 12
     assert 150 < statistics.median(row.mbps or 0.0 for row in matrix.survey.samples) < 201, shown(matrix)
+
+
+def test_the_full_level_of_the_verb_names_them_too(four: Lab) -> None:
+    seed(four, addresses(four.inventory), TWO)
+    try:
+        done = four.play("check", "-i", str(four.inventory), "--level", "full", "--json")
+    finally:
+        heal(four)
+    document = json.loads(done.stdout)
+    schemas.check("check", document)
+    rows = [row for row in document["findings"] if row["check"] == "network" and row["result"] != "pass"]
+    right = {hosts for _, hosts, *_ in TWO.right}
+    assert {tuple(row["where"]) for row in rows} == right, done.stdout
+    assert done.returncode == 1
+    assert len(document["matrix"]["directions"]) == 12
+    assert four.play("check", "-i", str(four.inventory), "--level", "full").returncode == 0

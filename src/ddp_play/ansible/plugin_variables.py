@@ -10,4 +10,5 @@ ANSWER_ENV = "DDP_PLAY_ANSWER_S"
 # Tag of the role's task; with this tag requested, it ends after the plan.
 PLAN_TAG = "ddp_job_plan"
 SWEEP_VERB_ENV = "DDP_PLAY_SWEEP_VERB"
+CHECK_LEVEL_ENV = "DDP_PLAY_CHECK_LEVEL"
 SWEEP_ORDERS_ENV = "DDP_PLAY_SWEEP_ORDERS"

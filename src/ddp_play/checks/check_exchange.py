@@ -8,6 +8,8 @@ import time
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ddp_play.checks.pair_exchange import measure_matrix
+from ddp_play.checks.pair_samples import PairEnd
 from ddp_play.checks.peer_addresses import PORT_RANGE, PeerNetwork, network_between, sampled_ports
 from ddp_play.guard.protocol import UNREADABLE
 from ddp_play.planning.host_facts import facts_from_json
@@ -118,12 +120,18 @@ class Exchange:
             channel.close()
 
 
-def exchange(rows: Mapping[str, dict[str, Any]], channels: dict[str, ProcessChannel]) -> dict[str, Any]:
-    """The document of a check: by host its facts or problem and all that it answered, and the network between them."""
+def exchange(
+    rows: Mapping[str, dict[str, Any]], channels: dict[str, ProcessChannel], *, matrix: bool = False
+) -> dict[str, Any]:
+    """The document of a check: by host its facts or problem and all that it answered, and the network between them.
+
+    With `matrix` also the bandwidth, latency and loss between all pairs: about three seconds a host.
+    """
     facts = {host: facts_from_json(host, row["facts"]) for host, row in rows.items() if "facts" in row}
     talk = Exchange(channels)
     try:
         answers, network = _converse(talk, facts)
+        measured = _matrix(talk, network) if matrix else None
     finally:
         talk.close()
     hosts: dict[str, dict[str, Any]] = {}
@@ -132,7 +140,15 @@ def exchange(rows: Mapping[str, dict[str, Any]], channels: dict[str, ProcessChan
         hosts[host] |= {name: found[host] for name, found in answers.items() if host in found}
         if host in talk.lost:
             hosts[host]["lost"] = talk.lost[host]
-    return {"hosts": hosts, "network": asdict(network)}
+    return {"hosts": hosts, "network": asdict(network), "matrix": measured}
+
+
+def _matrix(talk: Exchange, network: PeerNetwork) -> dict[str, Any] | None:
+    interfaces = dict(network.interfaces)
+    ends = {
+        host: PairEnd(host, address, interfaces[host]) for host, address in network.addresses if host not in talk.lost
+    }
+    return measure_matrix(talk, ends).to_json() if len(ends) > 1 else None
 
 
 def _converse(talk: Exchange, facts: Mapping[str, HostFacts]) -> tuple[dict[str, dict[str, Any]], PeerNetwork]:

@@ -11,9 +11,11 @@ from ddp_play.checks import (
     limit_checks,
     machine_checks,
     network_checks,
+    pair_findings,
     shared_checks,
 )
 from ddp_play.checks.finding import Finding, Status
+from ddp_play.checks.fleet import FULL, QUICK
 from ddp_play.checks.host_findings import merged
 
 if TYPE_CHECKING:
@@ -40,22 +42,24 @@ def reached(fleet: Fleet) -> Iterable[Finding]:
 
 
 # In the order in which a level shows them.
+QUICK_CHECKS: tuple[CheckGroup, ...] = (
+    reached,
+    identity_checks.identity,
+    identity_checks.naming,
+    identity_checks.clocks,
+    network_checks.nics,
+    direction_checks.ports,
+    direction_checks.packets,
+    shared_checks.shared_directory,
+    limit_checks.disks,
+    limit_checks.limits,
+    machine_checks.machine,
+    machine_checks.gpus,
+    machine_checks.software,
+)
 LEVELS: dict[str, tuple[CheckGroup, ...]] = {
-    "quick": (
-        reached,
-        identity_checks.identity,
-        identity_checks.naming,
-        identity_checks.clocks,
-        network_checks.nics,
-        direction_checks.ports,
-        direction_checks.packets,
-        shared_checks.shared_directory,
-        limit_checks.disks,
-        limit_checks.limits,
-        machine_checks.machine,
-        machine_checks.gpus,
-        machine_checks.software,
-    ),
+    QUICK: QUICK_CHECKS,
+    FULL: (*QUICK_CHECKS, pair_findings.network_matrix),
 }
 
 

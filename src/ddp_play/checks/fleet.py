@@ -22,6 +22,7 @@ NOT_OURS = "the answer is not what ddp-play's program sends"
 # Of fewer hosts none is odd: two that differ do not show which is wrong.
 LEAST_TO_COMPARE = 3
 NO_NETWORK = PeerNetwork()
+QUICK, FULL = "quick", "full"  # levels of a check
 T = TypeVar("T")
 
 
@@ -77,6 +78,7 @@ class Fleet:
     hosts: tuple[CheckedHost, ...]
     network: PeerNetwork = NO_NETWORK
     inventory: str = "INVENTORY"
+    matrix: Mapping[str, Any] | None = None  # of `pair_exchange.Matrix.to_json`; None below the full level
 
     @property
     def reached(self) -> tuple[CheckedHost, ...]:
@@ -95,7 +97,7 @@ def fleet_from_json(document: Mapping[str, Any], inventory: str) -> Fleet:
     for name in ("addresses", "interfaces"):
         network[name] = tuple((host, value) for host, value in network[name])
     hosts = tuple(_host(name, row) for name, row in sorted(document["hosts"].items()))
-    return Fleet(hosts, PeerNetwork(**network), inventory)
+    return Fleet(hosts, PeerNetwork(**network), inventory, document.get("matrix"))
 
 
 def _host(name: str, row: Mapping[str, Any]) -> CheckedHost:

@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.ansible.installed_collection import collection_root
+from ddp_play.ansible.plugin_variables import CHECK_LEVEL_ENV
 from ddp_play.checks.fleet import Fleet, fleet_from_json
 from ddp_play.errors import InternalError
 
@@ -15,8 +16,10 @@ if TYPE_CHECKING:
     from ddp_play.ansible.runner import Passwords, PlaybookRequest, PlaybookRunner
 
 
-def ask_fleet(request: PlaybookRequest, passwords: Passwords, runner: PlaybookRunner, inventory: str) -> Fleet:
-    """What all hosts answered. Raises what Ansible says if it could not read the inventory."""
+def ask_fleet(
+    request: PlaybookRequest, passwords: Passwords, runner: PlaybookRunner, inventory: str, *, level: str
+) -> Fleet:
+    """What all hosts answered to what a level asks. Raises what Ansible says if it could not read the inventory."""
     found: dict[str, Any] = {}
 
     def on_event(event: dict[str, Any]) -> None:
@@ -25,7 +28,11 @@ def ask_fleet(request: PlaybookRequest, passwords: Passwords, runner: PlaybookRu
             found.update(result["checked"])
 
     with TemporaryDirectory(prefix="ddp-play-check-") as scratch:
-        check = dataclasses.replace(request, playbook=str(collection_root() / "playbooks" / "check.yml"))
+        check = dataclasses.replace(
+            request,
+            playbook=str(collection_root() / "playbooks" / "check.yml"),
+            environment={**request.environment, CHECK_LEVEL_ENV: level},
+        )
         outcome = runner.run(check, private_dir=Path(scratch, "ansible"), passwords=passwords, on_event=on_event)
     if not found:
         raise outcome.error("run ansible -m ping on the inventory") or InternalError(

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 MAD_TO_SIGMA = 1.4826
 LEAST_CELLS = 2
-Part = tuple[str, str]  # how it takes part (SENDS, RECEIVES, TAKES_PART, UPLINK), its name
-SENDS, RECEIVES, TAKES_PART, UPLINK_OUT, UPLINK_IN = "sends", "receives", "takes part", "uplink out", "uplink in"
+Part = tuple[str, str]  # how it takes part (SENDS, RECEIVES, TAKES_PART), its name
+SENDS, RECEIVES, TAKES_PART = "sends", "receives", "takes part"
 
 
 @dataclass(frozen=True, slots=True)

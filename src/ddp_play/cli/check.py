@@ -5,24 +5,34 @@ from __future__ import annotations
 import shlex
 import textwrap
 import time
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
+from rich.table import Table
 
 from ddp_play.ansible.runner import AnsibleRunner
 from ddp_play.checks.check_levels import LEVELS, judge
 from ddp_play.checks.finding import Finding, Status, count_by_status, exit_class, exit_code
+from ddp_play.checks.fleet import FULL
 from ddp_play.checks.fleet_answers import ask_fleet
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.errors import UsageError
 from ddp_play.provisioning.change_listing import host_ranges
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ddp_play.checks.fleet import Fleet
+
 # The four results. `doctor` has used other words for two of them since its first version.
 RESULTS = {Status.FAIL: "FAIL", Status.UNCHECKED: "NOT RUN", Status.WARN: "warn", Status.OK: "pass"}
 STYLES = {Status.OK: "green", Status.UNCHECKED: "magenta", Status.WARN: "yellow", Status.FAIL: "bold red"}
 RESULT_WIDTH, CHECK_WIDTH = 9, 21
 INDENT = " " * RESULT_WIDTH
+TAKES = {FULL: ": about three seconds a host"}
+MOST_COLUMNS = 12
 
 
 @options.with_ansible
@@ -37,13 +47,15 @@ def check(
     """Check whether hosts are fit for jobs: equal to each other, and reaching each other as ranks do.
 
     It changes nothing on the hosts. A check that could not be made is said, with the reason, and never counts as
-    passed. The exit code is 1 if a check failed, and 69 if a host could not be asked or a check could not be made.
+    passed. The full level also measures the network between all hosts: run it while nothing else uses it.
+
+    The exit code is 1 if a check failed, and 69 if a host could not be asked or a check could not be made.
 
     [bold]Examples[/]
 
       ddp-play check -i inventory
 
-      ddp-play check -i inventory --limit gpu01,gpu02 --all
+      ddp-play check -i inventory --level full --limit gpu01,gpu02 --all
 
       ddp-play check -i inventory --json | jq '.findings[] | select(.result == "fail")'
     """
@@ -54,26 +66,34 @@ def check(
             raise UsageError("no inventory: -i was not given", hint="give -i INVENTORY")
         request = ansible.request(None, inventory)
         began = time.monotonic()
-        console.note(f"checking the hosts of {', '.join(inventory)}, level {level}")
-        fleet = ask_fleet(request, ansible.passwords(), AnsibleRunner(), " -i ".join(map(shlex.quote, inventory)))
+        console.note(f"checking the hosts of {', '.join(inventory)}, level {level}{TAKES.get(level, '')}")
+        fleet = ask_fleet(request, ansible.passwords(), AnsibleRunner(), _named(inventory), level=level)
         findings = judge(fleet, level)
         took_s = time.monotonic() - began
         if as_json:
-            console.as_json(document(findings, level, [host.name for host in fleet.hosts]))
+            console.as_json(document(findings, level, fleet))
         else:
             show(findings, num_hosts=len(fleet.hosts), took_s=took_s, everything=everything)
+            if fleet.matrix:
+                _show_matrix(fleet.matrix)
         if code := exit_code(findings):
             raise typer.Exit(code)
 
 
-def document(findings: tuple[Finding, ...], level: str, hosts: list[str]) -> dict[str, Any]:
+def _named(inventory: list[str]) -> str:
+    return " -i ".join(map(shlex.quote, inventory))
+
+
+def document(findings: tuple[Finding, ...], level: str, fleet: Fleet) -> dict[str, Any]:
     """The answer for `--json`."""
     rows = []
     for finding in findings:
         row = finding.to_json()
         del row["status"]
         rows.append({**row, "result": RESULTS[finding.status].lower(), "broken": finding.broken})
-    return {"exit_class": exit_class(findings), "level": level, "hosts": hosts, "findings": rows}
+    hosts = [host.name for host in fleet.hosts]
+    matrix = {} if fleet.matrix is None else {"matrix": fleet.matrix}
+    return {"exit_class": exit_class(findings), "level": level, "hosts": hosts, "findings": rows, **matrix}
 
 
 def show(findings: tuple[Finding, ...], *, num_hosts: int, took_s: float, everything: bool) -> None:
@@ -133,3 +153,19 @@ def _details(finding: Finding) -> list[str]:
     if limit and finding.others.startswith(finding.limit):  # the limit is what they have
         limit, others = f"{others} ({finding.source})", ""
     return [text for text in (ways, "; ".join(part for part in (limit, others) if part), finding.why) if text]
+
+
+def _show_matrix(matrix: Mapping[str, Any]) -> None:
+    """Mb/s from each host (row) to each other (column), while they fit a line; `--json` has them all."""
+    hosts = sorted(matrix["hosts"])
+    if len(hosts) > MOST_COLUMNS:
+        return
+    rates = {(row["source"], row["target"]): row["mbps"] for row in matrix["directions"]}
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("Mb/s to")
+    for host in hosts:
+        table.add_column(escape(host), justify="right")
+    for host in hosts:
+        cells = [rates.get((host, other)) for other in hosts]
+        table.add_row(f"from {escape(host)}", *("-" if rate is None else f"{rate:.0f}" for rate in cells))
+    console.out.print(table)

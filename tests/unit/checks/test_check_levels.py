@@ -106,6 +106,6 @@ def test_the_commands_name_the_inventory_and_the_hosts() -> None:
 
 
 def test_each_level_is_a_tuple_of_groups() -> None:
-    assert list(LEVELS) == ["quick"]
+    assert list(LEVELS) == ["quick", "full"]
     assert all(callable(group) for groups in LEVELS.values() for group in groups)
     assert all(isinstance(row, Finding) for row in judge(fleet(), "quick"))

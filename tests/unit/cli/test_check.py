@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ddp_play.checks.finding import Finding, Status
+from ddp_play.checks.fleet import CheckedHost, Fleet
 from ddp_play.cli import console
 from ddp_play.cli.check import document, show
 from ddp_play.cli.main import app
@@ -68,7 +69,7 @@ def test_a_narrow_terminal_breaks_texts_and_no_command(
 
 
 def test_the_answer_for_programs_fits_its_schema() -> None:
-    found = document(FINDINGS, "quick", ["h1", "h2", "h3"])
+    found = document(FINDINGS, "quick", Fleet(tuple(CheckedHost(name) for name in ("h1", "h2", "h3"))))
     schemas.check("check", found)
     assert found["exit_class"] == "check_failed"
     assert [row["result"] for row in found["findings"]] == ["pass", "warn", "not run", "not run", "fail"]
@@ -77,7 +78,7 @@ def test_the_answer_for_programs_fits_its_schema() -> None:
 
 @pytest.mark.parametrize(
     ("words", "message"),
-    [(["check"], "give -i INVENTORY"), (["check", "-i", "h1,", "--level", "full"], "the levels are: quick")],
+    [(["check"], "give -i INVENTORY"), (["check", "-i", "h1,", "--level", "burn-in"], "the levels are: quick, full")],
 )
 def test_what_is_refused(words: list[str], message: str) -> None:
     done = CliRunner().invoke(app, words)

@@ -1,0 +1,80 @@
+"""Findings about the network between hosts, from the verdicts on their pair matrix. Pure."""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING, Any
+
+from ddp_play.checks.finding import Finding, Status
+from ddp_play.checks.pair_outcome import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ddp_play.checks.fleet import Fleet
+
+CHECK = "network"
+WHY = "a gradient travels at the speed of the slowest way between two hosts"
+
+
+def network_matrix(fleet: Fleet) -> Iterator[Finding]:
+    """What is at fault between the hosts, what was not measured, and what all others have."""
+    matrix, hosts = fleet.matrix, tuple(host.name for host in fleet.reached)
+    if not matrix or len(matrix["hosts"]) < 2:
+        reason = fleet.network.problem or "there are no two hosts to measure between"
+        yield Finding(CHECK, Status.UNCHECKED, reason, where=hosts)
+        return
+    for verdict in matrix["verdicts"]:
+        yield _verdict(verdict, matrix)
+    yield from _not_run(matrix)
+    blamed = {host for verdict in matrix["verdicts"] for host in verdict["hosts"]}
+    silent = {host for row in matrix["directions"] if row["mbps"] is None for host in (row["source"], row["target"])}
+    well = tuple(host for host in matrix["hosts"] if host not in blamed | silent)
+    if well:
+        yield Finding(CHECK, Status.OK, _rates(matrix), where=well)
+
+
+def _verdict(verdict: Mapping[str, Any], matrix: Mapping[str, Any]) -> Finding:
+    hosts, way = tuple(verdict["hosts"]), verdict["way"]
+    values = "; ".join(f"{row['metric']} {row['value']}" for row in verdict["evidence"])
+    first, kind = verdict["evidence"][0], verdict["kind"]
+    said = {
+        Kind.UNCLEAR: "it cannot be told which host is at fault: ",
+        Kind.INFRASTRUCTURE: "the test or the network is at fault, no single host: ",
+    }.get(kind, "")
+    return Finding(
+        CHECK, Status.FAIL if verdict["blames"] else Status.WARN, said + values + (f" ({way})" if way else ""), WHY,
+        verdict["remedy"], hosts, directions=_directions(kind, hosts), limit=first["limit"],
+        source=f"{first['source']}; n={first['num']}", others=first["others"],
+        look=_look(verdict["look"], hosts, matrix),
+    )  # fmt: skip
+
+
+def _directions(kind: str, hosts: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    if kind not in (Kind.LINK, Kind.DIRECTION):
+        return ()
+    one, other = hosts
+    return ((one, other),) if kind == Kind.DIRECTION else ((one, other), (other, one))
+
+
+def _look(command: str, hosts: tuple[str, ...], matrix: Mapping[str, Any]) -> str:
+    """The command for the first host; ADDRESS is that of the other one of the pair."""
+    ends = [matrix["hosts"][host] for host in hosts if host in matrix["hosts"]]
+    if not ends:
+        return command
+    return command.replace("INTERFACE", ends[0]["interface"]).replace("ADDRESS", ends[-1]["address"])
+
+
+def _not_run(matrix: Mapping[str, Any]) -> Iterator[Finding]:
+    """Pairs without a measurement for another reason than the network, each once."""
+    for row in matrix["directions"]:
+        if row["mbps"] is None and not row["unmet"] and row["source"] < row["target"]:
+            pair = (row["source"], row["target"])
+            yield Finding(CHECK, Status.UNCHECKED, row["problem"], where=pair, directions=(pair,), broken=True)
+
+
+def _rates(matrix: Mapping[str, Any]) -> str:
+    rates = [row["mbps"] for row in matrix["directions"] if row["mbps"] is not None]
+    text = f"median {statistics.median(rates):.0f} Mb/s in {len(rates)} directions"
+    limited = matrix["cpu_limited"]
+    return text + (f"; a CPU was the limit in {limited}, the network carries at least that" if limited else "")
