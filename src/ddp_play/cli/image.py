@@ -17,7 +17,7 @@ from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.next_commands import ddp_play
 from ddp_play.cli.progress_display import progress
 from ddp_play.errors import UsageError
-from ddp_play.images.archive import HostImage, has_local_image, query_hosts
+from ddp_play.images.archive import HostImage, has_local_image, local_image, query_hosts
 from ddp_play.images.archive import load as load_archive
 from ddp_play.images.build import BuiltImage, build_image
 from ddp_play.images.recipe import DEFAULT_TAG, Device, ImageRequest, Kind, build_words, parse_extra, request_of
@@ -187,11 +187,11 @@ def _build_if_missing(image: str, kind: Kind | None, *, may_ask: bool) -> None:
     if kind is None:
         kind = _ask_kind(image) if may_ask and console.asks() else None
     if kind is None:
-        raise UsageError(
-            f"there is no image {image} on this machine",
-            hint=f"{ddp_play(*build_words(Kind.CPU, image))} (or --cuda, --slim), or repeat the command"
-            " with --build cpu; docker pull gets one from a registry",
+        command = (
+            f"{ddp_play(*build_words(Kind.CPU, image))} (or --cuda, --slim; or repeat the command with --build cpu)"
         )
+        local_image(image, build=command)
+        return
     with progress(f"image {image}") as listener:
         _print_built(build_image(request_of(kind, image), progress=listener))
 

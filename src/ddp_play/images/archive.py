@@ -73,21 +73,18 @@ def load(image: str, hosts: Sequence[HostAccess], *, progress: ProgressListener)
     return LoadResult(content, tuple(host.name for host in lacking), present)
 
 
-def local_image(image: str) -> Image:
-    """Image on the controller. Raises UsageError if it does not exist."""
+def local_image(image: str, *, build: str = "") -> Image:
+    """Image on the controller. Raises UsageError if it does not exist. `build`: the command that would build it."""
     client = connect()
     with engine_errors(f"inspect {image}"):
         try:
             return client.images.get(image)
         except ImageNotFound:
             known = [tag for row in client.images.list() for tag in row.tags]
-    raise UsageError(f"there is no image {image} on the controller", hint=_image_remedy(image, known))
-
-
-def _image_remedy(image: str, known: list[str]) -> str:
+    remedy = f"{build or f'ddp-play image build --tag {image}'}, or docker pull {image}"
     near = difflib.get_close_matches(image, known, n=1, cutoff=0.7)
-    remedy = f"ddp-play image build --tag {image}, or docker pull {image}"
-    return f"did you mean {near[0]}? Otherwise {remedy}" if near else remedy
+    hint = f"did you mean {near[0]}? Otherwise {remedy}" if near else remedy
+    raise UsageError(f"there is no image {image} on this machine", hint=hint)
 
 
 def has_local_image(image: str) -> bool:
