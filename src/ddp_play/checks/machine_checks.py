@@ -198,7 +198,7 @@ def _torch(host: CheckedHost) -> str | None:
 
 def gpus(fleet: Fleet) -> Iterator[Finding]:
     """GPUs as the driver lists them. Nothing is run on them at this level."""
-    yield from each(fleet, "gpus", _gpus)
+    yield from each(fleet, "gpus", lambda host: _gpus(host, fleet.inventory))
     if any(host.gpus for host in fleet.facts):
         yield from same_everywhere(fleet, GPU_MODELS, _models)
         yield from each(fleet, "gpu users", _users)
@@ -209,11 +209,11 @@ GPU_MODELS = Compared(
 )
 
 
-def _gpus(host: CheckedHost) -> Finding:
+def _gpus(host: CheckedHost, inventory: str) -> Finding:
     if host.known.gpu_problem:
         return Finding(
             "", FAIL, host.known.gpu_problem, "ranks would train on CPUs, or not at all",
-            "ddp-play provision --tags nvidia_driver; dmesg shows a GPU that fell off the bus",
+            f"ddp-play provision -i {inventory} --limit HOSTS --tags nvidia_driver; dmesg shows a lost GPU",
             limit="all GPUs of the PCI bus", source="sysfs", look="nvidia-smi; lspci -d 10de:",
         )  # fmt: skip
     return ok(counted(gpu.model for gpu in host.known.gpus) or "none")

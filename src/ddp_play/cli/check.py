@@ -60,14 +60,11 @@ def check(
       ddp-play check -i inventory --json | jq '.findings[] | select(.result == "fail")'
     """
     with error_boundary():
-        if level not in LEVELS:
-            raise UsageError(f"no level {level}", hint=f"the levels are: {', '.join(LEVELS)}")
-        if not inventory:
-            raise UsageError("no inventory: -i was not given", hint="give -i INVENTORY")
-        request = ansible.request(None, inventory)
+        sources = _asked(inventory, level)
+        request = ansible.request(None, sources)
         began = time.monotonic()
-        console.note(f"checking the hosts of {', '.join(inventory)}, level {level}{TAKES.get(level, '')}")
-        fleet = ask_fleet(request, ansible.passwords(), AnsibleRunner(), _named(inventory), level=level)
+        console.note(f"checking the hosts of {', '.join(sources)}, level {level}{TAKES.get(level, '')}")
+        fleet = ask_fleet(request, ansible.passwords(), AnsibleRunner(), _named(sources), level=level)
         findings = judge(fleet, level)
         took_s = time.monotonic() - began
         if as_json:
@@ -78,6 +75,15 @@ def check(
                 _show_matrix(fleet.matrix)
         if code := exit_code(findings):
             raise typer.Exit(code)
+
+
+def _asked(inventory: list[str] | None, level: str) -> list[str]:
+    """The inventories. UsageError without any, and for an unknown level."""
+    if level not in LEVELS:
+        raise UsageError(f"no level {level}", hint=f"the levels are: {', '.join(LEVELS)}")
+    if not inventory:
+        raise UsageError("no inventory: -i was not given", hint="give -i INVENTORY")
+    return inventory
 
 
 def _named(inventory: list[str]) -> str:

@@ -11,7 +11,7 @@ import json
 import os
 import select
 import time
-from typing import IO, TYPE_CHECKING, Any, List, Optional
+from typing import IO, Any, List, Optional
 
 from . import (
     attempt_preparation,
@@ -30,6 +30,7 @@ from .artifact_collection import fetch
 from .flight_recorder_analysis import Dumps
 from .format_check import refuse_unknown
 from .guard_link import GuardLink
+from .late_orders import LateOrders
 from .log_following import Following
 from .order_stream import OrderStream
 from .orders import GO, STOP, STOP_NOW
@@ -38,10 +39,6 @@ from .protocol import MAGIC, PROTOCOL, Header, encode, run_key, split_run_key, w
 from .refusal import Refused
 from .run_directory import FROZEN, HostRun, read_json
 from .source_orders import SourceOrders
-
-if TYPE_CHECKING:
-    from .check_orders import CheckOrders
-    from .pair_orders import PairOrders
 
 # A live controller sends a heartbeat every second.
 CONTROLLER_SILENCE_S = 30.0
@@ -59,8 +56,7 @@ class Channel:
         self.queue = slot_queue.QueuePlace()
         self.name: Optional[leases.Lease] = None
         self.checks = PrestartChecks(self.send)
-        self.acceptance: Optional[CheckOrders] = None
-        self.pairs: Optional[PairOrders] = None
+        self.late = LateOrders(self.send)
         self.dumps = Dumps()
         self.source = SourceOrders(self.send, self._attended_place)
         self.attending: Optional[IO[Any]] = None
@@ -102,20 +98,7 @@ class Channel:
             self.send("refused", order=header["t"], message=str(error), error="host_not_ready", hint="")
 
     def _unknown(self, header: Header, _payload: bytes) -> None:
-        kind = str(header["t"])
-        if kind.startswith("check_"):
-            from .check_orders import CheckOrders  # whose modules no run needs
-
-            self.acceptance = self.acceptance or CheckOrders(self.send)
-            self.acceptance.obey(header)
-            return
-        if kind.startswith("pair_"):
-            from .pair_orders import PairOrders  # nor these
-
-            self.pairs = self.pairs or PairOrders(self.send)
-            self.pairs.obey(header)
-            return
-        raise Refused("unknown order %s" % header["t"], kind="internal")
+        self.late.obey(header)
 
     def _the_place(self) -> HostRun:
         if self.place is None:

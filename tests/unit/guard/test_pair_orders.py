@@ -87,8 +87,11 @@ def test_an_address_that_the_host_does_not_have_and_an_unknown_order() -> None:
 
 
 def test_the_channel_passes_them_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    channel, sent = Channel(), []
-    monkeypatch.setattr(channel, "send", lambda kind, payload=b"", **fields: sent.append((kind, payload, fields)))
+    sent: list[tuple[str, bytes, dict[str, object]]] = []
+    monkeypatch.setattr(
+        Channel, "send", lambda _self, kind, payload=b"", **fields: sent.append((kind, payload, fields))
+    )
+    channel = Channel()
     channel._obey({"t": "pair_test"}, b"")
     channel._obey({"t": "pair_dance"}, b"")
     assert sent[0] == ("pair_test", b"{}", {})

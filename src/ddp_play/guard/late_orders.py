@@ -1,0 +1,36 @@
+"""Orders whose modules no run needs: those of `ddp-play check`, imported when the first of them arrives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Callable, Dict
+
+from .refusal import Refused
+
+if TYPE_CHECKING:
+    from .protocol import Header
+
+
+class LateOrders:
+    """Objects with a method `obey`, by the first word of the orders that they know. `send`: of the channel."""
+
+    def __init__(self, send: Callable[..., Any]) -> None:
+        self.send = send
+        self.known: Dict[str, Any] = {}
+
+    def obey(self, header: Header) -> None:
+        """Execute an order. Raises Refused for one that nobody knows."""
+        kind = str(header["t"]).partition("_")[0]
+        if kind not in self.known:
+            self.known[kind] = self._load(kind, header)
+        self.known[kind].obey(header)
+
+    def _load(self, kind: str, header: Header) -> Any:
+        if kind == "check":
+            from .check_orders import CheckOrders
+
+            return CheckOrders(self.send)
+        if kind == "pair":
+            from .pair_orders import PairOrders
+
+            return PairOrders(self.send)
+        raise Refused("unknown order %s" % header["t"], kind="internal")
