@@ -108,7 +108,7 @@ PACKAGES = (
         },
         {
             "garbage_collection": ("kept_sources",),
-            "restart_loop": ("slots",),
+            "restart_loop": ("between_attempts", "slots"),
             "slot_wait": ("places",),
             "supervisor": ("take_over",),
         },

@@ -11,12 +11,13 @@ import yaml
 from ddp_play.cli.verbs import VERBS
 from ddp_play.errors import DdpPlayError
 from docs import reference_pages as pages
+from docs import reference_tables as tables
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_every_verb_has_a_heading_and_its_options() -> None:
-    text = pages.verbs()
+    text = tables.verbs()
     assert [verb for verb in VERBS if f"## {verb}\n" not in text] == []
     assert "### lab up\n" in text
     run = text.partition("## run\n")[2].partition("\n## ")[0]
@@ -25,15 +26,15 @@ def test_every_verb_has_a_heading_and_its_options() -> None:
     assert "`--limit`" not in run.partition("and [Ansible's options]")[0].replace("`-l`", "")
 
 
-@pytest.mark.parametrize("role", pages.role_names())
+@pytest.mark.parametrize("role", tables.role_names())
 def test_every_variable_of_a_role_has_a_row(role: str) -> None:
-    text = pages.variables(role)
+    text = tables.variables(role)
     defaults = yaml.safe_load((ROOT / "roles" / role / "defaults" / "main.yml").read_text(encoding="utf-8"))
     assert [name for name in defaults or () if f"| `{name}` |" not in text] == []
     assert {line.count(" | ") for line in text.replace("\\|", "").splitlines()} == {3}
 
 
-@pytest.mark.parametrize("role", pages.role_names())
+@pytest.mark.parametrize("role", tables.role_names())
 def test_only_the_sentence_on_variables_is_left_out_of_a_readme(role: str) -> None:
     shown = pages.readme(role, "reference/roles.md", shift=0)
     whole = (ROOT / "roles" / role / "README.md").read_text(encoding="utf-8")
@@ -50,14 +51,14 @@ def test_roles_are_those_of_the_tree() -> None:
 
 
 def test_every_error_class_has_its_code() -> None:
-    text = pages.exit_codes()
-    classes = {cls.__name__: cls.exit_code for cls in pages.error_classes(DdpPlayError)}
+    text = tables.exit_codes()
+    classes = {cls.__name__: cls.exit_code for cls in tables.error_classes(DdpPlayError)}
     assert len(classes) > 5
     assert [name for name, number in classes.items() if not re.search(rf"\| {number} \|.*`{name}`", text)] == []
 
 
 def test_every_way_to_end_has_its_code() -> None:
-    text = pages.ends_of_runs()
+    text = tables.ends_of_runs()
     assert "| 124 | `max_duration`, `idle`, `lease` |" in text
     assert "| 69 | `host_lost` |" in text
     kinds = set(re.findall(r"`(\w+)`", "".join(line.split("|")[2] for line in text.splitlines()[2:])))
@@ -68,7 +69,7 @@ def test_every_way_to_end_has_its_code() -> None:
 
 
 def test_the_environment_of_ranks_is_that_of_the_plans_without_the_jobs_own() -> None:
-    text = pages.rank_environment()
+    text = tables.rank_environment()
     assert "| `RANK` | plan: rank | all |" in text
     assert re.search(r"\| `NCCL_SOCKET_IFNAME` \|.*\| nccl-ib-2-hosts-8-gpus \|", text)
     assert "`TEXT`" not in text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from docs import reference_pages as pages
+from docs import reference_tables as tables
 from tests.remedies.table import ROWS
 
 HEADS = ("| failure ", "| --- ")
@@ -28,7 +28,7 @@ def test_every_row_is_tried_or_says_why_not() -> None:
 def test_the_page_has_every_message_with_its_remedy() -> None:
     text = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
     assert "<!-- reference: remedies -->" in text
-    shown = pages.remedies()
+    shown = tables.remedies()
     lines = [line for line in shown.splitlines() if line.startswith("| ") and not line.startswith(HEADS)]
     assert len(lines) == len(ROWS)
     assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {5}

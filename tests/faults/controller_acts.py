@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from tests.endings import kill_each
+from tests.faults import measuring
 from tests.faults.scene import Scene
 from tests.faults.shared_directory_acts import mount
 from tests.waiting import wait_until
@@ -121,5 +122,5 @@ def everything_comes_home(scene: Scene) -> None:
     assert scene.child is not None
     assert scene.child.wait(120) == 0, scene.text()[-3000:]
     assert scene.document()["status"] == "succeeded"
-    assert scene.compare_logs(scene.document()) == []
-    assert scene.look("h1") == ()
+    assert measuring.compare_logs(scene, scene.document()) == []
+    assert measuring.look(scene, "h1") == ()

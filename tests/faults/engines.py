@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.faults import controller_acts, hosts
+from tests.faults import controller_acts, hosts, measuring
 from tests.faults.scene import Scene
 from tests.waiting import wait_until
 
@@ -74,7 +74,7 @@ def sweeps_what_is_left(scene: Scene) -> None:
     scene.play("gc", "-i", str(scene.stage.inventory), "--yes")
     assert scene.child is not None
     assert scene.child.wait(120) == 0, scene.text()[-2000:]
-    assert scene.look("h2") == ()
+    assert measuring.look(scene, "h2") == ()
 
 
 def keep_containers(scene: Scene) -> None:

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tests.faults import measuring
 from tests.faults.scene import Scene
 from tests.faults.stage import OnLab
 from tests.waiting import wait_until
@@ -153,7 +154,7 @@ def sweep(scene: Scene, host: str) -> None:
         scene.child.wait(120)
         scene.play("gc", "-i", str(scene.stage.inventory), "--yes")
         assert scene.child.wait(120) == 0, scene.text()[-2000:]
-        return scene.look(host) == ()
+        return measuring.look(scene, host) == ()
 
     wait_until(swept, timeout_s=90, what=f"nothing is left on {host}", every_s=2)
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import re
 import secrets
-import shlex
 import shutil
 import subprocess
 import time
@@ -18,29 +16,18 @@ from typing import IO, TYPE_CHECKING, Any
 
 from ddp_play.planning.plan_document import ranks_by_host
 from tests.endings import kill_each
-from tests.faults.measured import Measured
-from tests.faults.stage import CHATTER, COMMAND, HOSTS, SHARED, VICTIM
+from tests.faults.measuring import measure
+from tests.faults.stage import CHATTER, COMMAND, HOSTS, VICTIM
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
+    from tests.faults.measured import Measured
     from tests.faults.rows import Row
     from tests.faults.stage import Stage
 
 UNDER_WAY_STEP = 10
 START_S = 180.0
 END_S = 240.0
-
-# Everything of a run that a host can hold, one line each: kind and name.
-LOOK = r"""
-run={run}; dir={dir}
-command -v docker >/dev/null && docker ps -aq --filter label=ddp-play.run=$run 2>/dev/null | sed 's/^/container /'
-grep -lsz "^DDP_PLAY_RUN_ID=$run\$" /proc/[0-9]*/environ | sed 's/^/process /'
-pgrep -f "guard $dir/runs/$run[.]" | sed 's/^/guard /'
-ls -d $dir/runs/$run.* /dev/shm/ddp-play-*/$run.* {shared} /tmp/ddp-play-rendezvous-$run* \
-  2>/dev/null | sed 's/^/files /'
-awk -v p=$(printf ':%04X$' {port}) '$4 == "0A" && $2 ~ p {{ print "port", $2 }}' /proc/net/tcp /proc/net/tcp6
-true
-"""
 
 
 @dataclass
@@ -129,9 +116,17 @@ class Scene:
             return [row for row in rows if row["type"] == kind]
         return []
 
+    @staticmethod
+    def read(path: Path) -> bytes:
+        """A file of the bundle, empty if it is not there."""
+        try:
+            return path.read_bytes()
+        except OSError:
+            return b""
+
     def log(self, rank: int) -> bytes:
         """A rank's log as the controller has it now."""
-        return _bytes(self.bundle / "logs" / f"rank-{rank}.log")
+        return self.read(self.bundle / "logs" / f"rank-{rank}.log")
 
     def step(self, rank: int = 0) -> int:
         """The last step a rank told of."""
@@ -218,7 +213,7 @@ class Scene:
                 self.keep_originals()
             self.row.fault(self)
             code = self._wait_end()
-            measured = self._measure(code)
+            measured = measure(self, code)
             self.row.check(self)
         finally:
             self.row.after(self)
@@ -244,76 +239,6 @@ class Scene:
         except subprocess.TimeoutExpired:
             raise AssertionError(f"no end within {END_S:.0f} s\n{self.text()[-2000:]}") from None
 
-    def _measure(self, code: int) -> Measured:
-        document = self.document()
-        ends = [
-            row["ended"] for row in self._first_ranks(document) if row.get("ended") and row["host"] not in self.down
-        ]
-        fault_at = self._announced() or self.fault_at
-        remains, clean_at = self._wait_clean(int(document.get("head_port") or 0))
-        stops = [row["time"] for row in self.events("stop") if row["time"] >= fault_at - 1]
-        last = max(ends, default=0.0)
-        gone = max([row["ended"] for row in document.get("ranks", ()) if row.get("ended")], default=last)
-        return Measured(
-            exit_code=code,
-            document=document,
-            screen=self.text(),
-            detected_s=_since(fault_at, stops[0]) if stops else None,
-            stopped_s=_since(fault_at, last) if last else None,
-            clean_s=round(max(0.0, clean_at - gone), 1) if gone else 0.0,
-            remains=remains,
-            log_problems=self.compare_logs(document) if self.row.under_way else [],
-        )
-
-    def _first_ranks(self, document: dict[str, Any]) -> list[dict[str, Any]]:
-        """How the ranks ended that the fault met: those of the first attempt."""
-        if self.first == self.bundle:
-            return list(document.get("ranks", ()))
-        return list(json.loads((self.first / "outcome.json").read_text())["ranks"])
-
-    def _announced(self) -> float:
-        for log in (self.first / "logs").glob("rank-*.log"):
-            if found := re.search(rb"^FAULT ([0-9.]+)$", _bytes(log), re.MULTILINE):
-                return float(found[1])
-        return 0.0
-
-    def _wait_clean(self, port: int) -> tuple[dict[str, tuple[str, ...]], float]:
-        """What is left when the row's time for cleaning is over, and when it was no more than expected."""
-        expected, deadline = dict(self.row.expected.remains), time.monotonic() + self.row.expected.clean_s
-        while True:
-            remains = {host: kinds for host in HOSTS if host not in self.down and (kinds := self.look(host, port))}
-            if remains == expected or time.monotonic() > deadline:
-                return remains, time.time()
-            time.sleep(0.2)
-
-    def look(self, host: str, port: int = 0) -> tuple[str, ...]:
-        """Kinds of things of this run on a host. What all share counts for the first one that is there."""
-        first = next((name for name in HOSTS if name not in self.down), "")
-        shared = f"{SHARED}/.ddp-play/{self.run}.*" if host == first else ""
-        script = LOOK.format(run=self.run, dir=shlex.quote(self.host_dir(host)), port=port or 1, shared=shared)
-        found = {line.split()[0] for line in self.stage.on(host, script).splitlines()}
-        if self.stage.name == "here":  # one machine: what is one name's is not the others'
-            found = found if host == HOSTS[0] or found != {"files"} else set()
-        return tuple(sorted(found))
-
-    def compare_logs(self, document: dict[str, Any]) -> list[str]:
-        """Every log is a prefix of what the rank wrote; a missing tail is declared."""
-        problems = []
-        declared = {row["host"] for row in document.get("missing", ())} | {
-            row["host"] for row in self._first_ranks(document) if not row.get("log_complete")
-        }
-        for rank, host in self.hosts_of_ranks().items():
-            if host in self.down:
-                continue
-            mine = _bytes(self.first / "logs" / f"rank-{rank}.log")
-            kept = f"{self.host_dir(host)}/kept-{self.run}/rank-{rank}.log"
-            size, digest = self.stage.on(host, f"wc -c <{kept}; head -c {len(mine)} {kept} | sha256sum").split()[:2]
-            if digest != hashlib.sha256(mine).hexdigest():
-                problems.append(f"the log of rank {rank} is not what it wrote")
-            elif int(size) != len(mine) and host not in declared:
-                problems.append(f"{int(size) - len(mine)} bytes of rank {rank}'s log are missing, and nobody says so")
-        return problems
-
     def _end_everything(self) -> None:
         """Nothing of this row stays, whatever it did."""
         kill_each(self.controller_pids())
@@ -322,15 +247,3 @@ class Scene:
         for host in HOSTS:
             with contextlib.suppress(AssertionError, subprocess.TimeoutExpired):
                 self.stage.on(host, f"rm -rf {self.host_dir(host)}/kept-{self.run}")
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return b""
-
-
-def _since(fault_at: float, moment: float) -> float | None:
-    """Seconds from the fault; hosts' clocks are compared to a fraction of a second, so never less than none."""
-    return round(max(0.0, moment - fault_at), 1) if fault_at else None

@@ -1,11 +1,10 @@
-"""Failures of runs among others: names, slots, ports, sessions, bundles, directories of the controller."""
+"""Failures of runs among others: names, slots, ports, and bundles of runs."""
 
 from __future__ import annotations
 
 import socket
 from typing import TYPE_CHECKING
 
-from tests.remedies.job_rows import planned
 from tests.remedies.rows import Row
 from tests.remedies.scene import Scene
 from tests.waiting import wait_until
@@ -93,35 +92,6 @@ def wider(scene: Scene, _told: object) -> None:
 def refused_run(scene: Scene) -> list[str]:
     scene(["run", scene.job(backend="goo"), "-i", scene.inventory(), "--name", "night"])
     return ["logs", "night"]
-
-
-def home_is_a_file(scene: Scene) -> list[str]:
-    scene.play.home.write_text("")
-    return ["run", scene.job(), "-i", scene.inventory()]
-
-
-def other_home(scene: Scene, _told: object) -> None:
-    scene.play.home = scene.play.home.with_name("other")
-
-
-def output(name: str, *files: str) -> Callable[[Scene], list[str]]:
-    def make(scene: Scene) -> list[str]:
-        for file in files:
-            scene.play.write(file, "")
-        return ["run", scene.job(), "-i", scene.inventory(), "--output", name]
-
-    return make
-
-
-def new_output(scene: Scene) -> list[str]:
-    return ["run", "job.yml", "-i", "hosts.json", "--output", "new/results"]
-
-
-def session_again(scene: Scene) -> list[str]:
-    words = ["session", "-i", scene.inventory(), "-d"]
-    assert scene(words).code == 0
-    scene.undo.append(lambda: scene(["session", "-i", "hosts.json", "--end"]))
-    return words
 
 
 ROWS = (
@@ -235,71 +205,5 @@ ROWS = (
         beside(RUN, ranks_per_host=1, port_range=29655),
         75,
         fix=lambda scene, _: scene.job(ranks_per_host=1, port_range="29600-29699"),
-    ),
-    Row(
-        "state directory that cannot be used",
-        AREA,
-        "ddp-play cannot keep runs and results in",
-        "`export DDP_PLAY_HOME=DIRECTORY` names another directory",
-        home_is_a_file,
-        fix=other_home,
-    ),
-    Row(
-        "output that is not empty",
-        AREA,
-        "--output out exists and is not empty",
-        "give the path of a directory that does not exist yet",
-        output("out", "out/x"),
-        again=new_output,
-    ),
-    Row(
-        "output that is a file",
-        AREA,
-        "--output out is a file",
-        "give the path of a directory that does not exist yet",
-        output("out", "out"),
-        again=new_output,
-    ),
-    Row(
-        "output below a file",
-        AREA,
-        "--output out/x cannot be made: ... is a file",
-        "give the path of a directory that does not exist yet",
-        output("out/x", "out"),
-        again=new_output,
-    ),
-    Row(
-        "second session of an inventory",
-        AREA,
-        "this inventory has a session already (pid",
-        "`ddp-play session -i INVENTORY --end` ends it",
-        session_again,
-    ),
-    Row(
-        "session that there is not",
-        AREA,
-        "this inventory has no session",
-        "ddp-play session -i INVENTORY starts one",
-        lambda scene: ["session", "-i", scene.inventory(), "--end"],
-        fix=lambda scene, _: session_again(scene),
-    ),
-    Row(
-        "plan without facts",
-        AREA,
-        "no cached facts of localhost",
-        "run ddp-play plan without --cached",
-        lambda scene: [*planned()(scene), "--cached"],
-        again=planned(),
-    ),
-    Row(
-        "plan that is none",
-        AREA,
-        "hosts.json has no plan",
-        "ddp-play plan PLAYBOOK -i INVENTORY --json prints one",
-        lambda scene: ["plan", "--of", scene.inventory()],
-        again=lambda scene: (
-            scene.shell(f"ddp-play plan {scene.job()} -i hosts.json --json > plan.json"),
-            ["plan", "--of", "plan.json"],
-        )[1],
     ),
 )

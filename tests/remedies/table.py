@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.remedies import doctor_rows, inventory_rows, job_rows, login_rows, run_rows, start_rows
+from tests.remedies import controller_rows, doctor_rows, inventory_rows, job_rows, login_rows, run_rows, start_rows
 from tests.remedies.rows import Row
 
 ROWS: tuple[Row, ...] = (
@@ -10,6 +10,7 @@ ROWS: tuple[Row, ...] = (
     *job_rows.ROWS,
     *start_rows.ROWS,
     *run_rows.ROWS,
+    *controller_rows.ROWS,
     *login_rows.ROWS,
     *doctor_rows.ROWS,
 )

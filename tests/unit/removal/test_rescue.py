@@ -13,8 +13,7 @@ from ddp_play.guard.protocol import encode
 from ddp_play.run.artifact_rescue import Rescue
 from ddp_play.run.stop_requests import StopRequests
 from ddp_play.testing import refusal
-from tests.unit.run.conftest import SHARED, Make, Stage, make, staged
-from tests.unit.run.test_artifact_rescue import fetch, killed_once
+from tests.unit.run.conftest import SHARED, Make, Stage, fetch, killed_once, make, staged
 
 __all__ = ["make", "staged"]
 

@@ -30,6 +30,11 @@ PROMPT = {"settle_s": 0.05, "patience_s": 0.1}
 OK: dict[str, Any] = {"state": "exited", "ended": 2.0, "exit_code": 0}
 KILLED: dict[str, Any] = {"state": "exited", "ended": 2.0, "exit_code": 137, "signal": 9}
 SHARED = "/shared/.ddp-play/calm-otter-1"
+CHECKPOINT = [
+    encode("file", b"weights", file="artifact", path="checkpoint-1.pt", last=False),
+    encode("file", b"", file="artifact", path="checkpoint-1.pt", last=True),
+    encode("fetched", missing=[], artifacts=[{"path": "checkpoint-1.pt", "size": 7, "sha256": "x"}]),
+]
 
 
 @dataclass
@@ -169,3 +174,28 @@ def ends_when_told(stage: Stage, host: str) -> None:
 def attempts_opened(stage: Stage, host: str) -> list[int]:
     """The attempts that a host was opened for."""
     return [int(header["attempt"]) for header, _ in stage.far[host].orders if header["t"] == "open"]
+
+
+def killed_once(staged: Make, spares: int = 0, **values: Any) -> Stage:
+    """Two hosts and a job with a source; the first attempt ends with a killed rank on h1."""
+    stage = staged(2, spares, source="/code", **values)
+    by_attempt(stage, "h1", a1=KILLED)
+    ends_when_told(stage, "h2")
+    stage.far["h1"].answers["fetch"] = fetch
+    return stage
+
+
+def fetch(header: Header, _payload: bytes) -> list[bytes]:
+    """The shared working directory has a checkpoint, for whoever names the directory."""
+    return CHECKPOINT if header.get("source") else [encode("fetched", missing=[], artifacts=[])]
+
+
+def in_attempt(stage: Stage, host: str, kind: str, number: int, answer: list[bytes]) -> None:
+    """What a host answers to one kind of order from this attempt on; before it is healthy."""
+    healthy = stage.far[host]._healthy
+
+    def obey(header: Header, _payload: bytes) -> list[bytes]:
+        late = int(stage.far[host].order("open")["attempt"]) >= number
+        return answer if late else healthy(kind, header)
+
+    stage.far[host].answers[kind] = obey
