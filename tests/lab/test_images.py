@@ -80,6 +80,15 @@ def test_a_misspelt_package_is_named_before_anything_is_built(lab3: Lab, tag: st
     assert subprocess.run(["docker", "image", "inspect", tag], capture_output=True, check=False).returncode == 1
 
 
+def test_a_tag_may_name_a_registry_with_a_port(lab3: Lab, tag: str) -> None:
+    name = f"localhost:5000/{tag}"
+    try:
+        built = lab3.play("image", "build", "--slim", "--tag", name, timeout_s=300)
+        assert (built.returncode, built.stdout.splitlines()[0]) == (0, name), built.stderr
+    finally:
+        subprocess.run(["docker", "image", "rm", name], capture_output=True, check=False)
+
+
 def test_an_image_that_does_not_exist_is_built_before_it_is_loaded(lab3: Lab, tag: str) -> None:
     words = ["image", "load", "-i", str(lab3.inventory), "--image", tag, "--limit", "h1"]
     refused = lab3.play(*words, "--json")

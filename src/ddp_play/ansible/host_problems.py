@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
 
@@ -19,16 +20,13 @@ ANOTHER_SOURCE = {
     ),
 }
 SERVER = re.compile(r"https?://(?:[^/\s@]*@)?([\w.-]+)|Could not resolve(?: host)?:? '?([\w.-]+)")
-
-
-# In the words of an ssh command.
-KNOWN_HOSTS = re.compile(r"UserKnownHostsFile=(\S+)")
-PORT = re.compile(r"(?:^|\s)-p (\d+)")
+# In one word of an ssh command.
+KNOWN_HOSTS = re.compile(r"(?:-o)?UserKnownHostsFile=(.+)")
 
 
 def ssh_words(address: str, *, port: object = None, user: object = None, key: object = None, args: str = "") -> str:
     """What follows `ssh` on a command line that logs in as Ansible does."""
-    words = shlex.split(args)
+    words = _split(args)
     words += ["-p", str(port)] if port and str(port) != "22" else []
     words += ["-i", str(key)] if key else []
     return shlex.join([*words, f"{user}@{address}" if user else address])
@@ -77,15 +75,30 @@ def _values(known: KnownProblem, text: str, *, host: str, address: str, role: st
     """Values of the placeholders; {server} is the host of the first URL in the text."""
     server, found = SERVER.search(text), re.search(known.pattern, text)
     groups = {name: value or "" for name, value in found.groupdict().items()} if found else {}
-    known_hosts, port = KNOWN_HOSTS.search(address), PORT.search(address)
-    words = (address or "HOST").split()
+    words = _split(address) or ["HOST"]
+    known_hosts = next((file[1] for word in words if (file := KNOWN_HOSTS.fullmatch(word))), "~/.ssh/known_hosts")
+    port = next((after for word, after in itertools.pairwise(words) if word == "-p"), "")
     return {
         "host": host,
         "address": address,
         "role": role,
         "server": (server[1] or server[2]) if server else "its package source",
         "another_source": ANOTHER_SOURCE.get(role, f"set ddp_mirror_url, or {role}_source: distribution"),
-        "known_hosts": known_hosts[1] if known_hosts else "~/.ssh/known_hosts",
-        "keyscan": f"ssh-keyscan {f'-p {port[1]} ' if port else ''}{words[-1].rpartition('@')[2]}",
+        "known_hosts": _for_shell(known_hosts),
+        "keyscan": f"ssh-keyscan {f'-p {port} ' if port else ''}{words[-1].rpartition('@')[2]}",
         **groups,
     }
+
+
+def _split(words: str) -> list[str]:
+    """Words as a shell would see them; of an open quote as they stand."""
+    try:
+        return shlex.split(words)
+    except ValueError:
+        return words.split()
+
+
+def _for_shell(path: str) -> str:
+    """The path as one word, in which the shell still replaces a leading `~`."""
+    home, slash, rest = path.partition("/")
+    return f"{home}{slash}{shlex.quote(rest)}" if home == "~" else shlex.quote(path)

@@ -53,7 +53,8 @@ def plan_job(
     from ddp_play.planning.rank_context import Caller  # noqa: PLC0415
 
     paths = _run_paths()
-    if paths.root.exists():  # ddp-play made it: doctor reads the job also where there is no plan
+    made = paths.root.exists()
+    if made:  # by ddp-play: doctor reads the job also where there is no plan
         write_json(paths.job, job.model_dump(mode="json"))
     check_names({name for row in discovered.values() for name in row.get("variables") or ()})
     facts, problems = _facts_and_problems(discovered)
@@ -68,7 +69,8 @@ def plan_job(
         write_json(paths.fleet, _fleet(job, discovered, problems, plan, caller), indent=None)
     routes = [row["route"] for name, row in discovered.items() if name in used]
     write_json(paths.channels, {"routes": routes})
-    write_json(paths.job, job.model_dump(mode="json"))
+    if not made:
+        write_json(paths.job, job.model_dump(mode="json"))
     _describe_run(paths, plan, facts)
     return {"run_id": paths.run_id, "run_dir": str(paths.root), "summary": summarize(plan)}
 

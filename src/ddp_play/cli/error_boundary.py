@@ -33,14 +33,10 @@ def set_request(request: PlaybookRequest) -> None:
     _asked.set(Asked(request.inventory, request.options))
 
 
-def with_commands(text: str) -> str:
-    """A remedy with the inventory and the login of this process's command."""
-    return complete(text, _asked.get())
-
-
 @contextmanager
 def error_boundary() -> Iterator[None]:
     """Print expected errors and exit with the code of their class; for all others write a log and exit with 70."""
+    before = _asked.set(Asked())
     try:
         yield
     except (typer.Exit, typer.Abort):
@@ -57,6 +53,8 @@ def error_boundary() -> Iterator[None]:
         raise _exit(_of_own_directory(error) or _crash(error)) from None
     except Exception as error:  # noqa: BLE001 - the boundary writes the traceback to a log
         raise _exit(_crash(error)) from None
+    finally:
+        _asked.reset(before)
 
 
 def _crash(error: Exception) -> InternalError:
@@ -76,7 +74,7 @@ def _of_own_directory(error: OSError) -> UsageError | None:
 
 def _exit(error: DdpPlayError) -> typer.Exit:
     """Print the error, with --json also on stdout; return the exception that ends the process with its code."""
-    error.hint = with_commands(error.hint)
+    error.hint = complete(error.hint, _asked.get())
     console.error(error.message, hint=error.hint)
     console.json_error(as_document(error))
     return typer.Exit(error.exit_code)

@@ -12,7 +12,7 @@ import typer
 from ddp_play.bundle.summary import counted
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
-from ddp_play.cli.next_commands import NextCommand, program, show
+from ddp_play.cli.next_commands import NextCommand, ddp_play, show
 from ddp_play.errors import UsageError
 from ddp_play.lab.state import inventory as lab_inventory
 from ddp_play.lab.state import lab_state
@@ -74,7 +74,7 @@ def _show(directory: Path, site: Site, written: tuple[Path, ...], commands: tupl
 def _next_commands(directory: Path, site: Site) -> tuple[NextCommand, ...]:
     """Commands that go from the new directory to a trained model."""
     change = NextCommand(shlex.join(["cd", str(directory)]), "the commands below run in the site's directory")
-    rows = (NextCommand(f"{program()} {shlex.join(row.words)}", row.purpose) for row in site_commands(site))
+    rows = (NextCommand(ddp_play(*row.words), row.purpose) for row in site_commands(site))
     return (change, *rows)
 
 
@@ -90,11 +90,6 @@ def _with_hosts_of_lab(site: Site, name: str) -> Site:
         site,
         hosts=tuple(SiteHost(host.name, host.addresses[0]) for host in plan.hosts),
         user=plan.spec.user,
-        login=tuple((key, _quoted(value)) for key, value in login.items()),
+        login=tuple(login.items()),
         cpu=True,
     )
-
-
-def _quoted(value: str) -> str:
-    """A scalar of YAML in single quotes."""
-    return "'" + value.replace("'", "''") + "'"

@@ -90,7 +90,9 @@ def _order(place: SessionPlace, name: str) -> None:
         deadline = time.monotonic() + ANSWER_S
         while is_locked(place.lock) and time.monotonic() < deadline:
             time.sleep(0.02)
-    console.note("ended" if name == "end" else "the inventory is read again")
+        console.note("it was told to end, and has not yet" if is_locked(place.lock) else "ended")
+    else:
+        console.note("the inventory is read again")
 
 
 def _seconds(idle: str) -> float:

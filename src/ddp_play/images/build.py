@@ -11,10 +11,13 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import IO, TYPE_CHECKING, Any
 
+from docker.utils import parse_repository_tag
+from packaging.utils import canonicalize_name
 from rich.filesize import decimal
 
 from ddp_play.ansible.installed_collection import collection_root
 from ddp_play.bundle.paths import home
+from ddp_play.bundle.summary import counted
 from ddp_play.errors import HostNotReady, InternalError
 from ddp_play.images.content_hash import fingerprint
 from ddp_play.images.recipe import (
@@ -67,11 +70,12 @@ class BuiltImage:
 
 @dataclass(frozen=True)
 class _Packages:
-    """Wheels of an image: `torch` with what it needs, and the `extra` ones on top."""
+    """Wheels of an image: `torch` with what it needs, the `extra` ones on top, and `pip` where the image has none."""
 
     source: PipSource
     torch: tuple[Wheel, ...] = ()
     extra: tuple[Wheel, ...] = ()
+    pip: tuple[Wheel, ...] = ()
 
     @property
     def directory(self) -> Path:
@@ -98,8 +102,9 @@ def build_image(request: ImageRequest, *, progress: ProgressListener) -> BuiltIm
 
 def tag_as(client: DockerClient, source: str, tag: str) -> None:
     """Give an image another name."""
-    repository, _, name = tag.partition(":")
-    client.images.get(source).tag(repository, name or "latest")
+    repository, name = parse_repository_tag(tag)
+    with engine_errors(f"tag {source} as {tag}"):
+        client.images.get(source).tag(repository, name or "latest")
 
 
 @contextmanager
@@ -119,6 +124,7 @@ def _first_tag(client: DockerClient, request: ImageRequest) -> Iterator[str]:
 def _resolve_all(request: ImageRequest, source: PipSource, *, progress: ProgressListener) -> _Packages:
     """Wheels of an image on Debian, whose Python has no packages of its own."""
     torch: tuple[Wheel, ...] = ()
+    pip = resolve(("pip",), source) if request.needs_wheels or request.extra else ()
     if request.needs_wheels:
         wanted = torch_requirements(
             torch=request.torch or _installed("torch"), numpy=_installed("numpy"), same_python=source.same_python
@@ -131,7 +137,7 @@ def _resolve_all(request: ImageRequest, source: PipSource, *, progress: Progress
         progress.step(f"asking pip for {' '.join(request.extra)}")
         have = {wheel.name: wheel.version for wheel in torch}
         extra = _new_ones(resolve(request.extra, source, constraints=_pins(have)), have)
-    return _Packages(source, torch, extra)
+    return _Packages(source, torch, extra, pip)
 
 
 def _resolve_for(client: DockerClient, tag: str, request: ImageRequest, *, progress: ProgressListener) -> _Packages:
@@ -144,7 +150,8 @@ def _resolve_for(client: DockerClient, tag: str, request: ImageRequest, *, progr
     progress.step(f"asking pip for {' '.join(request.extra)}, for Python {found['python']}")
     source = PipSource(found["python"], request.wheelhouse)
     wheels = resolve(request.extra, source, constraints=_pins(found["packages"]))
-    return _Packages(source, extra=_new_ones(wheels, found["packages"]))
+    pip = () if "pip" in found["packages"] else resolve(("pip",), source)
+    return _Packages(source, extra=_new_ones(wheels, found["packages"]), pip=pip)
 
 
 def _pins(have: dict[str, str]) -> list[str]:
@@ -153,12 +160,8 @@ def _pins(have: dict[str, str]) -> list[str]:
 
 
 def _new_ones(wheels: Sequence[Wheel], have: dict[str, str]) -> tuple[Wheel, ...]:
-    names = {_normal(name) for name in have}
-    return tuple(wheel for wheel in wheels if _normal(wheel.name) not in names)
-
-
-def _normal(name: str) -> str:
-    return name.lower().replace("_", "-").replace(".", "-")
+    names = {canonicalize_name(name) for name in have}
+    return tuple(wheel for wheel in wheels if canonicalize_name(wheel.name) not in names)
 
 
 def _check_device(wanted: Device, torch: tuple[Wheel, ...]) -> None:
@@ -188,8 +191,7 @@ def describe_download(what: str, wheels: Sequence[Wheel], missing: Sequence[Whee
     unknown = " and more" if any(wheel.size is None for wheel in wheels) else ""
     total = decimal(sum(wheel.size or 0 for wheel in wheels))
     download_text = "all of it is here" if not missing else f"{decimal(sum(w.size or 0 for w in missing))} to download"
-    number = "1 package" if len(wheels) == 1 else f"{len(wheels)} packages"
-    return f"{what}: {number} of {total}{unknown} ({', '.join(named)}{build}); {download_text}"
+    return f"{what}: {counted(len(wheels), 'package')} of {total}{unknown} ({', '.join(named)}{build}); {download_text}"
 
 
 def _build_base(
@@ -200,7 +202,7 @@ def _build_base(
     if request.slim:
         tag_as(client, base, tag)
         return
-    wheels = _download(packages, packages.torch, progress=progress)
+    wheels, _ = _download(packages, packages.torch, progress=progress)
     progress.step(f"building {request.result_tag} on {base or 'its default base'}")
     dockerfile = collection_root() / "trainer" / "Dockerfile"
     if not dockerfile.is_file():
@@ -225,21 +227,24 @@ def _add_extra(client: DockerClient, packages: _Packages, base: str, tag: str, *
     if not packages.extra:
         tag_as(client, base, tag)
         return
-    wheels = _download(packages, packages.extra, progress=progress)
+    wheels, added = _download(packages, packages.extra, progress=progress)
     progress.step(f"adding {', '.join(wheel.name for wheel in packages.extra)}")
-    lines = "".join(f"./{path.name}\n" for path in wheels if not path.name.startswith("pip-"))
+    lines = "".join(f"./{path.name}\n" for path in added)
     with _context(extra_dockerfile(), wheels, requirements=lines) as context:
         build_stream(client, context, tag=tag, buildargs={"BASE": base}, label="rank", progress=progress)
 
 
-def _download(packages: _Packages, wheels: tuple[Wheel, ...], *, progress: ProgressListener) -> list[Path]:
-    """Files of the wheels, and of pip, which images on Debian do not have."""
+def _download(
+    packages: _Packages, wheels: tuple[Wheel, ...], *, progress: ProgressListener
+) -> tuple[list[Path], list[Path]]:
+    """(files of the wheels and of the image's pip, those of the wheels alone)."""
     if not wheels:
-        return []
-    pip = resolve(("pip",), packages.source)
+        return [], []
     if missing := missing_from(packages.directory, wheels):
         progress.step(f"downloading {', '.join(wheel.name for wheel in missing)} to {packages.directory}")
-    return download((*wheels, *pip), packages.source, packages.directory, progress=progress)
+    pip = () if any(wheel.name == "pip" for wheel in wheels) else packages.pip
+    files = download((*wheels, *pip), packages.source, packages.directory, progress=progress)
+    return files, files[: len(wheels)]
 
 
 def _describe(client: DockerClient, tag: str, packages: _Packages) -> BuiltImage:

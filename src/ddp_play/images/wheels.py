@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 import requests
+from packaging.utils import canonicalize_name
 
 from ddp_play.errors import HostNotReady
 from ddp_play.images.recipe import Device
@@ -126,7 +127,7 @@ def with_sizes(wheels: Sequence[Wheel]) -> tuple[Wheel, ...]:
 
 def device_of(wheels: Iterable[Wheel]) -> Device:
     """Kind of the torch among the wheels; ANY if there is none."""
-    named = {wheel.name.lower().replace("_", "-"): wheel.version for wheel in wheels}
+    named: dict[str, str] = {canonicalize_name(wheel.name): wheel.version for wheel in wheels}
     if "torch" not in named:
         return Device.ANY
     cuda = "+cu" in named["torch"] or any(_CUDA_NAMES.match(name) for name in named)
@@ -180,7 +181,7 @@ def _file_of(wheel: Wheel, target: Path) -> Path:
     if wheel.filename.endswith(".whl") and exact.is_file():
         return exact
     # built from sources: names of files have underscores for every other separator
-    stem = re.sub(r"[-_.]+", "_", wheel.name).lower()
+    stem = canonicalize_name(wheel.name).replace("-", "_")
     built = [path for path in target.glob("*.whl") if path.name.lower().startswith(f"{stem}-{wheel.version}-")]
     if not built:
         raise HostNotReady(f"pip made no wheel of {wheel.pin} in {target}")

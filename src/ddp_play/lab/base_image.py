@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from docker.errors import APIError, ImageNotFound
+from docker.utils import parse_repository_tag
 from requests.exceptions import RequestException
 
 from ddp_play.errors import HostNotReady
@@ -127,10 +128,7 @@ def _pull(reference: str, tag: str) -> str:
     """Pull and tag an image; return the reason of a failure, empty on success."""
     client = connect(timeout_s=_PULL_TIMEOUT_S)
     try:
-        # a colon before the last slash is a registry's port
-        repository, _, version = (
-            reference.rpartition(":") if ":" in reference.rpartition("/")[2] else (reference, "", "")
-        )
+        repository, version = parse_repository_tag(reference)
         client.images.pull(repository, version or "latest").tag(*tag.split(":"))
     except APIError as error:
         return str(error.explanation or error).rsplit(": ", maxsplit=1)[-1]
@@ -182,21 +180,19 @@ def source_problem(client: DockerClient, distro: Distro) -> HostNotReady | None:
     With debootstrap a registry is not asked: it takes up to 15 seconds to learn that there is none.
     """
     problem = None if has_image(client, root_tag(distro)) else _debootstrap_problem()
-    return problem if problem is not None and _registry_problem(f"debian:{distro}-slim") else None
+    return problem if problem is not None and not _registry_has(f"debian:{distro}-slim") else None
 
 
-def _registry_problem(reference: str) -> str:
-    """Why an image cannot be pulled; empty if its registry knows it."""
+def _registry_has(reference: str) -> bool:
+    """Whether its registry answers and knows the image."""
     client = connect(timeout_s=_PULL_TIMEOUT_S)
     try:
         client.images.get_registry_data(reference)
-    except APIError as error:
-        return str(error.explanation or error)
-    except RequestException:
-        return f"no answer within {_PULL_TIMEOUT_S} s"
+    except (APIError, RequestException):
+        return False
     finally:
         client.close()
-    return ""
+    return True
 
 
 def _debootstrap_problem() -> HostNotReady | None:

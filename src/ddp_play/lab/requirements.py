@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ddp_play.bundle.summary import counted
 from ddp_play.errors import HostNotReady
 
 MIB = 1024 * 1024
@@ -45,7 +46,7 @@ def resource_problems(
     if num_new_hosts == 0:
         return []
     found = []
-    hosts = "1 new host needs" if num_new_hosts == 1 else f"{num_new_hosts} new hosts need"
+    hosts = f"{counted(num_new_hosts, 'new host')} {'needs' if num_new_hosts == 1 else 'need'}"
     per_host = _MEMORY_HOST_MIB if engine else _MEMORY_BARE_HOST_MIB
     memory = _MEMORY_RESERVE_MIB + num_new_hosts * per_host
     if machine.memory_free_mib is not None and machine.memory_free_mib < memory:

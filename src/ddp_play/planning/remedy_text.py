@@ -17,7 +17,7 @@ VERB = re.compile(r"(ddp-play [a-z]+|ansible-inventory)\b")
 # Without them a command that is copied may not read the inventory, or not log in.
 OF_LOGIN = ("--user", "--private-key", "--vault-password-file", "--vault-id")
 WITHOUT_LOGIN = ("image", "session")
-OF_VAULT = ("ansible-inventory",)
+OF_VAULT = ("ansible-inventory", "ddp-play inventory")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import shlex
 import socket
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from ddp_play.ansible.installed_collection import collection_root
+from ddp_play.planning.remedy_text import Asked, complete
 from ddp_play.provisioning.inventory import load_inventory
 from ddp_play.provisioning.inventory_expectations import check_expectations
 from ddp_play.provisioning.inventory_rules import (
@@ -101,4 +102,5 @@ def check_inventory(
     found = (*check_variables(inventory, read_specs()), *check_addresses(inventory, addresses))
     if "--limit" not in request.options:  # with --limit the groups are incomplete
         found = (*check_groups(inventory, groups), *found, *check_expectations(inventory, addresses))
-    return CheckedInventory(inventory, found)
+    asked = Asked(request.inventory, request.options)
+    return CheckedInventory(inventory, tuple(replace(row, hint=complete(row.hint, asked)) for row in found))

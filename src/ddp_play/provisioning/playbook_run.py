@@ -161,6 +161,7 @@ def _login(host: str, inventory: Inventory, options: tuple[str, ...]) -> str:
         port=value("ansible_port"),
         user=value("ansible_user", "--user"),
         key=value("ansible_ssh_private_key_file", "--private-key"),
+        args=" ".join(str(value(name) or "") for name in ("ansible_ssh_common_args", "ansible_ssh_extra_args")),
     )
 
 

@@ -143,7 +143,8 @@ def _copy_files(directory: Path, site: Site) -> None:
 def _all_hosts(example: str, site: Site) -> str:
     """Settings of all hosts: the example's, with this site's login, networks and shared directory."""
     general, found, _ = example.partition(SHARED_SETTINGS)
-    login = "".join(f"{name}: {value}\n" for name, value in (("ansible_user", site.user), *site.login))
+    rows = (("ansible_user", site.user), *((name, _quoted(value)) for name, value in site.login))
+    login = "".join(f"{name}: {value}\n" for name, value in rows)
     changes = {
         "ansible_user: trainer\n": login,
         "cluster_subnets: [10.1.0.0/16]\n": f"cluster_subnets: [{', '.join(site.subnets)}]\n",
@@ -187,3 +188,8 @@ def _rendered(template: str, site: Site) -> str:
         "commands": site_commands(site),
     }
     return environment.get_template(template).render(values)
+
+
+def _quoted(value: str) -> str:
+    """A scalar of YAML in single quotes."""
+    return "'" + value.replace("'", "''") + "'"

@@ -252,3 +252,17 @@ def test_keys_of_a_host_on_another_port_are_read_from_there_and_go_where_ssh_loo
         in problem["hint"]
     )
     assert problem["message"].startswith("its SSH host key is not the known one")
+
+
+@pytest.mark.parametrize(
+    ("file", "written"),
+    [("/k/known", "/k/known"), ("/a b/known", "'/a b/known'"), ("~/a b/known", "~/'a b/known'")],
+)
+def test_a_file_of_host_keys_is_one_word_for_the_shell(file: str, written: str) -> None:
+    words = host_problems.ssh_words("h1", args=f"-o 'UserKnownHostsFile={file}'")
+    problem = host_problems.problem_from_text("h1", "Host key verification failed.", words)
+    assert f"ssh-keyscan h1 >> {written};" in problem["hint"]
+
+
+def test_an_open_quote_in_the_arguments_of_ssh_is_no_failure_of_its_own() -> None:
+    assert host_problems.ssh_words("h1", args="-o 'User=x") == "-o ''\"'\"'User=x' h1"

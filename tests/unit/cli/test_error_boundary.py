@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 import typer
 
+from ddp_play.ansible.runner import PlaybookRequest
 from ddp_play.cli import console
-from ddp_play.cli.error_boundary import error_boundary
+from ddp_play.cli.error_boundary import error_boundary, set_request
 from ddp_play.errors import Busy, CheckFailed, DdpPlayError, HostNotReady, Interrupted, UsageError
 
 
@@ -31,6 +32,15 @@ def test_an_expected_error_exits_with_the_code_of_its_class(
 ) -> None:
     assert exit_code(cls("h1: [no disk]", hint="df -h")) == cls.exit_code
     assert capsys.readouterr().err.splitlines() == ["error: h1: [no disk]", "  -> df -h"]
+
+
+def test_a_remedy_names_the_inventory_of_its_own_verb_only(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit), error_boundary():
+        set_request(PlaybookRequest("/x.yml", ("/inv",), "/"))
+        raise UsageError("first", hint="ddp-play gc -i INVENTORY")
+    exit_code(UsageError("second", hint="ddp-play gc -i INVENTORY"))
+    hints = [line.strip() for line in capsys.readouterr().err.splitlines() if "->" in line]
+    assert hints == ["-> ddp-play gc -i /inv", "-> ddp-play gc -i INVENTORY"]
 
 
 def test_with_json_the_error_is_the_document_unless_there_is_one(capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,6 +30,11 @@ RUN = Asked((), run="night-1")
             LOGIN,
             "ansible-inventory --graph -i 'a b' -i h1,h2, --vault-id x@y",
         ),
+        (
+            "ddp-play inventory check -i INVENTORY names file and line",
+            LOGIN,
+            "ddp-play inventory check -i 'a b' -i h1,h2, --vault-id x@y names file and line",
+        ),
         ("ddp-play attach RUN; docker RUN", RUN, "ddp-play attach night-1; docker RUN"),
         ("ddp-play logs RUN --rank 3", RUN, "ddp-play logs night-1 --rank 3"),
         ("ddp-play gc -i INVENTORY --run RUN --yes ends it", RUN, "ddp-play gc --run night-1 --yes ends it"),

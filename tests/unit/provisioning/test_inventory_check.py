@@ -13,7 +13,7 @@ def kinds(inventory: Inventory, request: PlaybookRequest = REQUEST) -> list[str]
     checked = check_inventory(
         request, Passwords(), load=lambda _request, _passwords: inventory, resolve=lambda _name, _arguments: ()
     )
-    assert checked.to_json()["exit_class"] == ("usage" if checked.findings else "done")
+    assert checked.to_json()["exit_class"] == ("usage" if checked.errors else "done")
     return [row.kind for row in checked.findings]
 
 
@@ -29,6 +29,18 @@ def test_groups_are_not_checked_with_a_limit() -> None:
     inventory = Inventory({"nfs_server": Group("nfs_server", ("a",))}, {"a": {"ansible_host": "10.0.0.1"}})
     assert kinds(inventory) == ["missing_group"]
     assert kinds(inventory, PlaybookRequest("/x.yml", ("/inv",), "/", options=("--limit", "a"))) == []
+
+
+def test_commands_in_notes_name_the_inventory() -> None:
+    inventory = Inventory({"ranks": Group("ranks", ("a", "b"), (), {"ddp_shared_dir": "/data"})}, {"a": {}, "b": {}})
+    checked = check_inventory(
+        REQUEST,
+        Passwords(),
+        load=lambda _request, _passwords: inventory,
+        resolve=lambda name, _: (f"10.0.0.{ord(name)}",),
+    )
+    assert [row.kind for row in checked.notes] == ["shared_directory"]
+    assert "ddp-play doctor -i /inv shows" in checked.notes[0].hint
 
 
 def test_this_machine_resolves() -> None:

@@ -177,6 +177,12 @@ def test_an_unreachable_host_is_reported_at_once() -> None:
     assert "h1 (base_os unreachable)" in str(report.error())
 
 
+def test_the_login_by_hand_has_the_inventorys_arguments_of_ssh() -> None:
+    variables = {"ansible_ssh_common_args": "-J jump", "ansible_ssh_extra_args": "-o UserKnownHostsFile=/k"}
+    inventory = Inventory({"ranks": Group("ranks", ("h1",), (), variables)}, {"h1": {"ansible_host": "10.0.0.1"}})
+    assert planned(inventory).addresses == {"h1": "-J jump -o UserKnownHostsFile=/k 10.0.0.1"}
+
+
 def test_a_task_that_is_repeated_tells_what_it_waits_for() -> None:
     observer = RecordingObserver()
     rows = ({"busy": ["1 container running: db", "ranks running: /a"], "attempts": 1}, {"attempts": 2})
