@@ -35,9 +35,12 @@ def test_an_expected_error_exits_with_the_code_of_its_class(
 
 
 def test_a_remedy_names_the_inventory_of_its_own_verb_only(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(typer.Exit), error_boundary():
+    def ask() -> None:
         set_request(PlaybookRequest("/x.yml", ("/inv",), "/"))
         raise UsageError("first", hint="ddp-play gc -i INVENTORY")
+
+    with pytest.raises(typer.Exit), error_boundary():
+        ask()
     exit_code(UsageError("second", hint="ddp-play gc -i INVENTORY"))
     hints = [line.strip() for line in capsys.readouterr().err.splitlines() if "->" in line]
     assert hints == ["-> ddp-play gc -i /inv", "-> ddp-play gc -i INVENTORY"]
