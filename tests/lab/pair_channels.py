@@ -1,21 +1,19 @@
-"""Channels to the hosts of a lab for the network matrix, and its orders over them, without a playbook."""
+"""Channels to the hosts of a lab, and the orders of a check over them, without a playbook."""
 
 from __future__ import annotations
 
-import json
 import shlex
-import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from ddp_play.run.host_channel import ProcessChannel, wait_any
+from ddp_play.checks.check_exchange import Exchange
+from ddp_play.run.host_channel import ProcessChannel
 from ddp_play.run.host_program import shell_command
 from ddp_play.run.route import Route
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 
@@ -37,43 +35,11 @@ def open_channels(inventory: Path) -> dict[str, ProcessChannel]:
 
 
 @dataclass
-class Orders:
-    """Orders to all hosts at once. `between`: called while answers are waited for."""
+class Orders(Exchange):
+    """Orders to all hosts at once, as the check gives them. `between`: called while answers are waited for."""
 
-    channels: dict[str, ProcessChannel]
-    lost: dict[str, str] = field(default_factory=dict)
     between: Any = lambda _kind: None
 
-    def documents(self, kind: str, fields: Mapping[str, dict[str, Any]], *, limit_s: float) -> dict[str, Any]:
-        """By host, the JSON object that it answers."""
-        asked = [host for host in fields if host not in self.lost]
-        for host in asked:
-            self.channels[host].send(kind, **fields[host])
-        found: dict[str, Any] = {}
-        until = time.monotonic() + limit_s
-        while (waiting := [host for host in asked if host not in found and host not in self.lost]) and (
-            time.monotonic() < until
-        ):
-            wait_any([self.channels[host] for host in waiting], 0.2)
-            self.between(kind)
-            for host, document in self._taken(kind, waiting):
-                found[host] = document
-        self.lost.update(dict.fromkeys(waiting, f"no answer to {kind} within {limit_s:g} s"))
-        return found
-
-    def _taken(self, kind: str, waiting: list[str]) -> Iterator[tuple[str, Any]]:
-        for host in waiting:
-            for header, payload in self.channels[host].receive():
-                if header["t"] == kind:
-                    yield host, json.loads(payload)
-                elif header["t"] == "refused":
-                    self.lost[host] = str(header["message"])
-            if self.channels[host].broken and host not in self.lost:
-                self.lost[host] = f"the connection ended during {kind}: {self.channels[host].broken}"
-
-    def close(self) -> None:
-        """End all channels."""
-        for channel in self.channels.values():
-            channel.send("bye")
-            channel.pump()
-            channel.close()
+    def _take(self, kind: str, host: str, row: Any) -> None:
+        self.between(kind)
+        super()._take(kind, host, row)
