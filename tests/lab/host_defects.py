@@ -119,7 +119,7 @@ DEFECTS = (
     Defect("other torch", " && ".join([torch("h1", "2.13.0"), torch("h2", "2.13.0"), torch("h3", "2.12.1")]),
            " && ".join(inside(host, f"rm -r {TORCH.format(version='*')}") for host in ("h1", "h2", "h3")),
            "version: torch", ("h3",), says="2.12.1"),
-    Defect("listener on a port of jobs", *unit("h2", LISTEN), "job ports in use", ("h2",), "warn", "29545 by pid"),
+    Defect("listener on a port of jobs", *unit("h2", LISTEN), "job ports in use", ("h2",), "warn", "29545 by process"),
     Defect("process that nobody reaps", unit("h3", LEAK)[0] + " && sleep 11", unit("h3", LEAK)[1], "processes",
            ("h3",), "warn", "not reaped"),
     Defect("few ephemeral ports", inside("h1", "sysctl -qw net.ipv4.ip_local_port_range=\"40000 40019\""),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ddp_play.checks import (
@@ -16,12 +15,13 @@ from ddp_play.checks import (
 )
 from ddp_play.checks.finding import Finding, Status
 from ddp_play.checks.fleet import FULL, QUICK
-from ddp_play.checks.host_findings import merged
+from ddp_play.checks.host_findings import merged, with_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ddp_play.checks.fleet import Fleet
+    from ddp_play.planning.remedy_text import Asked
 
     CheckGroup = Callable[[Fleet], Iterable[Finding]]
 
@@ -35,7 +35,7 @@ def reached(fleet: Fleet) -> Iterable[Finding]:
         elif host.facts.drained:
             yield Finding(
                 "takes runs", Status.WARN, host.facts.drained, "runs leave it out",
-                f"ddp-play reboot -i {fleet.inventory} --limit HOSTS --open", (host.name,),
+                "ddp-play reboot -i INVENTORY --limit HOSTS --open", (host.name,),
             )  # fmt: skip
         else:
             yield Finding("host reached", Status.OK, f"as {host.facts.user.login_name}", where=(host.name,))
@@ -63,11 +63,10 @@ LEVELS: dict[str, tuple[CheckGroup, ...]] = {
 }
 
 
-def judge(fleet: Fleet, level: str) -> tuple[Finding, ...]:
-    """All findings of a level; hosts of which the same was found share one."""
+def judge(fleet: Fleet, level: str, asked: Asked) -> tuple[Finding, ...]:
+    """All findings of a level; hosts of which the same was found share one.
+
+    `asked`: inventory and login as the user named them, for the commands that help.
+    """
     found = [finding for group in LEVELS[level] for finding in group(fleet)]
-    return tuple(_with_names(finding) for finding in merged(found))
-
-
-def _with_names(finding: Finding) -> Finding:
-    return replace(finding, command=finding.command.replace("HOSTS", ",".join(finding.where)))
+    return tuple(with_names(finding, asked) for finding in merged(found))

@@ -73,11 +73,10 @@ class CheckedHost:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """All hosts of a check, and the network between them. `inventory`: as the user named it, quoted for a shell."""
+    """All hosts of a check, and the network between them."""
 
     hosts: tuple[CheckedHost, ...]
     network: PeerNetwork = NO_NETWORK
-    inventory: str = "INVENTORY"
     matrix: Mapping[str, Any] | None = None  # of `pair_exchange.Matrix.to_json`; None below the full level
 
     @property
@@ -91,13 +90,13 @@ class Fleet:
         return tuple(host.facts for host in self.hosts if host.facts is not None)
 
 
-def fleet_from_json(document: Mapping[str, Any], inventory: str) -> Fleet:
+def fleet_from_json(document: Mapping[str, Any]) -> Fleet:
     """The fleet from the document of `check_exchange.exchange`."""
     network = dict(document["network"])
     for name in ("addresses", "interfaces"):
         network[name] = tuple((host, value) for host, value in network[name])
     hosts = tuple(_host(name, row) for name, row in sorted(document["hosts"].items()))
-    return Fleet(hosts, PeerNetwork(**network), inventory, document.get("matrix"))
+    return Fleet(hosts, PeerNetwork(**network), document.get("matrix"))
 
 
 def _host(name: str, row: Mapping[str, Any]) -> CheckedHost:

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from ddp_play.ansible.runner import Passwords, PlaybookRequest, PlaybookRunner
 
 
-def ask_fleet(
-    request: PlaybookRequest, passwords: Passwords, runner: PlaybookRunner, inventory: str, *, level: str
-) -> Fleet:
+def ask_fleet(request: PlaybookRequest, passwords: Passwords, runner: PlaybookRunner, *, level: str) -> Fleet:
     """What all hosts answered to what a level asks. Raises what Ansible says if it could not read the inventory."""
     found: dict[str, Any] = {}
 
@@ -38,4 +36,4 @@ def ask_fleet(
         raise outcome.error("run ansible -m ping on the inventory") or InternalError(
             "the hosts were not asked", hint="ansible-inventory --list shows the hosts of the inventory"
         )
-    return fleet_from_json(found, inventory)
+    return fleet_from_json(found)

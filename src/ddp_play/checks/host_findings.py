@@ -42,9 +42,9 @@ def judge_hosts(answers: Sequence[HostAnswer], asked: Asked) -> tuple[Finding, .
 
 
 def with_names(finding: Finding, asked: Asked) -> Finding:
-    """The finding with its command for this inventory and these hosts."""
+    """The finding with its commands for this inventory and these hosts."""
     command = complete(finding.command, asked).replace("HOSTS", ",".join(finding.where))
-    return replace(finding, command=command)
+    return replace(finding, command=command, look=complete(finding.look, asked))
 
 
 def merged(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -39,8 +39,8 @@ def machine(fleet: Fleet) -> Iterable[Finding]:
     yield from each(fleet, "memory errors", _memory_errors)
     yield from each(fleet, "kernel log", _kernel_log)
     yield from each(fleet, "processes", _processes)
-    yield from each(fleet, "leftovers", lambda host: _leftovers(host, fleet.inventory))
-    yield from each(fleet, "reboot", lambda host: _reboot(host, fleet.inventory))
+    yield from each(fleet, "leftovers", _leftovers)
+    yield from each(fleet, "reboot", _reboot)
 
 
 CPU = Compared(
@@ -136,7 +136,7 @@ def _processes(host: CheckedHost) -> Finding:
     )  # fmt: skip
 
 
-def _leftovers(host: CheckedHost, inventory: str) -> Finding:
+def _leftovers(host: CheckedHost) -> Finding:
     rows = [row for row in host.known.runs if not row.get("guard_alive") and not row.get("attended")]
     rows = [row for row in rows if not row.get("elsewhere") and not row.get("uncollected")]
     if not rows:
@@ -144,18 +144,18 @@ def _leftovers(host: CheckedHost, inventory: str) -> Finding:
     runs = ", ".join(sorted({str(row.get("run")) for row in rows})[:3])
     return Finding(
         "", WARN, f"{len(rows)} of ended runs: {runs}", "they take space, and their ranks may still run",
-        f"ddp-play gc -i {inventory} lists them, with --yes it removes them", limit="none", source="ddp-play",
-        look=f"ddp-play ps -i {inventory}",
+        "ddp-play gc -i INVENTORY lists them, with --yes it removes them", limit="none", source="ddp-play",
+        look="ddp-play ps -i INVENTORY",
     )  # fmt: skip
 
 
-def _reboot(host: CheckedHost, inventory: str) -> Finding:
+def _reboot(host: CheckedHost) -> Finding:
     packages = host.read("reboot_pending")
     if not packages:
         return ok("none pending")
     return Finding(
         "", WARN, f"pending for {', '.join(map(str, packages[:3]))}", "after a crash the host starts with other code",
-        f"ddp-play reboot -i {inventory} --limit HOSTS", limit="none pending", source="/run/reboot-required",
+        "ddp-play reboot -i INVENTORY --limit HOSTS", limit="none pending", source="/run/reboot-required",
         look="cat /run/reboot-required.pkgs",
     )  # fmt: skip
 
@@ -169,7 +169,7 @@ def software(fleet: Fleet) -> Iterator[Finding]:
         rule = Compared(
             f"version: {key}", "ranks on different software give different results, or none",
             FAIL if key in GRAVE_VERSIONS else WARN, LOOKS.get(key, ""),
-            f"ddp-play provision -i {fleet.inventory} --limit HOSTS; or install the version of the others",
+            "ddp-play provision -i INVENTORY --limit HOSTS; or install the version of the others",
         )  # fmt: skip
         yield from same_everywhere(fleet, rule, lambda host, key=key: host.read("software").get(key) or "none")  # type: ignore[misc]
     yield from same_everywhere(fleet, ENGINE, _engine)
@@ -198,7 +198,7 @@ def _torch(host: CheckedHost) -> str | None:
 
 def gpus(fleet: Fleet) -> Iterator[Finding]:
     """GPUs as the driver lists them. Nothing is run on them at this level."""
-    yield from each(fleet, "gpus", lambda host: _gpus(host, fleet.inventory))
+    yield from each(fleet, "gpus", _gpus)
     if any(host.gpus for host in fleet.facts):
         yield from same_everywhere(fleet, GPU_MODELS, _models)
         yield from each(fleet, "gpu users", _users)
@@ -209,11 +209,11 @@ GPU_MODELS = Compared(
 )
 
 
-def _gpus(host: CheckedHost, inventory: str) -> Finding:
+def _gpus(host: CheckedHost) -> Finding:
     if host.known.gpu_problem:
         return Finding(
             "", FAIL, host.known.gpu_problem, "ranks would train on CPUs, or not at all",
-            f"ddp-play provision -i {inventory} --limit HOSTS --tags nvidia_driver; dmesg shows a lost GPU",
+            "ddp-play provision -i INVENTORY --limit HOSTS --tags nvidia_driver; dmesg shows a lost GPU",
             limit="all GPUs of the PCI bus", source="sysfs", look="nvidia-smi; lspci -d 10de:",
         )  # fmt: skip
     return ok(counted(gpu.model for gpu in host.known.gpus) or "none")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import textwrap
 import time
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,6 +18,7 @@ from ddp_play.checks.fleet_answers import ask_fleet
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.errors import UsageError
+from ddp_play.planning.remedy_text import Asked
 from ddp_play.provisioning.change_listing import host_ranges
 
 if TYPE_CHECKING:
@@ -64,8 +64,8 @@ def check(
         request = ansible.request(None, sources)
         began = time.monotonic()
         console.note(f"checking the hosts of {', '.join(sources)}, level {level}{TAKES.get(level, '')}")
-        fleet = ask_fleet(request, ansible.passwords(), AnsibleRunner(), _named(sources), level=level)
-        findings = judge(fleet, level)
+        fleet = ask_fleet(request, ansible.passwords(), AnsibleRunner(), level=level)
+        findings = judge(fleet, level, Asked(request.inventory, request.options))
         took_s = time.monotonic() - began
         if as_json:
             console.as_json(document(findings, level, fleet))
@@ -84,10 +84,6 @@ def _asked(inventory: list[str] | None, level: str) -> list[str]:
     if not inventory:
         raise UsageError("no inventory: -i was not given", hint="give -i INVENTORY")
     return inventory
-
-
-def _named(inventory: list[str]) -> str:
-    return " -i ".join(map(shlex.quote, inventory))
 
 
 def document(findings: tuple[Finding, ...], level: str, fleet: Fleet) -> dict[str, Any]:

@@ -8,9 +8,8 @@ import os
 import socket
 from typing import Any, Dict, List
 
+from . import port_holders
 from .machine_readings import text
-
-LISTENING = "0A"  # TCP_LISTEN of include/net/tcp_states.h
 
 
 def nics(root: str = "") -> Dict[str, Dict[str, Any]]:
@@ -53,27 +52,7 @@ def source_addresses(targets: List[str]) -> Dict[str, str]:
     return found
 
 
-def listeners(first: int, last: int, root: str = "") -> Dict[str, str]:
+def listeners(first: int, last: int) -> Dict[str, str]:
     """Ports of the range on which a program listens, and which one, as far as this user may see it."""
-    inodes: Dict[str, str] = {}
-    for name in ("tcp", "tcp6"):
-        for line in text("%s/proc/net/%s" % (root, name)).splitlines()[1:]:
-            fields = line.split()
-            port = int(fields[1].rpartition(":")[2], 16)
-            if fields[3] == LISTENING and first <= port <= last:
-                inodes[fields[9]] = str(port)
-    owners = _owners(set(inodes), root) if inodes else {}
-    return {port: owners.get(inode, "a process of another user") for inode, port in inodes.items()}
-
-
-def _owners(inodes: "set[str]", root: str) -> Dict[str, str]:
-    found = {}
-    for path in glob.glob(root + "/proc/[0-9]*/fd"):
-        with contextlib.suppress(OSError):
-            for fd in os.listdir(path):
-                inode = os.readlink(os.path.join(path, fd)).partition("socket:[")[2].rstrip("]")
-                if inode in inodes:
-                    pid = path.split("/")[-2]
-                    command = text("%s/proc/%s/cmdline" % (root, pid)).replace("\0", " ")[:100]
-                    found[inode] = "pid %s (%s)" % (pid, command.strip())
-    return found
+    ports = range(first, last + 1)
+    return {str(port): who for port, who in port_holders.by_port(ports, most=len(ports)).items()}

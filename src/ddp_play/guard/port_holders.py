@@ -21,23 +21,25 @@ class Holder(NamedTuple):
     inode: str
 
     def words(self, pids: Dict[str, int]) -> str:
-        """`29500 by process 4711 (nginx) of kim`."""
-        pid = pids.get(self.inode)
-        who = user_name(self.uid)
-        return "%d by %s" % (
-            self.port,
-            "process %d (%s) of %s" % (pid, _name(pid), who) if pid else "a process of %s" % who,
-        )
+        """`process 4711 (nginx) of kim`."""
+        pid, who = pids.get(self.inode), user_name(self.uid)
+        return "process %d (%s) of %s" % (pid, _name(pid), who) if pid else "a process of %s" % who
 
 
 def described(ports: Iterable[int]) -> str:
     """Who listens on these ports, the first few; empty if nobody does."""
+    rows = list(by_port(ports, most=SHOWN).items())
+    more = ["%d more" % (len(rows) - SHOWN)] if len(rows) > SHOWN else []
+    return ", ".join(["%d by %s" % row for row in rows[:SHOWN]] + more)
+
+
+def by_port(ports: Iterable[int], most: int) -> Dict[int, str]:
+    """Who listens on each of these ports, in their order; processes are looked up for so many of them at `most`."""
     wanted = set(ports)
     found = {row.port: row for row in reversed(_listeners()) if row.port in wanted}
     rows = [found[port] for port in sorted(found)]
-    pids = _owners({row.inode for row in rows[:SHOWN]})
-    more = ["%d more" % (len(rows) - SHOWN)] if len(rows) > SHOWN else []
-    return ", ".join([row.words(pids) for row in rows[:SHOWN]] + more)
+    pids = _owners({row.inode for row in rows[:most]})
+    return {row.port: row.words(pids) for row in rows}
 
 
 def _listeners() -> List[Holder]:

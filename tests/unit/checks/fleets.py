@@ -11,8 +11,10 @@ from ddp_play.checks.finding import Finding, Status
 from ddp_play.checks.fleet import CheckedHost, Fleet
 from ddp_play.checks.peer_addresses import network_between
 from ddp_play.planning.host_facts import HostFacts
+from ddp_play.planning.remedy_text import Asked
 from tests.unit.build import engine, ethernet, host, shared
 
+ASKED = Asked(("inv",))
 SPACE = {"size_mib": 100_000, "free_mib": 50_000, "inodes": 10**6, "free_inodes": 9 * 10**5, "read_only": False}
 
 
@@ -82,7 +84,7 @@ def fleet(count: int = 3, /, **changes: dict[str, Any]) -> Fleet:
             else:
                 put(known, path, value)
         made.append(CheckedHost(name, facts(number, **fields), "", "", "", known["reading"], known["saw"], own))
-    return Fleet(tuple(made), network_between(tuple(row.known for row in made)), "inv")
+    return Fleet(tuple(made), network_between(tuple(row.known for row in made)))
 
 
 def put(known: dict[str, Any], path: str, value: Any) -> None:
@@ -106,7 +108,7 @@ def put(known: dict[str, Any], path: str, value: Any) -> None:
 
 def bad(checked: Fleet) -> list[Finding]:
     """Findings of the quick level that are no pass."""
-    return [row for row in judge(checked, "quick") if row.status is not Status.OK]
+    return [row for row in judge(checked, "quick", ASKED) if row.status is not Status.OK]
 
 
 def the_one(change: dict[str, Any], check: str, status: Status, value: str) -> None:

@@ -13,6 +13,7 @@ from ddp_play.checks.check_exchange import Exchange, exchange
 from ddp_play.checks.check_levels import judge
 from ddp_play.checks.finding import Status
 from ddp_play.checks.fleet import fleet_from_json
+from ddp_play.planning.remedy_text import Asked
 from ddp_play.run.discovery import Discovery, Query
 from ddp_play.run.host_channel import ProcessChannel
 from ddp_play.run.host_program import shell_command
@@ -40,7 +41,7 @@ def test_a_host_from_its_facts_to_its_findings(tmp_path: Path, monkeypatch: pyte
     document = exchange(discovery.rows, discovery.take())
     assert "lost" not in document["hosts"]["h1"]
     assert document["hosts"]["h1"]["clock"]["trip_s"] < 10
-    found = judge(fleet_from_json(document, "inv"), "quick")
+    found = judge(fleet_from_json(document), "quick", Asked(("inv",)))
     assert [row.where for row in found if row.check == "host reached"] == [("h1",), ("h2",)]
     broken = [(row.check, row.value) for row in found if row.broken]
     assert broken == []

@@ -9,7 +9,7 @@ import pytest
 from ddp_play.checks.check_levels import LEVELS, judge
 from ddp_play.checks.finding import Finding, Status, exit_code
 from ddp_play.checks.fleet import CheckedHost, Fleet
-from tests.unit.checks.fleets import bad, facts, fleet, readings
+from tests.unit.checks.fleets import ASKED, bad, facts, fleet, readings
 
 WARN, FAIL, NOT_RUN = Status.WARN, Status.FAIL, Status.UNCHECKED
 HUNG = {"problem": "no answer within 3 s", "took_s": 3.0}
@@ -28,7 +28,7 @@ def test_a_reading_that_hung_is_not_run_and_no_pass(name: str) -> None:
     assert found == []
     missing = [row for row in bad(checked) if row.where == ("h3",)]
     assert missing
-    assert exit_code(judge(checked, "quick")) == 69
+    assert exit_code(judge(checked, "quick", ASKED)) == 69
 
 
 def test_a_reading_that_a_host_cannot_give_is_not_run_and_no_failure() -> None:
@@ -37,7 +37,7 @@ def test_a_reading_that_a_host_cannot_give_is_not_run_and_no_failure() -> None:
     assert [(row.check, row.status, row.value) for row in bad(checked)] == [
         ("kernel log", NOT_RUN, container["problem"])
     ]
-    assert exit_code(judge(checked, "quick")) == 0
+    assert exit_code(judge(checked, "quick", ASKED)) == 0
 
 
 @pytest.mark.parametrize("value", [None, 7, "text", [], {"cpus": "many"}])
@@ -71,7 +71,7 @@ def test_a_drained_host_is_a_warning() -> None:
 def test_a_host_that_was_not_reached_outweighs_all() -> None:
     away = CheckedHost("h9", problem="Connection refused", hint="check sshd")
     checked = fleet()
-    found = judge(Fleet((*checked.hosts, away), checked.network, "inv"), "quick")
+    found = judge(Fleet((*checked.hosts, away), checked.network), "quick", ASKED)
     (row,) = [row for row in found if row.status is FAIL]
     assert (row.check, row.where, row.value, row.command) == (
         "host reached",
@@ -85,7 +85,7 @@ def test_a_host_that_was_not_reached_outweighs_all() -> None:
 def test_a_host_that_stopped_to_answer_passes_nothing_more() -> None:
     checked = fleet()
     silent = CheckedHost("h3", facts(3, shared=None), lost="no answer to check_read within 20 s")
-    found = judge(Fleet((*checked.hosts[:2], silent), checked.network, "inv"), "quick")
+    found = judge(Fleet((*checked.hosts[:2], silent), checked.network), "quick", ASKED)
     passed = {row.check for row in found if row.status is Status.OK and "h3" in row.where}
     by_facts = {"host reached", "addresses", "different machines", "common network", "mtu", "nic speed", "nics",
                 "leftovers", "ephemeral ports", "gpus", "version: engine"}  # fmt: skip
@@ -96,7 +96,7 @@ def test_a_host_that_stopped_to_answer_passes_nothing_more() -> None:
 
 def test_hosts_without_a_shared_directory_are_not_compared() -> None:
     without = {f"h{n}": {"facts.shared": None} for n in (1, 2, 3)}
-    checks = {row.check for row in judge(fleet(**without), "quick")}
+    checks = {row.check for row in judge(fleet(**without), "quick", ASKED)}
     assert not checks & {"shared directory", "shared by all"}
 
 
@@ -108,4 +108,4 @@ def test_the_commands_name_the_inventory_and_the_hosts() -> None:
 def test_each_level_is_a_tuple_of_groups() -> None:
     assert list(LEVELS) == ["quick", "full"]
     assert all(callable(group) for groups in LEVELS.values() for group in groups)
-    assert all(isinstance(row, Finding) for row in judge(fleet(), "quick"))
+    assert all(isinstance(row, Finding) for row in judge(fleet(), "quick", ASKED))

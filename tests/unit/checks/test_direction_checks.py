@@ -78,6 +78,8 @@ def test_ways_of_packets_that_leave_by_another_network_are_no_finding_of_their_o
 
 
 def test_a_program_that_listens_on_a_port_of_jobs_is_named() -> None:
-    the_one({"listeners": {"29501": "pid 7 (python x.py)"}}, "job ports in use", Status.WARN, "29501 by pid 7")
-    running = {"listeners": {"29501": "pid 7 (python)"}, "facts.runs": ({"run": "a", "guard_alive": True},)}
+    the_one(
+        {"listeners": {"29501": "process 7 (python) of kim"}}, "job ports in use", Status.WARN, "29501 by process 7"
+    )
+    running = {"listeners": {"29501": "process 7 (python) of kim"}, "facts.runs": ({"run": "a", "guard_alive": True},)}
     assert bad(fleet(h3=running)) == []

@@ -58,7 +58,7 @@ def test_a_rule_that_meets_another_shape_is_not_run() -> None:
 def test_a_document_with_a_host_that_gave_no_answer() -> None:
     document = {"hosts": {"h2": {"problem": {"message": "refused", "hint": "sshd"}}, "h1": {}},
                 "network": {"network": "", "addresses": [], "interfaces": [], "problem": "", "hint": ""}}  # fmt: skip
-    found = fleet_from_json(document, "inv")
+    found = fleet_from_json(document)
     assert [(host.name, host.problem, host.hint) for host in found.hosts] == [
         ("h1", "it gave no answer", ""), ("h2", "refused", "sshd")
     ]  # fmt: skip

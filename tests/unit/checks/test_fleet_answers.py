@@ -17,14 +17,14 @@ CHECKED = {"hosts": {"h1": {"problem": {"message": "refused", "hint": "sshd"}}},
 def test_the_answer_is_in_the_event_of_the_task() -> None:
     event = {"event": "runner_on_ok", "event_data": {"host": "h1", "res": {"checked": CHECKED}}}
     runner = FakePlaybookRunner(events=({"event": "playbook_on_start"}, event))
-    found = ask_fleet(REQUEST, Passwords(), runner, "inv", level="full")
+    found = ask_fleet(REQUEST, Passwords(), runner, level="full")
     assert runner.requests[0].environment["DDP_PLAY_CHECK_LEVEL"] == "full"
-    assert ([host.name for host in found.hosts], found.inventory) == (["h1"], "inv")
+    assert [host.name for host in found.hosts] == ["h1"]
 
 
 def test_a_playbook_that_failed_or_had_no_hosts() -> None:
     failed = PlaybookOutcome(PlaybookStatus.FAILED, 2, (TaskFailure("h1", "t", "boom"),), "")
     with pytest.raises(CheckFailed, match="boom"):
-        ask_fleet(REQUEST, Passwords(), FakePlaybookRunner(outcome=failed), "inv", level="quick")
+        ask_fleet(REQUEST, Passwords(), FakePlaybookRunner(outcome=failed), level="quick")
     with pytest.raises(InternalError, match="not asked"):
-        ask_fleet(REQUEST, Passwords(), FakePlaybookRunner(), "inv", level="quick")
+        ask_fleet(REQUEST, Passwords(), FakePlaybookRunner(), level="quick")

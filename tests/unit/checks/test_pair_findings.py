@@ -31,7 +31,7 @@ def matrix(
 
 def findings(document: dict[str, Any] | None, network: PeerNetwork | None = None) -> list[Finding]:
     known = fleet(3)
-    return list(network_matrix(Fleet(known.hosts, network or known.network, "inv", document)))
+    return list(network_matrix(Fleet(known.hosts, network or known.network, document)))
 
 
 def test_a_fleet_without_defects_is_one_pass() -> None:

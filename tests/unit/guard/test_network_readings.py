@@ -37,5 +37,5 @@ def test_who_listens_on_a_port_of_the_range() -> None:
     with socket.create_server(("127.0.0.1", 0)) as sock:
         port = sock.getsockname()[1]
         found = module.listeners(port, port)
-        assert found[str(port)].startswith(f"pid {os.getpid()} (")
+        assert found[str(port)].startswith(f"process {os.getpid()} (")
         assert str(port) not in module.listeners(port + 1, port + 1)

@@ -44,4 +44,4 @@ def test_more_than_a_few_are_counted() -> None:
 
 
 def test_a_process_that_cannot_be_seen_is_told_by_its_user() -> None:
-    assert port_holders.Holder(29500, 0, "1").words({}) == "29500 by a process of root"
+    assert port_holders.Holder(29500, 0, "1").words({}) == "a process of root"
