@@ -12,12 +12,16 @@ PATIENCE_S = 5.0
 LARGE = 48 * 1024  # several packets even with jumbo frames, and less than the socket buffers of both sides
 
 
+def family_of(address: str) -> socket.AddressFamily:
+    """AF_INET or AF_INET6."""
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+
 class Listener:
     """Answers probes on one address until closed; port 0 lets the kernel choose, as it does for ranks."""
 
     def __init__(self, address: str, port: int = 0) -> None:
-        family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        self._sock = socket.socket(family, socket.SOCK_STREAM)
+        self._sock = socket.socket(family_of(address), socket.SOCK_STREAM)
         self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._sock.bind((address, port))
         self._sock.listen(256)

@@ -10,6 +10,7 @@ from typing import Any, Dict, List
 
 from . import port_holders
 from .machine_readings import text
+from .network_probe import family_of
 
 
 def nics(root: str = "") -> Dict[str, Dict[str, Any]]:
@@ -42,8 +43,7 @@ def source_addresses(targets: List[str]) -> Dict[str, str]:
     """By address of a peer, the own address that packets to it get from the routing table; or the error."""
     found = {}
     for target in targets:
-        family = socket.AF_INET6 if ":" in target else socket.AF_INET
-        with contextlib.closing(socket.socket(family, socket.SOCK_DGRAM)) as sock:
+        with contextlib.closing(socket.socket(family_of(target), socket.SOCK_DGRAM)) as sock:
             try:
                 sock.connect((target, 9))  # sends nothing
                 found[target] = str(sock.getsockname()[0])

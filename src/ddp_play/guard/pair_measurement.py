@@ -15,6 +15,7 @@ import time
 from typing import Any, Dict, List, Sequence, Tuple
 
 from . import pair_counters
+from .network_probe import family_of
 
 CONNECT_S = 4.0
 ANSWER_S = 5.0  # for the peer's program to take its part
@@ -49,11 +50,6 @@ class Pair:
     def hello(self, number: int) -> bytes:
         """First bytes of a connection."""
         return HELLO.pack(self.token, self.name, number)
-
-
-def family_of(address: str) -> socket.AddressFamily:
-    """AF_INET or AF_INET6."""
-    return socket.AF_INET6 if ":" in address else socket.AF_INET
 
 
 def listener(address: str) -> socket.socket:

@@ -13,6 +13,8 @@ import socket
 import time
 from typing import Any, Dict, List, Optional
 
+from .network_probe import family_of
+
 IP_MTU_DISCOVER, IP_PMTUDISC_DO = 10, 2  # include/uapi/linux/in.h
 IPV6_MTU_DISCOVER, IPV6_DONTFRAG = 23, 62  # include/uapi/linux/in6.h
 IP_BIND_ADDRESS_NO_PORT = 24
@@ -21,11 +23,6 @@ WORD_BYTES = 32
 TRIES_EVERY_S = 0.2
 MAX_DATAGRAM = 65536
 LIFE_S = 60.0
-
-
-def family_of(address: str) -> int:
-    """AF_INET or AF_INET6."""
-    return int(socket.AF_INET6 if ":" in address else socket.AF_INET)
 
 
 class Listener:

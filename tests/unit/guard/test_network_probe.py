@@ -79,3 +79,8 @@ def test_a_listener_can_have_the_very_port_that_ranks_will_use() -> None:
     with socket.create_server((HERE, port)):
         pass  # and leaves it free
     assert network_probe.LARGE > 9000
+
+
+def test_the_family_of_an_address() -> None:
+    assert network_probe.family_of("fd00::1") == socket.AF_INET6
+    assert network_probe.family_of("127.0.0.1") == socket.AF_INET

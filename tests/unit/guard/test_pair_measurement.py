@@ -179,8 +179,3 @@ def test_a_window_needs_data_for_long_enough() -> None:
     window.add(1000)
     with pytest.raises(PairError, match="the data ended early"):
         window.mbps()
-
-
-def test_the_family_of_an_address() -> None:
-    assert pair_measurement.family_of("fd00::1") == socket.AF_INET6
-    assert pair_measurement.family_of(HERE) == socket.AF_INET
