@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import subprocess
 import tempfile
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,7 @@ def values(lab: Lab) -> dict[str, str]:
             ["docker", "inspect", "-f", shape, found[host]], check=True, capture_output=True, text=True
         )
         found[f"a{number}"] = done.stdout.strip()
-    return {**found, "net": found["a1"].rpartition(".")[0]}
+    return {**found, "net": found["a1"].rpartition(".")[0], "cpus": str(os.cpu_count())}
 
 
 def shell(command: str, known: dict[str, str]) -> None:
@@ -78,7 +79,7 @@ def compare(rows: list[dict[str, Any]], defects: tuple[Defect, ...], known: dict
     assert sorted(map(found, rows)) == sorted(map(expected, defects)), json.dumps(rows, indent=1)
     for defect in defects:
         row = next(row for row in rows if found(row) == expected(defect))
-        says = defect.says.replace("{net}", known["net"])
+        says = defect.says.replace("{net}", known["net"]).replace("{cpus}", known["cpus"])
         assert says in row["value"], f"{defect}: {row['value']}"
         wanted = ("why", "command", "limit", "source", "look") if row["result"] != "not run" else ()
         assert all(row[field] for field in wanted), row

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .rank_jobs import SHARED
+
 STATE = "/home/ops/.local/state/ddp-play/host"
-SHARED = "/srv/ddp-play-shared"
 TORCH = "/usr/lib/python3/dist-packages/torch-{version}.dist-info"
 LISTEN = "import socket,time; s=socket.socket(); s.bind((str(), 29545)); s.listen(); time.sleep(600)"
 LEAK = "import os,time; os.fork() or os._exit(0); time.sleep(600)"
@@ -100,7 +101,7 @@ DEFECTS = (
     Defect("cpu quota", "docker update --cpus 0.6 {h2}", "docker update --cpus $(nproc) {h2}",
            "cpu quota", ("h2",), says="0.6 of"),
     Defect("fewer cpus", "docker update --cpuset-cpus 0 {h3}", "docker update --cpuset-cpus 0-$(($(nproc) - 1)) {h3}",
-           "cpu", ("h3",), says="1 of 2 CPUs"),
+           "cpu", ("h3",), says="1 of {cpus} CPUs"),
     Defect("disk of runs is full", inside("h2", f"mount -t tmpfs -o size=20m,mode=0700,uid=1000 none {STATE}"),
            inside("h2", f"umount {STATE}"), "disk of runs", ("h2",), says="MiB free"),
     Defect("no inodes", inside("h1", f"mount -t tmpfs -o nr_inodes=500,size=2g,mode=0700,uid=1000 none {STATE}"),

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from ddp_play.checks.check_exchange import Exchange
+from ddp_play.checks.pair_exchange import MatrixSettings
+from ddp_play.checks.pair_samples import PairEnd
 from ddp_play.run.host_channel import ProcessChannel
 from ddp_play.run.host_program import shell_command
 from ddp_play.run.route import Route
@@ -16,11 +18,18 @@ from ddp_play.run.route import Route
 if TYPE_CHECKING:
     from pathlib import Path
 
+SETTINGS = MatrixSettings(seconds=0.6)
+
 
 def addresses(inventory: Path) -> dict[str, str]:
     """Address by host of a lab's inventory."""
     group = yaml.safe_load(inventory.read_text(encoding="utf-8"))["all"]["children"]["ranks"]
     return {name: row["ansible_host"] for name, row in group["hosts"].items()}
+
+
+def ends(inventory: Path) -> dict[str, PairEnd]:
+    """The hosts of a lab as ends of the matrix."""
+    return {host: PairEnd(host, address, "eth0") for host, address in addresses(inventory).items()}
 
 
 def open_channels(inventory: Path) -> dict[str, ProcessChannel]:

@@ -83,6 +83,7 @@ def bare(lab_home: Path) -> Iterator[Lab]:
         yield lab
 
 
+@pytest.mark.timeout(1800)
 def test_the_commands_of_init_train_a_model(bare: Lab, tmp_path: Path) -> None:
     """Processes with a shared directory, where torch is installed once. Others: test_first_hour_flavours.py."""
     with wheel_index(bare, tmp_path / "index", ["torch==2.13.0", "numpy==2.2.6"]) as settings:

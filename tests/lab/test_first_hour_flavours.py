@@ -39,10 +39,10 @@ def test_containers(with_engine: Lab, tmp_path: Path, shared: list[str]) -> None
     train_as_printed(with_engine, tmp_path, *shared)
 
 
-@pytest.mark.parametrize("shared", SHARED_DIRECTORY, ids=["alone", "shared"])
-def test_processes(bare: Lab, tmp_path: Path, shared: list[str]) -> None:
+def test_processes(bare: Lab, tmp_path: Path) -> None:
+    """Without a shared directory; test_first_hour.py has the flavour with one."""
     with wheel_index(bare, tmp_path / "index", ["torch==2.13.0", "numpy==2.2.6"]) as settings:
-        train_as_printed(bare, tmp_path, "--runtime", "process", *shared, settings=settings)
+        train_as_printed(bare, tmp_path, "--runtime", "process", settings=settings)
 
 
 def test_packages_on_top_of_an_image_that_has_torch(with_engine: Lab) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 import zipfile
 from typing import TYPE_CHECKING
 
@@ -62,8 +63,8 @@ def test_a_requirements_file_and_a_wheelhouse_need_no_index(lab3: Lab, tmp_path:
         wheel.writestr("house_made-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: house-made\nVersion: 1.0\n")
         wheel.writestr("house_made-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
         wheel.writestr("house_made-1.0.dist-info/RECORD", "")
-    pip = ["python3", "-m", "pip", "download", "--quiet", "--dest", str(wheels), "pip"]
-    subprocess.run([str(COMMAND).replace("ddp-play", "python"), *pip[1:]], check=True, timeout=120)
+    download = [sys.executable, "-m", "pip", "download", "--quiet", "--dest", str(wheels), "pip"]
+    subprocess.run(download, check=True, timeout=120)
     (tmp_path / "requirements.txt").write_text("house-made==1.0\n")
     words = ["image", "build", "--slim", "--with", "-r", str(tmp_path / "requirements.txt"), "--tag", tag]
     built = lab3.play(*words, "--wheelhouse", str(wheels), timeout_s=300)

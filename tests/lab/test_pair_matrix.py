@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ddp_play.checks.pair_exchange import Matrix, MatrixSettings, measure_matrix
-from ddp_play.checks.pair_samples import PairEnd
+from ddp_play.checks.pair_exchange import Matrix, measure_matrix
 from tests import schemas
 
 from .conftest import bare_lab
-from .pair_channels import Orders, addresses, open_channels
+from .pair_channels import SETTINGS, Orders, addresses, ends, open_channels
 from .pair_defects import TWO, Defect, heal, seed
 
 if TYPE_CHECKING:
@@ -30,13 +29,11 @@ def four(lab_home) -> Iterator[Lab]:  # type: ignore[no-untyped-def]
         heal(lab)
 
 
-def measured(lab: Lab, *, bound: bool = True, seconds: float = 0.6) -> Matrix:
+def measured(lab: Lab) -> Matrix:
     """The matrix of the lab's hosts."""
     orders = Orders(open_channels(lab.inventory))
     try:
-        interface = "eth0" if bound else ""
-        ends = {host: PairEnd(host, address, interface) for host, address in addresses(lab.inventory).items()}
-        return measure_matrix(orders, ends, MatrixSettings(seconds=seconds))
+        return measure_matrix(orders, ends(lab.inventory), SETTINGS)
     finally:
         orders.close()
 
@@ -59,7 +56,7 @@ def shown(matrix: Matrix) -> str:
 def check(lab: Lab, defect: Defect | None) -> Matrix:
     """Seed it, measure, and expect exactly its verdicts."""
     seed(lab, addresses(lab.inventory), defect)
-    matrix = measured(lab, bound=defect is None or defect.bound)
+    matrix = measured(lab)
     assert said(matrix) == (defect.right if defect else frozenset()), shown(matrix)
     assert matrix.num_not_run == 0, shown(matrix)
     return matrix

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ddp_play.checks.pair_exchange import MatrixSettings, measure_matrix
-from ddp_play.checks.pair_samples import PairEnd
+from ddp_play.checks.pair_exchange import measure_matrix
 
-from .pair_channels import Orders, addresses, open_channels
+from .pair_channels import SETTINGS, Orders, addresses, ends, open_channels
 from .pair_defects import DEFECTS, Defect, as_root, heal, seed
 from .test_pair_matrix import check, four, measured, said, shown
 
@@ -50,8 +49,7 @@ def test_a_host_that_dies_or_hangs_in_a_round_ends_its_own_pairs_only(four: Lab,
 
     orders.between = strike
     try:
-        ends = {host: PairEnd(host, address, "eth0") for host, address in addresses(four.inventory).items()}
-        matrix = measure_matrix(orders, ends, MatrixSettings(seconds=0.6))
+        matrix = measure_matrix(orders, ends(four.inventory), SETTINGS)
     finally:
         orders.close()
         as_root(four, "h3", "pkill -KILL -f 'ddp-play [c]hannel'; true")

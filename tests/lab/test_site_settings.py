@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 HOST = "h1"
 PORT = 2222
 SSHD = f"printf 'Port 22\\nPort {PORT}\\n' > /etc/ssh/sshd_config.d/port.conf && systemctl restart ssh"
-# This kernel has no NFS server: a program of that name prints the exports, and a unit of that name runs.
+# A kernel without an NFS server suffices: a program of that name prints the exports, and a unit of that name runs.
 SERVER = (
     "export DEBIAN_FRONTEND=noninteractive; apt-get -qq update; "
     "apt-get -qq install -y --no-install-recommends nfs-common >/dev/null 2>&1; "

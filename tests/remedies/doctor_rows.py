@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from tests.remedies.scene import Scene
 
-AREA = "Controller"
+AREA = "Found by ddp-play doctor on the controller"
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\n"
 
 

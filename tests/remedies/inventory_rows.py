@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tests.remedies.job_rows import suggested
 from tests.remedies.rows import Row
-from tests.remedies.scene import GOOD, HERE
+from tests.remedies.scene import HERE
 
 if TYPE_CHECKING:
     import re
@@ -76,11 +75,7 @@ def vaulted(scene: Scene) -> list[str]:
     words = [str(program), "encrypt_string", "--vault-password-file", "password", "hush", "--name", "site_key"]
     done = subprocess.run(words, cwd=scene.cwd, env=scene.play.env(), capture_output=True, text=True, check=True)
     scene.play.write("group_vars/ranks.yml", done.stdout)
-    variables = {f"ddp_job_{name}": value for name, value in GOOD.items()}
-    variables["ddp_job_secrets"] = {"KEY": "{{ site_key }}"}
-    play = {"hosts": "ranks", "gather_facts": False, "roles": [{"role": "ddp.play.ddp_job", "vars": variables}]}
-    scene.play.write("job.yml", json.dumps([play]))
-    return ["plan", "job.yml", "-i", scene.inventory()]
+    return ["plan", scene.job(secrets={"KEY": "{{ site_key }}"}), "-i", scene.inventory()]
 
 
 def wrong_vault_password(scene: Scene) -> list[str]:

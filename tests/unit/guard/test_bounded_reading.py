@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from ddp_play.guard import bounded_reading
 from ddp_play.guard.bounded_reading import NotReadableHere, read_all
 from tests.waiting import wait_until
 
@@ -76,4 +75,3 @@ def test_a_host_that_starts_no_more_processes_says_so_of_each_reading(monkeypatc
 
 def test_nothing_to_read() -> None:
     assert read_all({}) == {}
-    assert bounded_reading.MAX_BYTES > 0
