@@ -62,9 +62,9 @@ def _crash(error: Exception) -> InternalError:
 
 
 def _of_own_directory(error: OSError) -> UsageError | None:
-    """The error of a state directory that this user cannot use; None for errors of other files, and a full disk."""
+    """The error of a state directory that this user cannot use; None for other files, missing ones, and a full disk."""
     place = str(error.filename or "")
-    if is_full(error) or not Path(place).is_relative_to(home()):
+    if is_full(error) or isinstance(error, FileNotFoundError) or not Path(place).is_relative_to(home()):
         return None
     return UsageError(
         f"ddp-play cannot keep runs and results in {home()}: {place}: {error.strerror}",

@@ -10,6 +10,7 @@ import pytest
 import typer
 
 from ddp_play.ansible.runner import PlaybookRequest
+from ddp_play.bundle.paths import home
 from ddp_play.cli import console
 from ddp_play.cli.error_boundary import error_boundary, set_request
 from ddp_play.errors import Busy, CheckFailed, DdpPlayError, HostNotReady, Interrupted, UsageError
@@ -81,3 +82,19 @@ def test_any_other_exception_exits_with_70_and_names_a_log(
     log = re.search(r"\S+\.log", err)
     assert log is not None
     assert "ZeroDivisionError: a bug" in Path(log[0]).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("error", "below_home", "code"),
+    [
+        (NotADirectoryError(20, "Not a directory"), True, 64),
+        (PermissionError(13, "Permission denied"), True, 64),
+        (FileNotFoundError(2, "No such file or directory"), True, 70),  # a fault of ours, or removed meanwhile
+        (PermissionError(13, "Permission denied"), False, 70),
+    ],
+)
+def test_a_state_directory_that_cannot_be_used_is_told_from_faults_of_ours(
+    error: OSError, below_home: bool, code: int
+) -> None:
+    error.filename = str(home() / "runs" / "x") if below_home else "/elsewhere/x"
+    assert exit_code(error) == code
