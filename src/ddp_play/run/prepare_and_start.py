@@ -151,7 +151,9 @@ class Starter:
         began, sender = time.monotonic(), SourceSender(self.gang, snapshot)
         sender.send(links)
         spent_s = round(time.monotonic() - began, 3)
-        self.bundle.update_run(source_bytes_sent=sender.num_bytes)
+        # Another attempt, or one whose port was taken meanwhile, has sent it too.
+        before = int(read_json(self.paths.run).get("source_bytes_sent") or 0)
+        self.bundle.update_run(source_bytes_sent=before + sender.num_bytes)
         self.journal.emit(
             "source_sent",
             bytes=sender.num_bytes,

@@ -64,6 +64,18 @@ def test_each_host_gets_what_it_lacks(stage: Stage, snapshot: Snapshot) -> None:
     assert stage.document["source_bytes_sent"] == pieces + 2 * len(rows.packed())
 
 
+def test_what_was_sent_before_the_port_was_found_taken_counts(stage: Stage, snapshot: Snapshot) -> None:
+    stage.far["h1"].answers["stage"] = lacks([0, 2])
+    taken = [refusal("prepare", "the port is taken", error="busy")]
+    ready = [encode("prepared", guard_pid=1)]
+    stage.far["h1"].answers["prepare"] = lambda _header, _payload: taken.pop() if taken else ready
+    stage.supervisor(snapshot=snapshot).run()
+    assert stage.far["h1"].kinds().count("prepare") == 2
+    rows = pieces_of(snapshot)
+    pieces = sum(len(rows.rows[number].frame(snapshot)[0]) for number in (0, 2))
+    assert stage.document["source_bytes_sent"] == pieces + 4 * len(rows.packed())
+
+
 def test_a_damaged_piece_is_sent_in_another_round(stage: Stage, snapshot: Snapshot) -> None:
     stage.far["h1"].answers.update(stage=lacks([1]), assemble=lacks([2]))
     stage.supervisor(snapshot=snapshot).run()
