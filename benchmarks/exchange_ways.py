@@ -6,7 +6,6 @@ import dataclasses
 import json
 import os
 import shlex
-import statistics
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -25,8 +24,6 @@ WORK = f"{SHARED}/bench/work"
 SIZE = "64M"
 ALLREDUCE = ("--min-bytes", SIZE, "--max-bytes", SIZE, "--seconds-per-size", "5")
 PORT = 23_000
-# Share of the first training steps that is not counted: caches and allocators are cold.
-WARM_UP_SHARE = 0.2
 
 
 @dataclass(frozen=True)
@@ -103,34 +100,6 @@ def training(lab: BenchLab) -> tuple[str, ...]:
     """Trainer arguments of a training whose metrics contain every step."""
     size = ("--max-steps", str(lab.num_steps), "--epochs", "100000", "--batch-size", str(lab.batch_size))
     return ("train", *size, "--checkpoint-dir", "none")
-
-
-def container_steps(lab: BenchLab, number: int) -> float:
-    """Median seconds per step of a training in rank containers."""
-    command = ["python", "-m", "trainer", *training(lab)]
-    job = {"ddp_job_source": str(ROOT), "ddp_job_source_include": ["trainer"], "ddp_job_command": command}
-    play = {"hosts": "ranks", "gather_facts": False, "roles": [{"role": "ddp.play.ddp_job", "vars": job}]}
-    playbook = lab.home / "steps.yml"
-    playbook.write_text(json.dumps([play]))
-    ddp_play(lab, "run", str(playbook), "-i", lab.inventory, "--name", f"s{number}", *variables(lab))
-    return step_time((lab.home / "runs" / f"s{number}" / "metrics" / "rank-0.jsonl").read_text())
-
-
-def bare_steps(lab: BenchLab, number: int) -> float:
-    """Median seconds per step of the same training in bare processes over ssh."""
-    run_bare(lab, (*training(lab), "--metrics", f"{WORK}/metrics.jsonl"), port=PORT + 1000 + number)
-    return step_time(lab.hosts[0].run(f"cat {WORK}/metrics.jsonl").stdout.decode())
-
-
-def step_time(metrics: str) -> float:
-    """Median seconds per step from the time stamps of rank 0's metric lines, without the first steps."""
-    times = [
-        row["time"] for row in map(json.loads, metrics.splitlines()) if "samples_per_s" in row and row["rank"] == 0
-    ]
-    recorded = times[int(len(times) * WARM_UP_SHARE) :]
-    # time stamps have milliseconds: the difference over many steps makes their rounding negligible
-    width = 10
-    return statistics.median((recorded[at + width] - recorded[at]) / width for at in range(len(recorded) - width))
 
 
 def collectives(lab: BenchLab, backends: list[str]) -> dict[str, Any]:
