@@ -61,7 +61,7 @@ def test_a_defect_refuses_the_run_before_anything_starts(
     kept = document(check_lab, run)
     assert kept["status"] == "failed"
     assert "started" not in kept
-    assert check_lab.on("h1", "ls -A /srv/ddp-play-shared") == ""
+    assert check_lab.on("h1", "find /srv/ddp-play-shared -mindepth 1 ! -name .ddp-play") == ""
 
 
 def test_a_spare_host_takes_the_place_of_an_unfit_one(check_lab: Lab, tmp_path: Path) -> None:

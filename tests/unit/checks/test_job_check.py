@@ -87,6 +87,13 @@ def test_a_host_that_answered_nothing_is_not_refused() -> None:
     assert found.warnings[-1].startswith("and ")
 
 
+def test_a_host_without_facts_is_not_taken_for_fit() -> None:
+    made = plan(host("h1", "10.0.0.1/24"), host("h2", "10.0.0.2/24"), runtime="process")
+    assert judge_start(job(runtime="process"), made, {}, {}) == Judged(
+        (), ("h1, h2: host could not be checked: the bundle has no facts of it",)
+    )
+
+
 def test_many_warnings_are_shortened() -> None:
     change = {"limits.nofile": 2048, "limits.nproc": 300, "space_shm.size_mib": 256, "space_state.free_mib": 1000,
               "identity.machine_id": "id1", "identity.host_keys": ["key1"], "identity.hostname": "h1"}  # fmt: skip
