@@ -34,7 +34,8 @@ from ansible_collections.ddp.play.plugins.plugin_utils.host_approach import Appr
 from ansible_collections.ddp.play.plugins.plugin_utils.host_query import query_of
 from ansible_collections.ddp.play.plugins.plugin_utils.vaulted import decrypted_texts, is_vaulted
 
-SUPERVISION = "ddp_play.run.supervise_action"
+# Imported when they are needed: planning alone needs neither.
+SUPERVISION, JOB_CHECK = "ddp_play.run.supervise_action", "ddp_play.checks.job_check"
 
 
 class ActionModule(ActionBase):
@@ -111,6 +112,7 @@ class ActionModule(ActionBase):
             become_passwords=become_passwords,
             ssh_passwords=ssh_passwords,
             channels=discovery.take(),
+            judge=import_module(JOB_CHECK).judge_start,
         )
         verdict = outcome.verdict
         return {

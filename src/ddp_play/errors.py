@@ -4,6 +4,7 @@
     ├── UsageError          the command line or the job is wrong           exit 64
     ├── HostNotReady        a host is unreachable or lacks something       exit 69
     │   ├── NotTakenOver    attach found hosts unreachable: the run was not changed
+    │   ├── HostUnfit       a check or probe before the start failed: a spare host may take its place
     │   └── UnknownVersion  a run there has a format of another ddp-play
     ├── CheckFailed         a check or a provisioning step failed          exit 1
     ├── Busy                slots or ports are taken: try again later      exit 75
@@ -57,6 +58,10 @@ class HostNotReady(DdpPlayError):  # noqa: N818 - the name states what is wrong
 
 class NotTakenOver(HostNotReady):
     """A take-over could not reach the run's hosts. Their ranks may run, so the run's record stays as it is."""
+
+
+class HostUnfit(HostNotReady):
+    """A check or probe before the start failed on `hosts`; the ranks would fail or hang there. Nothing runs yet."""
 
 
 class UnknownVersion(HostNotReady):

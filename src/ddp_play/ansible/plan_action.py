@@ -64,7 +64,7 @@ def plan_job(
     paths.create()
     write_json(paths.plan, plan.to_json(), indent=None if plan.world_size > 64 else 2)
     used = {host.name for host in plan.hosts}
-    if job.restarts:  # a restart may use hosts that are not in this plan
+    if job.restarts or job.check != "none":  # a restart, or an unfit host: others than these may be used
         used |= {host.name for host in facts}
         write_json(paths.fleet, _fleet(job, discovered, problems, plan, caller), indent=None)
     routes = [row["route"] for name, row in discovered.items() if name in used]
@@ -82,8 +82,8 @@ def _fleet(
     plan: Plan,
     caller: Caller,
 ) -> dict[str, Any]:
-    """What a restart plans with."""
-    from ddp_play.planning.next_attempt import Fleet, callers_values  # noqa: PLC0415 - only jobs with restarts need it
+    """What a restart, and the first attempt without unfit hosts, are planned with."""
+    from ddp_play.planning.next_attempt import Fleet, callers_values  # noqa: PLC0415 - not every job needs it
 
     fleet = Fleet(
         job,

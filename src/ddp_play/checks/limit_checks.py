@@ -26,14 +26,25 @@ OF_RANKS = "limit of the login, which ranks inherit"
 
 def limits(fleet: Fleet) -> Iterator[Finding]:
     """Limits of the kernel."""
+    yield from of_login(fleet)
+    yield from same_everywhere(fleet, MEMLOCK, lambda host: host.read("limits")["memlock"] or 0)
+    yield from of_host(fleet)
+    yield from _settings(fleet)
+
+
+def of_login(fleet: Fleet) -> Iterator[Finding]:
+    """Limits that ranks which run as processes inherit. Those in containers have the limits of their containers."""
     yield from each(fleet, "open files", _files)
     yield from each(fleet, "processes limit", _process_limit)
     yield from each(fleet, "pids limit", _pids)
     yield from each(fleet, "locked memory", _locked)
-    yield from same_everywhere(fleet, MEMLOCK, lambda host: host.read("limits")["memlock"] or 0)
-    yield from each(fleet, "shared memory", _shm)
+
+
+def of_host(fleet: Fleet, *, own_shm: bool = False) -> Iterator[Finding]:
+    """What all ranks of a host share. `own_shm`: each has a /dev/shm of its own."""
+    if not own_shm:
+        yield from each(fleet, "shared memory", _shm)
     yield from each(fleet, "ephemeral ports", _ephemeral)
-    yield from _settings(fleet)
 
 
 MEMLOCK = Compared(
@@ -112,7 +123,7 @@ def _shm(host: CheckedHost) -> Finding:
     return Finding(
         "", status, f"{row['free_mib']} of {row['size_mib']} MiB free", "data loaders, gloo and NCCL use it",
         "mount -o remount,size=50% /dev/shm; remove files that nobody uses",
-        limit=f"{USUAL_SHM_MIB} MiB; fails below {LEAST_SHM_MIB}", source="ddp-play", look="df -m /dev/shm",
+        limit=f"{USUAL_SHM_MIB} MiB; fails below {LEAST_SHM_MIB} MiB", source="ddp-play", look="df -m /dev/shm",
     )  # fmt: skip
 
 

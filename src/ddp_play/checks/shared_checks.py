@@ -19,6 +19,7 @@ def shared_directory(fleet: Fleet) -> Iterator[Finding]:
     if not having:
         return
     yield from each(Fleet(tuple(having)), "shared directory", _own_token)
+    yield from each(Fleet(tuple(having)), "shared owner", _owner)
     writers = [host for host in having if getattr(attempt("", host, _own_token), "status", None) is Status.OK]
     if len(writers) > 1:
         yield from _seen(writers)
@@ -33,6 +34,14 @@ def _own_token(host: CheckedHost) -> Finding:
             "mount it there, writable for this user", limit="a file can be written", source="a file written and synced",
             look=f"findmnt -T {path}; touch {path}/x",
         )  # fmt: skip
+    return ok(f"{path} can be written")
+
+
+def _owner(host: CheckedHost) -> Finding | None:
+    shared, row = host.known.shared, host.read("token")
+    path = shared.path if shared else ""
+    if row["problem"]:
+        return None  # a finding of its own
     if row["owner"] != row["user"]:
         return Finding(
             "", FAIL, f"{path}: files of user {row['user']} belong to {row['owner']}",
@@ -40,7 +49,7 @@ def _own_token(host: CheckedHost) -> Finding:
             "export it without all_squash, and with the same user ids on all hosts",
             limit=f"user {row['user']}", source="owner of a new file", look=f"ls -ln {path}; id",
         )  # fmt: skip
-    return ok(f"{path} can be written")
+    return ok("files of a user belong to that user")
 
 
 def _seen(hosts: list[CheckedHost]) -> Iterator[Finding]:

@@ -142,6 +142,11 @@ class View:
         for host, why in event["hosts"].items():
             self._print(f"host {host} is retired: {why}", style="yellow")
 
+    def _on_replaced(self, event: dict[str, Any]) -> None:
+        for host, why in event["hosts"].items():
+            self._print(f"host {host} is not fit for this job: {why}", style="yellow")
+        self._print(f"replacement host: {', '.join(event['new'])}", style="yellow")
+
     def _on_waiting(self, event: dict[str, Any]) -> None:
         if event.get("reason"):
             self._print(f"waiting for slots: {event['reason']}", style="yellow")

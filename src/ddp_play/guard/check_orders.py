@@ -49,8 +49,12 @@ class CheckOrders:
         self.send("check_clock", clock=time.time())
 
     def on_check_read(self, header: Header) -> None:
-        """All readings of this host."""
-        self._answer("check_read", read_all(readings(header)))
+        """The readings of this host: all, or those that the order names, and a token where it has one."""
+        wanted = readings(header)
+        only = header.get("only")
+        if only is not None:
+            wanted = {name: reading for name, reading in wanted.items() if name in only}
+        self._answer("check_read", read_all(wanted))
 
     def on_check_listen(self, header: Header) -> None:
         """Listen on the ports for the peers, but for those that runs have leased. Answers those that it has."""

@@ -122,6 +122,7 @@ class Plan:
     artifacts: tuple[str, ...]
     artifacts_max_mib: int
     probe: bool
+    check: str = "none"  # plans of earlier versions know none
     launcher: str = "ranks"
     init_reason: str = ""
     store_url: str = ""

@@ -110,6 +110,7 @@ def _document(context: RankContext, left_out: tuple[tuple[str, str], ...]) -> Pl
         artifacts=job.artifacts,
         artifacts_max_mib=job.artifacts_max_mib,
         probe=job.probe,
+        check=job.check,
         left_out=left_out,
         warnings=(*_warnings(context), *moved_state(context.hosts), *differences(context.hosts, fabric)),
     )

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ddp_play.bundle.paths import RunPaths
     from ddp_play.planning.plan_document import Plan
     from ddp_play.run.host_channel import ProcessChannel
+    from ddp_play.run.job_check import Judge
     from ddp_play.run.source_snapshot import Snapshot
 
 
@@ -51,6 +52,7 @@ class Assignment:
     num_ended: int = 0  # number of earlier attempts whose ranks were started
     last_hosts: frozenset[str] = frozenset()  # hosts of the last of these; a drained host takes the run's restart
     channels: dict[str, ProcessChannel] = field(default_factory=dict)  # by host, open already, for the first attempt
+    judge: Judge | None = None  # of the hosts before the start; None: they are not checked
     settle_s: float = SETTLE_S  # from a rank's failure to the stop; the rank that failed first may be reported late
     patience_s: float = PATIENCE_S  # instead of settle_s while every rank that ended reports a lost peer
 

@@ -26,6 +26,7 @@ SILENT_S = 5.0
 RECONNECT_S = 2.0
 # A call of `pump` that is later than expected by this much: the controller itself was stalled.
 STALL_S = 0.2
+PAYLOAD = "payload"  # in a reply: the bytes that came with it
 # A new channel gets this long for its first message: a busy host needs seconds for the login and to start Python.
 OPENING_S = 15.0
 
@@ -228,7 +229,7 @@ class Gang:
             self._on_host(link, "lost")
 
     def _handle(self, link: Link, frame: Frame) -> None:
-        header, _ = frame
+        header, payload = frame
         link.heard, link.excused_s = time.monotonic(), 0.0
         kind = str(header["t"])
         if kind in ("log", "metrics", "nccl", "file"):
@@ -243,7 +244,7 @@ class Gang:
             if kind == "beat":
                 link.guard_gone = bool(header["guard_gone"])
                 link.uptime_s = header.get("uptime")
-            link.replies[kind] = header
+            link.replies[kind] = {**header, PAYLOAD: payload} if payload else header
 
     def _beat(self, link: Link) -> None:
         """Send a heartbeat if the last one was more than BEAT_S ago."""

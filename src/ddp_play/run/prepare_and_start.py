@@ -16,9 +16,11 @@ from ddp_play import __version__
 from ddp_play.bundle.disk_space import unless_full
 from ddp_play.bundle.paths import read_json, write_json, write_text
 from ddp_play.errors import Busy, DdpPlayError, SlotsTaken, UsageError
+from ddp_play.planning.host_facts import facts_from_json
 from ddp_play.run import attempt_progress
 from ddp_play.run.collect_and_clean import CLEAN_S
 from ddp_play.run.host_spec import Launch, only_copy_on_hosts, run_paths, shared_runs
+from ddp_play.run.job_check import read_hosts, refuse_unfit
 from ddp_play.run.prestart_probes import probe_lock, probe_network
 from ddp_play.run.slot_wait import SlotQueue
 from ddp_play.run.source_sending import SourceSender
@@ -71,7 +73,8 @@ class Starter:
         self.gang.ask("claim", "claimed", deadline_s=30, fields=lambda link: {"shared": shared_runs(hosts[link.name])})
 
     def prepare(self) -> Prepared:
-        """Lease a port on the head and prepare all hosts. If the port is taken meanwhile, try another."""
+        """Check the hosts, lease a port on the head and prepare all. If the port is taken meanwhile, try another."""
+        self.check()
         avoid: list[int] = []
         while True:
             port = self._lease_port(avoid)
@@ -84,6 +87,23 @@ class Starter:
                 if len(avoid) == PORT_TRIES:
                     raise
                 self._clean(self.gang.links, remove_shared=not self.assignment.continues)
+
+    def check(self) -> None:
+        """Check what ranks need on the hosts, before anything is started there. HostUnfit names those that lack it.
+
+        Hosts that had the last attempt of this run are not asked again, unless others join them.
+        """
+        judge, names = self.assignment.judge, {host.name for host in self.plan.hosts}
+        if judge is None or self.plan.check == "none" or names <= self.assignment.last_hosts:
+            return
+        known = read_json(self.paths.fleet).get("facts") or {}
+        facts = {name: facts_from_json(name, known[name]) for name in sorted(names & known.keys())}
+        began = time.monotonic()
+        judged = judge(self.plan, facts, read_hosts(self.gang, self.plan, facts))
+        for text in judged.warnings:
+            self.journal.emit("warning", message=text)
+        self.journal.emit("checked", refused=len(judged.refused), duration_s=round(time.monotonic() - began, 3))
+        refuse_unfit(judged)
 
     def wait_for_slots(self, stop_requests: StopRequests) -> None:
         """If requested, wait until it is this run's turn on all hosts. A restart does not wait again."""

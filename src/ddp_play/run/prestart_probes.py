@@ -6,7 +6,7 @@ import secrets
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.errors import HostNotReady
+from ddp_play.errors import HostUnfit
 from ddp_play.planning.launch_placeholders import ATTEMPT, RUN_KEY, bind
 
 if TYPE_CHECKING:
@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from ddp_play.run.link import Link
 
 PROBE_S = 5.0
+# Up to this many hosts each connects to each other, which tells whose port is closed; of more, as many as ranks need.
+ALL_PAIRS = 8
 
 
 def probe_network(gang: Gang, plan: Plan, port: int) -> None:
-    """HostNotReady unless each host reaches the head and its neighbor, and the head each host, with large packets too.
+    """HostUnfit unless each host reaches the head and its neighbor, and the head each host, with large packets too.
 
     All hosts also connect to `port`, the rendezvous port: a firewall may block it although it lets other ports pass.
     """
@@ -36,26 +38,43 @@ def probe_network(gang: Gang, plan: Plan, port: int) -> None:
 
     def targets(link: Link) -> dict[str, Any]:
         at = names.index(link.name)
-        peers = set(names) - {link.name} if at == 0 else {names[0], names[(at + 1) % len(names)]} - {link.name}
+        everyone = at == 0 or len(names) <= ALL_PAIRS
+        peers = set(names if everyone else (names[0], names[(at + 1) % len(names)])) - {link.name}
         rows = [[address[name], ports[name]] for name in sorted(peers)]
         if rendezvous_port and link.name != plan.head:
             rows.append([address[plan.head], rendezvous_port])
         return {"targets": rows, "source": address[link.name], "timeout_s": PROBE_S, "connect_only": [rendezvous_port]}
 
     answers = gang.ask("probe", "probed", deadline_s=2 * PROBE_S + 20, fields=targets)
+    failed = {name: answer["failed"] for name, answer in answers.items() if answer["failed"]}
+    if failed:
+        raise _not_reached(plan, failed, rendezvous_port)
+
+
+def _not_reached(plan: Plan, failed: dict[str, list[dict[str, Any]]], rendezvous_port: int) -> HostUnfit:
+    """The error for connections that failed: of each host, rows with address, port and problem."""
+    address = {host.name: host.address for host in plan.hosts}
     by_address = {value: name for name, value in address.items()}
-    rows = [
+    pairs = [(name, by_address[bad["address"]]) for name, rows in failed.items() for bad in rows]
+    lines = [
         f"{name} ({address[name]}) does not reach {by_address[bad['address']]} ({bad['address']}"
         f"{f', rendezvous port {rendezvous_port}' if bad['port'] == rendezvous_port else ''}): {bad['problem']}"
-        for name, answer in answers.items()
-        for bad in answer["failed"]
+        for name, rows in failed.items()
+        for bad in rows
     ]
-    if rows:
-        raise HostNotReady(
-            f"the hosts do not reach each other on {plan.network}:\n" + "\n".join(rows),
-            hint="check the firewalls between them (ranks also use ephemeral ports) and the network: "
-            "ddp_job_network, ddp_interface",
-        )
+    return HostUnfit(
+        f"the hosts do not reach each other on {plan.network}:\n" + "\n".join(lines),
+        hint="check the firewalls between them (ranks also use ephemeral ports) and the network: "
+        "ddp_job_network, ddp_interface",
+        hosts=_at_fault(pairs),
+    )
+
+
+def _at_fault(pairs: list[tuple[str, str]]) -> tuple[str, ...]:
+    """The host that is in each of several pairs that failed; of one pair it cannot be told which end it is."""
+    partners = {frozenset(pair) for pair in pairs}
+    common = frozenset.intersection(*partners)
+    return tuple(common) if len(partners) > 1 and len(common) == 1 else ()
 
 
 def _rendezvous_port(plan: Plan, port: int) -> int:
@@ -65,7 +84,7 @@ def _rendezvous_port(plan: Plan, port: int) -> int:
 
 
 def probe_lock(gang: Gang, plan: Plan) -> None:
-    """With a rendezvous file: the head locks a file next to it. HostNotReady unless all other hosts see the lock."""
+    """With a rendezvous file: the head locks a file next to it. HostUnfit unless all other hosts see the lock."""
     url = next((url for url in (plan.init_url, plan.store_url) if url.startswith("file://")), "")
     if not url or len(gang.links) < 2 or not plan.hosts[0].shared_dir:
         return
@@ -84,8 +103,10 @@ def probe_lock(gang: Gang, plan: Plan) -> None:
     gang.ask("drop_lock", "lock_dropped", links=[head], deadline_s=20)
     rows = [f"{name}: {answer['problem']}" for name, answer in answers.items() if answer["problem"]]
     if rows:
-        raise HostNotReady(
+        blind = tuple(name for name, answer in answers.items() if answer["problem"])
+        raise HostUnfit(
             f"ranks cannot use a rendezvous file on {plan.hosts[0].shared_dir}:\n" + "\n".join(rows),
             hint="mount it with locking (NFSv4, not nolock) on all hosts; the NFS server itself does not share locks "
             "with its clients; or set ddp_job_init_method to env",
+            hosts=blind if len(blind) < len(others) else (),  # all of them: perhaps it is the head
         )

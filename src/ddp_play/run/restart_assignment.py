@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ddp_play.errors import DdpPlayError
-from ddp_play.run.restart_decision import End
+from ddp_play.run.restart_decision import End, Restart
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ddp_play.planning.next_attempt import Fleet
     from ddp_play.run.attempt_assignment import Assignment
-    from ddp_play.run.restart_decision import Restart
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +58,29 @@ def assign(step: Restart, assignment: Assignment, known: ReplanInput, *, num_end
         assignment, plan=plan, attempt=assignment.attempt + 1, num_ended=num_ended, last_hosts=hosts
     )
     return Following(following, step.reason, {host: why for host, why in left_out.items() if host not in known.retired})
+
+
+def on_other_hosts(
+    gone: Mapping[str, str], assignment: Assignment, known: ReplanInput, *, was_prepared: bool
+) -> Assignment | None:
+    """The same attempt without these hosts, which did not take it; None if the others are too few.
+
+    A restart may have fewer hosts than the attempt before, as after the loss of one. A first attempt has as many as
+    were planned: spare hosts take the place of the others.
+    """
+    step = assign(Restart("hosts refused", gone), assignment, known, num_ended=assignment.num_ended)
+    if isinstance(step, End):
+        return None
+    if assignment.continues:
+        return step.assignment
+    if len(step.assignment.plan.hosts) < len(assignment.plan.hosts):
+        return None
+    # Hosts know an attempt by its number only once it was prepared there.
+    return dataclasses.replace(step.assignment, attempt=assignment.attempt + was_prepared)
+
+
+def reasons(error: DdpPlayError) -> dict[str, str]:
+    """By host that an error is about, what its own line of the message says; else the last line."""
+    lines = [line.partition(": ") for line in error.message.splitlines()]
+    own = {host: [why for names, _, why in lines if host in names.split(", ")] for host in error.hosts}
+    return {host: found[-1] if found else error.message.splitlines()[-1] for host, found in own.items()}

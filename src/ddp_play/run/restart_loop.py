@@ -14,7 +14,7 @@ from ddp_play.bundle.journal import Journal
 from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import read_json, write_json
 from ddp_play.bundle.writer import Bundle
-from ddp_play.errors import DdpPlayError, HostNotReady, NameTaken, SlotsTaken
+from ddp_play.errors import DdpPlayError, HostNotReady, HostUnfit, NameTaken, SlotsTaken
 from ddp_play.planning.job import job_from_json
 from ddp_play.planning.next_attempt import Fleet
 from ddp_play.run import attempt_progress, judged_outcome
@@ -26,8 +26,8 @@ from ddp_play.run.fencing import fence
 from ddp_play.run.host_spec import run_paths
 from ddp_play.run.lost_host_files import LostHostFiles
 from ddp_play.run.presence import Presence
-from ddp_play.run.restart_assignment import Following, ReplanInput, assign
-from ddp_play.run.restart_decision import End, Policy, Restart, next_step
+from ddp_play.run.restart_assignment import Following, ReplanInput, assign, on_other_hosts, reasons
+from ddp_play.run.restart_decision import End, Policy, next_step
 from ddp_play.run.stop_requests import StopRequests
 from ddp_play.run.supervisor import Supervisor
 from ddp_play.run.supervisor_lock import supervisor_lock
@@ -134,7 +134,7 @@ class RestartLoop:
             self._lost_host_files.note_uncollected(self.assignment.attempt, tried.unfenced)
             write_json(self.paths.attempt(self.assignment.attempt).plan, self.assignment.plan.to_json())
         try:
-            following = self._retry_on_other_hosts(tried.error) or self._retry_in_queue(tried)
+            following = self._retry_on_other_hosts(tried) or self._retry_in_queue(tried)
             if following is None:
                 raise tried.error
             uncleaned = fence(
@@ -219,22 +219,25 @@ class RestartLoop:
         verdict = attempt_progress.note_end(supervisor.gang, supervisor.plan, self.bundle, outcome.verdict)
         return End("no progress", verdict) if verdict is not None else None
 
-    def _retry_on_other_hosts(self, error: DdpPlayError) -> Assignment | None:
-        """A restart without the hosts that refused it; None if this was no restart or the other hosts are too few."""
-        refused = isinstance(error, HostNotReady | SlotsTaken | NameTaken)
-        if not self.assignment.continues or not error.hosts or not refused or self.stop_requests.stop() is not None:
+    def _retry_on_other_hosts(self, tried: NotStarted) -> Assignment | None:
+        """Another try without the hosts that refused this one or are unfit; None if the others are too few."""
+        error, continues = tried.error, self.assignment.continues
+        refusals = (HostNotReady, SlotsTaken, NameTaken) if continues else (HostUnfit,)
+        if not error.hosts or not isinstance(error, refusals) or self.stop_requests.stop() is not None:
             return None
-        lines = error.message.splitlines()
-        own = {host: [line for line in lines if line.startswith(f"{host}: ")] for host in error.hosts}
-        gone = {host: (found or lines)[-1] for host, found in own.items()}
+        gone = reasons(error)
         self._refused |= gone
-        step = assign(
-            Restart("hosts refused", gone), self.assignment, self._replan_input(), num_ended=self.assignment.num_ended
-        )
-        if isinstance(step, End):
+        before = self.assignment
+        following = on_other_hosts(gone, before, self._replan_input(), was_prepared=tried.prepared)
+        if following is None:
             return None
-        self.journal.emit("retired", hosts=gone)
-        return step.assignment
+        if continues:
+            self.journal.emit("retired", hosts=gone)
+        else:
+            had = {host.name for host in before.plan.hosts}
+            new = [host.name for host in following.plan.hosts if host.name not in had]
+            self.journal.emit("replaced", hosts=gone, new=new)
+        return following
 
     def _replan_input(self) -> ReplanInput:
         """Facts, retired hosts and first number of hosts, from the bundle and from hosts that refused a restart."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ddp_play.bundle.paths import RunPaths
 
 NOT_STARTED = "stopped before it started"
-BEFORE_START = ("lease_port", "stage", "assemble", "prepare", "listen", "probe")
+BEFORE_START = ("lease_port", "stage", "assemble", "check_read", "check_reach", "prepare", "listen", "probe")
 AFTER_END = ("drain", "fetch")
 
 

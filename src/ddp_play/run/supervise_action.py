@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,9 +21,14 @@ from ddp_play.run.route import Route
 from ddp_play.run.source_snapshot import take_snapshot
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from ddp_play.bundle.outcome import Outcome
+    from ddp_play.planning.host_facts import HostFacts
     from ddp_play.planning.job import Job
+    from ddp_play.planning.plan_document import Plan
     from ddp_play.run.host_channel import ProcessChannel
+    from ddp_play.run.job_check import Answers, Judged
     from ddp_play.run.source_snapshot import Snapshot
 
 
@@ -34,10 +40,12 @@ def supervise_run(
     become_passwords: dict[str, str],
     ssh_passwords: dict[str, str],
     channels: dict[str, ProcessChannel] | None = None,
+    judge: Callable[[Job, Plan, Mapping[str, HostFacts], Answers], Judged] | None = None,
 ) -> Outcome:
     """Run the plan in `run_dir`. Passwords are by host; they and the values of secrets are never written.
 
-    `channels`: open ones by host, of discovery. Those of hosts that the plan does not use are closed.
+    `channels`: open ones by host, of discovery. Those of hosts that the plan does not use are closed. `judge`: says
+    whether hosts are fit for a job, before anything is started on them.
     """
     paths = RunPaths(Path(run_dir))
     plan = plan_from_json(read_json(paths.plan))
@@ -46,9 +54,6 @@ def supervise_run(
     try:
         snapshot = _snapshot(job, paths) if job.source else None
         routes = tuple(Route.from_json(row) for row in read_json(paths.channels)["routes"])
-        wait_s = float(os.environ.get(WAIT_ENV) or 0)
-        waiting = Waiting(time.monotonic() + wait_s) if wait_s else None
-        token = str(read_json(paths.run)["token"])
         assignment = Assignment(
             plan,
             routes,
@@ -58,14 +63,20 @@ def supervise_run(
             registry,
             become_passwords,
             ssh_passwords,
-            waiting=waiting,
-            token=token,
+            waiting=_waiting(),
+            token=str(read_json(paths.run)["token"]),
             channels=channels,
+            judge=partial(judge, job) if judge is not None else None,
         )
         return RestartLoop(assignment).run()
     except DdpPlayError as error:
         record_failure(error, paths)
         raise
+
+
+def _waiting() -> Waiting | None:
+    wait_s = float(os.environ.get(WAIT_ENV) or 0)
+    return Waiting(time.monotonic() + wait_s) if wait_s else None
 
 
 def _snapshot(job: Job, paths: RunPaths) -> Snapshot:

@@ -45,4 +45,4 @@ def test_a_host_that_cannot_write_is_not_looked_for() -> None:
 
 def test_a_directory_without_permission_or_with_another_owner() -> None:
     the_one({"token.problem": "Permission denied"}, "shared directory", Status.FAIL, "Permission denied")
-    the_one({"token.owner": 65534}, "shared directory", Status.FAIL, "belong to 65534")
+    the_one({"token.owner": 65534}, "shared owner", Status.FAIL, "belong to 65534")

@@ -49,6 +49,16 @@ def test_a_restart_reads_the_old_logs_to_their_end_and_names_new_hosts(capsys: p
     assert "replacement host: h3" in captured.err
 
 
+def test_a_spare_host_in_place_of_an_unfit_one_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    paths = make_run(status="preparing")
+    view = open_view(paths)
+    Journal(paths.events).emit("replaced", hosts={"h2": "shared memory: 16 of 16 MiB free"}, new=["h3"])
+    view.refresh()
+    told = capsys.readouterr().err
+    assert "host h2 is not fit for this job: shared memory: 16 of 16 MiB free" in told
+    assert "replacement host: h3" in told
+
+
 def test_the_view_ends_with_its_run_and_shows_the_summary(capsys: pytest.CaptureFixture[str]) -> None:
     run = follow(open_view(make_run(logs=(b"done\n",), status="failed", exit_code=3)))
     assert run.over

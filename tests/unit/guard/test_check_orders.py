@@ -38,6 +38,12 @@ def test_two_hosts_read_and_reach_each_other(tmp_path: Path) -> None:
     assert list(shared.iterdir()) == []
 
 
+def test_an_order_may_name_the_readings_that_it_wants(tmp_path: Path) -> None:
+    with Line(tmp_path) as line:
+        found = body(line, "check_read", names=[], port_range=[1, 2], only=["limits", "space_shm", "no such reading"])
+        assert set(found) == {"limits", "space_shm"}
+
+
 def body(line: Line, kind: str, **fields: Any) -> dict[str, dict[str, Any]]:
     """The JSON object that an order is answered with."""
     line.order(kind, **fields)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ddp_play.errors import HostNotReady
+from ddp_play.errors import HostNotReady, HostUnfit
 from ddp_play.guard.protocol import encode
 from tests.unit.build import shared
 from tests.unit.run.conftest import Make, done
@@ -58,3 +58,18 @@ def test_one_host_is_not_probed(make: Make) -> None:
     done(stage, "h1")
     stage.supervisor().run()
     assert "probe" not in stage.far["h1"].kinds()
+
+
+def test_a_host_that_no_other_reaches_is_the_one_at_fault(make: Make) -> None:
+    stage = make(3, probe=True)
+    closed = [{"address": "10.0.0.3", "port": 40000, "problem": "timed out"}]
+    for name in ("h1", "h3"):
+        stage.far[name].answers["probe"] = [encode("probed", failed=closed)]
+    with pytest.raises(HostUnfit, match=r"h3 \(10\.0\.0\.4\) does not reach h2") as caught:
+        stage.supervisor().run()
+    assert caught.value.hosts == ("h2",)
+    assert ["10.0.0.3", 40000] in stage.far["h3"].order("probe")["targets"]
+    stage.far["h1"].answers.pop("probe")
+    with pytest.raises(HostUnfit, match="does not reach") as caught:
+        stage.supervisor().run()
+    assert caught.value.hosts == ()

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ddp_play.bundle.paths import RunPaths
+from ddp_play.errors import HostNotReady
 from ddp_play.run.attempt_assignment import Assignment
-from ddp_play.run.restart_assignment import Following, ReplanInput, assign
+from ddp_play.run.restart_assignment import Following, ReplanInput, assign, on_other_hosts, reasons
 from ddp_play.run.restart_decision import End, Restart
 from tests.unit.build import hosts, plan
 from tests.unit.planning.test_next_attempt import fleet
@@ -63,3 +64,31 @@ def test_the_reason_why_there_is_no_restart() -> None:
         "only the process that started the run had the values of its secrets, and another one has taken over"
     )
     assert isinstance(assign(LOST, given(secrets={"TOKEN": "t"}), secret, num_ended=1), Following)
+
+
+def test_spares_take_the_place_of_hosts_that_did_not_take_a_first_attempt() -> None:
+    first = dataclasses.replace(given(), num_ended=0)
+    following = on_other_hosts({"h2": "no room"}, first, replan_input(), was_prepared=False)
+    assert following is not None
+    assert [host.name for host in following.plan.hosts] == ["h1", "h3"]
+    assert following.attempt == first.attempt
+    prepared = on_other_hosts({"h2": "no way"}, first, replan_input(), was_prepared=True)
+    assert prepared is not None
+    assert prepared.attempt == first.attempt + 1
+
+
+def test_a_first_attempt_does_not_begin_with_fewer_hosts_but_a_restart_may() -> None:
+    without_spare = replan_input(2, spares=[], hosts="1..")
+    first = dataclasses.replace(given(), num_ended=0)
+    assert on_other_hosts({"h2": "no room"}, first, without_spare, was_prepared=False) is None
+    again = on_other_hosts(
+        {"h2": "no room"}, dataclasses.replace(given(), num_ended=1), without_spare, was_prepared=False
+    )
+    assert again is not None
+    assert [host.name for host in again.plan.hosts] == ["h1"]
+
+
+def test_the_reason_of_each_host_is_its_own_line() -> None:
+    error = HostNotReady("h1, h3: no room\nh2: a limit: 16", hosts=("h1", "h2", "h3"))
+    assert reasons(error) == {"h1": "no room", "h2": "a limit: 16", "h3": "no room"}
+    assert reasons(HostNotReady("the hosts differ:\nall of them", hosts=("h1",))) == {"h1": "all of them"}

@@ -196,7 +196,7 @@ def test_a_spare_that_refuses_is_passed_over(staged: Make) -> None:
     outcome = stage.supervisor().run()
     assert outcome.status is RunStatus.SUCCEEDED
     assert stage.document["hosts"] == ["h1", "h4"]
-    assert stage.events("retired")[0]["hosts"] == {"h3": "h3: no space left on device"}
+    assert stage.events("retired")[0]["hosts"] == {"h3": "no space left on device"}
 
 
 def test_no_host_left_ends_the_run_with_the_first_reason(staged: Make) -> None:

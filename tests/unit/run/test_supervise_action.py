@@ -9,7 +9,10 @@ import pytest
 
 from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import read_json, write_json
-from ddp_play.errors import UsageError
+from ddp_play.errors import HostUnfit, UsageError
+from ddp_play.guard.protocol import encode
+from ddp_play.planning.refused_hosts import Refused
+from ddp_play.run.job_check import Judged
 from ddp_play.run.route import Route
 from ddp_play.run.source_snapshot import read_snapshot
 from ddp_play.run.supervise_action import supervise_run
@@ -97,3 +100,20 @@ def test_an_error_before_the_first_attempt_is_in_run_json(make: Make, tmp_path: 
     document = read_json(stage.paths.run)
     assert (document["status"], document["exit_code"]) == ("failed", 64)
     assert stage.far["h1"].orders == []
+
+
+def test_the_given_rules_judge_the_hosts_of_the_job(make: Make) -> None:
+    stage = run_directory(make)
+    stage.far["h1"].answers["check_read"] = [encode("check_read", b"{}")]
+    asked: list[Any] = []
+
+    def judge(of_job: Any, plan: Any, _facts: Any, answers: Any) -> Judged:
+        asked.append((of_job.name, plan.world_size, answers))
+        return Judged((Refused("h1", "no room"),))
+
+    with pytest.raises(HostUnfit, match="h1: no room"):
+        supervise_run(
+            str(stage.paths.root), secret_values={}, registry={}, become_passwords={}, ssh_passwords={}, judge=judge
+        )
+    assert asked == [("", 1, {"h1": {"readings": {}}})]
+    assert read_json(stage.paths.run)["status"] == "failed"

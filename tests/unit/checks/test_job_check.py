@@ -1,0 +1,102 @@
+"""The check inside a run: what refuses a host, what only warns, and what says nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ddp_play.checks.job_check import judge_start
+from ddp_play.run.job_check import Judged
+from tests.unit.build import engine, host, job, plan, shared
+from tests.unit.checks.fleets import facts, fleet
+
+
+def judged(change: dict[str, Any] | None = None, *, on_shared: bool = True, **values: Any) -> Judged:
+    """What is said of h1, h2 and h3; `change`: of h3. `values`: of the job."""
+    checked = fleet(h3=change or {})
+    known = {row.name: row.known for row in checked.hosts}
+    answers = {row.name: {"readings": row.readings, "reached": row.reached} for row in checked.hosts}
+    wanted = {"source": "/code", "runtime": "process", **values}
+    own = {"shared": shared() if on_shared else None, "engine": engine()}
+    made = plan(*(host(f"h{n}", f"10.0.0.{n}/24", **own) for n in (1, 2, 3)), **wanted)
+    return judge_start(job(**wanted), made, known, answers)
+
+
+def test_nothing_is_said_of_hosts_that_are_fit() -> None:
+    assert judged() == Judged()
+    assert facts(1).shared is not None
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"space_shm.size_mib": 16}, "shared memory: 50000 of 16 MiB free (limit: 512 MiB; fails below 64 MiB)"),
+    ({"limits.nofile": 256}, "open files: at most 256"),
+    ({"limits.nproc": 100}, "processes limit: at most 100"),
+    ({"write_state.problem": "Read-only file system"}, "state directory: /state: Read-only file system"),
+    ({"space_state.free_mib": 9}, "disk of runs: /state: 9 of"),
+    ({"token.problem": "Read-only file system"}, "shared directory: /shared: Read-only file system"),
+    ({"saw:tokens.seen": {"h1": None, "h2": None}}, "shared by all: files of other hosts are not seen"),
+]
+
+
+@pytest.mark.parametrize(("change", "text"), REFUSED, ids=lambda part: str(part)[:30])
+def test_a_host_on_which_ranks_would_fail_is_refused_with_the_remedy(change: dict[str, Any], text: str) -> None:
+    found = judged(change)
+    (row,) = found.refused
+    assert row.host == "h3"
+    assert text in row.why
+    assert row.remedy
+    assert found.warnings == ()
+
+
+WARNED: list[tuple[dict[str, Any], str]] = [
+    ({"names.h3/addresses": ["127.0.1.1"]}, "h3: own name: h3 is 127.0.1.1; gloo binds to it"),
+    ({"identity.machine_id": "id1"}, "h1, h3: machine id: id1; a copied disk image"),
+    ({"space_shm.size_mib": 256}, "h3: shared memory: 50000 of 256 MiB free; data loaders"),
+    (
+        {"space_state": {"problem": "no answer within 8 s"}},
+        "h3: disk of runs could not be checked: no answer within 8 s",
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "text"), WARNED, ids=lambda part: str(part)[:30])
+def test_what_may_go_well_is_a_warning(change: dict[str, Any], text: str) -> None:
+    found = judged(change)
+    assert found.refused == ()
+    (warning,) = found.warnings
+    assert text in warning
+
+
+def test_limits_of_the_login_are_not_those_of_containers() -> None:
+    container: dict[str, Any] = {"runtime": "docker", "image": "train:1"}
+    assert judged({"limits.nofile": 256}, **container) == Judged()
+    assert judged({"space_shm.size_mib": 16}, **container).refused
+    assert judged({"space_shm.size_mib": 16}, **container, shm_size="8g") == Judged()
+
+
+def test_without_a_shared_directory_nobody_cares_about_one() -> None:
+    assert judged({"token.problem": "Read-only file system"}, on_shared=False) == Judged()
+
+
+def test_a_host_that_answered_nothing_is_not_refused() -> None:
+    made = plan(host("h1", "10.0.0.1/24"), host("h2", "10.0.0.2/24"), runtime="process")
+    found = judge_start(job(runtime="process"), made, {"h1": facts(1), "h2": facts(2)}, {})
+    assert found.refused == ()
+    assert found.warnings[0] == "h1, h2: host name could not be checked: it was not read"
+    assert found.warnings[-1].startswith("and ")
+
+
+def test_a_host_without_facts_is_not_taken_for_fit() -> None:
+    made = plan(host("h1", "10.0.0.1/24"), host("h2", "10.0.0.2/24"), runtime="process")
+    assert judge_start(job(runtime="process"), made, {}, {}) == Judged(
+        (), ("h1, h2: host could not be checked: the bundle has no facts of it",)
+    )
+
+
+def test_many_warnings_are_shortened() -> None:
+    change = {"limits.nofile": 2048, "limits.nproc": 300, "space_shm.size_mib": 256, "space_state.free_mib": 1000,
+              "identity.machine_id": "id1", "identity.host_keys": ["key1"], "identity.hostname": "h1"}  # fmt: skip
+    found = judged(change)
+    assert len(found.warnings) == 6
+    assert found.warnings[-1] == "and 2 more; ddp-play check -i INVENTORY shows all of them"
