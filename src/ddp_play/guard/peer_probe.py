@@ -10,6 +10,7 @@ import errno
 import os
 import resource
 import select
+import signal
 import socket
 import time
 from typing import Any, Dict, Iterator, List, Optional, Tuple
@@ -73,9 +74,10 @@ class Listener:
             sock.close()
 
     def close(self) -> None:
-        """Free the ports."""
+        """Free the ports, also if another process has inherited the pipe."""
         os.close(self._alive)
         with contextlib.suppress(OSError):
+            os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
 
 

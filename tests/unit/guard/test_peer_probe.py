@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import socket
 import subprocess
 import sys
+import time
 from typing import Any
 
 import pytest
 
-from ddp_play.guard.peer_probe import Listener, connect_all, path_mtus
+from ddp_play.guard.peer_probe import LIFE_S, Listener, connect_all, path_mtus
 
 HERE = "127.0.0.1"
 WORD = "0123456789abcdef" * 2
@@ -72,6 +75,26 @@ def test_the_ports_are_free_at_once_for_programs_without_reuse_of_addresses() ->
     for port in listener.chosen:
         with socket.socket() as sock:
             sock.bind((HERE, port))
+
+
+def test_the_listener_ends_though_another_process_has_inherited_its_pipe() -> None:
+    listener = Listener(HERE, [], WORD)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            time.sleep(600)
+        finally:
+            os._exit(0)
+    try:
+        began = time.monotonic()
+        listener.close()
+        assert time.monotonic() - began < LIFE_S / 2
+        for port in listener.chosen:
+            with socket.socket() as sock:
+                sock.bind((HERE, port))
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
 
 
 def test_another_machine_that_answers_is_noticed() -> None:
