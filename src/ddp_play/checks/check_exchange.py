@@ -165,7 +165,8 @@ def _converse(talk: Exchange, facts: Mapping[str, HostFacts]) -> tuple[dict[str,
         listening = _listen(talk, network)
         answers["reached"] = _reach(talk, facts, network, (listening, tokens))
     finally:
-        talk.documents("check_end", {host: {"token": tokens.get(host)} for host in hosts}, limit_s=END_S)
+        ends = {host: {"token": tokens.get(host)} for host in hosts}
+        answers["ended"] = talk.documents("check_end", ends, limit_s=END_S)
     return answers, network
 
 

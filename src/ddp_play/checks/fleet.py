@@ -46,6 +46,7 @@ class CheckedHost:
     readings: Mapping[str, Any] = field(default_factory=dict)
     reached: Mapping[str, Any] = field(default_factory=dict)
     clock: Mapping[str, Any] = field(default_factory=dict)
+    ended: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def known(self) -> HostFacts:
@@ -61,6 +62,10 @@ class CheckedHost:
     def saw(self, name: str) -> Any:
         """The value of a reading about its peers. Raises NotRun."""
         return self._value(self.reached, name)
+
+    def gave_back(self, name: str) -> Any:
+        """What became of something that the check had on the host, at its end. Raises NotRun."""
+        return self._value(self.ended, name)
 
     def _value(self, rows: Mapping[str, Any], name: str) -> Any:
         row = rows.get(name)
@@ -103,7 +108,7 @@ def _host(name: str, row: Mapping[str, Any]) -> CheckedHost:
     if "facts" not in row:
         problem = row.get("problem") or {}
         return CheckedHost(name, problem=problem.get("message", "it gave no answer"), hint=problem.get("hint", ""))
-    parts = [row.get(part) or {} for part in ("readings", "reached", "clock")]
+    parts = [row.get(part) or {} for part in ("readings", "reached", "clock", "ended")]
     return CheckedHost(name, facts_from_json(name, row["facts"]), "", "", row.get("lost", ""), *parts)
 
 
