@@ -56,7 +56,7 @@ def run_planning_tasks(
     outcome = runner.run(planning, private_dir=paths.ansible, passwords=passwords, on_event=lambda _: None)
     if verdict := read_json(paths.run).get("verdict"):
         return error_class(verdict["kind"])(verdict["message"], hint=verdict["hint"])
-    error = outcome.error("")
+    error = outcome.error()
     if error is None and not paths.plan.exists():
         return UsageError(
             "the playbook plans no job: no play with the role ddp.play.ddp_job matched a host",
