@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from ddp_play.checks.pair_exchange import measure_matrix
 from ddp_play.checks.pair_samples import PairEnd
-from ddp_play.checks.peer_addresses import PORT_RANGE, PeerNetwork, network_between, sampled_ports
+from ddp_play.checks.peer_addresses import PeerNetwork, network_between, sampled_ports
 from ddp_play.guard.protocol import UNREADABLE
 from ddp_play.planning.host_facts import facts_from_json
+from ddp_play.planning.job_values import PORT_RANGE
 from ddp_play.run.host_channel import ProcessChannel, wait_any
 
 if TYPE_CHECKING:
