@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ddp_play.checks.finding import Finding, Status
 from ddp_play.checks.peer_addresses import PeerNetwork
 from ddp_play.planning.host_facts import facts_from_json
+from ddp_play.planning.short_lists import short_list
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
@@ -237,8 +238,7 @@ def different_everywhere(
 
 def names(hosts: Iterable[str], most: int = 4) -> str:
     """Names of hosts in a text: `h1, h2 and 5 more`."""
-    rows = list(hosts)
-    return ", ".join(rows[:most]) + (f" and {len(rows) - most} more" if len(rows) > most else "")
+    return short_list(hosts, most)
 
 
 def counted(values: Iterable[str]) -> str:
