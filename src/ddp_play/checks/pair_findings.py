@@ -93,7 +93,7 @@ def _verdict(verdict: Mapping[str, Any], matrix: Mapping[str, Any]) -> Finding:
     return Finding(
         CHECK, Status.FAIL if verdict["blames"] else Status.WARN, said + values + (f" ({way})" if way else ""), WHY,
         verdict["remedy"], hosts, directions=_directions(kind, hosts), limit=first["limit"],
-        source=f"{first['source']}; n={first['num']}", others=first["others"].removeprefix("the others: "),
+        source=f"{first['source']}; n={first['num']}", others=first["others"],
         look=_look(verdict["look"], hosts, matrix),
     )  # fmt: skip
 
