@@ -213,4 +213,5 @@ def _reach(
 
 
 def _mtu(host: HostFacts, interface: str) -> int:
-    return next((link.mtu for link in host.interfaces if link.name == interface), 1500)
+    link = host.interface_named(interface)
+    return link.mtu if link else 1500

@@ -74,8 +74,8 @@ def moved_state(hosts: tuple[HostFacts, ...]) -> list[str]:
 
 
 def _mtu(host: HostFacts, fabric: FabricChoice) -> int:
-    name = fabric.endpoints[host.name].interface
-    return next((link.mtu for link in host.interfaces if link.name == name), 0)
+    link = host.interface_named(fabric.endpoints[host.name].interface)
+    return link.mtu if link else 0
 
 
 def table(rows: Mapping[str, str]) -> str:
