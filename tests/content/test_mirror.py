@@ -133,7 +133,6 @@ PACKAGES = (
         "src/ddp_play/images",
         ("tests/unit/images",),
         {
-            "archive": ("tests/lab/test_lab.py", "needs two Docker engines: `image load` runs there"),
             "build": ("tests/lab/conftest.py", "needs a Docker engine: the image of these tests is built there"),
         },
     ),

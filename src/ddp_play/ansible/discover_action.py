@@ -14,6 +14,7 @@ from ddp_play.errors import HostNotReady, UsageError
 from ddp_play.guard.protocol import BEGIN, END
 from ddp_play.planning.discovery_order import next_wave
 from ddp_play.planning.host_facts import facts_from_json
+from ddp_play.planning.short_lists import short_list
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -104,6 +105,5 @@ def _num_usable(job: Job, rows: dict[str, dict[str, Any]]) -> int:
 def _from_cache(known: dict[str, Any], hosts: list[str]) -> dict[str, dict[str, Any]]:
     missing = [host for host in hosts if host not in known]
     if missing:
-        shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
-        raise UsageError(f"no cached facts of {shown}", hint="run ddp-play plan without --cached")
+        raise UsageError(f"no cached facts of {short_list(missing, 5)}", hint="run ddp-play plan without --cached")
     return {host: known[host] for host in hosts}

@@ -16,6 +16,7 @@ AT = re.compile(r"(/.+?):(\d+):\d+: ")  # as `unparsed_inventory` writes it
 NO_HOSTS = (
     "ansible-inventory --graph -i INVENTORY shows the groups: `hosts` of the play and --limit have to match hosts"
 )
+PING = "ansible all -i INVENTORY -m ping shows what Ansible says of each host"
 # Text of an error before any task -> remedy.
 START_REMEDIES = (
     ("leaves us with no hosts to target", NO_HOSTS),

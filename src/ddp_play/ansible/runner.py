@@ -97,14 +97,14 @@ class PlaybookOutcome:
     stdout_tail: str
     stats: dict[str, dict[str, int]] = field(default_factory=dict)
 
-    def error(self, log: str) -> DdpPlayError | None:
-        """Error for this outcome, with the path of the log; None if the playbook succeeded."""
+    def error(self, log: str = "", *, remedy: str = "") -> DdpPlayError | None:
+        """Error for this outcome; None if the playbook succeeded. Its hint: `remedy`, and the path of the log."""
         if self.status is PlaybookStatus.OK:
             return None
         if refused := refused_values((row.host, row.message, row.bad_arguments) for row in self.failures):
             return UsageError(refused[0], hint=refused[1])
         rows = "\n".join(f"{row.host}: {row.task}: {row.message}" for row in self.failures[:20])
-        more = f"whole output: {log}" if log else ""
+        more = "; ".join(part for part in (remedy, f"whole output: {log}" if log else "") if part)
         if self.status is PlaybookStatus.CANCELED:
             return Interrupted("the playbook was interrupted")
         if self.status is PlaybookStatus.NOT_STARTED:

@@ -15,6 +15,7 @@ from ddp_play.bundle.paths import RunPaths, read_json, read_rows, runs_dir
 from ddp_play.bundle.removal_plan import BundleRecord, Rules, why_protected
 from ddp_play.bundle.run_lookup import Run, never_started
 from ddp_play.errors import Busy, CheckFailed, DiskFull
+from ddp_play.planning.short_lists import short_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,7 +55,7 @@ def uncollected_text(document: dict[str, Any]) -> str:
     rows += [f"files on {host}" for host in sorted(document.get("left_behind") or {})]
     if document.get("exit_class") == DiskFull.kind:
         rows.append("the disk of this machine was full")
-    return ", ".join(rows[:SHOWN]) + (f" and {len(rows) - SHOWN} more" if len(rows) > SHOWN else "")
+    return short_list(rows, SHOWN)
 
 
 def _has_artifacts(paths: RunPaths) -> bool:
@@ -142,5 +143,5 @@ def _delete(hidden: Path) -> None:
 
     shutil.rmtree(hidden, onerror=note)
     if problems:
-        more = f" and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
-        raise CheckFailed(f"could not delete {'; '.join(problems[:SHOWN])}{more}; the next rm or prune tries again")
+        shown = short_list(problems, SHOWN, separator="; ")
+        raise CheckFailed(f"could not delete {shown}; the next rm or prune tries again")

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from ddp_play.checks.pair_exchange import measure_matrix
 from ddp_play.checks.pair_samples import PairEnd
-from ddp_play.checks.peer_addresses import PORT_RANGE, PeerNetwork, network_between, sampled_ports
+from ddp_play.checks.peer_addresses import PeerNetwork, network_between, sampled_ports
 from ddp_play.guard.protocol import UNREADABLE
 from ddp_play.planning.host_facts import facts_from_json
+from ddp_play.planning.job_values import PORT_RANGE
 from ddp_play.run.host_channel import ProcessChannel, wait_any
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def exchange(
 ) -> dict[str, Any]:
     """The document of a check: by host its facts or problem and all that it answered, and the network between them.
 
-    With `matrix` also the bandwidth, latency and loss between all pairs: about three seconds a host.
+    With `matrix` also the bandwidth, latency and loss between all pairs: about three seconds a host up to 16.
     """
     facts = {host: facts_from_json(host, row["facts"]) for host, row in rows.items() if "facts" in row}
     talk = Exchange(channels)
@@ -165,7 +166,8 @@ def _converse(talk: Exchange, facts: Mapping[str, HostFacts]) -> tuple[dict[str,
         listening = _listen(talk, network)
         answers["reached"] = _reach(talk, facts, network, (listening, tokens))
     finally:
-        talk.documents("check_end", {host: {"token": tokens.get(host)} for host in hosts}, limit_s=END_S)
+        ends = {host: {"token": tokens.get(host)} for host in hosts}
+        answers["ended"] = talk.documents("check_end", ends, limit_s=END_S)
     return answers, network
 
 
@@ -211,4 +213,5 @@ def _reach(
 
 
 def _mtu(host: HostFacts, interface: str) -> int:
-    return next((link.mtu for link in host.interfaces if link.name == interface), 1500)
+    link = host.interface_named(interface)
+    return link.mtu if link else 1500

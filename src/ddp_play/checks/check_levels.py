@@ -51,6 +51,7 @@ QUICK_CHECKS: tuple[CheckGroup, ...] = (
     direction_checks.ports,
     direction_checks.packets,
     shared_checks.shared_directory,
+    shared_checks.own_files,
     limit_checks.disks,
     limit_checks.limits,
     machine_checks.machine,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ddp_play.checks.finding import Finding, Status
 from ddp_play.checks.fleet import CheckedHost, Fleet, NotRun, attempt, each, names, not_run, ok
 from ddp_play.checks.network_checks import misrouted
-from ddp_play.checks.peer_addresses import PORT_RANGE
+from ddp_play.planning.job_values import PORT_RANGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ddp_play.checks.finding import Finding, Status
 from ddp_play.checks.peer_addresses import PeerNetwork
 from ddp_play.planning.host_facts import facts_from_json
+from ddp_play.planning.short_lists import short_list
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
@@ -46,6 +47,7 @@ class CheckedHost:
     readings: Mapping[str, Any] = field(default_factory=dict)
     reached: Mapping[str, Any] = field(default_factory=dict)
     clock: Mapping[str, Any] = field(default_factory=dict)
+    ended: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def known(self) -> HostFacts:
@@ -61,6 +63,10 @@ class CheckedHost:
     def saw(self, name: str) -> Any:
         """The value of a reading about its peers. Raises NotRun."""
         return self._value(self.reached, name)
+
+    def gave_back(self, name: str) -> Any:
+        """What became of something that the check had on the host, at its end. Raises NotRun."""
+        return self._value(self.ended, name)
 
     def _value(self, rows: Mapping[str, Any], name: str) -> Any:
         row = rows.get(name)
@@ -103,7 +109,7 @@ def _host(name: str, row: Mapping[str, Any]) -> CheckedHost:
     if "facts" not in row:
         problem = row.get("problem") or {}
         return CheckedHost(name, problem=problem.get("message", "it gave no answer"), hint=problem.get("hint", ""))
-    parts = [row.get(part) or {} for part in ("readings", "reached", "clock")]
+    parts = [row.get(part) or {} for part in ("readings", "reached", "clock", "ended")]
     return CheckedHost(name, facts_from_json(name, row["facts"]), "", "", row.get("lost", ""), *parts)
 
 
@@ -232,8 +238,7 @@ def different_everywhere(
 
 def names(hosts: Iterable[str], most: int = 4) -> str:
     """Names of hosts in a text: `h1, h2 and 5 more`."""
-    rows = list(hosts)
-    return ", ".join(rows[:most]) + (f" and {len(rows) - most} more" if len(rows) > most else "")
+    return short_list(hosts, most)
 
 
 def counted(values: Iterable[str]) -> str:

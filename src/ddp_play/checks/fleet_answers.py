@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from ddp_play.ansible.error_output import PING
 from ddp_play.ansible.installed_collection import collection_root
 from ddp_play.ansible.plugin_variables import CHECK_LEVEL_ENV
 from ddp_play.checks.fleet import Fleet, fleet_from_json
@@ -33,7 +34,7 @@ def ask_fleet(request: PlaybookRequest, passwords: Passwords, runner: PlaybookRu
         )
         outcome = runner.run(check, private_dir=Path(scratch, "ansible"), passwords=passwords, on_event=on_event)
     if not found:
-        raise outcome.error("run ansible -m ping on the inventory") or InternalError(
+        raise outcome.error(remedy=PING) or InternalError(
             "the hosts were not asked", hint="ansible-inventory --list shows the hosts of the inventory"
         )
     return fleet_from_json(found)

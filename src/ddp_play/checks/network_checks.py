@@ -79,7 +79,7 @@ def _common(fleet: Fleet) -> Finding:
 
 
 def _link(host: CheckedHost, used: Mapping[str, str]) -> Interface | None:
-    return next((link for link in host.known.interfaces if link.name == used.get(host.name)), None)
+    return host.known.interface_named(used.get(host.name, ""))
 
 
 def _mtu(host: CheckedHost, used: Mapping[str, str]) -> int | None:

@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ddp_play.checks.pair_outcome import Verdict, merged
-from ddp_play.checks.pair_rounds import MOST_FOR_ALL, SCREENING_ROUNDS
 from ddp_play.checks.pair_samples import PairEnd, Sample, not_run
 from ddp_play.checks.pair_survey import Survey, survey
 from ddp_play.checks.pair_verdict import judge_ends
@@ -82,16 +81,6 @@ class Matrix:
             "not_repeated": [row.to_json() for row in self.survey.not_repeated],
             "lost": dict(self.lost),
         }
-
-
-def num_first_rounds(num_hosts: int) -> int:
-    """Rounds of the first pass, without switches."""
-    return num_hosts - (num_hosts % 2 == 0) if num_hosts <= MOST_FOR_ALL else SCREENING_ROUNDS
-
-
-def estimate_s(num_hosts: int, settings: MatrixSettings) -> float:
-    """Seconds of a fleet without defects: the rounds of the first pass, and two of a pair alone."""
-    return (num_first_rounds(num_hosts) + (2 if num_hosts > 3 else 0)) * (2 * settings.seconds + 0.8)
 
 
 def measure_matrix(asks: Asks, ends: Mapping[str, PairEnd], settings: MatrixSettings | None = None) -> Matrix:

@@ -6,6 +6,7 @@ import statistics
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.checks.finding import Finding, Status
+from ddp_play.checks.fleet import not_run
 from ddp_play.checks.pair_outcome import Kind
 
 if TYPE_CHECKING:
@@ -18,20 +19,67 @@ WHY = "a gradient travels at the speed of the slowest way between two hosts"
 
 
 def network_matrix(fleet: Fleet) -> Iterator[Finding]:
-    """What is at fault between the hosts, what was not measured, and what all others have."""
+    """What is at fault between the hosts, what was not measured, and what all others have: each host has a finding."""
     matrix, hosts = fleet.matrix, tuple(host.name for host in fleet.reached)
     if not matrix or len(matrix["hosts"]) < 2:
-        reason = fleet.network.problem or "there are no two hosts to measure between"
-        yield Finding(CHECK, Status.UNCHECKED, reason, where=hosts)
+        yield from _no_matrix(fleet, hosts)
         return
     for verdict in matrix["verdicts"]:
         yield _verdict(verdict, matrix)
     yield from _not_run(matrix)
-    blamed = {host for verdict in matrix["verdicts"] for host in verdict["hosts"]}
-    silent = {host for row in matrix["directions"] if row["mbps"] is None for host in (row["source"], row["target"])}
-    well = tuple(host for host in matrix["hosts"] if host not in blamed | silent)
+    missing = _missing(fleet, matrix)
+    for host, why in missing.items():
+        yield not_run(CHECK, host, why, broken=True)
+    known = _blamed(matrix) | _half_measured(matrix) | missing.keys()
+    well = tuple(host for host in matrix["hosts"] if host not in known)
     if well:
         yield Finding(CHECK, Status.OK, _rates(matrix), where=well)
+
+
+def _no_matrix(fleet: Fleet, hosts: tuple[str, ...]) -> Iterator[Finding]:
+    """Nothing was measured. With several hosts on a network that is because hosts were lost."""
+    lost = _lost(fleet)
+    for host in hosts:
+        if host in lost:
+            yield not_run(CHECK, host, lost[host], broken=True)
+    if rest := tuple(host for host in hosts if host not in lost):
+        reason = fleet.network.problem or "there are no two hosts to measure between"
+        broken = len(hosts) > 1 and not fleet.network.problem
+        yield Finding(CHECK, Status.UNCHECKED, reason, where=rest, broken=broken)
+
+
+def _lost(fleet: Fleet) -> dict[str, str]:
+    """Hosts that stopped answering, with the reason."""
+    lost = {**(fleet.matrix or {}).get("lost", {}), **{host.name: host.lost for host in fleet.reached if host.lost}}
+    return {host.name: lost[host.name] for host in fleet.reached if host.name in lost}
+
+
+def _missing(fleet: Fleet, matrix: Mapping[str, Any]) -> dict[str, str]:
+    """Hosts of which something was not measured and that no other finding is about, with the reason."""
+    blamed, half = _blamed(matrix), _half_measured(matrix)
+    measured = {(row["source"], row["target"]) for row in (*matrix["directions"], *matrix["repeated"]) if row["mbps"]}
+    met = {host for direction in measured for host in direction}
+    unmet = {
+        row["source"]: row["problem"] for row in matrix["directions"]
+        if row["unmet"] and not {row["source"], row["target"]} & blamed
+        and (row["source"], row["target"]) not in measured
+    }  # fmt: skip
+    lost = _lost(fleet)
+    for host in (host.name for host in fleet.reached if host.name not in lost):
+        if host in unmet and host not in blamed:
+            lost[host] = unmet[host]
+        elif host not in matrix["hosts"] or host not in met | half | blamed:
+            lost[host] = "it was not measured"
+    return lost
+
+
+def _blamed(matrix: Mapping[str, Any]) -> set[str]:
+    return {host for verdict in matrix["verdicts"] for host in verdict["hosts"]}
+
+
+def _half_measured(matrix: Mapping[str, Any]) -> set[str]:
+    """Hosts of pairs without a measurement, for another reason than the network."""
+    return {row["source"] for row in matrix["directions"] if row["mbps"] is None and not row["unmet"]}
 
 
 def _verdict(verdict: Mapping[str, Any], matrix: Mapping[str, Any]) -> Finding:
@@ -45,7 +93,7 @@ def _verdict(verdict: Mapping[str, Any], matrix: Mapping[str, Any]) -> Finding:
     return Finding(
         CHECK, Status.FAIL if verdict["blames"] else Status.WARN, said + values + (f" ({way})" if way else ""), WHY,
         verdict["remedy"], hosts, directions=_directions(kind, hosts), limit=first["limit"],
-        source=f"{first['source']}; n={first['num']}", others=first["others"].removeprefix("the others: "),
+        source=f"{first['source']}; n={first['num']}", others=first["others"],
         look=_look(verdict["look"], hosts, matrix),
     )  # fmt: skip
 

@@ -56,7 +56,7 @@ class Evidence:
     limit: str
     num: int  # measurements behind the value
     source: str  # where the limit comes from
-    others: str
+    others: str  # what they have; empty where there are none
     beyond: float = 0.0
     is_known: bool = False  # a limit that was known before, not one from the comparison
 
@@ -103,8 +103,8 @@ class Verdict:
             Kind.INFRASTRUCTURE: "the test or the network, no single host",
             Kind.UNCLEAR: f"cannot tell which of {', '.join(self.hosts)}",
         }[self.kind]
-        rows = [f"{row.metric} {row.value}, limit {row.limit} ({row.source}; n={row.num}); {row.others}"
-                for row in self.evidence]  # fmt: skip
+        rows = [f"{row.metric} {row.value}, limit {row.limit} ({row.source}; n={row.num})"
+                + (f"; others: {row.others}" if row.others else "") for row in self.evidence]  # fmt: skip
         return f"{where}: " + "; ".join(rows)
 
     def to_json(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Rounds of host pairs that are measured at the same time: pairs of a round share no host, and no switch. Pure.
+"""Rounds of host pairs that are measured at the same time: pairs of a round share no host. Pure.
 
 Up to MOST_FOR_ALL hosts every pair is measured once (circle method: n-1 rounds, n for an odd n); above, every host
 meets three others.
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ddp_play.checks.pair_samples import ordered
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from ddp_play.checks.pair_samples import Pair
 
@@ -22,12 +22,9 @@ SCREENING_ROUNDS = 3
 Round = tuple["Pair", ...]
 
 
-def first_rounds(hosts: Sequence[str], *, seed: int = 0, switches: Mapping[str, str] | None = None) -> list[Round]:
-    """The rounds of the first pass: all pairs, or a screening of larger fleets. `switches`: by host, where named."""
-    rounds = all_pairs(hosts) if len(hosts) <= MOST_FOR_ALL else screening(hosts, seed=seed)
-    if not any((switches or {}).values()):
-        return rounds
-    return disjoint_rounds((pair for pairs in rounds for pair in pairs), switches=switches)
+def first_rounds(hosts: Sequence[str], *, seed: int = 0) -> list[Round]:
+    """The rounds of the first pass: all pairs, or a screening of larger fleets."""
+    return all_pairs(hosts) if len(hosts) <= MOST_FOR_ALL else screening(hosts, seed=seed)
 
 
 def all_pairs(hosts: Sequence[str]) -> list[Round]:
@@ -53,23 +50,18 @@ def screening(hosts: Sequence[str], *, seed: int = 0, num_rounds: int = SCREENIN
     return [rounds[at * step] for at in range(min(num_rounds, len(rounds)))]
 
 
-def disjoint_rounds(pairs: Iterable[Pair], *, switches: Mapping[str, str] | None = None) -> list[Round]:
-    """These pairs in few rounds: each goes into the first one whose hosts and switches are others."""
+def disjoint_rounds(pairs: Iterable[Pair]) -> list[Round]:
+    """These pairs in few rounds: each goes into the first one whose hosts are others."""
     rounds: list[list[Pair]] = []
     taken: list[set[str]] = []
     for pair in pairs:
-        uses = _uses(pair, switches or {})
-        at = next((at for at, used in enumerate(taken) if not used & uses), len(rounds))
+        at = next((at for at, used in enumerate(taken) if used.isdisjoint(pair)), len(rounds))
         if at == len(rounds):
             rounds.append([])
             taken.append(set())
         rounds[at].append(pair)
-        taken[at] |= uses
+        taken[at].update(pair)
     return [tuple(row) for row in rounds]
-
-
-def _uses(pair: Pair, switches: Mapping[str, str]) -> set[str]:
-    return {f"host {host}" for host in pair} | {f"switch {switches[host]}" for host in pair if switches.get(host)}
 
 
 def buddy_pairs(

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import Any
 
 Pair = tuple[str, str]
 # Beyond this part of the time an end counts as the limit. Where the network is, it is under 0.1, on busy hosts too.
@@ -22,7 +19,6 @@ class PairEnd:
     interface: str = ""
     link_mbps: float | None = None  # of a hardware interface, from its driver; None where nobody knows it
     mtu: int = 0
-    switch: str = ""  # that the inventory names; empty: not known
     carrier_changes: int = 0  # during the whole measurement
 
 
@@ -66,11 +62,6 @@ class Sample:
     def to_json(self) -> dict[str, Any]:
         """Row of a document."""
         return asdict(self)
-
-    @classmethod
-    def from_json(cls, row: Mapping[str, Any]) -> Sample:
-        """From a row of a document."""
-        return cls(**row)
 
 
 def not_run(source: str, target: str, problem: str, *, unmet: bool = False) -> tuple[Sample, Sample]:

@@ -57,11 +57,10 @@ def survey(
 ) -> Survey:
     """Measure the fleet round by round. `records`: Mb/s by (source, target) of an earlier time."""
     course, known = _Course(measure), records or {}
-    switches = {host: end.switch for host, end in ends.items()}
-    rounds = first_rounds(tuple(ends), seed=seed, switches=switches)
+    rounds = first_rounds(tuple(ends), seed=seed)
     samples = course.run(rounds)
     first = judge(ends, samples, known)
-    again = course.run(disjoint_rounds(pairs_to_repeat(first, ends, samples), switches=switches)) if first else []
+    again = course.run(disjoint_rounds(pairs_to_repeat(first, ends, samples))) if first else []
     named = {host for row in first if row.kind is not Kind.INFRASTRUCTURE for host in row.hosts}
     undecided = [row for row in first if row.kind is Kind.UNCLEAR and len(ends) > MOST_FOR_ALL]
     second = judge(ends, best_of([*samples, *again]), known) if first and not undecided else first

@@ -126,11 +126,14 @@ def _links(yardstick: Yardstick, cells: Mapping[Pair, float], blame: Blame) -> l
 
 def _evidence(yardstick: Yardstick, value: float, limit: float, seen: tuple[int, Sequence[float]]) -> Evidence:
     num, rest = seen
-    others = f"the others: {yardstick.shown(statistics.median(rest))} (median of {len(rest)})" if rest else "no others"
     return Evidence(
-        yardstick.metric, yardstick.shown(value), yardstick.shown(limit), num, yardstick.source, others, limit,
-        is_known=not yardstick.relative,
+        yardstick.metric, yardstick.shown(value), yardstick.shown(limit), num, yardstick.source,
+        _others(yardstick, rest), limit, is_known=not yardstick.relative,
     )  # fmt: skip
+
+
+def _others(yardstick: Yardstick, rest: Sequence[float]) -> str:
+    return f"{yardstick.shown(statistics.median(rest))} (median of {len(rest)})" if rest else ""
 
 
 def _two_hosts(yardstick: Yardstick, cells: Mapping[Pair, float]) -> list[Verdict]:
@@ -164,11 +167,11 @@ def _faster(yardstick: Yardstick, cells: Mapping[Pair, float], blame: Blame) -> 
 
 def _undecided(yardstick: Yardstick, cells: Mapping[Pair, float], hosts: tuple[str, ...], why: str) -> Verdict:
     among = [value for cell, value in cells.items() if set(cell) & set(hosts)]
-    rest = [value for cell, value in cells.items() if not set(cell) & set(hosts)] or among
-    text = f"the others: {yardstick.shown(statistics.median(rest))} (median of {len(rest)})"
+    rest = [value for cell, value in cells.items() if not set(cell) & set(hosts)]
     evidence = Evidence(
         yardstick.metric, yardstick.shown(statistics.median(among)), "none", len(among),
-        f"{why}: a comparison cannot tell who is at fault; link speed or an own record can", text,
+        f"{why}: a comparison cannot tell who is at fault; link speed or an own record can",
+        _others(yardstick, rest),
     )  # fmt: skip
     return Verdict(Kind.UNCLEAR, hosts, (evidence,))
 

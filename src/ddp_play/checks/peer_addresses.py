@@ -13,7 +13,6 @@ from ddp_play.planning.fabric import LOCAL_ONLY, choose_fabric
 if TYPE_CHECKING:
     from ddp_play.planning.host_facts import HostFacts, Interface
 
-PORT_RANGE = (29500, 29999)  # of a job that sets no other
 SAMPLED_PORTS = 12
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ddp_play.checks.finding import Finding, Status
-from ddp_play.checks.fleet import CheckedHost, Fleet, attempt, counted, each, names, ok
+from ddp_play.checks.fleet import CheckedHost, Fleet, NotRun, attempt, counted, each, names, ok
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,6 +23,12 @@ def shared_directory(fleet: Fleet) -> Iterator[Finding]:
     writers = [host for host in having if getattr(attempt("", host, _own_token), "status", None) is Status.OK]
     if len(writers) > 1:
         yield from _seen(writers)
+
+
+def own_files(fleet: Fleet) -> Iterator[Finding]:
+    """What the check itself wrote into the shared directory is gone."""
+    having = tuple(host for host in fleet.reached if host.known.shared is not None)
+    yield from each(Fleet(having), "files of the check", _removed)
 
 
 def _own_token(host: CheckedHost) -> Finding:
@@ -50,6 +56,26 @@ def _owner(host: CheckedHost) -> Finding | None:
             limit=f"user {row['user']}", source="owner of a new file", look=f"ls -ln {path}; id",
         )  # fmt: skip
     return ok("files of a user belong to that user")
+
+
+def _removed(host: CheckedHost) -> Finding | None:
+    """Whether the host's own file is gone. None: it could not write one."""
+    path = host.known.shared.path if host.known.shared else ""
+    left = f"{path}/.ddp-play-check-*"
+    written = attempt("", host, lambda host: not host.read("token")["problem"])
+    if written is False:
+        return None
+    try:
+        problem = host.gave_back("token")
+    except NotRun as missing:
+        raise NotRun(f"{missing.reason}; {left} may be left there", broken=True) from missing
+    if not problem:
+        return ok("removed")
+    return Finding(
+        "", Status.WARN, f"{left} is left there: {problem}", "nobody else removes it",
+        f"rm {left}, while no check runs",
+        limit="removed", source="removal of a file", look=f"ls -la {path}",
+    )  # fmt: skip
 
 
 def _seen(hosts: list[CheckedHost]) -> Iterator[Finding]:

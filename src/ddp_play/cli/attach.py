@@ -11,6 +11,7 @@ from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.run import print_end, watch
 from ddp_play.errors import DiskFull, UsageError
+from ddp_play.planning.short_lists import short_list
 from ddp_play.run.attempt_assignment import assignment_from_bundle
 from ddp_play.run.lost_host_files import collect_uncollected, uncollected
 from ddp_play.run.submission import check_password, hosts_with_password, restart_problem, start_background
@@ -69,7 +70,7 @@ def _collect_from_lost_hosts(run: Run, passwords: Passwords) -> None:
 def _ask_passwords(run: Run, *, ssh: bool, become: bool) -> Passwords:
     hosts = hosts_with_password(run.paths)
     if hosts and not ssh:
-        named = ", ".join(hosts[:5]) + (f" and {len(hosts) - 5} more" if len(hosts) > 5 else "")
+        named = short_list(hosts, 5)
         raise UsageError(
             f"run {run.paths.run_id} logs in with a password ({named}), which ddp-play does not store",
             hint=f"ddp-play attach {run.paths.run_id} -k asks for it",

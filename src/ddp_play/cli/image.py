@@ -24,6 +24,8 @@ from ddp_play.images.recipe import DEFAULT_TAG, Device, ImageRequest, Kind, buil
 from ddp_play.images.registry import RegistryRequest, RegistryResult, distribute_by_registry
 from ddp_play.images.ssh_access import HostAccess, resolve
 from ddp_play.lab.spec import Distro
+from ddp_play.planning.refused_hosts import Refused, joined
+from ddp_play.planning.remedy_text import Asked, complete
 
 app = typer.Typer(no_args_is_help=True, help="The image of the ranks: build it and distribute it to the hosts.")
 
@@ -141,6 +143,8 @@ def list_images(
             console.as_json({"image": image, "hosts": [vars(answer) for answer in answers]})
         else:
             _print_table(answers)
+            for text in _remedies(answers, inventory):
+                console.line(f"-> {text}")
         if len({answer.content for answer in answers}) > 1 or not all(answer.content for answer in answers):
             raise typer.Exit(1)
 
@@ -232,6 +236,12 @@ def _print_table(answers: list[HostImage]) -> None:
             "\n".join(_short_reference(name) for name in answer.digests),
         )
     console.out.print(table)
+
+
+def _remedies(answers: list[HostImage], inventory: str) -> list[str]:
+    """What helps where hosts could not be asked."""
+    _, remedy = joined(Refused(answer.host, answer.error, answer.remedy) for answer in answers if answer.error)
+    return complete(remedy, Asked((inventory,))).splitlines()
 
 
 def _short_reference(reference: str) -> str:

@@ -90,9 +90,10 @@ class _Child:
 
 
 def _run(function: Callable[[], Any], pipe: int) -> None:
-    """In the child: answer and end, without anything of the parent's on stdin and stdout."""
+    """In the child: answer and end, without anything of the parent's on stdin and stdout, or open."""
     try:
         os.setpgid(0, 0)
+        _close_inherited(pipe)
         nothing = os.open(os.devnull, os.O_RDWR)
         os.dup2(nothing, 0)
         os.dup2(nothing, 1)
@@ -107,6 +108,14 @@ def _run(function: Callable[[], Any], pipe: int) -> None:
             data = data[os.write(pipe, data) :]
     finally:
         os._exit(0)
+
+
+def _close_inherited(kept: int) -> None:
+    """Close what the parent has open: a reading that cannot be killed would hold its leases and pipes for it."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2 and int(name) != kept:
+            with contextlib.suppress(OSError):
+                os.close(int(name))
 
 
 class NotReadableHere(Exception):  # noqa: N818 - no error: this host, or this user, cannot tell

@@ -37,13 +37,6 @@ class CheckOrders:
         self.listener: Optional[peer_probe.Listener] = None
         self.held: List[leases.Lease] = []  # on its ports, so that no run that starts meanwhile takes one
 
-    def obey(self, header: Header) -> None:
-        """Execute one order. Raises Refused for an unknown one."""
-        handler = getattr(self, "on_" + str(header["t"]), None)
-        if handler is None:
-            raise Refused("unknown order %s" % header["t"], kind="internal")
-        handler(header)
-
     def on_check_clock(self, _header: Header) -> None:
         """Answer the time; how long the answer takes bounds its error."""
         self.send("check_clock", clock=time.time())

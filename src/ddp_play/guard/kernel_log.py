@@ -23,6 +23,7 @@ MAX_LINES = 6
 DMESG_LINE = re.compile(r"<\d+>\[ *(?P<at>\d+\.\d+)\] (?P<text>.*)")
 # The clock of kernel messages differs slightly from CLOCK_MONOTONIC.
 CLOCKS_APART_S = 2.0
+TOOL_S = 4.0
 
 XID = re.compile(r"NVRM: Xid \(PCI:(?P<pci>[0-9a-fA-F:]+)[^)]*\): (?P<code>\d+)(, pid='?(?P<pid>\d+))?")
 
@@ -44,8 +45,10 @@ class KernelLog:
         """Messages since the last call; from dmesg or journalctl, all since the creation of this object."""
         if self._fd is not None:
             return self._from_kmsg(self._fd)
-        found = self._from_dmesg()
-        return self._from_journal() if found is None else found
+        found = printed(self._since, self._since_boot_s)
+        if found is None:
+            self.problem = "the kernel log cannot be read by this user (root can, and members of systemd-journal)"
+        return found or []
 
     def _from_kmsg(self, fd: int) -> List[str]:
         found: List[str] = []
@@ -60,29 +63,24 @@ class KernelLog:
                 return found
             found.append(record.split(b"\n", 1)[0].partition(b";")[2].decode("utf-8", "replace"))
 
-    def _from_dmesg(self) -> Optional[List[str]]:
-        """Read with dmesg, which works for root in containers without /dev/kmsg; None if it fails."""
-        rows = [DMESG_LINE.match(line) for line in _output_lines("dmesg", "--raw")]
-        if not any(rows):
-            return None
-        return [row["text"] for row in rows if row and float(row["at"]) > self._since_boot_s - CLOCKS_APART_S]
 
-    def _from_journal(self) -> List[str]:
-        found = _output_lines(
-            "journalctl", "--dmesg", "--output=cat", "--quiet", "--no-pager", "--since=@%d" % self._since
-        )
-        if found:
-            return found
-        self.problem = "the kernel log cannot be read by this user (root can, and members of systemd-journal)"
-        return []
+def printed(since: float, since_boot_s: float) -> Optional[List[str]]:
+    """Messages since a time of the wall clock and of CLOCK_MONOTONIC, from dmesg, else journalctl; None from neither.
+
+    dmesg works for root in containers without /dev/kmsg.
+    """
+    rows = [DMESG_LINE.match(line) for line in output_lines("dmesg", "--raw")]
+    if any(rows):
+        return [row["text"] for row in rows if row and float(row["at"]) > since_boot_s - CLOCKS_APART_S]
+    return output_lines("journalctl", "--dmesg", "--output=cat", "--quiet", "--no-pager", "--since=@%d" % since) or None
 
 
-def _output_lines(name: str, *words: str) -> List[str]:
+def output_lines(name: str, *words: str) -> List[str]:
     """Lines that a program prints; none if it is missing or fails."""
     program = which(name)
     if program:
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-            done = subprocess.run([program, *words], capture_output=True, timeout=3, check=False)
+            done = subprocess.run([program, *words], capture_output=True, timeout=TOOL_S, check=False)
             if done.returncode == 0:
                 return done.stdout.decode("utf-8", "replace").splitlines()
     return []

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import time
 from typing import Dict, List, Tuple
 
 from . import kernel_log
 from .bounded_reading import NotReadableHere
-from .machine_readings import tool
 from .rank_failure import OOM_KILLED
 
 DAY_S = 86400.0
@@ -28,25 +26,10 @@ def read() -> Dict[str, Dict[str, object]]:
     """By kind: number of lines of the last day, and the last of them."""
     if not kernel_log.in_first_pid_namespace():
         raise NotReadableHere("this host is a container: its kernel's log is about the whole machine")
-    return kinds_of(_lines())
-
-
-def _lines() -> List[str]:
-    try:
-        raw = tool("dmesg", "--raw")
-    except (OSError, subprocess.SubprocessError):
-        raw = None
-    if raw:
-        oldest = time.clock_gettime(time.CLOCK_MONOTONIC) - DAY_S
-        rows = (kernel_log.DMESG_LINE.match(line) for line in raw.splitlines())
-        return [row["text"] for row in rows if row and float(row["at"]) > oldest]
-    try:
-        journal = tool("journalctl", "--dmesg", "--output=cat", "--quiet", "--no-pager", "--since=-1d")
-    except (OSError, subprocess.SubprocessError):
-        journal = None
-    if journal:
-        return journal.splitlines()
-    raise NotReadableHere("this user may not read the kernel log (root may, and members of systemd-journal)")
+    lines = kernel_log.printed(time.time() - DAY_S, time.clock_gettime(time.CLOCK_MONOTONIC) - DAY_S)
+    if lines is None:
+        raise NotReadableHere("this user may not read the kernel log (root may, and members of systemd-journal)")
+    return kinds_of(lines)
 
 
 def kinds_of(lines: List[str]) -> Dict[str, Dict[str, object]]:

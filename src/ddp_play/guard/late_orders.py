@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class LateOrders:
-    """Objects with a method `obey`, by the first word of the orders that they know. `send`: of the channel."""
+    """Objects with a method `on_ORDER` for each order, by its first word. `send`: of the channel."""
 
     def __init__(self, send: Callable[..., Any]) -> None:
         self.send = send
@@ -19,12 +19,16 @@ class LateOrders:
 
     def obey(self, header: Header) -> None:
         """Execute an order. Raises Refused for one that nobody knows."""
-        kind = str(header["t"]).partition("_")[0]
+        order = str(header["t"])
+        kind = order.partition("_")[0]
         if kind not in self.known:
-            self.known[kind] = self._load(kind, header)
-        self.known[kind].obey(header)
+            self.known[kind] = self._load(kind)
+        handler = getattr(self.known[kind], "on_" + order, None)
+        if handler is None:
+            raise Refused("unknown order %s" % order, kind="internal")
+        handler(header)
 
-    def _load(self, kind: str, header: Header) -> Any:
+    def _load(self, kind: str) -> Any:
         if kind == "check":
             from .check_orders import CheckOrders
 
@@ -33,4 +37,4 @@ class LateOrders:
             from .pair_orders import PairOrders
 
             return PairOrders(self.send)
-        raise Refused("unknown order %s" % header["t"], kind="internal")
+        return None

@@ -8,15 +8,13 @@ from __future__ import annotations
 import glob
 import os
 import resource
-import subprocess
 import sys
 import time
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Tuple
 
 from .bounded_reading import NotReadableHere
 
 LOOK_AGAIN_S = 1.0
-TOOL_S = 4.0
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -201,14 +199,3 @@ def memory_errors(root: str = "") -> Dict[str, int]:
     if not paths:
         raise NotReadableHere("the kernel counts no memory errors here (EDAC)")
     return {name: sum(int(text("%s/%s_count" % (path, name)) or 0) for path in paths) for name in ("ue", "ce")}
-
-
-def tool(*words: str) -> Optional[str]:
-    """What a program prints; None if it is not installed. Raises OSError or SubprocessError if it fails."""
-    from .programs import which
-
-    path = which(words[0])
-    if path is None:
-        return None
-    done = subprocess.run([path, *words[1:]], capture_output=True, timeout=TOOL_S, check=True)
-    return done.stdout.decode("utf-8", "replace")

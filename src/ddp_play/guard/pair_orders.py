@@ -22,14 +22,7 @@ class PairOrders:
         self.listening: Optional[socket.socket] = None
         self.address = self.interface = self.token = ""
 
-    def obey(self, header: Header) -> None:
-        """Execute one order. Raises Refused for an unknown one."""
-        handler = getattr(self, "on_" + str(header["t"]), None)
-        if handler is None:
-            raise Refused("unknown order %s" % header["t"], kind="internal")
-        self.send(str(header["t"]), json.dumps(handler(header)).encode())
-
-    def on_pair_listen(self, header: Header) -> Dict[str, Any]:
+    def on_pair_listen(self, header: Header) -> None:
         """Listen on the address of the plan; answer the port, and what the interface is."""
         self.close()
         self.address, self.interface = str(header["address"]), str(header.get("interface") or "")
@@ -38,10 +31,14 @@ class PairOrders:
             self.listening = pair_measurement.listener(self.address)
         except OSError as error:
             raise Refused("cannot listen on %s: %s" % (self.address, error.strerror)) from error
-        return {"port": int(self.listening.getsockname()[1]), **pair_counters.interface_facts(self.interface)}
+        port = int(self.listening.getsockname()[1])
+        self._answer("pair_listen", {"port": port, **pair_counters.interface_facts(self.interface)})
 
-    def on_pair_test(self, header: Header) -> Dict[str, Any]:
+    def on_pair_test(self, header: Header) -> None:
         """Measure with a peer; a host that rests in this round (no `pair`) answers at once."""
+        self._answer("pair_test", self._measured(header))
+
+    def _measured(self, header: Header) -> Dict[str, Any]:
         if not header.get("pair"):
             return {}
         if self.listening is None:
@@ -56,13 +53,16 @@ class PairOrders:
         except OSError as error:
             return {"problem": error.strerror or str(error), "unmet": True}
 
-    def on_pair_end(self, _header: Header) -> Dict[str, Any]:
+    def on_pair_end(self, _header: Header) -> None:
         """Give the port up; answer what the interface is now."""
         self.close()
-        return pair_counters.interface_facts(self.interface)
+        self._answer("pair_end", pair_counters.interface_facts(self.interface))
 
     def close(self) -> None:
         """Stop listening."""
         if self.listening is not None:
             self.listening.close()
             self.listening = None
+
+    def _answer(self, kind: str, value: Dict[str, Any]) -> None:
+        self.send(kind, json.dumps(value).encode())

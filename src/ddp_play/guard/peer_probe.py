@@ -8,10 +8,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import resource
 import select
+import signal
 import socket
 import time
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from .network_probe import family_of
 
@@ -23,6 +25,22 @@ WORD_BYTES = 32
 TRIES_EVERY_S = 0.2
 MAX_DATAGRAM = 65536
 LIFE_S = 60.0
+SPARE_FILES = 16  # that the program opens besides the connections
+
+
+@contextlib.contextmanager
+def _more_files() -> Iterator[int]:
+    """Raise the soft limit of open files to the hard one within this context, which gets how many may be opened."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    most = 1 << 20 if most == resource.RLIM_INFINITY else most
+    try:
+        yield max(1, most - len(os.listdir("/proc/self/fd")) - SPARE_FILES)
+    finally:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 class Listener:
@@ -56,9 +74,10 @@ class Listener:
             sock.close()
 
     def close(self) -> None:
-        """Free the ports."""
+        """Free the ports, also if another process has inherited the pipe."""
         os.close(self._alive)
         with contextlib.suppress(OSError):
+            os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
 
 
@@ -80,27 +99,32 @@ def _serve(sockets: List[socket.socket], datagrams: socket.socket, word: bytes, 
     The peers close connections first: the end that does keeps its port in TIME_WAIT, and ranks may need these ports.
     """
     try:
-        by_fd = {sock.fileno(): sock for sock in (datagrams, *sockets)}
-        listening, poll = set(by_fd), select.poll()
-        for fd in (alive, *by_fd):
-            poll.register(fd, select.POLLIN)
-        until = time.monotonic() + LIFE_S
-        while time.monotonic() < until:
-            for fd, _ in poll.poll(1000):
-                if fd == alive:
-                    return
-                with contextlib.suppress(OSError):
-                    if fd not in listening:
-                        poll.unregister(fd)
-                        by_fd.pop(fd).close()
-                    elif by_fd[fd] is datagrams:
-                        _return_datagram(datagrams, word)
-                    else:
-                        peer = _greet(by_fd[fd], word)
-                        by_fd[peer.fileno()] = peer
-                        poll.register(peer.fileno(), select.POLLIN)
+        with _more_files():
+            _answer(sockets, datagrams, word, alive)
     finally:
         os._exit(0)
+
+
+def _answer(sockets: List[socket.socket], datagrams: socket.socket, word: bytes, alive: int) -> None:
+    by_fd = {sock.fileno(): sock for sock in (datagrams, *sockets)}
+    listening, poll = set(by_fd), select.poll()
+    for fd in (alive, *by_fd):
+        poll.register(fd, select.POLLIN)
+    until = time.monotonic() + LIFE_S
+    while time.monotonic() < until:
+        for fd, _ in poll.poll(1000):
+            if fd == alive:
+                return
+            with contextlib.suppress(OSError):
+                if fd not in listening:
+                    poll.unregister(fd)
+                    by_fd.pop(fd).close()
+                elif by_fd[fd] is datagrams:
+                    _return_datagram(datagrams, word)
+                else:
+                    peer = _greet(by_fd[fd], word)
+                    by_fd[peer.fileno()] = peer
+                    poll.register(peer.fileno(), select.POLLIN)
 
 
 def _return_datagram(datagrams: socket.socket, word: bytes) -> None:
@@ -116,20 +140,28 @@ def _greet(listener: socket.socket, word: bytes) -> socket.socket:
 
 
 def connect_all(peers: List[Dict[str, Any]], source: str, timeout_s: float) -> List[Dict[str, Any]]:
-    """A row per connection that failed, all tried at once: peer, port, and `result`.
+    """A row per connection that failed: peer, port, and `result`. As many are tried at once as files may be open.
 
     Results: timeout, refused, "another machine" (without the word of the peer), or the text of the error.
     """
+    ends = [(peer, int(port)) for peer in peers for port in peer["ports"]]
+    failed: List[Dict[str, Any]] = []
+    with _more_files() as most:
+        for at in range(0, len(ends), most):
+            failed += _connect(ends[at : at + most], source, timeout_s)
+    return sorted(failed, key=lambda row: (row["peer"], row["port"]))
+
+
+def _connect(ends: List[Tuple[Dict[str, Any], int]], source: str, timeout_s: float) -> List[Dict[str, Any]]:
     failed: List[Dict[str, Any]] = []
     waiting: Dict[int, _Attempt] = {}
-    for peer in peers:
-        for port in peer["ports"]:
-            attempt = _Attempt(peer, port)
-            code = attempt.begin(source)
-            if code in (0, errno.EINPROGRESS):
-                waiting[attempt.sock.fileno()] = attempt
-            else:
-                failed.append(attempt.failed(_name(code)))
+    for peer, port in ends:
+        attempt = _Attempt(peer, port)
+        code = attempt.begin(source)
+        if code in (0, errno.EINPROGRESS):
+            waiting[attempt.sock.fileno()] = attempt
+        else:
+            failed.append(attempt.failed(_name(code)))
     until, poll = time.monotonic() + timeout_s, select.poll()
     for fd in waiting:
         poll.register(fd, select.POLLIN | select.POLLERR | select.POLLHUP)
@@ -139,8 +171,7 @@ def connect_all(peers: List[Dict[str, Any]], source: str, timeout_s: float) -> L
             attempt = waiting.pop(fd)
             row = attempt.failed(_result(attempt.sock, attempt.peer["word"]))
             failed += [row] if row["result"] else []
-    failed += [attempt.failed("timeout") for attempt in waiting.values()]
-    return sorted(failed, key=lambda row: (row["peer"], row["port"]))
+    return failed + [attempt.failed("timeout") for attempt in waiting.values()]
 
 
 class _Attempt:
@@ -184,21 +215,32 @@ def _name(code: int) -> str:
 
 def path_mtus(peers: List[Dict[str, Any]], source: str, timeout_s: float) -> Dict[str, Dict[str, Any]]:
     """By peer: whether a small datagram and one of `mtu` bytes arrive unfragmented, and the kernel's own path MTU."""
-    sockets = {peer["name"]: _datagram_socket(source, peer) for peer in peers}
-    found: Dict[str, Dict[str, Any]] = {
-        peer["name"]: {"mtu": peer["mtu"], "small": False, "large": False, "kernel": None} for peer in peers
-    }
+    found: Dict[str, Dict[str, Any]] = {}
+    with _more_files() as most:
+        for at in range(0, len(peers), most):
+            found.update(_mtus(peers[at : at + most], source, timeout_s))
+    return found
+
+
+def _mtus(peers: List[Dict[str, Any]], source: str, timeout_s: float) -> Dict[str, Dict[str, Any]]:
+    found: Dict[str, Dict[str, Any]] = {}
+    ends: Dict[int, Tuple[socket.socket, Dict[str, Any], Dict[str, Any]]] = {}
+    poll = select.poll()  # select(2) takes no descriptor above 1023
+    for peer in peers:
+        row = found[peer["name"]] = {"mtu": peer["mtu"], "small": False, "large": False, "kernel": None}
+        sock = _datagram_socket(source, peer)
+        ends[sock.fileno()] = (sock, peer, row)
+        poll.register(sock.fileno(), select.POLLIN)
     until, send_at = time.monotonic() + timeout_s, 0.0
     while time.monotonic() < until and not all(row["large"] for row in found.values()):
         if time.monotonic() >= send_at:
             send_at = time.monotonic() + TRIES_EVERY_S
-            for peer in peers:
-                _send(sockets[peer["name"]], peer, found[peer["name"]])
-        for name, sock in sockets.items():
-            _take(sock, found[name], next(peer for peer in peers if peer["name"] == name))
-        select.select(list(sockets.values()), [], [], 0.02)
-    for name, sock in sockets.items():
-        found[name]["kernel"] = _kernel_mtu(sock)
+            for end in ends.values():
+                _send(*end)
+        for fd, _ in poll.poll(20):
+            _take(*ends[fd])
+    for sock, _, row in ends.values():
+        row["kernel"] = _kernel_mtu(sock)
         sock.close()
     return found
 
@@ -225,7 +267,7 @@ def _send(sock: socket.socket, peer: Dict[str, Any], row: Dict[str, Any]) -> Non
                 sock.send(bytes(length))
 
 
-def _take(sock: socket.socket, row: Dict[str, Any], peer: Dict[str, Any]) -> None:
+def _take(sock: socket.socket, peer: Dict[str, Any], row: Dict[str, Any]) -> None:
     with contextlib.suppress(OSError):
         while True:
             word, _, size = sock.recv(MAX_DATAGRAM).decode("ascii", "replace").partition(" ")

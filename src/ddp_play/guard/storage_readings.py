@@ -54,7 +54,8 @@ def write_probe(path: str) -> Dict[str, Any]:
 def write_token(path: str, word: str, host: str) -> Dict[str, Any]:
     """Write this host's token into the shared directory; answer what the mount is."""
     name = token_path(path, word, host)
-    mount = state_directory.mount_of(path).kind
+    mount = state_directory.mount_of(path)
+    found = {"mount": mount.kind, "source": mount.source}  # `server:/export` of NFS, the device of a disk
     try:
         fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         with os.fdopen(fd, "w") as file:
@@ -63,8 +64,8 @@ def write_token(path: str, word: str, host: str) -> Dict[str, Any]:
             os.fsync(file.fileno())
         owner = os.stat(name).st_uid
     except OSError as error:
-        return {"problem": error.strerror or str(error), "mount": mount, "source": mount_source(path)}
-    return {"problem": "", "mount": mount, "source": mount_source(path), "owner": owner, "user": os.geteuid()}
+        return {"problem": error.strerror or str(error), **found}
+    return {"problem": "", **found, "owner": owner, "user": os.geteuid()}
 
 
 def see_tokens(path: str, word: str, hosts: List[str], limit_s: float) -> Dict[str, Any]:
@@ -108,18 +109,3 @@ def _holds(path: str, word: str) -> bool:
         return False
     finally:
         os.close(fd)
-
-
-def mount_source(path: str) -> str:
-    """What is mounted there: `server:/export` of NFS, the device of a disk."""
-    real, best, found = os.path.realpath(path), "", ""
-    try:
-        with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as file:
-            rows = [line.split() for line in file]
-    except OSError:
-        return ""
-    for row in rows:
-        point = row[4].replace("\\040", " ")
-        if (real == point or real.startswith(point.rstrip("/") + "/")) and len(point) >= len(best):
-            best, found = point, row[row.index("-") + 2]
-    return found

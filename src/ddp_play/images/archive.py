@@ -6,9 +6,10 @@ import difflib
 import json
 import shlex
 import tempfile
+import textwrap
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,13 +17,16 @@ from typing import TYPE_CHECKING, Any
 from docker.errors import ImageNotFound
 from rich.filesize import decimal
 
+from ddp_play.ansible.host_problems import problem_from_text
 from ddp_play.errors import HostNotReady, UsageError
 from ddp_play.images.content_hash import fingerprint
 from ddp_play.lab.base_image import has_image
 from ddp_play.lab.docker_client import connect, engine_errors
+from ddp_play.planning.refused_hosts import Refused, joined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from subprocess import CompletedProcess
 
     from docker.models.images import Image
 
@@ -32,11 +36,12 @@ if TYPE_CHECKING:
 _QUERY_WORKERS = 16
 # Each transfer needs one core for ssh on the controller and one for unpacking on the host.
 _SEND_WORKERS = 8
+SSH_FAILED = 255  # exit status of ssh itself: the host was not reached
 
 
 @dataclass(frozen=True)
 class HostImage:
-    """Image of one host; `error`: why the host could not be queried, or empty.
+    """Image of one host; `error`: why the host could not be queried, or empty; `remedy`: what helps then.
 
     `digests`: names of the image in registries, REPOSITORY@sha256:...
     """
@@ -46,6 +51,7 @@ class HostImage:
     size_mib: int = 0
     digests: tuple[str, ...] = ()
     error: str = ""
+    remedy: str = ""
 
 
 @dataclass(frozen=True)
@@ -128,10 +134,15 @@ def _query_host(image: str, host: HostAccess) -> HostImage:
         inspected: dict[str, Any] = json.loads(result.stdout)[0]
         size_mib = int(inspected.get("Size", 0)) >> 20
         return HostImage(host.name, fingerprint(inspected), size_mib, tuple(inspected.get("RepoDigests") or ()))
-    stderr = result.stderr.decode(errors="replace").strip()
-    if "No such image" in stderr:
-        return HostImage(host.name)
-    return HostImage(host.name, error=stderr.splitlines()[-1] if stderr else f"exit {result.returncode}")
+    return HostImage(host.name) if b"No such image" in result.stderr else _failed(host, result)
+
+
+def _failed(host: HostAccess, result: CompletedProcess[bytes]) -> HostImage:
+    """The last line of a failed command on the host, and the remedy for its text."""
+    said = result.stderr.decode(errors="replace").strip() or f"exit {result.returncode}"
+    reached = not host.argv or result.returncode != SSH_FAILED
+    problem = problem_from_text(host.name, said, shlex.join(host.argv[1:]), reached=reached)
+    return HostImage(host.name, error=said.splitlines()[-1], remedy=problem["hint"])
 
 
 def _send(archive: Path, hosts: Sequence[HostAccess], *, progress: ProgressListener) -> list[HostImage]:
@@ -143,22 +154,20 @@ def _send_one(archive: Path, progress: ProgressListener, host: HostAccess) -> Ho
     with archive.open("rb") as file:
         result = host.run(remote_docker("load"), stdin=file)
     progress.detail(f"{host.name} has it" if result.returncode == 0 else f"{host.name} failed")
-    stderr = result.stderr.decode(errors="replace").strip() or f"exit {result.returncode}"
-    return HostImage(host.name, error=stderr.splitlines()[-1] if result.returncode else "")
+    return _failed(host, result) if result.returncode else HostImage(host.name)
 
 
 def _verify(image: str, content: str, hosts: Sequence[HostAccess]) -> None:
     wrong = [answer for answer in query_hosts(image, hosts) if answer.content != content]
-    raise_failures(
-        image, [HostImage(w.host, error=w.error or f"holds {w.content or 'nothing'} after load") for w in wrong]
-    )
+    raise_failures(image, [replace(w, error=w.error or f"holds {w.content or 'nothing'} after load") for w in wrong])
 
 
 def raise_failures(image: str, failures: Sequence[HostImage]) -> None:
     """Raise HostNotReady with a line per failed host; do nothing if there is none."""
     if failures:
-        lines = "\n".join(f"  {failure.host}: {failure.error}" for failure in failures)
-        raise HostNotReady(f"{image} did not reach {len(failures)} hosts\n{lines}")
+        lines, remedy = joined(Refused(row.host, row.error, row.remedy) for row in failures)
+        message = f"{image} did not reach {len(failures)} hosts\n{textwrap.indent(lines, '  ')}"
+        raise HostNotReady(message, hint=remedy, hosts=tuple(row.host for row in failures))
 
 
 def _in_parallel(

@@ -146,7 +146,7 @@ def _one_machine(hosts: tuple[HostFacts, ...]) -> FabricChoice:
     endpoints = {}
     for host in hosts:
         name = next(iter(named_interfaces(host)), host.interface) or "lo"
-        link = next((item for item in host.interfaces if item.name == name), None)
+        link = host.interface_named(name)
         if link is None:
             raise HostNotReady(
                 f"{host.name}: interface {name} (ddp_interface) does not exist; it has {_table(host)}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ddp_play.errors import HostNotReady
+from ddp_play.planning.short_lists import short_list
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,7 +56,7 @@ def differences(hosts: tuple[HostFacts, ...], fabric: FabricChoice) -> list[str]
     with_torch = [host.name for host in hosts if host.rank_torch]
     without = [host.name for host in hosts if not host.rank_torch]
     if with_torch and without:
-        found.append(f"the ranks' Python has torch on {_first_names(with_torch)} and not on {_first_names(without)}")
+        found.append(f"the ranks' Python has torch on {short_list(with_torch)} and not on {short_list(without)}")
     rates = {host.name: f"{max(port.rate_gbps for port in host.infiniband_ports):g} Gb/s" for host in hosts
              if host.infiniband_ports}  # fmt: skip
     if fabric.fabric == "ib" and len(set(rates.values())) > 1:
@@ -73,8 +74,8 @@ def moved_state(hosts: tuple[HostFacts, ...]) -> list[str]:
 
 
 def _mtu(host: HostFacts, fabric: FabricChoice) -> int:
-    name = fabric.endpoints[host.name].interface
-    return next((link.mtu for link in host.interfaces if link.name == name), 0)
+    link = host.interface_named(fabric.endpoints[host.name].interface)
+    return link.mtu if link else 0
 
 
 def table(rows: Mapping[str, str]) -> str:
@@ -89,8 +90,4 @@ def one_line(rows: Mapping[str, str]) -> str:
     by_value: dict[str, list[str]] = {}
     for name, value in rows.items():
         by_value.setdefault(value, []).append(name)
-    return "; ".join(f"{value} on {_first_names(names)}" for value, names in sorted(by_value.items()))
-
-
-def _first_names(names: list[str]) -> str:
-    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    return "; ".join(f"{value} on {short_list(names)}" for value, names in sorted(by_value.items()))

@@ -156,6 +156,10 @@ class HostFacts:
         """Active InfiniBand ports. RoCE ports, for example of a storage network, have the link layer Ethernet."""
         return tuple(port for port in self.rdma if port.active and port.link_layer != "Ethernet")
 
+    def interface_named(self, name: str) -> Interface | None:
+        """Its interface of this name; None if it has none."""
+        return next((link for link in self.interfaces if link.name == name), None)
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:

@@ -39,7 +39,7 @@ def plan_host(context: RankContext, node: int) -> HostPlan:
         agent_template=_agent_template(context, place) if context.torchrun else None,
         shared_dir=place.shared_dir,
         sends_source=bool(job.source) and (not place.shared_dir or node == 0),
-        speed_mbps=next((link.speed_mbps for link in host.interfaces if link.name == endpoint.interface), None),
+        speed_mbps=link.speed_mbps if (link := host.interface_named(endpoint.interface)) else None,
         rdma_ports=tuple(f"{port.device}:{port.port}" for port in host.rdma if port.active),
         slots=context.slots[host.name],
         numa_mode=place.numa_mode,

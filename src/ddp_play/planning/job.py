@@ -58,7 +58,7 @@ class Job(BaseModel):
     network: str = ""
     probe: bool = True
     check: Literal["quick", "none"] = "quick"
-    port_range: Annotated[tuple[int, int], BeforeValidator(job_values.port_range)] = (29500, 29999)
+    port_range: Annotated[tuple[int, int], BeforeValidator(job_values.port_range)] = job_values.PORT_RANGE
     env: Annotated[dict[str, str | None], BeforeValidator(job_values.env_texts)] = {}
     secret_names: tuple[str, ...] = ()  # globs of names in `env` whose values are secret
     mounts: Annotated[tuple[Mount, ...], BeforeValidator(job_values.mounts)] = ()

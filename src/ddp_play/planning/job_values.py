@@ -9,6 +9,7 @@ import shlex
 from typing import Any
 
 PREFIX = "ddp_job_"
+PORT_RANGE = (29500, 29999)  # of a job that sets no other
 HOST_VARIABLES = ("ddp_slots", "ddp_interface", "ddp_shared_dir", "ddp_python", "ddp_state_dir")
 # Of all roles of provisioning; a job has no use for them.
 SITE_VARIABLES = ("ddp_proxy", "ddp_no_proxy", "ddp_mirror_url", "ddp_disrupt")

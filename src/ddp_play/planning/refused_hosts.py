@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ddp_play.errors import HostNotReady
+from ddp_play.planning.short_lists import short_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,11 +32,11 @@ def joined(refused: Iterable[Refused]) -> tuple[str, str]:
     for (_, remedy), names in by_reason.items():
         if remedy:
             by_remedy.setdefault(remedy, []).extend(names)
-    message = "\n".join(f"{_shown(names)}: {why}" for (why, _), names in by_reason.items())
+    message = "\n".join(f"{short_list(names, NAMES_SHOWN)}: {why}" for (why, _), names in by_reason.items())
     remedies = {remedy.replace("HOSTS", ",".join(names)): names for remedy, names in by_remedy.items()}
     if len(remedies) < 2:
         return message, "".join(remedies)
-    return message, "\n".join(f"{_shown(names)}: {remedy}" for remedy, names in remedies.items())
+    return message, "\n".join(f"{short_list(names, NAMES_SHOWN)}: {remedy}" for remedy, names in remedies.items())
 
 
 def refuse_all(refused: Iterable[Refused]) -> None:
@@ -44,8 +45,3 @@ def refuse_all(refused: Iterable[Refused]) -> None:
     if rows:
         message, remedy = joined(rows)
         raise HostNotReady(message, hint=remedy, hosts=tuple(dict.fromkeys(row.host for row in rows)))
-
-
-def _shown(names: list[str]) -> str:
-    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
-    return ", ".join(names[:NAMES_SHOWN]) + more

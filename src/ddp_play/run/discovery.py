@@ -6,6 +6,7 @@ with the others, and all problems are reported together.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from ddp_play.ansible.discover_action import checked_facts
 from ddp_play.ansible.known_problems import Kind
 from ddp_play.errors import HostNotReady
 from ddp_play.guard.protocol import UNREADABLE
+from ddp_play.run.file_limit import more_files
 from ddp_play.run.host_channel import ProcessChannel, wait_any
 
 if TYPE_CHECKING:
@@ -60,6 +62,8 @@ class Discovery:
         self.rows: dict[str, dict[str, Any]] = {}
         self._limit_s = limit_s
         self._asked: dict[str, _Asked] = {}
+        self._limit = contextlib.ExitStack()
+        self._limit.enter_context(more_files())
 
     def ask(self, query: Query) -> None:
         """Open a channel to a host and send the query. Returns at once; `finish` waits for the answers."""
@@ -93,9 +97,10 @@ class Discovery:
         )
 
     def close(self) -> None:
-        """Close the channels that nobody has taken."""
+        """Close the channels that nobody has taken, and lower the limit of open files again."""
         for asked in self._asked.values():
             asked.channel.close()
+        self._limit.close()
 
     def _pump(self, timeout_s: float) -> None:
         wait_any([asked.channel for asked in self._asked.values() if not asked.channel.broken], timeout_s)

@@ -12,7 +12,9 @@ from ddp_play.ansible.error_output import NO_HOSTS
 from ddp_play.ansible.plugin_variables import FACTS_ENV, PLAN_TAG, RUN_DIR_ENV, USE_CACHED_ENV
 from ddp_play.bundle.paths import RunPaths, home, read_json
 from ddp_play.errors import UsageError, error_class
+from ddp_play.planning.job import job_from_json
 from ddp_play.planning.plan_document import Plan, plan_from_json
+from ddp_play.run.source_snapshot import files_to_copy
 
 if TYPE_CHECKING:
     from ddp_play.ansible.runner import Passwords, PlaybookRequest, PlaybookRunner
@@ -26,7 +28,7 @@ def facts_cache(request: PlaybookRequest) -> Path:
 
 
 def dry_run(request: PlaybookRequest, passwords: Passwords, runner: PlaybookRunner, *, cached: bool = False) -> Plan:
-    """The plan that `run` would execute now. UsageError if the playbook has no job for these hosts."""
+    """The plan that `run` would execute now. UsageError if the playbook has no job for these hosts, or no source."""
     environment = {FACTS_ENV: str(facts_cache(request))}
     if cached:
         environment[USE_CACHED_ENV] = "1"
@@ -34,7 +36,10 @@ def dry_run(request: PlaybookRequest, passwords: Passwords, runner: PlaybookRunn
         paths = RunPaths(Path(scratch, "plan"))
         if error := run_planning_tasks(request, passwords, runner, paths, environment):
             raise error
-        return plan_from_json(read_json(paths.plan))
+        made = plan_from_json(read_json(paths.plan))
+        if made.source:
+            files_to_copy(job_from_json(read_json(paths.job)))
+        return made
 
 
 def run_planning_tasks(
@@ -56,7 +61,7 @@ def run_planning_tasks(
     outcome = runner.run(planning, private_dir=paths.ansible, passwords=passwords, on_event=lambda _: None)
     if verdict := read_json(paths.run).get("verdict"):
         return error_class(verdict["kind"])(verdict["message"], hint=verdict["hint"])
-    error = outcome.error("")
+    error = outcome.error()
     if error is None and not paths.plan.exists():
         return UsageError(
             "the playbook plans no job: no play with the role ddp.play.ddp_job matched a host",

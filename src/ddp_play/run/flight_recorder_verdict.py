@@ -15,6 +15,7 @@ from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import write_text
 from ddp_play.errors import DdpPlayError
 from ddp_play.guard.protocol import MAX_DUMPS_BYTES, MAX_PAYLOAD
+from ddp_play.planning.short_lists import short_list
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,7 +58,7 @@ def _report(gang: Gang, plan: Plan, dumps: dict[int, Path]) -> str:
     """Output of fr_trace, or why it could not be run. A failure here must not change how the run ends."""
     absent = [rank for rank in range(plan.world_size) if rank not in dumps]
     if absent:  # fr_trace refuses an incomplete set
-        names = ", ".join(f"{rank} on {plan.host_of(rank).name}" for rank in absent[:MAX_NAMED])
+        names = short_list((f"{rank} on {plan.host_of(rank).name}" for rank in absent), MAX_NAMED)
         return f"not analysed: {len(absent)} of {plan.world_size} ranks left no dump: {names}\n"
     if sum(path.stat().st_size for path in dumps.values()) > MAX_DUMPS_BYTES:
         return f"not analysed: the dumps are larger than {MAX_DUMPS_BYTES >> 20} MiB; torchfrtrace reads them\n"
@@ -85,7 +86,6 @@ def finding(text: str, plan: Plan) -> str:
         operation, missing = OPERATION.search(entry["rest"]), MISSING.search(entry["rest"])
         ranks = sorted({int(rank) for rank in missing["ranks"].split(", ")}) if missing else []
         if operation and ranks and ranks[-1] < plan.world_size:
-            names = [f"rank {rank} on {plan.host_of(rank).name}" for rank in ranks[:MAX_NAMED]]
-            more = f" and {len(ranks) - MAX_NAMED} more" if len(ranks) > MAX_NAMED else ""
-            return f"{', '.join(names)}{more} never entered {operation['name'][:40]} {entry['sequence'][:20]}"
+            names = short_list((f"rank {rank} on {plan.host_of(rank).name}" for rank in ranks), MAX_NAMED)
+            return f"{names} never entered {operation['name'][:40]} {entry['sequence'][:20]}"
     return ""

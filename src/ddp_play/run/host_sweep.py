@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from ddp_play.ansible.error_output import PING
 from ddp_play.ansible.installed_collection import collection_root
 from ddp_play.ansible.plugin_variables import SWEEP_ORDERS_ENV, SWEEP_VERB_ENV
 from ddp_play.run.host_frames import HostFrameError, checked_answer
@@ -42,7 +43,7 @@ def sweep_hosts(
             environment={SWEEP_VERB_ENV: verb, SWEEP_ORDERS_ENV: str(orders_file)},
         )
         outcome = runner.run(sweep, private_dir=Path(scratch, "ansible"), passwords=passwords, on_event=on_event)
-    if not answers and (error := outcome.error("run ansible -m ping on the inventory")) is not None:
+    if not answers and (error := outcome.error(remedy=PING)) is not None:
         raise error
     return answers
 

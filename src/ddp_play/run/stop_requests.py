@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import resource
 import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.paths import read_json
+from ddp_play.run.file_limit import more_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -57,21 +57,17 @@ class StopRequests:
     @contextlib.contextmanager
     def handle_signals(self) -> Iterator[None]:
         """Count SIGTERM and SIGINT as requests within this context; raise the limit of open files too."""
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        with contextlib.suppress(ValueError, OSError):  # a channel has three descriptors per host
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
         def on_signal(_signum: int, _frame: Any) -> None:
             self._signalled += 1
 
         before = {signum: signal.signal(signum, on_signal) for signum in (signal.SIGTERM, signal.SIGINT)}
         try:
-            yield
+            with more_files():
+                yield
         finally:
             for signum, handler in before.items():
                 signal.signal(signum, handler)
-            with contextlib.suppress(ValueError, OSError):
-                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def interruption(order: StopRequest | None, kind: str, *, stop_now_sent: bool) -> str:

@@ -100,6 +100,24 @@ def test_the_outcome_from_status_rc_and_stats(
     assert outcome.stdout_tail == ("ERROR!" if status is PlaybookStatus.NOT_STARTED else "")
 
 
+@pytest.mark.parametrize(
+    ("log", "remedy", "hint"),
+    [
+        ("", "", ""),
+        ("/log", "", "whole output: /log"),
+        ("", "ansible -m ping", "ansible -m ping"),
+        ("/log", "ansible -m ping", "ansible -m ping; whole output: /log"),
+    ],
+)
+@pytest.mark.parametrize("status", [PlaybookStatus.FAILED, PlaybookStatus.UNREACHABLE, PlaybookStatus.NOT_STARTED])
+def test_the_hint_of_an_error_is_the_remedy_and_the_log(
+    status: PlaybookStatus, log: str, remedy: str, hint: str
+) -> None:
+    error = PlaybookOutcome(status, 4, (), "").error(log, remedy=remedy)
+    assert error is not None
+    assert error.hint == hint
+
+
 def test_failures_are_kept_unless_they_are_ignored(tmp_path: Path, ansible: dict[str, Any]) -> None:
     ansible["events"] = [
         failed("h1"),

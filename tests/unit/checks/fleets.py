@@ -68,12 +68,17 @@ def reached(number: int, count: int) -> dict[str, Any]:
     return {name: {"value": value, "took_s": 0.01} for name, value in values.items()}
 
 
+def ended() -> dict[str, Any]:
+    """What a host without defects says at the end of the check."""
+    return {"token": {"value": "", "took_s": 0.01}}
+
+
 def fleet(count: int = 3, /, **changes: dict[str, Any]) -> Fleet:
     """Hosts h1, h2, ...; `changes`: by host, facts and values of readings as paths: `{"cpu.usable": 1}`."""
     made = []
     for number in range(1, count + 1):
         name = f"h{number}"
-        known = {"reading": readings(number, count), "saw": reached(number, count)}
+        known = {"reading": readings(number, count), "saw": reached(number, count), "end": ended()}
         own: dict[str, Any] = {"offset_s": 0.001, "trip_s": 0.002}
         fields: dict[str, Any] = {}
         for path, value in changes.get(name, {}).items():
@@ -83,14 +88,16 @@ def fleet(count: int = 3, /, **changes: dict[str, Any]) -> Fleet:
                 fields[path.removeprefix("facts.")] = value
             else:
                 put(known, path, value)
-        made.append(CheckedHost(name, facts(number, **fields), "", "", "", known["reading"], known["saw"], own))
+        parts = (known["reading"], known["saw"], own, known["end"])
+        made.append(CheckedHost(name, facts(number, **fields), "", "", "", *parts))
     return Fleet(tuple(made), network_between(tuple(row.known for row in made)))
 
 
 def put(known: dict[str, Any], path: str, value: Any) -> None:
-    """Set `saw:NAME.KEY...` or `NAME.KEY...`; a value of `problem` stands for the whole reading."""
-    rows = known["saw"] if path.startswith("saw:") else known["reading"]
-    name, *keys = path.removeprefix("saw:").split(".", 1)
+    """Set `saw:NAME.KEY...`, `end:NAME` or `NAME.KEY...`; a value of `problem` stands for the whole reading."""
+    part, _, path = path.rpartition(":")
+    rows = known[part or "reading"]
+    name, *keys = path.split(".", 1)
     if isinstance(value, dict) and "problem" in value and not keys:
         rows[name] = value
         return

@@ -45,7 +45,7 @@ def test_a_host_from_its_facts_to_its_findings(tmp_path: Path, monkeypatch: pyte
     broken = [(row.check, row.value) for row in found if row.broken]
     assert broken == []
     passed = {row.check for row in found if row.status is Status.OK}
-    assert {"state directory", "shared directory", "clock", "cpu", "memory"} <= passed
+    assert {"state directory", "shared directory", "files of the check", "clock", "cpu", "memory"} <= passed
     assert list(shared.iterdir()) == []
 
 

@@ -24,7 +24,8 @@ def test_the_answer_is_in_the_event_of_the_task() -> None:
 
 def test_a_playbook_that_failed_or_had_no_hosts() -> None:
     failed = PlaybookOutcome(PlaybookStatus.FAILED, 2, (TaskFailure("h1", "t", "boom"),), "")
-    with pytest.raises(CheckFailed, match="boom"):
+    with pytest.raises(CheckFailed, match="boom") as raised:
         ask_fleet(REQUEST, Passwords(), FakePlaybookRunner(outcome=failed), level="quick")
+    assert raised.value.hint.startswith("ansible all -i INVENTORY -m ping ")
     with pytest.raises(InternalError, match="not asked"):
         ask_fleet(REQUEST, Passwords(), FakePlaybookRunner(), level="quick")

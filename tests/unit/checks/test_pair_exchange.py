@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ddp_play.checks.pair_exchange import MatrixSettings, estimate_s, measure_matrix, num_first_rounds
+from ddp_play.checks.pair_exchange import MatrixSettings, measure_matrix
 from ddp_play.checks.pair_samples import PairEnd
 
 if TYPE_CHECKING:
@@ -156,9 +156,3 @@ def test_a_host_that_cannot_listen_takes_no_part() -> None:
     found = measure_matrix(Deaf(), ends("a", "b", "c"))
     assert found.lost == {"a": "pair_listen: its answer is not what ddp-play's program sends"}
     assert {row.pair for row in found.survey.samples} == {("b", "c")}
-
-
-def test_how_long_it_takes() -> None:
-    assert [num_first_rounds(number) for number in (2, 3, 8, 9, 16, 17, 512)] == [1, 3, 7, 9, 15, 3, 3]
-    assert estimate_s(2, MatrixSettings(seconds=1.0)) == pytest.approx(2.8)
-    assert estimate_s(8, MatrixSettings(seconds=1.0)) == pytest.approx(9 * 2.8)

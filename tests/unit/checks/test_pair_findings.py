@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from .fleets import fleet
 NAMES = ("h1", "h2", "h3")
 ENDS = {name: PairEnd(name, f"10.0.0.{number}", "eth0") for number, name in enumerate(NAMES, 1)}
 WELL = tuple(Sample(one, other, 940.0, rtt_ms=0.2) for one in NAMES for other in NAMES if one != other)
-SLOW = Evidence("rate", "563 Mb/s", "846 Mb/s", 4, "10 % below the median of the hosts", "the others: 940 Mb/s")
+SLOW = Evidence("rate", "563 Mb/s", "846 Mb/s", 4, "10 % below the median of the hosts", "940 Mb/s")
 
 
 def matrix(
@@ -29,9 +30,13 @@ def matrix(
     return Matrix(ENDS, Survey(samples, (), verdicts, (), 3), verdicts, lost or {}).to_json()
 
 
-def findings(document: dict[str, Any] | None, network: PeerNetwork | None = None) -> list[Finding]:
+def findings(
+    document: dict[str, Any] | None, network: PeerNetwork | None = None, *, lost: dict[str, str] | None = None
+) -> list[Finding]:
+    """`lost`: as the host itself has it, which the exchange notes after the matrix too."""
     known = fleet(3)
-    return list(network_matrix(Fleet(known.hosts, network or known.network, document)))
+    hosts = tuple(replace(host, lost=(lost or {}).get(host.name, "")) for host in known.hosts)
+    return list(network_matrix(Fleet(hosts, network or known.network, document)))
 
 
 def test_a_fleet_without_defects_is_one_pass() -> None:
@@ -76,13 +81,79 @@ def test_a_pair_that_was_not_measured_is_not_run_once_and_never_passed() -> None
     ]
 
 
+UNMET = "no connection within 5 s"
+REACH = Evidence("reach", UNMET, "a connection", 2, "any pair", "they meet others")
+
+
+def without(*hosts: str) -> tuple[Sample, ...]:
+    return tuple(row for row in WELL if not set(row.pair) & set(hosts))
+
+
+@pytest.mark.parametrize(
+    ("samples", "lost", "own", "expected"),
+    [
+        (without("h2"), {"h2": "no answer to pair_listen"}, {}, {"h2": "no answer to pair_listen"}),
+        (without("h2"), {}, {"h2": "no answer to check_reach"}, {"h2": "no answer to check_reach"}),
+        (without("h2"), {}, {}, {"h2": "it was not measured"}),
+        (WELL, {"h3": "no answer to pair_end"}, {}, {"h3": "no answer to pair_end"}),
+        ((*without("h2"), *not_run("h1", "h2", UNMET, unmet=True)), {}, {}, {"h1": UNMET, "h2": UNMET}),
+    ],
+)
+def test_a_host_that_was_lost_or_left_out_is_not_run(
+    samples: tuple[Sample, ...], lost: dict[str, str], own: dict[str, str], expected: dict[str, str]
+) -> None:
+    document = matrix(samples=samples, lost=lost)
+    if own or lost.get("h2"):
+        del document["hosts"]["h2"]
+    found = findings(document, lost=own)
+    assert {row.where: row.value for row in found if row.broken} == {(host,): why for host, why in expected.items()}
+    [well] = [row for row in found if row.status is Status.OK]
+    assert well.where == tuple(host for host in NAMES if host not in expected)
+
+
+def test_a_pair_that_met_when_it_was_tried_again_counts_as_measured() -> None:
+    samples = (*not_run("h1", "h2", UNMET, unmet=True), *(row for row in WELL if "h3" in row.pair))
+    document = matrix(samples=samples)
+    assert [(row.status, row.where) for row in findings(document)] == [
+        (Status.UNCHECKED, ("h1",)), (Status.UNCHECKED, ("h2",)), (Status.OK, ("h3",)),
+    ]  # fmt: skip
+    document["repeated"] = [row.to_json() for row in WELL if row.pair == ("h1", "h2")]
+    assert [(row.status, row.where) for row in findings(document)] == [(Status.OK, NAMES)]
+
+
+def test_what_a_blamed_host_explains_is_held_against_nobody_else() -> None:
+    unmet = [row for other in ("h1", "h3") for row in not_run("h2", other, UNMET, unmet=True)]
+    found = findings(matrix(Verdict(Kind.HOST, ("h2",), (REACH,), "both ways"), samples=(*unmet, *without("h2"))))
+    assert [(row.status, row.where) for row in found] == [(Status.FAIL, ("h2",)), (Status.OK, ("h1", "h3"))]
+
+
 def test_the_address_in_a_command_is_that_of_the_peer() -> None:
     reach = Evidence("reach", "no connection", "all connect", 1, "a connection", "they connect")
     [found, _] = findings(matrix(Verdict(Kind.DIRECTION, ("h1", "h2"), (reach,))))
     assert found.look == "ip route get 10.0.0.2; iptables-save"
 
 
-@pytest.mark.parametrize("document", [None, Matrix({}, Survey((), (), (), (), 0), (), {}).to_json()])
+EMPTY = Matrix({}, Survey((), (), (), (), 0), (), {}).to_json()
+
+
+@pytest.mark.parametrize("document", [None, EMPTY])
 def test_without_two_hosts_there_is_no_result(document: dict[str, Any] | None) -> None:
     [found] = findings(document, PeerNetwork(problem="no common network"))
     assert (found.status, found.value, found.broken) == (Status.UNCHECKED, "no common network", False)
+
+
+@pytest.mark.parametrize("document", [None, EMPTY])
+def test_hosts_that_were_lost_before_the_matrix_break_the_check(document: dict[str, Any] | None) -> None:
+    lost = {"h1": "no answer to check_read", "h3": "the connection ended"}
+    found = findings(document, PeerNetwork(), lost=lost)
+    assert [(row.where, row.value, row.broken) for row in found] == [
+        (("h1",), "no answer to check_read", True),
+        (("h3",), "the connection ended", True),
+        (("h2",), "there are no two hosts to measure between", True),
+    ]
+
+
+def test_of_one_host_no_matrix_is_expected() -> None:
+    known = fleet(1)
+    [found] = network_matrix(known)
+    assert (found.value, found.broken) == ("there are no two hosts to measure between", False)

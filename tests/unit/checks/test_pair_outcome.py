@@ -7,7 +7,7 @@ from ddp_play.checks.pair_yardsticks import yardsticks
 
 
 def verdict(kind: Kind, *hosts: str, metric: str = "rate", way: str = "") -> Verdict:
-    row = Evidence(metric, "412 Mb/s", "854 Mb/s", 7, "median less 10 %", "the others: 949 Mb/s", 1.0)
+    row = Evidence(metric, "412 Mb/s", "854 Mb/s", 7, "median less 10 %", "949 Mb/s", 1.0)
     return Verdict(kind, hosts, (row,), way)
 
 
@@ -42,12 +42,10 @@ def test_every_metric_has_a_command_and_a_remedy() -> None:
 
 def test_text_and_document_name_value_limit_number_source_and_the_others() -> None:
     found = verdict(Kind.DIRECTION, "a", "b")
-    assert found.text() == (
-        "direction a -> b: rate 412 Mb/s, limit 854 Mb/s (median less 10 %; n=7); the others: 949 Mb/s"
-    )
+    assert found.text() == ("direction a -> b: rate 412 Mb/s, limit 854 Mb/s (median less 10 %; n=7); others: 949 Mb/s")
     assert found.to_json()["evidence"] == [
         {"metric": "rate", "value": "412 Mb/s", "limit": "854 Mb/s", "num": 7, "source": "median less 10 %",
-         "others": "the others: 949 Mb/s"}
+         "others": "949 Mb/s"}
     ]  # fmt: skip
     assert {row.metric for row in found.evidence} == {"rate"}
     assert (found.to_json()["look"], found.to_json()["remedy"]) == (LOOK["rate"], REMEDY["rate"])

@@ -5,9 +5,9 @@ from __future__ import annotations
 from ddp_play.checks.pair_samples import CPU_LIMIT, Sample, not_run, ordered
 
 
-def test_a_row_is_the_same_afterwards() -> None:
+def test_a_row_has_all_fields_and_both_directions_are_one_pair() -> None:
     sample = Sample("h2", "h1", 940.5, 0.1, 0.05, 1000, 3, 1, 0.1, 0.3)
-    assert Sample.from_json(sample.to_json()) == sample
+    assert Sample(**sample.to_json()) == sample
     assert sample.pair == ("h1", "h2") == ordered("h2", "h1")
 
 

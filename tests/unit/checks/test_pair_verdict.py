@@ -87,6 +87,16 @@ def test_most_hosts_bad_is_not_decided_by_comparison() -> None:
     assert "link speed or an own record can" in found.evidence[0].source
 
 
+def test_there_are_others_only_where_some_host_is_not_concerned() -> None:
+    (found,) = judge(ends(4), matrix(4, sends={"h1": 500}))
+    assert found.evidence[0].others == f"{FULL:.0f} Mb/s (median of 6)"
+    (found,) = judge(ends(4), matrix(4, paths={("h1", "h2"): 500.0, ("h2", "h3"): 500.0, ("h3", "h4"): 500.0,
+                                               ("h4", "h1"): 500.0, ("h1", "h3"): 500.0}))  # fmt: skip
+    assert (found.kind, found.hosts) == (Kind.UNCLEAR, ("h1", "h2", "h3", "h4"))
+    assert found.evidence[0].others == ""
+    assert "others" not in found.text()
+
+
 def test_the_link_speed_decides_then_and_blames_no_single_host() -> None:
     slow = dict.fromkeys(("h1", "h2", "h3", "h4", "h5"), 500.0)
     assert said(8, matrix(8, sends=slow, receives=slow), link=1000)[-1][:2] == ("infrastructure", tuple(slow))

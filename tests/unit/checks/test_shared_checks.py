@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from ddp_play.checks.finding import Status
-from tests.unit.checks.fleets import bad, fleet, the_one
+from ddp_play.checks.fleet import CheckedHost, Fleet
+from tests.unit.checks.fleets import bad, facts, fleet, reached, readings, the_one
 
 
 def seen(**by_host: dict[str, float | None]) -> dict[str, dict[str, Any]]:
@@ -46,3 +47,32 @@ def test_a_host_that_cannot_write_is_not_looked_for() -> None:
 def test_a_directory_without_permission_or_with_another_owner() -> None:
     the_one({"token.problem": "Permission denied"}, "shared directory", Status.FAIL, "Permission denied")
     the_one({"token.owner": 65534}, "shared owner", Status.FAIL, "belong to 65534")
+
+
+def test_a_file_that_the_check_left_behind_is_said() -> None:
+    the_one({"end:token": "Read-only file system"}, "files of the check", Status.WARN, "Read-only file system")
+    (found,) = bad(fleet(h3={"end:token": "Read-only file system"}))
+    assert found.command == "rm /shared/.ddp-play-check-*, while no check runs"
+
+
+@pytest.mark.parametrize(
+    ("ended", "lost", "why"),
+    [
+        ({"token": {"problem": "no answer within 8 s"}}, "", "no answer within 8 s"),
+        ({}, "no answer to check_end within 20 s", "no answer to check_end within 20 s"),
+        ({}, "", "it was not read"),
+    ],
+)
+def test_a_host_that_does_not_say_what_became_of_its_file(ended: dict[str, Any], lost: str, why: str) -> None:
+    known = fleet(2)
+    parts = (readings(3, 3), reached(3, 3), known.hosts[0].clock, ended)
+    silent = CheckedHost("h3", facts(3), "", "", lost, *parts)
+    found = [row for row in bad(Fleet((*known.hosts, silent), known.network)) if row.check == "files of the check"]
+    assert [(row.status, row.where, row.value, row.broken) for row in found] == [
+        (Status.UNCHECKED, ("h3",), f"{why}; /shared/.ddp-play-check-* may be left there", True)
+    ]
+
+
+def test_of_a_host_that_could_not_write_nothing_is_left() -> None:
+    change = {"token.problem": "Permission denied", "end:token": "Permission denied"}
+    the_one(change, "shared directory", Status.FAIL, "Permission denied")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ddp_play.cli.image import _print_table
+from ddp_play.cli.image import _print_table, _remedies
 from ddp_play.images.archive import HostImage
 
 if TYPE_CHECKING:
@@ -21,3 +21,11 @@ def test_present_absent_and_unknown_images(capsys: pytest.CaptureFixture[str]) -
         ["h2", "absent"],
         ["h3", "no", "route"],
     ]
+
+
+def test_what_helps_where_hosts_could_not_be_asked() -> None:
+    refused = [HostImage(name, error="no", remedy="ddp-play provision -i INVENTORY") for name in ("h1", "h2")]
+    assert _remedies([HostImage("h0", "aabb"), *refused], "inv") == ["ddp-play provision -i inv"]
+    two = [HostImage("h1", error="no", remedy="this"), HostImage("h2", error="no", remedy="that")]
+    assert _remedies(two, "inv") == ["h1: this", "h2: that"]
+    assert _remedies([HostImage("h0", "aabb"), HostImage("h1")], "inv") == []

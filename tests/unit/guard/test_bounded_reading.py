@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import errno
 import os
+import select
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ddp_play.guard import leases
 from ddp_play.guard.bounded_reading import NotReadableHere, read_all
+from tests.unit.guard.free_ports import free_range
 from tests.waiting import wait_until
 
 
@@ -62,6 +66,36 @@ def test_one_that_hangs_ends_at_its_limit_with_what_it_started(tmp_path: Path) -
     assert time.monotonic() - began < 60
     stat = Path("/proc", (tmp_path / "pid").read_text(), "stat")
     wait_until(lambda: not stat.exists() or stat.read_text().split()[2] in "ZX", what="the end of what it started")
+
+
+def test_one_that_hangs_keeps_neither_leases_nor_pipes_of_its_parent(tmp_path: Path) -> None:
+    def hang() -> None:
+        Path(tmp_path, "new").write_text(str(os.getpid()))
+        Path(tmp_path, "new").rename(tmp_path / "pid")
+        time.sleep(600)
+
+    name = f"port-{free_range()}"
+    lease, (near, far) = leases.hold(name), os.pipe()
+    assert lease is not None
+    found: dict[str, Any] = {}
+    reading = threading.Thread(target=lambda: found.update(read_all({"hang": (hang, 300.0)})))
+    reading.start()
+    wait_until((tmp_path / "pid").exists, what="the reading")
+    try:
+        lease.close()
+        os.close(far)
+        ready, _, _ = select.select([near], [], [], 60.0)
+        assert ready, "the pipe is still open"
+        assert os.read(near, 1) == b""
+        again = leases.hold(name)
+        assert again is not None
+        again.close()
+        assert reading.is_alive()
+    finally:
+        os.close(near)
+        os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+        reading.join()
+    assert found["hang"]["problem"] == "the process that read it was killed"
 
 
 def test_a_host_that_starts_no_more_processes_says_so_of_each_reading(monkeypatch: pytest.MonkeyPatch) -> None:

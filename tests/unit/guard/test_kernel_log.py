@@ -138,6 +138,17 @@ def test_without_the_device_the_kernel_is_asked(monkeypatch: pytest.MonkeyPatch,
     assert (log.lines(), log.problem) == (["oom-kill: [x] it"], "")
 
 
+def test_lines_of_a_program_that_is_missing_fails_or_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "dmesg"
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    assert kernel_log.output_lines("no-such-tool-anywhere") == []
+    program.write_text("#!/bin/sh\necho said\n")
+    program.chmod(0o755)
+    assert kernel_log.output_lines("dmesg") == ["said"]
+    program.write_text("#!/bin/sh\necho said\nexit 3\n")
+    assert kernel_log.output_lines("dmesg") == []
+
+
 def test_only_new_lines_are_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """/dev/kmsg gives one record a read; a file stands for it, its whole rest being one."""
     stand_in = tmp_path / "kmsg"

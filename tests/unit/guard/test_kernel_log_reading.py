@@ -44,11 +44,11 @@ def test_a_container_tells_nothing_about_itself(monkeypatch: pytest.MonkeyPatch)
 
 def test_dmesg_of_the_last_day_else_the_journal_else_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel_log, "in_first_pid_namespace", lambda: True)
-    said: dict[str, str | None] = {"dmesg": f"<3>[{NOW:.6f}] Buffer I/O error\n", "journalctl": "I/O error of it\n"}
-    monkeypatch.setattr(kernel_log_reading, "tool", lambda name, *_words: said[name])
+    said = {"dmesg": [f"<3>[{NOW:.6f}] Buffer I/O error"], "journalctl": ["I/O error of it"]}
+    monkeypatch.setattr(kernel_log, "output_lines", lambda name, *_words: said[name])
     assert kernel_log_reading.read()["disk"]["last"] == ["Buffer I/O error"]
-    said["dmesg"] = None
+    said["dmesg"] = []
     assert kernel_log_reading.read()["disk"]["last"] == ["I/O error of it"]
-    said["journalctl"] = ""
+    said["journalctl"] = []
     with pytest.raises(NotReadableHere, match="may not read"):
         kernel_log_reading.read()

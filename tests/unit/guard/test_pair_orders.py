@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ddp_play.guard.controller_channel import Channel
-from ddp_play.guard.pair_orders import PairOrders
+from ddp_play.guard.late_orders import LateOrders
 from ddp_play.guard.refusal import Refused
 
 HERE, TOKEN = "127.0.0.1", "f" * 32
@@ -25,12 +25,12 @@ class Answers:
         self.rows.append((kind, json.loads(payload)))
 
 
-def host() -> tuple[PairOrders, Answers]:
+def host() -> tuple[LateOrders, Answers]:
     answers = Answers()
-    return PairOrders(answers), answers
+    return LateOrders(answers), answers
 
 
-def listen(orders: PairOrders, answers: Answers) -> int:
+def listen(orders: LateOrders, answers: Answers) -> int:
     orders.obey({"t": "pair_listen", "address": HERE, "interface": "lo", "token": TOKEN})
     kind, row = answers.rows[-1]
     assert kind == "pair_listen"
@@ -58,7 +58,7 @@ def test_two_hosts_measure_and_end() -> None:
     for orders, answers in ((one, said), (other, heard)):
         orders.obey({"t": "pair_end"})
         assert answers.rows[-1][0] == "pair_end"
-        assert orders.listening is None
+        assert orders.known["pair"].listening is None
 
 
 def test_a_host_that_rests_answers_at_once() -> None:
@@ -75,7 +75,7 @@ def test_what_fails_is_an_answer_with_the_reason() -> None:
     listen(orders, answers)
     orders.obey(test)
     assert answers.rows[-1][1] == {"problem": "Connection refused", "unmet": True}
-    orders.close()
+    orders.known["pair"].close()
 
 
 def test_an_address_that_the_host_does_not_have_and_an_unknown_order() -> None:

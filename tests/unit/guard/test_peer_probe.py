@@ -2,13 +2,36 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 import socket
+import subprocess
+import sys
+import time
 from typing import Any
 
-from ddp_play.guard.peer_probe import Listener, connect_all, path_mtus
+import pytest
+
+from ddp_play.guard.peer_probe import LIFE_S, Listener, connect_all, path_mtus
 
 HERE = "127.0.0.1"
 WORD = "0123456789abcdef" * 2
+MANY = 200
+# argv: soft and hard limit of open files, and how many this process has open already.
+OF_MANY = f"""
+import json, os, resource, sys
+from ddp_play.guard.peer_probe import Listener, connect_all, path_mtus
+soft, hard, taken = map(int, sys.argv[1:])
+listener = Listener("{HERE}", [], "{WORD}")
+own = {{"address": "{HERE}", "word": "{WORD}", "mtu": 1500, "ports": listener.chosen}}
+peers = [{{"name": "h%d" % n, "datagram_port": listener.datagram_port, **own}} for n in range({MANY})]
+resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(taken)]
+connected, mtus = connect_all(peers, "{HERE}", 30.0), path_mtus(peers, "{HERE}", 30.0)
+listener.close()
+print(json.dumps([connected, mtus, connect_all(peers, "{HERE}", 30.0), resource.getrlimit(resource.RLIMIT_NOFILE)]))
+"""
 
 
 def peer(listener: Listener, **more: Any) -> dict[str, Any]:
@@ -29,6 +52,22 @@ def test_all_ports_connect_and_large_packets_arrive() -> None:
     assert [row["result"] for row in refused] == ["refused", "refused"]
 
 
+@pytest.mark.parametrize(
+    ("soft", "hard", "taken"), [(64, 4096, 0), (64, 64, 0), (4096, 4096, 1100)], ids=["raised", "batches", "numbers"]
+)
+def test_more_peers_than_files_may_be_open(soft: int, hard: int, taken: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", OF_MANY, str(soft), str(hard), str(taken)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    failed, mtus, refused, limits = json.loads(done.stdout)
+    assert failed == []
+    assert len(mtus) == MANY
+    assert all(row["small"] and row["large"] and row["kernel"] for row in mtus.values())
+    assert [row["result"] for row in refused] == ["refused"] * 2 * MANY
+    assert limits == [soft, hard]
+
+
 def test_the_ports_are_free_at_once_for_programs_without_reuse_of_addresses() -> None:
     listener = Listener(HERE, [], WORD)
     assert connect_all([peer(listener)], HERE, 20.0) == []
@@ -36,6 +75,26 @@ def test_the_ports_are_free_at_once_for_programs_without_reuse_of_addresses() ->
     for port in listener.chosen:
         with socket.socket() as sock:
             sock.bind((HERE, port))
+
+
+def test_the_listener_ends_though_another_process_has_inherited_its_pipe() -> None:
+    listener = Listener(HERE, [], WORD)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            time.sleep(600)
+        finally:
+            os._exit(0)
+    try:
+        began = time.monotonic()
+        listener.close()
+        assert time.monotonic() - began < LIFE_S / 2
+        for port in listener.chosen:
+            with socket.socket() as sock:
+                sock.bind((HERE, port))
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
 
 
 def test_another_machine_that_answers_is_noticed() -> None:

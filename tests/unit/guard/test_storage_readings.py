@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ddp_play.guard import state_directory
 from ddp_play.guard import storage_readings as module
 
 
@@ -38,5 +39,9 @@ def test_a_file_of_the_name_with_another_content_is_no_token(tmp_path: Path) -> 
     assert module.write_token(str(tmp_path / "gone"), "w0rd", "h1")["problem"] == "No such file or directory"
 
 
-def test_what_is_mounted_at_a_path() -> None:
-    assert module.mount_source("/proc") == "proc"
+def test_a_token_tells_what_is_mounted_there(tmp_path: Path) -> None:
+    mount = state_directory.mount_of(str(tmp_path))
+    written = module.write_token(str(tmp_path), "w0rd", "h1")
+    assert (written["mount"], written["source"]) == (mount.kind, mount.source)
+    refused = module.write_token("/proc", "w0rd", "h1")
+    assert (bool(refused["problem"]), refused["mount"], refused["source"]) == (True, "proc", "proc")

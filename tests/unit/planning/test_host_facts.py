@@ -107,3 +107,10 @@ def test_networks_of_an_interface(addresses: tuple[str, ...], networks: tuple[tu
 )
 def test_infiniband_ports_are_active_and_not_roce(ports: tuple[RdmaPort, ...], devices: list[str]) -> None:
     assert [port.device for port in host(rdma=ports).infiniband_ports] == devices
+
+
+def test_an_interface_by_its_name() -> None:
+    known = host("h1", "10.0.0.1/24")
+    link = known.interfaces[-1]
+    assert known.interface_named(link.name) == link
+    assert known.interface_named("eth9") is known.interface_named("") is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -31,6 +32,23 @@ def discovery() -> Iterator[Discovery]:
     found.close()
 
 
+# More channels than the soft limit of open files allows.
+MANY = """
+import resource
+from ddp_play.run.discovery import Discovery, Query
+from ddp_play.run.route import Route
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
+discovery = Discovery(60)
+for number in range(40):
+    discovery.ask(Query(Route(f"h{number}", ("/bin/sh", "-c"), "sleep 3; exit 3"), "10.0.0.1", {"engine": False}, {}))
+discovery.finish()
+discovery.close()
+print(len(discovery.rows), {row["problem"]["message"] for row in discovery.rows.values()})
+print(resource.getrlimit(resource.RLIMIT_NOFILE) == (64, hard))
+"""
+
+
 def query(command: str, *, host: str = "h1", argv: tuple[str, ...] = HERE, become: bool = False, **more: Any) -> Query:
     route = Route(host, argv, command, *(("PASSWORD:", "BECAME") if become else ()))
     return Query(route, "10.0.0.1", {"engine": False}, {"slots": 2, "interface": None}, **more)
@@ -46,6 +64,12 @@ def problem(discovery: Discovery, asked: Query) -> dict[str, str]:
     discovery.finish()
     row: dict[str, str] = discovery.rows[asked.route.host]["problem"]
     return row
+
+
+def test_more_hosts_than_the_soft_limit_of_open_files_allows() -> None:
+    done = subprocess.run([sys.executable, "-c", MANY], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "40 {'the channel ended (exit code 3)'}\nTrue\n"
 
 
 def test_facts_and_a_channel_that_stays_open(discovery: Discovery) -> None:

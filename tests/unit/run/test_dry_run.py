@@ -13,8 +13,9 @@ from ddp_play.bundle.outcome import error_outcome
 from ddp_play.bundle.paths import RunPaths, home, write_json
 from ddp_play.errors import CheckFailed, DdpPlayError, HostNotReady, Interrupted, UsageError
 from ddp_play.run.dry_run import dry_run, facts_cache
+from ddp_play.run.source_snapshot import take_snapshot
 from ddp_play.testing import FakePlaybookRunner
-from tests.unit.build import hosts, plan
+from tests.unit.build import hosts, job, plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,6 +37,25 @@ def refuses(error: DdpPlayError) -> Callable[[PlaybookRequest], None]:
 
 def test_the_plan_is_the_playbooks() -> None:
     assert dry_run(REQUEST, Passwords(), FakePlaybookRunner(work=plans)) == MADE
+
+
+def test_a_source_that_run_would_refuse_is_refused_in_the_same_words(tmp_path: Path) -> None:
+    def plans_source(request: PlaybookRequest) -> None:
+        paths = RunPaths(Path(request.environment[RUN_DIR_ENV]))
+        write_json(paths.plan, plan(*hosts(2), source=str(tmp_path / "src")).to_json())
+        write_json(paths.job, job(source=str(tmp_path / "src")).model_dump(mode="json"))
+
+    runner = FakePlaybookRunner(work=plans_source)
+    with pytest.raises(UsageError, match="is not a directory") as refused:
+        dry_run(REQUEST, Passwords(), runner)
+    with pytest.raises(UsageError) as of_run:
+        take_snapshot(job(source=str(tmp_path / "src")))
+    assert (refused.value.message, refused.value.hint) == (of_run.value.message, of_run.value.hint)
+    (tmp_path / "src").mkdir()
+    with pytest.raises(UsageError, match="no files to copy"):
+        dry_run(REQUEST, Passwords(), runner)
+    (tmp_path / "src" / "train.py").touch()
+    assert dry_run(REQUEST, Passwords(), runner).source == str(tmp_path / "src")
 
 
 @pytest.mark.parametrize("cached", [False, True])

@@ -39,5 +39,6 @@ def test_every_host_has_its_answer_or_its_problem() -> None:
 def test_an_inventory_that_ansible_cannot_read_is_the_error() -> None:
     failure = TaskFailure("h1", "", "bad inventory")
     runner = FakePlaybookRunner(PlaybookOutcome(PlaybookStatus.FAILED, 4, (failure,), "bad inventory"))
-    with pytest.raises(DdpPlayError):
+    with pytest.raises(DdpPlayError) as raised:
         sweep_hosts(REQUEST, Passwords(), runner, "runs", {})
+    assert raised.value.hint.startswith("ansible all -i INVENTORY -m ping ")
