@@ -65,7 +65,14 @@ def test_one_that_hangs_ends_at_its_limit_with_what_it_started(tmp_path: Path) -
     assert found["good"]["value"] == 1
     assert time.monotonic() - began < 60
     stat = Path("/proc", (tmp_path / "pid").read_text(), "stat")
-    wait_until(lambda: not stat.exists() or stat.read_text().split()[2] in "ZX", what="the end of what it started")
+
+    def has_ended() -> bool:
+        try:
+            return stat.read_text().split()[2] in "ZX"
+        except OSError:  # also ESRCH: it was reaped between open and read
+            return True
+
+    wait_until(has_ended, what="the end of what it started")
 
 
 def test_one_that_hangs_keeps_neither_leases_nor_pipes_of_its_parent(tmp_path: Path) -> None:
