@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ddp_play.errors import HostNotReady, UsageError
+from ddp_play.planning.host_facts import Problem
 from ddp_play.planning.refused_hosts import Refused, joined
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ddp_play.planning.host_facts import HostFacts, Problem
+    from ddp_play.planning.host_facts import HostFacts
     from ddp_play.planning.job import Job
 
 TOO_MANY = "more hosts than ddp_job_hosts allows"
+RELEASE = "mend it, then: ddp-play check -i INVENTORY --release"
 
 
 def choose_hosts(
@@ -21,13 +23,13 @@ def choose_hosts(
 ) -> tuple[tuple[HostFacts, ...], tuple[tuple[str, str], ...]]:
     """The hosts to use, in inventory order with spares last, and those left out with the reason.
 
+    Hosts in quarantine are left out; if the others are too few, the run is refused. Its restarts may use them then.
     Hosts that take no new runs are used only if the others are too few: the run is refused there, or waits for them.
     `wanted`: number of hosts of an earlier attempt; 0 for the first attempt.
     """
     low, high = job.hosts
-    regular = [host for host in facts if host.name not in job.spares]
-    spares = [host for host in facts if host.name in job.spares]
-    total = len(regular) + sum(row.host not in job.spares for row in problems)
+    num_regular = sum(host.name not in job.spares for host in facts)
+    total = num_regular + sum(row.host not in job.spares for row in problems)
     if not total:
         raise UsageError("the play has no hosts", hint="check the group of the play in the inventory, and --limit")
     needed = low or total
@@ -38,7 +40,10 @@ def choose_hosts(
             f"ddp_job_hosts requires {needed} hosts, the play has {total}",
             hint=f"set ddp_job_hosts to {total} or fewer, or give the play more hosts (inventory, --limit)",
         )
-    if sum(not host.drained for host in facts) >= needed:
+    fit = _fit(facts, problems, needed, first=not wanted)
+    regular = [host for host in fit if host.name not in job.spares]
+    spares = [host for host in fit if host.name in job.spares]
+    if sum(not host.drained for host in fit) >= needed:
         regular, spares = ([host for host in hosts if not host.drained] for hosts in (regular, spares))
     used = regular[: high or None]
     used += spares[: max(0, max(needed, wanted) - len(used))]
@@ -50,6 +55,25 @@ def choose_hosts(
         if host.name not in chosen
     ]
     return tuple(used), tuple(left_out)
+
+
+def _fit(
+    facts: tuple[HostFacts, ...], problems: tuple[Problem, ...], needed: int, *, first: bool
+) -> tuple[HostFacts, ...]:
+    """The hosts that are not in quarantine. Too few: HostNotReady for the first attempt of a run, all for a restart."""
+    fit = tuple(host for host in facts if not host.quarantine)
+    if len(fit) >= needed:
+        return fit
+    if first:
+        out = (Problem(host.name, "other", host.quarantine.why, release(host)) for host in facts if host.quarantine)
+        raise _too_few((*problems, *out), len(fit), needed)
+    return facts
+
+
+def release(host: HostFacts) -> str:
+    """What ends the quarantine of a host. The list of root, which counts for everybody, is changed by root."""
+    become = "" if host.user.uid == 0 or (host.quarantine is not None and host.quarantine.own) else " -b"
+    return RELEASE + become
 
 
 def _too_few(problems: tuple[Problem, ...], num_usable: int, needed: int) -> HostNotReady:
