@@ -6,6 +6,8 @@ Quarantine and release are tested with it: they are the same marks.
 from __future__ import annotations
 
 import json
+import subprocess
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,14 +30,32 @@ RECORD = "/etc/ddp-play/record.json"
 def lab(lab_home: Path) -> Iterator[Lab]:
     """Three hosts without an engine; h1 and h3 are in use already."""
     with bare_lab(lab_home, "acceptance", 3) as lab:
-        done = lab.play("provision", "-i", str(lab.inventory), "--limit", "h1,h3", "--json", timeout_s=600)
+        groups(lab).write_text("[without_docker]\nh1\nh2\nh3\n")
+        done = play(lab, "provision", "--limit", "h1,h3", "--json")
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["acceptance"]["accepted"] == ["h1", "h3"]
         yield lab
 
 
+def groups(lab: Lab) -> Path:
+    """A file with groups that the lab's own inventory does not have."""
+    return lab.inventory.with_name("groups.ini")
+
+
+def inventory(lab: Lab) -> tuple[str, ...]:
+    """Options for the hosts and their groups."""
+    return ("-i", str(lab.inventory), "-i", str(groups(lab)))
+
+
+def play(lab: Lab, verb: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """A verb on these hosts, over new logins: limits are those of a login."""
+    with tempfile.TemporaryDirectory(prefix="cp-") as sockets:
+        environment = {**lab.environment, "ANSIBLE_SSH_CONTROL_PATH_DIR": sockets}
+        return lab.play(verb, *words, *inventory(lab), environment=environment, timeout_s=600)
+
+
 def check(lab: Lab, *options: str) -> tuple[int, dict[str, Any], str]:
-    done = lab.play("check", "-i", str(lab.inventory), "--json", *options)
+    done = play(lab, "check", "--json", *options)
     return done.returncode, json.loads(done.stdout), done.stderr
 
 
@@ -43,7 +63,7 @@ def run_on(lab: Lab, tmp_path: Path, hosts: Any) -> tuple[int, str]:
     """Exit code and output of a job that needs so many hosts."""
     variables = {"image": "", "runtime": "process", "env": {}, "command": ["true"], "hosts": hosts, "backend": "gloo"}
     path = job(tmp_path, variables)
-    done = lab.play("run", path, "-i", str(lab.inventory), "--run-id", fresh("first"))
+    done = play(lab, "run", path, "--name", fresh("first"))
     return done.returncode, done.stdout + done.stderr
 
 
@@ -53,7 +73,7 @@ def seen(rows: list[dict[str, Any]]) -> list[tuple[str, str]]:
 
 def test_a_new_host_with_two_defects_is_refused_mended_and_accepted(lab: Lab, tmp_path: Path) -> None:
     with seeded(lab, MTU, FILES):
-        done = lab.play("provision", "-i", str(lab.inventory), "--limit", "h2", timeout_s=600)
+        done = play(lab, "provision", "--limit", "h2")
         assert done.returncode == 1, done.stdout + done.stderr
         assert "h2 was provisioned, and failed the acceptance; in quarantine: runs leave it out" in done.stderr
         for words in ("FAIL     mtu", "FAIL     open files", "quarantined  h2: no new runs of anybody: "):
@@ -67,7 +87,7 @@ def test_a_new_host_with_two_defects_is_refused_mended_and_accepted(lab: Lab, tm
         assert "in quarantine since" in text
         code, text = run_on(lab, tmp_path, 3)
         assert code == 69, text
-        assert f"mend it, then: ddp-play check -i {lab.inventory} --release -b" in text
+        assert f"mend it, then: ddp-play check {' '.join(inventory(lab))} --release -b" in text
 
         code, found, _ = check(lab, "-b", "--release")
         assert (code, seen(found["quarantine"]["hosts"])) == (1, [("h2", "stays")])
@@ -79,7 +99,7 @@ def test_a_new_host_with_two_defects_is_refused_mended_and_accepted(lab: Lab, tm
     assert (code, seen(found["quarantine"]["hosts"])) == (0, [("h2", "released")]), text
     code, text = run_on(lab, tmp_path, 3)
     assert code == 0, text
-    again = lab.play("provision", "-i", str(lab.inventory), "--limit", "h2", "--json", timeout_s=600)
+    again = play(lab, "provision", "--limit", "h2", "--json")
     assert (again.returncode, "acceptance" in json.loads(again.stdout)) == (0, False)
 
 
@@ -89,9 +109,8 @@ def test_what_somebody_decided_by_hand_is_not_undone(lab: Lab, tmp_path: Path) -
     try:
         code, found, _ = check(lab, "-b", "--release")
         assert (code, seen(found["quarantine"]["hosts"])) == (1, [("h3", "stays")])
-        assert (
-            f"ansible h3 -i {lab.inventory} -b -m ddp.play.host_quarantine" in found["quarantine"]["hosts"][0]["hint"]
-        )
+        hint = found["quarantine"]["hosts"][0]["hint"]
+        assert hint == f"ansible h3 {' '.join(inventory(lab))} -b -m ddp.play.host_quarantine -a state=released"
         code, text = run_on(lab, tmp_path, "1..")
         assert (code, "its fan is loud" in text) == (0, True), text
     finally:

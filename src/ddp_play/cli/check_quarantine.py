@@ -189,5 +189,5 @@ def _released(host: str, answer: dict[str, Any], *, own: bool) -> Row:
 def _complete(row: Row, marker: Marker) -> Row:
     """The row with its command for this inventory; whoever became root for the mark does so for its end."""
     asked = Asked(marker.request.inventory, marker.request.options)
-    become = " -b" if row.hint == MENDED and marker.becomes else ""
+    become = " -b" if row.hint.endswith("--release") and marker.becomes else ""
     return replace(row, hint=complete(row.hint + become, asked))

@@ -90,6 +90,7 @@ class Report:
     wall_s: float
     changes: tuple[ChangeRow, ...] = ()  # made, or with `check` only announced
     check: bool = False
+    new: tuple[str, ...] = ()  # hosts that roles have provisioned and nobody has checked since
 
     @property
     def num_tasks(self) -> int:
@@ -193,7 +194,8 @@ def run_playbook(
     cells = with_commands(finished_table(handler.cells, planned_cells(planned.phases), stats), asked)
     log = artifact(directory / "ansible", "stdout")
     changes, check = tuple(dict.fromkeys(handler.changes)), "--check" in planned.request.options
-    report = Report(directory.name, directory, log, cells, outcome, wall_s, changes, check)
+    new = tuple(host for host in planned.hosts if host in handler.new)
+    report = Report(directory.name, directory, log, cells, outcome, wall_s, changes, check, new)
     write_json(directory / "report.json", report.to_json())
     return report
 
@@ -208,6 +210,7 @@ class _EventHandler:
     cells: dict[tuple[str, str], Cell] = field(default_factory=dict)
     reported: set[tuple[str, str]] = field(default_factory=set)
     changes: list[ChangeRow] = field(default_factory=list)
+    new: set[str] = field(default_factory=set)
 
     def on_event(self, event: dict[str, Any]) -> None:
         data = event.get("event_data") or {}
@@ -220,6 +223,8 @@ class _EventHandler:
         if event.get("event") == "runner_retry" and data.get("host"):
             busy = (data.get("res") or {}).get("busy") or ()
             self.observer.waiting(str(data["host"]), "; ".join(map(str, busy)))
+        if (data.get("res") or {}).get("is_new") is True:
+            self.new.add(str(data.get("host")))
         self.changes += changes_of_event(event)
         cell = add_event(self.cells, event, self.planned.addresses)
         if cell is not None:

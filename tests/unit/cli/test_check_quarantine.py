@@ -184,6 +184,13 @@ def test_a_host_that_fails_or_that_somebody_excluded_stays(capsys: pytest.Captur
     assert checked(fleet, marked)["exit_code"] == 1
 
 
+def test_the_remedy_of_a_host_compared_with_too_few_becomes_root_again(capsys: pytest.CaptureFixture[str]) -> None:
+    fleet = fleets.fleet(2, h2={"facts.quarantine": MARK})
+    text = printed(act(fleet, Hosts(("--become",)), release=True), capsys)
+    assert "now 2 answered, and 3 are needed" in text
+    assert "without --limit: ddp-play check -i inv --release -b" in text
+
+
 def test_both_options_at_once_are_refused() -> None:
     with pytest.raises(UsageError, match="exclude each other"):
         check_quarantine.chosen(quarantine=True, release=True)

@@ -137,6 +137,15 @@ def test_a_good_run_writes_its_report() -> None:
     assert "ServerAliveInterval" in runner.requests[0].environment["ANSIBLE_SSH_EXTRA_ARGS"]
 
 
+def test_new_hosts_are_told_in_the_order_of_the_inventory() -> None:
+    events = (done("h2", "base_os", is_new=True), done("h1", "base_os", is_new=True), done("h1", "rdma", is_new=False))
+    runner = FakePlaybookRunner(outcome(PlaybookStatus.OK), (*GOOD, *events))
+    assert run_playbook(planned(), Passwords(), runner, RecordingObserver()).new == ("h1", "h2")
+    odd = (done("h1", "base_os", is_new="yes"), done("h9", "base_os", is_new=True))
+    runner = FakePlaybookRunner(outcome(PlaybookStatus.OK), (*GOOD, *odd))
+    assert run_playbook(planned(), Passwords(), runner, RecordingObserver()).new == ()
+
+
 def test_the_users_own_ssh_arguments_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANSIBLE_SSH_EXTRA_ARGS", "-v")
     runner = FakePlaybookRunner(outcome(PlaybookStatus.OK), GOOD)
