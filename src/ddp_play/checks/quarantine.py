@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ddp_play.checks.finding import Finding, Status
 from ddp_play.checks.fleet import FULL, LEAST_TO_COMPARE
+from ddp_play.planning.host_selection import RELEASE_BY_HAND
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 # From so many failed hosts on, more than half of the fleet is no longer a matter of single hosts.
 LEAST_FOR_BREAKER = 3
 SHOWN = ("check", "value", "limit", "source", "others")
-BY_HAND = "ansible HOSTS -i INVENTORY -b -m ddp.play.host_quarantine -a state=released"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +119,9 @@ def why_it_stays(host: HostFacts, findings: Collection[Finding], how: Circumstan
 def _why_not_ours(host: HostFacts, mark: Quarantine, how: Circumstances) -> Stays | None:
     """Why this check cannot release the host, whatever it found."""
     if not mark.level:
-        return Stays(f"{mark.why}: no check put it there, so none releases it", BY_HAND)
+        return Stays(f"no check put it there, so none releases it: {mark.why}", RELEASE_BY_HAND)
     if mark.level != how.level and mark.level == FULL:
-        return Stays(f"{mark.why}: found at level {FULL}", f"ddp-play check -i INVENTORY --level {FULL} --release")
+        return Stays(f"it failed at level {FULL}: {mark.why}", f"ddp-play check -i INVENTORY --level {FULL} --release")
     if not mark.own and not how.as_root:
         return Stays("root put it there for everybody", "repeat it with -b: root takes it off the list")
     if mark.own and how.as_root and host.user.uid != 0:

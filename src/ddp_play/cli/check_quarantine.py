@@ -174,7 +174,7 @@ def release_passed(fleet: Fleet, marker: Marker, *, level: str) -> Marked:
         own = host.quarantine is not None and host.quarantine.own
         if (problem := stays[host.name]) is not None:
             hint = problem.remedy.replace("HOSTS", host.name)
-            rows.append(Row(host.name, "stays", f"it stays in quarantine: {problem.why}", own, hint))
+            rows.append(Row(host.name, "stays", problem.why, own, hint))
         else:
             rows.append(_released(host.name, answers[host.name], own=own))
     return Marked(tuple(_complete(row, marker) for row in rows), nothing="no host is in quarantine")
@@ -182,7 +182,7 @@ def release_passed(fleet: Fleet, marker: Marker, *, level: str) -> Marked:
 
 def _released(host: str, answer: dict[str, Any], *, own: bool) -> Row:
     if problem := answer.get("problem") or answer.get("kept"):
-        return Row(host, "failed", f"it stays in quarantine: {problem}", own)
+        return Row(host, "failed", f"it was not released: {problem}", own)
     return Row(host, "released", "it takes runs again", own)
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 TOO_MANY = "more hosts than ddp_job_hosts allows"
 RELEASE = "mend it, then: ddp-play check -i INVENTORY --release"
+RELEASE_BY_HAND = "ansible HOSTS -i INVENTORY -b -m ddp.play.host_quarantine -a state=released"
 
 
 def choose_hosts(
@@ -72,6 +73,8 @@ def _fit(
 
 def release(host: HostFacts) -> str:
     """What ends the quarantine of a host. The list of root, which counts for everybody, is changed by root."""
+    if host.quarantine is not None and not host.quarantine.level:
+        return RELEASE_BY_HAND
     become = "" if host.user.uid == 0 or (host.quarantine is not None and host.quarantine.own) else " -b"
     return RELEASE + become
 

@@ -179,9 +179,15 @@ def test_a_host_that_fails_or_that_somebody_excluded_stays(capsys: pytest.Captur
     assert hosts.orders == {}
     assert results(marked) == [("h2", "stays"), ("h3", "stays")]
     text = printed(marked, capsys)
-    assert "it stays in quarantine: it fails: open files" in text
+    assert "stays        h2: it fails: open files" in text
     assert "-> ansible h3 -i inv -b -m ddp.play.host_quarantine -a state=released" in text
     assert checked(fleet, marked)["exit_code"] == 1
+
+
+def test_a_release_that_could_not_be_written_is_said() -> None:
+    marked = act(fleets.fleet(3, h3={"facts.quarantine": MARK, **ROOT}), Hosts(failing=("h3",)), release=True)
+    assert results(marked) == [("h3", "failed")]
+    assert "it was not released: cannot change /x" in marked.rows[0].why
 
 
 def test_the_remedy_of_a_host_compared_with_too_few_becomes_root_again(capsys: pytest.CaptureFixture[str]) -> None:

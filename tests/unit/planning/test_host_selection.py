@@ -9,7 +9,7 @@ import pytest
 
 from ddp_play.errors import HostNotReady, UsageError
 from ddp_play.planning.host_facts import Problem, Quarantine
-from ddp_play.planning.host_selection import choose_hosts
+from ddp_play.planning.host_selection import choose_hosts, release
 from ddp_play.planning.planner import make_plan
 from ddp_play.planning.rank_context import Caller
 from tests.unit.build import gpus, host, hosts, job, plan
@@ -95,7 +95,7 @@ def with_marks(quarantined: list[str], drained: list[str]) -> list[Any]:
     for row in hosts(3):
         why = FAILED if row.name in quarantined else ""
         whole = f"the host takes no new runs: {why}" if why else DRAINED if row.name in drained else ""
-        rows.append(dataclasses.replace(row, quarantine=Quarantine(why) if why else None, drained=whole))
+        rows.append(dataclasses.replace(row, quarantine=Quarantine(why, level="quick") if why else None, drained=whole))
     return rows
 
 
@@ -122,6 +122,21 @@ def test_too_few_hosts_outside_quarantine_are_refused_with_the_remedy() -> None:
     assert caught.value.hosts == ("h1", "h2")
     assert "ddp-play check -i INVENTORY --release" in caught.value.hint
     assert "1 of 3 hosts are usable and ddp_job_hosts requires 2" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("quarantine", "uid", "command"),
+    [
+        (Quarantine(FAILED, level="quick"), 1000, "--release -b"),
+        (Quarantine(FAILED, level="quick"), 0, "--release"),
+        (Quarantine(FAILED, level="quick", own=True), 1000, "--release"),
+        (Quarantine(FAILED), 1000, "ansible HOSTS -i INVENTORY -b -m ddp.play.host_quarantine -a state=released"),
+    ],
+)
+def test_who_may_end_a_quarantine_and_how(quarantine: Quarantine, uid: int, command: str) -> None:
+    row = host("h1")
+    row = dataclasses.replace(row, quarantine=quarantine, user=dataclasses.replace(row.user, uid=uid))
+    assert release(row).endswith(command)
 
 
 def test_a_restart_uses_a_host_in_quarantine_where_the_others_are_too_few() -> None:
