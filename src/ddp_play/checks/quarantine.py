@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ddp_play.checks.finding import Finding, Status
 from ddp_play.checks.fleet import FULL, LEAST_TO_COMPARE
-from ddp_play.planning.host_selection import RELEASE_BY_HAND
+from ddp_play.planning.host_selection import RELEASE_BY_HAND, release
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -121,7 +121,7 @@ def _why_not_ours(host: HostFacts, mark: Quarantine, how: Circumstances) -> Stay
     if not mark.level:
         return Stays(f"no check put it there, so none releases it: {mark.why}", RELEASE_BY_HAND)
     if mark.level != how.level and mark.level == FULL:
-        return Stays(f"it failed at level {FULL}: {mark.why}", f"ddp-play check -i INVENTORY --level {FULL} --release")
+        return Stays(f"it failed at level {FULL}: {mark.why}", release(host))
     if not mark.own and not how.as_root:
         return Stays("root put it there for everybody", "repeat it with -b: root takes it off the list")
     if mark.own and how.as_root and host.user.uid != 0:
@@ -130,7 +130,7 @@ def _why_not_ours(host: HostFacts, mark: Quarantine, how: Circumstances) -> Stay
         text = (
             f"{mark.num_hosts} hosts were compared when it failed; now {how.num_hosts} answered, and {least} are needed"
         )
-        return Stays(text, "repeat it with more hosts, or without --limit: ddp-play check -i INVENTORY --release")
+        return Stays(text, f"with more hosts, or without --limit: {release(host).partition(': ')[2]}")
     return None
 
 

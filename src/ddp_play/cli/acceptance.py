@@ -15,19 +15,20 @@ from ddp_play.checks.quarantine_marks import BECOME, CHECKED, Marker, as_login
 from ddp_play.cli import check_quarantine, console
 from ddp_play.cli.check import show_findings
 from ddp_play.errors import CheckFailed, DdpPlayError, HostNotReady
-from ddp_play.planning.host_selection import RELEASE
+from ddp_play.planning.host_selection import release_command
 from ddp_play.planning.remedy_text import Asked
 from ddp_play.provisioning.change_listing import host_ranges
+from ddp_play.provisioning.playbook_run import OF_RANKS
 from ddp_play.provisioning.rolling import without_limit
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from ddp_play.ansible.runner import Passwords, PlaybookRequest
+    from ddp_play.ansible.runner import Passwords
     from ddp_play.checks.fleet import Fleet
     from ddp_play.cli.check_quarantine import Marked
+    from ddp_play.provisioning.playbook_run import PlaybookPlan
 
-OF_RANKS = "ranks:spares"
 AGAIN = "ddp-play provision -i INVENTORY checks them again"
 
 
@@ -65,7 +66,7 @@ class Accepted:
             where = "in quarantine: runs leave it out" if one else "in quarantine: runs leave them out"
             unmarked = [row for row in self.marked.rows if row.result == "failed"]
             state = f"{text}; {where}" if not unmarked else f"{text}; not all of them could be put into quarantine"
-            return CheckFailed(state, hint=f"{RELEASE} -b", hosts=failed)
+            return CheckFailed(state, hint=release_command(QUICK, become=True), hosts=failed)
         if self.marked.broken:
             names = tuple(self.open)
             text = f"{self.marked.broken}; {check_quarantine.NOBODY}, and {host_ranges(names)} not accepted"
@@ -78,18 +79,19 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """What follows the provisioning of a request's hosts."""
+    """What follows a provisioning."""
 
-    request: PlaybookRequest
+    planned: PlaybookPlan
     passwords: Passwords
 
     def __call__(self, new: tuple[str, ...]) -> Accepted | None:
-        """Check the new hosts among all that run ranks; None without new hosts."""
+        """Check the new hosts that run ranks against the others that do; None without any."""
+        new = tuple(host for host in new if host in self.planned.ranks)
         if not new:
             return None
         console.note(f"acceptance of {host_ranges(new)}: compared with the other hosts (--no-check leaves it out)")
-        options = (*without_limit(self.request.options), "--limit", OF_RANKS)
-        request = dataclasses.replace(self.request, tags=(), options=options)
+        options = (*without_limit(self.planned.request.options), "--limit", OF_RANKS)
+        request = dataclasses.replace(self.planned.request, tags=(), options=options)
         runner = AnsibleRunner()
         fleet = ask_fleet(as_login(request), self.passwords, runner, level=QUICK)
         as_root = dataclasses.replace(request, options=(*options, BECOME))
@@ -107,7 +109,6 @@ def accept(fleet: Fleet, new: Collection[str], marker: Marker) -> Accepted:
     if marked.broken:
         undecided = {name: marked.broken for name in names if name in new}
     failed_to_mark = {row.host for row in marked.rows if row.result == "failed"}
-    # A host without ranks is compared with nobody.
     done = [name for name in new if name not in undecided and name not in failed_to_mark]
     marker.write(dict.fromkeys(done, CHECKED))
     accepted = tuple(name for name in names if name in done and name not in judged)

@@ -13,7 +13,7 @@ from ddp_play.checks.finding import exit_class
 from ddp_play.checks.quarantine_marks import as_login, origin
 from ddp_play.cli import console
 from ddp_play.errors import CheckFailed, HostNotReady, UsageError, error_class
-from ddp_play.planning.host_selection import RELEASE as MENDED
+from ddp_play.planning.host_selection import release_command
 from ddp_play.planning.remedy_text import Asked, complete
 from ddp_play.provisioning.change_listing import host_ranges
 
@@ -138,21 +138,25 @@ def quarantine_failed(fleet: Fleet, marker: Marker, *, level: str, trusted: Coll
         for row in decision.failed
     }
     answers = marker.write(orders)
-    rows = [_quarantined(row, answers[row.host], own="directory" in orders[row.host]) for row in decision.failed]
+    rows = []
+    for row in decision.failed:
+        own, as_root = "directory" in orders[row.host], facts[row.host].user.uid == 0
+        remedy = release_command(level, become=not own and not as_root)
+        rows.append(_quarantined(row, answers[row.host], own=own, remedy=remedy))
     rows += [
         Row(host_ranges(hosts), "unclear", f"nobody is in quarantine for {check}: it cannot be told who is at fault")
         for check, hosts in decision.unclear
     ]
-    return Marked(tuple(_complete(row, marker) for row in rows), nothing=f"no host failed: {NOBODY}")
+    return Marked(tuple(_complete(row, marker) for row in rows), nothing=f"no host{_of(fleet)} failed: {NOBODY}")
 
 
-def _quarantined(failed: quarantine.Failed, answer: dict[str, Any], *, own: bool) -> Row:
+def _quarantined(failed: quarantine.Failed, answer: dict[str, Any], *, own: bool, remedy: str) -> Row:
     if "problem" in answer:
         return Row(failed.host, "failed", f"it was not put into quarantine: {answer['problem']}", own)
     if not answer["changed"]:
         return Row(failed.host, "already", f"it was in quarantine before; now it fails {failed.reason}", own)
     whose = "no new runs of yours, those of others go on (-b: of anybody)" if own else "no new runs of anybody"
-    return Row(failed.host, "quarantined", f"{whose}: {failed.reason}", own, MENDED)
+    return Row(failed.host, "quarantined", f"{whose}: {failed.reason}", own, remedy)
 
 
 def release_passed(fleet: Fleet, marker: Marker, *, level: str) -> Marked:
@@ -177,7 +181,11 @@ def release_passed(fleet: Fleet, marker: Marker, *, level: str) -> Marked:
             rows.append(Row(host.name, "stays", problem.why, own, hint))
         else:
             rows.append(_released(host.name, answers[host.name], own=own))
-    return Marked(tuple(_complete(row, marker) for row in rows), nothing="no host is in quarantine")
+    return Marked(tuple(_complete(row, marker) for row in rows), nothing=f"no host{_of(fleet)} is in quarantine")
+
+
+def _of(fleet: Fleet) -> str:
+    return "" if len(fleet.facts) == len(fleet.hosts) else " that answered"
 
 
 def _released(host: str, answer: dict[str, Any], *, own: bool) -> Row:
@@ -187,7 +195,4 @@ def _released(host: str, answer: dict[str, Any], *, own: bool) -> Row:
 
 
 def _complete(row: Row, marker: Marker) -> Row:
-    """The row with its command for this inventory; whoever became root for the mark does so for its end."""
-    asked = Asked(marker.request.inventory, marker.request.options)
-    become = " -b" if row.hint.endswith("--release") and marker.becomes else ""
-    return replace(row, hint=complete(row.hint + become, asked))
+    return replace(row, hint=complete(row.hint, Asked(marker.request.inventory, marker.request.options)))

@@ -68,7 +68,7 @@ def provision(
         if check:
             playbook_runs.run_and_report(playbook_runs.checking(planned), passwords, as_json=as_json)
         elif yes or as_json or not console.asks() or _agreed(planned, passwords):
-            then = playbook_runs.no_more if no_check or tags else Acceptance(planned.request, passwords)
+            then = playbook_runs.no_more if no_check or tags else Acceptance(planned, passwords)
             playbook_runs.run_in_batches(planned, passwords, Rolling(serial, canary), as_json=as_json, then=then)
 
 

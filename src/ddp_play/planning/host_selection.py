@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ddp_play.planning.job import Job
 
 TOO_MANY = "more hosts than ddp_job_hosts allows"
-RELEASE = "mend it, then: ddp-play check -i INVENTORY --release"
+FULL_LEVEL = "full"  # of `ddp-play check`
 RELEASE_BY_HAND = "ansible HOSTS -i INVENTORY -b -m ddp.play.host_quarantine -a state=released"
 
 
@@ -75,8 +75,14 @@ def release(host: HostFacts) -> str:
     """What ends the quarantine of a host. The list of root, which counts for everybody, is changed by root."""
     if host.quarantine is not None and not host.quarantine.level:
         return RELEASE_BY_HAND
-    become = "" if host.user.uid == 0 or (host.quarantine is not None and host.quarantine.own) else " -b"
-    return RELEASE + become
+    own = host.quarantine is not None and host.quarantine.own
+    return release_command(host.quarantine.level if host.quarantine else "", become=host.user.uid != 0 and not own)
+
+
+def release_command(level: str, *, become: bool) -> str:
+    """What ends a quarantine of a check of this level; `become`: it is root's, and the login is not."""
+    how = (f" --level {FULL_LEVEL}" if level == FULL_LEVEL else "") + " --release" + (" -b" if become else "")
+    return f"mend it, then: ddp-play check -i INVENTORY{how}"
 
 
 def _too_few(problems: tuple[Problem, ...], num_usable: int, needed: int) -> HostNotReady:

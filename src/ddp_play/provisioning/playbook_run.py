@@ -30,7 +30,7 @@ from ddp_play.provisioning.host_role_table import (
     verdict_line,
     with_commands,
 )
-from ddp_play.provisioning.inventory import load_inventory, provider_hosts
+from ddp_play.provisioning.inventory import load_inventory, matching_hosts, provider_hosts
 from ddp_play.provisioning.inventory_rules import check_variables
 from ddp_play.provisioning.phases import known_roles, plan_phases, planned_cells
 from ddp_play.provisioning.role_specs import read_specs
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from ddp_play.provisioning.inventory import Inventory, InventoryLoader
     from ddp_play.provisioning.phases import Phase
 
+OF_RANKS = "ranks:spares"
 # ssh gives up a host that stops answering within a task after a minute, and Ansible retries once. Of several values
 # ssh takes the first, so that the user's ssh_args take precedence.
 KEEPALIVE = {"ANSIBLE_SSH_EXTRA_ARGS": "-o ServerAliveInterval=15 -o ServerAliveCountMax=4"}
@@ -71,6 +72,7 @@ class PlaybookPlan:
     phases: tuple[Phase, ...]
     addresses: dict[str, str] = field(default_factory=dict)
     providers: tuple[str, ...] = ()  # hosts that others need: NFS server, registry, builder of an environment
+    ranks: tuple[str, ...] = ()  # hosts that run ranks, or may
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -137,8 +139,8 @@ def plan_playbook(
     check_names_and_values(inventory, extra_variables(request.options, request.cwd))
     addresses = {host: _login(host, inventory, request.options) for host in inventory.hosts}
     phases = plan_phases(plays, inventory, request.tags)
-    providers = provider_hosts(inventory)
-    planned = PlaybookPlan(dataclasses.replace(request, playbook=str(path)), phases, addresses, providers)
+    providers, ranks = provider_hosts(inventory), matching_hosts(OF_RANKS, inventory)
+    planned = PlaybookPlan(dataclasses.replace(request, playbook=str(path)), phases, addresses, providers, ranks)
     if not planned.hosts:
         options = (*request.options, "")
         limit = options[options.index("--limit") + 1] if "--limit" in options else ""

@@ -12,6 +12,7 @@ from ddp_play.checks.quarantine_marks import CHECKED
 from ddp_play.cli import acceptance
 from ddp_play.cli.acceptance import Acceptance, Accepted, accept
 from ddp_play.errors import CheckFailed, HostNotReady
+from ddp_play.provisioning.playbook_run import PlaybookPlan
 from tests import schemas
 from tests.unit.checks import fleets
 from tests.unit.cli.test_check_quarantine import BAD, Hosts
@@ -123,12 +124,6 @@ def test_a_host_that_cannot_be_asked_is_open() -> None:
     assert accepted(lost, Kept()).open == {"h4": "it could not be asked: no route to host"}
 
 
-def test_a_new_host_without_ranks_is_compared_with_nobody() -> None:
-    hosts = Kept()
-    found = accepted(fleets.fleet(3), hosts, ("nfs1",))
-    assert (hosts.checked, found.accepted, found.error()) == (["nfs1"], (), None)
-
-
 def test_all_hosts_of_ranks_are_asked_whatever_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     request = PlaybookRequest("x.yml", ("inv",), "/", ("--limit", "h4", "--user", "ops"), tags=("a",))
     asked: list[PlaybookRequest] = []
@@ -141,10 +136,11 @@ def test_all_hosts_of_ranks_are_asked_whatever_the_limit(monkeypatch: pytest.Mon
     hosts = Kept()
     monkeypatch.setattr(acceptance, "AnsibleRunner", lambda: hosts)
     monkeypatch.setattr(acceptance, "ask_fleet", ask)
-    follow = Acceptance(request, Passwords())
+    follow = Acceptance(PlaybookPlan(request, (), ranks=("h3", "h4")), Passwords())
     assert follow(()) is None
+    assert follow(("nfs1",)) is None, "without ranks it is compared with nobody"
     assert asked == []
-    found = follow(("h4",))
+    found = follow(("h4", "nfs1"))
     assert found is not None
     assert found.accepted == ("h4",)
     assert (asked[0].options, asked[0].tags) == (("--user", "ops", "--limit", "ranks:spares"), ())

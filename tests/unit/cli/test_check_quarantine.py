@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import typer
 
 from ddp_play.ansible.runner import Passwords, PlaybookRequest
 from ddp_play.checks.check_levels import judge
+from ddp_play.checks.fleet import CheckedHost, Fleet
 from ddp_play.checks.quarantine_marks import Marker
 from ddp_play.cli import check_quarantine
 from ddp_play.cli.check import document
@@ -21,9 +22,6 @@ from ddp_play.planning.host_facts import Quarantine
 from ddp_play.testing import FakePlaybookRunner
 from tests import schemas
 from tests.unit.checks import fleets
-
-if TYPE_CHECKING:
-    from ddp_play.checks.fleet import Fleet
 
 MARK = Quarantine("in quarantine since 2026-01-02 (kim from login1): own name: x", False, "quick", ("own name",), 3)
 BAD: dict[str, Any] = {"limits.nofile": 1}
@@ -151,6 +149,9 @@ def test_a_fault_between_two_hosts_marks_nobody(capsys: pytest.CaptureFixture[st
 
 def test_nothing_to_do_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no host failed: no host was put into quarantine" in printed(act(fleets.fleet(3), Hosts()), capsys)
+    fleet = fleets.fleet(3)
+    lost = Fleet((*fleet.hosts, CheckedHost("h4", problem="no route")), fleet.network)
+    assert "no host that answered is in quarantine" in printed(act(lost, Hosts(), release=True), capsys)
     marked = act(fleets.fleet(3), Hosts(), release=True)
     assert "no host is in quarantine" in printed(marked, capsys)
     assert checked(fleets.fleet(3), marked)["exit_code"] == 0
@@ -194,7 +195,7 @@ def test_the_remedy_of_a_host_compared_with_too_few_becomes_root_again(capsys: p
     fleet = fleets.fleet(2, h2={"facts.quarantine": MARK})
     text = printed(act(fleet, Hosts(("--become",)), release=True), capsys)
     assert "now 2 answered, and 3 are needed" in text
-    assert "without --limit: ddp-play check -i inv --release -b" in text
+    assert "with more hosts, or without --limit: ddp-play check -i inv --release -b" in text
 
 
 def test_both_options_at_once_are_refused() -> None:

@@ -128,7 +128,9 @@ def test_too_few_hosts_outside_quarantine_are_refused_with_the_remedy() -> None:
     ("quarantine", "uid", "command"),
     [
         (Quarantine(FAILED, level="quick"), 1000, "--release -b"),
-        (Quarantine(FAILED, level="quick"), 0, "--release"),
+        (Quarantine(FAILED, level="quick"), 0, "-i INVENTORY --release"),
+        (Quarantine(FAILED, level="full"), 1000, "-i INVENTORY --level full --release -b"),
+        (Quarantine(FAILED, level="full; reboot"), 1000, "-i INVENTORY --release -b"),
         (Quarantine(FAILED, level="quick", own=True), 1000, "--release"),
         (Quarantine(FAILED), 1000, "ansible HOSTS -i INVENTORY -b -m ddp.play.host_quarantine -a state=released"),
     ],

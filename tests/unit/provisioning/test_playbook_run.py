@@ -124,6 +124,12 @@ def test_no_host_in_any_phase() -> None:
         planned(Inventory({"others": Group("others", ("h1",))}, {}))
 
 
+def test_the_plan_tells_who_may_run_ranks() -> None:
+    names = {"ranks": ("h1",), "spares": ("h2",), "nfs_server": ("h1", "s1")}
+    inventory = Inventory({name: Group(name, hosts) for name, hosts in names.items()}, {})
+    assert planned(inventory).ranks == ("h1", "h2")
+
+
 def test_a_good_run_writes_its_report() -> None:
     observer, runner = RecordingObserver(), FakePlaybookRunner(outcome(PlaybookStatus.OK), GOOD)
     report = run_playbook(planned(), Passwords(), runner, observer)
