@@ -42,11 +42,11 @@ class Accepted:
     findings: tuple[Finding, ...] = ()  # about the new hosts, merged
 
     def show(self) -> None:
-        """Print what failed, and what became of each host."""
-        show_findings(tuple(row for row in self.findings if row.status is Status.FAIL))
+        """Print what failed and what may be better, and what became of each host."""
+        show_findings(self.findings)
         self.marked.show()
         if self.accepted:
-            console.line(f"accepted     {host_ranges(self.accepted)}: as good as the others", style="green")
+            console.line(f"accepted     {host_ranges(self.accepted)}: no check failed", style="green")
 
     def to_json(self) -> dict[str, Any]:
         """What it adds to the report; with an error, that of the whole command."""
@@ -64,9 +64,9 @@ class Accepted:
             one = len(failed) == 1
             text = f"{host_ranges(failed)} {'was' if one else 'were'} provisioned, and failed the acceptance"
             where = "in quarantine: runs leave it out" if one else "in quarantine: runs leave them out"
-            unmarked = [row for row in self.marked.rows if row.result == "failed"]
-            state = f"{text}; {where}" if not unmarked else f"{text}; not all of them could be put into quarantine"
-            return CheckFailed(state, hint=release_command(QUICK, become=True), hosts=failed)
+            if any(row.result == "failed" for row in self.marked.rows):
+                return CheckFailed(f"{text}; not all could be put into quarantine (above)", hint=AGAIN, hosts=failed)
+            return CheckFailed(f"{text}; {where}", hint=release_command(QUICK, become=True), hosts=failed)
         if self.marked.broken:
             names = tuple(self.open)
             text = f"{self.marked.broken}; {check_quarantine.NOBODY}, and {host_ranges(names)} not accepted"

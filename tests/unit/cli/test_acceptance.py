@@ -48,7 +48,7 @@ def test_new_hosts_as_good_as_the_others_are_accepted(capsys: pytest.CaptureFixt
     assert (hosts.orders, hosts.checked) == ({}, ["h3", "h4"])
     assert (found.accepted, found.error()) == (NEW, None)
     found.show()
-    assert capsys.readouterr().out == "accepted     h[3-4]: as good as the others\n"
+    assert capsys.readouterr().out == "accepted     h[3-4]: no check failed\n"
     assert set(found.to_json()) == {"acceptance"}
 
 
@@ -82,11 +82,21 @@ def test_the_hosts_that_were_there_before_are_trusted() -> None:
     assert hosts.orders["h4"]["checks"] == ["ports"]
 
 
+def test_what_may_be_better_is_shown_and_no_reason_to_refuse(capsys: pytest.CaptureFixture[str]) -> None:
+    found = accepted(fleets.fleet(4, h1={"limits.nofile": 2000}, h3={"limits.nofile": 2000}), Kept())
+    assert found.accepted == NEW
+    found.show()
+    text = capsys.readouterr().out
+    assert "warn     open files" in text
+    assert "accepted     h[3-4]: no check failed" in text
+
+
 def test_a_mark_that_could_not_be_written_is_no_success_and_is_repeated() -> None:
     hosts = Kept(failing=("h4",))
     error = accepted(fleets.fleet(4, h4=BAD), hosts).error()
     assert isinstance(error, CheckFailed)
-    assert "not all of them could be put into quarantine" in error.message
+    assert "not all could be put into quarantine (above)" in error.message
+    assert error.hint == "ddp-play provision -i INVENTORY checks them again"
     assert hosts.checked == ["h3"]
 
 
