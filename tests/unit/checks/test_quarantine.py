@@ -82,10 +82,10 @@ def test_a_trusted_host_that_fails_stays_and_counts_for_the_breaker() -> None:
     assert decide(failures(*names(3)), names(4), trusted=("h1", "h2")).broken
 
 
-def stays(number: int, mark: Quarantine | None, *, as_root: bool = True, **change: Any) -> str:
+def stays(number: int, mark: Quarantine | None, *, as_root: bool = True, level: str = "quick", **change: Any) -> str:
     """Why h1 of so many hosts stays in quarantine, with the remedy; `change`: of its readings."""
     fleet = fleets.fleet(number, h1={"facts.quarantine": mark, **change})
-    how = Circumstances("quick", number, as_root)
+    how = Circumstances(level, number, as_root)
     found = why_it_stays(fleet.hosts[0].known, single_findings(fleet, "quick"), how)
     return f"{found.why} -> {found.remedy}" if found else ""
 
@@ -94,6 +94,8 @@ def test_a_host_that_passes_what_it_failed_is_released() -> None:
     assert stays(4, MARK) == ""
     assert stays(4, None) == ""
     assert stays(3, MARK) == "", "three hosts tell which of them differs"
+    assert stays(4, MARK, level="full") == ""
+    assert stays(4, replace(MARK, level="full"), level="full") == ""
 
 
 @pytest.mark.parametrize(
@@ -101,7 +103,12 @@ def test_a_host_that_passes_what_it_failed_is_released() -> None:
     [
         (4, {"mark": replace(MARK, level="")}, "-m ddp.play.host_quarantine -a state=released"),
         (4, {"mark": replace(MARK, level="full")}, "--level full --release"),
-        (2, {}, "4 hosts were compared when it failed; now 2 answered, and 3 are needed"),
+        (
+            2,
+            {},
+            "4 hosts were compared when it failed; now 2 answered, and 3 are needed -> "
+            "with more hosts, or without --limit: ddp-play check -i INVENTORY --release -b",
+        ),
         (4, {"as_root": False}, "root put it there for everybody -> repeat it with -b"),
         (4, {"mark": replace(MARK, own=True)}, "it is on the own list of ops -> repeat it without -b"),
         (4, {"mark": replace(MARK, checks=("rdma ports",))}, "it must pass: rdma ports (no result)"),
@@ -115,4 +122,7 @@ def test_it_stays_and_says_why(number: int, change: dict[str, Any], text: str) -
 
 
 def test_a_users_own_list_needs_no_root() -> None:
-    assert stays(4, replace(MARK, own=True), as_root=False) == ""
+    own = replace(MARK, own=True)
+    assert stays(4, own, as_root=False) == ""
+    root: dict[str, Any] = {"facts.user": replace(fleets.facts(1).user, uid=0)}
+    assert stays(4, own, as_root=True, **root) == "", "a login as root has no other list"
