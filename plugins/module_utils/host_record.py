@@ -13,6 +13,7 @@ DIRECTORIES = "directories"
 PACKAGES = "packages"  # of a role; written by recorded_packages and added_packages, removed by the first
 REPLACED = "replaced"  # likewise: packages of the host that the role's packages replaced
 ACCOUNTS = "accounts"  # directory next to the record
+ACCEPTANCE = "acceptance"  # entries that are there until a new host was checked; never without those of a role
 
 
 def load(path: str) -> Dict[str, Any]:
@@ -31,7 +32,7 @@ def save(path: str, record: Dict[str, Any]) -> None:
     folder = Path(path).parent
     accounts, etc = folder / ACCOUNTS, folder.parent
     kept = {key: value for key, value in record.items() if value}
-    if not kept:
+    if not set(kept) - {ACCEPTANCE}:
         if Path(path).exists():
             Path(path).unlink()
         account_backups.give_back(accounts, etc)
@@ -42,6 +43,14 @@ def save(path: str, record: Dict[str, Any]) -> None:
         account_backups.keep(accounts, etc)
     content = json.dumps(kept, indent=2, sort_keys=True) + "\n"
     file_replacement.replace_file(path, content.encode(), mode=0o644)
+
+
+def is_new(path: str) -> bool:
+    """Whether the roles have provisioned the host, and nobody has checked it since. A damaged record tells nothing."""
+    try:
+        return bool(load(path).get(ACCEPTANCE))
+    except (OSError, ValueError):
+        return False
 
 
 def add_names(path: str, role: str, kind: str, names: List[str]) -> None:

@@ -14,7 +14,7 @@ module: host_record
 short_description: Record what a role found on a host, and restore it
 description:
   - Keeps one file on the host, by role. C(recorded) adds what the record does not have and never overwrites an entry,
-    so that the record has the state before the first change.
+    so that the record has the state before the first change. A record that did not exist is one of a new host.
   - C(restored) gives units and kernel settings the recorded state and removes the role's entries, except those of
     M(ddp.play.recorded_packages).
 options:
@@ -190,6 +190,8 @@ def main() -> None:
     # The packages of the role stay in the record until recorded_packages has removed them.
     packages = {key: value for key, value in there.items() if key in (host_record.PACKAGES, host_record.REPLACED)}
     after = packages if want["state"] == "restored" else entries
+    if not record and want["state"] == "recorded":
+        record = {host_record.ACCEPTANCE: {"due": True}}
     if after != there and not module.check_mode:
         host_record.save(want["record"], dict(record, **{want["role"]: after}))
     # A record alone is no change of the host that anybody would notice.

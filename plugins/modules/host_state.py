@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Sequence
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.ddp.play.plugins.module_utils import host, occupants
+from ansible_collections.ddp.play.plugins.module_utils import host, host_record, occupants
 
 DOCUMENTATION = r"""
 module: host_state
@@ -242,6 +242,7 @@ def main() -> None:
         held=read_holds(want["packages"]) if want["holds"] else [],
         commands={name: run(argv, want["timeout_s"]) for name, argv in want["commands"].items()},
         occupants=occupants.read() if want["occupants"] else {},
+        is_new=host_record.is_new(host_record.RECORD),
     )
 
 

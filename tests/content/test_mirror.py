@@ -80,6 +80,7 @@ PACKAGES = (
         {
             "check": ("tests/lab/test_check.py", ACTION),
             "planned_changes": ("tests/lab/test_brownfield.py", ACTION),
+            "quarantine": ("tests/lab/test_acceptance.py", ACTION),
             "host_state": ("tests/run/test_settled.py", ACTION),
             "run": ("tests/run/test_jobs.py", ACTION),
             "sweep": ("tests/run/test_same_name.py", ACTION),

@@ -115,3 +115,27 @@ def test_a_run_that_needs_two_slots_is_not_starved_by_runs_that_need_one(play: P
     wait_for(play, "big", "succeeded")
     assert order(play) == ["first", "big", "patient"]
     assert play.left_on_host() == []
+
+
+MARK = {"reason": "mtu: 1400", "by": "kim", "controller": "login1", "since": 0.0, "level": "quick", "checks": ["mtu"]}
+
+
+def test_a_run_does_not_wait_for_a_host_that_is_put_into_quarantine_meanwhile(play: Play) -> None:
+    """A quarantine has no end. A new run is refused too, and the one that is there goes on."""
+    begin(play, "first", 1)
+    wait_until(lambda: order(play) == ["first"])
+    child = play.start("run", job(play), "-i", LOCAL, "-e", "ddp_slots=1", "--name", "late", "--wait")
+    wait_until((play.home / "runs" / "late" / "run.json").exists, timeout_s=30)
+    wait_for(play, "late", "waiting")
+    (play.host_dir / "quarantine.json").write_text(json.dumps(MARK))
+    _, err = child.communicate(timeout=60)
+    assert child.returncode == 69, err
+    why = "in quarantine since 1970-01-01 00:00 UTC (kim from login1): mtu: 1400"
+    assert f"localhost: the host takes no new runs: {why}" in err
+    assert f"once it is mended: ddp-play check -i {LOCAL} --release" in err
+    done = play("run", job(play), "-i", LOCAL, "-e", "ddp_slots=2")
+    assert (done.code, why in done.err) == (69, True), done.err
+    end(play, "first")
+    wait_for(play, "first", "succeeded")
+    assert order(play) == ["first"]
+    assert play.left_on_host() == []

@@ -15,7 +15,8 @@ from ddp_play.checks import (
 )
 from ddp_play.checks.finding import Finding, Status
 from ddp_play.checks.fleet import FULL, QUICK
-from ddp_play.checks.host_findings import merged, with_names
+from ddp_play.checks.host_findings import OPEN, merged, with_names
+from ddp_play.planning.host_selection import release
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -35,7 +36,7 @@ def reached(fleet: Fleet) -> Iterable[Finding]:
         elif host.facts.drained:
             yield Finding(
                 "takes runs", Status.WARN, host.facts.drained, "runs leave it out",
-                "ddp-play reboot -i INVENTORY --limit HOSTS --open", (host.name,),
+                release(host.facts) if host.facts.quarantine else OPEN, (host.name,),
             )  # fmt: skip
         else:
             yield Finding("host reached", Status.OK, f"as {host.facts.user.login_name}", where=(host.name,))
@@ -69,5 +70,9 @@ def judge(fleet: Fleet, level: str, asked: Asked) -> tuple[Finding, ...]:
 
     `asked`: inventory and login as the user named them, for the commands that help.
     """
-    found = [finding for group in LEVELS[level] for finding in group(fleet)]
-    return tuple(with_names(finding, asked) for finding in merged(found))
+    return tuple(with_names(finding, asked) for finding in merged(single_findings(fleet, level)))
+
+
+def single_findings(fleet: Fleet, level: str) -> tuple[Finding, ...]:
+    """The findings of a level, before hosts of which the same was found share one."""
+    return tuple(finding for group in LEVELS[level] for finding in group(fleet))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ddp_play.checks.finding import Finding, Status
 from ddp_play.checks.peer_addresses import PeerNetwork
 from ddp_play.planning.host_facts import facts_from_json
+from ddp_play.planning.host_selection import FULL_LEVEL
 from ddp_play.planning.short_lists import short_list
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ NOT_OURS = "the answer is not what ddp-play's program sends"
 # Of fewer hosts none is odd: two that differ do not show which is wrong.
 LEAST_TO_COMPARE = 3
 NO_NETWORK = PeerNetwork()
-QUICK, FULL = "quick", "full"  # levels of a check
+QUICK, FULL = "quick", FULL_LEVEL  # levels of a check
 T = TypeVar("T")
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ddp_play.checks.finding import Finding, Status
 from ddp_play.errors import DdpPlayError
 from ddp_play.planning.fabric import choose_fabric
+from ddp_play.planning.host_selection import release
 from ddp_play.planning.remedy_text import complete
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ USUAL_FILES = 4096
 CLOCK_SLACK_S = 2.0
 # Filled in when it is known which hosts a finding is about.
 PROVISION = "ddp-play provision -i INVENTORY --limit HOSTS"
+OPEN = "ddp-play reboot -i INVENTORY --limit HOSTS --open"
 
 
 def judge_hosts(answers: Sequence[HostAnswer], asked: Asked) -> tuple[Finding, ...]:
@@ -136,7 +138,8 @@ def _shared(host: HostFacts) -> Finding:
 def _drained(host: HostFacts) -> Finding:
     if host.drained:
         why = "runs leave it out"
-        return Finding("takes runs", WARN, host.drained, why, "ddp-play reboot -i INVENTORY --limit HOSTS --open")
+        command = release(host) if host.quarantine else OPEN
+        return Finding("takes runs", WARN, host.drained, why, command)
     return Finding("takes runs", OK, "yes")
 
 

@@ -12,10 +12,11 @@ from rich.table import Table
 
 from ddp_play.ansible.runner import AnsibleRunner
 from ddp_play.checks.check_levels import LEVELS, judge
-from ddp_play.checks.finding import Finding, Status, count_by_status, exit_class, exit_code
+from ddp_play.checks.finding import Finding, Status, count_by_status, exit_class
 from ddp_play.checks.fleet import FULL
 from ddp_play.checks.fleet_answers import ask_fleet
-from ddp_play.cli import console, options
+from ddp_play.checks.quarantine_marks import Marker
+from ddp_play.cli import check_quarantine, console, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.errors import UsageError
 from ddp_play.planning.remedy_text import Asked
@@ -41,40 +42,41 @@ def check(
     inventory: options.Inventory = None,
     level: Annotated[str, typer.Option("--level", help=f"What is checked: {', '.join(LEVELS)}.")] = "quick",
     everything: Annotated[bool, typer.Option("--all", help="Also each check that passed.")] = False,
+    quarantine: Annotated[bool, typer.Option("--quarantine", help=check_quarantine.QUARANTINE)] = False,
+    release: Annotated[bool, typer.Option("--release", help=check_quarantine.RELEASE)] = False,
     as_json: options.Json = False,
     ansible: options.Ansible,
 ) -> None:
     """Check whether hosts are fit for jobs: equal to each other, and reaching each other as ranks do.
 
-    It changes nothing on the hosts. A check that could not be made is said, with the reason, and never counts as
-    passed. The full level also measures the network between all hosts: run it while nothing else uses it.
-
+    It changes nothing but the quarantine of hosts, if asked. A check that could not be made is said, with the reason,
+    and never counts as passed. The full level measures the network too: run it while nothing else uses it.
     The exit code is 1 if a check failed, and 69 if a host could not be asked or a check could not be made.
 
     [bold]Examples[/]
 
-      ddp-play check -i inventory
-
       ddp-play check -i inventory --level full --limit gpu01,gpu02 --all
+
+      ddp-play check -i inventory -b --quarantine
 
       ddp-play check -i inventory --json | jq '.findings[] | select(.result == "fail")'
     """
     with error_boundary():
         sources = _asked(inventory, level)
-        request = ansible.request(None, sources)
+        request, passwords = ansible.request(None, sources), ansible.passwords()
+        what = check_quarantine.chosen(quarantine=quarantine, release=release)
         began = time.monotonic()
         console.note(f"checking the hosts of {', '.join(sources)}, level {level}{TAKES.get(level, '')}")
-        fleet = ask_fleet(request, ansible.passwords(), AnsibleRunner(), level=level)
+        fleet = ask_fleet(what.asking(request), passwords, AnsibleRunner(), level=level)
         findings = judge(fleet, level, Asked(request.inventory, request.options))
-        took_s = time.monotonic() - began
+        marked = what.act(fleet, Marker(request, passwords, AnsibleRunner()), level=level)
         if as_json:
-            console.as_json(document(findings, level, fleet))
+            console.as_json({**document(findings, level, fleet), **marked.to_json(findings)})
         else:
-            show(findings, num_hosts=len(fleet.hosts), took_s=took_s, everything=everything)
-            if fleet.matrix:
-                _show_matrix(fleet.matrix)
-        if code := exit_code(findings):
-            raise typer.Exit(code)
+            show(findings, num_hosts=len(fleet.hosts), took_s=time.monotonic() - began, everything=everything)
+            _show_matrix(fleet.matrix)
+            marked.show()
+        marked.end(findings)
 
 
 def _asked(inventory: list[str] | None, level: str) -> list[str]:
@@ -100,11 +102,7 @@ def document(findings: tuple[Finding, ...], level: str, fleet: Fleet) -> dict[st
 
 def show(findings: tuple[Finding, ...], *, num_hosts: int, took_s: float, everything: bool) -> None:
     """Print the findings, the worst first, and a line with their numbers."""
-    width = console.out.width if console.out.is_terminal else console.UNLIMITED
-    for status in RESULTS:
-        for finding in findings:
-            if finding.status is status and (everything or _matters(finding)):
-                _show(finding, width)
+    width = show_findings(findings, everything=everything)
     counts = count_by_status(findings)
     text = ", ".join(f"{counts[status]} {RESULTS[status]}" for status in RESULTS if counts[status])
     skipped = (
@@ -114,6 +112,16 @@ def show(findings: tuple[Finding, ...], *, num_hosts: int, took_s: float, everyt
     total = f"{num_hosts} {'host' if num_hosts == 1 else 'hosts'}, {took_s:.1f} s: {text}{hidden}"
     for line in textwrap.wrap(total, width, subsequent_indent=INDENT):
         console.line(line)
+
+
+def show_findings(findings: tuple[Finding, ...], *, everything: bool = False) -> int:
+    """Print those that matter, or all of them, the worst first. Returns the width of a line."""
+    width = console.out.width if console.out.is_terminal else console.UNLIMITED
+    for status in RESULTS:
+        for finding in findings:
+            if finding.status is status and (everything or _matters(finding)):
+                _show(finding, width)
+    return width
 
 
 def _them(number: int) -> str:
@@ -157,10 +165,10 @@ def _details(finding: Finding) -> list[str]:
     return [text for text in (ways, "; ".join(part for part in (limit, others) if part), finding.why) if text]
 
 
-def _show_matrix(matrix: Mapping[str, Any]) -> None:
+def _show_matrix(matrix: Mapping[str, Any] | None) -> None:
     """Mb/s from each host (row) to each other (column), while they fit a line; `--json` has them all."""
-    hosts = sorted(matrix["hosts"])
-    if len(hosts) > MOST_COLUMNS:
+    hosts = sorted(matrix["hosts"]) if matrix else []
+    if not matrix or len(hosts) > MOST_COLUMNS:
         return
     rates = {(row["source"], row["target"]): row["mbps"] for row in matrix["directions"]}
     table = Table(box=None, pad_edge=False, header_style="bold")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ddp_play.ansible.installed_collection import collection_root
 from ddp_play.ansible.runner import AnsibleRunner
@@ -15,8 +16,9 @@ from ddp_play.provisioning.rolling import run_batches
 
 if TYPE_CHECKING:
     from ddp_play.ansible.runner import Passwords, PlaybookRequest
+    from ddp_play.errors import DdpPlayError
     from ddp_play.provisioning.playbook_run import PlaybookPlan, Report
-    from ddp_play.provisioning.rolling import Rolling
+    from ddp_play.provisioning.rolling import Roll, Rolling
 
 
 def playbook(name: str) -> str:
@@ -53,22 +55,56 @@ def run(planned: PlaybookPlan, passwords: Passwords) -> Report:
         return run_playbook(planned, passwords, AnsibleRunner(), view)
 
 
-def run_and_report(planned: PlaybookPlan, passwords: Passwords, *, as_json: bool) -> None:
-    """Run it and print the report. Raises its error."""
+class Following(Protocol):
+    """What follows a playbook that succeeded: what it found, to be printed after the report, and its error."""
+
+    def show(self) -> None:
+        """Print it."""
+
+    def to_json(self) -> dict[str, Any]:
+        """What it adds to the document of the report, or replaces there."""
+
+    def error(self) -> DdpPlayError | None:
+        """Why the command does not succeed after all."""
+
+
+Then = Callable[[tuple[str, ...]], Following | None]
+
+
+def no_more(_new: tuple[str, ...]) -> None:
+    """Nothing follows."""
+
+
+def run_and_report(planned: PlaybookPlan, passwords: Passwords, *, as_json: bool, then: Then = no_more) -> None:
+    """Run it and print the report. `then` is called with the new hosts, if all succeeded. Raises the first error."""
     report = run(planned, passwords)
-    if as_json:
-        console.as_json({**report.to_json(), "phases": [phase.to_json() for phase in planned.phases]})
-    elif report.cells:
+    if report.cells and not as_json:
         show_report(report)
+    _conclude(planned, report, new=report.new, as_json=as_json, then=then)
+
+
+def _conclude(planned: PlaybookPlan, report: Report | Roll, *, new: tuple[str, ...], as_json: bool, then: Then) -> None:
     error = report.error()
+    following = then(new) if error is None else None
+    if as_json:
+        more = following.to_json() if following is not None else {}
+        console.as_json({**report.to_json(), "phases": [phase.to_json() for phase in planned.phases], **more})
+    elif following is not None:
+        following.show()
+    error = error or (following.error() if following is not None else None)
     if error is not None:
         raise error
 
 
-def run_in_batches(planned: PlaybookPlan, passwords: Passwords, rolling: Rolling, *, as_json: bool) -> None:
-    """Run it batch by batch and print a report of each. Raises the error of the first batch that has one."""
+def run_in_batches(
+    planned: PlaybookPlan, passwords: Passwords, rolling: Rolling, *, as_json: bool, then: Then = no_more
+) -> None:
+    """Run it batch by batch and print a report of each. Raises the error of the first batch that has one.
+
+    `then`: as `run_and_report` has it, after the last batch.
+    """
     if not rolling.wanted:
-        run_and_report(planned, passwords, as_json=as_json)
+        run_and_report(planned, passwords, as_json=as_json, then=then)
         return
     show_batches(rolling.batches(planned))
 
@@ -79,8 +115,5 @@ def run_in_batches(planned: PlaybookPlan, passwords: Passwords, rolling: Rolling
         return report
 
     roll = run_batches(planned, rolling, passwords, run_batch)
-    if as_json:
-        console.as_json({**roll.to_json(), "phases": [phase.to_json() for phase in planned.phases]})
-    error = roll.error()
-    if error is not None:
-        raise error
+    new = tuple(host for report in roll.reports for host in report.new)
+    _conclude(planned, roll, new=new, as_json=as_json, then=then)

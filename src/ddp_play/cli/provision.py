@@ -9,6 +9,7 @@ import typer
 from ddp_play.ansible.runner import Passwords, PlaybookRequest
 from ddp_play.bundle.summary import counted
 from ddp_play.cli import console, options, playbook_runs
+from ddp_play.cli.acceptance import Acceptance
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.provisioning_view import show_plan, show_report
 from ddp_play.errors import CheckFailed, HostNotReady, UsageError
@@ -37,6 +38,7 @@ def provision(
     serial: Serial = 0,
     canary: Annotated[bool, typer.Option("--canary", help="The first host alone, then the others.")] = False,
     disrupt: Disrupt = False,
+    no_check: Annotated[bool, typer.Option("--no-check", help="Do not check new hosts at the end.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="On a terminal: no check and no question first.")] = False,
     as_json: options.Json = False,
     ansible: options.Ansible,
@@ -46,11 +48,11 @@ def provision(
     On a terminal it first lists what would be removed, restarted, changed and added, as --check does, and asks.
 
     The output is the plan, then a line for every host and role, then a table with reasons and remedies.
+    New hosts are then checked. One that fails gets no runs until it is mended and released (check --release).
 
-    If a role fails on a host, the other hosts continue. Exit codes: 0 all done, 1 a role failed,
+    If a role fails on a host, the other hosts continue. Exit codes: 0 all done, 1 a role or a new host failed,
 
     64 the inventory does not fit the roles (nothing was touched), 69 hosts could not be reached.
-
     --check ends with 0 also if changes are pending. Changes that wait because a host is busy are listed.
 
     [bold]Examples[/]
@@ -58,8 +60,6 @@ def provision(
       ddp-play provision -i inventory --check
 
       ddp-play provision -i inventory --canary --serial 4
-
-      ddp-play provision -i inventory --limit gpu03 --disrupt
     """
     with error_boundary():
         request = ansible.request(playbook_runs.playbook("provision"), inventory)
@@ -68,7 +68,8 @@ def provision(
         if check:
             playbook_runs.run_and_report(playbook_runs.checking(planned), passwords, as_json=as_json)
         elif yes or as_json or not console.asks() or _agreed(planned, passwords):
-            playbook_runs.run_in_batches(planned, passwords, Rolling(serial, canary), as_json=as_json)
+            then = playbook_runs.no_more if no_check or tags else Acceptance(planned, passwords)
+            playbook_runs.run_in_batches(planned, passwords, Rolling(serial, canary), as_json=as_json, then=then)
 
 
 @options.with_ansible

@@ -54,8 +54,14 @@ def collect(wanted: Dict[str, Any], limit: Optional[AnswerLimit] = None) -> Dict
         "shared": during("the shared directory %s" % wanted.get("shared_dir"), _shared, wanted.get("shared_dir")),
         "rank_python": during("the ranks' Python", rank_python.facts, wanted, user, KeptFacts(state.path, machine)),
         "drained": host_drain.problem(),
+        "quarantine": _quarantine(),
         "runs": during("the runs in the state directory %s" % state.path, leftovers.runs),
     }
+
+
+def _quarantine() -> Optional[Dict[str, Any]]:
+    found = host_drain.quarantine()
+    return found._asdict() if found is not None else None
 
 
 def _machine() -> str:

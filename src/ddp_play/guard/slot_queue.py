@@ -35,9 +35,13 @@ class QueuePlace:
         self._known: Tuple[Set[str], str] = set(), ""  # held slots, and the message about their holders
 
     def look(self, ticket: Optional[Ticket]) -> Dict[str, Any]:
-        """Keep the ticket, and answer whether it is its turn. Without a ticket: this host's clock. Raises OSError."""
+        """Keep the ticket, and answer whether it is its turn. Without a ticket: this host's clock.
+
+        Raises Refused on a host in quarantine, and OSError.
+        """
         if ticket is None:
             return {"clock": time.time(), "ready": False}
+        host_drain.refuse_quarantined()
         self._keep(ticket)
         scope = leases.slot_scope()
         bound = leases.bound_names()

@@ -115,6 +115,17 @@ class User:
 
 
 @dataclass(frozen=True, slots=True)
+class Quarantine:
+    """Why, since when and by whom a host is in quarantine, and what has to pass before it is released."""
+
+    why: str
+    own: bool = False  # only the runs of this user are kept away
+    level: str = ""  # of the check that found it; empty if somebody decided it without one
+    checks: tuple[str, ...] = ()  # that failed
+    num_hosts: int = 0  # that the host was compared with, itself included
+
+
+@dataclass(frozen=True, slots=True)
 class HostFacts:
     """Facts of one host of the inventory, with the host variables that ddp-play uses."""
 
@@ -150,6 +161,7 @@ class HostFacts:
     numactl: bool = False  # is installed
     state_dir_reason: str = ""  # why it is not the usual directory
     drained: str = ""  # why the host takes no new runs
+    quarantine: Quarantine | None = None  # then `drained` says so too
 
     @property
     def infiniband_ports(self) -> tuple[RdmaPort, ...]:
@@ -209,7 +221,12 @@ def facts_from_json(name: str, data: dict[str, Any]) -> HostFacts:
         state_dir=(data.get("state_dir") or {}).get("path", ""),
         state_dir_reason=(data.get("state_dir") or {}).get("reason", ""),
         drained=data.get("drained", ""),
+        quarantine=_quarantine(data.get("quarantine")),
     )
+
+
+def _quarantine(data: dict[str, Any] | None) -> Quarantine | None:
+    return Quarantine(**{**data, "checks": tuple(data["checks"])}) if data else None
 
 
 def _gpu(data: dict[str, Any]) -> Gpu:

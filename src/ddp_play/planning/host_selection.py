@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ddp_play.errors import HostNotReady, UsageError
+from ddp_play.planning.host_facts import Problem
 from ddp_play.planning.refused_hosts import Refused, joined
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ddp_play.planning.host_facts import HostFacts, Problem
+    from ddp_play.planning.host_facts import HostFacts
     from ddp_play.planning.job import Job
 
 TOO_MANY = "more hosts than ddp_job_hosts allows"
+FULL_LEVEL = "full"  # of `ddp-play check`
+RELEASE_BY_HAND = "ansible HOSTS -i INVENTORY -b -m ddp.play.host_quarantine -a state=released"
 
 
 def choose_hosts(
@@ -21,13 +24,13 @@ def choose_hosts(
 ) -> tuple[tuple[HostFacts, ...], tuple[tuple[str, str], ...]]:
     """The hosts to use, in inventory order with spares last, and those left out with the reason.
 
+    Hosts in quarantine are left out; if the others are too few, the run is refused. Its restarts may use them then.
     Hosts that take no new runs are used only if the others are too few: the run is refused there, or waits for them.
     `wanted`: number of hosts of an earlier attempt; 0 for the first attempt.
     """
     low, high = job.hosts
-    regular = [host for host in facts if host.name not in job.spares]
-    spares = [host for host in facts if host.name in job.spares]
-    total = len(regular) + sum(row.host not in job.spares for row in problems)
+    num_regular = sum(host.name not in job.spares for host in facts)
+    total = num_regular + sum(row.host not in job.spares for row in problems)
     if not total:
         raise UsageError("the play has no hosts", hint="check the group of the play in the inventory, and --limit")
     needed = low or total
@@ -38,7 +41,10 @@ def choose_hosts(
             f"ddp_job_hosts requires {needed} hosts, the play has {total}",
             hint=f"set ddp_job_hosts to {total} or fewer, or give the play more hosts (inventory, --limit)",
         )
-    if sum(not host.drained for host in facts) >= needed:
+    fit = _fit(facts, problems, needed, first=not wanted)
+    regular = [host for host in fit if host.name not in job.spares]
+    spares = [host for host in fit if host.name in job.spares]
+    if sum(not host.drained for host in fit) >= needed:
         regular, spares = ([host for host in hosts if not host.drained] for hosts in (regular, spares))
     used = regular[: high or None]
     used += spares[: max(0, max(needed, wanted) - len(used))]
@@ -50,6 +56,33 @@ def choose_hosts(
         if host.name not in chosen
     ]
     return tuple(used), tuple(left_out)
+
+
+def _fit(
+    facts: tuple[HostFacts, ...], problems: tuple[Problem, ...], needed: int, *, first: bool
+) -> tuple[HostFacts, ...]:
+    """The hosts that are not in quarantine. Too few: HostNotReady for the first attempt of a run, all for a restart."""
+    fit = tuple(host for host in facts if not host.quarantine)
+    if len(fit) >= needed:
+        return fit
+    if first:
+        out = (Problem(host.name, "other", host.quarantine.why, release(host)) for host in facts if host.quarantine)
+        raise _too_few((*problems, *out), len(fit), needed)
+    return facts
+
+
+def release(host: HostFacts) -> str:
+    """What ends the quarantine of a host. The list of root, which counts for everybody, is changed by root."""
+    if host.quarantine is not None and not host.quarantine.level:
+        return RELEASE_BY_HAND
+    own = host.quarantine is not None and host.quarantine.own
+    return release_command(host.quarantine.level if host.quarantine else "", become=host.user.uid != 0 and not own)
+
+
+def release_command(level: str, *, become: bool) -> str:
+    """What ends a quarantine of a check of this level; `become`: it is root's, and the login is not."""
+    how = (f" --level {FULL_LEVEL}" if level == FULL_LEVEL else "") + " --release" + (" -b" if become else "")
+    return f"mend it, then: ddp-play check -i INVENTORY{how}"
 
 
 def _too_few(problems: tuple[Problem, ...], num_usable: int, needed: int) -> HostNotReady:

@@ -30,7 +30,7 @@ from ddp_play.provisioning.host_role_table import (
     verdict_line,
     with_commands,
 )
-from ddp_play.provisioning.inventory import load_inventory, provider_hosts
+from ddp_play.provisioning.inventory import load_inventory, matching_hosts, provider_hosts
 from ddp_play.provisioning.inventory_rules import check_variables
 from ddp_play.provisioning.phases import known_roles, plan_phases, planned_cells
 from ddp_play.provisioning.role_specs import read_specs
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from ddp_play.provisioning.inventory import Inventory, InventoryLoader
     from ddp_play.provisioning.phases import Phase
 
+OF_RANKS = "ranks:spares"
 # ssh gives up a host that stops answering within a task after a minute, and Ansible retries once. Of several values
 # ssh takes the first, so that the user's ssh_args take precedence.
 KEEPALIVE = {"ANSIBLE_SSH_EXTRA_ARGS": "-o ServerAliveInterval=15 -o ServerAliveCountMax=4"}
@@ -71,6 +72,7 @@ class PlaybookPlan:
     phases: tuple[Phase, ...]
     addresses: dict[str, str] = field(default_factory=dict)
     providers: tuple[str, ...] = ()  # hosts that others need: NFS server, registry, builder of an environment
+    ranks: tuple[str, ...] = ()  # hosts that run ranks, or may
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -90,6 +92,7 @@ class Report:
     wall_s: float
     changes: tuple[ChangeRow, ...] = ()  # made, or with `check` only announced
     check: bool = False
+    new: tuple[str, ...] = ()  # hosts that roles have provisioned and nobody has checked since
 
     @property
     def num_tasks(self) -> int:
@@ -136,8 +139,8 @@ def plan_playbook(
     check_names_and_values(inventory, extra_variables(request.options, request.cwd))
     addresses = {host: _login(host, inventory, request.options) for host in inventory.hosts}
     phases = plan_phases(plays, inventory, request.tags)
-    providers = provider_hosts(inventory)
-    planned = PlaybookPlan(dataclasses.replace(request, playbook=str(path)), phases, addresses, providers)
+    providers, ranks = provider_hosts(inventory), matching_hosts(OF_RANKS, inventory)
+    planned = PlaybookPlan(dataclasses.replace(request, playbook=str(path)), phases, addresses, providers, ranks)
     if not planned.hosts:
         options = (*request.options, "")
         limit = options[options.index("--limit") + 1] if "--limit" in options else ""
@@ -193,7 +196,8 @@ def run_playbook(
     cells = with_commands(finished_table(handler.cells, planned_cells(planned.phases), stats), asked)
     log = artifact(directory / "ansible", "stdout")
     changes, check = tuple(dict.fromkeys(handler.changes)), "--check" in planned.request.options
-    report = Report(directory.name, directory, log, cells, outcome, wall_s, changes, check)
+    new = tuple(host for host in planned.hosts if host in handler.new)
+    report = Report(directory.name, directory, log, cells, outcome, wall_s, changes, check, new)
     write_json(directory / "report.json", report.to_json())
     return report
 
@@ -208,6 +212,7 @@ class _EventHandler:
     cells: dict[tuple[str, str], Cell] = field(default_factory=dict)
     reported: set[tuple[str, str]] = field(default_factory=set)
     changes: list[ChangeRow] = field(default_factory=list)
+    new: set[str] = field(default_factory=set)
 
     def on_event(self, event: dict[str, Any]) -> None:
         data = event.get("event_data") or {}
@@ -220,6 +225,8 @@ class _EventHandler:
         if event.get("event") == "runner_retry" and data.get("host"):
             busy = (data.get("res") or {}).get("busy") or ()
             self.observer.waiting(str(data["host"]), "; ".join(map(str, busy)))
+        if (data.get("res") or {}).get("is_new") is True:
+            self.new.add(str(data.get("host")))
         self.changes += changes_of_event(event)
         cell = add_event(self.cells, event, self.planned.addresses)
         if cell is not None:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.summary import duration
-from ddp_play.errors import HostNotReady, Interrupted, SlotsTaken
+from ddp_play.errors import Interrupted, SlotsTaken
+from ddp_play.planning.refused_hosts import Refused, refuse_all
 from ddp_play.run.host_spec import slots_of
 
 if TYPE_CHECKING:
@@ -108,16 +109,7 @@ class SlotQueue:
             raise Interrupted("the run was stopped while it waited for slots")
         self.gang.keep_alive()
         self.gang.pump(TICK_S)
-        gone = {link.name: self._why_gone(link) for link in self.gang.links}
-        if rows := [f"{name}: {why}" for name, why in gone.items() if why]:
-            raise HostNotReady("\n".join(rows), hosts=tuple(name for name, why in gone.items() if why))
-
-    @staticmethod
-    def _why_gone(link: Link) -> str:
-        if link.refused is not None:
-            return str(link.refused["message"])
-        silent_s = link.silent_s()
-        return f"no answer for {duration(silent_s)} while the run waited for slots" if silent_s > UNREACHABLE_S else ""
+        refuse_all(filter(None, map(_gone, self.gang.links)))
 
     # -- telling -------------------------------------------------------------------------------------
     def _report(self, answers: Mapping[str, Mapping[str, Any]]) -> None:
@@ -140,6 +132,16 @@ class SlotQueue:
             hint="ddp-play ps -i INVENTORY lists who runs there",
             hosts=tuple(name for name, row in answers.items() if not row["ready"]),
         )
+
+
+def _gone(link: Link) -> Refused | None:
+    """Why a run cannot wait for this host any longer; None if it can."""
+    if link.refused is not None:
+        return Refused(link.name, str(link.refused["message"]), str(link.refused.get("hint") or ""))
+    silent_s = link.silent_s()
+    if silent_s <= UNREACHABLE_S:
+        return None
+    return Refused(link.name, f"no answer for {duration(silent_s)} while the run waited for slots")
 
 
 def runs_ahead(answers: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:

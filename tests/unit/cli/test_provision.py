@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ddp_play.ansible.runner import PlaybookOutcome, PlaybookStatus, TaskFailure
-from ddp_play.cli import console, playbook_runs
+from ddp_play.cli import acceptance, console, playbook_runs
 from ddp_play.cli.main import app
 from ddp_play.testing import FakePlaybookRunner
 
@@ -71,6 +71,40 @@ def test_a_terminal_sees_the_changes_first_and_is_asked(
     given = ["provision", "-i", str(site), "--tags", "base_os", *words]
     done = CliRunner().invoke(app, given, input=answer)
     assert (done.exit_code, checked(runner)) == (0, runs), done.output
+
+
+NEW = {"event": "runner_on_ok", "event_data": {"host": "h2", "role": "base_os", "res": {"is_new": True}}}
+
+
+@pytest.fixture
+def checks(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """The new hosts of each acceptance, in place of the check itself."""
+    found: list[tuple[str, ...]] = []
+    monkeypatch.setattr(acceptance.Acceptance, "__call__", lambda _self, new: found.append(new))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("--yes",), [("h2",)]),
+        (("--serial", "1"), [("h2",)]),  # once, after the last batch
+        (("--json",), [("h2",)]),
+        (("--no-check",), []),
+        (("--tags", "base_os"), []),
+        (("--check",), []),
+    ],
+)
+def test_new_hosts_are_checked_at_the_end(
+    runner: FakePlaybookRunner,
+    site: Path,
+    checks: list[tuple[str, ...]],
+    words: tuple[str, ...],
+    expected: list[tuple[str, ...]],
+) -> None:
+    runner.events = (EVENT, NEW)
+    done = CliRunner().invoke(app, ["provision", "-i", str(site), *words])
+    assert (done.exit_code, checks) == (0, expected), done.output
 
 
 def test_disrupt_sets_one_variable_that_the_users_own_override(runner: FakePlaybookRunner, site: Path) -> None:

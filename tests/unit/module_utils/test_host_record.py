@@ -29,6 +29,20 @@ def test_an_empty_record_goes_with_its_directory(record: str) -> None:
     host_record.save(record, {})
 
 
+def test_a_note_about_the_acceptance_does_not_keep_a_record(record: str) -> None:
+    host_record.save(record, {"a": {"b": 1}, host_record.ACCEPTANCE: {"due": True}})
+    assert host_record.is_new(record)
+    host_record.save(record, {"a": {}, host_record.ACCEPTANCE: {"due": True}})
+    assert not Path(record).parent.exists()
+    assert not host_record.is_new(record)
+
+
+def test_a_damaged_record_is_none_of_a_new_host(record: str) -> None:
+    Path(record).parent.mkdir(parents=True)
+    Path(record).write_text("[]")
+    assert not host_record.is_new(record)
+
+
 def test_a_directory_with_other_files_stays(record: str) -> None:
     host_record.save(record, {"a": {"b": 1}})
     (Path(record).parent / "firewall.nft").touch()

@@ -94,6 +94,20 @@ def test_the_packages_of_a_role_stay_in_the_record(machine: Machine) -> None:
     assert machine.play(state="read")["entries"] == {"packages": ["chrony"]}
 
 
+def test_a_host_is_new_from_its_first_record_until_it_was_checked(machine: Machine) -> None:
+    machine.play(units=["a.service"])
+    assert machine.play(role="acceptance", state="read")["entries"] == {"due": True}
+    machine.play(notes={"users": ["a"]})
+    assert machine.play(role="acceptance", state="restored")["entries"] == {"due": True}
+    machine.play(role="s", notes={"users": ["b"]})
+    assert machine.play(role="acceptance", state="read")["entries"] == {}
+    machine.play(state="restored")
+    machine.play(role="s", state="restored")
+    assert not (machine.folder / "etc").exists()
+    machine.play(notes={"users": ["a"]})
+    assert machine.play(role="acceptance", state="read")["entries"] == {"due": True}, "it was deprovisioned"
+
+
 def test_check_mode_records_nothing(machine: Machine) -> None:
     machine.play(units=["a.service"], check=True)
     assert not (machine.folder / "etc").exists()

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.ddp.play.plugins.modules import host_state
+
+from tests.unit.modules.stand_in import StandIn, play
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 ACTIVE = "LoadState=loaded\nActiveState=active\nUnitFileState=enabled\nExecMainStartTimestampMonotonic={start}\n"
 
@@ -54,3 +59,11 @@ def test_held_packages(monkeypatch: pytest.MonkeyPatch, answer: dict[str, bool],
     found = {name: {"version": "1-1", "held": is_held} for name, is_held in answer.items()}
     monkeypatch.setattr(host_state.host, "packages", lambda _names, _exclude: found)
     assert host_state.read_holds(["a", "b"]) == held
+
+
+@pytest.mark.parametrize(("record", "is_new"), [('{"acceptance": {"due": true}, "a": {}}', True), ('{"a": {}}', False)])
+def test_a_new_host_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, record: str, is_new: bool) -> None:
+    path = tmp_path / "record.json"
+    path.write_text(record)
+    monkeypatch.setattr(host_state.host_record, "RECORD", str(path))
+    assert play(monkeypatch, host_state, StandIn())["is_new"] is is_new

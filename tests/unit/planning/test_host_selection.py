@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ddp_play.errors import HostNotReady, UsageError
-from ddp_play.planning.host_facts import Problem
-from ddp_play.planning.host_selection import choose_hosts
+from ddp_play.planning.host_facts import Problem, Quarantine
+from ddp_play.planning.host_selection import choose_hosts, release
 from ddp_play.planning.planner import make_plan
 from ddp_play.planning.rank_context import Caller
 from tests.unit.build import gpus, host, hosts, job, plan
@@ -85,6 +85,65 @@ def test_drained_hosts_are_used_only_where_the_others_are_too_few(
     made = plan(*facts, hosts=wanted, spares=spares)
     assert [item.name for item in made.hosts] == used
     assert dict(made.left_out) == left_out
+
+
+FAILED = "in quarantine since 2026-01-02 03:04 UTC (kim from login1): mtu: 1400"
+
+
+def with_marks(quarantined: list[str], drained: list[str]) -> list[Any]:
+    rows = []
+    for row in hosts(3):
+        why = FAILED if row.name in quarantined else ""
+        whole = f"the host takes no new runs: {why}" if why else DRAINED if row.name in drained else ""
+        rows.append(dataclasses.replace(row, quarantine=Quarantine(why, level="quick") if why else None, drained=whole))
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("wanted", "quarantined", "drained", "spares", "used"),
+    [
+        ("1..", ["h1"], [], [], ["h2", "h3"]),
+        (2, ["h1"], [], ["h3"], ["h2", "h3"]),
+        ("all", ["h2"], [], ["h3"], ["h1", "h3"]),
+        (2, ["h1"], ["h2"], [], ["h2", "h3"]),  # it waits for h2, and never for h1
+    ],
+)
+def test_a_host_in_quarantine_is_left_out_and_said(
+    wanted: Any, quarantined: list[str], drained: list[str], spares: list[str], used: list[str]
+) -> None:
+    made = plan(*with_marks(quarantined, drained), hosts=wanted, spares=spares)
+    assert [item.name for item in made.hosts] == used
+    assert FAILED in dict(made.left_out)[quarantined[0]]
+
+
+def test_too_few_hosts_outside_quarantine_are_refused_with_the_remedy() -> None:
+    with pytest.raises(HostNotReady, match="in quarantine since") as caught:
+        plan(*with_marks(["h1", "h2"], []), hosts=2)
+    assert caught.value.hosts == ("h1", "h2")
+    assert "ddp-play check -i INVENTORY --release" in caught.value.hint
+    assert "1 of 3 hosts are usable and ddp_job_hosts requires 2" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("quarantine", "uid", "command"),
+    [
+        (Quarantine(FAILED, level="quick"), 1000, "--release -b"),
+        (Quarantine(FAILED, level="quick"), 0, "-i INVENTORY --release"),
+        (Quarantine(FAILED, level="full"), 1000, "-i INVENTORY --level full --release -b"),
+        (Quarantine(FAILED, level="full; reboot"), 1000, "-i INVENTORY --release -b"),
+        (Quarantine(FAILED, level="quick", own=True), 1000, "--release"),
+        (Quarantine(FAILED), 1000, "ansible HOSTS -i INVENTORY -b -m ddp.play.host_quarantine -a state=released"),
+    ],
+)
+def test_who_may_end_a_quarantine_and_how(quarantine: Quarantine, uid: int, command: str) -> None:
+    row = host("h1")
+    row = dataclasses.replace(row, quarantine=quarantine, user=dataclasses.replace(row.user, uid=uid))
+    assert release(row).endswith(command)
+
+
+def test_a_restart_uses_a_host_in_quarantine_where_the_others_are_too_few() -> None:
+    used, _ = choose_hosts(job(hosts=2), tuple(with_marks(["h1", "h2"], [])), (), 2)
+    assert len(used) == 2
 
 
 def test_too_few_hosts_in_the_play() -> None:

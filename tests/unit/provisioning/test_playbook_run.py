@@ -124,6 +124,12 @@ def test_no_host_in_any_phase() -> None:
         planned(Inventory({"others": Group("others", ("h1",))}, {}))
 
 
+def test_the_plan_tells_who_may_run_ranks() -> None:
+    names = {"ranks": ("h1",), "spares": ("h2",), "nfs_server": ("h1", "s1")}
+    inventory = Inventory({name: Group(name, hosts) for name, hosts in names.items()}, {})
+    assert planned(inventory).ranks == ("h1", "h2")
+
+
 def test_a_good_run_writes_its_report() -> None:
     observer, runner = RecordingObserver(), FakePlaybookRunner(outcome(PlaybookStatus.OK), GOOD)
     report = run_playbook(planned(), Passwords(), runner, observer)
@@ -135,6 +141,15 @@ def test_a_good_run_writes_its_report() -> None:
     assert report.directory.parent == Path(os.environ["DDP_PLAY_HOME"]) / "provision"
     assert (report.directory / "events.jsonl").stat().st_mode & 0o077 == 0
     assert "ServerAliveInterval" in runner.requests[0].environment["ANSIBLE_SSH_EXTRA_ARGS"]
+
+
+def test_new_hosts_are_told_in_the_order_of_the_inventory() -> None:
+    events = (done("h2", "base_os", is_new=True), done("h1", "base_os", is_new=True), done("h1", "rdma", is_new=False))
+    runner = FakePlaybookRunner(outcome(PlaybookStatus.OK), (*GOOD, *events))
+    assert run_playbook(planned(), Passwords(), runner, RecordingObserver()).new == ("h1", "h2")
+    odd = (done("h1", "base_os", is_new="yes"), done("h9", "base_os", is_new=True))
+    runner = FakePlaybookRunner(outcome(PlaybookStatus.OK), (*GOOD, *odd))
+    assert run_playbook(planned(), Passwords(), runner, RecordingObserver()).new == ()
 
 
 def test_the_users_own_ssh_arguments_stay(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,7 +92,7 @@ def test_only_what_differs_is_restored_and_the_other_roles_stay(
     answer = play(monkeypatch, host_record, Host(units, record=str(record), **want))
     entries = {"units": units, "settings": {"a": "1\t2", "b": "3"}, "users": ["kim"], "tz": "UTC"}
     assert answer == {"failed": False, "changed": False, "entries": entries, "restored": [], "ddp_changes": []}
-    assert record_of(record) == {"r": entries}
+    assert record_of(record) == {"r": entries, "acceptance": {"due": True}}
     record.write_text(json.dumps({"r": {**entries, "packages": ["p"], "replaced": ["q"]}, "other": {"n": 1}}))
     (settings / "a").write_text("1 2\n")
     (settings / "b").write_text("4\n")
@@ -148,7 +148,7 @@ def test_a_record_that_would_not_change_is_not_written(tmp_path: Path, monkeypat
         record.chmod(0o600)  # what is written again gets its mode again
     assert record.stat().st_mode & 0o777 == 0o600
     play(monkeypatch, host_record, StandIn(role="r", record=str(record), notes={"users": ["b"], "holds": ["c"]}))
-    assert record_of(record) == {"r": {"users": ["a", "b"], "holds": ["c"]}}
+    assert record_of(record) == {"r": {"users": ["a", "b"], "holds": ["c"]}, "acceptance": {"due": True}}
     assert record.stat().st_mode & 0o777 == 0o644
 
 

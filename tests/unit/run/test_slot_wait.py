@@ -175,6 +175,16 @@ def test_a_host_that_is_gone_for_too_long(
     assert caught.value.hosts == ("h2",)
 
 
+def test_a_host_that_was_put_into_quarantine_meanwhile_ends_the_wait_with_the_remedy(
+    waited: Callable[..., Stage],
+) -> None:
+    refused = refusal("queue", "the host takes no new runs: in quarantine", hint="mend it")
+    stage = waited((not_ready(TAKEN), refused))
+    with pytest.raises(HostNotReady, match="h1: the host takes no new runs: in quarantine") as caught:
+        run(stage)
+    assert (caught.value.hint, caught.value.hosts) == ("mend it", ("h1",))
+
+
 def test_a_run_that_waits_shows_its_place_in_run_json(waited: Callable[..., Stage]) -> None:
     stage = waited()
     seen: list[Any] = []

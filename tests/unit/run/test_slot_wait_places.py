@@ -141,5 +141,6 @@ def test_only_hosts_whose_slots_are_taken_say_why() -> None:
     ],
 )
 def test_when_a_host_is_given_up(silent_s: float, refused: Any, why: str) -> None:
-    link: Any = SimpleNamespace(refused=refused, silent_s=lambda: silent_s)
-    assert slot_wait.SlotQueue._why_gone(link) == why
+    link: Any = SimpleNamespace(name="h1", refused=refused, silent_s=lambda: silent_s)
+    gone = slot_wait._gone(link)
+    assert (gone.host, gone.why) == ("h1", why) if gone else not why
