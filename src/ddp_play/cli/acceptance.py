@@ -90,9 +90,8 @@ class Acceptance:
         if not new:
             return None
         console.note(f"acceptance of {host_ranges(new)}: compared with the other hosts (--no-check leaves it out)")
-        options = (*without_limit(self.planned.request.options), "--limit", OF_RANKS)
-        request = dataclasses.replace(self.planned.request, tags=(), options=options)
-        runner = AnsibleRunner()
+        options, runner = without_limit(self.planned.request.options), AnsibleRunner()
+        request = dataclasses.replace(self.planned.request, tags=(), options=(*options, "--limit", OF_RANKS))
         fleet = ask_fleet(as_login(request), self.passwords, runner, level=QUICK)
         as_root = dataclasses.replace(request, options=(*options, BECOME))
         return accept(fleet, new, Marker(as_root, self.passwords, runner))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import shlex
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -141,13 +143,19 @@ def quarantine_failed(fleet: Fleet, marker: Marker, *, level: str, trusted: Coll
     rows = []
     for row in decision.failed:
         own, as_root = "directory" in orders[row.host], facts[row.host].user.uid == 0
-        remedy = release_command(level, become=not own and not as_root)
+        remedy = release_command(level, become=not own and not as_root) + _same_limit(marker)
         rows.append(_quarantined(row, answers[row.host], own=own, remedy=remedy))
     rows += [
         Row(host_ranges(hosts), "unclear", f"nobody is in quarantine for {check}: it cannot be told who is at fault")
         for check, hosts in decision.unclear
     ]
     return Marked(tuple(_complete(row, marker) for row in rows), nothing=f"no host{_of(fleet)} failed: {NOBODY}")
+
+
+def _same_limit(marker: Marker) -> str:
+    """The option that has the same hosts compared again."""
+    limit = dict(itertools.pairwise(marker.request.options)).get("--limit", "")
+    return f" --limit {shlex.quote(limit)}" if limit else ""
 
 
 def _quarantined(failed: quarantine.Failed, answer: dict[str, Any], *, own: bool, remedy: str) -> Row:

@@ -226,7 +226,10 @@ def facts_from_json(name: str, data: dict[str, Any]) -> HostFacts:
 
 
 def _quarantine(data: dict[str, Any] | None) -> Quarantine | None:
-    return Quarantine(**{**data, "checks": tuple(data["checks"])}) if data else None
+    if not data:
+        return None
+    checks = tuple(str(name) for name in data["checks"])
+    return Quarantine(str(data["why"]), bool(data["own"]), str(data["level"]), checks, int(data["num_hosts"]))
 
 
 def _gpu(data: dict[str, Any]) -> Gpu:

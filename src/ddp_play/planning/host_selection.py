@@ -81,8 +81,8 @@ def release(host: HostFacts) -> str:
 
 def release_command(level: str, *, become: bool) -> str:
     """What ends a quarantine of a check of this level; `become`: it is root's, and the login is not."""
-    how = (f" --level {FULL_LEVEL}" if level == FULL_LEVEL else "") + " --release" + (" -b" if become else "")
-    return f"mend it, then: ddp-play check -i INVENTORY{how}"
+    how = (f"--level {FULL_LEVEL} " if level == FULL_LEVEL else "") + "--release" + (" -b" if become else "")
+    return f"mend it, then: ddp-play check -i INVENTORY {how}"
 
 
 def _too_few(problems: tuple[Problem, ...], num_usable: int, needed: int) -> HostNotReady:

@@ -106,6 +106,11 @@ def test_a_host_that_failed_is_marked_for_everybody_with_its_evidence(capsys: py
     assert (answer["exit_code"], answer["quarantine"]["hosts"][0]["own"]) == (1, False)
 
 
+def test_the_release_compares_the_same_hosts(capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(act(fleets.fleet(3, h2=BAD), Hosts(("--become", "--limit", "rack1:&gpu"))), capsys)
+    assert "-> mend it, then: ddp-play check -i inv --release -b --limit 'rack1:&gpu'\n" in text
+
+
 def test_a_login_as_root_needs_no_other_option() -> None:
     hosts = Hosts()
     act(fleets.fleet(3, h2={**BAD, **ROOT}), hosts)

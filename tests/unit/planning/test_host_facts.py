@@ -7,9 +7,19 @@ from typing import Any
 
 import pytest
 
-from ddp_play.planning.host_facts import Engine, Image, Interface, NumaNode, RdmaPort, SharedDir, facts_from_json
+from ddp_play.planning.host_facts import (
+    Engine,
+    Image,
+    Interface,
+    NumaNode,
+    Quarantine,
+    RdmaPort,
+    SharedDir,
+    facts_from_json,
+)
 from tests.unit.build import host, rdma
 
+MARK = {"why": "mtu", "own": True, "level": "quick", "checks": ["mtu"], "num_hosts": 4}
 ANSWER: dict[str, Any] = {
     "hostname": "node1",
     "machine": "m",
@@ -74,6 +84,9 @@ IMAGE = {"id": "sha256:a", "digests": ["d"], "entrypoint": []}
         ({"engine": {**ENGINE, "image": IMAGE}}, "engine", Engine("28.1.0", image=Image("sha256:a", ("d",)))),
         ({"engine": {**ENGINE, "cli": False, "permission": True}}, "engine", Engine("28.1.0", "", True, False)),
         ({"shared": {"path": "/s", "exists": True, "writable": True}}, "shared", SharedDir("/s", True, True)),
+        ({}, "quarantine", None),
+        ({"quarantine": None}, "quarantine", None),
+        ({"quarantine": MARK}, "quarantine", Quarantine("mtu", True, "quick", ("mtu",), 4)),
     ],
 )
 def test_facts_from_json(more: dict[str, Any], field: str, value: Any) -> None:
