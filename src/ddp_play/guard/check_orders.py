@@ -7,11 +7,13 @@ import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
 from . import (
+    diagnostic_outputs,
     kernel_log_reading,
     leases,
     machine_readings,
     name_readings,
     network_readings,
+    nic_counters,
     peer_probe,
     state_directory,
     storage_readings,
@@ -36,6 +38,7 @@ class CheckOrders:
         self.send = send
         self.listener: Optional[peer_probe.Listener] = None
         self.held: List[leases.Lease] = []  # on its ports, so that no run that starts meanwhile takes one
+        self.token: List[Any] = []  # path, word and name of the file that this host has in the shared directory
 
     def on_check_clock(self, _header: Header) -> None:
         """Answer the time; how long the answer takes bounds its error."""
@@ -43,11 +46,21 @@ class CheckOrders:
 
     def on_check_read(self, header: Header) -> None:
         """The readings of this host: all, or those that the order names, and a token where it has one."""
+        self._keep(header.get("token"))
         wanted = readings(header)
         only = header.get("only")
         if only is not None:
             wanted = {name: reading for name, reading in wanted.items() if name in only}
-        self._answer("check_read", read_all(wanted))
+        self._answer("check_read", read_within(wanted, header.get("within_s")))
+
+    def on_check_counters(self, header: Header) -> None:
+        """What NICs have counted, to compare with the reading of the start."""
+        counted: Dict[str, Reading] = {"counters": (nic_counters.counters, FILES_S)}
+        self._answer("check_counters", read_within(counted, header.get("within_s")))
+
+    def on_check_outputs(self, header: Header) -> None:
+        """Outputs of diagnostic programs."""
+        self._answer("check_outputs", read_within(diagnostic_outputs.wanted(), header.get("within_s")))
 
     def on_check_listen(self, header: Header) -> None:
         """Listen on the ports for the peers, but for those that runs have leased. Answers those that it has."""
@@ -77,7 +90,7 @@ class CheckOrders:
         if token:
             path, word, others = str(token[0]), str(token[1]), [str(name) for name in header["others"]]
             wanted["tokens"] = (lambda: storage_readings.see_tokens(path, word, others, SEEN_S), SEEN_S + DIRECTORY_S)
-        self._answer("check_reach", read_all(wanted))
+        self._answer("check_reach", read_within(wanted, header.get("within_s")))
 
     def on_check_end(self, header: Header) -> None:
         """Close the ports and remove this host's token."""
@@ -86,7 +99,17 @@ class CheckOrders:
         wanted: Dict[str, Reading] = {}
         if token:
             wanted["token"] = (lambda: storage_readings.remove_token(*token), DIRECTORY_S)
+        self.token = []
         self._answer("check_end", read_all(wanted))
+
+    def _keep(self, token: object) -> None:
+        self.token = token if isinstance(token, list) else []
+
+    def hang_up(self) -> None:
+        """Give back what the controller did not order back before its connection ended."""
+        self.close()
+        if self.token:
+            read_all({"token": (lambda: storage_readings.remove_token(*self.token), DIRECTORY_S)})
 
     def close(self) -> None:
         """Free the ports."""
@@ -101,6 +124,17 @@ class CheckOrders:
         self.send(kind, json.dumps(value).encode())
 
 
+def read_within(wanted: Dict[str, Reading], within_s: object) -> Dict[str, Dict[str, Any]]:
+    """`read_all`, of which no reading takes longer than the check has (None: it has time)."""
+    if not isinstance(within_s, (int, float)):
+        return read_all(wanted)
+    found = read_all({name: (read, min(limit_s, float(within_s))) for name, (read, limit_s) in wanted.items()})
+    for name, row in found.items():
+        if "problem" in row and row["took_s"] >= within_s and within_s < wanted[name][1]:
+            row["problem"] += " (--within)"
+    return found
+
+
 def readings(order: Header) -> Dict[str, Reading]:
     """What is read. `order`: names of peers, the job's range of ports, the shared directory with this host's token."""
     names: List[str] = [str(name) for name in order.get("names", ())]
@@ -113,6 +147,7 @@ def readings(order: Header) -> Dict[str, Reading]:
         "identity": (name_readings.identity, FILES_S),
         "names": (lambda: name_readings.resolve(names), RESOLVE_S),
         "nics": (network_readings.nics, FILES_S),
+        "counters": (nic_counters.counters, FILES_S),
         "default_routes": (network_readings.default_routes, FILES_S),
         "listeners": (lambda: network_readings.listeners(first, last), FILES_S),
         "kernel_log": (kernel_log_reading.read, TOOL_S),

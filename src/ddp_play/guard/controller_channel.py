@@ -285,4 +285,8 @@ class Channel:
 
 def main(_arguments: List[str]) -> None:
     """Entry point of the verb `channel`."""
-    Channel().run()
+    channel = Channel()
+    try:
+        channel.run()
+    finally:
+        channel.late.hang_up()

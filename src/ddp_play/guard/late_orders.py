@@ -28,6 +28,11 @@ class LateOrders:
             raise Refused("unknown order %s" % order, kind="internal")
         handler(header)
 
+    def hang_up(self) -> None:
+        """Give back what a check still holds: the connection has ended."""
+        if "check" in self.known:
+            self.known["check"].hang_up()
+
     def _load(self, kind: str) -> Any:
         if kind == "check":
             from .check_orders import CheckOrders

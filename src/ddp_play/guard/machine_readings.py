@@ -96,10 +96,12 @@ def _group_values(controller: str, names: Tuple[str, ...], root: str) -> List[st
 
 
 def governor(root: str = "") -> Dict[str, Any]:
-    """Frequency governors of the CPUs in use, and the clock source."""
-    paths = glob.glob(root + "/sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor")
+    """Frequency governors of the CPUs in use, the lowest of their clock limits, and the clock source."""
+    cpus = root + "/sys/devices/system/cpu/cpu[0-9]*/cpufreq/"
+    paths, limits_khz = glob.glob(cpus + "scaling_governor"), glob.glob(cpus + "scaling_max_freq")
+    slowest = min((int(value) for path in limits_khz if (value := text(path)).isdigit()), default=0)
     clock = text(root + "/sys/devices/system/clocksource/clocksource0/current_clocksource")
-    return {"governors": sorted({text(path) for path in paths}), "clocksource": clock}
+    return {"governors": sorted({text(path) for path in paths}), "clocksource": clock, "max_mhz": slowest // 1000}
 
 
 def limits(root: str = "") -> Dict[str, Any]:

@@ -11,10 +11,11 @@ from typing import Any, Dict, List
 from . import port_holders
 from .machine_readings import text
 from .network_probe import family_of
+from .nic_counters import firmware
 
 
 def nics(root: str = "") -> Dict[str, Dict[str, Any]]:
-    """By interface, without loopback: link state, duplex, carrier losses since boot."""
+    """By interface, without loopback: link state, duplex, carrier losses since boot, firmware."""
     found = {}
     for path in sorted(glob.glob(root + "/sys/class/net/*")):
         if text(path + "/type") != "772":
@@ -24,6 +25,7 @@ def nics(root: str = "") -> Dict[str, Dict[str, Any]]:
                 "duplex": text(path + "/duplex"),
                 "carrier_losses": int(text(path + "/carrier_down_count") or 0),
                 "hardware": os.path.exists(path + "/device"),
+                "firmware": firmware(os.path.basename(path)) if os.path.exists(path + "/device") else "",
             }
     return found
 

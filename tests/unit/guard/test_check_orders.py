@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.unit.guard.host_program import Line
 
@@ -42,6 +45,33 @@ def test_an_order_may_name_the_readings_that_it_wants(tmp_path: Path) -> None:
     with Line(tmp_path) as line:
         found = body(line, "check_read", names=[], port_range=[1, 2], only=["limits", "space_shm", "no such reading"])
         assert set(found) == {"limits", "space_shm"}
+
+
+def test_a_host_whose_controller_is_lost_takes_its_file_back(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    line = Line(tmp_path)
+    found = body(line, "check_read", names=[], port_range=[29500, 29510], token=[str(shared), "w0rd", "h1"])
+    assert found["token"]["value"]["problem"] == ""
+    assert len(list(shared.iterdir())) == 1
+    line.hang_up()
+    assert list(shared.iterdir()) == []
+
+
+def test_readings_take_no_longer_than_the_order_says_and_say_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = tmp_path / "slow"
+    slow.mkdir()
+    for name in ("lscpu", "uname"):
+        (slow / name).write_text("#!/bin/sh\nexec sleep 60\n" if name == "lscpu" else "#!/bin/sh\necho fast\n")
+        (slow / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{slow}:{os.environ['PATH']}")
+    with Line(tmp_path) as line:
+        found = body(line, "check_outputs", within_s=1.5)
+        assert found["lscpu"]["problem"] == "no answer within 1.5 s (--within)"
+        assert found["uname -srvm"]["value"]["output"] == "fast\n"
+        assert "value" in body(line, "check_counters", within_s=5.0)["counters"]
 
 
 def body(line: Line, kind: str, **fields: Any) -> dict[str, dict[str, Any]]:

@@ -69,7 +69,9 @@ def test_how_often_a_quota_held_processes_back(tmp_path: Path) -> None:
 def test_governor_and_clock_source(tmp_path: Path) -> None:
     write(tmp_path, "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance\n")
     root = write(tmp_path, "sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc\n")
-    assert module.governor(root) == {"governors": ["performance"], "clocksource": "tsc"}
+    for cpu, limit in ((0, "3500000"), (1, "2000000")):
+        write(tmp_path, f"sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_max_freq", f"{limit}\n")
+    assert module.governor(root) == {"governors": ["performance"], "clocksource": "tsc", "max_mhz": 2000}
 
 
 @pytest.mark.parametrize(("state", "found"), [("S", 0), ("D", 1), ("Z", 1)])

@@ -17,7 +17,8 @@ def test_nics_without_loopback(tmp_path: Path) -> None:
         folder.mkdir(parents=True)
         for file, content in {"type": kind, "operstate": "up", "carrier": "1", "duplex": "full"}.items():
             (folder / file).write_text(content + "\n")
-    found = {"state": "up", "carrier": "1", "duplex": "full", "carrier_losses": 0, "hardware": False}
+    found = {"state": "up", "carrier": "1", "duplex": "full", "carrier_losses": 0, "hardware": False,
+             "firmware": ""}  # fmt: skip
     assert module.nics(str(tmp_path)) == {"eth0": found}
 
 
