@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 WARN, FAIL = Status.WARN, Status.FAIL
 SAME_MEMORY = 0.05  # the kernel reserves a little, and not the same on each boot
+SAME_CLOCK = 0.05
 # Rules of other operators: reference in docs/checks.md.
 STUCK_S, ZOMBIE_S = 60, 10
 SLOWEST = "the slowest rank decides the speed of all"
@@ -35,6 +36,7 @@ def machine(fleet: Fleet) -> Iterable[Finding]:
     yield from each(fleet, "memory limit", _memory_limit)
     yield from same_everywhere(fleet, MEMORY, lambda host: int(host.read("memory")["total_mib"]))
     yield from same_everywhere(fleet, GOVERNOR, _governor)
+    yield from same_everywhere(fleet, CLOCK_LIMIT, lambda host: host.read("governor").get("max_mhz") or None)
     yield from same_everywhere(fleet, CLOCKSOURCE, lambda host: host.read("governor")["clocksource"] or None)
     yield from each(fleet, "memory errors", _memory_errors)
     yield from each(fleet, "kernel log", _kernel_log)
@@ -57,6 +59,10 @@ MEMORY = Compared(
 GOVERNOR = Compared(
     "cpu governor", SLOWEST, WARN, "cpupower frequency-info", "cpupower frequency-set -g performance",
     shown=", ".join,
+)  # fmt: skip
+CLOCK_LIMIT = Compared(
+    "cpu clock limit", SLOWEST, WARN, "cpupower frequency-info", "cpupower frequency-set -u MAX; BIOS: power and turbo",
+    shown=lambda value: f"{value} MHz", alike=lambda one, other: abs(one - other) <= SAME_CLOCK * max(one, other),
 )  # fmt: skip
 CLOCKSOURCE = Compared(
     "clock source", "reading another clock source takes several times as long", WARN,

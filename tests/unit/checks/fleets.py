@@ -32,7 +32,7 @@ def readings(number: int, count: int) -> dict[str, Any]:
         "cpu": {"model": "EPYC", "sockets": 2, "cores": 64, "threads": 128, "numa_nodes": 2, "usable": 128},
         "memory": {"total_mib": 500_000 + number, "available_mib": 400_000, "limit_mib": None},
         "cpu_quota": {"cpus": None, "times_throttled": 0},
-        "governor": {"governors": ["performance"], "clocksource": "tsc"},
+        "governor": {"governors": ["performance"], "clocksource": "tsc", "max_mhz": 3500 - number},
         "limits": {"nofile": 1 << 20, "memlock": None, "nproc": None, "pids": None, "of": "login"},
         "settings": {"net.core.somaxconn": "4096", "net.ipv4.ip_local_port_range": "32768 60999"},
         "processes": [],

@@ -22,6 +22,7 @@ ONE_HOST: list[tuple[dict[str, Any], str, Status, str]] = [
     ({"memory.limit_mib": 300}, "memory limit", FAIL, "300 of"),
     ({"governor.governors": ["powersave"]}, "cpu governor", WARN, "powersave"),
     ({"governor.clocksource": "hpet"}, "clock source", WARN, "hpet"),
+    ({"governor.max_mhz": 3300}, "cpu clock limit", WARN, "3300 MHz"),
     ({"memory_errors.ue": 2}, "memory errors", FAIL, "2 uncorrected"),
     ({"kernel_log": {"gpu": {"lines": 2, "last": ["NVRM: Xid 79"]}}}, "kernel log", FAIL, "errors of a GPU (Xid): 2"),
     ({"kernel_log": {"nfs": {"lines": 1, "last": ["nfs: server"]}}}, "kernel log", WARN, "NFS"),
