@@ -12,9 +12,10 @@ from ansible.plugins.action import ActionBase
 
 try:
     from ddp_play.ansible import bounded_execution, host_problems, installed_collection
-    from ddp_play.ansible.plugin_variables import CHECK_LEVEL_ENV
+    from ddp_play.ansible.plugin_variables import CHECK_SCOPE_ENV
+    from ddp_play.checks import record_store
     from ddp_play.checks.check_exchange import exchange
-    from ddp_play.checks.fleet import FULL
+    from ddp_play.checks.check_scope import scope_from_text
     from ddp_play.errors import DdpPlayError
     from ddp_play.run.discovery import Discovery
 except ImportError as error:
@@ -36,12 +37,12 @@ class ActionModule(ActionBase):
         installed_collection.check_same_build(Path(__file__))
         approaches = Approaches(self, variables)
         try:
-            with contextlib.closing(Discovery(bounded_execution.answer_limit_s())) as discovery:
+            scope = scope_from_text(os.environ[CHECK_SCOPE_ENV])
+            with contextlib.closing(Discovery(scope.budget.login_s(bounded_execution.answer_limit_s()))) as discovery:
                 for host in variables["ansible_play_hosts_all"]:
                     _ask(approaches, discovery, host)
                 discovery.finish()
-                matrix = os.environ.get(CHECK_LEVEL_ENV) == FULL
-                checked = exchange(discovery.rows, discovery.take(), matrix=matrix)
+                checked = exchange(discovery.rows, discovery.take(), scope, records=record_store.known_mbps)
                 return {**result, "changed": False, "checked": checked}
         except DdpPlayError as error:
             return {**result, "failed": True, "msg": str(error)}

@@ -8,25 +8,33 @@ import time
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.checks.pair_exchange import measure_matrix
+from ddp_play.checks.fleet import fleet_from_json
+from ddp_play.checks.pair_exchange import MatrixSettings, measure_matrix
 from ddp_play.checks.pair_samples import PairEnd
 from ddp_play.checks.peer_addresses import PeerNetwork, network_between, sampled_ports
+from ddp_play.checks.time_budget import MATRIX_LEAST_S, NO_LIMIT, REACH_LEAST_S, READ_LEAST_S, TimeBudget
 from ddp_play.guard.protocol import UNREADABLE
 from ddp_play.planning.host_facts import facts_from_json
 from ddp_play.planning.job_values import PORT_RANGE
 from ddp_play.run.host_channel import ProcessChannel, wait_any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from ddp_play.checks.check_scope import CheckScope
+    from ddp_play.checks.fleet import Fleet
+    from ddp_play.checks.pair_samples import Pair
     from ddp_play.planning.host_facts import HostFacts
 
 CLOCK_ROUNDS = 3
 MAX_ANSWER, MAX_PORTS = 1 << 20, 64  # of a host
 NOBODY = "ddp-play-check.invalid"  # no name service has it: its answer shows how fast one is (RFC 2606)
 # Seconds for a connection; a lost packet is sent again after one and three seconds.
-CONNECT_S = 4.0
+CONNECT_S, LEAST_CONNECT_S = 4.0, 2.0
 CLOCK_S, READ_S, LISTEN_S, REACH_S, END_S = 10.0, 30.0, 20.0, 30.0, 20.0
+# Orders that end something, and the seconds that they have also when the time of the check is over.
+LAST, LAST_S = ("check_end", "pair_end"), 1.0
+ANSWER_S = 0.5  # for an answer to arrive after its readings have ended
 
 
 @dataclass
@@ -46,6 +54,13 @@ class Exchange:
 
     channels: dict[str, ProcessChannel]
     lost: dict[str, str] = field(default_factory=dict)
+    budget: TimeBudget = NO_LIMIT
+    is_late: bool = False  # something was left out for want of time
+
+    def has_time(self, least_s: float) -> bool:
+        """Is there time for what needs at least so many seconds? If not, `is_late` is set."""
+        self.is_late |= self.budget.left_s() < least_s
+        return self.budget.left_s() >= least_s
 
     def ask(
         self, kind: str, fields: Mapping[str, dict[str, Any]], *, limit_s: float
@@ -53,16 +68,22 @@ class Exchange:
         """By host: header, payload, and when the order was sent and its answer received."""
         asked = {}
         for host, values in fields.items():
-            if host in self.channels and host not in self.lost:
+            # a host that was too slow for --within still has to give back what it holds
+            if host in self.channels and (host not in self.lost or kind in LAST):
                 asked[host] = _Asked(self.channels[host], time.time())
                 self.channels[host].send(kind, **values)
+                self.channels[host].pump()
+        # a round of pairs needs its whole time
+        cap = self.budget.part_s if kind.startswith("check_") else self.budget.capped
+        limit_s = max(cap(limit_s), LAST_S if kind in LAST else 0.0)
         until = time.monotonic() + limit_s
         while (waiting := self._waiting(asked)) and time.monotonic() < until:
             wait_any([asked[host].channel for host in waiting], min(0.2, max(0.0, until - time.monotonic())))
             for host in waiting:
                 self._take(kind, host, asked[host])
         for host in self._waiting(asked):
-            self.lose(host, f"no answer to {kind} within {limit_s:g} s")
+            because = " (--within)" if self.budget.is_limited else ""
+            self.lose(host, f"no answer to {kind} within {limit_s:.3g} s{because}")
         return {
             host: (row.header, row.payload, row.sent, row.received)
             for host, row in asked.items()
@@ -122,34 +143,64 @@ class Exchange:
 
 
 def exchange(
-    rows: Mapping[str, dict[str, Any]], channels: dict[str, ProcessChannel], *, matrix: bool = False
+    rows: Mapping[str, dict[str, Any]],
+    channels: dict[str, ProcessChannel],
+    scope: CheckScope,
+    *,
+    records: Callable[[Fleet], Mapping[Pair, float]],
 ) -> dict[str, Any]:
     """The document of a check: by host its facts or problem and all that it answered, and the network between them.
 
-    With `matrix` also the bandwidth, latency and loss between all pairs: about three seconds a host up to 16.
+    The matrix takes about three seconds a host up to 16. `records`: Mb/s by direction, which it is compared with.
     """
     facts = {host: facts_from_json(host, row["facts"]) for host, row in rows.items() if "facts" in row}
-    talk = Exchange(channels)
+    talk = Exchange(channels, budget=scope.budget)
+    found: dict[str, Any] = {"matrix": None}
     try:
         answers, network = _converse(talk, facts)
-        measured = _matrix(talk, network) if matrix else None
+        found |= {"network": asdict(network), "hosts": _hosts(rows, answers, talk.lost)}
+        if scope.has_matrix and talk.has_time(MATRIX_LEAST_S):
+            known = {} if scope.record else records(fleet_from_json(found))
+            settings = MatrixSettings(records=known, budget=scope.budget)
+            found["matrix"] = _matrix(talk, network, settings)
+        # nothing that is judged comes after this
+        lost, found["late"] = dict(talk.lost), scope.budget.reason if talk.is_late else ""
+        if scope.outputs:
+            answers |= _for_a_ticket(talk, list(facts))
     finally:
         talk.close()
+    return {**found, "hosts": _hosts(rows, answers, lost)}
+
+
+def _for_a_ticket(talk: Exchange, hosts: list[str]) -> dict[str, dict[str, Any]]:
+    """Counters after the measurements, and outputs of programs; what has no time left is missing."""
+    found = {}
+    for name in ("counters", "outputs"):
+        if talk.budget.left_s() > 2 * ANSWER_S:
+            orders = {host: _within(talk) for host in hosts}
+            found[name] = talk.documents(f"check_{name}", orders, limit_s=READ_S)
+    return found
+
+
+def _hosts(
+    rows: Mapping[str, dict[str, Any]], answers: Mapping[str, dict[str, Any]], lost: Mapping[str, str]
+) -> dict[str, dict[str, Any]]:
+    """By host, all that is known of it."""
     hosts: dict[str, dict[str, Any]] = {}
     for host, row in rows.items():
         hosts[host] = {name: row[name] for name in ("facts", "problem") if name in row}
         hosts[host] |= {name: found[host] for name, found in answers.items() if host in found}
-        if host in talk.lost:
-            hosts[host]["lost"] = talk.lost[host]
-    return {"hosts": hosts, "network": asdict(network), "matrix": measured}
+        if host in lost:
+            hosts[host]["lost"] = lost[host]
+    return hosts
 
 
-def _matrix(talk: Exchange, network: PeerNetwork) -> dict[str, Any] | None:
+def _matrix(talk: Exchange, network: PeerNetwork, settings: MatrixSettings) -> dict[str, Any] | None:
     interfaces = dict(network.interfaces)
     ends = {
         host: PairEnd(host, address, interfaces[host]) for host, address in network.addresses if host not in talk.lost
     }
-    return measure_matrix(talk, ends).to_json() if len(ends) > 1 else None
+    return measure_matrix(talk, ends, settings).to_json() if len(ends) > 1 else None
 
 
 def _converse(talk: Exchange, facts: Mapping[str, HostFacts]) -> tuple[dict[str, dict[str, Any]], PeerNetwork]:
@@ -157,18 +208,26 @@ def _converse(talk: Exchange, facts: Mapping[str, HostFacts]) -> tuple[dict[str,
     hosts = list(facts)
     word = secrets.token_hex(8)
     tokens = {name: [host.shared.path, word, name] for name, host in facts.items() if host.shared}
-    answers: dict[str, dict[str, Any]] = {"clock": talk.clocks(hosts)}
+    answers: dict[str, dict[str, Any]] = {"clock": talk.clocks(hosts) if talk.has_time(ANSWER_S) else {}}
     names = [NOBODY, *sorted({host.hostname for host in facts.values()})]
-    orders = {host: {"names": names, "port_range": list(PORT_RANGE), "token": tokens.get(host)} for host in hosts}
+    common = {"names": names, "port_range": list(PORT_RANGE), **_within(talk)}
     try:
-        answers["readings"] = talk.documents("check_read", orders, limit_s=READ_S)
+        if talk.has_time(READ_LEAST_S):
+            orders = {host: {**common, "token": tokens.get(host)} for host in hosts}
+            answers["readings"] = talk.documents("check_read", orders, limit_s=READ_S)
         network = network_between(tuple(facts[host] for host in hosts if host not in talk.lost))
-        listening = _listen(talk, network)
-        answers["reached"] = _reach(talk, facts, network, (listening, tokens))
+        if talk.has_time(REACH_LEAST_S):
+            listening = _listen(talk, network)
+            answers["reached"] = _reach(talk, facts, network, (listening, tokens))
     finally:
         ends = {host: {"token": tokens.get(host)} for host in hosts}
         answers["ended"] = talk.documents("check_end", ends, limit_s=END_S)
     return answers, network
+
+
+def _within(talk: Exchange) -> dict[str, float]:
+    """The field of an order that tells how long its readings may take; none if the check has time."""
+    return {"within_s": max(0.1, talk.budget.part_s() - ANSWER_S)} if talk.budget.is_limited else {}
 
 
 def _listen(talk: Exchange, network: PeerNetwork) -> dict[str, dict[str, Any]]:
@@ -198,6 +257,8 @@ def _reach(
     """What each host sees of its peers: their ports, the size of packets that arrive, their tokens."""
     listening, tokens = there
     mtus = {host: _mtu(facts[host], link) for host, link in network.interfaces}
+    # a shorter limit would take a packet that was sent again for a port that is closed
+    limits = {"limit_s": min(CONNECT_S, max(LEAST_CONNECT_S, talk.budget.left_s() - 2 * ANSWER_S)), **_within(talk)}
     orders = {}
     for host in facts:
         peers = [
@@ -208,7 +269,7 @@ def _reach(
         others = [peer for peer in tokens if peer != host and peer not in talk.lost]
         source = listening[host]["address"] if host in listening else ""
         token = tokens.get(host) if others else None
-        orders[host] = {"peers": peers, "source": source, "limit_s": CONNECT_S, "token": token, "others": others}
+        orders[host] = {"peers": peers, "source": source, "token": token, "others": others, **limits}
     return talk.documents("check_reach", orders, limit_s=REACH_S)
 
 

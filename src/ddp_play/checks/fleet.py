@@ -49,6 +49,9 @@ class CheckedHost:
     reached: Mapping[str, Any] = field(default_factory=dict)
     clock: Mapping[str, Any] = field(default_factory=dict)
     ended: Mapping[str, Any] = field(default_factory=dict)
+    counters: Mapping[str, Any] = field(default_factory=dict)  # of NICs, after the measurements
+    outputs: Mapping[str, Any] = field(default_factory=dict)  # of its diagnostic programs
+    late: str = ""  # why something was not read: the check had no time left
 
     @property
     def known(self) -> HostFacts:
@@ -72,7 +75,7 @@ class CheckedHost:
     def _value(self, rows: Mapping[str, Any], name: str) -> Any:
         row = rows.get(name)
         if row is None:
-            raise NotRun(self.lost or "it was not read", broken=True)
+            raise NotRun(self.lost or self.late or "it was not read", broken=True)
         if "value" not in row:
             raise NotRun(str(row["problem"])[:400], broken=not row.get("not_here"))
         return row["value"]
@@ -85,6 +88,7 @@ class Fleet:
     hosts: tuple[CheckedHost, ...]
     network: PeerNetwork = NO_NETWORK
     matrix: Mapping[str, Any] | None = None  # of `pair_exchange.Matrix.to_json`; None below the full level
+    late: str = ""  # why something is missing: the check had no time left
 
     @property
     def reached(self) -> tuple[CheckedHost, ...]:
@@ -102,16 +106,19 @@ def fleet_from_json(document: Mapping[str, Any]) -> Fleet:
     network = dict(document["network"])
     for name in ("addresses", "interfaces"):
         network[name] = tuple((host, value) for host, value in network[name])
-    hosts = tuple(_host(name, row) for name, row in sorted(document["hosts"].items()))
-    return Fleet(hosts, PeerNetwork(**network), document.get("matrix"))
+    late = document.get("late", "")
+    hosts = tuple(replace(_host(name, row), late=late) for name, row in sorted(document["hosts"].items()))
+    return Fleet(hosts, PeerNetwork(**network), document.get("matrix"), late)
 
 
 def _host(name: str, row: Mapping[str, Any]) -> CheckedHost:
     if "facts" not in row:
         problem = row.get("problem") or {}
         return CheckedHost(name, problem=problem.get("message", "it gave no answer"), hint=problem.get("hint", ""))
-    parts = [row.get(part) or {} for part in ("readings", "reached", "clock", "ended")]
-    return CheckedHost(name, facts_from_json(name, row["facts"]), "", "", row.get("lost", ""), *parts)
+    parts: dict[str, Any] = {
+        part: row.get(part) or {} for part in ("readings", "reached", "clock", "ended", "counters", "outputs")
+    }  # fmt: skip
+    return CheckedHost(name, facts_from_json(name, row["facts"]), lost=row.get("lost", ""), **parts)
 
 
 def ok(value: str) -> Finding:

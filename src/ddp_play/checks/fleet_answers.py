@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from ddp_play.ansible.error_output import PING
 from ddp_play.ansible.installed_collection import collection_root
-from ddp_play.ansible.plugin_variables import CHECK_LEVEL_ENV
+from ddp_play.ansible.plugin_variables import CHECK_SCOPE_ENV
 from ddp_play.checks.fleet import Fleet, fleet_from_json
 from ddp_play.errors import InternalError
 
 if TYPE_CHECKING:
     from ddp_play.ansible.runner import Passwords, PlaybookRequest, PlaybookRunner
+    from ddp_play.checks.check_scope import CheckScope
 
 
-def ask_fleet(request: PlaybookRequest, passwords: Passwords, runner: PlaybookRunner, *, level: str) -> Fleet:
-    """What all hosts answered to what a level asks. Raises what Ansible says if it could not read the inventory."""
+def ask_fleet(request: PlaybookRequest, passwords: Passwords, runner: PlaybookRunner, *, scope: CheckScope) -> Fleet:
+    """What all hosts answered to what is asked. Raises what Ansible says if it could not read the inventory."""
     found: dict[str, Any] = {}
 
     def on_event(event: dict[str, Any]) -> None:
@@ -30,7 +31,7 @@ def ask_fleet(request: PlaybookRequest, passwords: Passwords, runner: PlaybookRu
         check = dataclasses.replace(
             request,
             playbook=str(collection_root() / "playbooks" / "check.yml"),
-            environment={**request.environment, CHECK_LEVEL_ENV: level},
+            environment={**request.environment, CHECK_SCOPE_ENV: scope.to_text()},
         )
         outcome = runner.run(check, private_dir=Path(scratch, "ansible"), passwords=passwords, on_event=on_event)
     if not found:

@@ -201,7 +201,7 @@ def clocks(fleet: Fleet) -> Iterable[Finding]:
 
 def _clock(host: CheckedHost, middle: float) -> Finding:
     if not host.clock:
-        raise NotRun(host.lost or "it was not asked for its time", broken=True)
+        raise NotRun(host.lost or host.late or "it was not asked for its time", broken=True)
     offset_s, trip_s = float(host.clock["offset_s"]) - middle, float(host.clock["trip_s"])
     certain_s = abs(offset_s) - trip_s / 2
     if certain_s <= CLOCK_WARN_S:

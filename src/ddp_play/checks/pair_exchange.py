@@ -6,6 +6,7 @@ A host that dies or hangs ends its own pairs, which are "not run" with the reaso
 from __future__ import annotations
 
 import secrets
+import time
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -13,6 +14,7 @@ from ddp_play.checks.pair_outcome import Verdict, merged
 from ddp_play.checks.pair_samples import PairEnd, Sample, not_run
 from ddp_play.checks.pair_survey import Survey, survey
 from ddp_play.checks.pair_verdict import judge_ends
+from ddp_play.checks.time_budget import NO_LIMIT, TimeBudget
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 LISTEN_S, END_S = 20.0, 10.0
 # Of a host's program for one measurement besides sending and receiving: connections, an answer of the peer, no data.
 WAITING_S = 20.0
+SPARE_S = 0.3  # more than the longest round so far, for the next one
 NOT_OURS = "its answer is not what ddp-play's program sends"
 
 
@@ -43,6 +46,7 @@ class MatrixSettings:
     streams: int = 2
     seed: int = 0
     records: Mapping[Pair, float] = field(default_factory=dict)
+    budget: TimeBudget = NO_LIMIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,7 @@ class Matrix:
     survey: Survey
     verdicts: tuple[Verdict, ...]
     lost: Mapping[str, str]
+    num_late: int = 0  # rounds for which there was no time
 
     @property
     def num_not_run(self) -> int:
@@ -72,7 +77,8 @@ class Matrix:
         """The document for `--json`."""
         return {
             "hosts": {host: asdict(end) for host, end in self.ends.items()},
-            "rounds": self.survey.num_rounds,
+            "rounds": self.survey.num_rounds - self.num_late,
+            "rounds_late": self.num_late,
             "not_run": self.num_not_run,
             "cpu_limited": self.num_cpu_limited,
             "directions": [row.to_json() for row in self.survey.samples],
@@ -92,7 +98,8 @@ def measure_matrix(asks: Asks, ends: Mapping[str, PairEnd], settings: MatrixSett
     finally:
         after = rounds.end(before)
     verdicts = merged([*judge_ends(after), *found.verdicts])
-    return Matrix(after, found, verdicts, {host: why for host, why in asks.lost.items() if host in ends})
+    lost = {host: why for host, why in asks.lost.items() if host in ends}
+    return Matrix(after, found, verdicts, lost, rounds.num_late)
 
 
 @dataclass
@@ -102,6 +109,8 @@ class _Rounds:
     ports: dict[str, int] = field(default_factory=dict)
     ends: dict[str, PairEnd] = field(default_factory=dict)
     number: int = 0
+    num_late: int = 0
+    longest_s: float = 0.0  # of the rounds so far
 
     def listen(self, ends: Mapping[str, PairEnd]) -> dict[str, PairEnd]:
         """Have all hosts listen; those that do, with what they say of their interface."""
@@ -131,14 +140,23 @@ class _Rounds:
 
     def measure(self, pairs: Round) -> list[Sample]:
         """One round: every host has its order, those that rest too, so that their channels stay open."""
+        if self.settings.budget.left_s() < self._round_s():
+            self.num_late += 1
+            return [sample for pair in pairs for sample in not_run(*pair, self.settings.budget.reason)]
         self.number += 1
+        began = time.monotonic()
         orders: dict[str, dict[str, Any]] = {host: {} for host in self.ends}
         for at, (one, other) in enumerate(pairs):
             if not {one, other} & self.asks.lost.keys():
                 orders[one], orders[other] = self._orders(f"{self.number}.{at}", other)
         limit_s = 2 * self.settings.seconds + WAITING_S
         answers = self.asks.documents("pair_test", orders, limit_s=limit_s)
+        self.longest_s = max(self.longest_s, time.monotonic() - began)
         return [sample for pair in pairs for sample in self._samples(pair, answers)]
+
+    def _round_s(self) -> float:
+        """Seconds for both directions, connections and echoes; as of the longest round so far, if there is one."""
+        return self.longest_s + SPARE_S if self.longest_s else 2 * self.settings.seconds + 1.0
 
     def _orders(self, name: str, second: str) -> tuple[dict[str, Any], dict[str, Any]]:
         common = {"pair": name, "streams": self.settings.streams, "seconds": self.settings.seconds}

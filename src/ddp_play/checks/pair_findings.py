@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ddp_play.checks.finding import Finding, Status
 from ddp_play.checks.fleet import not_run
 from ddp_play.checks.pair_outcome import Kind
+from ddp_play.checks.time_budget import LATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from ddp_play.checks.fleet import Fleet
 
 CHECK = "network"
+ALONE = "pairs alone on the network, which would show whether the hosts share a link"
 WHY = "a gradient travels at the speed of the slowest way between two hosts"
 
 
@@ -43,7 +45,8 @@ def _no_matrix(fleet: Fleet, hosts: tuple[str, ...]) -> Iterator[Finding]:
         if host in lost:
             yield not_run(CHECK, host, lost[host], broken=True)
     if rest := tuple(host for host in hosts if host not in lost):
-        reason = fleet.network.problem or "there are no two hosts to measure between"
+        late = fleet.late if len(hosts) > 1 else ""
+        reason = fleet.network.problem or late or "there are no two hosts to measure between"
         broken = len(hosts) > 1 and not fleet.network.problem
         yield Finding(CHECK, Status.UNCHECKED, reason, where=rest, broken=broken)
 
@@ -90,12 +93,25 @@ def _verdict(verdict: Mapping[str, Any], matrix: Mapping[str, Any]) -> Finding:
         Kind.UNCLEAR: "it cannot be told which host is at fault: ",
         Kind.INFRASTRUCTURE: "the test or the network is at fault, no single host: ",
     }.get(kind, "")
+    once = verdict["blames"] and set(hosts) <= suspected(matrix)
+    said_once = "; measured once, no time left to repeat it" if once else ""
     return Finding(
-        CHECK, Status.FAIL if verdict["blames"] else Status.WARN, said + values + (f" ({way})" if way else ""), WHY,
+        CHECK, Status.FAIL if verdict["blames"] and not once else Status.WARN,
+        said + values + (f" ({way})" if way else "") + said_once, WHY,
         verdict["remedy"], hosts, directions=_directions(kind, hosts), limit=first["limit"],
         source=f"{first['source']}; n={first['num']}", others=first["others"],
         look=_look(verdict["look"], hosts, matrix),
     )  # fmt: skip
+
+
+def suspected(matrix: Mapping[str, Any]) -> set[str]:
+    """Hosts that are blamed, and there was no time to measure them again: one measurement alone fails no host."""
+    found: set[str] = set()
+    for hosts in (set(verdict["hosts"]) for verdict in matrix["verdicts"] if verdict["blames"]):
+        again = [row for row in matrix["repeated"] if {row["source"], row["target"]} & hosts]
+        if any(row["problem"].startswith(LATE) for row in again) and all(row["mbps"] is None for row in again):
+            found |= hosts
+    return found
 
 
 def _directions(kind: str, hosts: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
@@ -114,9 +130,17 @@ def _look(command: str, hosts: tuple[str, ...], matrix: Mapping[str, Any]) -> st
 
 
 def _not_run(matrix: Mapping[str, Any]) -> Iterator[Finding]:
-    """Pairs without a measurement for another reason than the network, each once."""
-    for row in matrix["directions"]:
-        if row["mbps"] is None and not row["unmet"] and row["source"] < row["target"]:
+    """Pairs without a measurement for another reason than the network, each once; those without time together."""
+    rows = [row for row in matrix["directions"] if row["source"] < row["target"]]
+    late = [row for row in rows if row["problem"].startswith(LATE)]
+    again = [row for row in matrix["repeated"] if row["problem"].startswith(LATE)]
+    if matrix["rounds_late"]:
+        what = f"{len(late)} of {len(rows)} pairs" if late else "what was bad, again" if again else ALONE
+        hosts = {host for row in late or again for host in (row["source"], row["target"])} or matrix["hosts"]
+        text = f"{what}: {LATE} (--within)"
+        yield Finding(CHECK, Status.UNCHECKED, text, where=tuple(sorted(hosts)), broken=True)
+    for row in rows:
+        if row["mbps"] is None and not row["unmet"] and row not in late:
             pair = (row["source"], row["target"])
             yield Finding(CHECK, Status.UNCHECKED, row["problem"], where=pair, directions=(pair,), broken=True)
 

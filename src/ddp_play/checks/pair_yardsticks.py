@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ddp_play.checks.pair_attribution import Norm
+from ddp_play.checks.thresholds import thresholds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -19,10 +20,11 @@ HOST_SHARE, DIRECTION_SHARE = 0.90, 0.82
 STARVED_SHARE = 0.5  # where CPUs were the limit of most rates
 Z = 3.5  # robust standard deviations that a value must be off as well
 LEAST_SPREAD = 0.03  # fleets are not more equal than this, whatever a few measurements say
-LINK_SHARE, RECORD_SHARE = 0.80, 0.85
+LINK_SHARE = 0.80
 MAX_LOSS, LOSS_FACTOR = 0.001, 5.0
 RTT_FACTOR, RTT_SLACK_MS = 2.0, 0.5
 NO_NORM = Norm(0.0, 0.0, 0.0)
+OWN_RECORD = "its own record"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ def yardsticks(
     if any(end.link_mbps for end in ends.values()):
         found.append(_share_of("link speed", LINK_SHARE, lambda cell: link_speed(ends, cell)))
     if records:
-        found.append(_share_of("its own record", RECORD_SHARE, records.get))
+        found.append(_share_of(OWN_RECORD, thresholds().record_share("rate"), records.get))
     return tuple(found)
 
 

@@ -88,6 +88,8 @@ def _seen(hosts: list[CheckedHost]) -> Iterator[Finding]:
         else:
             seen[host.name] = {str(peer) for peer, took_s in found.items() if took_s is not None}
     groups = _groups(seen)
+    if not groups:
+        return
     if len(groups) == 1:
         yield Finding(check, Status.OK, "each host sees the files of the others", where=tuple(seen))
         return

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ddp_play.ansible.runner import AnsibleRunner
 from ddp_play.checks.check_levels import judge, single_findings
+from ddp_play.checks.check_scope import CheckScope
 from ddp_play.checks.finding import Finding, Status
 from ddp_play.checks.fleet import QUICK
 from ddp_play.checks.fleet_answers import ask_fleet
@@ -92,7 +93,7 @@ class Acceptance:
         console.note(f"acceptance of {host_ranges(new)}: compared with the other hosts (--no-check leaves it out)")
         options, runner = without_limit(self.planned.request.options), AnsibleRunner()
         request = dataclasses.replace(self.planned.request, tags=(), options=(*options, "--limit", OF_RANKS))
-        fleet = ask_fleet(as_login(request), self.passwords, runner, level=QUICK)
+        fleet = ask_fleet(as_login(request), self.passwords, runner, scope=CheckScope())
         as_root = dataclasses.replace(request, options=(*options, BECOME))
         return accept(fleet, new, Marker(as_root, self.passwords, runner))
 

@@ -15,8 +15,11 @@ from ddp_play.checks.check_levels import LEVELS, judge
 from ddp_play.checks.finding import Finding, Status, count_by_status, exit_class
 from ddp_play.checks.fleet import FULL
 from ddp_play.checks.fleet_answers import ask_fleet
+from ddp_play.checks.missing_checks import condensed
+from ddp_play.checks.own_records import with_records
 from ddp_play.checks.quarantine_marks import Marker
-from ddp_play.cli import check_quarantine, console, options
+from ddp_play.cli import check_files, console, options
+from ddp_play.cli.check_records import show_records
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.errors import UsageError
 from ddp_play.planning.remedy_text import Asked
@@ -25,7 +28,10 @@ from ddp_play.provisioning.change_listing import host_ranges
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ddp_play.checks.check_scope import CheckScope
     from ddp_play.checks.fleet import Fleet
+    from ddp_play.checks.own_records import OwnRecords
+    from ddp_play.cli.check_quarantine import Marked
 
 # The four results. `doctor` has used other words for two of them since its first version.
 RESULTS = {Status.FAIL: "FAIL", Status.UNCHECKED: "NOT RUN", Status.WARN: "warn", Status.OK: "pass"}
@@ -37,13 +43,13 @@ MOST_COLUMNS = 12
 
 
 @options.with_ansible
+@check_files.with_wanted
 def check(
     *,
     inventory: options.Inventory = None,
     level: Annotated[str, typer.Option("--level", help=f"What is checked: {', '.join(LEVELS)}.")] = "quick",
     everything: Annotated[bool, typer.Option("--all", help="Also each check that passed.")] = False,
-    quarantine: Annotated[bool, typer.Option("--quarantine", help=check_quarantine.QUARANTINE)] = False,
-    release: Annotated[bool, typer.Option("--release", help=check_quarantine.RELEASE)] = False,
+    wanted: check_files.Wanted,
     as_json: options.Json = False,
     ansible: options.Ansible,
 ) -> None:
@@ -55,28 +61,43 @@ def check(
 
     [bold]Examples[/]
 
-      ddp-play check -i inventory --level full --limit gpu01,gpu02 --all
+      ddp-play check -i inventory --level full --html check.html --bundle ticket.tar.gz
 
       ddp-play check -i inventory -b --quarantine
 
       ddp-play check -i inventory --json | jq '.findings[] | select(.result == "fail")'
     """
     with error_boundary():
-        sources = _asked(inventory, level)
-        request, passwords = ansible.request(None, sources), ansible.passwords()
-        what = check_quarantine.chosen(quarantine=quarantine, release=release)
-        began = time.monotonic()
+        sources, scope, choice = _asked(inventory, level), wanted.scope(level), wanted.choice()
+        request, came = ansible.request(None, sources), time.monotonic()
+        passwords, began = ansible.passwords(), time.monotonic()
         console.note(f"checking the hosts of {', '.join(sources)}, level {level}{TAKES.get(level, '')}")
-        fleet = ask_fleet(what.asking(request), passwords, AnsibleRunner(), level=level)
-        findings = judge(fleet, level, Asked(request.inventory, request.options))
-        marked = what.act(fleet, Marker(request, passwords, AnsibleRunner()), level=level)
+        fleet = ask_fleet(choice.asking(request), passwords, AnsibleRunner(), scope=scope.later(began - came))
+        findings, records = _judged(fleet, scope, Asked(request.inventory, request.options))
+        marked = choice.act(fleet, Marker(request, passwords, AnsibleRunner()), level=level)
+        took_s = time.monotonic() - began
+        answer = {**document(findings, level, fleet, records), **marked.to_json(findings)}
         if as_json:
-            console.as_json({**document(findings, level, fleet), **marked.to_json(findings)})
+            console.as_json(answer)
         else:
-            show(findings, num_hosts=len(fleet.hosts), took_s=time.monotonic() - began, everything=everything)
-            _show_matrix(fleet.matrix)
-            marked.show()
+            show(findings, num_hosts=len(fleet.hosts), took_s=took_s, everything=everything)
+            _show_more(fleet, records, marked)
+        wanted.write(fleet, answer, rows_of(condensed(findings)), took_s)
         marked.end(findings)
+
+
+def _judged(fleet: Fleet, scope: CheckScope, asked: Asked) -> tuple[tuple[Finding, ...], OwnRecords]:
+    """All findings, and the part of the records in them."""
+    findings = judge(fleet, scope.level, asked)
+    records = with_records(fleet, findings, level=scope.level, record=scope.record, asked=asked)
+    return (*findings, *records.findings), records
+
+
+def _show_more(fleet: Fleet, records: OwnRecords, marked: Marked) -> None:
+    """What is no finding: rates between the hosts, their records, and their quarantine."""
+    _show_matrix(fleet.matrix)
+    show_records(records)
+    marked.show()
 
 
 def _asked(inventory: list[str] | None, level: str) -> list[str]:
@@ -88,16 +109,22 @@ def _asked(inventory: list[str] | None, level: str) -> list[str]:
     return inventory
 
 
-def document(findings: tuple[Finding, ...], level: str, fleet: Fleet) -> dict[str, Any]:
+def document(findings: tuple[Finding, ...], level: str, fleet: Fleet, records: OwnRecords) -> dict[str, Any]:
     """The answer for `--json`."""
+    hosts = [host.name for host in fleet.hosts]
+    matrix = {} if fleet.matrix is None else {"matrix": fleet.matrix}
+    common = {"exit_class": exit_class(findings), "level": level, "hosts": hosts, "records": records.to_json()}
+    return {**common, "findings": rows_of(findings), **matrix}
+
+
+def rows_of(findings: tuple[Finding, ...]) -> list[dict[str, Any]]:
+    """Findings as rows of a document."""
     rows = []
     for finding in findings:
         row = finding.to_json()
         del row["status"]
         rows.append({**row, "result": RESULTS[finding.status].lower(), "broken": finding.broken})
-    hosts = [host.name for host in fleet.hosts]
-    matrix = {} if fleet.matrix is None else {"matrix": fleet.matrix}
-    return {"exit_class": exit_class(findings), "level": level, "hosts": hosts, "findings": rows, **matrix}
+    return rows
 
 
 def show(findings: tuple[Finding, ...], *, num_hosts: int, took_s: float, everything: bool) -> None:
@@ -117,8 +144,9 @@ def show(findings: tuple[Finding, ...], *, num_hosts: int, took_s: float, everyt
 def show_findings(findings: tuple[Finding, ...], *, everything: bool = False) -> int:
     """Print those that matter, or all of them, the worst first. Returns the width of a line."""
     width = console.out.width if console.out.is_terminal else console.UNLIMITED
+    shown = findings if everything else condensed(findings)
     for status in RESULTS:
-        for finding in findings:
+        for finding in shown:
             if finding.status is status and (everything or _matters(finding)):
                 _show(finding, width)
     return width

@@ -111,26 +111,26 @@ def _refuse_secrets(arguments: tuple[str, ...]) -> None:
     refuse_on_command_line(arguments)
 
 
-def with_some_of_ansible(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Decorator that replaces the verb's parameter `ansible` by these options of Ansible.
+def with_group(name: str, group: Any, *names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Decorator that replaces the verb's parameter of this name by options, which are these fields of a dataclass.
 
     typer reads a command's options from the function's signature, so the decorator replaces the signature.
     """
-    hints = get_type_hints(Ansible, include_extras=True)
+    hints = get_type_hints(group, include_extras=True)
     chosen = [
         inspect.Parameter(
             field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name]
         )
-        for field in fields(Ansible)
+        for field in fields(group)
         if field.name in names
     ]
 
     def decorate(verb: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(verb)
         def command(**given: Any) -> None:
-            verb(ansible=Ansible(**{name: given.pop(name) for name in names}), **given)
+            verb(**{name: group(**{field: given.pop(field) for field in names})}, **given)
 
-        parameters = _parameters_with_options(verb, chosen)
+        parameters = _parameters_with_options(verb, name, chosen)
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
         command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return command
@@ -138,12 +138,14 @@ def with_some_of_ansible(*names: str) -> Callable[[Callable[..., None]], Callabl
     return decorate
 
 
-def _parameters_with_options(verb: Callable[..., None], chosen: list[inspect.Parameter]) -> list[inspect.Parameter]:
-    """The verb's parameters, with `chosen` in place of `ansible`."""
+def _parameters_with_options(
+    verb: Callable[..., None], name: str, chosen: list[inspect.Parameter]
+) -> list[inspect.Parameter]:
+    """The verb's parameters, with `chosen` in place of the one of this name."""
     hints = get_type_hints(verb, include_extras=True)
     found: list[inspect.Parameter] = []
     for parameter in inspect.signature(verb).parameters.values():
-        if parameter.name == "ansible":
+        if parameter.name == name:
             found += chosen
         else:
             kind = inspect.Parameter.KEYWORD_ONLY
@@ -151,6 +153,7 @@ def _parameters_with_options(verb: Callable[..., None], chosen: list[inspect.Par
     return found
 
 
+with_some_of_ansible = functools.partial(with_group, "ansible", Ansible)
 with_ansible = with_some_of_ansible(*(field.name for field in fields(Ansible)))
 
 

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ddp_play.checks.check_exchange import Exchange, exchange
 from ddp_play.checks.check_levels import judge
+from ddp_play.checks.check_scope import CheckScope
 from ddp_play.checks.finding import Status
-from ddp_play.checks.fleet import fleet_from_json
+from ddp_play.checks.fleet import Fleet, fleet_from_json
+from ddp_play.checks.time_budget import TimeBudget
 from ddp_play.planning.remedy_text import Asked
 from ddp_play.run.discovery import Discovery, Query
 from ddp_play.run.host_channel import ProcessChannel
 from ddp_play.run.host_program import shell_command
 from ddp_play.run.route import Route
 
+from .fleets import fleet
+
 if TYPE_CHECKING:
     from pathlib import Path
 
+LATE = "no time left of --within 9s"
 HERE = ("/bin/sh", "-c")
 
 
@@ -37,7 +43,7 @@ def test_a_host_from_its_facts_to_its_findings(tmp_path: Path, monkeypatch: pyte
     discovery.ask(Query(Route("h1", HERE, shell_command(sys.executable, "channel")), "127.0.0.1", wanted, {}))
     discovery.refuse("h2", {"kind": "unreachable", "message": "Connection refused", "hint": "sshd"})
     discovery.finish()
-    document = exchange(discovery.rows, discovery.take())
+    document = exchange(discovery.rows, discovery.take(), CheckScope(outputs=True), records=lambda _fleet: {})
     assert "lost" not in document["hosts"]["h1"]
     assert document["hosts"]["h1"]["clock"]["trip_s"] < 10
     found = judge(fleet_from_json(document), "quick", Asked(("inv",)))
@@ -47,6 +53,57 @@ def test_a_host_from_its_facts_to_its_findings(tmp_path: Path, monkeypatch: pyte
     passed = {row.check for row in found if row.status is Status.OK}
     assert {"state directory", "shared directory", "files of the check", "clock", "cpu", "memory"} <= passed
     assert list(shared.iterdir()) == []
+    assert document["late"] == ""
+    host = fleet_from_json(document).hosts[0]
+    assert host.outputs["uname -srvm"]["value"]["output"].startswith("Linux ")
+    assert set(host.read("counters")) <= set(host.counters["counters"]["value"])
+
+
+def discovered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Discovery:
+    monkeypatch.setenv("DDP_PLAY_HOST_DIR", str(tmp_path))
+    discovery = Discovery(60)
+    route = Route("h1", HERE, shell_command(sys.executable, "channel"))
+    discovery.ask(Query(route, "127.0.0.1", {"engine": False}, {}))
+    discovery.finish()
+    return discovery
+
+
+def test_what_has_no_time_left_is_not_run_with_that_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    discovery = discovered(tmp_path, monkeypatch)
+    scope = CheckScope("full", TimeBudget(30.0, time.monotonic()), outputs=True)
+    document = exchange(discovery.rows, discovery.take(), scope, records=lambda _fleet: {})
+    checked = fleet_from_json(document)
+    assert (checked.matrix, checked.hosts[0].readings, checked.hosts[0].outputs) == (None, {}, {})
+    found = judge(checked, "full", Asked(("inv",)))
+    late = [row for row in found if row.check in ("cpu", "memory", "own name")]
+    assert {(row.status, row.value, row.broken) for row in late} == {
+        (Status.UNCHECKED, "no time left of --within 30s", True)
+    }
+    assert len(late) == 3
+
+
+@pytest.mark.parametrize(
+    "lacks", [("readings",), ("reached",), ("readings", "reached"), ("clock", "readings", "reached", "counters")]
+)
+def test_every_rule_takes_hosts_of_which_a_part_was_left_out(lacks: tuple[str, ...]) -> None:
+    empty: dict[str, Any] = {part: {} for part in lacks}
+    rows = tuple(replace(host, late=LATE, **empty) for host in fleet(3).hosts)
+    found = judge(replace(fleet(3), hosts=rows, late=LATE), "full", Asked(("inv",)))
+    assert {row.value for row in found if row.broken} == {LATE}
+    assert not [row for row in found if row.status in (Status.FAIL, Status.WARN)]
+
+
+def test_records_are_not_read_where_hosts_get_new_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Fleet] = []
+
+    def records(fleet: Fleet) -> dict[tuple[str, str], float]:
+        asked.append(fleet)
+        return {}
+
+    for record in (True, False):
+        discovery = discovered(tmp_path, monkeypatch)
+        exchange(discovery.rows, discovery.take(), CheckScope("full", record=record), records=records)
+    assert [host.name for fleet in asked for host in fleet.hosts] == ["h1"]
 
 
 @pytest.mark.parametrize(

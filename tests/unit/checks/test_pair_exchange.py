@@ -10,6 +10,7 @@ import pytest
 
 from ddp_play.checks.pair_exchange import MatrixSettings, measure_matrix
 from ddp_play.checks.pair_samples import PairEnd
+from ddp_play.checks.time_budget import TimeBudget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -66,6 +67,19 @@ def test_a_clean_fleet() -> None:
     document = json.loads(json.dumps(found.to_json()))
     assert document["hosts"]["a"]["mtu"] == 1500
     assert len(document["directions"]) == 6
+
+
+def test_rounds_that_have_no_time_left_are_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = iter([60.0, 60.0, 0.2])
+    monkeypatch.setattr(TimeBudget, "left_s", lambda _self: next(left))
+    hosts = Hosts()
+    found = measure_matrix(hosts, ends("a", "b", "c"), MatrixSettings(budget=TimeBudget(20.0, 0.0)))
+    measured = {row.pair for row in found.survey.samples if row.mbps}
+    late = {row.pair: row.problem for row in found.survey.samples if not row.mbps}
+    assert (len(measured), list(late.values())) == (2, ["no time left of --within 20s"])
+    assert [kind for kind, _, _ in hosts.orders if kind != "pair_test"] == ["pair_listen"] * 3 + ["pair_end"] * 3
+    document = found.to_json()
+    assert (document["rounds"], document["rounds_late"], document["not_run"]) == (2, 1, 1)
 
 
 def test_each_host_has_its_order_in_each_round_and_only_the_token_opens_a_listener() -> None:

@@ -10,17 +10,19 @@ import pytest
 from ddp_play.checks.finding import Finding, Status
 from ddp_play.checks.fleet import Fleet
 from ddp_play.checks.pair_exchange import Matrix
-from ddp_play.checks.pair_findings import network_matrix
+from ddp_play.checks.pair_findings import network_matrix, suspected
 from ddp_play.checks.pair_outcome import Evidence, Kind, Verdict
 from ddp_play.checks.pair_samples import PairEnd, Sample, not_run
 from ddp_play.checks.pair_survey import Survey
 from ddp_play.checks.peer_addresses import PeerNetwork
+from ddp_play.checks.time_budget import TimeBudget
 
 from .fleets import fleet
 
 NAMES = ("h1", "h2", "h3")
 ENDS = {name: PairEnd(name, f"10.0.0.{number}", "eth0") for number, name in enumerate(NAMES, 1)}
 WELL = tuple(Sample(one, other, 940.0, rtt_ms=0.2) for one in NAMES for other in NAMES if one != other)
+LATE_10 = TimeBudget(10.0, 0.0).reason
 SLOW = Evidence("rate", "563 Mb/s", "846 Mb/s", 4, "10 % below the median of the hosts", "940 Mb/s")
 
 
@@ -28,6 +30,13 @@ def matrix(
     *verdicts: Verdict, samples: tuple[Sample, ...] = WELL, lost: dict[str, str] | None = None
 ) -> dict[str, Any]:
     return Matrix(ENDS, Survey(samples, (), verdicts, (), 3), verdicts, lost or {}).to_json()
+
+
+def late_matrix(
+    *verdicts: Verdict, again: tuple[Sample, ...] = (), samples: tuple[Sample, ...] = WELL
+) -> dict[str, Any]:
+    """With a round that had no time left."""
+    return Matrix(ENDS, Survey(samples, again, verdicts, (), 3), verdicts, {}, 1).to_json()
 
 
 def findings(
@@ -79,6 +88,40 @@ def test_a_pair_that_was_not_measured_is_not_run_once_and_never_passed() -> None
         (Status.UNCHECKED, ("h1", "h2"), True),
         (Status.OK, ("h3",), False),
     ]
+
+
+def test_pairs_without_time_are_one_finding_and_no_pass() -> None:
+    samples = (*not_run("h1", "h2", LATE_10), *not_run("h1", "h3", LATE_10), *(r for r in WELL if "h1" not in r.pair))
+    [found] = findings(late_matrix(samples=samples))
+    assert (found.status, found.where, found.broken) == (Status.UNCHECKED, NAMES, True)
+    assert found.value == "2 of 3 pairs: no time left (--within)"
+
+
+def test_what_is_blamed_and_was_not_measured_again_for_want_of_time_fails_no_host() -> None:
+    verdict = Verdict(Kind.HOST, ("h2",), (SLOW,), "sends")
+    document = late_matrix(verdict, again=not_run("h1", "h2", LATE_10))
+    once, late, _ = findings(document)
+    assert (once.status, once.where) == (Status.WARN, ("h2",))
+    assert once.value.endswith("; measured once, no time left to repeat it")
+    assert (late.status, late.broken) == (Status.UNCHECKED, True)
+    assert "what was bad, again: no time left" in late.value
+    assert suspected(document) == {"h2"}
+    twice = late_matrix(verdict, again=(Sample("h1", "h2", 500.0), *not_run("h2", "h3", LATE_10)))
+    assert findings(twice)[0].status is Status.FAIL
+    assert suspected(twice) == set()
+
+
+def test_pairs_alone_without_time_are_said() -> None:
+    late, well = findings(late_matrix())
+    assert (late.where, late.broken) == (NAMES, True)
+    assert "share a link: no time left" in late.value
+    assert well.status is Status.OK
+
+
+def test_a_check_that_had_no_time_for_the_network_says_so() -> None:
+    known = fleet(3)
+    [found] = network_matrix(Fleet(known.hosts, known.network, None, LATE_10))
+    assert (found.status, found.value, found.broken) == (Status.UNCHECKED, LATE_10, True)
 
 
 UNMET = "no connection within 5 s"

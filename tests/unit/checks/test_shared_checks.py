@@ -38,6 +38,12 @@ def test_of_two_hosts_it_cannot_be_told_which_is_right() -> None:
     assert (found.where, found.others) == (("h1", "h2"), "it cannot be told which is right")
 
 
+def test_where_no_host_told_what_it_sees_it_is_not_run() -> None:
+    hangs: dict[str, Any] = {"saw:tokens": {"problem": "no answer within 2 s (--within)", "took_s": 2.0}}
+    (found,) = bad(fleet(h1=hangs, h2=hangs, h3=hangs))
+    assert (found.check, found.status, found.broken) == ("shared by all", Status.UNCHECKED, True)
+
+
 def test_a_host_that_cannot_write_is_not_looked_for() -> None:
     changes = seen(h1={"h2": 0.1, "h3": None}, h2={"h1": 0.1, "h3": None})
     found = bad(fleet(h3={"token.problem": "Read-only file system"}, **changes))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ddp_play.ansible.runner import Passwords, PlaybookRequest
+from ddp_play.checks.check_scope import CheckScope
 from ddp_play.checks.fleet import CheckedHost, Fleet
 from ddp_play.checks.quarantine_marks import CHECKED
 from ddp_play.cli import acceptance
@@ -138,9 +139,9 @@ def test_all_hosts_of_ranks_are_asked_whatever_the_limit(monkeypatch: pytest.Mon
     request = PlaybookRequest("x.yml", ("inv",), "/", ("--limit", "h4", "--user", "ops"), tags=("a",))
     asked: list[PlaybookRequest] = []
 
-    def ask(request: PlaybookRequest, _passwords: Passwords, _runner: PlaybookRunner, *, level: str) -> Fleet:
+    def ask(request: PlaybookRequest, _passwords: Passwords, _runner: PlaybookRunner, *, scope: CheckScope) -> Fleet:
         asked.append(request)
-        assert level == "quick"
+        assert scope == CheckScope("quick")
         return fleets.fleet(4)
 
     hosts = Kept()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -9,10 +10,13 @@ from typer.testing import CliRunner
 
 from ddp_play.checks.finding import Finding, Status
 from ddp_play.checks.fleet import CheckedHost, Fleet
+from ddp_play.checks.own_records import OwnRecords
+from ddp_play.checks.record_findings import ComparedFigure, ComparedHost
 from ddp_play.cli import console
 from ddp_play.cli.check import document, show
 from ddp_play.cli.main import app
 from tests import schemas
+from tests.unit.checks.matrices import matrix
 
 BLOCKED = Finding(
     "ports", Status.FAIL, "timeout on 12 tested ports from 29500 to 29999", "ranks connect on these ports",
@@ -69,16 +73,26 @@ def test_a_narrow_terminal_breaks_texts_and_no_command(
 
 
 def test_the_answer_for_programs_fits_its_schema() -> None:
-    found = document(FINDINGS, "quick", Fleet(tuple(CheckedHost(name) for name in ("h1", "h2", "h3"))))
+    figure = ComparedFigure("rate: h2", "Mb/s", 940.0, 410.0, 799.0, "ddp-play", worse=True)
+    compared = (ComparedHost("h1", "compared", "2030-01-01T00:00:00Z", figures=(figure,)), ComparedHost("h2", "none"))
+    records = OwnRecords(compared, (), ("h1",), (("h3", "failed: ports"),))
+    checked = Fleet(tuple(CheckedHost(name) for name in ("h1", "h2", "h3")), matrix=matrix("h1", "h2", "h3"))
+    found = json.loads(json.dumps(document(FINDINGS, "full", checked, records)))
     schemas.check("check", found)
     assert found["exit_class"] == "check_failed"
+    assert found["records"]["refused"] == {"h3": "failed: ports"}
     assert [row["result"] for row in found["findings"]] == ["pass", "warn", "not run", "not run", "fail"]
     assert [row["broken"] for row in found["findings"]] == [False, False, False, True, False]
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
-    [(["check"], "give -i INVENTORY"), (["check", "-i", "h1,", "--level", "burn-in"], "the levels are: quick, full")],
+    [
+        (["check"], "give -i INVENTORY"),
+        (["check", "-i", "h1,", "--level", "burn-in"], "the levels are: quick, full"),
+        (["check", "-i", "h1,", "--within", "2s"], "give 5s or more"),
+        (["check", "-i", "h1,", "--html", "/nowhere/x.html"], "mkdir -p /nowhere"),
+    ],
 )
 def test_what_is_refused(words: list[str], message: str) -> None:
     done = CliRunner().invoke(app, words)

@@ -13,6 +13,7 @@ import typer
 from ddp_play.ansible.runner import Passwords, PlaybookRequest
 from ddp_play.checks.check_levels import judge
 from ddp_play.checks.fleet import CheckedHost, Fleet
+from ddp_play.checks.own_records import OwnRecords
 from ddp_play.checks.quarantine_marks import Marker
 from ddp_play.cli import check_quarantine
 from ddp_play.cli.check import document
@@ -70,7 +71,7 @@ def printed(marked: Marked, capsys: pytest.CaptureFixture[str]) -> str:
 def checked(fleet: Fleet, marked: Marked) -> dict[str, Any]:
     """The answer for programs, which fits its schema."""
     findings = judge(fleet, "quick", fleets.ASKED)
-    answer = {**document(findings, "quick", fleet), **marked.to_json(findings)}
+    answer = {**document(findings, "quick", fleet, OwnRecords((), ())), **marked.to_json(findings)}
     schemas.check("check", answer)
     return {**answer, "exit_code": marked.exit_code(findings)}
 

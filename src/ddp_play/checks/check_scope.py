@@ -1,0 +1,38 @@
+"""Scope of a check: its level, the time that it has, and what else is asked of the hosts. Pure."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+
+from ddp_play.checks.fleet import FULL, QUICK
+from ddp_play.checks.time_budget import NO_LIMIT, TimeBudget, from_text
+
+
+@dataclass(frozen=True, slots=True)
+class CheckScope:
+    """What one `ddp-play check` asks."""
+
+    level: str = QUICK
+    budget: TimeBudget = NO_LIMIT
+    record: bool = False  # hosts get new records, and are not judged by the old ones
+    outputs: bool = False  # of the hosts' diagnostic programs, for a ticket
+
+    @property
+    def has_matrix(self) -> bool:
+        """Is the network between all pairs of hosts measured?"""
+        return self.level == FULL
+
+    def later(self, seconds: float) -> CheckScope:
+        """The scope with a later end: for the time in which a password was typed."""
+        return replace(self, budget=self.budget.later(seconds))
+
+    def to_text(self) -> str:
+        """For an environment variable."""
+        return json.dumps([self.level, self.budget.to_text(), self.record, self.outputs])
+
+
+def scope_from_text(text: str) -> CheckScope:
+    """From `to_text`."""
+    level, budget, record, outputs = json.loads(text)
+    return CheckScope(level, from_text(budget), record, outputs)

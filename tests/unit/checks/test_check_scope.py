@@ -1,0 +1,17 @@
+"""What a check asks, as text for the process that asks the hosts."""
+
+from __future__ import annotations
+
+import pytest
+
+from ddp_play.checks.check_scope import CheckScope, scope_from_text
+from ddp_play.checks.time_budget import TimeBudget
+
+
+@pytest.mark.parametrize(
+    ("scope", "has_matrix"),
+    [(CheckScope(), False), (CheckScope("full", TimeBudget(30.0, 99.123456789), record=True, outputs=True), True)],
+)
+def test_another_process_has_the_same_scope(scope: CheckScope, has_matrix: bool) -> None:
+    assert scope_from_text(scope.to_text()) == scope
+    assert scope.has_matrix is has_matrix
