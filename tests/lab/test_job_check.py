@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests import schemas
+
 from .check_runs import seeded
 from .host_defects import DEFECTS
 from .rank_jobs import document, fresh, job
@@ -32,16 +34,20 @@ REFUSED = (
 )
 
 
-def started(lab: Lab, tmp_path: Path, name: str, **variables: Any) -> subprocess.CompletedProcess[str]:
-    """`ddp-play run` of a job that ends at once, over a new login: limits are those of a login."""
+def playbook(tmp_path: Path, **variables: Any) -> str:
+    """A job of processes that ends at once."""
     source = tmp_path / "source"
     source.mkdir(exist_ok=True)
     (source / "nothing.py").write_text("print('ran')\n")
     wanted = {"runtime": "process", "image": "", "env": {}, "source": str(source), "command": ["python3", "nothing.py"]}
-    playbook = job(tmp_path, {**wanted, **variables})
+    return job(tmp_path, {**wanted, **variables})
+
+
+def started(lab: Lab, tmp_path: Path, name: str, **variables: Any) -> subprocess.CompletedProcess[str]:
+    """`ddp-play run` of a job that ends at once, over a new login: limits are those of a login."""
     with tempfile.TemporaryDirectory(prefix="cp-") as sockets:
         environment = {**lab.environment, "ANSIBLE_SSH_CONTROL_PATH_DIR": sockets}
-        words = ["run", playbook, "-i", str(lab.inventory), "--name", name]
+        words = ["run", playbook(tmp_path, **variables), "-i", str(lab.inventory), "--name", name]
         return lab.play(*words, environment=environment)
 
 
@@ -97,3 +103,21 @@ def test_what_ranks_can_bear_is_a_warning_and_none_switches_the_check_off(check_
     with seeded(check_lab, memory):
         done = started(check_lab, tmp_path, fresh("unchecked"), check="none")
     assert done.returncode == 0, done.stderr
+
+
+def test_a_job_is_checked_on_its_own_ports_and_hosts(check_lab: Lab, tmp_path: Path) -> None:
+    defects = [defect for defect in DEFECTS if defect.name in ("ports dropped one way", "few open files")]
+    words = ["check", playbook(tmp_path, hosts=2), "-i", str(check_lab.inventory), "--json"]
+    others = ["check", playbook(tmp_path, hosts=2, port_range="31000-31010"), "-i", str(check_lab.inventory), "--json"]
+    with seeded(check_lab, *defects), tempfile.TemporaryDirectory(prefix="cp-") as sockets:
+        environment = {**check_lab.environment, "ANSIBLE_SSH_CONTROL_PATH_DIR": sockets}
+        done = check_lab.play(*words, environment=environment)
+        document = json.loads(done.stdout)
+        schemas.check("check", document)
+        elsewhere = json.loads(check_lab.play(*others, environment=environment).stdout)
+    assert done.returncode == 1
+    assert document["hosts"] == ["h1", "h2"]
+    failed = {row["check"]: row["where"] for row in document["findings"] if row["result"] == "fail"}
+    assert failed == {"ports": ["h1", "h2"], "open files": ["h2"]}
+    assert any(row["check"] == "job plan" and row["result"] == "pass" for row in document["findings"])
+    assert [row["check"] for row in elsewhere["findings"] if row["result"] == "fail"] == ["open files"]

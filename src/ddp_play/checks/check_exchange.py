@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 from ddp_play.checks.fleet import fleet_from_json
 from ddp_play.checks.pair_exchange import MatrixSettings, measure_matrix
 from ddp_play.checks.pair_samples import PairEnd
-from ddp_play.checks.peer_addresses import PeerNetwork, network_between, sampled_ports
+from ddp_play.checks.peer_addresses import PeerNetwork, among, network_between, sampled_ports
 from ddp_play.checks.time_budget import MATRIX_LEAST_S, NO_LIMIT, REACH_LEAST_S, READ_LEAST_S, TimeBudget
 from ddp_play.guard.protocol import UNREADABLE
 from ddp_play.planning.host_facts import facts_from_json
-from ddp_play.planning.job_values import PORT_RANGE
 from ddp_play.run.host_channel import ProcessChannel, wait_any
 
 if TYPE_CHECKING:
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
     from ddp_play.checks.check_scope import CheckScope
     from ddp_play.checks.fleet import Fleet
+    from ddp_play.checks.job_terms import JobTerms
     from ddp_play.checks.pair_samples import Pair
     from ddp_play.planning.host_facts import HostFacts
 
@@ -157,7 +157,7 @@ def exchange(
     talk = Exchange(channels, budget=scope.budget)
     found: dict[str, Any] = {"matrix": None}
     try:
-        answers, network = _converse(talk, facts)
+        answers, network = _converse(talk, facts, scope.terms)
         found |= {"network": asdict(network), "hosts": _hosts(rows, answers, talk.lost)}
         if scope.has_matrix and talk.has_time(MATRIX_LEAST_S):
             known = {} if scope.record else records(fleet_from_json(found))
@@ -203,21 +203,24 @@ def _matrix(talk: Exchange, network: PeerNetwork, settings: MatrixSettings) -> d
     return measure_matrix(talk, ends, settings).to_json() if len(ends) > 1 else None
 
 
-def _converse(talk: Exchange, facts: Mapping[str, HostFacts]) -> tuple[dict[str, dict[str, Any]], PeerNetwork]:
+def _converse(
+    talk: Exchange, facts: Mapping[str, HostFacts], terms: JobTerms
+) -> tuple[dict[str, dict[str, Any]], PeerNetwork]:
     """All orders, in turn. Tokens and open ports are taken back at the end, whatever happened."""
     hosts = list(facts)
     word = secrets.token_hex(8)
     tokens = {name: [host.shared.path, word, name] for name, host in facts.items() if host.shared}
     answers: dict[str, dict[str, Any]] = {"clock": talk.clocks(hosts) if talk.has_time(ANSWER_S) else {}}
     names = [NOBODY, *sorted({host.hostname for host in facts.values()})]
-    common = {"names": names, "port_range": list(PORT_RANGE), **_within(talk)}
+    common = {"names": names, "port_range": list(terms.port_range), **_within(talk)}
     try:
         if talk.has_time(READ_LEAST_S):
             orders = {host: {**common, "token": tokens.get(host)} for host in hosts}
             answers["readings"] = talk.documents("check_read", orders, limit_s=READ_S)
-        network = network_between(tuple(facts[host] for host in hosts if host not in talk.lost))
+        left = tuple(facts[host] for host in hosts if host not in talk.lost)
+        network = among(terms.network, left) if terms.network else network_between(left)
         if talk.has_time(REACH_LEAST_S):
-            listening = _listen(talk, network)
+            listening = _listen(talk, network, terms)
             answers["reached"] = _reach(talk, facts, network, (listening, tokens))
     finally:
         ends = {host: {"token": tokens.get(host)} for host in hosts}
@@ -230,8 +233,8 @@ def _within(talk: Exchange) -> dict[str, float]:
     return {"within_s": max(0.1, talk.budget.part_s() - ANSWER_S)} if talk.budget.is_limited else {}
 
 
-def _listen(talk: Exchange, network: PeerNetwork) -> dict[str, dict[str, Any]]:
-    ports = list(sampled_ports(*PORT_RANGE))
+def _listen(talk: Exchange, network: PeerNetwork, terms: JobTerms) -> dict[str, dict[str, Any]]:
+    ports = list(sampled_ports(*terms.port_range))
     orders = {
         host: {"address": address, "ports": ports, "word": secrets.token_hex(16)} for host, address in network.addresses
     }

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 
-from ddp_play.checks.fleet import FULL, QUICK
+from ddp_play.checks.fleet import ANY_JOB, FULL, QUICK
+from ddp_play.checks.job_terms import JobTerms, terms_from_json
 from ddp_play.checks.time_budget import NO_LIMIT, TimeBudget, from_text
 
 
@@ -17,6 +18,7 @@ class CheckScope:
     budget: TimeBudget = NO_LIMIT
     record: bool = False  # hosts get new records, and are not judged by the old ones
     outputs: bool = False  # of the hosts' diagnostic programs, for a ticket
+    terms: JobTerms = ANY_JOB
 
     @property
     def has_matrix(self) -> bool:
@@ -29,10 +31,10 @@ class CheckScope:
 
     def to_text(self) -> str:
         """For an environment variable."""
-        return json.dumps([self.level, self.budget.to_text(), self.record, self.outputs])
+        return json.dumps([self.level, self.budget.to_text(), self.record, self.outputs, self.terms.to_json()])
 
 
 def scope_from_text(text: str) -> CheckScope:
     """From `to_text`."""
-    level, budget, record, outputs = json.loads(text)
-    return CheckScope(level, from_text(budget), record, outputs)
+    level, budget, record, outputs, terms = json.loads(text)
+    return CheckScope(level, from_text(budget), record, outputs, terms_from_json(terms))

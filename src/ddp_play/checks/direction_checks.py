@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from ddp_play.checks.finding import Finding, Status
 from ddp_play.checks.fleet import CheckedHost, Fleet, NotRun, attempt, each, names, not_run, ok
 from ddp_play.checks.network_checks import misrouted
-from ddp_play.planning.job_values import PORT_RANGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +18,7 @@ Direction = tuple[str, str]
 def ports(fleet: Fleet) -> Iterator[Finding]:
     """Ports of a job, from each host to each other, and who else listens on them."""
     yield from each(fleet, "job ports in use", _listeners)
-    yield from _between(fleet, "ports", _failed_ports)
+    yield from _between(fleet, "ports", lambda host: _failed_ports(host, fleet.terms.port_range))
 
 
 def _listeners(host: CheckedHost) -> Finding:
@@ -34,20 +33,20 @@ def _listeners(host: CheckedHost) -> Finding:
     )  # fmt: skip
 
 
-def _failed_ports(host: CheckedHost) -> dict[str, str]:
+def _failed_ports(host: CheckedHost, port_range: tuple[int, int]) -> dict[str, str]:
     """By peer that this host does not reach: how, and on which ports."""
     rows: dict[str, dict[str, list[int]]] = {}
     for row in host.saw("ports"):
         rows.setdefault(str(row["peer"]), {}).setdefault(str(row["result"]), []).append(int(row["port"]))
     return {
-        peer: "; ".join(f"{result} on {_port_text(numbers)}" for result, numbers in sorted(results.items()))
+        peer: "; ".join(f"{result} on {_port_text(numbers, port_range)}" for result, numbers in sorted(results.items()))
         for peer, results in rows.items()
     }
 
 
-def _port_text(numbers: list[int]) -> str:
+def _port_text(numbers: list[int], port_range: tuple[int, int]) -> str:
     """Ports of the job's range by number; those that the kernel chose differ each time."""
-    fixed = sorted(number for number in numbers if PORT_RANGE[0] <= number <= PORT_RANGE[1])
+    fixed = sorted(number for number in numbers if port_range[0] <= number <= port_range[1])
     free = len(numbers) - len(fixed)
     parts = (
         [f"{len(fixed)} tested ports from {fixed[0]} to {fixed[-1]}"]

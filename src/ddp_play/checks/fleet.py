@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ddp_play.checks.finding import Finding, Status
+from ddp_play.checks.job_terms import JobTerms
 from ddp_play.checks.peer_addresses import PeerNetwork
 from ddp_play.planning.host_facts import facts_from_json
 from ddp_play.planning.host_selection import FULL_LEVEL
@@ -24,6 +25,7 @@ NOT_OURS = "the answer is not what ddp-play's program sends"
 # Of fewer hosts none is odd: two that differ do not show which is wrong.
 LEAST_TO_COMPARE = 3
 NO_NETWORK = PeerNetwork()
+ANY_JOB = JobTerms()
 QUICK, FULL = "quick", FULL_LEVEL  # levels of a check
 T = TypeVar("T")
 
@@ -89,6 +91,7 @@ class Fleet:
     network: PeerNetwork = NO_NETWORK
     matrix: Mapping[str, Any] | None = None  # of `pair_exchange.Matrix.to_json`; None below the full level
     late: str = ""  # why something is missing: the check had no time left
+    terms: JobTerms = ANY_JOB
 
     @property
     def reached(self) -> tuple[CheckedHost, ...]:

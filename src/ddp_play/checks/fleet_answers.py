@@ -38,4 +38,4 @@ def ask_fleet(request: PlaybookRequest, passwords: Passwords, runner: PlaybookRu
         raise outcome.error(remedy=PING) or InternalError(
             "the hosts were not asked", hint="ansible-inventory --list shows the hosts of the inventory"
         )
-    return fleet_from_json(found)
+    return dataclasses.replace(fleet_from_json(found), terms=scope.terms)

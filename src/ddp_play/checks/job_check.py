@@ -12,6 +12,7 @@ from ddp_play.checks import identity_checks, limit_checks, shared_checks
 from ddp_play.checks.finding import Finding, Status
 from ddp_play.checks.fleet import CheckedHost, Fleet, names, not_run
 from ddp_play.checks.host_findings import merged
+from ddp_play.checks.job_terms import terms_of
 from ddp_play.planning.refused_hosts import Refused
 from ddp_play.run.job_check import Judged
 
@@ -44,16 +45,14 @@ def judge_start(job: Job, plan: Plan, facts: Mapping[str, HostFacts], answers: A
 
 def findings(job: Job, plan: Plan, facts: Mapping[str, HostFacts], answers: Answers) -> Iterator[Finding]:
     """All findings about the hosts of a plan that a run asks for."""
-    fleet = Fleet(tuple(_host(host.name, facts.get(host.name), answers) for host in plan.hosts))
+    hosts = tuple(_host(host.name, facts.get(host.name), answers) for host in plan.hosts)
+    fleet = Fleet(hosts, terms=terms_of(job, plan))
     for host in fleet.hosts:
         if host.facts is None:
             yield not_run("host", host.name, "the bundle has no facts of it", broken=True)
     yield from identity_checks.identity(fleet)
     yield from identity_checks.naming(fleet)
-    in_containers = plan.runtime == "docker"
-    if not in_containers:
-        yield from limit_checks.of_login(fleet)
-    yield from limit_checks.of_host(fleet, own_shm=in_containers and bool(job.shm_size))
+    yield from limit_checks.of_ranks(fleet)
     yield from limit_checks.disks(fleet)
     if any(host.shared_dir for host in plan.hosts):
         yield from shared_checks.shared_directory(fleet)

@@ -26,23 +26,20 @@ OF_RANKS = "limit of the login, which ranks inherit"
 
 def limits(fleet: Fleet) -> Iterator[Finding]:
     """Limits of the kernel."""
-    yield from of_login(fleet)
-    yield from same_everywhere(fleet, MEMLOCK, lambda host: host.read("limits")["memlock"] or 0)
-    yield from of_host(fleet)
+    yield from of_ranks(fleet)
+    if not fleet.terms.in_containers:
+        yield from same_everywhere(fleet, MEMLOCK, lambda host: host.read("limits")["memlock"] or 0)
     yield from _settings(fleet)
 
 
-def of_login(fleet: Fleet) -> Iterator[Finding]:
-    """Limits that ranks which run as processes inherit. Those in containers have the limits of their containers."""
-    yield from each(fleet, "open files", _files)
-    yield from each(fleet, "processes limit", _process_limit)
-    yield from each(fleet, "pids limit", _pids)
-    yield from each(fleet, "locked memory", _locked)
-
-
-def of_host(fleet: Fleet, *, own_shm: bool = False) -> Iterator[Finding]:
-    """What all ranks of a host share. `own_shm`: each has a /dev/shm of its own."""
-    if not own_shm:
+def of_ranks(fleet: Fleet) -> Iterator[Finding]:
+    """What ranks cannot do without. Those in containers have limits of their own instead of those of the login."""
+    if not fleet.terms.in_containers:
+        yield from each(fleet, "open files", _files)
+        yield from each(fleet, "processes limit", _process_limit)
+        yield from each(fleet, "pids limit", _pids)
+        yield from each(fleet, "locked memory", _locked)
+    if not fleet.terms.own_shm:
         yield from each(fleet, "shared memory", _shm)
     yield from each(fleet, "ephemeral ports", _ephemeral)
 

@@ -42,6 +42,16 @@ def network_between(hosts: tuple[HostFacts, ...]) -> PeerNetwork:
     )
 
 
+def among(network: PeerNetwork, hosts: tuple[HostFacts, ...]) -> PeerNetwork:
+    """The part of a network that these hosts are on."""
+    known = {host.name for host in hosts}
+    return replace(
+        network,
+        addresses=tuple((host, value) for host, value in network.addresses if host in known),
+        interfaces=tuple((host, value) for host, value in network.interfaces if host in known),
+    )
+
+
 def _without_shared_addresses(hosts: tuple[HostFacts, ...]) -> tuple[HostFacts, ...]:
     """Hosts without the addresses that others have too, as far as the interface keeps one."""
     shared = set(duplicate_addresses(hosts))

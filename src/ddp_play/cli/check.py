@@ -18,7 +18,7 @@ from ddp_play.checks.fleet_answers import ask_fleet
 from ddp_play.checks.missing_checks import condensed
 from ddp_play.checks.own_records import with_records
 from ddp_play.checks.quarantine_marks import Marker
-from ddp_play.cli import check_files, console, options
+from ddp_play.cli import check_files, check_job, console, options
 from ddp_play.cli.check_records import show_records
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.errors import UsageError
@@ -28,6 +28,7 @@ from ddp_play.provisioning.change_listing import host_ranges
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ddp_play.ansible.runner import Passwords, PlaybookRequest
     from ddp_play.checks.check_scope import CheckScope
     from ddp_play.checks.fleet import Fleet
     from ddp_play.checks.own_records import OwnRecords
@@ -46,6 +47,7 @@ MOST_COLUMNS = 12
 @check_files.with_wanted
 def check(
     *,
+    playbook: options.Playbook = None,
     inventory: options.Inventory = None,
     level: Annotated[str, typer.Option("--level", help=f"What is checked: {', '.join(LEVELS)}.")] = "quick",
     everything: Annotated[bool, typer.Option("--all", help="Also each check that passed.")] = False,
@@ -55,25 +57,23 @@ def check(
 ) -> None:
     """Check whether hosts are fit for jobs: equal to each other, and reaching each other as ranks do.
 
-    It changes nothing but the quarantine of hosts, if asked. A check that could not be made is said, with the reason,
-    and never counts as passed. The full level measures the network too: run it while nothing else uses it.
+    With a playbook: the hosts of its job's plan, on its network and ports, with the limits of its ranks. What could
+    not be checked is said and never counts as passed. The full level measures the network: nothing else should use it.
     The exit code is 1 if a check failed, and 69 if a host could not be asked or a check could not be made.
 
     [bold]Examples[/]
 
+      ddp-play check train.yml -i inventory
+
       ddp-play check -i inventory --level full --html check.html --bundle ticket.tar.gz
-
-      ddp-play check -i inventory -b --quarantine
-
-      ddp-play check -i inventory --json | jq '.findings[] | select(.result == "fail")'
     """
     with error_boundary():
-        sources, scope, choice = _asked(inventory, level), wanted.scope(level), wanted.choice()
-        request, came = ansible.request(None, sources), time.monotonic()
-        passwords, began = ansible.passwords(), time.monotonic()
-        console.note(f"checking the hosts of {', '.join(sources)}, level {level}{TAKES.get(level, '')}")
-        fleet = ask_fleet(choice.asking(request), passwords, AnsibleRunner(), scope=scope.later(began - came))
-        findings, records = _judged(fleet, scope, Asked(request.inventory, request.options))
+        request, choice = ansible.request(playbook, _asked(inventory, level)), wanted.choice()
+        passwords, scope, began = _passwords(ansible, wanted.scope(level))
+        console.note(f"checking the hosts of {', '.join(inventory or ())}, level {level}{TAKES.get(level, '')}")
+        ask, asked = check_job.ask_hosts_of if playbook else _ask_hosts, Asked(request.inventory, request.options)
+        fleet, about_job = ask(choice.asking(request), passwords, scope, asked)
+        findings, records = _judged(fleet, scope, asked, about_job)
         marked = choice.act(fleet, Marker(request, passwords, AnsibleRunner()), level=level)
         took_s = time.monotonic() - began
         answer = {**document(findings, level, fleet, records), **marked.to_json(findings)}
@@ -86,11 +86,27 @@ def check(
         marked.end(findings)
 
 
-def _judged(fleet: Fleet, scope: CheckScope, asked: Asked) -> tuple[tuple[Finding, ...], OwnRecords]:
+def _passwords(ansible: options.Ansible, scope: CheckScope) -> tuple[Passwords, CheckScope, float]:
+    """Passwords, and the scope without the time in which they were typed; then the check begins."""
+    came = time.monotonic()
+    passwords, began = ansible.passwords(), time.monotonic()
+    return passwords, scope.later(began - came), began
+
+
+def _ask_hosts(
+    request: PlaybookRequest, passwords: Passwords, scope: CheckScope, _asked: Asked
+) -> tuple[Fleet, tuple[Finding, ...]]:
+    """All hosts of the inventory; there is no job that anything could be found about."""
+    return ask_fleet(request, passwords, AnsibleRunner(), scope=scope), ()
+
+
+def _judged(
+    fleet: Fleet, scope: CheckScope, asked: Asked, about_job: tuple[Finding, ...]
+) -> tuple[tuple[Finding, ...], OwnRecords]:
     """All findings, and the part of the records in them."""
     findings = judge(fleet, scope.level, asked)
     records = with_records(fleet, findings, level=scope.level, record=scope.record, asked=asked)
-    return (*findings, *records.findings), records
+    return (*about_job, *findings, *records.findings), records
 
 
 def _show_more(fleet: Fleet, records: OwnRecords, marked: Marked) -> None:

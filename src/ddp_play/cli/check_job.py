@@ -1,0 +1,37 @@
+"""The part of a job in `ddp-play check PLAYBOOK`: its plan, and its terms for the checks of its hosts."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from ddp_play.ansible.runner import AnsibleRunner
+from ddp_play.checks.fleet import Fleet
+from ddp_play.checks.fleet_answers import ask_fleet
+from ddp_play.checks.job_findings import judge_job
+from ddp_play.checks.job_terms import terms_of
+from ddp_play.provisioning.rolling import without_limit
+from ddp_play.run.job_survey import survey_job
+
+if TYPE_CHECKING:
+    from ddp_play.ansible.runner import Passwords, PlaybookRequest
+    from ddp_play.checks.check_scope import CheckScope
+    from ddp_play.checks.finding import Finding
+    from ddp_play.planning.remedy_text import Asked
+
+
+def ask_hosts_of(
+    request: PlaybookRequest, passwords: Passwords, scope: CheckScope, asked: Asked
+) -> tuple[Fleet, tuple[Finding, ...]]:
+    """The hosts of the plan of the request's playbook, asked on the job's terms, and the findings about the job.
+
+    Without a plan no host is asked.
+    """
+    survey = survey_job(request, passwords, AnsibleRunner())
+    about_job = judge_job(survey, asked)
+    if survey.plan is None or survey.job is None:
+        return Fleet(()), about_job
+    hosts = ",".join(host.name for host in survey.plan.hosts)
+    only_these = dataclasses.replace(request, options=(*without_limit(request.options), "--limit", hosts))
+    scope = dataclasses.replace(scope, terms=terms_of(survey.job, survey.plan))
+    return ask_fleet(only_these, passwords, AnsibleRunner(), scope=scope), about_job

@@ -1,0 +1,71 @@
+"""`ddp-play check PLAYBOOK`: only the hosts of the plan are asked, on the terms of the job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ddp_play.ansible.runner import Passwords, PlaybookRequest
+from ddp_play.checks.check_scope import CheckScope
+from ddp_play.checks.finding import Status
+from ddp_play.checks.fleet import Fleet
+from ddp_play.checks.time_budget import NO_LIMIT
+from ddp_play.cli import check_job
+from ddp_play.errors import HostNotReady
+from ddp_play.planning.remedy_text import Asked
+from ddp_play.run.job_survey import JobSurvey
+from tests.unit.build import hosts, job, plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+REQUEST = PlaybookRequest("train.yml", ("inv",), "/site", options=("--limit", "gpus", "-u", "ops"))
+ASKED = Asked(("inv",), REQUEST.options)
+
+
+@pytest.fixture
+def surveyed(monkeypatch: pytest.MonkeyPatch) -> Callable[[JobSurvey], list[tuple[PlaybookRequest, CheckScope]]]:
+    """Sets what the playbook tells; returns what is then asked."""
+    asked: list[tuple[PlaybookRequest, CheckScope]] = []
+
+    def ask(request: PlaybookRequest, _passwords: Passwords, _runner: Any, *, scope: CheckScope) -> Fleet:
+        asked.append((request, scope))
+        return Fleet(())
+
+    def given(survey: JobSurvey) -> list[tuple[PlaybookRequest, CheckScope]]:
+        monkeypatch.setattr(check_job, "survey_job", lambda *_: survey)
+        monkeypatch.setattr(check_job, "ask_fleet", ask)
+        return asked
+
+    return given
+
+
+def test_the_hosts_of_the_plan_are_asked_on_the_terms_of_the_job(
+    surveyed: Callable[[JobSurvey], list[tuple[PlaybookRequest, CheckScope]]],
+) -> None:
+    wanted: dict[str, Any] = {"runtime": "process", "hosts": 2, "port_range": "29600-29650"}
+    asked = surveyed(JobSurvey(job(**wanted), hosts(3), plan(*hosts(3), **wanted)))
+    scope = CheckScope("full", NO_LIMIT, record=True)
+    _, about_job = check_job.ask_hosts_of(REQUEST, Passwords(), scope, ASKED)
+    ((request, used),) = asked
+    assert request.options == ("-u", "ops", "--limit", "h1,h2")
+    assert (used.level, used.record, used.terms.port_range) == ("full", True, (29600, 29650))
+    assert used.terms.network is not None
+    assert [host for host, _ in used.terms.network.addresses] == ["h1", "h2"]
+    assert about_job[0].check == "job plan"
+    assert about_job[0].status is Status.OK
+
+
+def test_without_a_plan_nobody_is_asked_and_the_reason_is_a_finding(
+    surveyed: Callable[[JobSurvey], list[tuple[PlaybookRequest, CheckScope]]],
+) -> None:
+    asked = surveyed(JobSurvey(job(), hosts(2), None, HostNotReady("h2: no torch", hint="install it")))
+    fleet, about_job = check_job.ask_hosts_of(REQUEST, Passwords(), CheckScope(), ASKED)
+    assert asked == []
+    assert fleet.hosts == ()
+    assert (about_job[0].status, about_job[0].value, about_job[0].command) == (
+        Status.FAIL,
+        "h2: no torch",
+        "install it",
+    )
