@@ -15,3 +15,8 @@ from ddp_play.checks.time_budget import TimeBudget
 def test_another_process_has_the_same_scope(scope: CheckScope, has_matrix: bool) -> None:
     assert scope_from_text(scope.to_text()) == scope
     assert scope.has_matrix is has_matrix
+
+
+def test_a_later_end_changes_nothing_else() -> None:
+    scope = CheckScope("full", TimeBudget(30.0, 100.0), record=True)
+    assert scope.later(5.0) == CheckScope("full", TimeBudget(30.0, 105.0), record=True)
