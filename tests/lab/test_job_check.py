@@ -107,14 +107,14 @@ def test_what_ranks_can_bear_is_a_warning_and_none_switches_the_check_off(check_
 
 def test_a_job_is_checked_on_its_own_ports_and_hosts(check_lab: Lab, tmp_path: Path) -> None:
     defects = [defect for defect in DEFECTS if defect.name in ("ports dropped one way", "few open files")]
-    words = ["check", playbook(tmp_path, hosts=2), "-i", str(check_lab.inventory), "--json"]
-    others = ["check", playbook(tmp_path, hosts=2, port_range="31000-31010"), "-i", str(check_lab.inventory), "--json"]
+    common = ["-i", str(check_lab.inventory), "--json"]
     with seeded(check_lab, *defects), tempfile.TemporaryDirectory(prefix="cp-") as sockets:
         environment = {**check_lab.environment, "ANSIBLE_SSH_CONTROL_PATH_DIR": sockets}
-        done = check_lab.play(*words, environment=environment)
+        done = check_lab.play("check", playbook(tmp_path, hosts=2), *common, environment=environment)
         document = json.loads(done.stdout)
         schemas.check("check", document)
-        elsewhere = json.loads(check_lab.play(*others, environment=environment).stdout)
+        others = playbook(tmp_path, hosts=2, port_range="31000-31010")
+        elsewhere = json.loads(check_lab.play("check", others, *common, environment=environment).stdout)
     assert done.returncode == 1
     assert document["hosts"] == ["h1", "h2"]
     failed = {row["check"]: row["where"] for row in document["findings"] if row["result"] == "fail"}
