@@ -25,7 +25,6 @@ REFUSED = (
     ("small shared memory", ("h1: shared memory: ", "of 16 MiB free (limit: 512 MiB", "mount -o remount")),
     ("few open files", ("h2: open files: at most 256", "raise nofile in /etc/security/limits.d")),
     ("few ephemeral ports", ("h1: ephemeral ports: 20 ports",)),
-    ("disk of runs is full", ("h2", "MiB free")),
     ("another shared directory", ("h3: shared by all: files of other hosts are not seen within 3 s",)),
     ("shared directory is read-only", ("h2", "Read-only file system")),
     ("ports dropped one way", ("h2 (", "does not reach h1 (", "rendezvous port 29")),

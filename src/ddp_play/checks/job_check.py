@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # Without these ranks cannot write, start, connect or see the files of each other.
 REFUSING = (
     "open files", "processes limit", "pids limit", "locked memory", "shared memory", "ephemeral ports",
-    "state directory", "disk of runs", "shared disk", "shared directory", "shared by all",
+    "state directory", "shared directory", "shared by all",
 )  # fmt: skip
 WARNINGS_SHOWN = 5
 

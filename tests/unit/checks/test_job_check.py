@@ -33,7 +33,6 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"limits.nofile": 256}, "open files: at most 256"),
     ({"limits.nproc": 100}, "processes limit: at most 100"),
     ({"write_state.problem": "Read-only file system"}, "state directory: /state: Read-only file system"),
-    ({"space_state.free_mib": 9}, "disk of runs: /state: 9 of"),
     ({"token.problem": "Read-only file system"}, "shared directory: /shared: Read-only file system"),
     ({"saw:tokens.seen": {"h1": None, "h2": None}}, "shared by all: files of other hosts are not seen"),
 ]
@@ -52,6 +51,7 @@ def test_a_host_on_which_ranks_would_fail_is_refused_with_the_remedy(change: dic
 WARNED: list[tuple[dict[str, Any], str]] = [
     ({"names.h3/addresses": ["127.0.1.1"]}, "h3: own name: h3 is 127.0.1.1; gloo binds to it"),
     ({"identity.machine_id": "id1"}, "h1, h3: machine id: id1; a copied disk image"),
+    ({"space_state.free_mib": 9}, "h3: disk of runs: /state: 9 of"),
     ({"space_shm.size_mib": 256}, "h3: shared memory: 50000 of 256 MiB free; data loaders"),
     (
         {"space_state": {"problem": "no answer within 8 s"}},
