@@ -234,7 +234,7 @@ class RunPaths:
 
     @property
     def fleet(self) -> Path:
-        """facts.json: host facts for the plan of a next attempt; only of jobs with restarts."""
+        """facts.json: host facts for a plan without unfit or lost hosts; not of jobs without checks and restarts."""
         return self.root / "facts.json"
 
     @property

@@ -160,7 +160,7 @@ def exchange(
         answers, network = _converse(talk, facts, scope.terms)
         found |= {"network": asdict(network), "hosts": _hosts(rows, answers, talk.lost)}
         if scope.has_matrix and talk.has_time(MATRIX_LEAST_S):
-            known = {} if scope.record else records(fleet_from_json(found))
+            known = {} if scope.record or scope.terms.network else records(fleet_from_json(found))
             settings = MatrixSettings(records=known, budget=scope.budget)
             found["matrix"] = _matrix(talk, network, settings)
         # nothing that is judged comes after this

@@ -14,7 +14,7 @@ from ddp_play.checks import (
     shared_checks,
 )
 from ddp_play.checks.finding import Finding, Status
-from ddp_play.checks.fleet import FULL, QUICK
+from ddp_play.checks.fleet import FULL, QUICK, guarded
 from ddp_play.checks.host_findings import OPEN, merged, with_names
 from ddp_play.planning.host_selection import release
 
@@ -75,4 +75,4 @@ def judge(fleet: Fleet, level: str, asked: Asked) -> tuple[Finding, ...]:
 
 def single_findings(fleet: Fleet, level: str) -> tuple[Finding, ...]:
     """The findings of a level, before hosts of which the same was found share one."""
-    return tuple(finding for group in LEVELS[level] for finding in group(fleet))
+    return tuple(finding for group in LEVELS[level] for finding in guarded(group, fleet))

@@ -144,6 +144,16 @@ def attempt(check: str, host: CheckedHost, rule: Callable[[CheckedHost], T]) -> 
         return not_run(check, host.name, f"{NOT_OURS} ({type(error).__name__}: {error})", broken=True)
 
 
+def guarded(group: Callable[[Fleet], Iterable[Finding]], fleet: Fleet) -> tuple[Finding, ...]:
+    """The findings of a group of checks; the finding that there are none, where an answer has another form."""
+    try:
+        return tuple(group(fleet))
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        name = group.__name__.replace("_", " ")
+        reason = f"{NOT_OURS} ({type(error).__name__}: {error})"
+        return tuple(not_run(name, host.name, reason, broken=True) for host in fleet.reached)
+
+
 def each(fleet: Fleet, check: str, rule: Callable[[CheckedHost], Finding | None]) -> Iterator[Finding]:
     """The finding of a rule about every host that answered. None: the check is not about this host."""
     for host in fleet.reached:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import statistics
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -98,10 +99,15 @@ def _machines(fleet: Fleet) -> Iterator[Finding]:
 
 def naming(fleet: Fleet) -> Iterator[Finding]:
     """Names of the hosts mean the same everywhere, and the name service answers fast."""
-    known = [host.hostname for host in fleet.facts]
-    yield from each(fleet, "own name", lambda host: _own_name(host) if known.count(host.known.hostname) == 1 else None)
+    yield from own_names(fleet)
     yield from each(fleet, "names of peers", lambda host: _peer_names(host, fleet))
     yield from each(fleet, "name service", _speed)
+
+
+def own_names(fleet: Fleet) -> Iterator[Finding]:
+    """Each host's own name is an address of the host."""
+    count = Counter(host.hostname for host in fleet.facts)
+    yield from each(fleet, "own name", lambda host: _own_name(host) if count[host.known.hostname] == 1 else None)
 
 
 def _own_name(host: CheckedHost) -> Finding:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ddp_play.checks import identity_checks, limit_checks, shared_checks
 from ddp_play.checks.finding import Finding, Status
-from ddp_play.checks.fleet import CheckedHost, Fleet, names, not_run
+from ddp_play.checks.fleet import CheckedHost, Fleet, guarded, names, not_run
 from ddp_play.checks.host_findings import merged
 from ddp_play.checks.job_terms import terms_of
 from ddp_play.planning.refused_hosts import Refused
@@ -50,31 +50,36 @@ def findings(job: Job, plan: Plan, facts: Mapping[str, HostFacts], answers: Answ
     for host in fleet.hosts:
         if host.facts is None:
             yield not_run("host", host.name, "the bundle has no facts of it", broken=True)
-    yield from identity_checks.identity(fleet)
-    yield from identity_checks.naming(fleet)
-    yield from limit_checks.of_ranks(fleet)
-    yield from limit_checks.disks(fleet)
+    groups = [identity_checks.identity, identity_checks.own_names, limit_checks.of_ranks, limit_checks.disks]
     if any(host.shared_dir for host in plan.hosts):
-        yield from shared_checks.shared_directory(fleet)
+        groups += [shared_checks.shared_directory, shared_checks.own_files]
+    for group in groups:
+        yield from guarded(group, fleet)
 
 
 def _host(name: str, facts: HostFacts | None, answers: Answers) -> CheckedHost:
     answer = answers.get(name, {})
-    return CheckedHost(name, facts, readings=answer.get("readings", {}), reached=answer.get("reached", {}))
+    parts = {part: answer.get(part, {}) for part in ("readings", "reached", "ended")}
+    return CheckedHost(name, facts, **parts)
 
 
 def _text(finding: Finding) -> str:
     """What was found of a host that is refused, with the limit."""
     limit = f" (limit: {finding.limit})" if finding.limit else ""
-    return f"{finding.check}: {finding.value}{limit}; {finding.why}"
+    return _line(f"{finding.check}: {finding.value}{limit}; {finding.why}")
 
 
 def _warning(finding: Finding) -> str:
-    return f"{names(finding.where)}: {finding.check}: {finding.value}; {finding.why}"
+    return _line(f"{names(finding.where)}: {finding.check}: {finding.value}; {finding.why}")
 
 
 def _not_run(finding: Finding) -> str:
-    return f"{names(finding.where)}: {finding.check} could not be checked: {finding.value}"
+    return _line(f"{names(finding.where)}: {finding.check} could not be checked: {finding.value}")
+
+
+def _line(text: str) -> str:
+    """One line, whatever a host has sent: another line would seem to be about another host."""
+    return " ".join(text.split())
 
 
 def _shortened(texts: list[str]) -> tuple[str, ...]:

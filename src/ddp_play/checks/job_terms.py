@@ -23,6 +23,7 @@ class JobTerms:
     port_range: tuple[int, int] = PORT_RANGE
     in_containers: bool = False  # limits of the login are not those of the ranks
     own_shm: bool = False  # each container has a /dev/shm of its own size
+    may_use_rdma: bool = True  # where there are devices: then memory must be locked
 
     def to_json(self) -> dict[str, Any]:
         """For another process."""
@@ -39,7 +40,13 @@ def terms_of(job: Job, plan: Plan) -> JobTerms:
             tuple((host.name, host.address) for host in plan.hosts),
             tuple((host.name, host.interface) for host in plan.hosts),
         )
-    return JobTerms(network, plan.port_range, in_containers, own_shm=in_containers and bool(job.shm_size))
+    return JobTerms(
+        network,
+        plan.port_range,
+        in_containers,
+        own_shm=in_containers and bool(job.shm_size),
+        may_use_rdma=plan.fabric == "ib",
+    )
 
 
 def terms_from_json(data: Mapping[str, Any]) -> JobTerms:

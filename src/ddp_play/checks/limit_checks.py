@@ -38,7 +38,8 @@ def of_ranks(fleet: Fleet) -> Iterator[Finding]:
         yield from each(fleet, "open files", _files)
         yield from each(fleet, "processes limit", _process_limit)
         yield from each(fleet, "pids limit", _pids)
-        yield from each(fleet, "locked memory", _locked)
+        if fleet.terms.may_use_rdma:
+            yield from each(fleet, "locked memory", _locked)
     if not fleet.terms.own_shm:
         yield from each(fleet, "shared memory", _shm)
     yield from each(fleet, "ephemeral ports", _ephemeral)

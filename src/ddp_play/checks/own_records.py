@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.checks import record_findings, record_store
@@ -35,6 +35,8 @@ def with_records(
     fleet: Fleet, found: tuple[Finding, ...], *, level: str, record: bool, asked: Asked
 ) -> OwnRecords:  # fmt: skip
     """Compare all hosts with their records; then, with `record`, write new ones of those that are well."""
+    if fleet.terms.network is not None:  # of a job, and perhaps another one than that of the records
+        fleet = replace(fleet, matrix=None)
     known = record_store.load(fleet)
     compared = record_findings.compare(fleet, known)
     own = tuple(with_names(row, asked) for row in merged(record_findings.findings(fleet, compared)))

@@ -136,11 +136,15 @@ def _why_not_ours(host: HostFacts, mark: Quarantine, how: Circumstances) -> Stay
 
 def _why_not_passed(host: str, mark: Quarantine, findings: Iterable[Finding]) -> Stays | None:
     rows = [row for row in findings if host in row.where]
-    if failed := [row for row in rows if row.status is Status.FAIL]:
-        return Stays("it fails: " + "; ".join(f"{row.check}: {row.value}" for row in failed))
+    by_hand = "" if mark.own else f"to end it all the same: {RELEASE_BY_HAND}"
+    # What is wrong between hosts has put none of them into quarantine, and keeps none there.
+    own = [row for row in rows if row.where == (host,) or row.check in mark.checks]
+    if failed := [row for row in own if row.status is Status.FAIL]:
+        return Stays("it fails: " + "; ".join(f"{row.check}: {row.value}" for row in failed), by_hand)
     passed = {row.check for row in rows if row.status is Status.OK}
     missing = [name for name in mark.checks if name not in passed]
     if missing:
         others = {row.check: f" ({row.value})" for row in rows}
-        return Stays("it must pass: " + "; ".join(f"{name}{others.get(name, ' (no result)')}" for name in missing))
+        text = "; ".join(f"{name}{others.get(name, ' (no result)')}" for name in missing)
+        return Stays(f"it must pass: {text}", by_hand)
     return None

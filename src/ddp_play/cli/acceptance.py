@@ -106,11 +106,17 @@ def accept(fleet: Fleet, new: Collection[str], marker: Marker) -> Accepted:
     marked = dataclasses.replace(marked, nothing="")
     judged = {row.host for row in marked.rows if row.result in check_quarantine.AT_FAULT}
     undecided = {name: why for name in names if name in new and name not in judged and (why := _why_open(fleet, name))}
-    if marked.broken:
-        undecided = {name: marked.broken for name in names if name in new}
+    if marked.broken:  # who failed nothing is accepted all the same
+        failing = {host for row in single_findings(fleet, QUICK) if row.status is Status.FAIL for host in row.where}
+        doubtful = {name: marked.broken for name in names if name in new and name in failing}
+        undecided |= doubtful
+        marked = marked if doubtful else dataclasses.replace(marked, broken="")
     failed_to_mark = {row.host for row in marked.rows if row.result == "failed"}
     done = [name for name in new if name not in undecided and name not in failed_to_mark]
-    marker.write(dict.fromkeys(done, CHECKED))
+    answers = marker.write(dict.fromkeys(done, CHECKED))
+    undecided |= {name: f"that it was checked could not be noted: {row['problem']}"
+                  for name, row in answers.items() if "problem" in row}  # fmt: skip
+    done = [name for name in done if name not in undecided]
     accepted = tuple(name for name in names if name in done and name not in judged)
     asked = Asked(marker.request.inventory, marker.request.options)
     findings = tuple(row for row in judge(fleet, QUICK, asked) if set(row.where) & set(new))

@@ -68,7 +68,8 @@ def check(
       ddp-play check -i inventory --level full --html check.html --bundle ticket.tar.gz
     """
     with error_boundary():
-        request, choice = ansible.request(playbook, _asked(inventory, level)), wanted.choice()
+        choice = wanted.choice(of_job=playbook is not None)
+        request = ansible.request(playbook, _asked(inventory, level))
         passwords, scope, began = _passwords(ansible, wanted.scope(level))
         console.note(f"checking the hosts of {', '.join(inventory or ())}, level {level}{TAKES.get(level, '')}")
         ask, asked = check_job.ask_hosts_of if playbook else _ask_hosts, Asked(request.inventory, request.options)

@@ -48,8 +48,11 @@ class Wanted:
             record_store.prepare()
         return CheckScope(level, budget_of(self.within), self.record, outputs=self.bundle is not None)
 
-    def choice(self) -> check_quarantine.Choice:
-        """What follows the check. UsageError for options that exclude each other."""
+    def choice(self, *, of_job: bool = False) -> check_quarantine.Choice:
+        """What follows the check. UsageError for options that exclude each other, or a playbook (`of_job`)."""
+        for option, is_given in (("--release", self.release), ("--record", self.record)):
+            if of_job and is_given:
+                raise UsageError(f"{option} is about hosts, not about a job", hint="leave out the playbook")
         return check_quarantine.chosen(quarantine=self.quarantine, release=self.release)
 
     def _check_files(self) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from ddp_play.ansible.bounded_execution import ANSWER_S
+from ddp_play.ansible.plugin_variables import ANSWER_ENV
 from ddp_play.ansible.runner import AnsibleRunner
 from ddp_play.checks.fleet import Fleet
 from ddp_play.checks.fleet_answers import ask_fleet
@@ -27,7 +29,7 @@ def ask_hosts_of(
 
     Without a plan no host is asked.
     """
-    survey = survey_job(request, passwords, AnsibleRunner())
+    survey = survey_job(_in_time(request, scope), passwords, AnsibleRunner())
     about_job = judge_job(survey, asked)
     if survey.plan is None or survey.job is None:
         return Fleet(()), about_job
@@ -35,3 +37,11 @@ def ask_hosts_of(
     only_these = dataclasses.replace(request, options=(*without_limit(request.options), "--limit", hosts))
     scope = dataclasses.replace(scope, terms=terms_of(survey.job, survey.plan))
     return ask_fleet(only_these, passwords, AnsibleRunner(), scope=scope), about_job
+
+
+def _in_time(request: PlaybookRequest, scope: CheckScope) -> PlaybookRequest:
+    """The request of the plan; with a time budget a host that hangs costs its share of it, as in the check."""
+    if not scope.budget.is_limited:
+        return request
+    limit_s = max(1.0, scope.budget.login_s(ANSWER_S))
+    return dataclasses.replace(request, environment={**request.environment, ANSWER_ENV: f"{limit_s:.1f}"})

@@ -127,6 +127,8 @@ def nothing(fleet: Fleet, marker: Marker, *, level: str) -> Marked:  # noqa: ARG
 
 def quarantine_failed(fleet: Fleet, marker: Marker, *, level: str, trusted: Collection[str] = ()) -> Marked:
     """Put the hosts into quarantine that are at fault. `trusted`: as `quarantine.decide` has it."""
+    if not fleet.hosts:
+        return Marked(nothing=f"no host was checked: {NOBODY}")
     facts = {host.name: host.facts for host in fleet.hosts if host.facts is not None}
     decision = quarantine.decide(single_findings(fleet, level), tuple(facts), trusted)
     if decision.broken:

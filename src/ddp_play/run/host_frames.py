@@ -194,6 +194,11 @@ def checked(header: Header, ranks: Collection[int], key: str) -> Header | None:
     return cut
 
 
+def cut_texts(value: Any) -> Any:
+    """A value that a host sent beside its frames, with texts of at most MAX_TEXT and without infinite numbers."""
+    return _cut(value, MAX_TEXT)
+
+
 def _problem(value: Any, shape: Any) -> str:
     """What is wrong with a value; empty if it fits. None fits everywhere: a field that is not known."""
     if isinstance(shape, Record):

@@ -26,7 +26,8 @@ SILENT_S = 5.0
 RECONNECT_S = 2.0
 # A call of `pump` that is later than expected by this much: the controller itself was stalled.
 STALL_S = 0.2
-PAYLOAD = "payload"  # in a reply: the bytes that came with it
+# Replies with bytes after their header; these are then in the reply under this name.
+WITH_PAYLOAD, PAYLOAD = ("check_read", "check_reach", "check_end"), "payload"
 # A new channel gets this long for its first message: a busy host needs seconds for the login and to start Python.
 OPENING_S = 15.0
 
@@ -244,7 +245,7 @@ class Gang:
             if kind == "beat":
                 link.guard_gone = bool(header["guard_gone"])
                 link.uptime_s = header.get("uptime")
-            link.replies[kind] = {**header, PAYLOAD: payload} if payload else header
+            link.replies[kind] = {**header, PAYLOAD: payload} if kind in WITH_PAYLOAD else header
 
     def _beat(self, link: Link) -> None:
         """Send a heartbeat if the last one was more than BEAT_S ago."""

@@ -5,14 +5,16 @@ The rules are those of `ddp-play check` and live above this package; whoever sta
 
 from __future__ import annotations
 
+import contextlib
 import json
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.errors import HostUnfit
+from ddp_play.errors import HostNotReady, HostUnfit
 from ddp_play.planning.refused_hosts import Refused, joined
+from ddp_play.run.host_frames import cut_texts
 from ddp_play.run.host_links import PAYLOAD
 
 if TYPE_CHECKING:
@@ -24,10 +26,13 @@ if TYPE_CHECKING:
 # Of all readings of a check, those that decide about the ranks of a job and that no plan knows.
 READINGS = ("identity", "limits", "names", "space_shm", "space_state", "space_shared", "token", "write_state")
 # Each reading has its own limit on the host, of 8 to 11 seconds; these are for the answer with all of them.
-READ_S, SEE_S = 20.0, 20.0
+READ_S, SEE_S, END_S = 20.0, 20.0, 15.0
 MAX_ANSWER = 1 << 20
 
-Answers = Mapping[str, Mapping[str, Any]]  # by host: `readings`, `reached`
+# Up to this many hosts each looks for the files of all others.
+ALL_PAIRS = 8
+
+Answers = Mapping[str, Mapping[str, Any]]  # by host: `readings`, `reached`, `ended`
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,36 +49,54 @@ Judge = Callable[["Plan", Mapping[str, "HostFacts"], Answers], Judged]
 def read_hosts(gang: Gang, plan: Plan, facts: Mapping[str, HostFacts]) -> Answers:
     """What the hosts of a plan read, and which files of each other they see in the shared directory.
 
-    What a host does not answer is missing; HostNotReady if its channel breaks.
+    What a host does not answer in time is missing. One whose channel has ended ends the run at the next order.
     """
     word = secrets.token_hex(8)
     tokens = {host.name: [host.shared_dir, word, host.name] for host in plan.hosts if host.shared_dir}
-    names = sorted({facts[host.name].hostname for host in plan.hosts if host.name in facts})
 
     def read(link: Link) -> dict[str, Any]:
+        names = [facts[link.name].hostname] if link.name in facts else []
         order = {"names": names, "port_range": list(plan.port_range), "only": READINGS}
         return {**order, "token": tokens.get(link.name)}
 
     def see(link: Link) -> dict[str, Any]:
-        others = [name for name in tokens if name != link.name]
+        others = _looked_for(link.name, list(tokens))
         return {"peers": [], "source": "", "limit_s": 1.0, "token": tokens[link.name], "others": others}
+
+    def end(link: Link) -> dict[str, Any]:
+        return {"token": tokens[link.name]}
 
     writers = [link for link in gang.links if link.name in tokens]
     answers = {}
     try:
-        answers["readings"] = _documents(gang.ask("check_read", "check_read", deadline_s=READ_S, fields=read))
+        answers["readings"] = _asked(gang, "check_read", gang.links, READ_S, read)
         if len(writers) > 1:
-            seen = gang.ask("check_reach", "check_reach", links=writers, deadline_s=SEE_S, fields=see)
-            answers["reached"] = _documents(seen)
-    finally:
+            answers["reached"] = _asked(gang, "check_reach", writers, SEE_S, see)
+    except BaseException:
         for link in writers:
-            gang.tell("check_end", links=[link], token=tokens[link.name])
+            gang.tell("check_end", links=[link], **end(link))
+        raise
+    if writers:
+        answers["ended"] = _asked(gang, "check_end", writers, END_S, end)
     return {link.name: {kind: found.get(link.name, {}) for kind, found in answers.items()} for link in gang.links}
 
 
-def _documents(replies: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """By host, the JSON object of its reply; empty where it is none: then every check of it has no value."""
-    return {host: _document(reply.get(PAYLOAD, b"")) for host, reply in replies.items()}
+def _looked_for(name: str, writers: list[str]) -> list[str]:
+    """Whose files a host looks for: all of a few, else the head and two neighbors. The head looks for all."""
+    at = writers.index(name)
+    if at == 0 or len(writers) <= ALL_PAIRS:
+        return [other for other in writers if other != name]
+    near = {writers[0], writers[(at + 1) % len(writers)], writers[at - 1]}
+    return sorted(near - {name})
+
+
+def _asked(
+    gang: Gang, kind: str, links: list[Link], deadline_s: float, fields: Callable[[Link], dict[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """By host, the JSON object of its reply; hosts that sent none, or no reply in time, are missing."""
+    with contextlib.suppress(HostNotReady):
+        gang.ask(kind, kind, links=links, deadline_s=deadline_s, fields=fields)
+    return {link.name: _document(link.replies[kind].get(PAYLOAD, b"")) for link in links if kind in link.replies}
 
 
 def _document(payload: bytes) -> dict[str, Any]:
@@ -81,7 +104,7 @@ def _document(payload: bytes) -> dict[str, Any]:
         found = json.loads(payload) if len(payload) <= MAX_ANSWER else None
     except (ValueError, RecursionError):
         found = None
-    return found if isinstance(found, dict) else {}
+    return cut_texts(found) if isinstance(found, dict) else {}
 
 
 def refuse_unfit(judged: Judged) -> None:

@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from ddp_play.run.link import Link
 
 PROBE_S = 5.0
-# Up to this many hosts each connects to each other, which tells whose port is closed; of more, as many as ranks need.
+# Up to this many hosts each connects to each other. Of more, each to the head and two others: of a host whose port is
+# closed two fail then, which tells whose it is.
 ALL_PAIRS = 8
 
 
 def probe_network(gang: Gang, plan: Plan, port: int) -> None:
-    """HostUnfit unless each host reaches the head and its neighbor, and the head each host, with large packets too.
+    """HostUnfit unless each host reaches the head and its neighbors, and the head each host, with large packets too.
 
     All hosts also connect to `port`, the rendezvous port: a firewall may block it although it lets other ports pass.
     """
@@ -39,7 +40,8 @@ def probe_network(gang: Gang, plan: Plan, port: int) -> None:
     def targets(link: Link) -> dict[str, Any]:
         at = names.index(link.name)
         everyone = at == 0 or len(names) <= ALL_PAIRS
-        peers = set(names if everyone else (names[0], names[(at + 1) % len(names)])) - {link.name}
+        next_ones = (names[(at + distance) % len(names)] for distance in (1, 2))
+        peers = set(names if everyone else (names[0], *next_ones)) - {link.name}
         rows = [[address[name], ports[name]] for name in sorted(peers)]
         if rendezvous_port and link.name != plan.head:
             rows.append([address[plan.head], rendezvous_port])
@@ -55,9 +57,9 @@ def _not_reached(plan: Plan, failed: dict[str, list[dict[str, Any]]], rendezvous
     """The error for connections that failed: of each host, rows with address, port and problem."""
     address = {host.name: host.address for host in plan.hosts}
     by_address = {value: name for name, value in address.items()}
-    pairs = [(name, by_address[bad["address"]]) for name, rows in failed.items() for bad in rows]
+    pairs = [(name, by_address.get(bad["address"], name)) for name, rows in failed.items() for bad in rows]
     lines = [
-        f"{name} ({address[name]}) does not reach {by_address[bad['address']]} ({bad['address']}"
+        f"{name} ({address[name]}) does not reach {by_address.get(bad['address'], 'a host')} ({bad['address']}"
         f"{f', rendezvous port {rendezvous_port}' if bad['port'] == rendezvous_port else ''}): {bad['problem']}"
         for name, rows in failed.items()
         for bad in rows

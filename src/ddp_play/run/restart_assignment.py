@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from ddp_play.planning.next_attempt import Fleet
     from ddp_play.run.attempt_assignment import Assignment
+    from ddp_play.run.attempt_result import NotStarted
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +62,15 @@ def assign(step: Restart, assignment: Assignment, known: ReplanInput, *, num_end
 
 
 def on_other_hosts(
-    gone: Mapping[str, str], assignment: Assignment, known: ReplanInput, *, was_prepared: bool
+    gone: Mapping[str, str], assignment: Assignment, known: ReplanInput, tried: NotStarted
 ) -> Assignment | None:
     """The same attempt without these hosts, which did not take it; None if the others are too few.
 
     A restart may have fewer hosts than the attempt before, as after the loss of one. A first attempt has as many as
-    were planned: spare hosts take the place of the others.
+    were planned: spare hosts that take new runs replace the others, and the run keeps its place in the queue.
     """
+    if not assignment.continues:
+        gone = {**gone, **_closed(assignment, known)}
     step = assign(Restart("hosts refused", gone), assignment, known, num_ended=assignment.num_ended)
     if isinstance(step, End):
         return None
@@ -76,7 +79,15 @@ def on_other_hosts(
     if len(step.assignment.plan.hosts) < len(assignment.plan.hosts):
         return None
     # Hosts know an attempt by its number only once it was prepared there.
-    return dataclasses.replace(step.assignment, attempt=assignment.attempt + was_prepared)
+    attempt = assignment.attempt + tried.prepared
+    return dataclasses.replace(step.assignment, attempt=attempt, waiting=tried.waiting)
+
+
+def _closed(assignment: Assignment, known: ReplanInput) -> dict[str, str]:
+    """Hosts outside the plan that take no new runs, with the reason."""
+    planned = {host.name for host in assignment.plan.hosts}
+    rows = known.fleet.facts if known.fleet is not None else {}
+    return {name: str(row["drained"]) for name, row in rows.items() if row.get("drained") and name not in planned}
 
 
 def reasons(error: DdpPlayError) -> dict[str, str]:

@@ -228,7 +228,7 @@ class RestartLoop:
         gone = reasons(error)
         self._refused |= gone
         before = self.assignment
-        following = on_other_hosts(gone, before, self._replan_input(), was_prepared=tried.prepared)
+        following = on_other_hosts(gone, before, self._replan_input(), tried)
         if following is None:
             return None
         if continues:

@@ -8,7 +8,7 @@ import pytest
 
 from ddp_play.checks.job_check import judge_start
 from ddp_play.run.job_check import Judged
-from tests.unit.build import engine, host, job, plan, shared
+from tests.unit.build import engine, host, job, plan, rdma, shared
 from tests.unit.checks.fleets import facts, fleet
 
 
@@ -16,7 +16,9 @@ def judged(change: dict[str, Any] | None = None, *, on_shared: bool = True, **va
     """What is said of h1, h2 and h3; `change`: of h3. `values`: of the job."""
     checked = fleet(h3=change or {})
     known = {row.name: row.known for row in checked.hosts}
-    answers = {row.name: {"readings": row.readings, "reached": row.reached} for row in checked.hosts}
+    answers = {
+        row.name: {"readings": row.readings, "reached": row.reached, "ended": row.ended} for row in checked.hosts
+    }
     wanted = {"source": "/code", "runtime": "process", **values}
     own = {"shared": shared() if on_shared else None, "engine": engine()}
     made = plan(*(host(f"h{n}", f"10.0.0.{n}/24", **own) for n in (1, 2, 3)), **wanted)
@@ -100,3 +102,28 @@ def test_many_warnings_are_shortened() -> None:
     found = judged(change)
     assert len(found.warnings) == 6
     assert found.warnings[-1] == "and 2 more; ddp-play check -i INVENTORY shows all of them"
+
+
+ODD = [{"identity.macs": {"e": [1]}}, {"saw:tokens.seen": ["h1"]}, {"token": []}, {"limits": [1]}]
+
+
+@pytest.mark.parametrize("change", ODD, ids=str)
+def test_an_answer_of_another_form_is_said_and_refuses_nothing(change: dict[str, Any]) -> None:
+    found = judged(change)
+    assert found.refused == ()
+    assert any("not what ddp-play's program sends" in text for text in found.warnings)
+
+
+def test_what_a_host_sends_is_one_line() -> None:
+    (row,) = judged({"write_state.problem": "full\nh1: no room"}).refused
+    assert "full h1: no room" in row.why
+
+
+def test_locked_memory_counts_where_the_plan_uses_rdma() -> None:
+    few = {"limits.memlock": 65536, "facts.rdma": (rdma(),)}
+    assert judged(few) == Judged()
+
+
+def test_a_file_that_stays_in_the_shared_directory_is_said() -> None:
+    (warning,) = judged({"end:token": "Read-only file system"}).warnings
+    assert warning.startswith("h3: files of the check: ")

@@ -126,3 +126,12 @@ def test_a_users_own_list_needs_no_root() -> None:
     assert stays(4, own, as_root=False) == ""
     root: dict[str, Any] = {"facts.user": replace(fleets.facts(1).user, uid=0)}
     assert stays(4, own, as_root=True, **root) == "", "a login as root has no other list"
+
+
+def test_what_is_wrong_between_two_hosts_keeps_neither_there() -> None:
+    twin = fleets.fleet(4, h1={"facts.quarantine": MARK, "identity.host_keys": ["key2"]})
+    assert why_it_stays(twin.hosts[0].known, single_findings(twin, "quick"), Circumstances("quick", 4, True)) is None
+
+
+def test_what_keeps_a_host_there_names_the_way_out_by_hand() -> None:
+    assert "to end it all the same: ansible HOSTS -i INVENTORY -b" in stays(4, replace(MARK, checks=("rdma ports",)))

@@ -112,6 +112,13 @@ def test_when_too_many_fail_nobody_is_marked_and_the_next_provision_checks_again
     assert "ddp-play provision -i INVENTORY checks them again" in error.hint
 
 
+def test_a_new_host_that_fails_nothing_is_accepted_whatever_is_wrong_with_the_others() -> None:
+    hosts = Kept()
+    found = accepted(fleets.fleet(5, h1=BAD, h2=BAD, h3=BAD), hosts, ("h4", "h5"))
+    assert (found.accepted, found.error(), hosts.orders) == (("h4", "h5"), None, {})
+    assert hosts.checked == ["h4", "h5"]
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [

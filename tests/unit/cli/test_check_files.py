@@ -10,6 +10,7 @@ import pytest
 
 from ddp_play.checks.check_scope import CheckScope
 from ddp_play.checks.own_records import OwnRecords
+from ddp_play.cli import check_quarantine
 from ddp_play.cli.check import document
 from ddp_play.cli.check_files import Wanted
 from ddp_play.errors import UsageError
@@ -77,3 +78,10 @@ def test_the_scope_has_what_was_given(tmp_path: Path, monkeypatch: pytest.Monkey
     assert (scope.has_matrix, scope.record, scope.outputs, scope.budget.total_s) == (True, True, False, 30.0)
     with pytest.raises(UsageError, match="cannot be kept"):
         Wanted(within="1s").scope("full")
+
+
+def test_a_release_and_a_record_are_of_hosts_and_not_of_a_job() -> None:
+    for wanted in (Wanted(release=True), Wanted(record=True)):
+        with pytest.raises(UsageError, match="is about hosts, not about a job"):
+            wanted.choice(of_job=True)
+    assert Wanted(quarantine=True).choice(of_job=True).act is check_quarantine.quarantine_failed

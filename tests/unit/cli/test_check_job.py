@@ -10,7 +10,7 @@ from ddp_play.ansible.runner import Passwords, PlaybookRequest
 from ddp_play.checks.check_scope import CheckScope
 from ddp_play.checks.finding import Status
 from ddp_play.checks.fleet import Fleet
-from ddp_play.checks.time_budget import NO_LIMIT
+from ddp_play.checks.time_budget import NO_LIMIT, budget_of
 from ddp_play.cli import check_job
 from ddp_play.errors import HostNotReady
 from ddp_play.planning.remedy_text import Asked
@@ -69,3 +69,22 @@ def test_without_a_plan_nobody_is_asked_and_the_reason_is_a_finding(
         "h2: no torch",
         "install it",
     )
+
+
+def test_a_host_that_hangs_costs_the_plan_its_share_of_the_time(
+    surveyed: Callable[[JobSurvey], list[tuple[PlaybookRequest, CheckScope]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    surveyed(JobSurvey(job(), hosts(2), None, HostNotReady("h2 hangs")))
+    given: list[PlaybookRequest] = []
+
+    def survey(request: PlaybookRequest, *_: Any) -> JobSurvey:
+        given.append(request)
+        return JobSurvey(None, (), None, HostNotReady("h2 hangs"))
+
+    monkeypatch.setattr(check_job, "survey_job", survey)
+    for scope in (CheckScope(), CheckScope(budget=budget_of("30s"))):
+        check_job.ask_hosts_of(REQUEST, Passwords(), scope, ASKED)
+    free, bounded = (request.environment.get("DDP_PLAY_ANSWER_S") for request in given)
+    assert free is None
+    assert bounded is not None
+    assert 1 <= float(bounded) <= 15

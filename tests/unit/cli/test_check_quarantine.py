@@ -207,3 +207,8 @@ def test_the_remedy_of_a_host_compared_with_too_few_becomes_root_again(capsys: p
 def test_both_options_at_once_are_refused() -> None:
     with pytest.raises(UsageError, match="exclude each other"):
         check_quarantine.chosen(quarantine=True, release=True)
+
+
+def test_without_a_plan_no_host_is_said_to_be_fit(capsys: pytest.CaptureFixture[str]) -> None:
+    marked = act(Fleet(()), Hosts())
+    assert "no host was checked: no host was put into quarantine" in printed(marked, capsys)

@@ -51,7 +51,11 @@ def answering(stage: Stage) -> Stage:
 
         far.answers["follow"] = follow
         payload = json.dumps({"limits": {"value": name, "took_s": 0.1}}).encode()
-        far.answers.update(check_read=[encode("check_read", payload)], check_reach=[encode("check_reach", b"{}")])
+        far.answers.update(
+            check_read=[encode("check_read", payload)],
+            check_reach=[encode("check_reach", b"{}")],
+            check_end=[encode("check_end", b'{"token": {"value": ""}}')],
+        )
     return stage
 
 
@@ -71,9 +75,10 @@ def test_hosts_are_asked_for_what_ranks_need_and_take_their_files_back(make: Mak
     assert stage.supervisor(judge=rules).run().status == "succeeded"
     ((names, answers),) = rules.asked
     assert names == ("h1", "h2")
-    assert answers["h2"] == {"readings": {"limits": {"value": "h2", "took_s": 0.1}}, "reached": {}}
+    ended = {"token": {"value": ""}}
+    assert answers["h2"] == {"readings": {"limits": {"value": "h2", "took_s": 0.1}}, "reached": {}, "ended": ended}
     read, see = stage.far["h1"].order("check_read"), stage.far["h1"].order("check_reach")
-    assert read["names"] == ["h1", "h2"]
+    assert read["names"] == ["h1"]
     assert {"limits", "space_shm", "token"} <= set(read["only"])
     path, word, name = read["token"]
     assert (path, name) == ("/shared", "h1")
@@ -127,3 +132,37 @@ def test_an_answer_that_is_none_counts_as_missing(make: Make) -> None:
     stage.far["h2"].answers["check_read"] = [encode("check_read", b"[1")]
     assert stage.supervisor(judge=rules).run().status == "succeeded"
     assert rules.asked[0][1]["h2"]["readings"] == {}
+
+
+def test_a_header_that_claims_to_be_the_answer_counts_as_missing_too(make: Make) -> None:
+    stage, rules = written(make, 2), Rules()
+    stage.far["h2"].answers["check_read"] = [b'{"t":"check_read","payload":5}\n']
+    assert stage.supervisor(judge=rules).run().status == "succeeded"
+    assert rules.asked[0][1]["h2"]["readings"] == {}
+
+
+def test_a_host_that_does_not_answer_in_time_is_missing_and_not_refused(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ddp_play.run.job_check.READ_S", 0.2)
+    stage, rules = written(make, 2), Rules()
+    stage.far["h2"].answers["check_read"] = []
+    assert stage.supervisor(judge=rules).run().status == "succeeded"
+    ((_, answers),) = rules.asked
+    assert (answers["h1"]["readings"]["limits"]["value"], answers["h2"]["readings"]) == ("h1", {})
+
+
+def test_texts_of_hosts_are_cut(make: Make) -> None:
+    stage, rules = written(make, 2), Rules()
+    long = json.dumps({"write_state": {"value": {"problem": "x" * 9000}}}).encode()
+    stage.far["h2"].answers["check_read"] = [encode("check_read", long)]
+    stage.supervisor(judge=rules).run()
+    assert len(rules.asked[0][1]["h2"]["readings"]["write_state"]["value"]["problem"]) < 5000
+
+
+def test_of_many_hosts_each_looks_for_the_files_of_three_and_the_head_for_all(make: Make) -> None:
+    stage, rules = written(make, 10, spares=[]), Rules()
+    assert stage.supervisor(judge=rules).run().status == "succeeded"
+    assert len(stage.far["h1"].order("check_reach")["others"]) == 9
+    assert stage.far["h5"].order("check_reach")["others"] == ["h1", "h4", "h6"]
+    assert stage.far["h10"].order("check_reach")["others"] == ["h1", "h9"]

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ddp_play.bundle.paths import RunPaths
-from ddp_play.errors import HostNotReady
-from ddp_play.run.attempt_assignment import Assignment
+from ddp_play.errors import HostNotReady, HostUnfit
+from ddp_play.run.attempt_assignment import Assignment, Waiting
+from ddp_play.run.attempt_result import NotStarted
 from ddp_play.run.restart_assignment import Following, ReplanInput, assign, on_other_hosts, reasons
 from ddp_play.run.restart_decision import End, Restart
 from tests.unit.build import hosts, plan
@@ -66,24 +67,36 @@ def test_the_reason_why_there_is_no_restart() -> None:
     assert isinstance(assign(LOST, given(secrets={"TOKEN": "t"}), secret, num_ended=1), Following)
 
 
+NOT_PREPARED = NotStarted(HostUnfit("no room"))
+PREPARED = NotStarted(HostUnfit("no way"), prepared=True, waiting=Waiting(9.0, 1.0))
+
+
 def test_spares_take_the_place_of_hosts_that_did_not_take_a_first_attempt() -> None:
     first = dataclasses.replace(given(), num_ended=0)
-    following = on_other_hosts({"h2": "no room"}, first, replan_input(), was_prepared=False)
+    following = on_other_hosts({"h2": "no room"}, first, replan_input(), NOT_PREPARED)
     assert following is not None
     assert [host.name for host in following.plan.hosts] == ["h1", "h3"]
     assert following.attempt == first.attempt
-    prepared = on_other_hosts({"h2": "no way"}, first, replan_input(), was_prepared=True)
+    prepared = on_other_hosts({"h2": "no way"}, first, replan_input(), PREPARED)
     assert prepared is not None
     assert prepared.attempt == first.attempt + 1
+    assert prepared.waiting == Waiting(9.0, 1.0)
+
+
+def test_a_spare_that_takes_no_new_runs_takes_no_place() -> None:
+    known = replan_input()
+    assert known.fleet is not None
+    drained = {**known.fleet.facts, "h3": {**known.fleet.facts["h3"], "drained": "it is being rebooted"}}
+    closed = dataclasses.replace(known, fleet=dataclasses.replace(known.fleet, facts=drained))
+    first = dataclasses.replace(given(), num_ended=0)
+    assert on_other_hosts({"h2": "no room"}, first, closed, NOT_PREPARED) is None
 
 
 def test_a_first_attempt_does_not_begin_with_fewer_hosts_but_a_restart_may() -> None:
     without_spare = replan_input(2, spares=[], hosts="1..")
     first = dataclasses.replace(given(), num_ended=0)
-    assert on_other_hosts({"h2": "no room"}, first, without_spare, was_prepared=False) is None
-    again = on_other_hosts(
-        {"h2": "no room"}, dataclasses.replace(given(), num_ended=1), without_spare, was_prepared=False
-    )
+    assert on_other_hosts({"h2": "no room"}, first, without_spare, NOT_PREPARED) is None
+    again = on_other_hosts({"h2": "no room"}, dataclasses.replace(given(), num_ended=1), without_spare, NOT_PREPARED)
     assert again is not None
     assert [host.name for host in again.plan.hosts] == ["h1"]
 
