@@ -50,7 +50,9 @@ def findings(job: Job, plan: Plan, facts: Mapping[str, HostFacts], answers: Answ
     for host in fleet.hosts:
         if host.facts is None:
             yield not_run("host", host.name, "the bundle has no facts of it", broken=True)
-    groups = [identity_checks.identity, identity_checks.own_names, limit_checks.of_ranks, limit_checks.disks]
+    groups = [limit_checks.of_ranks, limit_checks.disks]
+    if len({host.known.machine for host in fleet.reached}) > 1:  # alone, a machine may be called as it likes
+        groups += [identity_checks.identity, identity_checks.own_names]
     if any(host.shared_dir for host in plan.hosts):
         groups += [shared_checks.shared_directory, shared_checks.own_files]
     for group in groups:

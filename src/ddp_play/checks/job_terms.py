@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from ddp_play.planning.job import Job
     from ddp_play.planning.plan_document import Plan
 
+LEAST_FILES = 512  # open files of a login, with which ranks of a job of a few hosts still start and connect
+
 
 @dataclass(frozen=True, slots=True)
 class JobTerms:
@@ -23,6 +25,7 @@ class JobTerms:
     port_range: tuple[int, int] = PORT_RANGE
     in_containers: bool = False  # limits of the login are not those of the ranks
     own_shm: bool = False  # each container has a /dev/shm of its own size
+    least_files: int = 1024  # open files, below which a host fails
     may_use_rdma: bool = True  # where there are devices: then memory must be locked
 
     def to_json(self) -> dict[str, Any]:
@@ -41,12 +44,9 @@ def terms_of(job: Job, plan: Plan) -> JobTerms:
             tuple((host.name, host.interface) for host in plan.hosts),
         )
     return JobTerms(
-        network,
-        plan.port_range,
-        in_containers,
-        own_shm=in_containers and bool(job.shm_size),
-        may_use_rdma=plan.fabric == "ib",
-    )
+        network, plan.port_range, in_containers, own_shm=in_containers and bool(job.shm_size),
+        least_files=LEAST_FILES, may_use_rdma=plan.fabric == "ib",
+    )  # fmt: skip
 
 
 def terms_from_json(data: Mapping[str, Any]) -> JobTerms:

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 WARN, FAIL = Status.WARN, Status.FAIL
-LEAST_FILES = 1024
 # A rank of torch has some 50 to 150 threads, and data loaders have as many each.
 LEAST_PROCESSES, USUAL_PROCESSES = 128, 512
 # Docker's own default, with which data loaders fail; ddp-play starts ranks with that of the host.
@@ -35,7 +34,7 @@ def limits(fleet: Fleet) -> Iterator[Finding]:
 def of_ranks(fleet: Fleet) -> Iterator[Finding]:
     """What ranks cannot do without. Those in containers have limits of their own instead of those of the login."""
     if not fleet.terms.in_containers:
-        yield from each(fleet, "open files", _files)
+        yield from each(fleet, "open files", lambda host: _files(host, fleet.terms.least_files))
         yield from each(fleet, "processes limit", _process_limit)
         yield from each(fleet, "pids limit", _pids)
         if fleet.terms.may_use_rdma:
@@ -65,13 +64,13 @@ def _settings(fleet: Fleet) -> Iterator[Finding]:
         yield from same_everywhere(fleet, rule, lambda host, key=key: host.read("settings").get(key) or "not set")  # type: ignore[misc]
 
 
-def _files(host: CheckedHost) -> Finding:
+def _files(host: CheckedHost, least: int) -> Finding:
     most = host.read("limits")["nofile"]
     if most is None or most >= USUAL_FILES:
         return ok(f"at least {USUAL_FILES}")
     return Finding(
-        "", FAIL if most < LEAST_FILES else WARN, f"at most {most}", "connections to peers and data loaders need more",
-        "raise nofile in /etc/security/limits.d", limit=f"{USUAL_FILES}; fails below {LEAST_FILES}", source=OF_RANKS,
+        "", FAIL if most < least else WARN, f"at most {most}", "connections to peers and data loaders need more",
+        "raise nofile in /etc/security/limits.d", limit=f"{USUAL_FILES}; fails below {least}", source=OF_RANKS,
         look="ulimit -Hn",
     )  # fmt: skip
 

@@ -9,7 +9,7 @@ import pytest
 from ddp_play.checks.job_check import judge_start
 from ddp_play.run.job_check import Judged
 from tests.unit.build import engine, host, job, plan, rdma, shared
-from tests.unit.checks.fleets import facts, fleet
+from tests.unit.checks.fleets import facts, fleet, readings
 
 
 def judged(change: dict[str, Any] | None = None, *, on_shared: bool = True, **values: Any) -> Judged:
@@ -85,7 +85,7 @@ def test_a_host_that_answered_nothing_is_not_refused() -> None:
     made = plan(host("h1", "10.0.0.1/24"), host("h2", "10.0.0.2/24"), runtime="process")
     found = judge_start(job(runtime="process"), made, {"h1": facts(1), "h2": facts(2)}, {})
     assert found.refused == ()
-    assert found.warnings[0] == "h1, h2: host name could not be checked: it was not read"
+    assert found.warnings[0] == "h1, h2: open files could not be checked: it was not read"
     assert found.warnings[-1].startswith("and ")
 
 
@@ -127,3 +127,18 @@ def test_locked_memory_counts_where_the_plan_uses_rdma() -> None:
 def test_a_file_that_stays_in_the_shared_directory_is_said() -> None:
     (warning,) = judged({"end:token": "Read-only file system"}).warnings
     assert warning.startswith("h3: files of the check: ")
+
+
+def test_a_few_open_files_are_enough_for_a_job_and_a_warning() -> None:
+    (warning,) = judged({"limits.nofile": 777}).warnings
+    assert "open files: at most 777" in warning
+    assert "fails below 512" in judged({"limits.nofile": 511}).refused[0].why
+
+
+def test_the_name_of_a_machine_alone_is_its_own_business() -> None:
+    alone = facts(1, hostname="vm")
+    names = {"value": {"vm": {"addresses": ["127.0.0.1"], "error": "", "took_s": 0.0}}, "took_s": 0.0}
+    answers = {"h1": {"readings": {**readings(1, 1), "names": names}, "reached": {}, "ended": {}}}
+    wanted: dict[str, Any] = {"runtime": "process"}
+    made = plan(host("h1", "10.0.0.1/24"), **wanted)
+    assert judge_start(job(**wanted), made, {"h1": alone}, answers) == Judged()

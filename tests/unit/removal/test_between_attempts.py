@@ -96,7 +96,7 @@ def test_each_spare_that_refuses_is_retired_with_its_own_reason(staged: Make) ->
     for name in ("h6", "h7"):
         by_attempt(stage, name, a3=OK)
     assert stage.supervisor().run().status is RunStatus.SUCCEEDED
-    assert stage.events("retired")[0]["hosts"] == {"h4": "h4: disk full", "h5": "h5: image missing"}
+    assert stage.events("retired")[0]["hosts"] == {"h4": "disk full", "h5": "image missing"}
 
 
 @pytest.mark.parametrize("why", ["stopped", "internal"])
@@ -134,7 +134,7 @@ def test_a_spare_that_does_not_answer_is_retired_with_its_own_reason(staged: Mak
     for name in ("h1", "h4"):
         by_attempt(stage, name, a1={"state": "running"}, a2=OK, a3=OK)
     assert stage.supervisor().run().status is RunStatus.SUCCEEDED
-    assert [event["hosts"] for event in stage.events("retired")] == [{"h3": "h3: no route to host"}]
+    assert [event["hosts"] for event in stage.events("retired")] == [{"h3": "no route to host"}]
 
 
 def test_a_run_that_went_on_with_fewer_hosts_wants_the_number_of_its_first_attempt(staged: Make) -> None:
