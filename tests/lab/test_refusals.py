@@ -52,7 +52,7 @@ CASES = {
         ("ddp_shared_dir",), variables={"init_method": "file"}, everywhere={"ddp_shared_dir": ""}, code=64
     ),
     "a file in a directory that is not shared": Case(
-        ("ranks cannot use a rendezvous file on /tmp/apart", "h2: ", "not the same file system", "init_method to env"),
+        ("h1, h2, h3: shared by all: files of other hosts are not seen within 3 s", "mount the same export there"),
         variables={"init_method": "file"},
         everywhere={"ddp_shared_dir": "/tmp/apart"},
         ill=dict.fromkeys(("h1", "h2", "h3"), "install -d -o ops /tmp/apart"),

@@ -14,6 +14,7 @@ from ddp_play.checks.fleet import CheckedHost, Fleet, guarded, names, not_run
 from ddp_play.checks.host_findings import merged
 from ddp_play.checks.job_terms import terms_of
 from ddp_play.planning.refused_hosts import Refused
+from ddp_play.planning.rendezvous import needs_shared_file
 from ddp_play.run.job_check import Judged
 
 if TYPE_CHECKING:
@@ -27,17 +28,20 @@ if TYPE_CHECKING:
 # Without these ranks cannot write, start, connect or see the files of each other.
 REFUSING = (
     "open files", "processes limit", "pids limit", "locked memory", "shared memory", "ephemeral ports",
-    "state directory", "shared directory", "shared by all",
+    "state directory",
 )  # fmt: skip
+# Where the source or a rendezvous file is there.
+REFUSING_SHARED = ("shared directory", "shared by all")
 WARNINGS_SHOWN = 5
 
 
 def judge_start(job: Job, plan: Plan, facts: Mapping[str, HostFacts], answers: Answers) -> Judged:
     """What the readings of `run.job_check` say of the hosts of a plan."""
     found = tuple(findings(job, plan, facts, answers))
-    hard = [row for row in found if row.status is Status.FAIL and row.check in REFUSING]
-    soft = [row for row in merged(found) if row.status in (Status.WARN, Status.FAIL) and row.check not in REFUSING]
-    soft += [row for row in merged(found) if row.status is Status.WARN and row.check in REFUSING]
+    refusing = (*REFUSING, *(REFUSING_SHARED if job.source or needs_shared_file(job) else ()))
+    hard = [row for row in found if row.status is Status.FAIL and row.check in refusing]
+    soft = [row for row in merged(found) if row.status is Status.FAIL and row.check not in refusing]
+    soft += [row for row in merged(found) if row.status is Status.WARN]
     unread = [row for row in merged(found) if row.status is Status.UNCHECKED and row.broken]
     refused = tuple(Refused(host, _text(row), row.command) for row in hard for host in row.where)
     return Judged(refused, _shortened([*(_warning(row) for row in soft), *(_not_run(row) for row in unread)]))

@@ -142,3 +142,11 @@ def test_the_name_of_a_machine_alone_is_its_own_business() -> None:
     wanted: dict[str, Any] = {"runtime": "process"}
     made = plan(host("h1", "10.0.0.1/24"), **wanted)
     assert judge_start(job(**wanted), made, {"h1": alone}, answers) == Judged()
+
+
+def test_a_job_that_keeps_nothing_in_the_shared_directory_is_only_warned() -> None:
+    change = {"saw:tokens.seen": {"h1": None, "h2": None}}
+    found = judged(change, source="")
+    assert found.refused == ()
+    assert found.warnings[0].startswith("h3: shared by all: ")
+    assert judged(change, source="", init_method="file").refused
