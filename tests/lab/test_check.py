@@ -63,4 +63,4 @@ def test_a_host_that_cannot_be_asked_is_69(check_lab: Lab) -> None:
     done = check_lab.play("check", "-i", str(check_lab.inventory), "-i", "127.0.0.9,", "--limit", "h1,127.0.0.9")
     assert done.returncode == 69, done.stdout
     assert "FAIL     host reached          127.0.0.9: " in done.stdout
-    assert check_lab.on("h1", "ls -A /srv/ddp-play-shared") == ""
+    assert check_lab.on("h1", "find /srv/ddp-play-shared -mindepth 1 ! -name .ddp-play") == ""
