@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ddp_play.planning.host_facts import HostFacts
 
 NOT_OURS = "the answer is not what ddp-play's program sends"
+ODD = (LookupError, TypeError, ValueError, AttributeError)  # what reading such an answer raises
 # Of fewer hosts none is odd: two that differ do not show which is wrong.
 LEAST_TO_COMPARE = 3
 NO_NETWORK = PeerNetwork()
@@ -140,7 +141,7 @@ def attempt(check: str, host: CheckedHost, rule: Callable[[CheckedHost], T]) -> 
         return rule(host)
     except NotRun as missing:
         return not_run(check, host.name, missing.reason, broken=missing.broken)
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
+    except ODD as error:
         return not_run(check, host.name, f"{NOT_OURS} ({type(error).__name__}: {error})", broken=True)
 
 
@@ -148,7 +149,7 @@ def guarded(group: Callable[[Fleet], Iterable[Finding]], fleet: Fleet) -> tuple[
     """The findings of a group of checks; the finding that there are none, where an answer has another form."""
     try:
         return tuple(group(fleet))
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
+    except ODD as error:
         name = group.__name__.replace("_", " ")
         reason = f"{NOT_OURS} ({type(error).__name__}: {error})"
         return tuple(not_run(name, host.name, reason, broken=True) for host in fleet.reached)

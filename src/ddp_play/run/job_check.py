@@ -16,6 +16,7 @@ from ddp_play.errors import HostNotReady, HostUnfit
 from ddp_play.planning.refused_hosts import Refused, joined
 from ddp_play.run.host_frames import cut_texts
 from ddp_play.run.host_links import PAYLOAD
+from ddp_play.run.peer_choice import peers_of
 
 if TYPE_CHECKING:
     from ddp_play.planning.host_facts import HostFacts
@@ -28,9 +29,6 @@ READINGS = ("identity", "limits", "names", "space_shm", "space_state", "space_sh
 # Each reading has its own limit on the host, of 8 to 11 seconds; these are for the answer with all of them.
 READ_S, SEE_S, END_S = 20.0, 20.0, 15.0
 MAX_ANSWER = 1 << 20
-
-# Up to this many hosts each looks for the files of all others.
-ALL_PAIRS = 8
 
 Answers = Mapping[str, Mapping[str, Any]]  # by host: `readings`, `reached`, `ended`
 
@@ -60,7 +58,7 @@ def read_hosts(gang: Gang, plan: Plan, facts: Mapping[str, HostFacts]) -> Answer
         return {**order, "token": tokens.get(link.name)}
 
     def see(link: Link) -> dict[str, Any]:
-        others = _looked_for(link.name, list(tokens))
+        others = peers_of(link.name, list(tokens))
         return {"peers": [], "source": "", "limit_s": 1.0, "token": tokens[link.name], "others": others}
 
     def end(link: Link) -> dict[str, Any]:
@@ -79,15 +77,6 @@ def read_hosts(gang: Gang, plan: Plan, facts: Mapping[str, HostFacts]) -> Answer
     if writers:
         answers["ended"] = _asked(gang, "check_end", writers, END_S, end)
     return {link.name: {kind: found.get(link.name, {}) for kind, found in answers.items()} for link in gang.links}
-
-
-def _looked_for(name: str, writers: list[str]) -> list[str]:
-    """Whose files a host looks for: all of a few, else the head and two neighbors. The head looks for all."""
-    at = writers.index(name)
-    if at == 0 or len(writers) <= ALL_PAIRS:
-        return [other for other in writers if other != name]
-    near = {writers[0], writers[(at + 1) % len(writers)], writers[at - 1]}
-    return sorted(near - {name})
 
 
 def _asked(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ddp_play.errors import HostUnfit
 from ddp_play.planning.launch_placeholders import ATTEMPT, RUN_KEY, bind
+from ddp_play.run.peer_choice import peers_of
 
 if TYPE_CHECKING:
     from ddp_play.planning.plan_document import Plan
@@ -15,9 +16,6 @@ if TYPE_CHECKING:
     from ddp_play.run.link import Link
 
 PROBE_S = 5.0
-# Up to this many hosts each connects to each other. Of more, each to the head and two others: of a host whose port is
-# closed two fail then, which tells whose it is.
-ALL_PAIRS = 8
 
 
 def probe_network(gang: Gang, plan: Plan, port: int) -> None:
@@ -38,11 +36,7 @@ def probe_network(gang: Gang, plan: Plan, port: int) -> None:
     ports = {name: int(answer["port"]) for name, answer in listening.items()}
 
     def targets(link: Link) -> dict[str, Any]:
-        at = names.index(link.name)
-        everyone = at == 0 or len(names) <= ALL_PAIRS
-        next_ones = (names[(at + distance) % len(names)] for distance in (1, 2))
-        peers = set(names if everyone else (names[0], *next_ones)) - {link.name}
-        rows = [[address[name], ports[name]] for name in sorted(peers)]
+        rows = [[address[name], ports[name]] for name in peers_of(link.name, names)]
         if rendezvous_port and link.name != plan.head:
             rows.append([address[plan.head], rendezvous_port])
         return {"targets": rows, "source": address[link.name], "timeout_s": PROBE_S, "connect_only": [rendezvous_port]}
