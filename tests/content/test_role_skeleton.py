@@ -6,22 +6,28 @@ CONTRIBUTING.md ("Task files of a role") describes it. What differs is named her
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.content.role_files import read, tasks_in
+from tests.content.role_files import ROOT, tasks_in
+from tests.content.role_tasks import (
+    IMPORT,
+    INCLUDE,
+    JUDGE,
+    OTHER_KIND,
+    ROLES,
+    SAY,
+    condition,
+    included,
+    modules,
+    names,
+    tasks_of,
+)  # fmt: skip
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-ROOT = Path(__file__).resolve().parents[2]
-OTHER_KIND = {
-    "ddp_job": "plans and runs a job; it leaves no state on a host that could be verified or removed",
-    "host_reboot": "an action on request: drain, reboot, open; a host is not wanted to be in a rebooted state",
-}
-ROLES = sorted(path for path in (ROOT / "roles").iterdir() if path.is_dir() and path.name not in OTHER_KIND)
+    from collections.abc import Iterator
+    from pathlib import Path
 
 REQUIRED = {"main", "facts", "preflight", "read", "install", "assert", "verify", "remove"}
 OPTIONAL = {"converge", "configure", "service", "hardware"}
@@ -45,51 +51,10 @@ OWN_PHASES = {
     ),
     "python_env": (["Preflight", "Install", "Read the state again", "Verify"], set(), BUILDER),
 }
-# Phases that end nowhere on a host in the wanted state.
-NOT_ENDED = {
-    "nvidia_driver": {"preflight", "verify"},  # CUDA proves at the end that the driver works
-    "rdma": {"verify"},  # it judges the ports, which its reading of the hardware has
-}
-# Variables of conditions that `settled` need not judge; no role with `waits` waits if nothing is pending.
-NOT_JUDGED = {
-    "nfs_server": {"__nfs_server_accepted"},  # differences that are not settled
-    "nvidia_container_toolkit": {"__nvidia_container_toolkit_described"},  # main.yml computes it
-}
 CONVERGED = [role for role in ROLES if role.name not in OWN_PHASES]
 
-IMPORT, INCLUDE = "ansible.builtin.import_tasks", "ansible.builtin.include_tasks"
-SAYS = "ansible.builtin.debug"
-SAY = {SAYS, "ansible.builtin.meta"}
-JUDGE = {"ansible.builtin.assert", "ansible.builtin.fail"}
 FACTS = {"ansible.builtin.setup", "ddp.play.gpu_facts", "ddp.play.rdma_facts"}
-KEYWORDS = {"name", "when", "vars", "register", "notify", "loop", "loop_control", "environment", "block", "rescue"} | {
-    "changed_when", "failed_when", "no_log", "delegate_to", "run_once", "tags", "become", "check_mode",
-}  # fmt: skip
-UNIT_MODULES = {"ansible.builtin.systemd_service", "ddp.play.unit_start"}
 CONVERGE_ORDER = ["Record", "Report", "Install", "Configure", "Service", "Read"]
-
-
-def tasks_of(role: Path, name: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = read(role / "tasks" / f"{name}.yml")
-    return found
-
-
-def modules(task: dict[str, Any]) -> set[str]:
-    return set(task) - KEYWORDS
-
-
-def included(task: dict[str, Any]) -> str:
-    """The file that a task imports or includes, without its ending; empty for another task."""
-    return str(task.get(IMPORT) or task.get(INCLUDE) or "").removesuffix(".yml")
-
-
-def condition(task: dict[str, Any]) -> str:
-    when = task.get("when", "")
-    return " and ".join(when) if isinstance(when, list) else str(when)
-
-
-def names(role: Path) -> set[str]:
-    return {path.stem for path in (role / "tasks").glob("*.yml")}
 
 
 def unknown_modules(tasks: list[dict[str, Any]], allowed: set[str]) -> Iterator[str]:
@@ -171,66 +136,6 @@ def test_one_task_reads_the_state(role: Path) -> None:
     assert task["register"] == f"__{role.name}_state"
 
 
-def ends_when_settled(role: Path, name: str) -> list[int]:
-    """Places of the tasks of this file that end the role on a host in the wanted state."""
-    return [number for number, task in enumerate(tasks_of(role, name)) if ends_settled(task, role.name)]
-
-
-def ends_settled(task: dict[str, Any], role: str) -> bool:
-    ends = task.get("ansible.builtin.meta") == "end_role"
-    return ends and condition(task) == f"__{role}_state | ddp.play.host_state_settled"
-
-
-@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
-def test_a_role_ends_after_its_reading_on_a_host_in_the_wanted_state(role: Path) -> None:
-    for phase in sorted({"preflight", "verify"} - NOT_ENDED.get(role.name, set())):
-        name = "main" if (role.name, phase) == ("docker_engine", "preflight") else phase
-        (place,) = ends_when_settled(role, name)
-        assert included(tasks_of(role, name)[place - 1]) == ("preflight" if name == "main" else "read")
-
-
-@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
-def test_a_removal_does_not_end_on_a_host_in_the_wanted_state(role: Path) -> None:
-    files = {included(task) for task in tasks_of(role, "remove")}
-    (task,) = tasks_of(role, "read")
-    removes = f"not __{role.name}_removes" in task["ddp.play.host_state"]["settled"]
-    assert removes or not [name for name in files & names(role) if ends_when_settled(role, name)]
-
-
-def words(role: str, text: str) -> set[str]:
-    """Variables of the role in a text."""
-    return set(re.findall(rf"\b(?:__)?{role}_\w+", text))
-
-
-def reached(role: Path, start: set[str]) -> set[str]:
-    """These variables and those that they are computed from."""
-    variables = {name: words(role.name, str(value)) for name, value in read(role / "vars/main.yml").items()}
-    found, new = set(start), set(start)
-    while new:
-        new = {name for old in new for name in variables.get(old, ())} - found
-        found |= new
-    return found
-
-
-@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
-def test_settled_judges_all_that_the_role_asserts_and_says(role: Path) -> None:
-    """Also what skipped tasks would refuse or report: each variable of their conditions is behind `settled`."""
-    (task,) = tasks_of(role, "read")
-    judged = reached(role, words(role.name, str([task["ddp.play.host_state"]["settled"], task.get("when")])))
-    judged |= {f"__{role.name}_waits"} | NOT_JUDGED.get(role.name, set())
-    for task in after_the_reading(role):
-        asserted = str(task.get("ansible.builtin.assert", {}).get("that", ""))
-        assert words(role.name, f"{asserted} {condition(task)}") - judged == set(), task["name"]
-
-
-def after_the_reading(role: Path) -> Iterator[dict[str, Any]]:
-    """Tasks that refuse, assert or report, which a host in the wanted state does not reach."""
-    for name in sorted(names(role) & {"preflight", "refuse", "assert"}):
-        tasks = tasks_of(role, name)
-        reads = [number for number, task in enumerate(tasks) if included(task) == "read"] or [-1]
-        yield from (task for task in tasks_in(tasks[reads[0] + 1 :]) if modules(task) & {*JUDGE, SAYS})
-
-
 @pytest.mark.parametrize("role", [role for role in ROLES if "hardware" in names(role)], ids=lambda role: role.name)
 def test_hardware_is_read_by_one_task_under_a_condition(role: Path) -> None:
     (task,) = tasks_of(role, "hardware")
@@ -255,45 +160,6 @@ def test_assert_judges_what_was_read(role: Path) -> None:
     assert any("ansible.builtin.assert" in task for task in tasks)
     commands = [task for task in tasks if "ansible.builtin.command" in task]
     assert [task["name"] for task in commands if task.get("changed_when") is not False] == []
-
-
-@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
-def test_remove_says_what_remains(role: Path) -> None:
-    last = tasks_of(role, "remove")[-1]
-    assert last["name"] == "remove | Report what remains on the host"
-    assert "left on {{ inventory_hostname }}" in last["ansible.builtin.debug"]["msg"]
-
-
-@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
-def test_a_removal_is_not_refused_for_settings_that_only_an_installation_needs(role: Path) -> None:
-    """Of what preflight refuses, only an unknown system keeps the role from giving back what it changed."""
-    if not any(included(task) == "preflight" for task in tasks_of(role, "remove")):
-        return
-    for task in tasks_of(role, "preflight"):
-        if not modules(task) & JUDGE or f"not __{role.name}_removes" in condition(task):
-            continue
-        items = task.get("ansible.builtin.assert", {}).get("that", "fail")
-        needed = [items] if isinstance(items, str) else items
-        allowed = (f"__{role.name}_removes or ", f"__{role.name}_os in ", "source != 'distribution' or ")
-        assert [text for text in needed if not any(words in text for words in allowed)] == [], task["name"]
-
-
-@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
-def test_units_that_a_role_enables_are_disabled_or_get_their_recorded_state_back(role: Path) -> None:
-    """A package that is removed may leave the link of its unit."""
-    tasks = [task for name in sorted(names(role)) for task in tasks_in(tasks_of(role, name))]
-    enables = any(setting.get("enabled") is True for setting in settings(tasks, UNIT_MODULES))
-    records = any(setting.get("units") for setting in settings(tasks, {"ddp.play.host_record"}))
-    disables = any(
-        setting.get("enabled") is False for setting in settings(tasks_in(tasks_of(role, "remove")), UNIT_MODULES)
-    )
-    assert records or disables or not enables
-
-
-def settings(tasks: Iterable[dict[str, Any]], wanted: set[str]) -> Iterator[dict[str, Any]]:
-    """Options of the tasks with one of these modules."""
-    for task in tasks:
-        yield from (task[module] for module in wanted & set(task))
 
 
 def test_the_exceptions_are_roles() -> None:
