@@ -129,7 +129,7 @@ def unshaped(lab: BenchLab, options: argparse.Namespace) -> dict[str, Any]:
 
 def steps(lab: BenchLab, options: argparse.Namespace) -> dict[str, Any]:
     """Ratio of the seconds per step in containers to those of bare processes: 1 is no overhead."""
-    found = turns(lab.with_steps(0, options.batch_size), options.minutes * 60)
+    found = turns(lab, options.batch_size, options.minutes * 60)
     ratio = interval([ours / bare for ours, bare in found])
     goal = f"goal: at most {1 + OVERHEAD_GOAL}, +- {HALF_GOAL} or less"
     console.print(f"containers / bare, step: {ratio} over {len(found)} pairs of turns ({goal})")

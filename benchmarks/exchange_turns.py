@@ -13,13 +13,13 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from contenders import PROGRAM
 from exchange_ways import PORT, ROOT, WORK, BenchLab, ddp_play, run_bare, training, variables
 
 if TYPE_CHECKING:
@@ -49,12 +49,12 @@ class Training:
                 os.kill(pid, number)
 
 
-def turns(lab: BenchLab, seconds: float) -> list[tuple[float, float]]:
+def turns(lab: BenchLab, batch_size: int, seconds: float) -> list[tuple[float, float]]:
     """Mean seconds per step (containers, bare) of neighbouring turns, in the order A B B A, for this long.
 
     RuntimeError if a training does not start, or made no step in one of its turns.
     """
-    with _both(lab) as (ours, bare):
+    with _both(lab, batch_size) as (ours, bare):
         found = []
         until = time.monotonic() + seconds
         for number in itertools.count():
@@ -79,12 +79,14 @@ def _turn(one: Training, both: tuple[Training, ...]) -> tuple[float, float]:
 
 
 @contextlib.contextmanager
-def _both(lab: BenchLab) -> Iterator[tuple[Training, Training]]:
+def _both(lab: BenchLab, batch_size: int) -> Iterator[tuple[Training, Training]]:
     """Both trainings, started and warm; ends them."""
     log = lab.home / "turns.log"
     with log.open("wb") as output, ThreadPoolExecutor(1) as pool:
-        run = subprocess.Popen(_our_argv(lab), stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=_env(lab))
-        words = (*training(replace(lab, num_steps=BARE_STEPS)), "--metrics", f"{WORK}/metrics.jsonl")
+        run = subprocess.Popen(
+            _our_argv(lab, batch_size), stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=lab.environment
+        )
+        words = (*training(BARE_STEPS, batch_size), "--metrics", f"{WORK}/metrics.jsonl")
         pool.submit(run_bare, lab, words, port=PORT)
         kept = lab.home / "runs" / NAME / "metrics" / "rank-0.jsonl"
         try:
@@ -107,19 +109,14 @@ def _bare_metrics(lab: BenchLab) -> str:
     return lab.hosts[0].run(f"cat {WORK}/metrics.jsonl").stdout.decode()
 
 
-def _our_argv(lab: BenchLab) -> list[str]:
+def _our_argv(lab: BenchLab, batch_size: int) -> list[str]:
     """`ddp-play run` of the training, from a playbook that this writes."""
-    command = ["python", "-m", "trainer", *training(replace(lab, num_steps=OUR_STEPS))]
+    command = ["python", "-m", "trainer", *training(OUR_STEPS, batch_size)]
     job = {"ddp_job_source": str(ROOT), "ddp_job_source_include": ["trainer"], "ddp_job_command": command}
     play = {"hosts": "ranks", "gather_facts": False, "roles": [{"role": "ddp.play.ddp_job", "vars": job}]}
     playbook = lab.home / "turns.yml"
     playbook.write_text(json.dumps([play]))
-    program = str(Path(sys.executable).with_name("ddp-play"))
-    return [program, "run", str(playbook), "-i", lab.inventory, "--name", NAME, *variables(lab)]
-
-
-def _env(lab: BenchLab) -> dict[str, str]:
-    return {**os.environ, "DDP_PLAY_HOME": str(lab.home)}
+    return [PROGRAM, "run", str(playbook), "-i", lab.inventory, "--name", NAME, *variables(lab)]
 
 
 def _wait_until_warm(one: Training, log: Path) -> None:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import shlex
 import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
-from contenders import SHARED, TORCH_ENV
+from contenders import PROGRAM, SHARED, TORCH_ENV
 
 if TYPE_CHECKING:
     from ddp_play.images.ssh_access import HostAccess
@@ -35,12 +33,11 @@ class BenchLab:
     image: str
     hosts: tuple[HostAccess, ...]
     lab_name: str
-    num_steps: int = 0
-    batch_size: int = 64
 
-    def with_steps(self, count: int, batch_size: int) -> BenchLab:
-        """The same lab, for training runs of `count` steps with `batch_size` samples of all ranks together."""
-        return dataclasses.replace(self, num_steps=count, batch_size=batch_size)
+    @property
+    def environment(self) -> dict[str, str]:
+        """Environment of ddp-play with the state directory of the benchmark."""
+        return {**os.environ, "DDP_PLAY_HOME": str(self.home)}
 
     def addresses(self) -> list[str]:
         """IP addresses of the hosts in rank order."""
@@ -58,9 +55,10 @@ class BenchLab:
 
 def ddp_play(lab: BenchLab, *words: str) -> str:
     """stdout of `ddp-play WORDS...`; RuntimeError if it fails."""
-    argv = [str(Path(sys.executable).with_name("ddp-play")), *words]
-    environment = {**os.environ, "DDP_PLAY_HOME": str(lab.home)}
-    done = subprocess.run(argv, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    argv = [PROGRAM, *words]
+    done = subprocess.run(
+        argv, env=lab.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
     if done.returncode != 0:
         raise RuntimeError(f"{shlex.join(argv)} failed with {done.returncode}:\n{done.stdout}{done.stderr}")
     return done.stdout
@@ -96,9 +94,9 @@ def bare_allreduce(lab: BenchLab, number: int) -> float:
     return float(json.loads(done.stdout)["sweeps"][0]["rows"][-1]["busbw_gb_s"])
 
 
-def training(lab: BenchLab) -> tuple[str, ...]:
-    """Trainer arguments of a training whose metrics contain every step."""
-    size = ("--max-steps", str(lab.num_steps), "--epochs", "100000", "--batch-size", str(lab.batch_size))
+def training(num_steps: int, batch_size: int) -> tuple[str, ...]:
+    """Trainer arguments of a training whose metrics contain every step; the batch is that of all ranks together."""
+    size = ("--max-steps", str(num_steps), "--epochs", "100000", "--batch-size", str(batch_size))
     return ("train", *size, "--checkpoint-dir", "none")
 
 
