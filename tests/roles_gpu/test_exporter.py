@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.roles_gpu.driver_plays import play, unreachable, versions
 from tests.roles_gpu.fixture import Hardware
-from tests.roles_gpu.test_nvidia_driver import play, unreachable, versions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

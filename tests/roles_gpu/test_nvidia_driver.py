@@ -1,53 +1,20 @@
-"""nvidia_driver on container hosts with a stub repository: pins, holds, refusals, a broken host."""
+"""nvidia_driver where it is installed: a second run, pins, holds, a broken host, other versions, removal."""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.roles_gpu import mirrors
+from tests.roles_gpu.driver_plays import LOADED, NEWEST_580, play, rank_running, unreachable, versions
 from tests.roles_gpu.fixture import Hardware
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.roles_gpu.hosts import Host, Outcome
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 
-NEWEST_580 = "580.178.04"
-LOADED = Hardware(loaded=NEWEST_580)
 NVSWITCH = Hardware(loaded=NEWEST_580, num_nvswitches=4)
-MIRROR: dict[str, Any] = {
-    "ddp_mirror_url": f"file://{mirrors.GOOD}",
-    "__nvidia_driver_sysfs": "/opt/hardware/sys",
-    "__nvidia_driver_procfs": "/opt/hardware/proc",
-}
-
-
-def play(host: Host, *flags: str, tasks_from: str = "main", **changes: Any) -> Outcome:
-    variables = MIRROR | {f"nvidia_driver_{key}": value for key, value in changes.items()}
-    return host.play("nvidia_driver", variables, *flags, tasks_from=tasks_from)
-
-
-def versions(host: Host) -> dict[str, str]:
-    form = "${Package}\\t${Version}\\t${db:Status-Status}\\n"
-    out = host.sh(f"dpkg-query -W -f '{form}' '*nvidia*' libcuda1", check=False)
-    rows = (line.split("\t") for line in out.splitlines())
-    return {name: version for name, version, status in rows if status == "installed"}
-
-
-@contextmanager
-def rank_running(host: Host) -> Iterator[None]:
-    """A guard's command line, as the roles know it."""
-    host.sh("echo 'import time; time.sleep(900)' > /srv/wait.py")
-    host.sh("systemd-run -q --unit=rank --uid=nobody python3 -I -S /srv/wait.py guard /home/alice/night")
-    try:
-        yield
-    finally:
-        host.sh("systemctl stop rank")
 
 
 @pytest.fixture(scope="module")
@@ -58,120 +25,11 @@ def converged(host: Host) -> Outcome:
     return outcome
 
 
-def test_no_gpu_is_skipped_with_the_reason(host: Host) -> None:
-    host.show(Hardware(gpus=()))
-    outcome = play(host)
-    assert (outcome.rc, outcome.changed) == (0, 0), outcome.text
-    assert "skipped: nvidia_driver: no NVIDIA GPU found in sysfs (1 PCI devices" in outcome.text
-
-
-@pytest.mark.parametrize("tasks_from", ["main", "verify"])
-def test_gpus_that_have_gone_are_no_reason_to_skip(host: Host, tasks_from: str) -> None:
-    host.show(Hardware(gpus=()))
-    outcome = play(host, tasks_from=tasks_from, expected_gpus=8)
-    assert outcome.rc != 0
-    assert outcome.changed == 0
-    assert "nvidia_driver_expected_gpus is 8, but no NVIDIA GPU found in sysfs (1 PCI devices" in outcome.text
-
-
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"branch": "535"}, "535 is refused: past its end of life since June 2026"),
-        ({"branch": "999"}, "999 is refused: this role does not know it. Offered: 580, 595"),
-        ({"mirror_url": "https://ops:hunter2@mirror.example.invalid"}, "has a user name or a password"),
-        ({"branch": "570", "allow_unlisted_branch": True}, "too old: torch 2.13.0 needs 580"),
-        ({"source": "distribution"}, "too old: torch 2.13.0 needs 580"),
-        ({"flavour": "nonsense"}, "value of nvidia_driver_flavour must be one of"),
-    ],
-)
-def test_refusals_change_nothing(host: Host, changes: dict[str, Any], reason: str) -> None:
-    host.show(LOADED)
-    outcome = play(host, **changes)
-    assert outcome.rc != 0
-    assert outcome.changed == 0
-    assert reason in outcome.text
-    assert "hunter2" not in outcome.text
-
-
-@pytest.mark.parametrize(
-    ("hardware", "changes", "reason"),
-    [
-        (Hardware(secure_boot=True), {}, "Secure boot is on"),
-        (Hardware(gpus=(0x2901,)), {"flavour": "proprietary"}, "blackwell or newer (they share: open"),
-        (Hardware(gpus=(0x2901, 0x1DB1)), {}, "they share: nothing"),
-        (
-            Hardware(gpus=(0x1DB1,)),
-            {"branch": "595"},
-            "before Turing needs proprietary modules up to branch 580",
-        ),
-        (Hardware(gpus=(0x1DB1,)), {"flavour": "open"}, "volta (they share: proprietary"),
-        (
-            Hardware(num_nvswitches=4),
-            {"source": "distribution", "torch_version": ""},
-            "no fabric manager of its own",
-        ),
-    ],
-)
-def test_hardware_that_cannot(host: Host, hardware: Hardware, changes: dict[str, Any], reason: str) -> None:
-    host.show(hardware)
-    outcome = play(host, **changes)
-    assert outcome.rc != 0
-    assert outcome.changed == 0
-    assert reason in outcome.text
-
-
-def test_gpus_in_use_are_left_alone(host: Host) -> None:
-    host.show(LOADED)
-    host.sh("mkdir -p /opt/hardware/proc/4242/fd && ln -s /dev/nvidia0 /opt/hardware/proc/4242/fd/7")
-    host.sh("echo python3 > /opt/hardware/proc/4242/comm")
-    outcome = play(host)
-    assert (outcome.rc, outcome.changed) == (0, 0), outcome.text
-    assert "skipped: nvidia_driver: pending: install " in outcome.text
-    assert "GPUs are in use by python3 pid 4242" in outcome.text
-    assert versions(host) == {}
-
-
-def test_ranks_keep_the_driver_as_it_is(host: Host) -> None:
-    """A process rank of another user, without a GPU open at this moment."""
-    host.show(LOADED)
-    with rank_running(host):
-        outcome = play(host)
-    assert (outcome.rc, outcome.changed) == (0, 0), outcome.text
-    assert "The host is busy: ranks running: /home/alice/night" in outcome.text
-    assert versions(host) == {}
-
-
-def test_a_branch_the_repository_lacks(host: Host) -> None:
-    host.show(LOADED)
-    outcome = play(host, branch="999", allow_unlisted_branch=True)
-    assert outcome.rc != 0
-    assert "nvidia-driver-pinning-999" in outcome.text
-    assert "does not exist there" in outcome.text
-
-
-def test_check_mode_on_a_bare_host(host: Host) -> None:
-    host.show(LOADED)
-    outcome = play(host, "--check")
-    assert outcome.rc == 0, outcome.text
-    assert versions(host) == {}
-
-
 def test_second_run_changes_nothing(host: Host, converged: Outcome) -> None:
     assert converged.changed > 0
     second = play(host)
     assert (second.rc, second.changed) == (0, 0), second.text
     print(f"first {converged.wall_s:.1f} s, second {second.wall_s:.1f} s, {second.num_tasks} tasks")  # noqa: T201
-
-
-@contextmanager
-def unreachable(host: Host) -> Iterator[None]:
-    """The repository cannot be reached."""
-    host.sh(f"mv {mirrors.STUB} /srv/away")
-    try:
-        yield
-    finally:
-        host.sh(f"mv /srv/away {mirrors.STUB}")
 
 
 @pytest.mark.usefixtures("converged")

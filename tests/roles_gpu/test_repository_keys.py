@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.roles_gpu import mirrors
-from tests.roles_gpu.test_nvidia_driver import LOADED, play
+from tests.roles_gpu.driver_plays import LOADED, play
 
 if TYPE_CHECKING:
     from tests.roles_gpu.hosts import Host
