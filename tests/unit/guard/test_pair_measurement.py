@@ -32,7 +32,9 @@ def short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pair_measurement, "ANSWER_S", 1.0)
 
 
-def pair(listening: socket.socket, *, name: str = "1.0", token: str = TOKEN, streams: int = 2, seconds: float = 0.3) -> Pair:
+def pair(
+    listening: socket.socket, *, name: str = "1.0", token: str = TOKEN, streams: int = 2, seconds: float = 0.3
+) -> Pair:
     port = listening.getsockname()[1]
     return Pair({"pair": name, "address": HERE, "port": port, "streams": streams, "seconds": seconds}, token)
 
