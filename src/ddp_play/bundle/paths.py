@@ -194,6 +194,10 @@ class RunPaths:
         """Metrics that the rank reported while it ran, JSON lines."""
         return self.root / "metrics" / f"rank-{rank}.jsonl"
 
+    def samples(self, host: str) -> Path:
+        """Samples of the host: CPU, memory, networks, disks and GPUs, JSON lines of all attempts."""
+        return self.root / "samples" / f"{host}.jsonl"
+
     def nccl(self, rank: int) -> Path:
         """NCCL's debug output of the rank: transports, devices, versions."""
         return self.root / "nccl" / f"rank-{rank}.log"
