@@ -177,8 +177,18 @@ def test_a_failed_verification_of_rdma_does_not_keep_the_driver_from_a_host() ->
     assert list(roles).index("rdma") < list(roles).index("nvidia_driver")
     assert roles["rdma"]["vars"] == {"rdma_verify": False}
     (verify,) = play["post_tasks"]
-    assert verify["ansible.builtin.import_role"] == {"name": "ddp.play.rdma", "tasks_from": "verify"}
+    included = {"name": "ddp.play.rdma", "tasks_from": "verify", "apply": {"tags": ["rdma"]}}
+    assert verify["ansible.builtin.include_role"] == included
     assert verify["tags"] == ["rdma"]
+
+
+def test_no_condition_of_an_import_reaches_the_handlers_of_a_role() -> None:
+    """Ansible hands `when` of an import_role on to the role's handlers, also to those of an earlier import in the play."""
+    for path in sorted((ROOT / "playbooks").glob("*.yml")):
+        plays = read(path)
+        tasks = [task for play in plays for name in ("pre_tasks", "tasks", "post_tasks") for task in play.get(name, ())]
+        conditional = [task for task in tasks if "ansible.builtin.import_role" in task and "when" in task]
+        assert conditional == [], path.name
 
 
 @pytest.mark.parametrize("path", task_files(), ids=lambda path: str(path.relative_to(ROOT)))
