@@ -5,13 +5,10 @@ Rates between hosts are a table whose cells are coloured, so that a screen reade
 
 from __future__ import annotations
 
-import re
 import statistics
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ddp_play.checks.fleet import names
 from ddp_play.checks.host_bars import bar_groups, natural
@@ -19,14 +16,13 @@ from ddp_play.checks.pair_samples import CPU_LIMIT
 from ddp_play.checks.pair_yardsticks import RTT_SLACK_MS
 from ddp_play.checks.record_findings import number
 from ddp_play.provisioning.change_listing import host_ranges
+from ddp_play.report.page_frame import environment, rendered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ddp_play.checks.fleet import Fleet
 
-# Control characters, and those that reverse the direction of text: a host must not change what the page seems to say.
-UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 MOST_IN_MAP, MOST_SLOW = 32, 20
 # Classes of a cell by its part of the median, from the best. Texts for the legend.
 CLASSES = ((0.95, "c0", "at least 95 % of the median"), (0.9, "c1", "90 to 95 %"), (0.82, "c2", "82 to 90 %"),
@@ -47,25 +43,17 @@ class Cell:
 
 def page(fleet: Fleet, answer: Mapping[str, Any], about: Mapping[str, Any]) -> str:
     """The page. `answer`: the document of `--json`; `about`: `made`, `took_s` and `command`."""
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).with_name("files")), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True, finalize=printable,
-    )  # fmt: skip
-    environment.filters |= {"ranges": host_ranges, "number": number}
+    made = environment(Path(__file__).with_name("files"))
+    made.filters |= {"ranges": host_ranges, "number": number}
     findings = {result: [row for row in answer["findings"] if row["result"] == result] for result in ORDER}
     # what cannot be read on such hosts at all says nothing about them
     findings["not run"].sort(key=lambda row: not row["broken"])
     matrix = answer.get("matrix") or {}
-    return environment.get_template("check.html.j2").render(
-        answer=answer, about=about, findings=findings, titles=TITLES, verdict=verdict(answer), state=state(answer),
+    return rendered(
+        made, "check.html.j2", answer=answer, about=about, findings=findings, titles=TITLES, verdict=verdict(answer), state=state(answer),
         maps=_maps(matrix), legend=CLASSES, slow=_slowest(matrix), matrix=matrix, groups=bar_groups(fleet),
         records=[row for row in answer["records"]["hosts"] if row["state"] in ("compared", "expired")],
     )  # fmt: skip
-
-
-def printable(value: Any) -> Any:
-    """Texts without characters that a page must not have."""
-    return UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", value) if type(value) is str else value
 
 
 def state(answer: Mapping[str, Any]) -> str:

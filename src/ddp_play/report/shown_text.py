@@ -1,0 +1,34 @@
+"""Texts of hosts, ranks and users as a page may show them: no character that changes what the page seems to say. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+# Control characters, those that reverse the direction of text or cannot be seen, and halves of surrogate pairs.
+UNPRINTABLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+)
+# Colours and cursor movements of terminals: ECMA-48 sequences, and titles of windows.
+TERMINAL = re.compile(r"\x1b(?:\[[0-9:;<=>?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
+LONGEST_LINE = 2000
+
+
+def printable(value: Any) -> Any:
+    """Texts without characters that a page must not have; other values unchanged."""
+    return UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", value) if type(value) is str else value
+
+
+def log_lines(data: bytes, *, longest: int = LONGEST_LINE) -> list[str]:
+    """Lines of a log as text: without colours, a progress bar as it looked last, long lines cut."""
+    text = TERMINAL.sub("", data.decode("utf-8", "replace"))
+    lines = text.replace("\r\n", "\n").split("\n")
+    if lines and not lines[-1]:
+        del lines[-1]
+    return [_line(line, longest) for line in lines]
+
+
+def _line(line: str, longest: int) -> str:
+    shown = line.rstrip("\r").rpartition("\r")[2]  # what a terminal shows after a return to the beginning of the line
+    cut = len(shown) - longest
+    return str(printable(shown if cut <= 0 else f"{shown[:longest]} ... {cut} more characters"))
