@@ -49,10 +49,11 @@ def page(fleet: Fleet, answer: Mapping[str, Any], about: Mapping[str, Any]) -> s
     # what cannot be read on such hosts at all says nothing about them
     findings["not run"].sort(key=lambda row: not row["broken"])
     matrix = answer.get("matrix") or {}
+    records = [row for row in answer["records"]["hosts"] if row["state"] in ("compared", "expired")]
     return rendered(
-        made, "check.html.j2", answer=answer, about=about, findings=findings, titles=TITLES, verdict=verdict(answer), state=state(answer),
-        maps=_maps(matrix), legend=CLASSES, slow=_slowest(matrix), matrix=matrix, groups=bar_groups(fleet),
-        records=[row for row in answer["records"]["hosts"] if row["state"] in ("compared", "expired")],
+        made, "check.html.j2", answer=answer, about=about, findings=findings, titles=TITLES, verdict=verdict(answer),
+        state=state(answer), maps=_maps(matrix), legend=CLASSES, slow=_slowest(matrix), matrix=matrix,
+        groups=bar_groups(fleet), records=records,
     )  # fmt: skip
 
 

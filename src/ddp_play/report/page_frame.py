@@ -1,4 +1,4 @@
-"""Frame of all pages: one HTML file that needs nothing from a network. Escapes everything, and allows one script at most."""
+"""Frame of all pages: one HTML file that needs nothing from a network, escapes everything, has one script at most."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def environment(*folders: Path) -> Environment:
     )  # fmt: skip
 
 
-def rendered(made: Environment, template: str, *, script: str = "", **values: Any) -> str:
+def rendered(made: Environment, template: str, /, *, script: str = "", **values: Any) -> str:
     """The page. `script`: the name of a file next to the frame; the page's policy allows no other script."""
     text = (FILES / script).read_text(encoding="utf-8") if script else ""
     policy = f"{POLICY}; script-src '{_hash(text)}'" if text else POLICY

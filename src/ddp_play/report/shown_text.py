@@ -1,4 +1,4 @@
-"""Texts of hosts, ranks and users as a page may show them: no character that changes what the page seems to say. Pure."""
+"""Texts of hosts, ranks and users for a page: without characters that change what the page seems to say. Pure."""
 
 from __future__ import annotations
 

@@ -1,0 +1,102 @@
+"""Panels of curves over time as SVG that takes the colours of its page, drawn by matplotlib.
+
+Titles, legends and figures are in the page around it, so that they wrap on a narrow screen and can be read aloud.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import TYPE_CHECKING, Any
+
+import matplotlib as mpl
+from markupsafe import Markup
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from ddp_play.bundle.network_traffic import bytes_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from matplotlib.axes import Axes
+
+INCHES, DOTS_PER_INCH = (6.4, 2.5), 100
+# Colours that stand for variables of the page's style sheet: matplotlib writes them, and they are replaced afterwards.
+CURVES = tuple(f"#0000{number:02x}" for number in range(1, 9))
+BAND, TEXT, GRID = "#000010", "#000011", "#000012"
+VARIABLES = {**{colour: f"var(--k{number})" for number, colour in enumerate(CURVES)},
+             BAND: "var(--kb)", TEXT: "var(--dim)", GRID: "var(--line)"}  # fmt: skip
+NUMBER = re.compile(r"(\d+\.\d)\d+")
+COLOUR = re.compile("|".join(VARIABLES))
+HEAD = re.compile(r"^.*?<svg [^>]*>", re.DOTALL)
+STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800)
+SETTINGS = {"svg.hashsalt": "ddp-play", "svg.fonttype": "none", "path.simplify": False, "font.family": "sans-serif"}
+
+
+def panel_svg(document: Mapping[str, Any], *, length: float, number: int) -> Markup:
+    """The panel as an `svg` element. `length`: seconds of the time axis; `number`: of the panel in its page."""
+    figure = Figure(figsize=INCHES, dpi=DOTS_PER_INCH)
+    axes = figure.add_axes((0.11, 0.13, 0.87, 0.82))
+    names = list(dict.fromkeys(curve["name"] for curve in document["curves"]))
+    for band in document["bands"]:
+        axes.fill_between(band["times"], band["low"], band["high"], color=BAND, alpha=0.25, linewidth=0)
+        axes.plot(band["times"], band["middle"], color=BAND, linewidth=1.2)
+    for curve in document["curves"]:
+        at = names.index(curve["name"])
+        marker = "o" if len(curve["times"]) == 1 else None
+        style = {"color": CURVES[at % len(CURVES)], "linewidth": 1.2, "marker": marker, "markersize": 3}
+        (line,) = axes.plot(curve["times"], curve["values"], **style)
+        line.set_gid(f"curve-{at}")
+    _style(axes, document["unit"], max(length, 1e-3))
+    with mpl.rc_context({**SETTINGS, "svg.hashsalt": f"ddp-play-{number}"}):  # type: ignore[arg-type] # a plain dict works
+        buffer = io.StringIO()
+        figure.savefig(buffer, format="svg", metadata={"Date": None}, transparent=True)
+    return _for_page(buffer.getvalue(), number)
+
+
+def _style(axes: Axes, unit: str, length: float) -> None:
+    axes.set_xlim(0, length)
+    step = next((step for step in STEPS if length / step <= 7), STEPS[-1])
+    axes.set_xticks([step * number for number in range(int(length / step) + 1)])
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: time_text(value)))
+    axes.yaxis.set_major_locator(MaxNLocator(4))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: shown(unit)(value)))
+    axes.tick_params(colors=TEXT, labelsize=8, length=3)
+    axes.grid(visible=True, color=GRID, linewidth=0.6)
+    axes.set_axisbelow(True)
+    for side, spine in axes.spines.items():
+        spine.set_visible(side in ("left", "bottom"))
+        spine.set_color(GRID)
+
+
+def _for_page(text: str, number: int) -> Markup:
+    """One `svg` element without what a page does not need, in the page's colours, with ids of its own."""
+    width, height = (round(72 * inches, 1) for inches in INCHES)
+    body = HEAD.sub("", text, count=1)
+    body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
+    body = re.sub(r"<style.*?</style>", "", body, flags=re.DOTALL)
+    body = NUMBER.sub(r"\1", body).replace(" \n", " ").replace("\n", " ")
+    body = COLOUR.sub(lambda match: VARIABLES[match[0]], body)
+    body = re.sub(r' id="curve-(\d+)"', r' data-c="\1"', body)
+    body = re.sub(r' id="(?!m[0-9a-f]{10}|p[0-9a-f]{10})[^"]*"', "", body)
+    # matplotlib escapes the texts that it writes; none of them is a text of a host
+    return Markup(f'<svg viewBox="0 0 {width:g} {height:g}" aria-hidden="true" data-panel="{number}">{body}')  # noqa: S704
+
+
+def time_text(seconds: float) -> str:
+    """Time since the run was created, for an axis: 45s, 12m, 1h 30m, 2d."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole}s" if seconds == whole else f"{seconds:g}s"
+    parts = ((whole // 86400, "d"), (whole % 86400 // 3600, "h"), (whole % 3600 // 60, "m"), (whole % 60, "s"))
+    return " ".join([f"{count}{unit}" for count, unit in parts if count][:2])
+
+
+def shown(unit: str) -> Callable[[float], str]:
+    """How a value of this unit is written."""
+    if unit == "bytes":
+        return bytes_text
+    if unit == "bytes/s":
+        return lambda value: f"{bytes_text(value)}/s"
+    return lambda value: f"{value:.4g}"
