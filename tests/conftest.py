@@ -28,6 +28,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Tests that need the real world say so; the guards leave them alone.
 EXEMPT = ("dist", "lab", "vm", "gpu", "runner")
 
+# A report for each of the many runs would take a second of a processor; tests of reports at a run's end allow them.
+os.environ["DDP_PLAY_REPORT"] = "no"
+
 # Where ddp-play keeps its things when nobody tells it otherwise; taken before any test changes the environment.
 REAL_STATE = (
     str(Path(os.environ.get("DDP_PLAY_HOME") or "~/.local/state/ddp-play").expanduser()),
@@ -82,6 +85,7 @@ def _own_places(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
     for name, where in (("HOME", "home"), ("DDP_PLAY_HOME", "state"), ("DDP_PLAY_HOST_DIR", "host")):
         (root / where).mkdir()
         monkeypatch.setenv(name, str(root / where))
+    monkeypatch.setenv("DDP_PLAY_REPORT", "no")
     monkeypatch.setattr("ddp_play.guard.leases.SCOPE", f"ddp-play-test-{secrets.token_hex(8)}")
     monkeypatch.setattr("ddp_play.guard.file_leases.DIRECTORY", root / "file-leases")
     monkeypatch.setattr("ddp_play.guard.run_directory.secrets_base", lambda: root / "secrets")

@@ -178,6 +178,11 @@ class RunPaths:
         """artifacts.json: host, path, size and SHA-256 of every collected artifact."""
         return self.root / "artifacts.json"
 
+    @property
+    def report(self) -> Path:
+        """report.html: what the run did, as a page; written after its end."""
+        return self.root / "report.html"
+
     def log(self, rank: int) -> Path:
         """Output of the rank, byte for byte."""
         return self.root / "logs" / f"rank-{rank}.log"

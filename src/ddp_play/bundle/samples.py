@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from ddp_play.guard.sample_thinning import ATTEMPT, COVERED, END, thinned
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-__all__ = ["FORMAT", "SampleFile", "file_text", "line_of", "read_samples", "thinned"]
+__all__ = ["FORMAT", "SampleFile", "file_text", "line_of", "read_samples", "samples_of", "thinned"]
 
 # Field of a header, and its value.
 FORMAT = "format"
@@ -37,9 +37,14 @@ def read_samples(path: Path) -> SampleFile:
         data = path.read_bytes()
     except OSError:
         return SampleFile()
+    return samples_of(data.split(b"\n"))
+
+
+def samples_of(lines: Iterable[bytes]) -> SampleFile:
+    """The samples in these lines. Lines that are no rows are left out."""
     header: dict[str, Any] = {}
     rows: list[dict[str, Any]] = []
-    for line in data.split(b"\n"):
+    for line in lines:
         document = _document(line)
         if FORMAT in document:
             header = document

@@ -48,6 +48,8 @@ VERBS = {
     "exec": Verb(RUNS, "execute", "execute"),
     "stop": Verb(RUNS, "stop", "stop"),
     "results": Verb(RUNS, "results", "results"),
+    "report": Verb(RUNS, "report", "report"),
+    "compare": Verb(RUNS, "compare", "compare_runs"),
     "rm": Verb(RUNS, "rm", "rm"),
     "prune": Verb(RUNS, "prune", "prune"),
     "gc": Verb(RUNS, "gc", "gc"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import defaultdict
 from dataclasses import dataclass, field
+from operator import mul
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 COLUMNS = 240
 MOST_CURVES = 8  # members of a panel with a curve each; of more, some are chosen and the others are a band
 NUM_CHOSEN = 4
-Point = tuple[float, float, float]  # time in seconds since the run was created, value, seconds that it stands for
+Point = tuple[float, float]  # time in seconds since the run was created, value
 Member = tuple[str, int]  # a rank or a host, and the attempt
 
 
@@ -32,89 +32,94 @@ class Figures:
 
 @dataclass(slots=True)
 class Series:
-    """Values of one member. Those that are not finite are counted."""
+    """Values of one member, with the times in seconds since the run was created, and the seconds each stands for."""
 
-    points: list[Point] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
+    weights: list[float] = field(default_factory=list)
     not_finite: int = 0
 
     def add(self, time: float, value: float, weight: float = 1.0) -> None:
-        """A value at a time."""
+        """A value at a time. Those that are not finite are counted."""
         if math.isfinite(value):
-            self.points.append((time, value, weight))
+            self.times.append(time)
+            self.values.append(value)
+            self.weights.append(weight)
         else:
             self.not_finite += 1
 
     def figures(self) -> Figures | None:
         """The figures; None without a finite value."""
-        if not self.points:
+        values = self.values
+        if not values:
             return None
-        values = [value for _, value, _ in self.points]
-        weight = sum(weight for _, _, weight in self.points)
-        mean = sum(value * weight for _, value, weight in self.points) / weight if weight else statistics.fmean(values)
+        mean = sum(map(mul, values, self.weights)) / sum(self.weights)
         return Figures(values[0], values[-1], min(values), max(values), mean, self.not_finite)
 
 
-def decimated(points: Sequence[Point], end: float, *, columns: int = COLUMNS) -> list[tuple[float, float]]:
+def decimated(times: Sequence[float], values: Sequence[float], end: float, *, columns: int = COLUMNS) -> list[Point]:
     """Least and greatest value of each column of the time from 0 to `end`, in order of time."""
-    if len(points) <= 2 * columns:
-        return [(time, value) for time, value, _ in points]
+    if len(times) <= 2 * columns:
+        return list(zip(times, values, strict=True))
     extremes: dict[int, tuple[Point, Point]] = {}
-    for point in points:
+    for point in zip(times, values, strict=True):
         column = _column(point[0], end, columns)
         low, high = extremes.get(column, (point, point))
-        extremes[column] = (point if point[1] < low[1] else low, point if point[1] > high[1] else high)
-    found: list[tuple[float, float]] = []
-    for column in sorted(extremes):
-        low, high = sorted(extremes[column])
-        found += [(low[0], low[1])] if low == high else [(low[0], low[1]), (high[0], high[1])]
-    return found
+        if point[1] < low[1]:
+            extremes[column] = (point, high)
+        elif point[1] > high[1] or low is high is point:
+            extremes[column] = (low, point)
+    return [point for column in sorted(extremes) for point in sorted(set(extremes[column]))]
 
 
 def _column(time: float, end: float, columns: int) -> int:
-    return min(columns - 1, max(0, int(time / end * columns))) if end > 0 else 0
+    column = int(time / end * columns) if end > 0 else 0
+    return 0 if column < 0 else column if column < columns else columns - 1
 
 
 def panel(
     title: str, unit: str, series: Mapping[Member, Series], end: float, *, first: Iterable[str] = ()
 ) -> dict[str, Any]:
     """Document of a panel. Of more than MOST_CURVES members, those of `first` and those far off have a curve."""
+    figures = {member: found for member, row in series.items() if (found := row.figures()) is not None}
     names = list(dict.fromkeys(name for name, _ in series))
-    shown = names if len(names) <= MOST_CURVES else _chosen(series, names, first)
+    is_few = len(names) <= MOST_CURVES
+    shown = names if is_few else _chosen(figures, first)
     curves = [
-        {"name": name, "attempt": attempt, **_points_document(decimated(row.points, end))}
+        {"name": name, "attempt": attempt, **_points_document(decimated(row.times, row.values, end))}
         for (name, attempt), row in series.items()
-        if name in shown and row.points
+        if name in shown and row.times
     ]
-    bands = [] if len(names) <= MOST_CURVES else _bands(series, end)
     rows = [
-        {"name": name, "attempt": attempt, **_figures_document(figures)}
-        for (name, attempt), row in series.items()
-        if name in shown and (figures := row.figures())
+        {"name": name, "attempt": attempt, **_figures_document(found)}
+        for (name, attempt), found in figures.items()
+        if name in shown
     ]
-    return {"title": title, "unit": unit, "num_members": len(names), "curves": curves, "bands": bands, "rows": rows,
-            "all": _of_all(series)}  # fmt: skip
+    return {"title": title, "unit": unit, "num_members": len(names), "curves": curves, "rows": rows,
+            "bands": [] if is_few else _bands(series, end),
+            "all": _of_all(figures.values(), series.values())}  # fmt: skip
 
 
-def _chosen(series: Mapping[Member, Series], names: Sequence[str], first: Iterable[str]) -> list[str]:
+def _chosen(figures: Mapping[Member, Figures], first: Iterable[str]) -> set[str]:
     """The members of `first`, then those whose mean is farthest from the median of all."""
-    means = {name: figures.mean for (name, _), row in series.items() if (figures := row.figures())}
+    means = {name: found.mean for (name, _), found in figures.items()}
     middle = statistics.median(means.values()) if means else 0.0
     wanted = [name for name in dict.fromkeys(first) if name in means]
     others = sorted((name for name in means if name not in wanted), key=lambda name: -abs(means[name] - middle))
-    kept = set([*wanted, *others][:NUM_CHOSEN])
-    return [name for name in names if name in kept]
+    return set([*wanted, *others][:NUM_CHOSEN])
 
 
 def _bands(series: Mapping[Member, Series], end: float) -> list[dict[str, Any]]:
     """For each attempt the least, the middle and the greatest of all members in each column."""
     found = []
+    scale = COLUMNS / end if end > 0 else 0.0
     for attempt in sorted({attempt for _, attempt in series}):
-        columns: dict[int, list[float]] = defaultdict(list)
+        columns: list[list[float]] = [[] for _ in range(COLUMNS)]
         for (_, number), row in series.items():
             if number == attempt:
-                for time, value, _ in row.points:
-                    columns[_column(time, end, COLUMNS)].append(value)
-        rows = [((column + 0.5) * end / COLUMNS, sorted(columns[column])) for column in sorted(columns)]
+                for time, value in zip(row.times, row.values, strict=True):
+                    columns[max(0, min(int(time * scale), COLUMNS - 1))].append(value)
+        rows = [((at + 0.5) * end / COLUMNS, sorted(values)) for at, values in enumerate(columns) if values]
         found.append({
             "attempt": attempt, "times": [_rounded(time) for time, _ in rows],
             "low": [_rounded(values[0]) for _, values in rows], "high": [_rounded(values[-1]) for _, values in rows],
@@ -123,18 +128,17 @@ def _bands(series: Mapping[Member, Series], end: float) -> list[dict[str, Any]]:
     return found
 
 
-def _of_all(series: Mapping[Member, Series]) -> dict[str, Any]:
-    figures = [row for one in series.values() if (row := one.figures())]
-    not_finite = sum(one.not_finite for one in series.values())
-    if not figures:
+def _of_all(figures: Iterable[Figures], series: Iterable[Series]) -> dict[str, Any]:
+    known, not_finite = list(figures), sum(one.not_finite for one in series)
+    if not known:
         return {"low": None, "high": None, "mean": None, "not_finite": not_finite}
     return {
-        "low": _rounded(min(row.low for row in figures)), "high": _rounded(max(row.high for row in figures)),
-        "mean": _rounded(statistics.fmean(row.mean for row in figures)), "not_finite": not_finite,
+        "low": _rounded(min(row.low for row in known)), "high": _rounded(max(row.high for row in known)),
+        "mean": _rounded(statistics.fmean(row.mean for row in known)), "not_finite": not_finite,
     }  # fmt: skip
 
 
-def _points_document(points: Sequence[tuple[float, float]]) -> dict[str, Any]:
+def _points_document(points: Sequence[Point]) -> dict[str, Any]:
     return {"times": [_rounded(time) for time, _ in points], "values": [_rounded(value) for _, value in points]}
 
 

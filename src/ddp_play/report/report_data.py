@@ -99,7 +99,7 @@ def sentence(story: RunStory) -> str:
 def _rank(row: RankOutcome, story: RunStory) -> dict[str, Any]:
     result = read_json(story.run.paths.result(row.rank))
     verdict = story.run.document.get("verdict") or {}
-    part = "first" if row.rank == verdict.get("rank") else ""
+    part = "cause" if row.rank == verdict.get("rank") else ""
     return {
         "rank": row.rank, "host": row.host, "state": rank_state(row), "how": row.words(),
         "part": "collateral" if row.rank in (verdict.get("collateral") or ()) else part,

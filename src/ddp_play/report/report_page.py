@@ -24,7 +24,7 @@ TITLES = (
     *(("artifacts", "Artifacts"), ("missing", "Missing")),
 )
 ALWAYS = frozenset({"timeline", "versions", "missing"})
-NUM_TICKS = 6
+NUM_TICKS, TAIL_LINES = 6, 20
 
 
 def report_page(document: Mapping[str, Any]) -> str:
@@ -39,7 +39,7 @@ def report_page(document: Mapping[str, Any]) -> str:
         name: [panel_svg(row, length=length, number=offsets[name] + at) for at, row in enumerate(rows)]
         for name, rows in panels.items()
     }
-    why = _why(run, verdict)
+    why = _why(document, verdict)
     names, groups = version_groups(document["versions"])
     return rendered(
         made, "report.html.j2", script="report.js", **document, charts=charts, verdict=verdict, why=why,
@@ -79,13 +79,14 @@ def date(seconds: float) -> str:
         return "at an unknown time"
 
 
-def _why(run: Mapping[str, Any], verdict: Mapping[str, Any]) -> dict[str, Any]:
-    """What the first section says; empty if the sentence on top has said it all."""
-    lines = str(verdict.get("message") or "").splitlines()
-    is_good = run["state"] == "pass"
-    tail = "\n".join(verdict.get("tail") or ()) if not is_good and verdict.get("rank") is not None else ""
-    more = verdict.get("hint") or verdict.get("last_frame") or verdict.get("kernel") or tail or len(lines) > 1
-    return {"message": lines, "tail": tail} if lines and more else {}
+def _why(document: Mapping[str, Any], verdict: Mapping[str, Any]) -> dict[str, Any]:
+    """What the first section says beyond the sentence on top; empty if that has said it all."""
+    more = str(verdict.get("message") or "").splitlines()[1:]
+    is_good, rank = document["run"]["state"] == "pass", verdict.get("rank")
+    logs = [row for row in document["logs"] if row["rank"] == rank] if rank is not None and not is_good else []
+    tail = "\n".join(logs[0]["lines"][-TAIL_LINES:]) if logs else ""
+    says = more or tail or any(verdict.get(name) for name in ("hint", "last_frame", "kernel"))
+    return {"more": more, "tail": tail} if says else {}
 
 
 def _counts(document: Mapping[str, Any]) -> list[tuple[str, int]]:
@@ -128,4 +129,4 @@ def version_groups(versions: Mapping[str, Any]) -> tuple[list[str], list[tuple[l
 
 def _opened(document: Mapping[str, Any]) -> list[int]:
     """Ranks whose logs are open: the first that failed."""
-    return [row["rank"] for row in document["ranks"] if row["part"] == "first"][:2]
+    return [row["rank"] for row in document["ranks"] if row["part"] == "cause"][:2]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-INCHES, DOTS_PER_INCH = (6.4, 2.5), 100
+INCHES, DOTS_PER_INCH = (5.2, 2.2), 100
 # Colours that stand for variables of the page's style sheet: matplotlib writes them, and they are replaced afterwards.
 CURVES = tuple(f"#0000{number:02x}" for number in range(1, 9))
 BAND, TEXT, GRID = "#000010", "#000011", "#000012"
@@ -37,7 +37,7 @@ SETTINGS = {"svg.hashsalt": "ddp-play", "svg.fonttype": "none", "path.simplify":
 def panel_svg(document: Mapping[str, Any], *, length: float, number: int) -> Markup:
     """The panel as an `svg` element. `length`: seconds of the time axis; `number`: of the panel in its page."""
     figure = Figure(figsize=INCHES, dpi=DOTS_PER_INCH)
-    axes = figure.add_axes((0.11, 0.13, 0.87, 0.82))
+    axes = figure.add_axes((0.13, 0.14, 0.85, 0.82))
     names = list(dict.fromkeys(curve["name"] for curve in document["curves"]))
     for band in document["bands"]:
         axes.fill_between(band["times"], band["low"], band["high"], color=BAND, alpha=0.25, linewidth=0)
@@ -57,12 +57,12 @@ def panel_svg(document: Mapping[str, Any], *, length: float, number: int) -> Mar
 
 def _style(axes: Axes, unit: str, length: float) -> None:
     axes.set_xlim(0, length)
-    step = next((step for step in STEPS if length / step <= 7), STEPS[-1])
+    step = next((step for step in STEPS if length / step <= 6), STEPS[-1])
     axes.set_xticks([step * number for number in range(int(length / step) + 1)])
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: time_text(value)))
     axes.yaxis.set_major_locator(MaxNLocator(4))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: shown(unit)(value)))
-    axes.tick_params(colors=TEXT, labelsize=8, length=3)
+    axes.tick_params(colors=TEXT, labelsize=9, length=3)
     axes.grid(visible=True, color=GRID, linewidth=0.6)
     axes.set_axisbelow(True)
     for side, spine in axes.spines.items():

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
-from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.bundle.samples import SampleFile, read_samples
+from ddp_play.bundle.samples import SampleFile, samples_of
 from ddp_play.report.curves import Member, Series, panel
 from ddp_play.report.line_sampling import sampled_lines
 
@@ -16,38 +15,28 @@ if TYPE_CHECKING:
 
     from ddp_play.report.run_attempts import RunStory
 
-BUDGET = 40_000_000  # bytes of all hosts' samples that are read whole; of more, rows are chosen evenly
+BUDGET = 16_000_000  # bytes of all hosts' samples that are read whole; of more, rows are chosen evenly
+TINY = 1e-9
 Row = dict[str, Any]
+Panels = dict[str, dict[Member, Series]]
 
 
-def _gpus(field: str, joined: Callable[[list[float]], float]) -> Callable[[Row, str], float]:
-    return lambda row, _nic: joined([gpu[field] for gpu in row["gpus"].values() if field in gpu])
-
-
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values)
-
-
-def _rdma(direction: int) -> Callable[[Row, str], float]:
-    return lambda row, _nic: sum(rates[direction] for rates in row["rdma"].values())
-
-
-# Title, unit, and the value in a row of a host whose planned interface has this name.
-PANELS: tuple[tuple[str, str, Callable[[Row, str], Any]], ...] = (
-    ("GPU utilization, mean of a host", "%", _gpus("utilization", _mean)),
-    ("GPU memory of a host", "bytes", _gpus("memory", sum)),
-    ("GPU power of a host", "W", _gpus("power", sum)),
-    ("GPU temperature, warmest of a host", "°C", _gpus("temperature", max)),
-    ("GPU clock, slowest of a host", "MHz", _gpus("sm_clock", min)),
-    ("CPU of a host", "cores", lambda row, _nic: row["cpu"]),
-    ("Memory of a host", "bytes", lambda row, _nic: row["memory"]),
-    ("Received on the planned network", "bytes/s", lambda row, nic: row["nics"][nic][0]),
-    ("Sent on the planned network", "bytes/s", lambda row, nic: row["nics"][nic][1]),
-    ("Received by RDMA", "bytes/s", _rdma(0)),
-    ("Sent by RDMA", "bytes/s", _rdma(1)),
-    ("Read from disks", "bytes/s", lambda row, _nic: row["disk"][0]),
-    ("Written to disks", "bytes/s", lambda row, _nic: row["disk"][1]),
-)
+# Panels of hosts by the name of their value: title and unit.
+PANELS = {
+    "utilization": ("GPU utilization, mean of a host", "%"),
+    "gpu_memory": ("GPU memory of a host", "bytes"),
+    "power": ("GPU power of a host", "W"),
+    "temperature": ("GPU temperature, warmest of a host", "°C"),
+    "sm_clock": ("GPU clock, slowest of a host", "MHz"),
+    "cpu": ("CPU of a host", "cores"),
+    "memory": ("Memory of a host", "bytes"),
+    "received": ("Received on the planned network", "bytes/s"),
+    "sent": ("Sent on the planned network", "bytes/s"),
+    "rdma_received": ("Received by RDMA", "bytes/s"),
+    "rdma_sent": ("Sent by RDMA", "bytes/s"),
+    "disk_read": ("Read from disks", "bytes/s"),
+    "disk_written": ("Written to disks", "bytes/s"),
+}
 RANK_PANELS = (("CPU of a rank", "cores", "cpu"), ("Memory of a rank", "bytes", "memory"))
 
 
@@ -55,33 +44,26 @@ def usage(story: RunStory, interfaces: Mapping[str, str], *, first: Iterable[int
     """Panels of the samples, and the hosts without any. `interfaces`: the planned one of each host; `first`: ranks."""
     hosts = list(dict.fromkeys(host for attempt in story.attempts for host in attempt.hosts))
     read = {host: _read(story, host, BUDGET // max(1, len(hosts))) for host in hosts}
-    chosen = list(first)
-    of_hosts: dict[str, dict[Member, Series]] = defaultdict(dict)
-    of_ranks: dict[str, dict[Member, Series]] = defaultdict(dict)
+    of_hosts: Panels = defaultdict(dict)
+    of_ranks: Panels = defaultdict(dict)
     for host, file in read.items():
         for row in file.rows:
-            _add_host(of_hosts, row, host, interfaces.get(host, ""), story.created)
-            _add_ranks(of_ranks, row, story.created)
-    panels = [panel(title, unit, of_hosts[title], story.length) for title, unit, _ in PANELS if of_hosts[title]]
+            time, weight = _middle(row, story.created), row["s"] or TINY
+            for name, value in host_values(row, interfaces.get(host, "")).items():
+                _series(of_hosts[name], (host, row["attempt"])).add(time, value, weight)
+            _add_ranks(of_ranks, row, time, weight)
+    chosen = [f"rank {rank}" for rank in first]
+    panels = [panel(*PANELS[name], of_hosts[name], story.length) for name in PANELS if of_hosts[name]]
     panels += [
-        panel(title, unit, _in_order(of_ranks[title]), story.length, first=[f"rank {rank}" for rank in chosen])
-        for title, unit, _ in RANK_PANELS
-        if of_ranks[title]
+        panel(title, unit, _in_order(of_ranks[name]), story.length, first=chosen)
+        for title, unit, name in RANK_PANELS
+        if of_ranks[name]
     ]
     return {"panels": panels, "hosts": _headers(read), "without": [host for host in hosts if not read[host].rows]}
 
 
 def _read(story: RunStory, host: str, budget: int) -> SampleFile:
-    path = story.run.paths.samples(host)
-    lines = None
-    with suppress(OSError):
-        if path.stat().st_size > budget:
-            lines = sampled_lines(path, budget)
-    if lines is None:
-        return read_samples(path)
-    documents = lines.documents()
-    rows = [row for row in documents if {"t", "s", "attempt"} <= row.keys()]
-    return SampleFile(next((row for row in documents if "format" in row), {}), rows)
+    return samples_of(sampled_lines(story.run.paths.samples(host), budget).lines)
 
 
 def _headers(read: Mapping[str, SampleFile]) -> list[dict[str, Any]]:
@@ -93,27 +75,84 @@ def _headers(read: Mapping[str, SampleFile]) -> list[dict[str, Any]]:
     ]
 
 
-def _add_host(found: dict[str, dict[Member, Series]], row: Row, host: str, nic: str, created: float) -> None:
-    for title, _, value in PANELS:
-        with suppress(LookupError, TypeError, ValueError, AttributeError, ZeroDivisionError):
-            _add(found[title], (host, row["attempt"]), row, value(row, nic), created)
+def host_values(row: Row, nic: str) -> dict[str, float]:
+    """Values of PANELS in a row, by name; those that the host could not read are not there."""
+    found: dict[str, float] = {}
+    for reader in (_cpu_and_memory, partial(_rates, nic=nic), _rdma, _disk, _gpus):
+        try:
+            values = reader(row)
+        except (LookupError, TypeError, ValueError, AttributeError):
+            continue
+        found |= values
+    return found
 
 
-def _add_ranks(found: dict[str, dict[Member, Series]], row: Row, created: float) -> None:
-    with suppress(LookupError, TypeError, ValueError, AttributeError):
-        for rank, values in row["ranks"].items():
-            for title, _, name in RANK_PANELS:
+def _cpu_and_memory(row: Row) -> dict[str, float]:
+    return {name: float(row[name]) for name in ("cpu", "memory") if name in row}
+
+
+def _rates(row: Row, nic: str) -> dict[str, float]:
+    received, sent = row["nics"][nic]
+    return {"received": float(received), "sent": float(sent)}
+
+
+def _rdma(row: Row) -> dict[str, float]:
+    ports = list(row["rdma"].values())
+    return {
+        "rdma_received": float(sum(rates[0] for rates in ports)),
+        "rdma_sent": float(sum(rates[1] for rates in ports)),
+    }
+
+
+def _disk(row: Row) -> dict[str, float]:
+    read, written = row["disk"]
+    return {"disk_read": float(read), "disk_written": float(written)}
+
+
+def _gpus(row: Row) -> dict[str, float]:
+    gpus = row["gpus"].values()
+    found = {}
+    for name, field, joined in GPU_FIELDS:
+        if values := [gpu[field] for gpu in gpus if field in gpu]:
+            found[name] = float(joined(values))
+    return found
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+GPU_FIELDS: tuple[tuple[str, str, Callable[[Sequence[float]], float]], ...] = (
+    ("utilization", "utilization", _mean),
+    ("gpu_memory", "memory", sum),
+    ("power", "power", sum),
+    ("temperature", "temperature", max),
+    ("sm_clock", "sm_clock", min),
+)
+
+
+def _add_ranks(found: Panels, row: Row, time: float, weight: float) -> None:
+    attempt = row["attempt"]
+    try:
+        for rank, values in row.get("ranks", {}).items():
+            member = (f"rank {int(rank)}", attempt)
+            for _, _, name in RANK_PANELS:
                 if name in values:
-                    _add(found[title], (f"rank {int(rank)}", row["attempt"]), row, values[name], created)
+                    _series(found[name], member).add(time, float(values[name]), weight)
+    except (TypeError, ValueError, AttributeError):
+        return
 
 
-def _add(found: dict[Member, Series], member: Member, row: Row, value: Any, created: float) -> None:
-    """Add a value in the middle of the row's time. What is no number is left out."""
-    if isinstance(value, (int, float)) and math.isfinite(value):
-        series = found.get(member)
-        if series is None:
-            series = found[member] = Series()
-        series.add(max(0.0, row["t"] - row["s"] / 2 - created), float(value), max(float(row["s"]), 1e-9))
+def _middle(row: Row, created: float) -> float:
+    """The middle of the row's time, in seconds since the run was created."""
+    return max(0.0, float(row["t"]) - row["s"] / 2 - created)
+
+
+def _series(found: dict[Member, Series], member: Member) -> Series:
+    series = found.get(member)
+    if series is None:
+        series = found[member] = Series()
+    return series
 
 
 def _in_order(series: Mapping[Member, Series]) -> dict[Member, Series]:

@@ -21,6 +21,7 @@ from ddp_play.bundle.outcome import RunStatus, error_fields
 from ddp_play.bundle.paths import RunPaths, read_json, write_json
 from ddp_play.errors import CheckFailed, DdpPlayError, InternalError, NotTakenOver, UnknownVersion, UsageError
 from ddp_play.run.dry_run import facts_cache
+from ddp_play.run.report_start import start_report
 
 # The action plugin of the role ddp_job writes events of its own.
 OWN_ACTION = "ddp.play.run"
@@ -156,6 +157,7 @@ def in_background(paths: RunPaths, runner: PlaybookRunner, *, take_over_run: boo
             if ended and not _ranks_may_live(read_json(paths.run)):
                 sizes = {RECORDED: measure(paths.root)}
                 write_json(paths.run, {**read_json(paths.run), **sizes, "finished": True})
+    start_report(paths)
 
 
 if __name__ == "__main__":

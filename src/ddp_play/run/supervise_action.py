@@ -12,10 +12,12 @@ from ddp_play.ansible.plan_action import record_failure
 from ddp_play.ansible.plugin_variables import WAIT_ENV
 from ddp_play.bundle.journal import Journal
 from ddp_play.bundle.paths import RunPaths, read_json, write_bytes, write_json
+from ddp_play.bundle.run_lookup import is_locked
 from ddp_play.errors import DdpPlayError
 from ddp_play.planning.job import job_from_json
 from ddp_play.planning.plan_document import plan_from_json
 from ddp_play.run.attempt_assignment import Assignment, Waiting
+from ddp_play.run.report_start import start_report
 from ddp_play.run.restart_loop import RestartLoop
 from ddp_play.run.route import Route
 from ddp_play.run.source_snapshot import take_snapshot
@@ -72,6 +74,9 @@ def supervise_run(
     except DdpPlayError as error:
         record_failure(error, paths)
         raise
+    finally:
+        if not is_locked(paths.background_lock):  # else the run's background process starts it, after the playbook
+            start_report(paths)
 
 
 def _waiting() -> Waiting | None:

@@ -1,0 +1,56 @@
+"""`ddp-play report`: one page about a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ddp_play.bundle.run_lookup import find
+from ddp_play.cli import console, options
+from ddp_play.cli.error_boundary import error_boundary
+from ddp_play.errors import UsageError
+from ddp_play.report.write_report import made_document, write_page
+
+if TYPE_CHECKING:
+    from ddp_play.bundle.run_lookup import Run
+
+Output = Annotated[Path | None, typer.Option("--output", help="Write the page here, not into the bundle.")]
+
+
+def report(run_id: options.RunId = "-", *, output: Output = None, as_json: options.Json = False) -> None:
+    """Write one page about a run: timeline, metrics, samples, traffic, ranks, logs; of the newest without a run id.
+
+    The page is one file that needs no network. Every run writes it at its end, as report.html in its bundle. This makes
+    it again, also while the run goes on. --json prints the same data and writes no page.
+
+    [bold]Examples[/]
+
+      ddp-play report
+
+      ddp-play report calm-otter-123 --output /tmp/report.html
+
+      ddp-play report calm-otter-123 --json | jq .timeline.phase_seconds
+    """
+    with error_boundary():
+        run = find(run_id)
+        if as_json:
+            console.as_json(made_document(run), indent=None)
+            return
+        console.line(str(_write(run, output)))
+
+
+def _write(run: Run, output: Path | None) -> Path:
+    path = (output or run.paths.report).absolute()
+    check_output(path)
+    write_page(made_document(run), path)
+    return path
+
+
+def check_output(path: Path) -> None:
+    """UsageError if the page cannot be written there."""
+    if path.is_dir():
+        raise UsageError(f"{path} is a directory", hint=f"--output {path / 'report.html'}")
+    if not path.parent.is_dir():
+        raise UsageError(f"there is no directory {path.parent}", hint=f"mkdir -p {path.parent}")

@@ -1,0 +1,55 @@
+"""Report of a run as a file: for `ddp-play report`, and as the program that every run starts at its end."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ddp_play.bundle.paths import RunPaths, write_text
+from ddp_play.bundle.run_lookup import Run, load
+from ddp_play.report.report_data import report_document
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NICENESS = 10
+
+
+def made_document(run: Run) -> dict[str, Any]:
+    """The document of a report. Python's collection of garbage would take a fifth of the time, and finds none."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return report_document(run)
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def write_page(document: Mapping[str, Any], path: Path) -> None:
+    """Write the page of the document, atomically."""
+    from ddp_play.report.report_page import report_page  # noqa: PLC0415 - matplotlib takes half a second to import
+
+    write_text(path, report_page(document))
+
+
+def write_at_end(paths: RunPaths) -> None:
+    """Write the report of a run that has just ended into its bundle, unless the bundle was removed meanwhile."""
+    document = made_document(load(paths))
+    if paths.run.exists():
+        write_page(document, paths.report)
+
+
+def main() -> None:
+    """Make way for other work of the controller: nobody waits for this process."""
+    with suppress(OSError):
+        os.nice(NICENESS)
+    write_at_end(RunPaths(Path(sys.argv[1])))
+
+
+if __name__ == "__main__":
+    main()
