@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-COLUMNS = 240
+COLUMNS, BAND_COLUMNS = 240, 120
 MOST_CURVES = 8  # members of a panel with a curve each; of more, some are chosen and the others are a band
 NUM_CHOSEN = 4
 Point = tuple[float, float]  # time in seconds since the run was created, value
@@ -112,14 +112,14 @@ def _chosen(figures: Mapping[Member, Figures], first: Iterable[str]) -> set[str]
 def _bands(series: Mapping[Member, Series], end: float) -> list[dict[str, Any]]:
     """For each attempt the least, the middle and the greatest of all members in each column."""
     found = []
-    scale = COLUMNS / end if end > 0 else 0.0
+    scale = BAND_COLUMNS / end if end > 0 else 0.0
     for attempt in sorted({attempt for _, attempt in series}):
-        columns: list[list[float]] = [[] for _ in range(COLUMNS)]
+        columns: list[list[float]] = [[] for _ in range(BAND_COLUMNS)]
         for (_, number), row in series.items():
             if number == attempt:
                 for time, value in zip(row.times, row.values, strict=True):
-                    columns[max(0, min(int(time * scale), COLUMNS - 1))].append(value)
-        rows = [((at + 0.5) * end / COLUMNS, sorted(values)) for at, values in enumerate(columns) if values]
+                    columns[max(0, min(int(time * scale), BAND_COLUMNS - 1))].append(value)
+        rows = [((at + 0.5) * end / BAND_COLUMNS, sorted(values)) for at, values in enumerate(columns) if values]
         found.append({
             "attempt": attempt, "times": [_rounded(time) for time, _ in rows],
             "low": [_rounded(values[0]) for _, values in rows], "high": [_rounded(values[-1]) for _, values in rows],

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
-PIECE = 4096
+HEAD, LEAST_PIECE = 4096, 256
+LINES_PER_PIECE = 3  # of the longest line at the beginning: two of them are whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +37,16 @@ def sampled_lines(path: Path, budget: int) -> SampledLines:
     try:
         with path.open("rb") as file:
             size = file.seek(0, 2)
-            if size <= max(budget, 2 * PIECE):
-                file.seek(0)
+            file.seek(0)
+            if size <= max(budget, 2 * HEAD):
                 return SampledLines(tuple(file.read().splitlines()))
-            count = max(2, budget // PIECE)
+            longest = max(map(len, file.read(HEAD).split(b"\n")))
+            piece = max(LEAST_PIECE, LINES_PER_PIECE * (longest + 1))
+            count = max(2, budget // piece)
             lines: list[bytes] = []
             for number in range(count):
-                offset = (size - PIECE) * number // (count - 1)
-                file.seek(offset)
-                lines += _whole_lines(file.read(PIECE), is_first=number == 0, is_last=number == count - 1)
+                file.seek(max(0, size - piece) * number // (count - 1))
+                lines += _whole_lines(file.read(piece), is_first=number == 0, is_last=number == count - 1)
     except OSError:
         return SampledLines()
     return SampledLines(tuple(lines), is_whole=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.bundle.network_traffic import total, traffic_lines
+from ddp_play.bundle.network_traffic import MIN_SHARE_SHOWN, total, traffic_lines
 from ddp_play.errors import UsageError
 from ddp_play.planning.plan_document import command_line, plan_from_json
 
@@ -73,8 +73,10 @@ def traffic(document: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, A
     for host, row in (network.get("hosts") or {}).items():
         moved, planned = row["carried"], row["planned"]
         names = sorted({planned, *moved}, key=lambda name: (name != planned, -total(moved, name), name))
+        least = MIN_SHARE_SHOWN * sum(total(moved, name) for name in names)
         rows += [
-            {"host": host, "interface": name, "is_planned": name == planned, **moved.get(name, {"rx": 0, "tx": 0}),
+            {"host": host, "interface": name, "is_planned": name == planned,
+             "is_small": name != planned and total(moved, name) < least, **moved.get(name, {"rx": 0, "tx": 0}),
              "speed_mbps": speeds.get(host) if name == planned else None}
             for name in names
         ]  # fmt: skip

@@ -87,7 +87,7 @@ def state(run: Run) -> str:
 def sentence(story: RunStory) -> str:
     """The verdict in a sentence."""
     run = story.run
-    took = duration(story.length)
+    took = duration(story.length) + (f", in {len(story.attempts)} attempts" if len(story.attempts) > 1 else "")
     message = str((run.document.get("verdict") or {}).get("message") or "").partition("\n")[0]
     if run.status.final:
         return f"{run.paths.run_id} {run.status} after {took}" + (f": {message}" if message else "")

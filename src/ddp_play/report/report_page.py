@@ -24,7 +24,7 @@ TITLES = (
     *(("artifacts", "Artifacts"), ("missing", "Missing")),
 )
 ALWAYS = frozenset({"timeline", "versions", "missing"})
-NUM_TICKS, TAIL_LINES = 6, 20
+NUM_TICKS, TAIL_LINES = 5, 20
 
 
 def report_page(document: Mapping[str, Any]) -> str:
@@ -39,13 +39,14 @@ def report_page(document: Mapping[str, Any]) -> str:
         name: [panel_svg(row, length=length, number=offsets[name] + at) for at, row in enumerate(rows)]
         for name, rows in panels.items()
     }
-    why = _why(document, verdict)
+    why, traffic = _why(document, verdict), document["traffic"]["rows"]
     names, groups = version_groups(document["versions"])
     return rendered(
         made, "report.html.j2", script="report.js", **document, charts=charts, verdict=verdict, why=why,
         counts=_counts(document), ticks=_ticks(length), phase_text=_phase_text(document["timeline"]),
         sections=_sections(document, panels, has_verdict=bool(why)), num_attempts=len(run["attempts"]),
         version_names=names, version_groups=groups, opened=_opened(document),
+        speeds=any(row["speed_mbps"] for row in traffic), small=sum(row["is_small"] for row in traffic),
     )  # fmt: skip
 
 
@@ -102,7 +103,7 @@ def _ticks(length: float) -> list[tuple[str, str]]:
 
 
 def _tick_text(seconds: float, length: float) -> str:
-    return f"{seconds:.1f}s" if length < 60 else time_text(seconds)
+    return f"{seconds:.1f}s" if length < 60 else time_text(round(seconds))
 
 
 def _phase_text(timeline: Mapping[str, Any]) -> str:

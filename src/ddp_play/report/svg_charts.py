@@ -28,6 +28,7 @@ BAND, TEXT, GRID = "#000010", "#000011", "#000012"
 VARIABLES = {**{colour: f"var(--k{number})" for number, colour in enumerate(CURVES)},
              BAND: "var(--kb)", TEXT: "var(--dim)", GRID: "var(--line)"}  # fmt: skip
 NUMBER = re.compile(r"(\d+\.\d)\d+")
+TAG = re.compile(r"<[^>]+>")
 COLOUR = re.compile("|".join(VARIABLES))
 HEAD = re.compile(r"^.*?<svg [^>]*>", re.DOTALL)
 STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800)
@@ -76,7 +77,7 @@ def _for_page(text: str, number: int) -> Markup:
     body = HEAD.sub("", text, count=1)
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
     body = re.sub(r"<style.*?</style>", "", body, flags=re.DOTALL)
-    body = NUMBER.sub(r"\1", body).replace(" \n", " ").replace("\n", " ")
+    body = TAG.sub(lambda match: NUMBER.sub(r"\1", match[0]), body).replace(" \n", " ").replace("\n", " ")
     body = COLOUR.sub(lambda match: VARIABLES[match[0]], body)
     body = re.sub(r' id="curve-(\d+)"', r' data-c="\1"', body)
     body = re.sub(r' id="(?!m[0-9a-f]{10}|p[0-9a-f]{10})[^"]*"', "", body)
@@ -88,7 +89,7 @@ def time_text(seconds: float) -> str:
     """Time since the run was created, for an axis: 45s, 12m, 1h 30m, 2d."""
     whole = round(seconds)
     if whole < 60:
-        return f"{whole}s" if seconds == whole else f"{seconds:g}s"
+        return f"{whole}s" if abs(seconds - whole) < 0.05 else f"{seconds:.1f}s"
     parts = ((whole // 86400, "d"), (whole % 86400 // 3600, "h"), (whole % 3600 // 60, "m"), (whole % 60, "s"))
     return " ".join([f"{count}{unit}" for count, unit in parts if count][:2])
 

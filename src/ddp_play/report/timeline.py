@@ -97,8 +97,10 @@ def _bar(host: str, attempt: Attempt, story: RunStory) -> dict[str, Any] | None:
     states = [rank_state(row) for row in rows]
     worst = next(state for state in STATES if state in states)
     counts = ", ".join(f"{states.count(state)} {state}" for state in STATES if state in states)
+    ranks = counted(len(rows), "rank")
+    text = f"{ranks} {worst}" if states.count(worst) == len(rows) else f"{ranks}: {counts}"
     return {"attempt": attempt.number, "from": round(min(begins), 3), "to": round(max([*ends, *begins]), 3),
-            "state": worst, "text": f"{counted(len(rows), 'rank')}: {counts}"}  # fmt: skip
+            "state": worst, "text": text}  # fmt: skip
 
 
 def rank_state(row: RankOutcome) -> str:
