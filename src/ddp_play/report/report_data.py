@@ -113,6 +113,9 @@ def _rank(row: RankOutcome, story: RunStory) -> dict[str, Any]:
 
 def _artifacts(story: RunStory) -> dict[str, Any]:
     rows = read_rows(story.run.paths.artifacts_manifest)
-    names = ("host", "path", "size", "sha256")
-    shown = [{name: row.get(name) for name in names} for row in rows[:MOST_ARTIFACTS]]
+    kinds = {"host": str, "path": str, "size": int, "sha256": str}
+    shown = [
+        {name: row[name] if isinstance(row.get(name), kind) else None for name, kind in kinds.items()}
+        for row in rows[:MOST_ARTIFACTS]
+    ]
     return {"rows": shown, "left_out": len(rows) - len(shown)}

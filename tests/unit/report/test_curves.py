@@ -1,0 +1,79 @@
+"""Curves of many values: extremes stay, and of many members a band."""
+
+from __future__ import annotations
+
+import math
+
+from ddp_play.report.curves import MOST_CURVES, Member, Series, decimated, panel
+
+
+def series(*values: float, start: float = 0.0, step: float = 1.0) -> Series:
+    found = Series()
+    for number, value in enumerate(values):
+        found.add(start + number * step, value)
+    return found
+
+
+def test_few_points_stay_as_they_are() -> None:
+    assert decimated([0.0, 1.0], [5.0, 6.0], 10.0) == [(0.0, 5.0), (1.0, 6.0)]
+    assert decimated([], [], 0.0) == []
+
+
+def test_a_peak_of_one_value_among_many_stays() -> None:
+    values = [1.0] * 10_000
+    values[4321], values[7777] = 99.0, -99.0
+    found = decimated(list(map(float, range(10_000))), values, 10_000.0)
+    assert len(found) < 1000
+    assert (4321.0, 99.0) in found
+    assert (7777.0, -99.0) in found
+    assert [time for time, _ in found] == sorted(time for time, _ in found)
+
+
+def test_times_outside_of_the_run_are_in_its_first_or_last_column() -> None:
+    times = [-50.0, *map(float, range(1000)), 1e300]
+    assert decimated(times, [1.0] * len(times), 1000.0)
+
+
+def test_figures_are_those_of_all_values_and_weigh_by_time() -> None:
+    row = Series()
+    row.add(0, 10.0, 9.0)
+    row.add(1, 20.0, 1.0)
+    row.add(2, math.nan)
+    row.add(3, math.inf)
+    found = panel("loss", "", {("rank 0", 1): row}, 3.0)
+    assert found["rows"] == [
+        {"name": "rank 0", "attempt": 1, "first": 10.0, "last": 20.0, "low": 10.0, "high": 20.0, "mean": 11.0,
+         "not_finite": 2}
+    ]  # fmt: skip
+    assert found["all"] == {"low": 10.0, "high": 20.0, "mean": 11.0, "not_finite": 2}
+
+
+def test_a_member_without_finite_values_has_no_curve_but_is_counted() -> None:
+    found = panel("loss", "", {("rank 0", 1): series(math.nan)}, 3.0)
+    assert (found["curves"], found["rows"]) == ([], [])
+    assert found["all"] == {"low": None, "high": None, "mean": None, "not_finite": 1}
+
+
+def many(count: int) -> dict[Member, Series]:
+    return {(f"rank {rank}", 1): series(*[100.0 - (50 if rank == 33 else 0)] * 20) for rank in range(count)}
+
+
+def test_each_of_few_members_has_a_curve() -> None:
+    found = panel("loss", "", many(MOST_CURVES), 20.0)
+    assert len(found["curves"]) == MOST_CURVES
+    assert found["bands"] == []
+
+
+def test_many_members_are_a_band_with_curves_of_those_that_matter() -> None:
+    found = panel("loss", "", many(64), 20.0, first=["rank 7"])
+    names = {curve["name"] for curve in found["curves"]}
+    assert {"rank 7", "rank 33"} <= names
+    assert len(names) == 4
+    (band,) = found["bands"]
+    assert (min(band["low"]), max(band["high"]), set(band["middle"])) == (50.0, 100.0, {100.0})
+    assert found["num_members"] == 64
+
+
+def test_each_attempt_has_a_band_of_its_own() -> None:
+    rows = {(f"rank {rank}", attempt): series(1.0, start=10.0 * attempt) for rank in range(20) for attempt in (1, 2)}
+    assert [band["attempt"] for band in panel("loss", "", rows, 30.0)["bands"]] == [1, 2]

@@ -1,0 +1,115 @@
+"""The page of a run: it is one whole file, and no text of a run becomes part of it. The only tests that draw."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from ddp_play.bundle.run_lookup import load
+from ddp_play.report.report_data import report_document
+from ddp_play.report.report_page import date, report_page, span
+from ddp_play.report.svg_charts import VARIABLES, panel_svg, shown, time_text
+
+from .bundles import ended_bundle, write_metrics, write_samples
+from .hostile import BAD, MARKS, hostile_bundle
+from .page_reader import PageReader, needs_nothing_else
+from .test_run_attempts import restarted, without_end
+
+
+def page(paths: Any) -> str:
+    return report_page(report_document(load(paths)))
+
+
+@pytest.fixture(scope="module")
+def drawn() -> None:
+    """matplotlib looks for fonts at its first figure."""
+    panel_svg({"curves": [], "bands": [], "unit": ""}, length=1, number=0)
+
+
+def full_bundle() -> Any:
+    paths = ended_bundle(ranks_per_host=5)
+    write_metrics(paths, range(10), length=50, every_s=1)
+    write_samples(paths, length=60, every_s=2)
+    return paths
+
+
+@pytest.mark.usefixtures("drawn")
+def test_it_needs_nothing_but_itself() -> None:
+    text = page(full_bundle())
+    reader = PageReader(text)
+    needs_nothing_else(reader)
+    policy = next(row for tag, row in reader.tags if row.get("http-equiv") == "Content-Security-Policy")
+    assert re.fullmatch(
+        "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-[^']+'", str(policy["content"])
+    )
+    assert "http://" not in text.replace("http://www.w3.org/", "")
+    assert "https://" not in text
+
+
+@pytest.mark.usefixtures("drawn")
+def test_it_says_what_happened() -> None:
+    text = " ".join(PageReader(page(full_bundle())).text.split())
+    for words in (
+        "calm-otter-1 succeeded after 1 min 0 s: all 10 ranks exited 0", "10 ranks ok", "least to greatest of all 10",
+        "CPU of a host", "eth0 carried", "step 299 loss 0.0033 on rank 9", "GLOO_SOCKET_IFNAME", "10 ranks started",
+    ):  # fmt: skip
+        assert words in text
+
+
+@pytest.mark.usefixtures("drawn")
+def test_hostile_texts_stay_texts() -> None:
+    text = page(hostile_bundle())
+    reader = PageReader(text)
+    needs_nothing_else(reader)
+    assert [tag for tag, _ in reader.tags].count("script") == 1
+    assert "alert" not in reader.script
+    assert "<script>alert(1)</script>" in reader.text
+    assert not any(mark in text for mark in MARKS)
+    assert len(text) < 500_000
+
+
+@pytest.mark.usefixtures("drawn")
+@pytest.mark.parametrize(
+    "make", [restarted, lambda: without_end(ended_bundle()), lambda: ended_bundle(ranks=[], verdict={})]
+)
+def test_runs_that_did_not_go_well(make: Any) -> None:
+    needs_nothing_else(PageReader(page(make())))
+
+
+@pytest.mark.usefixtures("drawn")
+def test_curves_have_the_colours_of_the_page_and_ids_of_their_own() -> None:
+    panel = {
+        "curves": [{"name": BAD, "times": [0, 1], "values": [0.01, 0.02]}, {"name": "b", "times": [1], "values": [3]}],
+        "bands": [{"times": [0, 1], "low": [0, 0], "high": [1, 1], "middle": [0.5, 0.5]}], "unit": "",
+    }  # fmt: skip
+    one, two = (panel_svg(panel, length=2.0, number=number) for number in (1, 2))
+    assert not any(colour in one for colour in VARIABLES)
+    assert {"var(--k0)", "var(--k1)", "var(--kb)"} <= set(re.findall(r"var\(--\w+\)", one))
+    ids = [set(re.findall(r' id="([^"]+)"', svg)) for svg in (one, two)]
+    assert ids[0].isdisjoint(ids[1])
+    assert set(re.findall(r'data-c="(\d)"', one)) == {"0", "1"}
+    assert "alert" not in one
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0s"), (45, "45s"), (0.5, "0.5s"), (90, "1m 30s"), (7200, "2h"), (5400, "1h 30m"), (172800, "2d")],
+)
+def test_times_of_an_axis(seconds: float, text: str) -> None:
+    assert time_text(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("unit", "value", "text"),
+    [("", 0.012345, "0.01235"), ("bytes", 2e9, "2.0 GB"), ("bytes/s", 5e6, "5.0 MB/s"), ("%", 97.0, "97")],
+)
+def test_values(unit: str, value: float, text: str) -> None:
+    assert shown(unit)(value) == text
+
+
+def test_spans_and_dates() -> None:
+    assert (span(1.234), span(75)) == ("1.23 s", "1 min 15 s")
+    assert date(0) == "1970-01-01 00:00:00 UTC"
+    assert date(1e300) == "at an unknown time"

@@ -1,0 +1,42 @@
+"""Writing a report: its file, and nothing where the bundle is gone."""
+
+from __future__ import annotations
+
+import gc
+import shutil
+import sys
+
+import pytest
+
+from ddp_play.bundle.run_lookup import load
+from ddp_play.report import write_report
+from ddp_play.report.write_report import made_document, write_at_end
+
+from .bundles import ended_bundle
+
+
+@pytest.fixture
+def _no_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(write_report, "write_page", lambda document, path: path.write_text(document["run"]["sentence"]))
+
+
+@pytest.mark.usefixtures("_no_drawing")
+def test_the_program_writes_into_the_bundle(monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = ended_bundle()
+    monkeypatch.setattr(sys, "argv", ["write_report", str(paths.root)])
+    monkeypatch.setattr("os.nice", lambda _: 0)
+    write_report.main()
+    assert paths.report.read_text().startswith("calm-otter-1 succeeded")
+
+
+@pytest.mark.usefixtures("_no_drawing")
+def test_a_bundle_that_was_removed_meanwhile_does_not_come_back() -> None:
+    paths = ended_bundle()
+    shutil.rmtree(paths.root)
+    write_at_end(paths)
+    assert not paths.root.exists()
+
+
+def test_collection_of_garbage_goes_on_afterwards() -> None:
+    made_document(load(ended_bundle()))
+    assert gc.isenabled()
