@@ -94,6 +94,16 @@ PACKAGES = (
     ),
     Package("src/ddp_play/bundle", ("tests/unit/bundle",), {}),
     Package(
+        "src/ddp_play/report",
+        ("tests/unit/report",),
+        {
+            "svg_charts": (
+                "tests/unit/report/test_report_page.py",
+                "matplotlib is imported by the tests of one module only: it takes a second",
+            )
+        },
+    ),
+    Package(
         "src/ddp_play/run",
         ("tests/unit/run",),
         {

@@ -73,6 +73,7 @@ class Here:
             "LANG": "C.UTF-8",
             "COLUMNS": "160",
             "DDP_PLAY_HOME": str(self.home),
+            "DDP_PLAY_REPORT": "no",
             "DDP_PLAY_HOST_DIR": str(self.root / "host"),
             **self.extra,
         }

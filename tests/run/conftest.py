@@ -54,6 +54,7 @@ class Play:
             "DDP_PLAY_HOME": str(self.home),
             "DDP_PLAY_HOST_DIR": str(self.host_dir),
             "COLUMNS": "160",
+            "DDP_PLAY_REPORT": "no",
             **self.environment,
         }
 

@@ -43,6 +43,8 @@ def test_a_run_from_its_plan_to_its_results(play: Play) -> None:
     assert answer(play("ps", "-i", LOCAL, "--json"), "ps")["problems"] == {}
     assert answer(play("results", "--json"), "results")["status"] == "succeeded"
     assert set(answer(play("logs", "--json"), "logs")) == {"0", "1"}
+    assert answer(play("report", "talk", "--json"), "report")["run"]["status"] == "succeeded"
+    assert answer(play("compare", "talk", "talk", "--json"), "compare")["rows"]
     assert answer(play("attach", "talk", "--json"), "attach")["id"] == "talk"
     assert answer(play("stop", "talk", "--json"), "stop")["status"] == "succeeded"
     assert answer(play("gc", "-i", LOCAL, "--json"), "gc")["removed"] is False

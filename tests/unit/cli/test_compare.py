@@ -1,0 +1,61 @@
+"""`ddp-play compare`: table, JSON and page of the same rows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from ddp_play.bundle.paths import write_json
+from ddp_play.cli.main import app
+from tests.schemas import check
+from tests.unit.report.bundles import ended_bundle
+
+
+def compare(*words: str) -> Result:
+    return CliRunner().invoke(app, ["compare", *words])
+
+
+@pytest.fixture
+def _two_runs() -> None:
+    for name, timeout in (("one", 300), ("two", 60)):
+        write_json(ended_bundle(name).job, {"command": ["python"], "timeout": timeout})
+
+
+@pytest.mark.usefixtures("_two_runs")
+def test_what_differs_is_a_table() -> None:
+    done = compare("one", "two")
+    assert done.exit_code == 0
+    lines = done.stdout.splitlines()
+    assert lines[0] == "one and two differ in ddp_job_timeout"
+    assert lines[2].split() == ["settings", "ddp_job_timeout", "300", "60"]
+    assert "ddp_job_command" not in done.stdout
+    assert "others are equal; --all shows them" in done.stderr
+    assert "ddp_job_command" in compare("one", "two", "--all").stdout
+
+
+@pytest.mark.usefixtures("_two_runs")
+def test_json_and_a_page(tmp_path: Path) -> None:
+    done = compare("one", "two", "--json", "--html", str(tmp_path / "page.html"))
+    document = json.loads(done.stdout)
+    check("compare", document)
+    assert [run["id"] for run in document["runs"]] == ["one", "two"]
+    assert document["rows"][0]["values"] == ["300", "60"]
+    assert "ddp_job_timeout" in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.usefixtures("_two_runs")
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["one"], "needs two runs"),
+        (["one", "three"], "no run three"),
+        (["one", "two", "--html", "/absent/x"], "mkdir -p"),
+    ],
+)
+def test_what_cannot_be_compared(words: list[str], says: str) -> None:
+    done = compare(*words)
+    assert done.exit_code == 64
+    assert says in done.stderr

@@ -1,0 +1,63 @@
+"""Start of the program that writes a run's report."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+from ddp_play.bundle.paths import RunPaths, write_json
+from ddp_play.run import report_start
+from ddp_play.run.report_start import start_report
+
+
+class Programs:
+    """Records what would be started."""
+
+    def __init__(self) -> None:
+        self.commands: list[list[str]] = []
+        self.error: OSError | None = None
+
+    def __call__(self, command: list[str], **_settings: Any) -> Any:
+        if self.error:
+            raise self.error
+        self.commands.append(command)
+        return type("Process", (), {})()
+
+
+@pytest.fixture
+def programs(monkeypatch: pytest.MonkeyPatch) -> Programs:
+    found = Programs()
+    monkeypatch.setattr(report_start.subprocess, "Popen", found)
+    monkeypatch.delenv("DDP_PLAY_REPORT")
+    return found
+
+
+@pytest.fixture
+def ended() -> RunPaths:
+    paths = RunPaths.of("calm-otter-1")
+    paths.create()
+    write_json(paths.run, {"status": "succeeded"})
+    return paths
+
+
+def test_it_is_a_program_of_its_own(programs: Programs, ended: RunPaths) -> None:
+    start_report(ended)
+    assert programs.commands == [[sys.executable, "-m", "ddp_play.report.write_report", str(ended.root)]]
+
+
+def test_not_where_it_is_not_wanted(programs: Programs, ended: RunPaths, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DDP_PLAY_REPORT", "no")
+    start_report(ended)
+    assert programs.commands == []
+
+
+def test_not_of_a_run_that_was_removed(programs: Programs) -> None:
+    start_report(RunPaths.of("gone-1"))
+    assert programs.commands == []
+
+
+def test_a_program_that_cannot_start_changes_nothing(programs: Programs, ended: RunPaths) -> None:
+    programs.error = OSError("no processes left")
+    start_report(ended)
