@@ -22,8 +22,9 @@ Output = Annotated[Path | None, typer.Option("--output", help="Write the page he
 def report(run_id: options.RunId = "-", *, output: Output = None, as_json: options.Json = False) -> None:
     """Write one page about a run: timeline, metrics, samples, traffic, ranks, logs; of the newest without a run id.
 
-    The page is one file that needs no network. Every run writes it at its end, as report.html in its bundle. This makes
-    it again, also while the run goes on. --json prints the same data and writes no page.
+    One file that needs no network. Every run writes it at its end: report.html in its bundle.
+
+    --json prints the same data and writes no page.
 
     [bold]Examples[/]
 

@@ -62,5 +62,7 @@ def _show(paths: RunPaths, document: dict[str, Any]) -> None:
         console.line(f"  artifacts/{row['host']}/{row['path']}  {row['size']} bytes")
     if len(rows) > 20:
         console.line(f"  and {len(rows) - 20} more in {paths.artifacts_manifest.name}")
+    if paths.report.is_file():
+        console.line(f"  report: {paths.report}")
     if (size := collected[RECORDED]) is not None:
         console.line(f"  the bundle has {decimal(size)}")

@@ -5,13 +5,12 @@ from __future__ import annotations
 import io
 from dataclasses import dataclass
 
-import matplotlib as mpl
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator
 
+from ddp_play.report.svg_charts import svg_text
+
 INCHES, DOTS_PER_INCH = (8.0, 4.6), 144
-# Without dates and random ids, so that the same measurement gives the same file.
-SVG_SETTINGS = {"svg.hashsalt": "ddp-play", "svg.fonttype": "none"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +45,13 @@ def chart(title: str, lines: list[Line], *, x_label: str, y_label: str) -> Figur
 
 def as_svg(figure: Figure) -> bytes:
     """SVG file for browsers and reports. Its texts remain text, so that they can be searched."""
-    with mpl.rc_context(SVG_SETTINGS):  # type: ignore[arg-type] # a plain dict works
-        return _saved(figure, "svg", {"Date": None})
+    return svg_text(figure).encode()
 
 
 def as_png(figure: Figure) -> bytes:
     """PNG file for chats and tickets."""
-    return _saved(figure, "png", {"Software": None})
-
-
-def _saved(figure: Figure, kind: str, metadata: dict[str, str | None]) -> bytes:
     buffer = io.BytesIO()
-    figure.savefig(buffer, format=kind, dpi=DOTS_PER_INCH, metadata=metadata)
+    figure.savefig(buffer, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
     return buffer.getvalue()
 
 

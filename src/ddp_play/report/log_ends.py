@@ -73,7 +73,7 @@ def hang_evidence(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
     found = []
     for attempt in reversed(attempts):
         report = attempt.paths.flight_recorder_report
-        paths = [(None, "collectives", report)]
+        paths: list[tuple[int | None, str, Path]] = [(None, "collectives", report)]
         for rank in attempt.ranks:
             paths += [(rank, kind, attempt.paths.evidence(rank, kind)) for kind in ("stack", "proc")]
         there = [row for row in paths if row[2].is_file()]

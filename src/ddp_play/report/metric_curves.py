@@ -63,7 +63,7 @@ def _add(
 def _time(row: Mapping[str, Any], attempt: Attempt) -> float | None:
     """Seconds since the run was created; None if the row has no time that can be believed."""
     time = row.get("time")
-    if type(time) not in (int, float):
+    if not isinstance(time, int | float) or isinstance(time, bool):
         return None
     seconds = _number(time) - attempt.created
     return seconds if attempt.began - SLACK_S <= seconds <= attempt.ended + SLACK_S else None

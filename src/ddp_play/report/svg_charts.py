@@ -32,7 +32,7 @@ TAG = re.compile(r"<[^>]+>")
 COLOUR = re.compile("|".join(VARIABLES))
 HEAD = re.compile(r"^.*?<svg [^>]*>", re.DOTALL)
 STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800)
-SETTINGS = {"svg.hashsalt": "ddp-play", "svg.fonttype": "none", "path.simplify": False, "font.family": "sans-serif"}
+SETTINGS = {"svg.fonttype": "none", "path.simplify": False}
 
 
 def panel_svg(document: Mapping[str, Any], *, length: float, number: int) -> Markup:
@@ -46,14 +46,20 @@ def panel_svg(document: Mapping[str, Any], *, length: float, number: int) -> Mar
     for curve in document["curves"]:
         at = names.index(curve["name"])
         marker = "o" if len(curve["times"]) == 1 else None
-        style = {"color": CURVES[at % len(CURVES)], "linewidth": 1.2, "marker": marker, "markersize": 3}
+        style: dict[str, Any] = {"color": CURVES[at % len(CURVES)], "linewidth": 1.2, "marker": marker, "markersize": 3}
         (line,) = axes.plot(curve["times"], curve["values"], **style)
         line.set_gid(f"curve-{at}")
     _style(axes, document["unit"], max(length, 1e-3))
-    with mpl.rc_context({**SETTINGS, "svg.hashsalt": f"ddp-play-{number}"}):  # type: ignore[arg-type] # a plain dict works
+    return _for_page(svg_text(figure, salt=f"ddp-play-{number}", transparent=True), number)
+
+
+def svg_text(figure: Figure, *, salt: str = "ddp-play", transparent: bool = False) -> str:
+    """SVG whose texts remain text, without dates and random ids: the same figure gives the same file."""
+    settings: dict[str, Any] = {**SETTINGS, "svg.hashsalt": salt}
+    with mpl.rc_context(settings):  # type: ignore[arg-type] # a plain dict works
         buffer = io.StringIO()
-        figure.savefig(buffer, format="svg", metadata={"Date": None}, transparent=True)
-    return _for_page(buffer.getvalue(), number)
+        figure.savefig(buffer, format="svg", metadata={"Date": None}, transparent=transparent)
+    return buffer.getvalue()
 
 
 def _style(axes: Axes, unit: str, length: float) -> None:

@@ -145,7 +145,7 @@ def _add_ranks(found: Panels, row: Row, time: float, weight: float) -> None:
 
 def _middle(row: Row, created: float) -> float:
     """The middle of the row's time, in seconds since the run was created."""
-    return max(0.0, float(row["t"]) - row["s"] / 2 - created)
+    return max(0.0, float(row["t"]) - float(row["s"]) / 2 - created)
 
 
 def _series(found: dict[Member, Series], member: Member) -> Series:

@@ -51,23 +51,21 @@ def supervise_run(
     """
     paths = RunPaths(Path(run_dir))
     plan = plan_from_json(read_json(paths.plan))
-    channels = _of_the_plan(channels or {}, {host.name for host in plan.hosts})
+    used = _of_the_plan(channels or {}, {host.name for host in plan.hosts})
     job = job_from_json(read_json(paths.job))
     try:
-        snapshot = _snapshot(job, paths) if job.source else None
-        routes = tuple(Route.from_json(row) for row in read_json(paths.channels)["routes"])
         assignment = Assignment(
             plan,
-            routes,
+            _routes(paths),
             paths,
-            snapshot,
+            _snapshot(job, paths) if job.source else None,
             secret_values,
             registry,
             become_passwords,
             ssh_passwords,
             waiting=_waiting(),
             token=str(read_json(paths.run)["token"]),
-            channels=channels,
+            channels=used,
             judge=partial(judge, job) if judge is not None else None,
         )
         return RestartLoop(assignment).run()
@@ -75,8 +73,17 @@ def supervise_run(
         record_failure(error, paths)
         raise
     finally:
-        if not is_locked(paths.background_lock):  # else the run's background process starts it, after the playbook
-            start_report(paths)
+        _start_report(paths)
+
+
+def _start_report(paths: RunPaths) -> None:
+    """Start the run's report, unless there is a background process that does so after the playbook."""
+    if not is_locked(paths.background_lock):
+        start_report(paths)
+
+
+def _routes(paths: RunPaths) -> tuple[Route, ...]:
+    return tuple(Route.from_json(row) for row in read_json(paths.channels)["routes"])
 
 
 def _waiting() -> Waiting | None:

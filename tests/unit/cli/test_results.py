@@ -46,6 +46,13 @@ def test_how_each_rank_ended() -> None:
     assert lines == ["  h1:0 exit code 0", "  h1:1 killed by SIGKILL", "  h2:2 lost"]
 
 
+def test_the_report_is_named_once_it_is_there() -> None:
+    paths = make_run()
+    assert "report:" not in results().stdout
+    paths.report.write_text("<html>")
+    assert f"  report: {paths.report}" in results().stdout
+
+
 def test_many_artifacts_are_counted() -> None:
     paths = make_run()
     write_json(paths.root / "artifacts.json", [{"host": "h1", "path": f"{n}", "size": 1} for n in range(25)])

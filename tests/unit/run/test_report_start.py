@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from ddp_play.bundle.paths import RunPaths, write_json
-from ddp_play.run import report_start
 from ddp_play.run.report_start import start_report
 
 
@@ -29,7 +28,7 @@ class Programs:
 @pytest.fixture
 def programs(monkeypatch: pytest.MonkeyPatch) -> Programs:
     found = Programs()
-    monkeypatch.setattr(report_start.subprocess, "Popen", found)
+    monkeypatch.setattr("ddp_play.run.report_start.subprocess.Popen", found)
     monkeypatch.delenv("DDP_PLAY_REPORT")
     return found
 
