@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -21,8 +21,15 @@ from ddp_play.measuring.measurement_findings import (
     size_text,
     time_text,
 )
+from ddp_play.measuring.measurement_pages import bench_page
 from ddp_play.measuring.measurement_runs import FinishedRun
 from ddp_play.planning.plan_document import Plan, plan_from_json
+from ddp_play.report.table_page import ChartOfPage, table_page
+
+if TYPE_CHECKING:
+    from ddp_play.measuring.bandwidth_chart import Line
+
+TITLE = "Bus bandwidth of collectives"
 
 SecondsPerSize = Annotated[float, typer.Option("--seconds-per-size", help="Duration of the timed calls of one size.")]
 LimitPerSize = Annotated[float, typer.Option("--limit-per-size", help="Skip sizes that would take more seconds.")]
@@ -90,7 +97,7 @@ def _write_and_show(finished: list[FinishedRun], *, as_json: bool) -> dict[str, 
         "runs": [_run_as_json(finished_run, found) for finished_run in finished],
         "units": {"algbw_gb_s": "10^9 bytes/s: size / median", "busbw_gb_s": "algbw x bus_factor"},
     }
-    run_series.write_to_bundles(finished, "bench", document, _charts(finished, found))
+    run_series.write_to_bundles(finished, "bench", document, _files(finished, plans, found))
     if as_json:
         console.as_json(document)
     else:
@@ -123,7 +130,7 @@ def _show(finished: list[FinishedRun], plans: dict[str, Plan], found: dict[str, 
         ):
             console.line(line, style="bold")
     run_series.print_failures(finished)
-    console.note(run_series.bundle_line(finished, "bench.json, bench.svg and bench.png"))
+    console.note(run_series.bundle_line(finished, "bench.html, bench.json, bench.svg and bench.png"))
 
 
 def _table(sweep: dict[str, Any]) -> Table:
@@ -144,9 +151,24 @@ def _table(sweep: dict[str, Any]) -> Table:
     return table
 
 
-def _charts(finished: list[FinishedRun], found: dict[str, BandwidthResult | None]) -> dict[str, bytes]:
-    """Charts of busbw over size: a line per variant and collective, dashed levels for plain TCP and the link."""
-    from ddp_play.measuring.bandwidth_chart import Line, as_png, as_svg, chart  # noqa: PLC0415 - matplotlib takes a second to import
+def _files(
+    finished: list[FinishedRun], plans: dict[str, Plan], found: dict[str, BandwidthResult | None]
+) -> dict[str, bytes]:
+    """Page and charts of busbw over size."""
+    from ddp_play.measuring.bandwidth_chart import as_png, as_svg, chart  # noqa: PLC0415 - matplotlib takes a second to import
+    from ddp_play.report.svg_charts import page_svg  # noqa: PLC0415
+
+    lines = _lines(finished, found)
+    figure = chart(TITLE, lines, x_label="message size in bytes", y_label="busbw, GB/s")
+    charts = {"bench.svg": as_svg(figure), "bench.png": as_png(figure)}
+    names = tuple(line.name for line in lines if line.points)
+    page = bench_page(finished, plans, found, ChartOfPage(TITLE, page_svg(figure, 0), names))
+    return {**charts, "bench.html": table_page(page).encode()}
+
+
+def _lines(finished: list[FinishedRun], found: dict[str, BandwidthResult | None]) -> list[Line]:
+    """A line per variant and collective, dashed levels for plain TCP and the link."""
+    from ddp_play.measuring.bandwidth_chart import Line  # noqa: PLC0415
 
     lines, levels = [], []
     for finished_run in finished:
@@ -158,9 +180,7 @@ def _charts(finished: list[FinishedRun], found: dict[str, BandwidthResult | None
             levels = [("plain TCP", bandwidth.wire_gb_s), ("link", bandwidth.link_gb_s)]
     xs = [x for line in lines for x, _ in line.points]
     ends = (min(xs, default=1), max(xs, default=1))
-    lines += [Line(name, tuple((x, value) for x in ends), dashed=True) for name, value in levels if value]
-    figure = chart("Bus bandwidth of collectives", lines, x_label="message size in bytes", y_label="busbw, GB/s")
-    return {"bench.svg": as_svg(figure), "bench.png": as_png(figure)}
+    return lines + [Line(name, tuple((x, value) for x in ends), dashed=True) for name, value in levels if value]
 
 
 def _check_share(found: dict[str, BandwidthResult | None], at_least: float) -> None:

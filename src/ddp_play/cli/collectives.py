@@ -11,7 +11,9 @@ from rich.table import Table
 from ddp_play.cli import console, options, run_series
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.measuring.measurement_findings import CollectiveResult, collective_table
+from ddp_play.measuring.measurement_pages import collectives_page
 from ddp_play.measuring.measurement_runs import FinishedRun
+from ddp_play.report.table_page import table_page
 
 STYLES = {"works": "green", "refused": "yellow", "wrong": "bold red", "hung": "bold red", "not run": "dim"}
 
@@ -54,9 +56,9 @@ def _write_and_show(finished: list[FinishedRun], *, as_json: bool) -> None:
     """Write the table into the bundles and print it."""
     table = collective_table({str(run.variant): run.result for run in finished if run.result})
     document = {"runs": [run.to_json() for run in finished]}
-    run_series.write_to_bundles(
-        finished, "collectives", document, {"collectives.txt": _as_text(table, finished).encode()}
-    )
+    page = table_page(collectives_page(table, finished)).encode()
+    files = {"collectives.txt": _as_text(table, finished).encode(), "collectives.html": page}
+    run_series.write_to_bundles(finished, "collectives", document, files)
     if as_json:
         console.as_json(document)
         return
@@ -64,7 +66,7 @@ def _write_and_show(finished: list[FinishedRun], *, as_json: bool) -> None:
     for line in _details(table):
         console.line(line)
     run_series.print_failures(finished)
-    console.note(run_series.bundle_line(finished, "collectives.txt and collectives.json"))
+    console.note(run_series.bundle_line(finished, "collectives.html, collectives.txt and collectives.json"))
 
 
 def _result_table(table: dict[str, dict[str, CollectiveResult]], finished: list[FinishedRun]) -> Table:

@@ -78,10 +78,10 @@ def hang_evidence(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
             paths += [(rank, kind, attempt.paths.evidence(rank, kind)) for kind in ("stack", "proc")]
         there = [row for row in paths if row[2].is_file()]
         share = max(LEAST, min(MOST, EVIDENCE_BUDGET // max(1, len(there))))
-        for rank, kind, path in there:
-            with_end = path.stat().st_size
+        for whose, kind, path in there:
+            size = path.stat().st_size
             with path.open("rb") as file:
                 lines = log_lines(file.read(share), longest=LONGEST)
-            found.append({"attempt": attempt.number, "rank": rank, "kind": kind, "lines": lines,
-                          "is_whole": with_end <= share})  # fmt: skip
+            found.append({"attempt": attempt.number, "rank": whose, "kind": kind, "lines": lines,
+                          "is_whole": size <= share})  # fmt: skip
     return found

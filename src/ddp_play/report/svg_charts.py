@@ -31,6 +31,7 @@ NUMBER = re.compile(r"(\d+\.\d)\d+")
 TAG = re.compile(r"<[^>]+>")
 COLOUR = re.compile("|".join(VARIABLES))
 HEAD = re.compile(r"^.*?<svg [^>]*>", re.DOTALL)
+SIZE = re.compile(r'viewBox="0 0 ([0-9.]+) ([0-9.]+)"')
 STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800)
 SETTINGS = {"svg.fonttype": "none", "path.simplify": False}
 
@@ -69,7 +70,12 @@ def _style(axes: Axes, unit: str, length: float) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: time_text(value)))
     axes.yaxis.set_major_locator(MaxNLocator(4))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: shown(unit)(value)))
-    axes.tick_params(colors=TEXT, labelsize=9, length=3)
+    _style_lines(axes)
+
+
+def _style_lines(axes: Axes) -> None:
+    """Ticks, grid and frame of the axes."""
+    axes.tick_params(which="both", colors=TEXT, labelsize=9, length=3)
     axes.grid(visible=True, color=GRID, linewidth=0.6)
     axes.set_axisbelow(True)
     for side, spine in axes.spines.items():
@@ -77,9 +83,24 @@ def _style(axes: Axes, unit: str, length: float) -> None:
         spine.set_color(GRID)
 
 
+def page_svg(figure: Figure, number: int) -> Markup:
+    """A figure as an `svg` element in the page's colours, without its title and its legend."""
+    for axes in figure.axes:
+        axes.set_title("")
+        if legend := axes.get_legend():
+            legend.remove()
+        for at, line in enumerate(axes.lines):
+            line.set_color(CURVES[at % len(CURVES)])
+        for label in (axes.xaxis.label, axes.yaxis.label):
+            label.set_color(TEXT)
+        _style_lines(axes)
+    return _for_page(svg_text(figure, salt=f"ddp-play-{number}", transparent=True), number)
+
+
 def _for_page(text: str, number: int) -> Markup:
     """One `svg` element without what a page does not need, in the page's colours, with ids of its own."""
-    width, height = (round(72 * inches, 1) for inches in INCHES)
+    size = SIZE.search(text)
+    box = f"0 0 {size[1]} {size[2]}" if size else ""
     body = HEAD.sub("", text, count=1)
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
     body = re.sub(r"<style.*?</style>", "", body, flags=re.DOTALL)
@@ -88,7 +109,7 @@ def _for_page(text: str, number: int) -> Markup:
     body = re.sub(r' id="curve-(\d+)"', r' data-c="\1"', body)
     body = re.sub(r' id="(?!m[0-9a-f]{10}|p[0-9a-f]{10})[^"]*"', "", body)
     # matplotlib escapes the texts that it writes; none of them is a text of a host
-    return Markup(f'<svg viewBox="0 0 {width:g} {height:g}" aria-hidden="true" data-panel="{number}">{body}')  # noqa: S704
+    return Markup(f'<svg viewBox="{box}" aria-hidden="true" data-panel="{number}">{body}')  # noqa: S704
 
 
 def time_text(seconds: float) -> str:
