@@ -15,7 +15,7 @@ from ddp_play.report.svg_charts import panel_svg, shown, time_text
 from ddp_play.report.timeline import STATES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 TITLES = (
     *(("verdict", "Verdict"), ("timeline", "Timeline"), ("metrics", "Metrics"), ("usage", "Samples")),
@@ -46,6 +46,7 @@ def report_page(document: Mapping[str, Any]) -> str:
         counts=_counts(document), ticks=_ticks(length), phase_text=_phase_text(document["timeline"]),
         sections=_sections(document, panels, has_verdict=bool(why)), num_attempts=len(run["attempts"]),
         version_names=names, version_groups=groups, opened=_opened(document),
+        hardware=hardware_groups(document["usage"]["hosts"]),
         speeds=any(row["speed_mbps"] for row in traffic), small=sum(row["is_small"] for row in traffic),
     )  # fmt: skip
 
@@ -126,6 +127,22 @@ def version_groups(versions: Mapping[str, Any]) -> tuple[list[str], list[tuple[l
         groups.setdefault(tuple(sorted(values.items())), []).append(host)
     names = sorted({name for values in versions["hosts"].values() for name in values})
     return names, [(hosts, dict(values)) for values, hosts in groups.items()]
+
+
+def hardware_groups(hosts: Sequence[Mapping[str, Any]]) -> list[tuple[list[str], str]]:
+    """Hosts with the same hardware together, and its words: `64 cores, 512 GB, 8 x NVIDIA H100`."""
+    groups: dict[str, list[str]] = {}
+    for row in hosts:
+        groups.setdefault(_hardware(row), []).append(row["host"])
+    return [(names, text) for text, names in groups.items() if text]
+
+
+def _hardware(row: Mapping[str, Any]) -> str:
+    texts = [f"{row['cores']:g} cores"] if "cores" in row else []
+    if "memory_total" in row:
+        texts.append(f"{bytes_text(row['memory_total'])} memory")
+    models = Counter(str(gpu.get("name")) for gpu in row.get("gpus", {}).values() if isinstance(gpu, dict))
+    return ", ".join([*texts, *(f"{count} x {name}" for name, count in models.items())])
 
 
 def _opened(document: Mapping[str, Any]) -> list[int]:

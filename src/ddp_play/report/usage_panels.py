@@ -67,9 +67,12 @@ def _read(story: RunStory, host: str, budget: int) -> SampleFile:
 
 
 def _headers(read: Mapping[str, SampleFile]) -> list[dict[str, Any]]:
-    names = ("cores", "memory_total", "gpus")
+    kinds = {"cores": (int, float), "memory_total": (int, float), "gpus": dict}
     return [
-        {"host": host, **{name: file.header[name] for name in names if name in file.header}}
+        {
+            "host": host,
+            **{name: file.header[name] for name, kind in kinds.items() if isinstance(file.header.get(name), kind)},
+        }
         for host, file in read.items()
         if file.header
     ]

@@ -104,7 +104,9 @@ def write_samples(paths: RunPaths, *, length: float, every_s: float, num_gpus: i
     document = json.loads(paths.plan.read_text(encoding="utf-8"))
     for number, host in enumerate(document["hosts"]):
         ranks = range(host["first_rank"], host["first_rank"] + host["num_ranks"])
-        header = {"host": host["name"], "cores": 64, "memory_total": 512 * GB, "format": 1}
+        header: dict[str, Any] = {"host": host["name"], "cores": 64, "memory_total": 512 * GB, "format": 1}
+        if num_gpus:
+            header["gpus"] = {str(gpu): {"name": "NVIDIA H100"} for gpu in range(num_gpus)}
         rows = [sample_row(at * every_s, every_s, number, ranks, num_gpus) for at in range(1, int(length / every_s))]
         path = paths.samples(host["name"])
         path.parent.mkdir(exist_ok=True)

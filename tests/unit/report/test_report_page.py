@@ -9,7 +9,7 @@ import pytest
 
 from ddp_play.bundle.run_lookup import load
 from ddp_play.report.report_data import report_document
-from ddp_play.report.report_page import date, report_page, span
+from ddp_play.report.report_page import date, hardware_groups, report_page, span
 from ddp_play.report.svg_charts import VARIABLES, panel_svg, shown, time_text
 
 from .bundles import ended_bundle, write_metrics, write_samples
@@ -107,6 +107,15 @@ def test_times_of_an_axis(seconds: float, text: str) -> None:
 )
 def test_values(unit: str, value: float, text: str) -> None:
     assert shown(unit)(value) == text
+
+
+def test_hosts_with_the_same_hardware_are_named_together() -> None:
+    gpus = {"0": {"name": "NVIDIA H100"}, "1": {"name": "NVIDIA H100"}}
+    same = [{"host": name, "cores": 64, "memory_total": 5e11, "gpus": gpus} for name in ("h1", "h2")]
+    assert hardware_groups([*same, {"host": "h3", "cores": 8, "gpus": {"0": 7}}, {"host": "h4"}]) == [
+        (["h1", "h2"], "64 cores, 500 GB memory, 2 x NVIDIA H100"),
+        (["h3"], "8 cores"),
+    ]
 
 
 def test_spans_and_dates() -> None:

@@ -50,7 +50,8 @@ def test_hosts_and_ranks_have_panels() -> None:
     memory = next(one for one in found["panels"] if one["title"] == "GPU memory of a host")
     assert [(row["name"], row["mean"]) for row in memory["rows"]] == [("h1", 120 * GB), ("h2", 120 * GB)]
     assert [curve["name"] for curve in found["panels"][-1]["curves"]] == ["rank 0", "rank 1", "rank 2", "rank 3"]
-    assert found["hosts"][0] == {"host": "h1", "cores": 64, "memory_total": 512 * GB}
+    gpus = {"0": {"name": "NVIDIA H100"}, "1": {"name": "NVIDIA H100"}}
+    assert found["hosts"][0] == {"host": "h1", "cores": 64, "memory_total": 512 * GB, "gpus": gpus}
     assert found["without"] == []
 
 
