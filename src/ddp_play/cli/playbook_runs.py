@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ddp_play.ansible.installed_collection import collection_root
 from ddp_play.ansible.runner import AnsibleRunner
+from ddp_play.bundle.paths import write_text
 from ddp_play.cli import console
-from ddp_play.cli.provisioning_view import phase_view, show_batches, show_plan, show_report
+from ddp_play.cli.provisioning_view import PAGE, phase_view, show_batches, show_plan, show_report
 from ddp_play.provisioning.playbook_run import plan_playbook, run_playbook
 from ddp_play.provisioning.rolling import run_batches
+from ddp_play.report.provisioning_page import provisioning_page
+from ddp_play.report.table_page import table_page
 
 if TYPE_CHECKING:
     from ddp_play.ansible.runner import Passwords, PlaybookRequest
@@ -49,10 +52,12 @@ def checking(planned: PlaybookPlan) -> PlaybookPlan:
 
 
 def run(planned: PlaybookPlan, passwords: Passwords) -> Report:
-    """Print the plan, run it with a live view, and return the report."""
+    """Print the plan, run it with a live view, write the page of the report, and return it."""
     show_plan(planned)
     with phase_view() as view:
-        return run_playbook(planned, passwords, AnsibleRunner(), view)
+        report = run_playbook(planned, passwords, AnsibleRunner(), view)
+    write_text(report.directory / PAGE, table_page(provisioning_page(report)))
+    return report
 
 
 class Following(Protocol):

@@ -32,6 +32,7 @@ CHANGE_STYLES = {
     ChangeKind.CHANGE: "yellow",
     ChangeKind.ADD: "green",
 }
+PAGE = "report.html"  # of a provisioning run, next to its report.json
 MAX_ROLE_COLUMNS = 8  # with more roles the table is transposed: a row per role
 
 
@@ -153,7 +154,7 @@ def show_report(report: Report) -> None:
             console.line(f"{cell.host}: {cell.role} leaves: {_short(cell.left, 300)}")
     tasks = f"{report.num_tasks} tasks in {report.wall_s:.1f} s"
     console.line(f"{verdict_line(report.cells)}; {tasks}")
-    console.note(f"log: {report.log}   table: {report.directory / 'report.json'}")
+    console.note(f"log: {report.log}   page: {report.directory / PAGE}")
 
 
 def _table(cells: tuple[Cell, ...]) -> Table:

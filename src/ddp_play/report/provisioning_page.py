@@ -1,0 +1,108 @@
+"""Page of a provisioning run: hosts and roles, failures with remedies, what waits, what would change. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ddp_play.provisioning.change_listing import grouped, host_ranges
+from ddp_play.provisioning.host_role_table import Cell as RoleCell
+from ddp_play.provisioning.host_role_table import CellStatus, verdict_line
+from ddp_play.report.table_page import Cell, TableOfPage, TablePage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ddp_play.provisioning.playbook_run import Report
+
+KINDS = {
+    CellStatus.CHANGED: "warn",
+    CellStatus.OK: "pass",
+    CellStatus.FAILED: "fail",
+    CellStatus.UNREACHABLE: "fail",
+    CellStatus.SKIPPED: "dim",
+    CellStatus.NOT_RUN: "dim",
+}
+LONGEST = 2000
+
+
+def provisioning_page(report: Report) -> TablePage:
+    """The page of a report of `provision`, `verify` or `deprovision`."""
+    cells = report.cells
+    tables = (_failures(cells), _waiting(cells), _changes(report), _matrix(cells), _reasons(cells))
+    is_bad = report.error() is not None
+    state = "fail" if is_bad else "warn" if any(cell.pending for cell in cells) else "pass"
+    lines = (f"{report.num_tasks} tasks in {report.wall_s:.1f} s{', only checked' if report.check else ''}",)
+    about = (f"Ansible's output: {report.log}",)
+    return TablePage(verdict_line(cells), state, lines, about, tuple(table for table in tables if table.rows))
+
+
+def _status(cell: RoleCell) -> Cell:
+    changed = f" {cell.num_changed}" if cell.status is CellStatus.CHANGED else ""
+    return Cell(str(cell.status).replace("_", " ") + changed, KINDS[cell.status])
+
+
+def _matrix(cells: Sequence[RoleCell]) -> TableOfPage:
+    """A row for each host, a column for each role."""
+    roles = tuple(dict.fromkeys(cell.role for cell in cells))
+    found = {(cell.host, cell.role): cell for cell in cells}
+    rows = tuple(
+        (Cell(host), *(_status(found[host, role]) if (host, role) in found else Cell("-", "dim") for role in roles))
+        for host in dict.fromkeys(cell.host for cell in cells)
+    )
+    return TableOfPage("Hosts and roles", ("Host", *roles), rows)
+
+
+def _failures(cells: Sequence[RoleCell]) -> TableOfPage:
+    rows = tuple(
+        (
+            Cell(cell.host),
+            Cell(cell.role),
+            _status(cell),
+            Cell(cell.task),
+            Cell(cell.message[-LONGEST:]),
+            Cell(cell.remedy),
+        )
+        for cell in cells
+        if cell.status.bad
+    )
+    return TableOfPage("Failed", ("Host", "Role", "Result", "Task", "Message", "What helps"), rows)
+
+
+def _waiting(cells: Sequence[RoleCell]) -> TableOfPage:
+    """Changes that wait, and what a removal leaves."""
+    rows = tuple(
+        (Cell(cell.host), Cell(cell.role), Cell(kind, "warn"), Cell(text[:LONGEST]))
+        for cell in cells
+        for kind, text in (("waits", cell.pending), ("stays", cell.left))
+        if text
+    )
+    return TableOfPage("Waits or stays", ("Host", "Role", "What", "Why"), rows)
+
+
+def _changes(report: Report) -> TableOfPage:
+    rows = tuple(
+        (
+            Cell(host_ranges(group.hosts)),
+            Cell(str(line.kind)),
+            Cell(str(line.whose)),
+            Cell(line.role),
+            Cell(", ".join(line.what)),
+        )
+        for group in grouped(report.changes)
+        for line in group.lines
+    )
+    title = "What would change" if report.check else "What changed"
+    return TableOfPage(title, ("Hosts", "Change", "Whose", "Role", "What"), rows)
+
+
+def _reasons(cells: Sequence[RoleCell]) -> TableOfPage:
+    """Why roles were skipped or not run, with the hosts of each reason."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for cell in cells:
+        if cell.reason and not cell.status.bad:
+            found.setdefault((cell.role, str(cell.status).replace("_", " "), cell.reason), []).append(cell.host)
+    rows = tuple(
+        (Cell(role), Cell(status), Cell(host_ranges(hosts)), Cell(reason[:LONGEST], "dim"))
+        for (role, status, reason), hosts in found.items()
+    )
+    return TableOfPage("Skipped", ("Role", "Result", "Hosts", "Why"), rows)
