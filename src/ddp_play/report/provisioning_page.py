@@ -42,14 +42,14 @@ def _status(cell: RoleCell) -> Cell:
 
 
 def _matrix(cells: Sequence[RoleCell]) -> TableOfPage:
-    """A row for each host, a column for each role."""
-    roles = tuple(dict.fromkeys(cell.role for cell in cells))
-    found = {(cell.host, cell.role): cell for cell in cells}
+    """A row for each host and a column for each role; the other way round where the roles are more."""
+    hosts, roles = (tuple(dict.fromkeys(names)) for names in ([c.host for c in cells], [c.role for c in cells]))
+    found = {frozenset((cell.host, cell.role)): _status(cell) for cell in cells}
+    lines, columns = (roles, hosts) if len(roles) > len(hosts) else (hosts, roles)
     rows = tuple(
-        (Cell(host), *(_status(found[host, role]) if (host, role) in found else Cell("-", "dim") for role in roles))
-        for host in dict.fromkeys(cell.host for cell in cells)
+        (Cell(line), *(found.get(frozenset((line, column)), Cell("-", "dim")) for column in columns)) for line in lines
     )
-    return TableOfPage("Hosts and roles", ("Host", *roles), rows)
+    return TableOfPage("Hosts and roles", ("Host" if lines is hosts else "Role", *columns), rows)
 
 
 def _failures(cells: Sequence[RoleCell]) -> TableOfPage:
@@ -96,10 +96,12 @@ def _changes(report: Report) -> TableOfPage:
 
 
 def _reasons(cells: Sequence[RoleCell]) -> TableOfPage:
-    """Why roles were skipped or not run, with the hosts of each reason."""
+    """Why roles were skipped or not run, with the hosts of each reason; not what a failure before them prevented."""
     found: dict[tuple[str, str, str], list[str]] = {}
+    failed = {cell.host for cell in cells if cell.status.bad}
     for cell in cells:
-        if cell.reason and not cell.status.bad:
+        is_consequence = cell.status is CellStatus.NOT_RUN and cell.host in failed
+        if cell.reason and not cell.status.bad and not is_consequence:
             found.setdefault((cell.role, str(cell.status).replace("_", " "), cell.reason), []).append(cell.host)
     rows = tuple(
         (Cell(role), Cell(status), Cell(host_ranges(hosts)), Cell(reason[:LONGEST], "dim"))

@@ -67,7 +67,7 @@ def _read(story: RunStory, host: str, budget: int) -> SampleFile:
 
 
 def _headers(read: Mapping[str, SampleFile]) -> list[dict[str, Any]]:
-    kinds = {"cores": (int, float), "memory_total": (int, float), "gpus": dict}
+    kinds: dict[str, type | tuple[type, ...]] = {"cores": (int, float), "memory_total": (int, float), "gpus": dict}
     return [
         {
             "host": host,

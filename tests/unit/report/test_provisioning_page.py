@@ -49,9 +49,17 @@ def test_hosts_and_roles_failures_and_reasons() -> None:
     changed = Cell("h1", "nccl", CellStatus.CHANGED, num_changed=3)
     assert texts(report(OK, changed, FAILED, *skipped)) == {
         "Failed": [["h2", "base_os", "failed", "Install", "no space", "free some"]],
-        "Hosts and roles": [["h1", "ok", "changed 3", "skipped"], ["h2", "failed", "-", "skipped"]],
+        "Hosts and roles": [["base_os", "ok", "failed"], ["nccl", "changed 3", "-"], ["rdma", "skipped", "skipped"]],
         "Skipped": [["rdma", "skipped", "h[1-2]", "no device"]],
     }
+
+
+def test_of_many_hosts_each_has_a_row_and_consequences_have_no_reason() -> None:
+    cells = [Cell(f"h{number}", "base_os") for number in range(3)]
+    late = Cell("h9", "nccl", CellStatus.NOT_RUN, reason="base_os failed before it")
+    found = texts(report(*cells, Cell("h9", "base_os", CellStatus.FAILED), late))
+    assert [row[0] for row in found["Hosts and roles"]] == ["h0", "h1", "h2", "h9"]
+    assert "Skipped" not in found
 
 
 def test_what_would_change() -> None:
