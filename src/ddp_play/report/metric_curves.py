@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ddp_play.report.run_attempts import Attempt
 
 # What is read of all metrics together. In a larger bundle rows are chosen evenly, which a page says.
-BUDGET = 4_000_000
+BUDGET = 3_000_000
 MOST_PANELS, MOST_NAMES = 12, 200
 NO_METRICS = frozenset({"time", "rank", "step", "epoch", "attempt", "local_rank", "world_size"})
 # These come first, then names that contain one of them, then the others by name.

@@ -55,6 +55,8 @@ def _shortened(document: Mapping[str, Any]) -> Iterator[str]:
     metrics = document["metrics"]
     if not metrics["is_whole"]:
         yield "most rows of the metrics: of so many, rows were read at even intervals; peaks in between are not shown"
+    if not document["usage"]["is_whole"]:
+        yield "some of the samples: of so many, rows were read at even intervals"
     if metrics["rows_without_time"]:
         rows = counted(metrics["rows_without_time"], "row")
         yield f"the time of {rows} of metrics: they are spread evenly over the run"

@@ -6,16 +6,17 @@ from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.bundle.samples import SampleFile, samples_of
+from ddp_play.bundle.samples import samples_of
 from ddp_play.report.curves import Member, Series, panel
 from ddp_play.report.line_sampling import sampled_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from ddp_play.bundle.samples import SampleFile
     from ddp_play.report.run_attempts import RunStory
 
-BUDGET = 16_000_000  # bytes of all hosts' samples that are read whole; of more, rows are chosen evenly
+BUDGET = 10_000_000  # bytes of all hosts' samples that are read whole; of more, rows are chosen evenly
 TINY = 1e-9
 Row = dict[str, Any]
 Panels = dict[str, dict[Member, Series]]
@@ -41,9 +42,14 @@ RANK_PANELS = (("CPU of a rank", "cores", "cpu"), ("Memory of a rank", "bytes", 
 
 
 def usage(story: RunStory, interfaces: Mapping[str, str], *, first: Iterable[int] = ()) -> dict[str, Any]:
-    """Panels of the samples, and the hosts without any. `interfaces`: the planned one of each host; `first`: ranks."""
+    """Panels of the samples, and the hosts without any. `interfaces`: the planned one of each host; `first`: ranks.
+
+    `is_whole` is false if of many rows some were read at even intervals.
+    """
     hosts = list(dict.fromkeys(host for attempt in story.attempts for host in attempt.hosts))
-    read = {host: _read(story, host, BUDGET // max(1, len(hosts))) for host in hosts}
+    budget = BUDGET // max(1, len(hosts))
+    lines = {host: sampled_lines(story.run.paths.samples(host), budget) for host in hosts}
+    read = {host: samples_of(sampled.lines) for host, sampled in lines.items()}
     of_hosts: Panels = defaultdict(dict)
     of_ranks: Panels = defaultdict(dict)
     for host, file in read.items():
@@ -59,11 +65,10 @@ def usage(story: RunStory, interfaces: Mapping[str, str], *, first: Iterable[int
         for title, unit, name in RANK_PANELS
         if of_ranks[name]
     ]
-    return {"panels": panels, "hosts": _headers(read), "without": [host for host in hosts if not read[host].rows]}
-
-
-def _read(story: RunStory, host: str, budget: int) -> SampleFile:
-    return samples_of(sampled_lines(story.run.paths.samples(host), budget).lines)
+    return {
+        "panels": panels, "hosts": _headers(read), "without": [host for host in hosts if not read[host].rows],
+        "is_whole": all(sampled.is_whole for sampled in lines.values()),
+    }  # fmt: skip
 
 
 def _headers(read: Mapping[str, SampleFile]) -> list[dict[str, Any]]:

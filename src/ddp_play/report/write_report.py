@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,27 +14,35 @@ from ddp_play.bundle.run_lookup import Run, load
 from ddp_play.report.report_data import report_document
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 NICENESS = 10
 
 
 def made_document(run: Run) -> dict[str, Any]:
-    """The document of a report. Python's collection of garbage would take a fifth of the time, and finds none."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
+    """The document of a report."""
+    with _no_garbage():
         return report_document(run)
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def write_page(document: Mapping[str, Any], path: Path) -> None:
     """Write the page of the document, atomically."""
     from ddp_play.report.report_page import report_page  # noqa: PLC0415 - matplotlib takes half a second to import
 
-    write_text(path, report_page(document))
+    with _no_garbage():
+        write_text(path, report_page(document))
+
+
+@contextmanager
+def _no_garbage() -> Iterator[None]:
+    """Without Python's collection of garbage, which would take a fifth of the time and find next to nothing."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def write_at_end(paths: RunPaths) -> None:

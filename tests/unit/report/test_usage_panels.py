@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 
 from ddp_play.bundle.run_lookup import load
+from ddp_play.report import usage_panels
+from ddp_play.report.missing_parts import missing_parts
+from ddp_play.report.report_data import report_document
 from ddp_play.report.run_attempts import read_story
 from ddp_play.report.usage_panels import host_values, usage
 
@@ -52,7 +55,22 @@ def test_hosts_and_ranks_have_panels() -> None:
     assert [curve["name"] for curve in found["panels"][-1]["curves"]] == ["rank 0", "rank 1", "rank 2", "rank 3"]
     gpus = {"0": {"name": "NVIDIA H100"}, "1": {"name": "NVIDIA H100"}}
     assert found["hosts"][0] == {"host": "h1", "cores": 64, "memory_total": 512 * GB, "gpus": gpus}
-    assert found["without"] == []
+    assert (found["without"], found["is_whole"]) == ([], True)
+
+
+def test_of_very_many_samples_rows_at_even_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(usage_panels, "BUDGET", 40_000)
+    paths = ended_bundle(length=6000.0)
+    write_samples(paths, length=6000, every_s=4)
+    story = read_story(load(paths))
+    found = usage(story, INTERFACES)
+    assert not found["is_whole"]
+    times = found["panels"][0]["curves"][0]["times"]
+    assert times[0] < 100
+    assert times[-1] > 5900
+    assert 40 < len(times) < 1500
+    lines = missing_parts(story, report_document(load(paths)))
+    assert any(line.startswith("some of the samples") for line in lines)
 
 
 def test_a_host_without_samples_is_named() -> None:
