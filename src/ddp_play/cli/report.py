@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ddp_play.bundle.paths import write_text
 from ddp_play.bundle.run_lookup import find
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.errors import UsageError
-from ddp_play.report.write_report import made_document, write_page
+from ddp_play.report.write_report import made_document, made_page
 
 if TYPE_CHECKING:
     from ddp_play.bundle.run_lookup import Run
@@ -45,7 +46,7 @@ def report(run_id: options.RunId = "-", *, output: Output = None, as_json: optio
 def _write(run: Run, output: Path | None) -> Path:
     path = (output or run.paths.report).absolute()
     check_output(path)
-    write_page(made_document(run), path)
+    write_text(path, made_page(made_document(run)))
     return path
 
 

@@ -25,12 +25,12 @@ def made_document(run: Run) -> dict[str, Any]:
         return report_document(run)
 
 
-def write_page(document: Mapping[str, Any], path: Path) -> None:
-    """Write the page of the document, atomically."""
+def made_page(document: Mapping[str, Any]) -> str:
+    """The page of the document."""
     from ddp_play.report.report_page import report_page  # noqa: PLC0415 - matplotlib takes half a second to import
 
     with _no_garbage():
-        write_text(path, report_page(document))
+        return report_page(document)
 
 
 @contextmanager
@@ -47,9 +47,9 @@ def _no_garbage() -> Iterator[None]:
 
 def write_at_end(paths: RunPaths) -> None:
     """Write the report of a run that has just ended into its bundle, unless the bundle was removed meanwhile."""
-    document = made_document(load(paths))
+    page = made_page(made_document(load(paths)))
     if paths.run.exists():
-        write_page(document, paths.report)
+        write_text(paths.report, page)
 
 
 def main() -> None:

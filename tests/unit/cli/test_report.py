@@ -20,7 +20,7 @@ def report(*words: str) -> Result:
 @pytest.fixture
 def _no_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
     """matplotlib takes a second to import; tests of the page draw."""
-    monkeypatch.setattr("ddp_play.cli.report.write_page", lambda document, path: path.write_text(document["run"]["id"]))
+    monkeypatch.setattr("ddp_play.cli.report.made_page", lambda document: document["run"]["id"])
 
 
 @pytest.mark.usefixtures("_no_drawing")

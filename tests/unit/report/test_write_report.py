@@ -17,7 +17,7 @@ from .bundles import ended_bundle
 
 @pytest.fixture
 def _no_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(write_report, "write_page", lambda document, path: path.write_text(document["run"]["sentence"]))
+    monkeypatch.setattr(write_report, "made_page", lambda document: document["run"]["sentence"])
 
 
 @pytest.mark.usefixtures("_no_drawing")
@@ -29,10 +29,14 @@ def test_the_program_writes_into_the_bundle(monkeypatch: pytest.MonkeyPatch) -> 
     assert paths.report.read_text().startswith("calm-otter-1 succeeded")
 
 
-@pytest.mark.usefixtures("_no_drawing")
-def test_a_bundle_that_was_removed_meanwhile_does_not_come_back() -> None:
+def test_a_bundle_that_is_removed_meanwhile_does_not_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     paths = ended_bundle()
-    shutil.rmtree(paths.root)
+
+    def drawn_while_it_is_removed(_document: object) -> str:
+        shutil.rmtree(paths.root)
+        return "page"
+
+    monkeypatch.setattr(write_report, "made_page", drawn_while_it_is_removed)
     write_at_end(paths)
     assert not paths.root.exists()
 
