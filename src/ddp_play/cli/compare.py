@@ -35,7 +35,7 @@ def compare_runs(
 ) -> None:
     """Compare runs: settings, hosts, versions and environment, then phases, throughput and metrics; differences first.
 
-    Measured values count as different from 2 % on.
+    Measured values count as different from 2 % on, times also from half a second on.
 
     [bold]Examples[/]
 

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.bundle.summary import number
+from ddp_play.bundle.summary import counted, number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -14,12 +14,13 @@ if TYPE_CHECKING:
 SECTIONS = ("settings", "hosts", "versions", "environment", "outcome", "time", "phases", "throughput", "metrics")
 # Differences of these explain those of the others, so they come first.
 CAUSES = frozenset({"settings", "hosts", "versions", "environment"})
-MEASURED = frozenset({"phases", "throughput", "metrics", "time"})
+TIMES = frozenset({"phases", "time"})
+MEASURED = TIMES | {"throughput", "metrics"}
 # What differs between any two runs and says nothing: names and places of a run, ports.
 OWN = frozenset({"DDP_PLAY_RUN_ID", "DDP_PLAY_METRICS", "DDP_PLAY_RESULT", "TORCHELASTIC_ERROR_FILE", "MASTER_PORT",
                  "DDP_PLAY_SECRETS_DIR"})  # fmt: skip
-# Measured values differ always: by less than this part they count as equal.
-NOISE = 0.02
+# Measured values differ always: by less than this part they count as equal, and times by less than these seconds.
+NOISE, NOISE_S = 0.02, 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +55,10 @@ def _row(section: str, name: str, values: tuple[Any, ...]) -> Row:
     change = None
     if section in MEASURED and all(type(value) in (int, float) for value in (first, last)) and first:
         change = last / first - 1
-    if change is not None:
-        spread = [value for value in values if value is not None]
-        differs = len(spread) < len(values) or max(spread) - min(spread) > NOISE * max(map(abs, spread))
-    else:
-        differs = any(value != first for value in values[1:])
+    differs = any(value != first for value in values[1:])
+    if change is not None and None not in values:
+        least = NOISE_S if section in TIMES else 0.0
+        differs = max(values) - min(values) > max(least, NOISE * max(map(abs, values)))
     return Row(section, name, values, differs, round(change, 4) if change is not None else None)
 
 
@@ -95,7 +95,10 @@ def _hosts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "number of hosts", str(len(plan) or len(document["run"]["hosts"]))
     for row in plan:
         low, high = row["ranks"]
-        yield f"host {row['host']}", f"{high - low + 1} ranks, {row['interface']}, {len(row['gpus'])} GPUs"
+        yield (
+            f"host {row['host']}",
+            f"{counted(high - low + 1, 'rank')}, {row['interface']}, {counted(len(row['gpus']), 'GPU')}",
+        )
 
 
 def _versions(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -57,6 +57,13 @@ def test_a_slower_run_has_its_change_in_percent() -> None:
     ]
 
 
+def test_a_phase_that_took_a_moment_longer_does_not_count() -> None:
+    rows = compare([document("one"), document("two", length=60.4)], [JOB, JOB])
+    assert not [row.name for row in differences(rows) if row.section in ("phases", "time")]
+    later = compare([document("one"), document("three", length=70.0)], [JOB, JOB])
+    assert [row.name for row in differences(later)] == ["seconds in all", "seconds running"]
+
+
 def test_noise_does_not_count() -> None:
     assert differences(compare([document("one"), document("two", rate=2010.0)], [JOB, JOB])) == []
 
