@@ -33,6 +33,8 @@ COLOUR = re.compile("|".join(VARIABLES))
 HEAD = re.compile(r"^.*?<svg [^>]*>", re.DOTALL)
 SIZE = re.compile(r'viewBox="0 0 ([0-9.]+) ([0-9.]+)"')
 STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800)
+# What is used of something: half of it should look like half of it.
+FROM_ZERO = frozenset({"%", "cores", "bytes", "bytes/s", "W"})
 SETTINGS = {"svg.fonttype": "none", "path.simplify": False}
 
 
@@ -65,6 +67,8 @@ def svg_text(figure: Figure, *, salt: str = "ddp-play", transparent: bool = Fals
 
 def _style(axes: Axes, unit: str, length: float) -> None:
     axes.set_xlim(0, length)
+    if unit in FROM_ZERO:
+        axes.set_ylim(bottom=0)
     step = next((step for step in STEPS if length / step <= 6), STEPS[-1])
     axes.set_xticks([step * number for number in range(int(length / step) + 1)])
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: time_text(value)))

@@ -93,6 +93,14 @@ def test_curves_have_the_colours_of_the_page_and_ids_of_their_own() -> None:
     assert "alert" not in one
 
 
+@pytest.mark.usefixtures("drawn")
+@pytest.mark.parametrize(("unit", "begins"), [("cores", "0"), ("", "1.99")])
+def test_what_is_used_of_something_begins_at_zero(unit: str, begins: str) -> None:
+    panel = {"curves": [{"name": "a", "times": [0, 1], "values": [1.99, 2.0]}], "bands": [], "unit": unit}
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", panel_svg(panel, length=2.0, number=1))
+    assert next(text for text in texts if not text.endswith("s")) == begins
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [(0, "0s"), (45, "45s"), (0.5, "0.5s"), (90, "1m 30s"), (7200, "2h"), (5400, "1h 30m"), (172800, "2d")],
