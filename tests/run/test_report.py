@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,12 @@ import pytest
 
 from tests.endings import kill_each
 from tests.run.conftest import LOCAL, Play
+from tests.unit.report.bundles import ended_bundle, write_metrics, write_samples
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.dist, pytest.mark.runner]
 
+DAY_S, PATIENCE = 86_400, 15
 SCRIPT = """
 import json, os, time
 with open(os.environ["DDP_PLAY_METRICS"], "a", buffering=1) as metrics:
@@ -57,3 +60,16 @@ def test_the_supervisor_writes_it_where_the_background_process_was_killed(play: 
     wait_until(lambda: play.document().get("status") == "running", what="a running run")
     kill_each([json.loads((play.newest() / "background.json").read_text())["pid"]])
     assert "orphan succeeded after" in written(play.newest())
+
+
+def test_sixty_four_ranks_and_a_day_are_a_page_that_can_be_sent(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DDP_PLAY_HOME", str(play.home))
+    paths = ended_bundle("day", num_hosts=8, ranks_per_host=8, length=DAY_S)
+    write_metrics(paths, range(64), length=DAY_S, every_s=30)
+    write_samples(paths, length=DAY_S, every_s=48, num_gpus=8)
+    began = time.monotonic()
+    done = play("report", "day")
+    took_s = time.monotonic() - began
+    assert done.out.strip() == str(paths.report)
+    assert paths.report.stat().st_size < 2_000_000
+    assert took_s < 2 * PATIENCE, "two seconds on a machine that has nothing else to do"
