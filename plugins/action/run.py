@@ -27,6 +27,7 @@ try:
     from ddp_play.planning.job_secrets import JobSecrets, Known, refuse_elsewhere, secret_name_globs, separate
     from ddp_play.planning.job_values import PREFIX
     from ddp_play.run.discovery import Discovery
+    from ddp_play.run.report_start import reported
 except ImportError as error:
     raise AnsibleError(f"the Python package ddp-play is not installed where Ansible runs ({error})") from error
 
@@ -57,7 +58,8 @@ class ActionModule(ActionBase):
                 planned, secrets = self._plan(variables, discovery)
                 if self._task.check_mode or PLAN_TAG in variables.get("ansible_run_tags", ()):
                     return {**result, "changed": False, **planned}
-                return {**result, **self._supervise(variables, planned["run_dir"], secrets, discovery)}
+                with reported(planned["run_dir"]):
+                    return {**result, **self._supervise(variables, planned["run_dir"], secrets, discovery)}
         except DdpPlayError as error:
             return {**result, "failed": True, "msg": str(error)}
 

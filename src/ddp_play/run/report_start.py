@@ -5,15 +5,33 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ddp_play.bundle.paths import RunPaths
+from ddp_play.bundle.run_lookup import is_locked
+
 if TYPE_CHECKING:
-    from ddp_play.bundle.paths import RunPaths
+    from collections.abc import Iterator
 
 # Environment variable of the command; with this value runs write no report.
 REPORT_ENV, NO_REPORT = "DDP_PLAY_REPORT", "no"
 PROGRAM = "ddp_play.report.write_report"
+
+
+@contextmanager
+def reported(run_dir: str) -> Iterator[None]:
+    """After the run in this directory has ended: start its report, unless its background process does so later.
+
+    A run has no such process if ansible-playbook was called by hand, or if it was killed.
+    """
+    paths = RunPaths(Path(run_dir))
+    try:
+        yield
+    finally:
+        if not is_locked(paths.background_lock):
+            start_report(paths)
 
 
 def start_report(paths: RunPaths) -> None:

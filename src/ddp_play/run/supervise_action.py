@@ -12,12 +12,10 @@ from ddp_play.ansible.plan_action import record_failure
 from ddp_play.ansible.plugin_variables import WAIT_ENV
 from ddp_play.bundle.journal import Journal
 from ddp_play.bundle.paths import RunPaths, read_json, write_bytes, write_json
-from ddp_play.bundle.run_lookup import is_locked
 from ddp_play.errors import DdpPlayError
 from ddp_play.planning.job import job_from_json
 from ddp_play.planning.plan_document import plan_from_json
 from ddp_play.run.attempt_assignment import Assignment, Waiting
-from ddp_play.run.report_start import start_report
 from ddp_play.run.restart_loop import RestartLoop
 from ddp_play.run.route import Route
 from ddp_play.run.source_snapshot import take_snapshot
@@ -51,39 +49,29 @@ def supervise_run(
     """
     paths = RunPaths(Path(run_dir))
     plan = plan_from_json(read_json(paths.plan))
-    used = _of_the_plan(channels or {}, {host.name for host in plan.hosts})
+    channels = _of_the_plan(channels or {}, {host.name for host in plan.hosts})
     job = job_from_json(read_json(paths.job))
     try:
+        snapshot = _snapshot(job, paths) if job.source else None
+        routes = tuple(Route.from_json(row) for row in read_json(paths.channels)["routes"])
         assignment = Assignment(
             plan,
-            _routes(paths),
+            routes,
             paths,
-            _snapshot(job, paths) if job.source else None,
+            snapshot,
             secret_values,
             registry,
             become_passwords,
             ssh_passwords,
             waiting=_waiting(),
             token=str(read_json(paths.run)["token"]),
-            channels=used,
+            channels=channels,
             judge=partial(judge, job) if judge is not None else None,
         )
         return RestartLoop(assignment).run()
     except DdpPlayError as error:
         record_failure(error, paths)
         raise
-    finally:
-        _start_report(paths)
-
-
-def _start_report(paths: RunPaths) -> None:
-    """Start the run's report, unless there is a background process that does so after the playbook."""
-    if not is_locked(paths.background_lock):
-        start_report(paths)
-
-
-def _routes(paths: RunPaths) -> tuple[Route, ...]:
-    return tuple(Route.from_json(row) for row in read_json(paths.channels)["routes"])
 
 
 def _waiting() -> Waiting | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import sys
 from typing import Any
 
 import pytest
 
 from ddp_play.bundle.paths import RunPaths, write_json
-from ddp_play.run.report_start import start_report
+from ddp_play.run.report_start import reported, start_report
 
 
 class Programs:
@@ -60,3 +61,15 @@ def test_not_of_a_run_that_was_removed(programs: Programs) -> None:
 def test_a_program_that_cannot_start_changes_nothing(programs: Programs, ended: RunPaths) -> None:
     programs.error = OSError("no processes left")
     start_report(ended)
+
+
+@pytest.mark.parametrize("has_background", [True, False])
+def test_the_supervisor_starts_it_unless_a_background_process_will(
+    programs: Programs, ended: RunPaths, has_background: bool
+) -> None:
+    with ended.background_lock.open("a") as lock:
+        if has_background:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(ValueError, match="refused"), reported(str(ended.root)):
+            raise ValueError("refused")
+    assert len(programs.commands) == (0 if has_background else 1)

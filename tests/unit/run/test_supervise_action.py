@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 from typing import TYPE_CHECKING, Any
 
@@ -55,20 +54,6 @@ def test_the_plan_runs_with_the_runs_token_and_secrets(make: Make) -> None:
     assert stage.far.passwords == {"h1": "open sesame"}
     assert stage.far.ssh_passwords == {"h1": "hunter3"}
     assert "source" not in stage.document
-
-
-@pytest.mark.parametrize("has_background", [True, False])
-def test_the_report_is_started_unless_a_background_process_does_so(
-    make: Make, monkeypatch: pytest.MonkeyPatch, has_background: bool
-) -> None:
-    started: list[str] = []
-    monkeypatch.setattr("ddp_play.run.supervise_action.start_report", lambda paths: started.append(paths.run_id))
-    stage = run_directory(make)
-    with stage.paths.background_lock.open("a") as lock:
-        if has_background:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        assert supervise(stage) is RunStatus.SUCCEEDED
-    assert started == ([] if has_background else [stage.paths.run_id])
 
 
 def test_channels_of_discovery_are_used_or_closed(make: Make) -> None:
