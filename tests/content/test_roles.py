@@ -183,7 +183,7 @@ def test_a_failed_verification_of_rdma_does_not_keep_the_driver_from_a_host() ->
 
 
 def test_no_condition_of_an_import_reaches_the_handlers_of_a_role() -> None:
-    """Ansible hands `when` of an import_role on to the role's handlers, also to those of an earlier import in the play."""
+    """Ansible hands `when` of an import_role on to the handlers of the role, also of an earlier import in the play."""
     for path in sorted((ROOT / "playbooks").glob("*.yml")):
         plays = read(path)
         tasks = [task for play in plays for name in ("pre_tasks", "tasks", "post_tasks") for task in play.get(name, ())]
