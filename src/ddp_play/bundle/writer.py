@@ -103,11 +103,11 @@ class Bundle:
         fresh = payload[have - at :]
         if not fresh:
             return
-        self._append(path, fresh)
+        self.append(path, fresh)
         self.last_data, self.any_output = time.monotonic(), True
         if kind == "log" and time.time() - self._stamped.get(rank, 0.0) >= 1.0:
             self._stamped[rank] = time.time()
-            self._append(self.paths.times(rank), b"%.3f %d\n" % (time.time(), have))
+            self.append(self.paths.times(rank), b"%.3f %d\n" % (time.time(), have))
 
     def file(self, host: str, header: dict[str, Any], payload: bytes) -> None:
         """Append a piece of a collected file; the file gets its name with the last piece."""
@@ -131,7 +131,8 @@ class Bundle:
                 self._partial.remove(temporary)
                 temporary.unlink()
 
-    def _append(self, path: Path, data: bytes) -> None:
+    def append(self, path: Path, data: bytes) -> None:
+        """Append to a file of the bundle, which need not exist. Raises DiskFull."""
         with self._or_full(path):
             _append(path, data)
 

@@ -14,16 +14,18 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
-from . import gpus, guard_leases, hang_evidence, kernel_log, leftovers, processes, rank_failure
+from . import gpus, guard_leases, kernel_log, leftovers, processes, rank_failure
 from .control_socket import ControlServer
 from .fence import Fence
+from .frozen_ranks import FrozenRanks
 from .guard_link import DISK_PROBLEM
 from .orders import GO, STOP, STOP_NOW, Orders
 from .process_ends import ProcessEnds
 from .protocol import PROTOCOL
 from .ranks import Rank, reap
 from .recent_files import RecentFiles, not_aged
-from .run_directory import FROZEN, HostRun, read_json
+from .run_directory import HostRun, read_json
+from .sampling import Sampling
 from .socket_activity import Traffic
 from .state_file import StateFile
 from .torchrun_ranks import make_all
@@ -55,11 +57,12 @@ class Guard:
         self.term_received = False
         self._ended = False
         self._failed_at: Optional[float] = None
-        self._frozen_at: Optional[float] = None
         self.kernel_log = kernel_log.KernelLog()
         self.ends = ProcessEnds()
         self.traffic = Traffic()
         self.files = RecentFiles(spec.get("owned_paths", []))
+        self.frozen = FrozenRanks(self.orders, place, self.limits)
+        self.sampling = Sampling(place, self.limits)
         self._identity = {
             "key": place.run_key,
             "protocol": PROTOCOL,
@@ -174,7 +177,8 @@ class Guard:
             self._prevent_late_starts()
             self._notice_traffic()
             self.files.renew()
-            self._thaw_abandoned()
+            self.frozen.look(self.ranks, stopping=self.fence.stopping)
+            self.sampling.keep()
             self.write_state()
 
     def _wait_for_news(self) -> None:
@@ -241,20 +245,9 @@ class Guard:
         if self.limits.get("idle_timeout_s"):
             self.traffic.look([int(rank.row["pid"]) for rank in self.ranks if rank.running and rank.row["pid"]])
 
-    def _thaw_abandoned(self) -> None:
-        """Continue ranks that were frozen for evidence and not ended since: their controller is lost."""
-        if self.fence.stopping or self.orders.get(FROZEN) is None:
-            self._frozen_at = None
-        elif self._frozen_at is None:
-            self._frozen_at = time.monotonic()
-        elif time.monotonic() - self._frozen_at > self.limits["thaw_s"]:
-            for rank in self.ranks:
-                if rank.running and (pid := int(rank.row["pid"] or 0)):
-                    hang_evidence.thaw(hang_evidence.main_processes(pid) or [pid])
-            self.orders.take_back(FROZEN, self.place)
-
     def _end(self) -> None:
-        """End all processes that ranks forked: SIGTERM, one second, SIGKILL."""
+        """End the sampler and all processes that ranks forked: SIGTERM, one second, SIGKILL."""
+        self.sampling.end()
         if processes.kill_descendants(os.getpid(), signal.SIGTERM):
             deadline = time.monotonic() + 1.0
             while time.monotonic() < deadline and processes.descendants(os.getpid()):

@@ -1,4 +1,4 @@
-"""What a channel sends of a running attempt: logs, metrics and NCCL's debug output by offset, and the guard's state."""
+"""What a channel sends of a running attempt: logs, metrics and NCCL's output by offset, samples, the guard's state."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import contextlib
 import time
 from typing import TYPE_CHECKING, Callable, Dict, List, Optional, Tuple
 
-from . import interfaces
+from . import interfaces, processes
 from .file_events import FileEvents
 from .guard_link import GuardLink
 from .protocol import MAX_PAYLOAD, METRICS, NCCL_NOTES, Header
 from .rank_user import other_user
 from .run_directory import HostRun, read_json
+from .sample_following import FollowedSamples
 from .untrusted_paths import Below, open_file
 
 if TYPE_CHECKING:
@@ -54,13 +55,17 @@ class Following:
     def __init__(self, send: Send) -> None:
         self._send = send
         self._files: Dict[Tuple[str, int], Followed] = {}
+        self._samples: Optional[FollowedSamples] = None
         self._guard: Optional[GuardLink] = None
         self._drain: Optional[int] = None
         self.moved = time.monotonic()  # time.monotonic() of the last chunk sent, or news of a file
         self._events: Optional[FileEvents] = None
 
     def begin(self, place: HostRun, header: Header, guard: Optional[GuardLink] = None) -> None:
-        """Start at these offsets by rank: `logs`, `metrics` and `nccl` of the order; the state comes from `guard`."""
+        """Start at these offsets by rank: `logs`, `metrics` and `nccl` of the order; the state comes from `guard`.
+
+        `samples` of the order, which earlier versions lack, has the end of the newest row that is there (`after`).
+        """
         user = other_user((read_json(place.spec) or {}).get("user"))
         owner = user["uid"] if user else None
         for rank, offset in header["logs"].items():
@@ -68,6 +73,8 @@ class Following:
         for kind, name in (("metrics", METRICS), ("nccl", NCCL_NOTES)):
             for rank, offset in header[kind].items():
                 self._files[(kind, int(rank))] = Followed(place.rank_dir(int(rank)) / name, int(offset), owner=owner)
+        samples = header.get("samples")
+        self._samples = FollowedSamples(place.samples, float(samples["after"])) if samples else None
         self._guard = guard or GuardLink(place)
         self._guard.again()
         self._watch_files()
@@ -104,11 +111,13 @@ class Following:
     def pause(self) -> None:
         """Send no files until `begin`; the state is still sent."""
         self._files.clear()
+        self._samples = None
         self._unwatch_files()
 
     def end(self) -> None:
         """Send nothing until `begin`."""
         self._files.clear()
+        self._samples = None
         self._unwatch_files()
         self._guard = None
 
@@ -121,7 +130,7 @@ class Following:
         if self._events is not None:
             self._events.clear()
         fresh = self._guard.fresh() if self._guard is not None else None
-        busy = self._send_files()
+        busy = self._send_files() or self._send_samples()
         if fresh is not None and not busy:
             self._send("state", state=fresh)
         elif self._guard is not None and fresh is not None:
@@ -130,6 +139,12 @@ class Following:
             self._send("drained", id=self._drain, counters=interfaces.counters())
             self._drain = None
         return busy
+
+    def _send_samples(self) -> bool:
+        lines = self._samples.take() if self._samples is not None else b""
+        if lines:
+            self._send("samples", lines, uptime=processes.uptime_s())
+        return bool(lines)
 
     def _send_files(self) -> bool:
         busy = False

@@ -1,4 +1,4 @@
-"""Entry point of the program on the host: `runs`, `clean`, `facts`, `channel` or `guard`.
+"""Entry point of the program on the host: `runs`, `clean`, `facts`, `channel`, `guard` or `samples`.
 
 Each verb imports its own modules, because an import costs every process of the program its time.
 """
@@ -89,7 +89,7 @@ def main() -> None:
     # tc and others are in directories that are not in an ordinary user's PATH
     os.environ["PATH"] = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
     verb, rest = sys.argv[1], sys.argv[2:]
-    if verb != "guard":
+    if verb not in ("guard", "samples"):
         _check_state_directory()
     if verb == "runs":
         _runs(*map(float, rest))
@@ -105,5 +105,9 @@ def main() -> None:
         from . import daemon
 
         daemon.main(rest[0])
+    elif verb == "samples":
+        from . import sampler
+
+        sampler.main(rest[0])
     else:
         raise SystemExit("unknown verb %s" % verb)

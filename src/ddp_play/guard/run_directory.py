@@ -89,6 +89,7 @@ class HostRun:
         self.env = root / "env"
         self.src = root / SOURCE
         self.guard_log = root / "guard.log"
+        self.samples = root / "samples.jsonl"
         self.lease = root / "lease"
         self.source_archive = root / "src.archive"
         self.source_pieces = root / "src.pieces"

@@ -83,6 +83,7 @@ class Job(BaseModel):
     restart_exit_codes: tuple[Annotated[int, Field(ge=1, le=255)], ...] = ()
     spares: tuple[str, ...] = ()
     progress: str = ""
+    samples: Seconds = 2
     artifacts: tuple[str, ...] = ("**",)
     artifacts_max_mib: int = Field(1024, ge=0)
 

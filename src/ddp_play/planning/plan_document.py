@@ -123,6 +123,7 @@ class Plan:
     artifacts_max_mib: int
     probe: bool
     check: str = "none"  # plans of earlier versions know none
+    samples_s: float = 0.0  # between samples of a host; 0: none
     launcher: str = "ranks"
     init_reason: str = ""
     store_url: str = ""

@@ -107,6 +107,7 @@ def _document(context: RankContext, left_out: tuple[tuple[str, str], ...]) -> Pl
         timeouts={**{name: float(getattr(job, name)) for name in TIMEOUTS}, "lease": job.chosen_lease},
         signal=f"SIG{job.signal}",
         warn_signal=f"SIG{job.warn_signal}",
+        samples_s=float(job.samples),
         artifacts=job.artifacts,
         artifacts_max_mib=job.artifacts_max_mib,
         probe=job.probe,

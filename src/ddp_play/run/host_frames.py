@@ -108,6 +108,7 @@ SHAPES: dict[str, Record] = {
     "log": PIECE,
     "metrics": PIECE,
     "nccl": PIECE,
+    "samples": Record({"uptime": float}),
     "file": Record({"file": str, "last": bool}, {"rank": Integer(), "path": str}),
     "claimed": Record(),
     "leased": Record({"port": Integer(1, 65535)}),

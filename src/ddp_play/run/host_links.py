@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ddp_play.run.link import Link
     from ddp_play.run.route import Route
 
+DATA = ("log", "metrics", "nccl", "samples", "file")
 BEAT_S = 1.0
 # No message for this long although every heartbeat has a reply: open another channel.
 SILENT_S = 5.0
@@ -44,7 +45,11 @@ class Gang:
         attempt: int,
         on_data: Callable[[Link, Frame], None] = lambda _link, _frame: None,
         on_host: Callable[[Link, str], None] = lambda _link, _how: None,
-        offsets: Callable[[str], dict[str, dict[str, int]]] = lambda _host: {"logs": {}, "metrics": {}, "nccl": {}},
+        offsets: Callable[[str], Mapping[str, Mapping[str, float]]] = lambda _host: {
+            "logs": {},
+            "metrics": {},
+            "nccl": {},
+        },
         interruption: Callable[[str], str] = lambda _kind: "",
     ) -> None:
         """`interruption`: why to stop waiting for replies to this kind of request; empty: go on waiting."""
@@ -125,8 +130,8 @@ class Gang:
         """Request all output that the bundle does not have yet."""
         link.following = True
         if link.channel is not None:
-            offsets = self._offsets(link.name)
-            link.channel.send("follow", logs=offsets["logs"], metrics=offsets["metrics"], nccl=offsets["nccl"])
+            offsets: dict[str, Any] = {**self._offsets(link.name)}
+            link.channel.send("follow", **offsets)
 
     # -- requests ------------------------------------------------------------------------------------
     def ask(
@@ -233,7 +238,7 @@ class Gang:
         header, payload = frame
         link.heard, link.excused_s = time.monotonic(), 0.0
         kind = str(header["t"])
-        if kind in ("log", "metrics", "nccl", "file"):
+        if kind in DATA:
             self._on_data(link, frame)
         elif kind == "state":
             link.state = header["state"]

@@ -268,5 +268,6 @@ class Launch:
             "warn_signal": plan.warn_signal,
             "idle_timeout_s": timeouts["idle_timeout"],
             "lease_s": timeouts["lease"],
+            "samples_s": plan.samples_s,
             "signal": plan.signal,
         }

@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.paths import read_json
+from ddp_play.bundle.sample_store import SampleStore
 from ddp_play.bundle.writer import BeyondEndError, Bundle
 from ddp_play.errors import DdpPlayError
 from ddp_play.planning.plan_document import plan_from_json
 from ddp_play.run.attempt_assignment import links_of
 from ddp_play.run.collect_and_clean import CLEAN_S, collect, drain, kept_row
-from ddp_play.run.host_files import keep_piece
+from ddp_play.run.host_data import keep_data
 from ddp_play.run.host_frames import HostFrameError
 from ddp_play.run.host_links import Gang
 from ddp_play.run.host_spec import run_paths
@@ -70,6 +71,7 @@ class LateCollection:
         self._plan = _plan_of(self._paths, assignment)
         self._newest = newest
         self._bundle = Bundle(self._paths)
+        self._samples = SampleStore(self._bundle, assignment.paths, assignment.attempt)
         self._failed = ""  # a piece could not be stored: everything after it is dropped, and no host is cleaned
         known = links_of(assignment, hosts, self._plan)
         self._gone: tuple[str, ...] = ()
@@ -81,7 +83,7 @@ class LateCollection:
             token=assignment.token,
             attempt=assignment.attempt,
             on_data=self._on_data,
-            offsets=lambda host: self._bundle.offsets(self._plan, host),
+            offsets=lambda host: self._bundle.offsets(self._plan, host) | self._samples.offset(host),
             interruption=interruption,
         )
 
@@ -172,14 +174,10 @@ class LateCollection:
         return left
 
     def _on_data(self, link: Link, frame: Frame) -> None:
-        header, payload = frame
         if self._failed:
             return
         try:
-            if header["t"] == "file":
-                keep_piece(link.files, self._bundle, header, payload)
-            else:
-                self._bundle.data(str(header["t"]), int(header["rank"]), int(header["at"]), payload)
+            keep_data(link, self._bundle, self._samples, frame)
         except BeyondEndError as error:
             raise HostFrameError(f"a piece beyond the end of a file: {error}") from error
         except (DdpPlayError, OSError) as error:

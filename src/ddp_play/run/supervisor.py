@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ddp_play.bundle.format_version import format_stamp
 from ddp_play.bundle.journal import Journal
 from ddp_play.bundle.outcome import Outcome, RunStatus
+from ddp_play.bundle.sample_store import SampleStore
 from ddp_play.bundle.writer import BeyondEndError, Bundle
 from ddp_play.errors import DdpPlayError, DiskFull, Interrupted, NotTakenOver, UsageError
 from ddp_play.run import judged_outcome
@@ -23,7 +24,7 @@ from ddp_play.run.controller_disk_full import FullDisk, left_on_hosts
 from ddp_play.run.fencing import dead_after
 from ddp_play.run.flight_recorder_verdict import with_flight_recorder
 from ddp_play.run.hang_capture import capture, locate
-from ddp_play.run.host_files import keep_piece
+from ddp_play.run.host_data import keep_data
 from ddp_play.run.host_frames import HostFrameError
 from ddp_play.run.host_links import Gang
 from ddp_play.run.lost_hosts import declare_stuck, end_ranks, give_up_on_lost_hosts
@@ -62,6 +63,7 @@ class Supervisor:
         self.presence = presence
         self.paths = assignment.paths
         self.bundle = Bundle(assignment.paths)
+        self.samples = SampleStore(self.bundle, assignment.paths, assignment.attempt)
         self.journal = Journal(assignment.paths.events)
         self.gang = Gang(
             links_of(assignment, {host.name for host in assignment.plan.hosts}),
@@ -70,7 +72,7 @@ class Supervisor:
             attempt=assignment.attempt,
             on_data=self._on_data,
             on_host=self._on_host,
-            offsets=lambda host: self.bundle.offsets(self.plan, host),
+            offsets=lambda host: self.bundle.offsets(self.plan, host) | self.samples.offset(host),
             interruption=lambda kind: interruption(stop_requests.stop(), kind, stop_now_sent=self._stop_now_sent),
         )
         self.gang.on_pump = presence.keep
@@ -227,14 +229,11 @@ class Supervisor:
             self.stop_delivery.on_back(link)
 
     def _on_data(self, link: Link, frame: Frame) -> None:
-        header, payload = frame
+        header = frame[0]
         if self.bundle.disk_space.full:
             return  # requested again when there is space
         try:
-            if header["t"] == "file":
-                keep_piece(link.files, self.bundle, header, payload)
-            else:
-                self.bundle.data(str(header["t"]), int(header["rank"]), int(header["at"]), payload)
+            keep_data(link, self.bundle, self.samples, frame)
             if header["t"] == "nccl":
                 self._wrong_fabric = self.transport.on_notes(int(header["rank"])) or self._wrong_fabric
         except DiskFull as error:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import time
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ddp_play.guard import daemon, hang_evidence
 from ddp_play.guard.daemon import Guard
 from ddp_play.guard.guard_link import DISK_PROBLEM
-from ddp_play.guard.run_directory import FROZEN
 from ddp_play.guard.state_file import StateFile
 from tests.unit.guard.test_daemon import BLAME, LIMITS
 from tests.unit.removal.watched_guard import Watched, asked, guard
@@ -84,30 +81,6 @@ def test_traffic_is_looked_at_only_for_the_idle_timeout(
     guard.ranks[1].row.update(state="exited", pid=8)
     guard._notice_traffic()
     assert seen == looks
-
-
-def test_ranks_that_stay_frozen_are_thawed_once(guard: Guard, monkeypatch: pytest.MonkeyPatch) -> None:
-    thawed: list[list[int]] = []
-    now = [100.0]
-    monkeypatch.setattr(hang_evidence, "thaw", thawed.append)
-    monkeypatch.setattr(hang_evidence, "main_processes", lambda pid: [pid + 1] if pid == 7 else [])
-    monkeypatch.setattr(daemon, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    guard.ranks[0].row.update(state="running", pid=7)
-    guard.ranks[1].row.update(state="running", pid=20)
-    guard._thaw_abandoned()
-    guard.orders.give(FROZEN, {})
-    for moment, expected in ((100.0, []), (115.0, []), (115.1, [[8], [20]]), (200.0, [[8], [20]])):
-        now[0] = moment
-        guard._thaw_abandoned()
-        assert thawed == expected
-    assert guard.orders.get(FROZEN) is None
-    guard.orders.give(FROZEN, {})
-    guard._thaw_abandoned()
-    guard.fence.phase = "stopping"
-    now[0] = 300.0
-    guard._thaw_abandoned()
-    assert len(thawed) == 2, "the fence ends them"
-    guard.fence.phase = "running"
 
 
 @pytest.mark.parametrize(
