@@ -1,8 +1,8 @@
 """CPU time of the program on the hosts: `python benchmarks/host_program.py --ranks 4 --seconds 30`.
 
-It measures one short process of the program (`runs`: received, checked, started, answered), and the guard and the
-channel of a job whose ranks do nothing, on this machine: CPU time and wakes. It prints a table and writes the results
-as JSON.
+It measures one short process of the program (`runs`: received, checked, started, answered), and the guard, its sampler
+and the channel of a job whose ranks do nothing, on this machine: CPU time and wakes; `start_ms` is what each had used
+before that. It prints a table and writes the results as JSON.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=30.0)
+    parser.add_argument("--samples", type=float, default=2.0, help="seconds between samples, 0 for none")
     parser.add_argument("--python", default="/usr/bin/python3", help="the hosts' Python")
     parser.add_argument("--json", type=Path, default=Path("host-program-benchmark.json"))
     options = parser.parse_args()
@@ -46,7 +47,7 @@ def main() -> None:
             "machine": describe(),
             "python_ms": process_ms([options.python, "-I", "-S", "-c", "pass"]),
             "process_ms": process_ms(["/bin/sh", "-c", shell_command(options.python, "runs")], preamble()),
-            "idle": idle(Path(scratch), options.ranks, options.seconds),
+            "idle": idle(Path(scratch), options),
         }
     show(report)
     options.json.write_text(json.dumps(report, indent=2) + "\n")
@@ -64,14 +65,18 @@ def process_ms(argv: list[str], sent: bytes = b"") -> float:
     return statistics.median(found[1:])
 
 
-def idle(scratch: Path, ranks: int, seconds: float) -> dict[str, dict[str, float]]:
-    """Percent of a core and wakes a second of guard and channel while `ranks` ranks sleep."""
+def idle(scratch: Path, options: argparse.Namespace) -> dict[str, dict[str, float]]:
+    """Percent of a core and wakes a second of guard, sampler and channel while ranks sleep."""
     role = {
         "role": "ddp.play.ddp_job",
-        "vars": {"ddp_job_command": ["sleep", "3600"], "ddp_job_runtime": "process"},
+        "vars": {
+            "ddp_job_command": ["sleep", "3600"],
+            "ddp_job_runtime": "process",
+            "ddp_job_samples": options.samples,
+        },
     }
     (scratch / "job.yml").write_text(yaml.safe_dump([{"hosts": "all", "gather_facts": False, "roles": [role]}]))
-    host = {"ansible_connection": "local", "ddp_slots": ranks}
+    host = {"ansible_connection": "local", "ddp_slots": options.ranks}
     (scratch / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": {"here": host}}}))
     argv = [sys.executable, "-m", "ddp_play", "run", "job.yml", "-i", "hosts.yml"]
     log = scratch / "log"
@@ -84,7 +89,7 @@ def idle(scratch: Path, ranks: int, seconds: float) -> dict[str, dict[str, float
             time.sleep(SETTLED_S)
             pids = processes(scratch)
             before, began = {name: used(pid) for name, pid in pids.items()}, time.monotonic()
-            time.sleep(seconds)
+            time.sleep(options.seconds)
             passed_s = time.monotonic() - began
             after = {name: used(pid) for name, pid in pids.items()}
         finally:
@@ -93,13 +98,14 @@ def idle(scratch: Path, ranks: int, seconds: float) -> dict[str, dict[str, float
         name: {
             "percent": (after[name][0] - before[name][0]) / 1e7 / passed_s,
             "wakes": (after[name][1] - before[name][1]) / passed_s,
+            "start_ms": before[name][0] / 1e6,
         }
         for name in pids
     }
 
 
 def processes(scratch: Path) -> dict[str, int]:
-    """Pid of the guard and of the channel that belong to this measurement."""
+    """Pid of the guard, of its sampler and of the channel that belong to this measurement."""
     found = {}
     for path in Path("/proc").glob("[0-9]*"):
         try:
@@ -109,8 +115,8 @@ def processes(scratch: Path) -> dict[str, int]:
             continue
         if os.fsencode(scratch) in environment and words[-2:-1] == [b"channel"]:
             found["channel"] = max(found.get("channel", 0), int(path.name))  # its shell has the same words
-        elif os.fsencode(scratch) in b"\0".join(words) and b"guard" in words:
-            found["guard"] = int(path.name)
+        elif os.fsencode(scratch) in b"\0".join(words) and words[-3:-2] in ([b"guard"], [b"samples"]):
+            found[words[-3].decode()] = int(path.name)
     return found
 
 

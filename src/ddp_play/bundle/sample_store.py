@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.disk_space import is_full
@@ -23,8 +23,8 @@ Row = dict[str, Any]
 # The file is thinned when it has grown to twice its size after the last time, and to at least this.
 LEAST_BYTES = 256 << 10
 # Rows of a host that sends what no sampler does: the older half is dropped.
-MOST_BYTES = 32 << 20
-# A row ends at least this much after the one before, and covers at least this much.
+MOST_BYTES = 16 << 20
+# A row covers at least this much that is new.
 LEAST_S = 0.1
 
 
@@ -32,10 +32,9 @@ LEAST_S = 0.1
 class _Known:
     """What of a host is in its file."""
 
-    header: Row = field(default_factory=dict)
-    up: float = 0.0  # end of the newest row of the attempt, on the host's clock
-    end: float = 0.0  # the same on this controller's
-    thin_at: int = LEAST_BYTES
+    header: Row
+    up: float  # end of the newest row of the attempt, on the host's clock
+    thin_at: int
 
 
 class SampleStore:
@@ -82,20 +81,19 @@ class SampleStore:
     def _placed(self, row: Row, boot: float, known: _Known) -> Row:
         """The row on this clock; cut where it covers time that is here already, and empty if nothing of it is new."""
         up, seconds = row[HOST_END], min(row[COVERED], row[HOST_END] - known.up)
-        end = boot + up
-        if seconds < LEAST_S or end < known.end + LEAST_S:
+        if seconds < LEAST_S:
             return {}
-        known.up, known.end = up, end
+        known.up = up
         values = {name: value for name, value in row.items() if name not in (HOST_END, COVERED)}
-        covered = {END: round(end, 3), COVERED: round(seconds, 3), ATTEMPT: self._attempt, HOST_END: up}
+        covered = {END: round(boot + up, 3), COVERED: round(seconds, 3), ATTEMPT: self._attempt, HOST_END: up}
         return {**covered, **values}
 
     def _known(self, host: str) -> _Known:
         if host not in self._hosts:
             found = read_samples(self._paths.samples(host))
             mine = [row for row in found.rows if row[ATTEMPT] == self._attempt and HOST_END in row]
-            last = mine[-1] if mine else {HOST_END: 0.0, END: 0.0}
-            self._hosts[host] = _Known(found.header, last[HOST_END], last[END])
+            newest = max((row[HOST_END] for row in mine), default=0.0)
+            self._hosts[host] = _Known(found.header, newest, LEAST_BYTES)
         return self._hosts[host]
 
     def _thin(self, path: Path, known: _Known) -> None:

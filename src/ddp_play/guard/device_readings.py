@@ -10,18 +10,12 @@ import os
 import threading
 from typing import Any, Callable, Dict, List, Optional
 
-from .host_counters import OpenFiles
-from .nvml import DEVICE, Nvml, NvmlError
+from .host_counters import GPU_DRIVER, INFINIBAND, OpenFiles
+from .nvml import Nvml, NvmlError
 
 PATIENCE_S = 0.5  # for a reading; the start of NVML takes longer, and samples go on without it
-INFINIBAND = "/sys/class/infiniband"
 WORD_BYTES = 4  # unit of the data counters of RDMA ports
 MAX_PORTS = 64
-
-
-def devices_here() -> bool:
-    """Whether this host has a GPU whose driver is loaded, or an RDMA device."""
-    return os.path.exists(DEVICE) or bool(os.path.isdir(INFINIBAND) and os.listdir(INFINIBAND))
 
 
 class DeviceReadings(threading.Thread):
@@ -63,7 +57,7 @@ class Devices:
         self._ports = rdma_ports(root)
         self._nvml: Optional[Nvml] = None
         with contextlib.suppress(OSError, NvmlError):
-            if library is not None or os.path.exists(DEVICE):
+            if library is not None or os.path.exists(GPU_DRIVER):
                 self._nvml = Nvml(library) if library is not None else Nvml()
         self.described = self._nvml.describe() if self._nvml is not None else {}
 

@@ -10,6 +10,8 @@ Pair = Tuple[int, int]  # bytes received and sent, or read and written
 READ_BYTES = 1 << 16
 MAX_FILE_BYTES = 4 << 20
 MAX_NICS = 64
+GPU_DRIVER = "/dev/nvidiactl"  # exists once the driver is loaded
+INFINIBAND = "/sys/class/infiniband"
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 SECTOR_BYTES = 512  # of /proc/diskstats, whatever the disk's own are
 # Fields of the first line of /proc/stat: user, nice, system, idle, iowait, irq, softirq. A guest's time is in `user`.
@@ -120,3 +122,8 @@ def disks(root: str = "") -> "frozenset[bytes]":
             if "/virtual/" not in os.path.realpath(os.path.join(root + "/sys/block", name)):
                 found.append(name.encode())
     return frozenset(found)
+
+
+def has_devices() -> bool:
+    """Whether this host has a GPU whose driver is loaded, or an RDMA device (`device_readings`)."""
+    return os.path.exists(GPU_DRIVER) or bool(os.path.isdir(INFINIBAND) and os.listdir(INFINIBAND))

@@ -9,7 +9,6 @@ import ctypes
 from typing import Any, Callable, Dict, List, Tuple
 
 LIBRARY = "libnvidia-ml.so.1"
-DEVICE = "/dev/nvidiactl"  # exists once the driver is loaded
 MAX_GPUS = 64
 NAME_BYTES = 96
 TEMPERATURE_GPU, CLOCK_SM = 0, 1

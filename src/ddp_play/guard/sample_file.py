@@ -1,4 +1,4 @@
-"""samples.jsonl in the directory of an attempt: a line about the host, then rows, which are thinned as the file grows."""
+"""samples.jsonl in the directory of an attempt: a line about the host, then rows, thinned as the file grows."""
 
 from __future__ import annotations
 

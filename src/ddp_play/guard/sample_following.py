@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class FollowedSamples:
-    """`take` returns lines once: rows are known by their ends, so that a file in place of an earlier one repeats none."""
+    """`take` returns lines once: rows are known by their ends, so a file in place of an earlier one repeats none."""
 
     def __init__(self, path: Path, after: float) -> None:
         """`after`: end of the newest row that the controller has, in seconds since this host booted."""

@@ -11,13 +11,16 @@ import os
 import select
 import time
 from pathlib import Path
-from typing import Any, Dict, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
 
-from . import device_readings, processes, sample_rows
-from .host_counters import HostCounters
+from . import processes, sample_rows
+from .host_counters import HostCounters, has_devices
 from .rank_usage import RankProcesses
 from .run_directory import HostRun, read_json
 from .sample_file import SampleFile
+
+if TYPE_CHECKING:
+    from .device_readings import DeviceReadings
 
 # Share of one core that sampling may use: samples are taken less often where one takes longer.
 MAX_SHARE = 0.001
@@ -34,10 +37,7 @@ class Sampler:
     def __init__(self, place: HostRun) -> None:
         self._place = place
         self._host = HostCounters()
-        self._devices: Optional[device_readings.DeviceReadings] = None
-        if device_readings.devices_here():
-            self._devices = device_readings.DeviceReadings(device_readings.Devices)
-            self._devices.start()
+        self._devices = _start_devices() if has_devices() else None
         self._ranks: Dict[str, RankProcesses] = {}
         self._pids: Dict[str, Tuple[int, Optional[int]]] = {}
         self._stamp: Any = None
@@ -99,6 +99,14 @@ class Sampler:
             if pid and row.get("state") == "running" and self._pids.get(rank) != (pid, ticks):
                 self._pids[rank] = (pid, ticks)
                 self._ranks[rank] = RankProcesses(int(pid), ticks)
+
+
+def _start_devices() -> DeviceReadings:
+    from . import device_readings  # with ctypes, which only such hosts need
+
+    readings = device_readings.DeviceReadings(device_readings.Devices)
+    readings.start()
+    return readings
 
 
 class Pace:

@@ -15,7 +15,7 @@ from . import processes
 if TYPE_CHECKING:
     from .run_directory import HostRun
 
-AFTER_S = 1.0  # a run that ends sooner pays nothing for it
+AFTER_S = 2.0  # a run that ends sooner pays nothing for it
 END_S, POLL_S = 0.25, 0.002  # for its last sample
 
 
