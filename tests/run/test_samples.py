@@ -1,0 +1,54 @@
+"""Samples of a run's hosts: they reach the bundle while it runs, once each, also over a take-over."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ddp_play.bundle.paths import RunPaths
+from ddp_play.bundle.samples import SampleFile, read_samples
+from ddp_play.guard.processes import children
+from tests.endings import kill_each
+from tests.run.conftest import Play, living
+from tests.run.test_restarts import begun, fleet, guard_pid, rank_pids, waiting
+from tests.waiting import wait_until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [pytest.mark.runner]
+
+
+def samples(run: Path, host: str) -> SampleFile:
+    return read_samples(RunPaths(run).samples(host))
+
+
+def num_of_rank(run: Path, host: str, rank: str, attempt: int) -> int:
+    """Number of rows of an attempt that have this rank."""
+    rows = samples(run, host).rows
+    return len([row for row in rows if row["attempt"] == attempt and rank in row.get("ranks", {})])
+
+
+def test_a_take_over_repeats_no_row(play: Play) -> None:
+    run = play.home / "runs" / "night"
+    play("run", waiting(play, lease="10m", samples=0.5), "-i", fleet(play, "a", "b"), "-d", "--name", "night")
+    wait_until(lambda: begun(play, "night", 1), timeout_s=60, what="both ranks")
+    wait_until(lambda: num_of_rank(run, "b", "1", 1) >= 2, timeout_s=60, what="rows of the first attempt")
+    guards = {guard_pid(play, "night", host) for host in "ab"}
+    kill_each(set(living(str(run))) - {*guards, *(child for guard in guards for child in children(guard))})
+    before = len(samples(run, "a").rows)
+    child = play.start("attach", "night")
+    wait_until(lambda: len(samples(run, "a").rows) >= before + 3, timeout_s=90, what="rows after the take-over")
+    os.kill(rank_pids(play, "night", 1, "b")[0], signal.SIGKILL)
+    _, err = child.communicate(timeout=120)
+    assert child.returncode == 0, err
+    for host in "ab":
+        found = samples(run, host)
+        assert found.header["cores"] == os.cpu_count()
+        ends = [(row["attempt"], row["up"], row["s"]) for row in found.rows]
+        for (attempt, end, _), (following, next_end, seconds) in zip(ends, ends[1:], strict=False):
+            assert following != attempt or next_end - seconds >= end - 0.01, "no second is in two rows"
+    assert play.left_on_host() == []
