@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 from typing import TYPE_CHECKING
@@ -49,6 +50,6 @@ def test_a_take_over_repeats_no_row(play: Play) -> None:
         found = samples(run, host)
         assert found.header["cores"] == os.cpu_count()
         ends = [(row["attempt"], row["up"], row["s"]) for row in found.rows]
-        for (attempt, end, _), (following, next_end, seconds) in zip(ends, ends[1:], strict=False):
+        for (attempt, end, _), (following, next_end, seconds) in itertools.pairwise(ends):
             assert following != attempt or next_end - seconds >= end - 0.01, "no second is in two rows"
     assert play.left_on_host() == []
