@@ -1,4 +1,4 @@
-"""Per host: list the runs that ddp-play's program finds there, remove exactly the listed ones, or read host facts."""
+"""Per host: list the runs that ddp-play's program finds there, remove exactly the listed ones, read facts or usage."""
 
 from __future__ import annotations
 
@@ -51,6 +51,8 @@ class ActionModule(ActionBase):
             with bounded_execution.bounded(limit_s):
                 done = self._low_level_execute_command(command, in_data=preamble())
             answer = discover_action.parse_answer(done["stdout"], done["stderr"])
+            if verb == "usage":
+                answer = {**answer, "slots": inventory_facts(approach)["slots"]}
             if verb == "facts":
                 answer = discover_action.checked_facts(
                     json.dumps(answer).encode(), sent=sent, received=time.time(), inventory=inventory_facts(approach)
@@ -66,10 +68,12 @@ class ActionModule(ActionBase):
 
 def _arguments(verb: str, approach: Approach, limit_s: float) -> list[str]:
     """The arguments of the verb on this host; empty if nothing is to be done there."""
+    orders = json.loads(Path(os.environ[SWEEP_ORDERS_ENV]).read_text(encoding="utf-8"))
     if verb == "clean":
-        orders = json.loads(Path(os.environ[SWEEP_ORDERS_ENV]).read_text(encoding="utf-8"))
         order = orders.get(approach.host)
         return [json.dumps(order)] if order else []
+    if verb == "usage":
+        return [str(limit_s), json.dumps(orders)]
     if verb == "facts":
         return [str(limit_s), json.dumps(wanted_facts(approach, engine=True))]
     return [str(limit_s)]

@@ -53,6 +53,7 @@ VERBS = {
     "rm": Verb(RUNS, "rm", "rm"),
     "prune": Verb(RUNS, "prune", "prune"),
     "gc": Verb(RUNS, "gc", "gc"),
+    "usage": Verb(RUNS, "usage", "usage"),
     "inventory": Verb(HOSTS, "inventory", "app"),
     "lab": Verb(REHEARSAL, "lab", "app"),
     "image": Verb(REHEARSAL, "image", "app"),

@@ -29,6 +29,7 @@ from .sampling import Sampling
 from .socket_activity import Traffic
 from .state_file import StateFile
 from .torchrun_ranks import make_all
+from .usage_record import UsageRecord
 
 # Intervals between looks: without running ranks, with them, and while the kernel tells of their ends.
 TICK_S, WATCH_S, REST_S = 0.05, 0.2, 1.0
@@ -63,6 +64,7 @@ class Guard:
         self.files = RecentFiles(spec.get("owned_paths", []))
         self.frozen = FrozenRanks(self.orders, place, self.limits)
         self.sampling = Sampling(place, self.limits)
+        self.usage = UsageRecord(spec, place)
         self._identity = {
             "key": place.run_key,
             "protocol": PROTOCOL,
@@ -115,6 +117,7 @@ class Guard:
                 self.fence.kill()
                 raise
             self.fence.close()
+            self.usage.end()
         else:
             self._never_started()
         self._end()
@@ -157,6 +160,7 @@ class Guard:
 
     def _start(self) -> None:
         self.fence.begin()
+        self.usage.begin()
         for unit in self.units:
             if self.fence.stopping or any(other.may_start_late for other in self.units):
                 unit.not_started("not started: %s" % (self.fence.reason or "the engine does not answer"))
@@ -179,6 +183,7 @@ class Guard:
             self.files.renew()
             self.frozen.look(self.ranks, stopping=self.fence.stopping)
             self.sampling.keep()
+            self.usage.keep()
             self.write_state()
 
     def _wait_for_news(self) -> None:

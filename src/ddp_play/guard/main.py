@@ -1,4 +1,4 @@
-"""Entry point of the program on the host: `runs`, `clean`, `facts`, `channel`, `guard` or `samples`.
+"""Entry point of the program on the host: `runs`, `clean`, `facts`, `channel`, `guard`, `samples` or `usage`.
 
 Each verb imports its own modules, because an import costs every process of the program its time.
 """
@@ -9,7 +9,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Optional
+from typing import Callable, Dict, Optional
 
 from .answer_limit import AnswerLimit
 from .protocol import BEGIN, END
@@ -34,10 +34,10 @@ def _check_state_directory() -> None:
         raise SystemExit(str(error)) from error
 
 
-def _runs(limit_s: float = 0) -> None:
+def _runs(limit_s: str = "0") -> None:
     from . import leftovers, source_store
 
-    limit = AnswerLimit("runs", limit_s)
+    limit = AnswerLimit("runs", float(limit_s))
     runs = limit.during("the list of runs in the state directory", leftovers.runs)
     containers = limit.during("the list of containers and of running guards", leftovers.orphan_containers)
     sources = limit.during("the size of kept sources", source_store.SourceStore().size)
@@ -71,11 +71,48 @@ def _clean(order: str) -> None:
     _answer({"left": left})
 
 
-def _facts(limit_s: float, wanted: str) -> None:
+def _usage(limit_s: str, order: str) -> None:
+    from . import usage_answer
+
+    limit, since_s = AnswerLimit("usage", float(limit_s)), float(json.loads(order)["since_s"])
+    _answer(limit.during("the record of what runs have used", usage_answer.answer, since_s), limit)
+
+
+def _facts(limit_s: str, wanted: str) -> None:
     from . import fact_gathering, root_rights
 
-    limit = AnswerLimit("facts", limit_s)
+    limit = AnswerLimit("facts", float(limit_s))
     _answer({**fact_gathering.collect(json.loads(wanted), limit), "root_rights": root_rights.problem()}, limit)
+
+
+def _channel(*arguments: str) -> None:
+    from . import controller_channel
+
+    controller_channel.main(list(arguments))
+
+
+def _guard(root: str) -> None:
+    from . import daemon
+
+    daemon.main(root)
+
+
+def _samples(root: str) -> None:
+    from . import sampler
+
+    sampler.main(root)
+
+
+VERBS: Dict[str, Callable[..., None]] = {
+    "runs": _runs,
+    "clean": _clean,
+    "usage": _usage,
+    "facts": _facts,
+    "channel": _channel,
+    "guard": _guard,
+    "samples": _samples,
+}
+OF_GUARDS = ("guard", "samples")  # a channel has checked the state directory for them
 
 
 def run() -> None:
@@ -89,25 +126,8 @@ def main() -> None:
     # tc and others are in directories that are not in an ordinary user's PATH
     os.environ["PATH"] = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
     verb, rest = sys.argv[1], sys.argv[2:]
-    if verb not in ("guard", "samples"):
-        _check_state_directory()
-    if verb == "runs":
-        _runs(*map(float, rest))
-    elif verb == "clean":
-        _clean(rest[0])
-    elif verb == "facts":
-        _facts(float(rest[0]), rest[1])
-    elif verb == "channel":
-        from . import controller_channel
-
-        controller_channel.main(rest)
-    elif verb == "guard":
-        from . import daemon
-
-        daemon.main(rest[0])
-    elif verb == "samples":
-        from . import sampler
-
-        sampler.main(rest[0])
-    else:
+    if verb not in VERBS:
         raise SystemExit("unknown verb %s" % verb)
+    if verb not in OF_GUARDS:
+        _check_state_directory()
+    VERBS[verb](*rest)

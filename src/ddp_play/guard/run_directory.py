@@ -104,6 +104,11 @@ class HostRun:
         return cls(next((place for place in places if place.is_dir()), places[0]))
 
     @property
+    def base(self) -> Optional[Path]:
+        """The state directory that it is in; None if it is elsewhere."""
+        return self.root.parents[2] if self.root.parent.parent.name == "runs" else None
+
+    @property
     def run_key(self) -> str:
         """Run id and token, unique among all runs (`protocol.run_key`)."""
         return self.root.parent.name

@@ -154,9 +154,15 @@ RUN_ROW = Record(
 CONTAINER_ROW = Record(
     dict.fromkeys(("id", "run", "attempt", "owner", "state"), str), dict.fromkeys(("token", "host"), str)
 )
+USED_ROW = Record(
+    {**dict.fromkeys(("run", "token", "owner", "host"), str), "attempts": Integer(), "s": float, "slot_s": float}
+)
 ANSWERS = {
     "runs": Record({"runs": Rows(RUN_ROW), "containers": Rows(CONTAINER_ROW)}, {"sources_bytes": Integer()}),
     "clean": Record({"left": Rows(str)}),
+    "usage": Record(
+        {"runs": Rows(USED_ROW), "record": str, "gpus": Integer()}, {"oldest_s": float, "slots": Integer()}
+    ),
     "facts": Record(),  # read, and refused where they do not fit, by `planning.host_facts`
 }
 

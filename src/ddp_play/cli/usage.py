@@ -1,0 +1,94 @@
+"""`ddp-play usage`: what runs have used of the hosts' slots, by user, host or run, and how much was idle."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Literal
+
+import typer
+
+from ddp_play.ansible.runner import AnsibleRunner
+from ddp_play.bundle.summary import duration
+from ddp_play.cli import console, options
+from ddp_play.cli.error_boundary import error_boundary
+from ddp_play.errors import UsageError
+from ddp_play.guard.protocol import split_run_key
+from ddp_play.planning.job_values import parse_seconds
+from ddp_play.run.host_usage import Usage, find_usage
+
+
+@options.with_ansible
+def usage(
+    *,
+    inventory: options.Inventory = None,
+    since: Annotated[str, typer.Option("--since", help="Length of the time that ends now: 12h, 30d.")] = "30d",
+    by: Annotated[Literal["user", "host", "run"], typer.Option("--by", help="What the rows are about.")] = "user",
+    as_json: options.Json = False,
+    ansible: options.Ansible,
+) -> None:
+    """Show what runs have used of the hosts' slots, and how much was idle.
+
+    Each host records the runs of the user that ddp-play connects as (with -b: of root), from all
+    controllers.
+
+    [bold]Examples[/]
+
+      ddp-play usage -i inventory
+
+      ddp-play usage -i inventory --since 7d --by host
+
+      ddp-play usage -i inventory --by run --json
+    """
+    with error_boundary():
+        since_s = _seconds(since)
+        found = find_usage(ansible.request(None, inventory), ansible.passwords(), AnsibleRunner(), since_s)
+        if as_json:
+            console.as_json(_document(found, by))
+        else:
+            _show(found, by)
+
+
+def _seconds(text: str) -> float:
+    try:
+        found = float(parse_seconds(text))
+    except ValueError as error:
+        raise UsageError(f"--since: {error}") from None
+    if found <= 0:
+        raise UsageError("--since is 0", hint="give a length of time, such as 30d")
+    return found
+
+
+def _document(found: Usage, by: str) -> dict[str, object]:
+    return {
+        "since_s": found.since_s,
+        "by": by,
+        "groups": [asdict(group) for group in found.groups(by)],
+        "slots": dict(found.slots),
+        "capacity_slot_hours": found.capacity_hours,
+        "used_slot_hours": found.used_hours,
+        "idle_share": found.idle_share,
+        "oldest_record_s": found.oldest_s,
+        "problems": dict(found.problems),
+    }
+
+
+def _show(found: Usage, by: str) -> None:
+    for host, why in sorted(found.problems.items()):
+        console.error(f"{host}: {why}")
+    if not found.slots:
+        return
+    rows = [
+        (split_run_key(group.name)[0], str(group.runs), f"{group.slot_hours:.1f}", f"{group.share:.0%}")
+        for group in found.groups(by)
+    ]
+    idle = found.capacity_hours * found.idle_share
+    rows.append(("idle", "", f"{idle:.1f}", f"{found.idle_share:.0%}"))
+    styles = [*[""] * (len(rows) - 1), "dim"]
+    console.long_table((by, "runs", "slot hours", "share"), rows, styled=0, styles=styles)
+    begun = f"the first record is {duration(found.oldest_s)} old" if found.oldest_s is not None else "no records yet"
+    console.note(f"{_slots(found)} in {duration(found.since_s)}; {begun}")
+
+
+def _slots(found: Usage) -> str:
+    slots, hosts = sum(found.slots.values()), len(found.slots)
+    return f"{slots} slot{'s' * (slots != 1)} of {hosts} host{'s' * (hosts != 1)}"

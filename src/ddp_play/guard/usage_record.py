@@ -1,0 +1,137 @@
+"""What runs have used of this host: a row for each stretch of time of an attempt, in this user's state directory.
+
+A guard adds a row every minute and one at the end. Rows cover what was used since the row before, so a guard that is
+killed loses less than a minute, and nothing can count twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import time
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List
+
+from .processes import uptime_s
+from .run_directory import HostRun, atomic_write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAME, LOCK = "usage.jsonl", "usage.lock"
+EVERY_S = 60.0
+# Rows of one attempt with a shorter gap become one.
+MAX_GAP_S = 10.0
+# The file is compacted when it has grown by this; larger than the second, it loses its oldest rows.
+COMPACT_BYTES, MOST_BYTES = 256 << 10, 4 << 20
+END_S, POLL_S = 0.2, 0.01  # to get the lock for the last row
+
+Row = Dict[str, Any]
+
+
+class UsageRecord:
+    """The rows of one attempt. A disk that takes nothing loses them, and ends nothing."""
+
+    def __init__(self, spec: Dict[str, Any], place: HostRun) -> None:
+        self._directory = place.base
+        self._fields = {
+            "run": place.run_key,
+            "attempt": place.attempt,
+            "host": spec.get("host", ""),
+            "owner": spec.get("owner", ""),
+            "slots": len(spec.get("ranks") or ()),
+        }
+        self._since_s = uptime_s()
+
+    def begin(self) -> None:
+        """The ranks start now."""
+        self._since_s = uptime_s()
+
+    def keep(self) -> None:
+        """Add a row if the last one was long enough ago."""
+        if uptime_s() - self._since_s >= EVERY_S:
+            self._add()
+
+    def end(self) -> None:
+        """Add what is left."""
+        until = time.monotonic() + END_S
+        while not self._add() and time.monotonic() < until:
+            time.sleep(POLL_S)
+
+    def _add(self) -> bool:
+        """Whether the row is stored, or cannot be; False while another guard has the lock."""
+        if self._directory is None:
+            return True
+        now_s = uptime_s()
+        seconds = now_s - self._since_s
+        row = {**self._fields, "from": round(time.time() - seconds, 3), "s": round(seconds, 3)}
+        with contextlib.suppress(OSError), _locked(self._directory) as is_mine:
+            if not is_mine:
+                return False
+            _append(self._directory / NAME, row)
+        self._since_s = now_s
+        return True
+
+
+@contextlib.contextmanager
+def _locked(directory: Path) -> Iterator[bool]:
+    """Whether no other guard is writing; held in the block. Raises OSError."""
+    fd = os.open(str(directory / LOCK), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+    finally:
+        os.close(fd)
+
+
+def _append(path: Path, row: Row) -> None:
+    fd = os.open(str(path), os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with open(fd, "r+b", buffering=0) as file:
+        size = os.fstat(fd).st_size
+        is_whole = size == 0 or os.pread(fd, 1, size - 1) == b"\n"  # a full disk may have cut the last row
+        file.write((b"" if is_whole else b"\n") + _line(row))
+    if (size + 1) // COMPACT_BYTES != (size + len(_line(row))) // COMPACT_BYTES:
+        compact(path)
+
+
+def compact(path: Path) -> None:
+    """Make one row of an attempt's rows without gaps, and drop the oldest if the file is still large."""
+    text = b"".join(map(_line, merged(rows_of(path.read_bytes()))))
+    while len(text) > MOST_BYTES:
+        text = text[text.find(b"\n", len(text) // 2) + 1 :]
+    atomic_write(path, text)
+
+
+def merged(rows: List[Row]) -> List[Row]:
+    """The rows with those of the same attempt that follow each other as one, in the order of their starts."""
+    found: List[Row] = []
+    newest: Dict[Any, Row] = {}
+    for row in sorted(rows, key=lambda each: float(each["from"])):
+        key = tuple(sorted((name, str(value)) for name, value in row.items() if name not in ("from", "s")))
+        last = newest.get(key)
+        if last is not None and row["from"] - (last["from"] + last["s"]) < MAX_GAP_S:
+            last["s"] = round(last["s"] + row["s"], 3)
+        else:
+            newest[key] = dict(row)
+            found.append(newest[key])
+    return found
+
+
+def rows_of(data: bytes) -> List[Row]:
+    """The rows in the file; what is no row is left out."""
+    found = []
+    for line in data.split(b"\n"):
+        with contextlib.suppress(ValueError, RecursionError):
+            row = json.loads(line)
+            if isinstance(row, dict) and all(type(row.get(name)) in (int, float) for name in ("from", "s", "slots")):
+                found.append(row)
+    return found
+
+
+def _line(row: Row) -> bytes:
+    return json.dumps(row, separators=(",", ":")).encode() + b"\n"
