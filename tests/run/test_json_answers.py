@@ -48,6 +48,8 @@ def test_a_run_from_its_plan_to_its_results(play: Play) -> None:
     assert answer(play("attach", "talk", "--json"), "attach")["id"] == "talk"
     assert answer(play("stop", "talk", "--json"), "stop")["status"] == "succeeded"
     assert answer(play("gc", "-i", LOCAL, "--json"), "gc")["removed"] is False
+    (used,) = answer(play("usage", "-i", LOCAL, "--by", "run", "--json"), "usage")["groups"]
+    assert (used["name"].partition(".")[0], used["attempts"]) == ("talk", 1)
     assert answer(play("gc", "-i", LOCAL, "--yes", "--json"), "gc")["removable"] == []
 
 

@@ -1,6 +1,7 @@
 """Samples of a host in the bundle, `samples/HOST.jsonl`: a header and rows of CPU, memory, networks, disks and GPUs.
 
-Their fields are in docs/how-to/results.md. The supervisor appends rows while the run lasts, and replaces the file when it thins it.
+Their fields are in docs/how-to/results.md. The supervisor appends rows while the run lasts, and replaces the file when
+it thins it.
 """
 
 from __future__ import annotations

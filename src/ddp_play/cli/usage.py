@@ -16,6 +16,8 @@ from ddp_play.guard.protocol import split_run_key
 from ddp_play.planning.job_values import parse_seconds
 from ddp_play.run.host_usage import Usage, find_usage
 
+DAY_S = 86400.0
+
 
 @options.with_ansible
 def usage(
@@ -78,15 +80,19 @@ def _show(found: Usage, by: str) -> None:
     if not found.slots:
         return
     rows = [
-        (split_run_key(group.name)[0], str(group.runs), f"{group.slot_hours:.1f}", f"{group.share:.0%}")
+        (split_run_key(group.name)[0], str(group.runs), f"{group.slot_hours:.2f}", f"{group.share:.0%}")
         for group in found.groups(by)
     ]
     idle = found.capacity_hours * found.idle_share
-    rows.append(("idle", "", f"{idle:.1f}", f"{found.idle_share:.0%}"))
+    rows.append(("idle", "", f"{idle:.2f}", f"{found.idle_share:.0%}"))
     styles = [*[""] * (len(rows) - 1), "dim"]
     console.long_table((by, "runs", "slot hours", "share"), rows, styled=0, styles=styles)
-    begun = f"the first record is {duration(found.oldest_s)} old" if found.oldest_s is not None else "no records yet"
-    console.note(f"{_slots(found)} in {duration(found.since_s)}; {begun}")
+    begun = f"the first record is {_length(found.oldest_s)} old" if found.oldest_s is not None else "no records yet"
+    console.note(f"{_slots(found)} in {_length(found.since_s)}; {begun}")
+
+
+def _length(seconds: float) -> str:
+    return f"{seconds / DAY_S:.0f} days" if seconds >= 2 * DAY_S else duration(seconds)
 
 
 def _slots(found: Usage) -> str:

@@ -1,0 +1,79 @@
+"""Usage of a fleet from its hosts' answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ddp_play.ansible.runner import Passwords, PlaybookRequest
+from ddp_play.run.host_usage import Group, find_usage, usage_of
+from ddp_play.testing import FakePlaybookRunner
+
+HOUR = 3600.0
+DAY = 24 * HOUR
+
+
+def used(run: str, hours: float, host: str = "h1", owner: str = "kim", **fields: Any) -> dict[str, Any]:
+    row = {"run": run, "token": "0123456789abcdef", "owner": owner, "host": host, "attempts": 1}
+    return {**row, "s": hours * HOUR, "slot_s": 2 * hours * HOUR, **fields}
+
+
+def host(*runs: dict[str, Any], record: str = "", **fields: Any) -> dict[str, Any]:
+    return {"runs": list(runs), "record": record, "gpus": 0, "slots": 2, "oldest_s": None, **fields}
+
+
+TWO = {
+    "h1": host(used("a", 6), used("b", 3, owner="pat"), record="x", oldest_s=5.0),
+    "h2": host(used("a", 6, "h2", attempts=2), record="y", oldest_s=9.0),
+    "h3": {"problem": "unreachable"},
+}
+
+
+def test_users_hosts_and_runs() -> None:
+    found = usage_of(TWO, DAY)
+    assert (found.capacity_hours, found.used_hours, found.oldest_s) == (96.0, 30.0, 9.0)
+    assert found.idle_share == pytest.approx(66 / 96)
+    assert found.problems == {"h3": "unreachable"}
+    assert found.groups("user") == [Group("kim", 1, 2, 24.0, 0.25), Group("pat", 1, 1, 6.0, 0.0625)]
+    assert found.groups("host") == [Group("h1", 2, 2, 18.0, 0.375), Group("h2", 1, 2, 12.0, 0.25)]
+    assert [group.name for group in found.groups("run")] == ["a.0123456789abcdef", "b.0123456789abcdef"]
+
+
+def test_a_machine_with_two_names_counts_once() -> None:
+    rows = (used("a", 6), used("b", 6, "h2"), used("c", 6, "earlier name"))
+    found = usage_of({"h1": host(*rows, record="x"), "h2": host(*rows, record="x")}, DAY)
+    assert found.used_hours == 36.0
+    assert [(group.name, group.slot_hours) for group in found.groups("host")] == [("h1", 24.0), ("h2", 12.0)]
+
+
+def test_slots_are_gpus_or_what_the_inventory_says() -> None:
+    answers = {"h1": host(gpus=8), "h2": host(), "h3": host(slots=None)}
+    found = usage_of(answers, DAY)
+    assert found.slots == {"h1": 8, "h2": 2, "h3": 1}
+    assert found.idle_share == 1.0
+    assert [group.share for group in found.groups("host")] == [0.0, 0.0, 0.0]
+
+
+def test_more_ranks_than_slots_and_no_hosts() -> None:
+    assert usage_of({"h1": host(used("a", 600))}, DAY).idle_share == 0.0
+    assert usage_of({}, DAY).idle_share == 0.0
+    nameless = usage_of({"h1": host(used("", 1, "", owner="", token=""))}, DAY)
+    assert [group.name for by in ("user", "host", "run") for group in nameless.groups(by)] == [
+        "(others)",
+        "h1",
+        "(others)",
+    ]
+
+
+def test_hosts_are_asked_for_a_time() -> None:
+    orders = []
+
+    def note(request: PlaybookRequest) -> None:
+        orders.append(request.environment)
+
+    event = {"event": "runner_on_ok", "event_data": {"host": "h1", "res": {"answer": host(used("a", 1))}}}
+    runner = FakePlaybookRunner(events=(event,), work=note)
+    found = find_usage(PlaybookRequest("/demo.yml", ("/inv",), "/"), Passwords(), runner, DAY)
+    assert found.used_hours == 2.0
+    assert "usage" in orders[0].values()
