@@ -71,6 +71,7 @@ NONSENSE: dict[str, tuple[bytes, str]] = {
     "kernel lines that are none": (state(kernel={"a": "b"}), "in kernel"),
     "an answer without its fields": (header(t="beat"), "no field guard_gone"),
     "a file without a rank": (header(t="file", file="result.json", last=True), "without its rank"),
+    "samples without the host's uptime": (header(t="samples"), "no field uptime"),
     "a file without an end": (header(t="file", file="result.json", rank=1), "no field last"),
 }
 
