@@ -3,6 +3,7 @@
 shaped      all-reduce of 64 MiB compared with plain TCP in the same run, on links shaped to --rates (tc tbf)
 unshaped    the same all-reduce in rank containers compared with bare processes over ssh, in ABBA order
 steps       a training step in rank containers compared with bare processes, both running and taking turns
+samples     a training step in rank containers with samples of the hosts compared with the samplers stopped
 collectives wall time of `ddp-play collectives` on three hosts
 
 It prints a table and writes all results as JSON. The figures are valid only on an otherwise idle machine.
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from exchange_turns import turns
+from exchange_turns import sampled_turns, turns
 from exchange_ways import (
     BenchLab,
     bare_allreduce,
@@ -90,7 +91,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--rates", type=lambda text: text.split(","), default=["1gbit", "2.5gbit"])
     parser.add_argument("--repeats", type=int, default=3, help="measurements per rate, for shaped")
     parser.add_argument("--pairs", type=int, default=10, help="pairs of A and B, an even number: default 10")
-    parser.add_argument("--minutes", type=float, default=10.0, help="as many pairs as fit into this time, for steps")
+    parser.add_argument(
+        "--minutes", type=float, default=10.0, help="as many pairs as fit into this time: steps, samples"
+    )
     parser.add_argument("--batch-size", type=int, default=512, help="samples of both ranks per step: 64 take 8 ms")
     parser.add_argument("--backends", default="gloo", help="for collectives: gloo,mpi")
     parser.add_argument("--json", type=Path, default=Path("exchange-benchmark.json"))
@@ -137,6 +140,16 @@ def steps(lab: BenchLab, options: argparse.Namespace) -> dict[str, Any]:
     return {"batch_size": options.batch_size, "pairs_s": found, "ratio": vars(ratio), "reached": reached}
 
 
+def samples(lab: BenchLab, options: argparse.Namespace) -> dict[str, Any]:
+    """Ratio of the seconds per step while hosts are sampled to those while they are not: 1 is no overhead."""
+    found = sampled_turns(lab, options.batch_size, options.minutes * 60)
+    ratio = interval([on / off for on, off in found])
+    goal = f"goal: at most {1 + HALF_GOAL}, +- {HALF_GOAL} or less"
+    console.print(f"samples / none, step: {ratio} over {len(found)} pairs of turns ({goal})")
+    reached = ratio.mean <= 1 + HALF_GOAL and ratio.half <= HALF_GOAL
+    return {"batch_size": options.batch_size, "pairs_s": found, "ratio": vars(ratio), "reached": reached}
+
+
 def collective_table(lab: BenchLab, options: argparse.Namespace) -> dict[str, Any]:
     """Seconds from the command to its table of results."""
     started = time.monotonic()
@@ -149,7 +162,7 @@ def collective_table(lab: BenchLab, options: argparse.Namespace) -> dict[str, An
     return {"seconds": took, "counts": counts, "reached": complete and took < COLLECTIVES_GOAL_S}
 
 
-MEASURES = {"shaped": shaped, "unshaped": unshaped, "steps": steps, "collectives": collective_table}
+MEASURES = {"shaped": shaped, "unshaped": unshaped, "steps": steps, "samples": samples, "collectives": collective_table}
 
 
 def pairs(count: int, lab: BenchLab, ours: Any, bare: Any) -> list[tuple[float, float]]:

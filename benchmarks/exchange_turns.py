@@ -2,7 +2,7 @@
 
 What a machine gives to its processes drifts by more within half a minute than the difference that is looked for. So
 both trainings are started once, and all processes of one are stopped (SIGSTOP) while the other has the machine for two
-seconds.
+seconds. What the samples of the hosts cost is found in the same way: the samplers are stopped in every other turn.
 """
 
 from __future__ import annotations
@@ -55,15 +55,25 @@ def turns(lab: BenchLab, batch_size: int, seconds: float) -> list[tuple[float, f
     RuntimeError if a training does not start, or made no step in one of its turns.
     """
     with _both(lab, batch_size) as (ours, bare):
-        found = []
-        until = time.monotonic() + seconds
-        for number in itertools.count():
-            if number % 2 == 0 and time.monotonic() >= until:
-                break
-            order = (ours, bare) if number % 2 == 0 else (bare, ours)
-            found.append({one: _turn(one, order) for one in order})
-    at = {one: _times(one.metrics()) for one in (ours, bare)}
-    return [(_step_s(at[ours], *turn[ours]), _step_s(at[bare], *turn[bare])) for turn in found]
+        return _alternate(ours, bare, seconds)
+
+
+def sampled_turns(lab: BenchLab, batch_size: int, seconds: float) -> list[tuple[float, float]]:
+    """As `turns`, of one training in containers while its hosts are sampled, and while the samplers are stopped."""
+    with _ours(lab, batch_size) as (ours, _):
+        return _alternate(replace(ours, pids=_of_program(b"samples")), replace(ours, pids=()), seconds)
+
+
+def _alternate(one: Training, other: Training, seconds: float) -> list[tuple[float, float]]:
+    found = []
+    until = time.monotonic() + seconds
+    for number in itertools.count():
+        if number % 2 == 0 and time.monotonic() >= until:
+            break
+        order = (one, other) if number % 2 == 0 else (other, one)
+        found.append({each: _turn(each, order) for each in order})
+    at = {each: _times(each.metrics()) for each in (one, other)}
+    return [(_step_s(at[one], *turn[one]), _step_s(at[other], *turn[other])) for turn in found]
 
 
 def _turn(one: Training, both: tuple[Training, ...]) -> tuple[float, float]:
@@ -79,30 +89,38 @@ def _turn(one: Training, both: tuple[Training, ...]) -> tuple[float, float]:
 
 
 @contextlib.contextmanager
-def _both(lab: BenchLab, batch_size: int) -> Iterator[tuple[Training, Training]]:
-    """Both trainings, started and warm; ends them."""
+def _ours(lab: BenchLab, batch_size: int) -> Iterator[tuple[Training, Path]]:
+    """The training in containers, started and warm, and the output of its run; ends it."""
     log = lab.home / "turns.log"
-    with log.open("wb") as output, ThreadPoolExecutor(1) as pool:
+    kept = lab.home / "runs" / NAME / "metrics" / "rank-0.jsonl"
+    with log.open("wb") as output:
         run = subprocess.Popen(
             _our_argv(lab, batch_size), stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=lab.environment
         )
-        words = (*training(BARE_STEPS, batch_size), "--metrics", f"{WORK}/metrics.jsonl")
+    ours = Training((), lambda: kept.read_text() if kept.exists() else "")
+    try:
+        _wait_until_warm(ours, log)
+        yield replace(ours, pids=(*_pids(OUR_STEPS), *_guards(), *_tree(run.pid))), log
+    finally:
+        Training((*_pids(OUR_STEPS), *_guards(), *_tree(run.pid)), str).signal(signal.SIGCONT)
+        with contextlib.suppress(RuntimeError):  # a run that did not start
+            ddp_play(lab, "stop", NAME)
+        run.wait(START_LIMIT_S)
+
+
+@contextlib.contextmanager
+def _both(lab: BenchLab, batch_size: int) -> Iterator[tuple[Training, Training]]:
+    """Both trainings, started and warm; ends them."""
+    words = (*training(BARE_STEPS, batch_size), "--metrics", f"{WORK}/metrics.jsonl")
+    with ThreadPoolExecutor(1) as pool, _ours(lab, batch_size) as (ours, log):
         pool.submit(run_bare, lab, words, port=PORT)
-        kept = lab.home / "runs" / NAME / "metrics" / "rank-0.jsonl"
+        bare = Training((), lambda: _bare_metrics(lab))
         try:
-            ours = Training((), lambda: kept.read_text() if kept.exists() else "")
-            bare = Training((), lambda: _bare_metrics(lab))
-            for one in (ours, bare):
-                _wait_until_warm(one, log)
-            ours = replace(ours, pids=(*_pids(OUR_STEPS), *_guards(), *_tree(run.pid)))
+            _wait_until_warm(bare, log)
             yield ours, replace(bare, pids=_pids(BARE_STEPS))
         finally:
             for number in (signal.SIGCONT, signal.SIGKILL):
                 Training(_pids(BARE_STEPS), str).signal(number)
-            Training((*_pids(OUR_STEPS), *_guards(), *_tree(run.pid)), str).signal(signal.SIGCONT)
-            with contextlib.suppress(RuntimeError):  # a run that did not start
-                ddp_play(lab, "stop", NAME)
-            run.wait(START_LIMIT_S)
 
 
 def _bare_metrics(lab: BenchLab) -> str:
@@ -158,7 +176,12 @@ def _pids(num_steps: int) -> tuple[int, ...]:
 
 
 def _guards() -> tuple[int, ...]:
-    return tuple(pid for pid, words, _ in _processes() if len(words) > 2 and words[-2] == b"guard")
+    return (*_of_program(b"guard"), *_of_program(b"samples"))
+
+
+def _of_program(verb: bytes) -> tuple[int, ...]:
+    """Processes of the program on hosts with this verb, which has one argument."""
+    return tuple(pid for pid, words, _ in _processes() if len(words) > 2 and words[-2] == verb)
 
 
 def _tree(root: int) -> tuple[int, ...]:
