@@ -37,6 +37,7 @@ from ansible_collections.ddp.play.plugins.plugin_utils.vaulted import decrypted_
 
 # Imported when they are needed: planning alone needs neither.
 SUPERVISION, JOB_CHECK = "ddp_play.run.supervise_action", "ddp_play.checks.job_check"
+HOOKS = "ddp_play.run.run_hooks"
 
 
 class ActionModule(ActionBase):
@@ -75,6 +76,7 @@ class ActionModule(ActionBase):
         hosts = [host for host in variables["ansible_play_hosts_all"] if host in batch]
         try:
             secrets = self._secrets(values, variables)
+            self._webhook(variables)  # a mistake in it must not come after the plan
             values["spares"] = values.get("spares") or list(
                 (variables.get("groups") or {}).get(plan_action.SPARES) or ()
             )
@@ -115,6 +117,7 @@ class ActionModule(ActionBase):
             ssh_passwords=ssh_passwords,
             channels=discovery.take(),
             judge=import_module(JOB_CHECK).judge_start,
+            webhook=self._webhook(variables),
         )
         verdict = outcome.verdict
         return {
@@ -128,6 +131,9 @@ class ActionModule(ActionBase):
             "host": verdict.host,
             "log_tail": list(verdict.tail) if outcome.status is RunStatus.FAILED else [],
         }
+
+    def _webhook(self, variables: dict[str, Any]) -> str:
+        return str(import_module(HOOKS).checked_url(self._templar.template(variables.get(PREFIX + "webhook"))))
 
     def _registry(self, variables: dict[str, Any]) -> dict[str, str]:
         username = self._templar.template(variables.get(PREFIX + "registry_username")) or ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import signal
 from typing import TYPE_CHECKING
@@ -33,9 +34,11 @@ def num_of_rank(run: Path, host: str, rank: str, attempt: int) -> int:
     return len([row for row in rows if row["attempt"] == attempt and rank in row.get("ranks", {})])
 
 
-def test_a_take_over_repeats_no_row(play: Play) -> None:
+def test_a_take_over_repeats_no_row_and_tells_what_follows(play: Play) -> None:
     run = play.home / "runs" / "night"
-    play("run", waiting(play, lease="10m", samples=0.5), "-i", fleet(play, "a", "b"), "-d", "--name", "night")
+    told = play.cwd / "told"
+    job = waiting(play, lease="10m", samples=0.5, hook=["sh", "-c", f"cat >> {told}; echo >> {told}"])
+    play("run", job, "-i", fleet(play, "a", "b"), "-d", "--name", "night")
     wait_until(lambda: begun(play, "night", 1), timeout_s=60, what="both ranks")
     wait_until(lambda: num_of_rank(run, "b", "1", 1) >= 2, timeout_s=60, what="rows of the first attempt")
     guards = {guard_pid(play, "night", host) for host in "ab"}
@@ -53,3 +56,7 @@ def test_a_take_over_repeats_no_row(play: Play) -> None:
         for (attempt, end, _), (following, next_end, seconds) in itertools.pairwise(ends):
             assert following != attempt or next_end - seconds >= end - 0.01, "no second is in two rows"
     assert play.left_on_host() == []
+    wait_until(lambda: len(told.read_text().splitlines()) >= 3, timeout_s=60, what="the last event")
+    events = [json.loads(line) for line in told.read_text().splitlines()]
+    assert [event["event"] for event in events] == ["start", "restart", "end"]
+    assert (events[1]["attempt"], events[2]["exit_class"]) == (2, "done")

@@ -154,6 +154,11 @@ class RunPaths:
         return self.root / "supervisor.log"
 
     @property
+    def hooks_log(self) -> Path:
+        """hooks.log: what came of the run's command and webhook."""
+        return self.root / "hooks.log"
+
+    @property
     def counters(self) -> Path:
         """counters.json: network counters of each host at the start of the ranks."""
         return self.root / "counters.json"

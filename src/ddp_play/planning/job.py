@@ -84,6 +84,7 @@ class Job(BaseModel):
     spares: tuple[str, ...] = ()
     progress: str = ""
     samples: Seconds = 2
+    hook: Annotated[tuple[str, ...], BeforeValidator(job_values.words)] = ()
     artifacts: tuple[str, ...] = ("**",)
     artifacts_max_mib: int = Field(1024, ge=0)
 

@@ -27,7 +27,7 @@ PART_LENGTH = 8
 WORD_LENGTH = 4
 WORD_END = re.compile(r"[\s'\"=:,@]+")
 # Variables that may hold a secret; the action plugins keep it out of plan and bundle.
-ALLOWED = ("env", "secrets", "registry_username", "registry_password")
+ALLOWED = ("env", "secrets", "registry_username", "registry_password", "webhook")
 HINT = "give it to the ranks by ddp_job_secrets or ddp_job_env: a file in memory or a variable that only they see"
 
 

@@ -26,7 +26,7 @@ PLACEHOLDERS = (
     "python",
 )
 # Variables that are read separately and are not part of the job, because they must never be printed.
-SECRET_VARIABLES = ("secrets", "registry_password")
+SECRET_VARIABLES = ("secrets", "registry_password", "webhook")
 BRACED_NAME = re.compile(r"(?<![{$]){([A-Za-z][A-Za-z_-]*)}(?!})")  # not ${HOME}, not {{rank}}
 ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -42,6 +42,11 @@ def parse_seconds(value: Any) -> Any:
             raise ValueError(f"{value!r} is not a duration; write seconds or 90s, 15m, 2h, 1d")
         return float(match[1]) * _UNITS[match[2]]
     return value
+
+
+def words(value: Any) -> Any:
+    """A command without placeholders is a list, or a string that is split like in a shell."""
+    return shlex.split(value) if isinstance(value, str) else value
 
 
 def split_command(value: Any) -> Any:

@@ -12,6 +12,7 @@ from ddp_play.run.host_files import HostFiles
 from ddp_play.run.host_spec import PATIENCE_S, SETTLE_S
 from ddp_play.run.link import Link
 from ddp_play.run.route import Route
+from ddp_play.run.run_hooks import RunHooks, hooks_of
 from ddp_play.run.source_snapshot import read_snapshot
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class Assignment:
     last_hosts: frozenset[str] = frozenset()  # hosts of the last of these; a drained host takes the run's restart
     channels: dict[str, ProcessChannel] = field(default_factory=dict)  # by host, open already, for the first attempt
     judge: Judge | None = None  # of the hosts before the start; None: they are not checked
+    hooks: RunHooks = RunHooks()  # noqa: RUF009 - frozen
     settle_s: float = SETTLE_S  # from a rank's failure to the stop; the rank that failed first may be reported late
     patience_s: float = PATIENCE_S  # instead of settle_s while every rank that ended reports a lost peer
 
@@ -104,6 +106,7 @@ def assignment_from_bundle(paths: RunPaths, passwords: Passwords) -> Assignment:
         become_passwords={route.host: passwords.become for route in routes},
         ssh_passwords={route.host: passwords.connection for route in routes if route.asks_password},
         attempt=attempt,
+        hooks=hooks_of(paths),
         token=str(document.get("token") or ""),  # earlier versions of ddp-play wrote no token
         num_ended=len(earlier),
         last_hosts=frozenset(earlier[-1]["hosts"] if earlier else ()),

@@ -118,6 +118,7 @@ def take_over(paths: RunPaths, passwords: Passwords) -> bool:
     """Supervise a run whose supervisor died. Its run directory has all that is needed. False if no host was reached."""
     from ddp_play.run.attempt_assignment import assignment_from_bundle  # noqa: PLC0415 - most runs need no take-over
     from ddp_play.run.restart_loop import RestartLoop  # noqa: PLC0415
+    from ddp_play.run.run_hooks import END, hooks_of  # noqa: PLC0415
 
     try:
         RestartLoop(assignment_from_bundle(paths, passwords)).take_over()
@@ -127,6 +128,7 @@ def take_over(paths: RunPaths, passwords: Passwords) -> bool:
         return False
     except DdpPlayError as error:
         _record_error(paths, error)
+    hooks_of(paths).tell(END, paths)
     return True
 
 

@@ -22,6 +22,7 @@ from ddp_play.run.collect_and_clean import CLEAN_S
 from ddp_play.run.host_spec import Launch, only_copy_on_hosts, run_paths, shared_runs
 from ddp_play.run.job_check import read_hosts, refuse_unfit
 from ddp_play.run.prestart_probes import probe_lock, probe_network
+from ddp_play.run.run_hooks import START
 from ddp_play.run.slot_wait import SlotQueue
 from ddp_play.run.source_sending import SourceSender
 
@@ -201,6 +202,8 @@ class Starter:
         self.bundle.last_data = time.monotonic()
         self.bundle.update_run(started=time.time())
         self.journal.emit("started", world_size=self.plan.world_size)
+        if not self.assignment.continues:
+            self.assignment.hooks.tell(START, self.paths)
 
     def abandon(self, error: DdpPlayError) -> dict[str, Link]:
         """Clean up after an attempt that did not start, because of `error`, whose hint may name what is left to do.

@@ -28,6 +28,7 @@ from ddp_play.run.lost_host_files import LostHostFiles
 from ddp_play.run.presence import Presence
 from ddp_play.run.restart_assignment import Following, ReplanInput, assign, on_other_hosts, reasons
 from ddp_play.run.restart_decision import End, Policy, next_step
+from ddp_play.run.run_hooks import RESTART
 from ddp_play.run.stop_requests import StopRequests
 from ddp_play.run.supervisor import Supervisor
 from ddp_play.run.supervisor_lock import supervisor_lock
@@ -269,6 +270,8 @@ class RestartLoop:
             new=[name for name in hosts if name not in before],
             hosts=hosts,
         )
+        told = {"attempt": following.assignment.attempt, "reason": following.reason, "hosts": hosts}
+        self.assignment.hooks.tell(RESTART, self.paths, **told)
         if not collected.unfenced:
             return
         self.bundle.update_run(status=str(RunStatus.WAITING))

@@ -18,6 +18,7 @@ from ddp_play.planning.plan_document import plan_from_json
 from ddp_play.run.attempt_assignment import Assignment, Waiting
 from ddp_play.run.restart_loop import RestartLoop
 from ddp_play.run.route import Route
+from ddp_play.run.run_hooks import END, RunHooks
 from ddp_play.run.source_snapshot import take_snapshot
 
 if TYPE_CHECKING:
@@ -41,16 +42,18 @@ def supervise_run(
     ssh_passwords: dict[str, str],
     channels: dict[str, ProcessChannel] | None = None,
     judge: Callable[[Job, Plan, Mapping[str, HostFacts], Answers], Judged] | None = None,
+    webhook: str = "",
 ) -> Outcome:
     """Run the plan in `run_dir`. Passwords are by host; they and the values of secrets are never written.
 
     `channels`: open ones by host, of discovery. Those of hosts that the plan does not use are closed. `judge`: says
-    whether hosts are fit for a job, before anything is started on them.
+    whether hosts are fit for a job, before anything is started on them. `webhook`: URL, which is never written.
     """
     paths = RunPaths(Path(run_dir))
     plan = plan_from_json(read_json(paths.plan))
     channels = _of_the_plan(channels or {}, {host.name for host in plan.hosts})
     job = job_from_json(read_json(paths.job))
+    hooks = RunHooks(job.hook, webhook)
     try:
         snapshot = _snapshot(job, paths) if job.source else None
         routes = tuple(Route.from_json(row) for row in read_json(paths.channels)["routes"])
@@ -67,11 +70,15 @@ def supervise_run(
             token=str(read_json(paths.run)["token"]),
             channels=channels,
             judge=partial(judge, job) if judge is not None else None,
+            hooks=hooks,
         )
-        return RestartLoop(assignment).run()
+        outcome = RestartLoop(assignment).run()
     except DdpPlayError as error:
         record_failure(error, paths)
+        hooks.tell(END, paths)
         raise
+    hooks.tell(END, paths)
+    return outcome
 
 
 def _waiting() -> Waiting | None:

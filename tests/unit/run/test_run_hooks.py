@@ -1,0 +1,110 @@
+"""What a run tells its command and webhook, and that neither can hold it up."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ddp_play.bundle.paths import RunPaths, write_json
+from ddp_play.errors import UsageError
+from ddp_play.run.run_hooks import END, RESTART, START, RunHooks, checked_url, hooks_of, message_of
+from tests.waiting import wait_until
+
+RUN: dict[str, Any] = {
+    "job": "train",
+    "owner": "kim",
+    "world_size": 2,
+    "hosts": ["h1", "h2"],
+    "attempt": 1,
+    "created": 1.0,
+    "status": "failed",
+    "exit_class": "rank_failed",
+    "exit_code": 137,
+    "verdict": {"message": "rank 1 on h2 failed first", "rank": 1, "host": "h2", "hint": "", "tail": ["x"]},
+    "argv": ["ddp-play", "run"],
+}
+
+
+@pytest.mark.parametrize(
+    ("event", "more", "text"),
+    [
+        (START, {}, "run night started: 2 ranks on 2 hosts"),
+        (RESTART, {"attempt": 2, "reason": "host h2 was lost"}, "run night starts again, attempt 2: host h2 was lost"),
+        (END, {}, "run night failed: rank 1 on h2 failed first"),
+    ],
+)
+def test_a_sentence_for_each_event(tmp_path: Path, event: str, more: dict[str, Any], text: str) -> None:
+    assert message_of(event, RunPaths(tmp_path / "night"), RUN, more)["text"] == text
+
+
+def test_the_end_tells_class_and_cause(tmp_path: Path) -> None:
+    message = message_of(END, RunPaths(tmp_path / "night"), RUN, {})
+    assert message.pop("text")
+    assert message == {
+        "event": "end",
+        "run": "night",
+        "job": "train",
+        "owner": "kim",
+        "world_size": 2,
+        "hosts": ["h1", "h2"],
+        "attempt": 1,
+        "created": 1.0,
+        "bundle": str(tmp_path / "night"),
+        "status": "failed",
+        "exit_class": "rank_failed",
+        "exit_code": 137,
+        "message": "rank 1 on h2 failed first",
+        "hint": "",
+        "rank": 1,
+        "host": "h2",
+    }
+
+
+def test_a_command_that_hangs_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = RunPaths(tmp_path)
+    write_json(paths.run, RUN)
+    began = time.monotonic()
+    code = f"import pathlib, sys; pathlib.Path({str(tmp_path / 'told')!r}).write_text(sys.stdin.read()); input()"
+    RunHooks((sys.executable, "-c", code)).tell(START, paths)
+    assert time.monotonic() - began < 10
+    wait_until(lambda: "failed" in hooks_log(paths) or "exit code 1" in hooks_log(paths), what="the end of the command")
+    assert '"event": "start"' in (tmp_path / "told").read_text()
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "none"))
+    RunHooks(("true",)).tell(END, paths)
+
+
+def hooks_log(paths: RunPaths) -> str:
+    return paths.hooks_log.read_text() if paths.hooks_log.exists() else ""
+
+
+def test_nobody_to_tell_starts_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subprocess, "Popen", None)
+    RunHooks().tell(START, RunPaths(tmp_path))
+
+
+def test_a_take_over_knows_the_command_only(tmp_path: Path) -> None:
+    paths = RunPaths(tmp_path)
+    assert hooks_of(paths) == RunHooks()
+    write_json(paths.job, {"hook": ["notify", "x"]})
+    assert hooks_of(paths) == RunHooks(("notify", "x"))
+
+
+@pytest.mark.parametrize("url", ["", None, "https://chat.example/services/abc", "http://10.0.0.1:8080"])
+def test_urls(url: object) -> None:
+    assert checked_url(url) == (url or "")
+
+
+@pytest.mark.parametrize("url", ["chat.example/abc", "file:///etc/passwd", "https://", "http://[::1", 5])
+def test_what_is_no_url_is_refused_without_showing_it(url: object) -> None:
+    with pytest.raises(UsageError) as raised:
+        checked_url(url)
+    assert str(url) not in str(raised.value)
+
+
+def test_the_url_is_in_no_text_of_the_object() -> None:
+    assert "abc" not in repr(RunHooks((), "https://chat.example/abc"))
