@@ -84,6 +84,7 @@ class Job(BaseModel):
     spares: tuple[str, ...] = ()
     progress: str = ""
     samples: Seconds = 2
+    wandb_resume: bool = False
     hook: Annotated[tuple[str, ...], BeforeValidator(job_values.words)] = ()
     artifacts: tuple[str, ...] = ("**",)
     artifacts_max_mib: int = Field(1024, ge=0)
@@ -102,6 +103,8 @@ class Job(BaseModel):
                 raise ValueError(f"ddp_job_env has {name!r}, which is not a valid name of an environment variable")
         if self.warn_before and not self.warn_before < self.max_duration:
             raise ValueError("ddp_job_warn_before is the time before ddp_job_max_duration and must be shorter than it")
+        if self.wandb_resume and self.launcher == "torchrun":
+            raise ValueError("ddp_job_wandb_resume gives each rank an id, which torchrun cannot; use launcher ranks")
         self._check_nul()
         return self
 

@@ -14,6 +14,7 @@ from ddp_play.planning.launch_placeholders import (
     HOST_DIR,
     MASKED,
     RUN_ID,
+    RUN_KEY,
     SECRETS_DIR,
     THIS_LOCAL_RANK,
     THIS_NODE,
@@ -82,6 +83,7 @@ def _own_env(context: RankContext, place: Place, own_dir: str) -> list[EnvVar]:
         *_nccl_env(context, own_dir),
         *_cpu_env(context),
         *_host_env(place.host, own_dir, docker=context.docker),
+        *_wandb_env(context),
     ]
     if context.job.timeout:
         found.append(EnvVar("DDP_PLAY_TIMEOUT", f"{context.job.timeout:g}", "job: ddp_job_timeout, in seconds"))
@@ -185,6 +187,21 @@ def _host_env(host: HostFacts, own_dir: str, *, docker: bool) -> list[EnvVar]:
         EnvVar("HOME", host.user.home, "host: the user's home"),
         EnvVar("USER", host.user.login_name, "host"),
         EnvVar("PATH", path, "plan: ddp_python first"),
+    ]
+
+
+def _wandb_env(context: RankContext) -> list[EnvVar]:
+    """Weights & Biases goes on with the same run after a restart: docs.wandb.ai, "Environment variables".
+
+    Each rank has a run of its own, because two processes must not write to one. The id has the run's random token.
+    """
+    if not context.job.wandb_resume:
+        return []
+    source = "job: ddp_job_wandb_resume, the same in all attempts"
+    return [
+        EnvVar("WANDB_RUN_ID", f"{RUN_KEY}-{THIS_RANK}", source, late=True),
+        EnvVar("WANDB_RESUME", "allow", "job: ddp_job_wandb_resume"),
+        EnvVar("WANDB_RUN_GROUP", RUN_KEY, source, late=True),
     ]
 
 

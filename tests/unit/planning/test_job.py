@@ -57,6 +57,13 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("env as a list", {"env": ["A=1"]}, "ddp_job_env: input should be a valid dictionary"),
     ("NUL in a value", {"env": {"A": "x\0y"}}, "ddp_job_env: A holds a NUL byte"),
     ("NUL in the command", {"command": ["echo", "x\0y"]}, "ddp_job_command holds a NUL byte"),
+    ("a hook that is a mapping", {"hook": {"a": 1}}, "ddp_job_hook"),
+    ("no samples in words", {"samples": False}, "ddp_job_samples: is a number of seconds"),
+    (
+        "ids of ranks under torchrun",
+        {"wandb_resume": True, "launcher": "torchrun"},
+        "ddp_job_wandb_resume gives each rank an id, which torchrun cannot",
+    ),
     ("mount without target", {"mounts": ["/data"]}, "ddp_job_mounts: '/data' is not source:target"),
     ("relative mount", {"mounts": ["data:/data"]}, "ddp_job_mounts.0"),
     ("mount with a comma", {"mounts": ["/a,readonly:/b"]}, "ddp_job_mounts.0"),

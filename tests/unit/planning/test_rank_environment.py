@@ -199,3 +199,11 @@ def test_a_value_that_only_looks_like_a_secrets_place_is_none() -> None:
 )
 def test_accelerate_connects_ranks_on_cpus_only_if_told(made: Plan, value: str | None) -> None:
     assert env(made).get("ACCELERATE_USE_CPU") == value
+
+
+def test_weights_and_biases_goes_on_with_the_runs_of_the_ranks() -> None:
+    assert "WANDB_RUN_ID" not in env(plan(*hosts(2)), 1)
+    made = plan(*hosts(2), wandb_resume=True)
+    got = [env(made, rank) for rank in (0, 1)]
+    assert [row["WANDB_RUN_ID"] for row in got] == ["<run_key>-0", "<run_key>-1"]
+    assert {(row["WANDB_RESUME"], row["WANDB_RUN_GROUP"]) for row in got} == {("allow", "<run_key>")}
