@@ -26,6 +26,7 @@ def write_tensorboard(paths: RunPaths, directory: Path) -> int:
         raise UsageError("event files need the package tensorboardX", hint=hint) from None
     if directory.exists() and any(directory.iterdir()):
         raise UsageError(f"{directory} is not empty", hint="name a new directory: TensorBoard shows all files in it")
+    directory.mkdir(parents=True, exist_ok=True)
     series: dict[str, Iterable[Values]] = {
         f"rank-{rank}": rank_values(paths, rank) for rank in ranks_with_metrics(paths)
     }
