@@ -40,7 +40,8 @@ def begin_first(play: Play, inventory: Path, ranks: int) -> list[int]:
     """Start the first run in the background; returns its ranks' pids."""
     play.write("src/data.txt", "kept")
     command = ["sh", "-c", "echo weights > checkpoint; " + RUNS.format(end=play.cwd / "end")]
-    job = play.job({"command": command, "source": str(play.cwd / "src"), "ranks_per_host": ranks})
+    known = {"source": str(play.cwd / "src"), "samples": 0}  # a test compares all files on the host
+    job = play.job({"command": command, **known, "ranks_per_host": ranks})
     started = play("run", job, "-i", inventory, "-d", "--name", "night")
     assert started.code == 0, started.err
     logs = [play.home / "runs" / "night" / "logs" / f"rank-{rank}.log" for rank in range(ranks)]

@@ -72,7 +72,8 @@ def begin_orphan(play: Play) -> list[int]:
     """Start run night, end its supervisor and return the pids of its ranks."""
     play.write("src/data.txt", "kept")
     command = ["sh", "-c", RANK.format(end=play.cwd / "end")]
-    job = play.job({"command": command, "source": str(play.cwd / "src"), "artifacts": ["checkpoint"]})
+    known = {"source": str(play.cwd / "src"), "artifacts": ["checkpoint"], "samples": 0}  # a test compares all files
+    job = play.job({"command": command, **known})
     started = play("run", job, "-i", LOCAL, "-d", "--name", "night")
     assert started.code == 0, started.err
     run = play.home / "runs" / "night"
