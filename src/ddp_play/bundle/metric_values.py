@@ -35,13 +35,7 @@ def rank_values(paths: RunPaths, rank: int) -> Iterator[Values]:
 
 def ranks_with_metrics(paths: RunPaths) -> list[int]:
     """Ranks that reported something in any attempt."""
-    found = {
-        int(number)
-        for attempt in (*paths.attempts, paths)
-        for path in (attempt.root / "metrics").glob("rank-*.jsonl")
-        if (number := path.stem.removeprefix("rank-")).isdigit()
-    }
-    return sorted(found)
+    return sorted({rank for attempt in (*paths.attempts, paths) for rank in attempt.reporting_ranks})
 
 
 def _reported(path: Path) -> Iterator[Values]:
@@ -66,11 +60,6 @@ def host_values(paths: RunPaths, host: str) -> Iterator[Values]:
     """Samples of a host as flat names: `cpu`, `nics/eth0/received`, `ranks/0/memory`, `gpus/0/power`."""
     for row in read_samples(paths.samples(host)).rows:
         yield Values(float(row["t"]), None, dict(_flat(row)))
-
-
-def hosts_with_samples(paths: RunPaths) -> list[str]:
-    """Names of the hosts that have samples."""
-    return sorted(path.stem for path in (paths.root / "samples").glob("*.jsonl"))
 
 
 def _flat(row: dict[str, Any]) -> Iterator[tuple[str, float]]:

@@ -208,6 +208,17 @@ class RunPaths:
         """Samples of the host: CPU, memory, networks, disks and GPUs, JSON lines of all attempts."""
         return self.root / "samples" / f"{host}.jsonl"
 
+    @property
+    def sampled_hosts(self) -> list[str]:
+        """Names of the hosts that have samples."""
+        return sorted(path.stem for path in self.samples("any").parent.glob("*.jsonl"))
+
+    @property
+    def reporting_ranks(self) -> list[int]:
+        """Ranks whose metrics are here."""
+        names = (path.stem.rpartition("-")[2] for path in self.metrics(0).parent.glob("rank-*.jsonl"))
+        return sorted(int(name) for name in names if name.isdigit())
+
     def nccl(self, rank: int) -> Path:
         """NCCL's debug output of the rank: transports, devices, versions."""
         return self.root / "nccl" / f"rank-{rank}.log"

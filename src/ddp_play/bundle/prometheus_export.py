@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.bundle.metric_values import Values, host_values, hosts_with_samples, rank_values, ranks_with_metrics
+from ddp_play.bundle.metric_values import Values, host_values, rank_values, ranks_with_metrics
 from ddp_play.bundle.outcome import RunStatus
 from ddp_play.errors import UsageError
 
@@ -66,7 +66,7 @@ class Gauges:
 
 
 def _set_hosts(gauges: Gauges, paths: RunPaths) -> None:
-    for host in hosts_with_samples(paths):
+    for host in paths.sampled_hosts:
         if newest := _last(host_values(paths, host)):
             gauges.set(("host_sample_time_seconds", "Time of the newest sample of a host."), newest.time, host=host)
             for name, value in newest.numbers.items():

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ddp_play.bundle.metric_values import Values, host_values, hosts_with_samples, rank_values, ranks_with_metrics
+from ddp_play.bundle.metric_values import Values, host_values, rank_values, ranks_with_metrics
 from ddp_play.errors import UsageError
+from ddp_play.guard.protocol import rank_dir_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,9 +29,9 @@ def write_tensorboard(paths: RunPaths, directory: Path) -> int:
         raise UsageError(f"{directory} is not empty", hint="name a new directory: TensorBoard shows all files in it")
     directory.mkdir(parents=True, exist_ok=True)
     series: dict[str, Iterable[Values]] = {
-        f"rank-{rank}": rank_values(paths, rank) for rank in ranks_with_metrics(paths)
+        rank_dir_name(rank): rank_values(paths, rank) for rank in ranks_with_metrics(paths)
     }
-    series |= {f"host-{host}": _in_seconds(list(host_values(paths, host))) for host in hosts_with_samples(paths)}
+    series |= {f"host-{host}": _in_seconds(list(host_values(paths, host))) for host in paths.sampled_hosts}
     count = 0
     for name, rows in series.items():
         with SummaryWriter(logdir=str(directory / name)) as writer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from functools import partial
@@ -22,7 +23,7 @@ from ddp_play.run.run_hooks import END, RunHooks
 from ddp_play.run.source_snapshot import take_snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from ddp_play.bundle.outcome import Outcome
     from ddp_play.planning.host_facts import HostFacts
@@ -54,7 +55,7 @@ def supervise_run(
     channels = _of_the_plan(channels or {}, {host.name for host in plan.hosts})
     job = job_from_json(read_json(paths.job))
     hooks = RunHooks(job.hook, webhook)
-    try:
+    with _recorded(paths, hooks):
         snapshot = _snapshot(job, paths) if job.source else None
         routes = tuple(Route.from_json(row) for row in read_json(paths.channels)["routes"])
         assignment = Assignment(
@@ -72,13 +73,19 @@ def supervise_run(
             judge=partial(judge, job) if judge is not None else None,
             hooks=hooks,
         )
-        outcome = RestartLoop(assignment).run()
+        return RestartLoop(assignment).run()
+
+
+@contextlib.contextmanager
+def _recorded(paths: RunPaths, hooks: RunHooks) -> Iterator[None]:
+    """Write an error of the run to run.json, and tell the end."""
+    try:
+        yield
     except DdpPlayError as error:
         record_failure(error, paths)
         hooks.tell(END, paths)
         raise
     hooks.tell(END, paths)
-    return outcome
 
 
 def _waiting() -> Waiting | None:

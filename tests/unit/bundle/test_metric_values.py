@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ddp_play.bundle.metric_values import Values, host_values, hosts_with_samples, rank_values, ranks_with_metrics
+from ddp_play.bundle.metric_values import Values, host_values, rank_values, ranks_with_metrics
 from ddp_play.bundle.paths import RunPaths
 from ddp_play.bundle.samples import file_text
 
@@ -52,7 +52,7 @@ def test_ranks_of_all_attempts_in_order(tmp_path: Path) -> None:
 def test_samples_have_flat_names(tmp_path: Path) -> None:
     paths = RunPaths(tmp_path)
     write_samples(paths, "h1", SAMPLE)
-    assert hosts_with_samples(paths) == ["h1"]
+    assert paths.sampled_hosts == ["h1"]
     (found,) = host_values(paths, "h1")
     assert found == Values(
         5.0,
