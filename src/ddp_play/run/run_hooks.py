@@ -81,7 +81,7 @@ def message_of(event: str, paths: RunPaths, document: Mapping[str, Any], more: M
         **more,
     }
     if event == END:
-        message["status"] = str(document.get("status"))
+        message |= {"status": str(document.get("status")), "report": str(paths.report)}
         message |= {name: document.get(name) for name in ("exit_class", "exit_code")}
         message |= {
             name: verdict[name] for name in ("message", "hint", "rank", "host") if verdict.get(name) is not None

@@ -56,6 +56,7 @@ def test_the_end_tells_class_and_cause(tmp_path: Path) -> None:
         "created": 1.0,
         "bundle": str(tmp_path / "night"),
         "status": "failed",
+        "report": str(tmp_path / "night" / "report.html"),
         "exit_class": "rank_failed",
         "exit_code": 137,
         "message": "rank 1 on h2 failed first",
