@@ -50,7 +50,7 @@ VERBS = {
     "results": Verb(RUNS, "results", "results"),
     "report": Verb(RUNS, "report", "report"),
     "compare": Verb(RUNS, "compare", "compare_runs"),
-    "export": Verb(RUNS, "export", "export"),
+    "metrics": Verb(RUNS, "metrics", "metrics"),
     "rm": Verb(RUNS, "rm", "rm"),
     "prune": Verb(RUNS, "prune", "prune"),
     "gc": Verb(RUNS, "gc", "gc"),

@@ -1,4 +1,4 @@
-"""`ddp-play export`: a run's metrics and samples for TensorBoard and Prometheus."""
+"""`ddp-play metrics`: a run's metrics and samples for TensorBoard and Prometheus."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.errors import UsageError
 
 
-def export(
+def metrics(
     run_id: options.RunId = "-",
     tensorboard: Annotated[Path | None, typer.Option("--tensorboard", help="New directory for event files.")] = None,
     prometheus: Annotated[
@@ -31,9 +31,9 @@ def export(
 
     [bold]Examples[/]
 
-      ddp-play export --tensorboard logs
+      ddp-play metrics --tensorboard logs
 
-      ddp-play export calm-otter-123 --prometheus /var/lib/node_exporter/train.prom --every 15
+      ddp-play metrics calm-otter-123 --prometheus /var/lib/node_exporter/train.prom --every 15
     """
     with error_boundary():
         if tensorboard is None and prometheus is None:
@@ -41,13 +41,13 @@ def export(
         if every and prometheus is None:
             raise UsageError("--every belongs to --prometheus", hint="give --prometheus FILE")
         try:
-            _export(find(run_id), tensorboard, prometheus, every)
+            _write(find(run_id), tensorboard, prometheus, every)
         except OSError as error:
             why = f"{error.filename or tensorboard or prometheus} cannot be written: {error.strerror or error}"
             raise UsageError(why, hint="name a place where you can write") from error
 
 
-def _export(run: Run, tensorboard: Path | None, prometheus: Path | None, every: float) -> None:
+def _write(run: Run, tensorboard: Path | None, prometheus: Path | None, every: float) -> None:
     if tensorboard is not None:
         count = write_tensorboard(run.paths, tensorboard)
         console.line(f"{count} values in {tensorboard}; show them: tensorboard --logdir {tensorboard}")

@@ -1,4 +1,4 @@
-"""`ddp-play export` of a bundle."""
+"""`ddp-play metrics` of a bundle."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from tests.unit.cli.run_directories import make_run
 from tests.waiting import wait_until
 
 
-def export(*words: object) -> tuple[int, str, str]:
-    done = CliRunner().invoke(app, ["export", *map(str, words)])
+def metrics(*words: object) -> tuple[int, str, str]:
+    done = CliRunner().invoke(app, ["metrics", *map(str, words)])
     return done.exit_code, done.stdout, done.stderr
 
 
 @pytest.mark.parametrize("words", [(), ("--every", "5"), ("--tensorboard", "x", "--every", "5")])
 def test_nothing_to_write(words: tuple[str, ...]) -> None:
-    code, _, err = export("-", *words)
+    code, _, err = metrics("-", *words)
     assert code == 64
     assert "give --" in err
 
 
 def test_both_kinds(tmp_path: Path) -> None:
     make_run("night", created=1.0, ended=2.0, status="succeeded")
-    code, out, err = export("night", "--tensorboard", tmp_path / "logs", "--prometheus", tmp_path / "x.prom")
+    code, out, err = metrics("night", "--tensorboard", tmp_path / "logs", "--prometheus", tmp_path / "x.prom")
     assert code == 0, err
     assert "0 values in" in out
     assert 'status="succeeded"} 1.0' in (tmp_path / "x.prom").read_text()
@@ -40,7 +40,7 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     make_run("night", created=1.0, ended=2.0, status="succeeded")
     (tmp_path / "file").touch()
     for words in (("--prometheus", tmp_path / "none" / "x.prom"), ("--tensorboard", tmp_path / "file" / "logs")):
-        code, _, err = export("night", *words)
+        code, _, err = metrics("night", *words)
         assert code == 64
         assert "cannot be written: " in err
 
@@ -48,7 +48,7 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
 def test_again_until_the_run_ends(tmp_path: Path) -> None:
     make_run("night", created=time.time(), ended=None, status="running")
     path, code = tmp_path / "x.prom", []
-    thread = threading.Thread(target=lambda: code.append(export("night", "--prometheus", path, "--every", 0.05)[0]))
+    thread = threading.Thread(target=lambda: code.append(metrics("night", "--prometheus", path, "--every", 0.05)[0]))
     thread.start()
     wait_until(path.exists, timeout_s=30, what="the file")
     assert thread.is_alive()
