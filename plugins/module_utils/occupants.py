@@ -20,6 +20,7 @@ MAX_NAMED = 5
 OUR_SERVICES = ("ddp-dcgm-exporter",)
 # A container's processes continue under these while no engine runs (live-restore).
 SHIM = "containerd-shim"
+STEP = "slurmstepd"  # one for each step of a Slurm job
 PS = ["docker", "ps", "--no-trunc", "--format", "{{.Names}}\t{{.Image}}"]
 OURS = ["docker", "ps", "--no-trunc", "--quiet", *("--filter=name=^/%s$" % name for name in OUR_SERVICES)]
 # A guard runs as a unit of the system, a unit of a user, or a plain process, always with this command line.
@@ -110,6 +111,7 @@ def reasons(
     *,
     attended: Sequence[str] = (),
     others: Sequence[other_containers.Container] = (),
+    steps: int = 0,
 ) -> List[str]:
     """Why the host is busy, each reason a clause with its subject; empty if it is not busy."""
     found = []
@@ -127,6 +129,8 @@ def reasons(
     places = [place for place in attended if place not in guards]
     if places:
         found.append("runs being prepared, collected or restarted: %s" % shortened(places))
+    if steps:
+        found.append("%s of Slurm jobs running" % counted(steps, "step"))
     for name in sorted({row.engine for row in others}):
         rows = [str(row) for row in others if row.engine == name]
         found.append("%s of %s running: %s" % (counted(len(rows), "container"), name, shortened(rows)))
@@ -139,11 +143,12 @@ def read(timeout_s: float = ENGINE_TIMEOUT_S) -> Dict[str, Any]:
     engine = engine_state(answer)
     containers = parse_containers(answer[1]) if engine == "running" else []
     guards = parse_guards(ask(GUARDS, timeout_s)[1])
-    shims = sum(line.startswith(SHIM) for line in ask(PROCESSES, timeout_s)[1].splitlines())
+    processes = ask(PROCESSES, timeout_s)[1].splitlines()
+    shims, steps = (sum(line.startswith(name) for line in processes) for name in (SHIM, STEP))
     attended, others = attended_attempts(PROC), other_containers.read(PROC)
     return {
         "engine": engine,
         "containers": containers,
         "guards": guards,
-        "reasons": reasons(engine, answer[2], containers, shims, guards, attended=attended, others=others),
+        "reasons": reasons(engine, answer[2], containers, shims, guards, attended=attended, others=others, steps=steps),
     }

@@ -1,0 +1,151 @@
+#!/usr/bin/python
+"""Facts of a host for role slurm: hardware as slurmd sees it, GPUs, control groups, keys, configuration, jobs."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: slurm_facts
+short_description: What a host of a Slurm cluster has and what runs on it
+version_added: "0.2.0"
+description:
+  - Reads hardware (C(slurmd -C)), GPUs, control groups, uids, the configuration, the digest of the MUNGE key and jobs.
+  - Changes nothing; what is not installed gives empty facts.
+options:
+  resolve:
+    description: Names and addresses of the cluster's hosts, to be resolved on this host.
+    type: list
+    elements: str
+    default: []
+  packages:
+    description: Packages of Slurm; the version of an installed one, or else of the one that apt would install.
+    type: list
+    elements: str
+    default: []
+author: the ddp-play authors
+"""
+
+EXAMPLES = r"""
+- name: Read what Slurm can use on the host
+  ddp.play.slurm_facts:
+    resolve: [10.1.0.11, 10.1.0.12]
+"""
+
+RETURN = r"""
+ansible_facts:
+  description: The facts, under C(ddp_slurm).
+  returned: always
+  type: dict
+  contains:
+    ddp_slurm:
+      description:
+        - hostname (without domain), hardware (keys of a NodeName line), gpus (type and minor number), cgroup (whether Slurm can
+          use control groups), uids, key (SHA-256 of the MUNGE key), munge_before (whether MUNGE is there and no role
+          installed it), release (as 22.05), conf and gres (texts), jobs (of the whole cluster, an id each),
+          addresses (by name).
+      type: dict
+"""
+
+import hashlib  # noqa: E402
+import json  # noqa: E402
+import pwd  # noqa: E402
+import socket  # noqa: E402
+from pathlib import Path  # noqa: E402
+from typing import Any, Dict, List  # noqa: E402
+
+from ansible.module_utils.basic import AnsibleModule  # noqa: E402
+from ansible_collections.ddp.play.plugins.module_utils import host_record, slurm  # noqa: E402
+from ansible_collections.ddp.play.plugins.module_utils.host import read, read_bytes, run  # noqa: E402
+
+KEY = "etc/munge/munge.key"
+CONF, GRES = "etc/slurm/slurm.conf", "etc/slurm/gres.conf"
+JOBS = ["squeue", "--noheader", "--states=RUNNING,COMPLETING,SUSPENDED", "--format=%i"]
+ANSWER_S = 15  # squeue tries again and again while no controller answers
+
+
+def uids(names: List[str]) -> Dict[str, int]:
+    """Numbers of those of these users that the host has."""
+    found = {}
+    for name in names:
+        try:
+            found[name] = pwd.getpwnam(name).pw_uid
+        except KeyError:
+            continue
+    return found
+
+
+def key_digest(root: Path) -> str:
+    """SHA-256 of the MUNGE key; empty without one."""
+    key = read_bytes(root / KEY)
+    return hashlib.sha256(key).hexdigest() if key is not None else ""
+
+
+def munge_before(root: Path) -> bool:
+    """Whether there is a key, and no role of this collection has installed MUNGE."""
+    if not (root / KEY).exists():
+        return False
+    try:
+        record = json.loads(read(root / host_record.RECORD.lstrip("/")) or "{}")
+    except ValueError:
+        return True
+    return not any("munge" in row.get("packages", []) for row in record.values() if isinstance(row, dict))
+
+
+def can_use_cgroups(root: Path) -> bool:
+    """Whether Slurm can hold a job's processes in control groups."""
+    groups = root / "sys/fs/cgroup"
+    container = run(["systemd-detect-virt", "--container", "--quiet"])[0] == 0
+    v1 = [path.name for path in groups.glob("*") if path.is_dir()]
+    return slurm.controls_processes(read(groups / "cgroup.controllers"), v1, container)
+
+
+def release(names: List[str]) -> str:
+    """Release of Slurm: of an installed package, or else of the one that apt would install; empty if unknown."""
+    for name in names:
+        text = run(["apt-cache", "policy", name])[1]
+        fields = dict(line.strip().split(": ", 1) for line in text.splitlines() if ": " in line)
+        for key in ("Installed", "Candidate"):
+            found = slurm.upstream(fields.get(key, ""))
+            if found:
+                return found
+    return ""
+
+
+def resolved(names: List[str]) -> Dict[str, List[str]]:
+    """Addresses of each name as this host knows them; empty for a name that it does not know."""
+    return {name: slurm.parse_addresses(run(["getent", "ahosts", name])[1]) for name in names}
+
+
+def gather(params: Dict[str, Any], root: Path) -> Dict[str, Any]:
+    """All facts, as `ddp_slurm` returns them."""
+    gpus = sorted((root / "proc/driver/nvidia/gpus").glob("*/information"))
+    conf = read(root / CONF)
+    return {
+        "hostname": socket.gethostname().partition(".")[0],
+        "hardware": slurm.parse_hardware(run(["slurmd", "-C"])[1]),
+        "gpus": slurm.gpus([read(path) for path in gpus]),
+        "cgroup": can_use_cgroups(root),
+        "uids": uids(["slurm", "munge"]),
+        "key": key_digest(root),
+        "munge_before": munge_before(root),
+        "release": release(params["packages"]),
+        "conf": conf,
+        "gres": read(root / GRES),
+        "jobs": run(JOBS, ANSWER_S)[1].split() if conf else [],
+        "addresses": resolved(params["resolve"]),
+    }
+
+
+def main() -> None:
+    """Return the facts. Slurm that is missing or does not answer is a fact, not a failure of the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "resolve": {"type": "list", "elements": "str", "default": []},
+            "packages": {"type": "list", "elements": "str", "default": []},
+        },
+        supports_check_mode=True,
+    )
+    module.exit_json(changed=False, ansible_facts={"ddp_slurm": gather(module.params, Path("/"))})
+
+
+if __name__ == "__main__":
+    main()
