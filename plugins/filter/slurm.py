@@ -53,6 +53,15 @@ def is_reached(answer: Mapping[str, Any]) -> bool:
     return bool(states) and not set(states) & UNREACHED
 
 
+def lacks_key(state: Mapping[str, Any], wanted: str, path: str, theirs: bool) -> bool:
+    """Whether the host has another MUNGE key than the cluster, or one of ours that more than its owner may read.
+
+    wanted: SHA-256 of the key; empty while the controller has none.
+    """
+    found = state["commands"]["key"]["stdout"].split()[:1]
+    return found != [wanted] or (not theirs and state["files"][path]["mode"] != "0400")
+
+
 def stale(state: Mapping[str, Any], units: Sequence[str], paths: Sequence[str]) -> List[str]:
     """Units that run since before one of these files was written."""
     written = [state["files"][path]["mtime"] for path in paths if state["files"][path]["type"] == "file"]
@@ -93,6 +102,7 @@ class FilterModule:
             "slurm_busy": busy,
             "slurm_node_problem": node_problem,
             "slurm_is_reached": is_reached,
+            "slurm_lacks_key": lacks_key,
             "slurm_stale": stale,
             "slurm_own_units": own_units,
             "slurm_addresses": addresses,
