@@ -32,13 +32,15 @@ def busy(reasons: Sequence[str], jobs: Sequence[str]) -> List[str]:
 def node_states(answer: Mapping[str, Any]) -> List[str]:
     """State and flags of a node, from `scontrol show node --oneliner`; empty if the controller knows no such node."""
     found = re.search(r"\bState=(\S+)", answer["stdout"]) if answer["rc"] == 0 else None
-    return [state.rstrip("*$~#!%@^-") for state in found[1].split("+")] if found else []
+    states = found[1].split("+") if found else []
+    silent = any(state.endswith("*") for state in states)  # how releases before 22.05 say it
+    return [state.rstrip("*$~#!%@^-") for state in states] + (["NOT_RESPONDING"] if silent else [])
 
 
 def node_problem(answer: Mapping[str, Any]) -> str:
     """Why a node takes no jobs, with its state and reason; empty if it takes them."""
     states = node_states(answer)
-    if states and set(states) <= USABLE and "*" not in answer["stdout"].partition("State=")[2].split()[0]:
+    if states and set(states) <= USABLE:
         return ""
     if not states:
         lines = (answer.get("stderr") or answer["stdout"] or "no answer").strip().splitlines()

@@ -129,12 +129,10 @@ def reasons(
     places = [place for place in attended if place not in guards]
     if places:
         found.append("runs being prepared, collected or restarted: %s" % shortened(places))
-    if steps:
-        found.append("%s of Slurm jobs running" % counted(steps, "step"))
     for name in sorted({row.engine for row in others}):
         rows = [str(row) for row in others if row.engine == name]
         found.append("%s of %s running: %s" % (counted(len(rows), "container"), name, shortened(rows)))
-    return found
+    return found + (["%s of Slurm jobs running" % counted(steps, "step")] if steps else [])
 
 
 def read(timeout_s: float = ENGINE_TIMEOUT_S) -> Dict[str, Any]:

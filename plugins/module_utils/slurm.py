@@ -46,7 +46,7 @@ def controls_processes(v2_controllers: str, v1_directories: List[str], container
     """Whether Slurm can hold a job's processes in control groups; not in a container, whose groups are not its own."""
     if container:
         return False
-    return CONTROLLERS <= set(v2_controllers.split()) or V1_CONTROLLERS <= set(v1_directories)
+    return CONTROLLERS.issubset(v2_controllers.split()) or V1_CONTROLLERS.issubset(v1_directories)
 
 
 def upstream(version: str) -> str:
@@ -57,7 +57,7 @@ def upstream(version: str) -> str:
 
 def is_loopback(address: str) -> bool:
     """Whether an address is reached on the host alone."""
-    return address.startswith("127.") or address in ("::1", "0.0.0.0")
+    return address.startswith("127.") or address == "::1"
 
 
 def parse_addresses(text: str) -> List[str]:

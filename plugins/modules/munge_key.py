@@ -8,8 +8,8 @@ module: munge_key
 short_description: The MUNGE key that all hosts of a cluster share
 version_added: "0.2.0"
 description:
-  - C(present) writes the key for user munge alone (mode 0400) in one step. An existing key is kept next to it once, except
-    with I(own), where a role installed MUNGE and the key belongs to nobody else.
+  - C(present) writes the key for user munge alone (mode 0400) in one step. An existing key is kept next to it once,
+    except with I(own), where a role installed MUNGE and the key belongs to nobody else.
   - C(restored) moves the kept key back, or leaves the key where none was kept.
   - Neither the key nor a difference is in the answer.
 options:

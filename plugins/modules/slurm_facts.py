@@ -38,9 +38,9 @@ ansible_facts:
   contains:
     ddp_slurm:
       description:
-        - hostname (without domain), hardware (keys of a NodeName line), gpus (type and minor number), cgroup (whether Slurm can
-          use control groups), uids, key (SHA-256 of the MUNGE key), munge_before (whether MUNGE is there and no role
-          installed it), release (as 22.05), conf and gres (texts), jobs (of the whole cluster, an id each),
+        - hostname (without domain), hardware (keys of a NodeName line), gpus (type and minor number), cgroup (whether
+          Slurm can use control groups), uids, key (SHA-256 of the MUNGE key), munge_before (whether MUNGE is there and
+          no role installed it), release (as 22.05), conf and gres (texts), jobs (of the whole cluster, an id each),
           addresses (by name).
       type: dict
 """

@@ -136,7 +136,14 @@ def problems(cluster: Cluster) -> list[str]:
         return [f"a cluster has one controller, and group slurm_controller has {named}: leave one host in it"]
     if not cluster.nodes:
         return ["group slurm_nodes has no host: add the hosts that run jobs"]
-    return [*_names(cluster), *_addresses(cluster), *_same(cluster), *_foreign(cluster), *_keys(cluster), *_limit(cluster)]
+    return [
+        *_names(cluster),
+        *_addresses(cluster),
+        *_same(cluster),
+        *_foreign(cluster),
+        *_keys(cluster),
+        *_limit(cluster),
+    ]
 
 
 def _names(cluster: Cluster) -> Iterator[str]:
@@ -173,7 +180,9 @@ def _same(cluster: Cluster) -> Iterator[str]:
 def _foreign(cluster: Cluster) -> Iterator[str]:
     for name, member in cluster.members.items():
         if member.facts["conf"] and OWN_MARK not in member.facts["conf"] and not cluster.replace_conf:
-            hint = "take the host out of the groups slurm_*, or set slurm_replace_config: true, which keeps the original"
+            hint = (
+                "take the host out of the groups slurm_*, or set slurm_replace_config: true, which keeps the original"
+            )
             yield f"{name} has an /etc/slurm/slurm.conf of its site: {hint}"
 
 

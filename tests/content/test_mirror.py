@@ -82,6 +82,7 @@ PACKAGES = (
             "planned_changes": ("tests/lab/test_brownfield.py", ACTION),
             "quarantine": ("tests/lab/test_acceptance.py", ACTION),
             "host_state": ("tests/run/test_settled.py", ACTION),
+            "slurm_cluster": ("tests/lab/test_slurm.py", ACTION),
             "run": ("tests/run/test_jobs.py", ACTION),
             "sweep": ("tests/run/test_same_name.py", ACTION),
         },

@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 NOT_ENDED = {
     "nvidia_driver": {"preflight", "verify"},  # CUDA proves at the end that the driver works
     "rdma": {"verify"},  # it judges the ports, which its reading of the hardware has
+    "slurm": {"verify"},  # a job on all nodes proves at the end that they work together
 }
 # Variables of conditions that `settled` need not judge; no role with `waits` waits if nothing is pending.
 NOT_JUDGED = {
     "nfs_server": {"__nfs_server_accepted"},  # differences that are not settled
+    "slurm": {"__slurm_decoded", "__slurm_proven", "__slurm_silent", "__slurm_pair"},  # answers of its proof
     "nvidia_container_toolkit": {"__nvidia_container_toolkit_described"},  # main.yml computes it
 }
 

@@ -38,6 +38,7 @@ OWN_PARTS = {
     "docker_engine": {"users"},
     "nfs_client": {"mount"},
     "nvidia_driver": {"fabric", "load", "reboot"},
+    "slurm": {"cluster"},
 }
 IMAGES = "hosts depend on each other: the registry has an image before the others pull it, and each image is a step"
 BUILDER = "one host may build for all: those that do not build only read again after it"
@@ -53,7 +54,7 @@ OWN_PHASES = {
 }
 CONVERGED = [role for role in ROLES if role.name not in OWN_PHASES]
 
-FACTS = {"ansible.builtin.setup", "ddp.play.gpu_facts", "ddp.play.rdma_facts"}
+FACTS = {"ansible.builtin.setup", "ddp.play.gpu_facts", "ddp.play.rdma_facts", "ddp.play.slurm_facts"}
 CONVERGE_ORDER = ["Record", "Report", "Install", "Configure", "Service", "Read"]
 
 
@@ -165,7 +166,7 @@ def test_assert_judges_what_was_read(role: Path) -> None:
 def test_the_exceptions_are_roles() -> None:
     there = {path.name for path in (ROOT / "roles").iterdir() if path.is_dir()}
     assert {*OTHER_KIND, *OWN_PARTS, *OWN_PHASES} <= there
-    assert len(there) == 16
+    assert len(there) == 17
 
 
 def test_the_checks_see_what_is_wrong() -> None:

@@ -208,6 +208,7 @@ def test_roles_have_tasks_of_package_managers() -> None:
 
 # Where a role looks at other hosts of the inventory. Nothing that it writes may depend on which hosts a play has.
 READS_OTHER_HOSTS = {
+    "roles/slurm/tasks/hardware.yml": "addresses of the cluster's hosts, to be resolved; they are settings, not facts",
     "roles/python_env/vars/main.yml": "busy hosts of a shared environment; hosts outside --limit count as busy",
 }
 # The whole inventory, whatever the play has, for an environment that no task writes anywhere.

@@ -54,6 +54,13 @@ def test_containers_of_anybody_count_and_our_services_do_not(text: str, names: l
     assert [row["name"] for row in occupants.parse_containers(text)] == names
 
 
+@pytest.mark.parametrize(
+    ("steps", "text"), [(0, []), (1, ["1 step of Slurm jobs running"]), (3, ["3 steps of Slurm jobs running"])]
+)
+def test_steps_of_slurm_jobs_count(steps: int, text: list[str]) -> None:
+    assert occupants.reasons("absent", "", [], 0, [], steps=steps) == text
+
+
 def test_a_guard_is_named_by_its_run() -> None:
     line = "412 /usr/bin/python3 -I -S /run/user/7/ddp-play.pyc guard /home/ops/.ddp-play/runs/night/1"
     assert occupants.parse_guards(f"{line}\n\n") == ["/home/ops/.ddp-play/runs/night/1"]

@@ -1,0 +1,95 @@
+"""Facts for role slurm, from files and programs of a host."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from ansible_collections.ddp.play.plugins.modules import slurm_facts
+
+from .stand_in import accepted, documented
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+POLICY = "slurmd:\n  Installed: %s\n  Candidate: %s\n  Version table:\n"
+
+
+def write(root: Path, name: str, content: str) -> None:
+    (root / name).parent.mkdir(parents=True, exist_ok=True)
+    (root / name).write_text(content)
+
+
+def programs(monkeypatch: pytest.MonkeyPatch, **answers: str) -> None:
+    """Answers by program; another program is not installed."""
+
+    def run(argv: list[str], timeout_s: int = 60) -> tuple[int, str, str]:
+        assert timeout_s > 0
+        return (0, answers[argv[0]], "") if argv[0] in answers else (127, "", "not found")
+
+    monkeypatch.setattr(slurm_facts, "run", run)
+
+
+def test_options_are_documented(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert accepted(monkeypatch, slurm_facts) == documented(slurm_facts)
+
+
+def test_a_bare_host_has_empty_facts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    programs(monkeypatch)
+    found = slurm_facts.gather({"packages": ["slurmd"], "resolve": ["n2"]}, tmp_path)
+    assert found.pop("hostname")
+    uids = found.pop("uids")
+    assert set(uids) <= {"slurm", "munge"}
+    assert found == {
+        "hardware": {}, "gpus": [], "cgroup": False, "key": "", "munge_before": False, "release": "", "conf": "",
+        "gres": "", "jobs": [], "addresses": {"n2": []},
+    }  # fmt: skip
+
+
+def test_a_node_of_a_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    write(tmp_path, "etc/slurm/slurm.conf", "ClusterName=ddp\n")
+    write(tmp_path, "etc/munge/munge.key", "secret")
+    write(tmp_path, "sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory pids\n")
+    write(tmp_path, "proc/driver/nvidia/gpus/0000:01:00.0/information", "Model: NVIDIA H100\nDevice Minor: 0\n")
+    programs(
+        monkeypatch,
+        slurmd="NodeName=n1 CPUs=2 RealMemory=1000\n",
+        squeue="7\n9\n",
+        getent="10.1.0.2 STREAM n2\n",
+        **{"apt-cache": POLICY % ("22.05.8-4", "22.05.9-1")},
+    )
+    found = slurm_facts.gather({"packages": ["slurmd"], "resolve": ["n2"]}, tmp_path)
+    assert (found["hardware"], found["jobs"]) == ({"CPUs": "2", "RealMemory": "1000"}, ["7", "9"])
+    assert (found["gpus"], found["cgroup"]) == ([{"type": "h100", "minor": 0}], True)
+    assert (found["key"], found["conf"]) == (hashlib.sha256(b"secret").hexdigest(), "ClusterName=ddp")
+    assert (found["addresses"], found["release"]) == ({"n2": ["10.1.0.2"]}, "22.05")
+
+
+@pytest.mark.parametrize(
+    ("installed", "candidate", "release"),
+    [("(none)", "24.11.5-4", "24.11"), ("22.05.8-4", "24.11.5-4", "22.05"), ("(none)", "(none)", "")],
+)
+def test_release_is_that_of_the_installed_package_or_of_the_next(
+    monkeypatch: pytest.MonkeyPatch, installed: str, candidate: str, release: str
+) -> None:
+    programs(monkeypatch, **{"apt-cache": POLICY % (installed, candidate)})
+    assert slurm_facts.release(["slurmd"]) == release
+
+
+@pytest.mark.parametrize(
+    ("record", "before"),
+    [
+        ("", True),
+        (json.dumps({"slurm": {"packages": ["slurmd"]}}), True),
+        (json.dumps({"slurm": {"packages": ["munge", "slurmd"]}}), False),
+        ("{", True),
+    ],
+)
+def test_munge_was_there_before_if_no_role_installed_it(tmp_path: Path, record: str, before: bool) -> None:
+    assert slurm_facts.munge_before(tmp_path) is False
+    write(tmp_path, "etc/munge/munge.key", "secret")
+    if record:
+        write(tmp_path, "etc/ddp-play/record.json", record)
+    assert slurm_facts.munge_before(tmp_path) is before
