@@ -19,6 +19,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "controllers": {"type": "list", "elements": "str", "required": True},
     "nodes": {"type": "list", "elements": "str", "required": True},
     "logins": {"type": "list", "elements": "str", "default": []},
+    "accounting": {"type": "list", "elements": "str", "default": []},
     "key": {"type": "str", "default": "", "no_log": True},
     "replace_conf": {"type": "bool", "default": False},
     "replace_key": {"type": "bool", "default": False},
@@ -45,7 +46,7 @@ class ActionModule(ActionBase):
 def cluster_of(want: Mapping[str, Any], variables: Mapping[str, Any], controller: Mapping[str, Any]) -> Cluster:
     """The cluster of these options; `controller`: facts of the host that has the configuration."""
     present = tuple(variables.get("ansible_play_hosts_all", ()))
-    parts = dict.fromkeys((*want["controllers"], *want["nodes"], *want["logins"]))
+    parts = dict.fromkeys((*want["controllers"], *want["nodes"], *want["logins"], *want["accounting"]))
     hostvars = variables["hostvars"]
     members = {name: member for name in parts if (member := member_of(hostvars[name])) is not None}
     lead = want["controllers"][0] if want["controllers"] else ""
@@ -54,6 +55,8 @@ def cluster_of(want: Mapping[str, Any], variables: Mapping[str, Any], controller
     return Cluster(
         controllers=tuple(want["controllers"]),
         nodes=tuple(want["nodes"]),
+        accounting=tuple(want["accounting"]),
+        addresses={name: address_of(hostvars[name]) for name in want["accounting"]},
         members=members,
         present=present,
         conf=controller["conf"],

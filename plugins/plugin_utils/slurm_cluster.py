@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.ddp.play.plugins.module_utils import slurm
@@ -48,6 +48,8 @@ class Cluster:
     replace_conf: bool = False
     replace_key: bool = False
     jobs: tuple[str, ...] = ()  # that run now
+    accounting: tuple[str, ...] = ()
+    addresses: Mapping[str, str] = field(default_factory=dict)  # of the hosts of accounting
 
     @property
     def controller(self) -> str:
@@ -134,6 +136,8 @@ def problems(cluster: Cluster) -> list[str]:
     if len(cluster.controllers) != 1:
         named = ", ".join(cluster.controllers) or "none"
         return [f"a cluster has one controller, and group slurm_controller has {named}: leave one host in it"]
+    if len(cluster.accounting) > 1:
+        return [f"group slurm_accounting has {', '.join(cluster.accounting)}: leave at most one host in it"]
     if not cluster.nodes:
         return ["group slurm_nodes has no host: add the hosts that run jobs"]
     return [
@@ -229,6 +233,7 @@ def result(cluster: Cluster) -> dict[str, Any]:
         "controller": cluster.controller,
         "controller_name": controller.hostname if controller else cluster.controller,
         "controller_address": controller.address if controller else cluster.controller,
+        "accounting_address": next(iter(cluster.addresses.values()), ""),
         "leads": cluster.leads,
         "conf": cluster.conf,
         "gres_conf": cluster.gres,

@@ -39,7 +39,7 @@ INSTALLED = {
     "nvidia_driver": "__nvidia_driver_all_packages",
     "python_env": "__python_env_platform.packages",
     "rdma": "__rdma_packages",
-    "slurm": "__slurm_platform.packages | ddp.play.slurm_of_parts(['controller', 'node'])",
+    "slurm": "__slurm_platform.packages | ddp.play.slurm_of_parts(['controller', 'node', 'accounting'])",
     "scratch": "[{'fstype': 'ext4'}, {'fstype': 'xfs'}] | ddp.play.scratch_packages",
 }
 INSTALLING = {"ansible.builtin.apt", "ansible.builtin.dnf", "ansible.builtin.package", "ddp.play.recorded_packages"} | {
