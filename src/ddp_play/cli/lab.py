@@ -24,7 +24,7 @@ from ddp_play.lab.layout import find_host
 from ddp_play.lab.lifecycle import UpResult
 from ddp_play.lab.lifecycle import down as lab_down
 from ddp_play.lab.lifecycle import up as lab_up
-from ddp_play.lab.spec import DEFAULT_NAME, USERS, Distro, LabSpec, make_spec, parse_slots
+from ddp_play.lab.spec import DEFAULT_NAME, USERS, Distro, JobEngine, LabSpec, make_spec, parse_slots
 from ddp_play.lab.state import lab_state, ssh_options
 from ddp_play.lab.status import LabStatus, read_status
 
@@ -47,6 +47,9 @@ def up(
     subnet: Annotated[list[str] | None, typer.Option("--subnet", help="Network to use, once per fabric.")] = None,
     user: Annotated[str, typer.Option("--user", help="User of the inventory: ops (with sudo) or root.")] = USERS[0],
     docker: Annotated[bool, typer.Option("--docker/--no-docker", help="Hosts with or without Docker.")] = True,
+    engine: Annotated[
+        JobEngine, typer.Option("--engine", help="slurm: also groups for a Slurm cluster, which provision makes.")
+    ] = JobEngine.SSH,
     as_json: options.Json = False,
 ) -> None:
     """Start hosts as containers and write their inventory. Hosts that already run stay as they are.
@@ -54,7 +57,7 @@ def up(
     What this machine lacks (an engine, memory, disk space, a network, programs) is said before anything is created.
     """
     with error_boundary():
-        wanted = LabSpec(name, hosts, parse_slots(slots), distro, fabrics, docker, user, tuple(subnet or ()))
+        wanted = LabSpec(name, hosts, parse_slots(slots), distro, fabrics, docker, user, tuple(subnet or ()), engine)
         spec = make_spec(wanted)
         try:
             with progress(f"lab {name}") as listener:
@@ -157,6 +160,7 @@ def _print_up_result(result: UpResult) -> None:
 def next_commands(result: UpResult) -> tuple[NextCommand, ...]:
     """Commands after `lab up`: a first job, or an engine for hosts that have none."""
     name, inventory = result.plan.spec.name, str(result.state.inventory)
+    slurm = NextCommand(ddp_play("provision", "-i", inventory, "--tags", "slurm"), "make a Slurm cluster of the hosts")
     if result.plan.spec.engine:
         load = ddp_play("image", "load", "-i", inventory, "--image", CPU_TAG, "--build", Kind.CPU)
         first: tuple[NextCommand, ...] = (
@@ -170,6 +174,7 @@ def next_commands(result: UpResult) -> tuple[NextCommand, ...]:
         first = (NextCommand(ddp_play(*words), "configure the hosts, with an engine from their distribution"),)
     return (
         *first,
+        *([slurm] if result.plan.spec.job_engine == JobEngine.SLURM else []),
         NextCommand(ddp_play("lab", "ssh", "--name", name, "h1"), "log in to a host"),
         NextCommand(ddp_play("lab", "down", "--name", name), "remove the lab"),
     )

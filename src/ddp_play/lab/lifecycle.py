@@ -160,7 +160,7 @@ def _describe(plan: LabPlan | None) -> str:
     engine = "" if spec.engine else " --no-docker"
     return (
         f"--hosts {spec.num_hosts} --slots {slots} --distro {spec.distro} --fabrics {spec.num_fabrics}"
-        f" --user {spec.user}{engine}"
+        f" --user {spec.user} --engine {spec.job_engine}{engine}"
     )
 
 

@@ -29,6 +29,13 @@ class Distro(StrEnum):
     TRIXIE = "trixie"
 
 
+class JobEngine(StrEnum):
+    """What the inventory's groups make of the hosts: a cluster for runs over SSH, or one of Slurm as well."""
+
+    SSH = "ssh"
+    SLURM = "slurm"
+
+
 @dataclass(frozen=True)
 class LabSpec:
     """Requested lab; if `subnets` is empty, `up` chooses free ones."""
@@ -41,6 +48,7 @@ class LabSpec:
     engine: bool = True
     user: str = "ops"
     subnets: tuple[str, ...] = ()
+    job_engine: JobEngine = JobEngine.SSH
 
 
 def make_spec(spec: LabSpec) -> LabSpec:

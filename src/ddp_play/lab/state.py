@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from ddp_play.bundle.paths import home, write_text
 from ddp_play.errors import Busy, HostNotReady
 from ddp_play.lab.layout import Host, LabPlan
-from ddp_play.lab.spec import SHARED_DIR, check_name
+from ddp_play.lab.spec import SHARED_DIR, JobEngine, check_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -127,7 +127,18 @@ def inventory(state: LabState, plan: LabPlan) -> dict[str, Any]:
         "ansible_python_interpreter": "/usr/bin/python3",
         "ddp_shared_dir": SHARED_DIR,
     }
-    return {"all": {"children": {"ranks": {"hosts": hosts, "vars": variables}}}}
+    return {"all": {"children": {"ranks": {"hosts": hosts, "vars": variables}, **_slurm_groups(plan)}}}
+
+
+def _slurm_groups(plan: LabPlan) -> dict[str, Any]:
+    """Groups of role slurm: every host is a node, and the first one is the controller too."""
+    if plan.spec.job_engine != JobEngine.SLURM:
+        return {}
+    names = [host.name for host in plan.hosts]
+    return {
+        "slurm_controller": {"hosts": dict.fromkeys(names[:1])},
+        "slurm_nodes": {"hosts": dict.fromkeys(names)},
+    }
 
 
 def write_inventory(state: LabState, plan: LabPlan) -> None:

@@ -10,7 +10,7 @@ import yaml
 
 from ddp_play.errors import Busy, UsageError
 from ddp_play.lab.layout import plan_lab
-from ddp_play.lab.spec import LabSpec, make_spec
+from ddp_play.lab.spec import JobEngine, LabSpec, make_spec
 from ddp_play.lab.state import inventory, lab_state, locked, make_keys, write_inventory
 
 if TYPE_CHECKING:
@@ -46,6 +46,15 @@ def test_the_inventory_is_an_ordinary_one() -> None:
     assert f'UserKnownHostsFile="{state.known_hosts}"' in words
     assert "StrictHostKeyChecking=yes" in words
     assert yaml.safe_load(state.inventory.read_text()) == inventory(state, PLAN)
+
+
+def test_an_inventory_for_slurm_has_its_groups() -> None:
+    plan = plan_lab(make_spec(LabSpec(name="t", num_hosts=2, slots=(1,), job_engine=JobEngine.SLURM)))
+    children = inventory(lab_state("t"), plan)["all"]["children"]
+    assert {name: list(group["hosts"]) for name, group in children.items()} == {
+        "ranks": ["h1", "h2"], "slurm_controller": ["h1"], "slurm_nodes": ["h1", "h2"],
+    }  # fmt: skip
+    assert list(inventory(lab_state("t"), PLAN)["all"]["children"]) == ["ranks"]
 
 
 def test_a_plan_is_read_back_as_it_was_written() -> None:
