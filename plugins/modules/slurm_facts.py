@@ -59,6 +59,7 @@ from ansible_collections.ddp.play.plugins.module_utils.host import read, read_by
 KEY = "etc/munge/munge.key"
 CONF, GRES = "etc/slurm/slurm.conf", "etc/slurm/gres.conf"
 JOBS = ["squeue", "--noheader", "--states=RUNNING,COMPLETING,SUSPENDED", "--format=%i"]
+UNCACHED = ["--option=Dir::Cache::pkgcache=", "--option=Dir::Cache::srcpkgcache="]  # or it would write a cache
 ANSWER_S = 15  # squeue tries again and again while no controller answers
 
 
@@ -100,14 +101,16 @@ def can_use_cgroups(root: Path) -> bool:
 
 def release(names: List[str]) -> str:
     """Release of Slurm: of an installed package, or else of the one that apt would install; empty if unknown."""
-    for name in names:
-        text = run(["apt-cache", "policy", name])[1]
-        fields = dict(line.strip().split(": ", 1) for line in text.splitlines() if ": " in line)
-        for key in ("Installed", "Candidate"):
-            found = slurm.upstream(fields.get(key, ""))
-            if found:
-                return found
-    return ""
+    installed = run(["dpkg-query", "--show", "--showformat=${Version}\\n", *names])[1].split() if names else []
+    found = next((slurm.upstream(version) for version in installed if slurm.upstream(version)), "")
+    return found or next((text for text in map(candidate, names) if text), "")
+
+
+def candidate(name: str) -> str:
+    """Release of the package that apt would install; empty if its lists have none."""
+    text = run(["apt-cache", *UNCACHED, "policy", name])[1]
+    fields = dict(line.strip().split(": ", 1) for line in text.splitlines() if ": " in line)
+    return str(slurm.upstream(fields.get("Candidate", "")))
 
 
 def resolved(names: List[str]) -> Dict[str, List[str]]:

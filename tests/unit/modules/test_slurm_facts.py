@@ -14,7 +14,7 @@ from .stand_in import accepted, documented
 if TYPE_CHECKING:
     from pathlib import Path
 
-POLICY = "slurmd:\n  Installed: %s\n  Candidate: %s\n  Version table:\n"
+POLICY = "slurmd:\n  Installed: (none)\n  Candidate: %s\n  Version table:\n"
 
 
 def write(root: Path, name: str, content: str) -> None:
@@ -58,7 +58,7 @@ def test_a_node_of_a_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
         slurmd="NodeName=n1 CPUs=2 RealMemory=1000\n",
         squeue="7\n9\n",
         getent="10.1.0.2 STREAM n2\n",
-        **{"apt-cache": POLICY % ("22.05.8-4", "22.05.9-1")},
+        **{"apt-cache": POLICY % "22.05.9-1"},
     )
     found = slurm_facts.gather({"packages": ["slurmd"], "resolve": ["n2"]}, tmp_path)
     assert (found["hardware"], found["jobs"]) == ({"CPUs": "2", "RealMemory": "1000"}, ["7", "9"])
@@ -69,13 +69,13 @@ def test_a_node_of_a_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     ("installed", "candidate", "release"),
-    [("(none)", "24.11.5-4", "24.11"), ("22.05.8-4", "24.11.5-4", "22.05"), ("(none)", "(none)", "")],
+    [("", "24.11.5-4", "24.11"), ("22.05.8-4\n", "24.11.5-4", "22.05"), ("", "(none)", "")],
 )
 def test_release_is_that_of_the_installed_package_or_of_the_next(
     monkeypatch: pytest.MonkeyPatch, installed: str, candidate: str, release: str
 ) -> None:
-    programs(monkeypatch, **{"apt-cache": POLICY % (installed, candidate)})
-    assert slurm_facts.release(["slurmd"]) == release
+    programs(monkeypatch, **{"dpkg-query": installed, "apt-cache": POLICY % candidate})
+    assert slurm_facts.release(["slurm-client", "slurmd"]) == release
 
 
 @pytest.mark.parametrize(
