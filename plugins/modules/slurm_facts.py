@@ -46,6 +46,7 @@ ansible_facts:
 """
 
 import hashlib  # noqa: E402
+import ipaddress  # noqa: E402
 import json  # noqa: E402
 import pwd  # noqa: E402
 import socket  # noqa: E402
@@ -96,7 +97,8 @@ def can_use_cgroups(root: Path) -> bool:
     groups = root / "sys/fs/cgroup"
     container = run(["systemd-detect-virt", "--container", "--quiet"])[0] == 0
     v1 = [path.name for path in groups.glob("*") if path.is_dir()]
-    return slurm.controls_processes(read(groups / "cgroup.controllers"), v1, container)
+    found: bool = slurm.controls_processes(read(groups / "cgroup.controllers"), v1, container)
+    return found
 
 
 def release(names: List[str]) -> str:
@@ -115,7 +117,22 @@ def candidate(name: str) -> str:
 
 def resolved(names: List[str]) -> Dict[str, List[str]]:
     """Addresses of each name as this host knows them; empty for a name that it does not know."""
-    return {name: slurm.parse_addresses(run(["getent", "ahosts", name])[1]) for name in names}
+    return {name: [name] if is_address(name) else lookup(name) for name in names}
+
+
+def is_address(name: str) -> bool:
+    """Whether a name is an address, which needs no look-up."""
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def lookup(name: str) -> List[str]:
+    """Addresses of a name."""
+    found: List[str] = slurm.parse_addresses(run(["getent", "ahosts", name])[1])
+    return found
 
 
 def gather(params: Dict[str, Any], root: Path) -> Dict[str, Any]:

@@ -60,11 +60,11 @@ def test_a_node_of_a_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
         getent="10.1.0.2 STREAM n2\n",
         **{"apt-cache": POLICY % "22.05.9-1"},
     )
-    found = slurm_facts.gather({"packages": ["slurmd"], "resolve": ["n2"]}, tmp_path)
+    found = slurm_facts.gather({"packages": ["slurmd"], "resolve": ["n2", "127.0.0.1"]}, tmp_path)
     assert (found["hardware"], found["jobs"]) == ({"CPUs": "2", "RealMemory": "1000"}, ["7", "9"])
     assert (found["gpus"], found["cgroup"]) == ([{"type": "h100", "minor": 0}], True)
     assert (found["key"], found["conf"]) == (hashlib.sha256(b"secret").hexdigest(), "ClusterName=ddp")
-    assert (found["addresses"], found["release"]) == ({"n2": ["10.1.0.2"]}, "22.05")
+    assert (found["addresses"], found["release"]) == ({"n2": ["10.1.0.2"], "127.0.0.1": ["127.0.0.1"]}, "22.05")
 
 
 @pytest.mark.parametrize(

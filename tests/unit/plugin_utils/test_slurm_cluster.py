@@ -38,7 +38,8 @@ def cluster(**fields: Any) -> Cluster:
 
 
 def problems(**fields: Any) -> list[str]:
-    return slurm_cluster.problems(cluster(**fields))
+    found: list[str] = slurm_cluster.problems(cluster(**fields))
+    return found
 
 
 def with_facts(**facts: Any) -> dict[str, Member]:
