@@ -87,6 +87,12 @@ def address_of(host: Mapping[str, Any]) -> str:
     return str(host.get("slurm_address") or host.get("ansible_host") or host["inventory_hostname"])
 
 
+def free_nodes(answer: str) -> List[str]:
+    """Nodes that are idle and neither drained nor silent, from `sinfo --Node --format='%N %T'`; each once."""
+    rows = [line.split() for line in answer.splitlines()]
+    return list(dict.fromkeys(row[0] for row in rows if row[1:] == ["idle"]))
+
+
 def wrong_hosts(answer: str, wanted: Sequence[str]) -> List[str]:
     """Nodes that did not answer to `srun hostname`, or answered under another name."""
     names = [line.partition(".")[0].strip() for line in answer.splitlines() if line.strip()]
@@ -108,5 +114,6 @@ class FilterModule:
             "slurm_stale": stale,
             "slurm_own_units": own_units,
             "slurm_addresses": addresses,
+            "slurm_free_nodes": free_nodes,
             "slurm_wrong_hosts": wrong_hosts,
         }

@@ -120,6 +120,12 @@ def test_addresses_are_settings_first() -> None:
     assert slurm.addresses(hosts, ["a", "b", "c", "a"]) == ["10.2.0.1", "10.2.0.2", "c"]
 
 
+def test_free_nodes_are_neither_drained_nor_silent() -> None:
+    rows = "n1 idle\nn1 idle\nn2 drained\nn3 idle*\nn4 mixed\nn5 idle\n\n"
+    assert slurm.free_nodes(rows) == ["n1", "n5"]
+    assert slurm.free_nodes("") == []
+
+
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [("n1.example.com\nn2\n", []), ("n1\nn1\n", ["n2"]), ("n1\nn3\n", ["n2", "n3"]), ("", ["n1", "n2"])],
