@@ -1,0 +1,67 @@
+"""The whole screen: exactly as many rows as the terminal has. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ddp_play.cli.screen.ranks_page import Size, head, notes_rows, ranks_list
+from ddp_play.cli.screen.screen_state import Page, Question
+from ddp_play.cli.screen.styled_rows import BOLD, DIM, WARN, Row, fit, joined
+from ddp_play.cli.screen.text_pages import events_rows, help_rows, log_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ddp_play.bundle.run_state import RunState
+    from ddp_play.cli.screen.screen_state import ScreenState
+
+# A smaller terminal shows lines instead.
+LEAST_WIDTH, LEAST_HEIGHT = 40, 10
+LIST_KEYS = ("? help", "l log", "e events", "g hosts", "d detach", "s stop", "q leave", "m metric")
+LOG_KEYS = ("q back", "up down scroll", "left right rank", "End follow", "d detach", "s stop", "e events")
+TEXT_KEYS = ("q back", "up down scroll", "d detach", "s stop")
+QUESTIONS = {
+    Question.STOP: "stop all ranks? y: yes, with their grace period   any other key: no",
+    Question.STOP_NOW: "stop now, without a grace period? y: yes   any other key: no",
+    Question.LEAVE: "leave? d: detach, the run goes on   s: stop   other key: stay",
+}
+
+
+def frame(
+    state: RunState,
+    screen: ScreenState,
+    size: Size,
+    *,
+    run_id: str,
+    created: float,
+    now: float,
+    log: Sequence[str] = (),
+) -> list[Row]:
+    """All rows of the screen. `log`: lines of the rank whose log is open. Notes in `screen` what is visible."""
+    middle = Size(size.width, size.height - 1, size.ascii_only)
+    if screen.page is Page.RANKS:
+        rows = _ranks(state, screen, middle, run_id=run_id, created=created, now=now)
+    elif screen.page is Page.LOG:
+        rows = log_rows(state, log, screen, middle, run_id=run_id)
+    else:
+        rows = events_rows(state, screen, middle) if screen.page is Page.EVENTS else help_rows(middle)
+    return [fit(row, size.width) for row in [*rows, footer(screen, size.width)]]
+
+
+def _ranks(state: RunState, screen: ScreenState, size: Size, *, run_id: str, created: float, now: float) -> list[Row]:
+    above = head(run_id, state, screen, size, now=now, created=created)
+    below = notes_rows(state, size)
+    height = max(2, size.height - len(above) - len(below))
+    part = Size(size.width, height, size.ascii_only)
+    if not state.hosts:  # the run waits for slots or for its hosts
+        return [*above, *events_rows(state, screen, Size(size.width, size.height - len(above)))]
+    return [*above, *ranks_list(state, screen, part, now=now), *below]
+
+
+def footer(screen: ScreenState, width: int) -> Row:
+    """The question, or else the keys."""
+    if screen.question:
+        return [(QUESTIONS[screen.question], WARN)]
+    keys = {Page.RANKS: LIST_KEYS, Page.LOG: LOG_KEYS}.get(screen.page, TEXT_KEYS)
+    pairs = [name.partition(" ") for name in keys]
+    return joined([[(key, BOLD), (f" {text}", DIM)] for key, _, text in pairs], width)
