@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ddp_play.bundle.event_texts import Level
-from ddp_play.bundle.summary import counted, number
-from ddp_play.cli.screen.ranks_page import PROGRESS, STATE_TEXTS
+from ddp_play.bundle.summary import counted
+from ddp_play.cli.screen.ranks_page import LABELS, PROGRESS, STATE_TEXTS, value_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -45,5 +45,5 @@ def _described(rank: Rank) -> str:
 def _summary(state: RunState) -> str:
     counts = [f"{count} {STATE_TEXTS.get(name, name)}" for name, count in state.counts().items()]
     series = state.metrics.series
-    values = [f"{name} {number(series[name].last)}" for name in PROGRESS if name in series]
+    values = [f"{LABELS.get(name, name)} {value_text(series[name].last)}" for name in PROGRESS if name in series]
     return f"ranks: {', '.join(counts)}  {'  '.join(values)}".strip() if counts else ""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ddp_play.bundle.host_load import Load, host_load, mean, rank_load, total
 from ddp_play.bundle.summary import counted, duration, number
-from ddp_play.cli.screen.screen_state import HOST, Item, ScreenState, items, selection
+from ddp_play.cli.screen.screen_state import HOST, Item, ScreenState, items, selected_rank, selection
 from ddp_play.cli.screen.styled_rows import (
     BAD,
     BOLD,
@@ -38,8 +38,10 @@ STATE_TEXTS = {"exited": "done", "created": "not started"}
 NOTE_STYLES = {"detail": DIM, "notice": WARN, "warning": WARN, "failure": BAD}
 # Metrics in the second line, as the view of lines shows them.
 PROGRESS = ("epoch", "step", "samples_per_s", "accuracy", "loss")
+LABELS = {"samples_per_s": "samples/s"}
 SPARKLINE_CELLS = 24
 LEAST_TEXT = 24  # cells of the last column
+LEAST_PANEL = 5  # lines of the panel with the selected rank's log
 NOTES_SHOWN, HEIGHT_WITH_NOTES = 3, 18
 
 
@@ -98,12 +100,12 @@ def _metrics(state: RunState, screen: ScreenState, size: Size) -> Row:
         parts.append([(f"{rate:.3g}", BOLD), (" steps/s", DIM)])
     for name in names:
         if name != chosen:
-            label = "samples/s" if name == "samples_per_s" else name
-            parts.append([(f"{label} ", DIM), (_value(metrics.series[name].last), BOLD)])
+            parts.append([(f"{LABELS.get(name, name)} ", DIM), (value_text(metrics.series[name].last), BOLD)])
     return joined(parts, size.width)
 
 
-def _value(value: float) -> str:
+def value_text(value: float) -> str:
+    """A metric for display; counts have no decimals."""
     return f"{value:.0f}" if value.is_integer() else number(value)
 
 
@@ -207,7 +209,7 @@ def columns_for(state: RunState, width: int, *, now: float) -> list[Column]:
 
 
 def ranks_list(state: RunState, screen: ScreenState, size: Size, *, now: float) -> list[Row]:
-    """Header and visible lines of the list, exactly `size.height` rows; sets what is visible."""
+    """Header and visible lines of the list, at most `size.height` rows; sets what is visible."""
     lines = items(state, screen)
     screen.height = max(1, size.height - 1)
     place = selection(lines, screen)
@@ -222,6 +224,16 @@ def ranks_list(state: RunState, screen: ScreenState, size: Size, *, now: float) 
     for index, item in enumerate(visible):
         row = _item_row(item, state, screen, columns, size, now)
         rows.append(filled(row, size.width, CURSOR) if screen.top + index == place else row)
+    return rows
+
+
+def log_panel(state: RunState, screen: ScreenState, log: Sequence[str], size: Size) -> list[Row]:
+    """Last lines of the selected rank's log in the space below the list, exactly `size.height` rows."""
+    rank = state.ranks.get(selected_rank(state, screen))
+    if rank is None or size.height < LEAST_PANEL:
+        return [[] for _ in range(size.height)]
+    lines = [[(clean(line), PLAIN)] for line in log[-(size.height - 2) :]]
+    rows: list[Row] = [[], [(f"{clean(rank.host)}:{rank.number} ", BOLD), ("last lines, l: whole screen", DIM)], *lines]
     return rows + [[] for _ in range(size.height - len(rows))]
 
 

@@ -14,8 +14,8 @@ from ddp_play.bundle.run_lookup import Run, load
 from ddp_play.bundle.run_reader import RunReader
 from ddp_play.cli.screen.last_state import MAX_RANKS, Line, last_state
 from ddp_play.cli.screen.ranks_page import visible_ranks
-from ddp_play.cli.screen.screen_frame import frame
-from ddp_play.cli.screen.screen_state import Action, Page, ScreenState, press
+from ddp_play.cli.screen.screen_frame import Now, frame
+from ddp_play.cli.screen.screen_state import Action, Page, ScreenState, press, selected_rank
 from ddp_play.cli.screen.styled_rows import Row, clean
 from ddp_play.cli.screen.terminal import Terminal
 from ddp_play.cli.screen.text_pages import folded
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 PATIENCE_S, WAIT_S = 2.0, 0.1
 TICK_S = 0.5
 # What a slow line carries; a frame that changes more makes the next one wait.
-BYTES_PER_S = 3000.0
+BYTES_PER_S = 3500.0
 MAX_PAUSE_S = 5.0
 
 
@@ -111,27 +111,21 @@ class RunScreen:
         state, screen = self.reader.state, self.screen
         on_list = screen.page is Page.RANKS
         self.reader.refresh(visible_ranks(state, screen) if on_list else ())
-        if screen.page is Page.LOG:
-            self._read_log(size)
+        rank = selected_rank(state, screen) if on_list else screen.rank
+        if rank in state.ranks:
+            self._read_log(rank, size)
 
-    def _read_log(self, size: Size) -> None:
-        which = (self.reader.state.attempt, self.screen.rank)
+    def _read_log(self, rank: int, size: Size) -> None:
+        which = (self.reader.state.attempt, rank)
         if self._log is None or self._log_of != which:
-            self._log, self._log_of = LogEnd(self.paths.log(self.screen.rank)), which
+            self._log, self._log_of = LogEnd(self.paths.log(rank)), which
         new = self._log.refresh()
-        if self.screen.back:  # what a person reads stays where it is
+        if self.screen.back and self.screen.page is Page.LOG:  # what a person reads stays where it is
             self.screen.back += sum(len(folded(clean(line), size.width)) for line in new)
 
     def _rows(self, size: Size) -> list[Row]:
-        return frame(
-            self.reader.state,
-            self.screen,
-            size,
-            run_id=self.paths.run_id,
-            created=self._created,
-            now=time.time(),
-            log=self._log.lines if self._log is not None else (),
-        )
+        log = self._log.lines if self._log is not None else ()
+        return frame(self.reader.state, self.screen, size, Now(self.paths.run_id, self._created, time.time(), log))
 
 
 def _goes_on(run: Run) -> bool:

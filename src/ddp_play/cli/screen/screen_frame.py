@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ddp_play.cli.screen.ranks_page import Size, head, notes_rows, ranks_list
+from ddp_play.cli.screen.ranks_page import Size, head, log_panel, notes_rows, ranks_list
 from ddp_play.cli.screen.screen_state import Page, Question
 from ddp_play.cli.screen.styled_rows import BOLD, DIM, WARN, Row, fit, joined
 from ddp_play.cli.screen.text_pages import events_rows, help_rows, log_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ddp_play.bundle.run_state import RunState
     from ddp_play.cli.screen.screen_state import ScreenState
 
@@ -27,35 +27,39 @@ QUESTIONS = {
 }
 
 
-def frame(
-    state: RunState,
-    screen: ScreenState,
-    size: Size,
-    *,
-    run_id: str,
-    created: float,
-    now: float,
-    log: Sequence[str] = (),
-) -> list[Row]:
-    """All rows of the screen. `log`: lines of the rank whose log is open. Notes in `screen` what is visible."""
+@dataclass(frozen=True, slots=True)
+class Now:
+    """What is shown beside the state of the run. Times in seconds since 1970."""
+
+    run_id: str
+    created: float
+    time: float
+    log: Sequence[str] = ()  # of the rank that is selected, or whose log is open
+
+
+def frame(state: RunState, screen: ScreenState, size: Size, now: Now) -> list[Row]:
+    """All rows of the screen. Notes in `screen` what is visible."""
     middle = Size(size.width, size.height - 1, size.ascii_only)
     if screen.page is Page.RANKS:
-        rows = _ranks(state, screen, middle, run_id=run_id, created=created, now=now)
+        rows = _ranks(state, screen, middle, now)
     elif screen.page is Page.LOG:
-        rows = log_rows(state, log, screen, middle, run_id=run_id)
+        rows = log_rows(state, now.log, screen, middle, run_id=now.run_id)
     else:
         rows = events_rows(state, screen, middle) if screen.page is Page.EVENTS else help_rows(middle)
     return [fit(row, size.width) for row in [*rows, footer(screen, size.width)]]
 
 
-def _ranks(state: RunState, screen: ScreenState, size: Size, *, run_id: str, created: float, now: float) -> list[Row]:
-    above = head(run_id, state, screen, size, now=now, created=created)
-    below = notes_rows(state, size)
-    height = max(2, size.height - len(above) - len(below))
-    part = Size(size.width, height, size.ascii_only)
-    if not state.hosts:  # the run waits for slots or for its hosts
-        return [*above, *events_rows(state, screen, Size(size.width, size.height - len(above)))]
-    return [*above, *ranks_list(state, screen, part, now=now), *below]
+def _ranks(state: RunState, screen: ScreenState, size: Size, now: Now) -> list[Row]:
+    above = head(now.run_id, state, screen, size, now=now.time, created=now.created)
+    left = Size(size.width, size.height - len(above), size.ascii_only)
+    if not state.hosts:
+        below = events_rows(state, screen, left) if state.notes else [[("asking the hosts of the inventory", DIM)]]
+        return [*above, *below, *([] for _ in range(left.height - len(below)))]
+    notes = notes_rows(state, size)
+    part = Size(size.width, max(2, left.height - len(notes)), size.ascii_only)
+    listed = ranks_list(state, screen, part, now=now.time)
+    panel = log_panel(state, screen, now.log, Size(size.width, part.height - len(listed), size.ascii_only))
+    return [*above, *listed, *panel, *notes]
 
 
 def footer(screen: ScreenState, width: int) -> Row:

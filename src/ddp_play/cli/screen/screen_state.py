@@ -143,7 +143,7 @@ def _open(item: Item, key: str, state: RunState, screen: ScreenState) -> None:
     if rank == HOST and key == "enter":
         screen.folded = (screen.folded or set()) ^ {host}
         return
-    screen.rank = rank if rank != HOST else state.hosts[host].ranks[0]
+    screen.rank = selected_rank(state, screen)
     _show(Page.LOG, screen)
 
 
@@ -155,6 +155,15 @@ def selection(rows: Sequence[Item], screen: ScreenState) -> int:
         return rows.index(screen.selected)
     host = (screen.selected[0], HOST)
     return rows.index(host) if host in rows else 0
+
+
+def selected_rank(state: RunState, screen: ScreenState) -> int:
+    """The selected rank, or the first one of the selected host; -1 if there is none."""
+    rows = items(state, screen)
+    if not rows:
+        return -1
+    host, rank = rows[selection(rows, screen)]
+    return rank if rank != HOST else min(state.hosts[host].ranks, default=-1)
 
 
 def _in_text(key: str, state: RunState, screen: ScreenState) -> None:

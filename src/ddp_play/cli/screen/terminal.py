@@ -110,6 +110,7 @@ class Terminal:
         curses.cbreak()
         curses.set_escdelay(ESCAPE_MS)
         self._window.keypad(True)
+        self._window.idlok(True)  # a text that moves up costs a line, not a screen
         with contextlib.suppress(curses.error):
             curses.curs_set(0)
         if self._wants_colours and curses.has_colors():
