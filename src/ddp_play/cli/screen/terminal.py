@@ -125,6 +125,10 @@ class Terminal:
     ) -> None:
         with contextlib.suppress(curses.error):
             curses.curs_set(1)
+        with contextlib.suppress(curses.error):  # where there is no second screen, what follows begins on the last line
+            self._window.move(self._window.getmaxyx()[0] - 1, 0)
+            self._window.clrtoeol()
+            self._window.refresh()
         with contextlib.suppress(curses.error):
             curses.endwin()
         os.environ.update(self._size_names)
