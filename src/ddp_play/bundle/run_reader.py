@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 # Of a log, and of a file of samples, whose rows have a part for each rank of the host.
 END_BYTES, SAMPLE_BYTES = 8192, 65536
 SAMPLES_S = 2.0
+STALE_S = 30.0  # an older sample says nothing about now
 
 
 class RunReader:
@@ -60,11 +61,12 @@ class RunReader:
             self._sizes.clear()
 
     def _read_samples(self) -> None:
-        for name in self.state.hosts:
-            path = self.paths.root / "samples" / f"{name}.jsonl"
+        for name, host in self.state.hosts.items():
+            path = self.paths.samples(name)
             if end := self._new_end(path, SAMPLE_BYTES):
-                header = self.state.hosts[name].header or first_row(path)
-                self.state.take_sample(name, header, last_row(end))
+                self.state.take_sample(name, host.header or first_row(path), last_row(end))
+            if time.time() - (_moment(host.sample)) > STALE_S:
+                host.sample = {}
 
     def _read_rank(self, number: int) -> None:
         rank = self.state.ranks.get(number)
@@ -118,6 +120,11 @@ def first_row(path: Path) -> dict[str, Any]:
             return _object(handle.readline(END_BYTES))
     except OSError:
         return {}
+
+
+def _moment(row: dict[str, Any]) -> float:
+    end = row.get("t")
+    return float(end) if is_number(end) else 0.0
 
 
 def _object(line: bytes) -> dict[str, Any]:

@@ -126,8 +126,8 @@ class RunState:
         self.metrics = Metrics()
 
     def take_sample(self, host: str, header: Mapping[str, Any], row: Mapping[str, Any]) -> None:
-        """Take the newest sample of a host, and the header of its file."""
-        if host in self.hosts:
+        """Take the newest sample of a host, and the header of its file. One of an earlier attempt is none."""
+        if host in self.hosts and row.get("attempt", self.attempt) == self.attempt:
             self.hosts[host].header, self.hosts[host].sample = dict(header), dict(row)
 
     # -- what is shown -------------------------------------------------------------------------------
