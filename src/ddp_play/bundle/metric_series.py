@@ -38,7 +38,7 @@ class Series:
         self._sum, self._num = 0.0, 0
         if len(self.values) >= MAX_POINTS:
             pairs = zip(self.values[::2], self.values[1::2], strict=True)
-            self.values = [(first + second) / 2 for first, second in pairs]
+            self.values = [first / 2 + second / 2 for first, second in pairs]
             self._stride *= 2
 
     def points(self, number: int) -> list[float]:

@@ -182,7 +182,7 @@ COLUMNS = (
     Column("cpu", 5, lambda state, rank, _now: _figure(_load_of(state, rank).cpu, ".1f")),
     Column("mem", 5, lambda state, rank, _now: _bytes(_load_of(state, rank).memory)),
 )
-ALWAYS = ("rank", "state")
+ALWAYS = ("rank", "state", "quiet")
 QUIET_STEP_S = 5.0  # a text that changes each second costs a slow line its bytes
 
 
@@ -202,7 +202,7 @@ def columns_for(state: RunState, width: int, *, now: float) -> list[Column]:
     found = []
     for column in COLUMNS:
         has_values = column.name in ALWAYS or any(column.text(state, rank, now) for rank in state.ranks.values())
-        if has_values and (column.name in ALWAYS or column.width + 1 <= room):
+        if has_values and column.width + 1 <= room:
             found.append(column)
             room -= column.width + 1
     return found

@@ -21,9 +21,9 @@ LIST_KEYS = ("? help", "l log", "e events", "g hosts", "d detach", "s stop", "q 
 LOG_KEYS = ("q back", "up down scroll", "left right rank", "End follow", "d detach", "s stop", "e events")
 TEXT_KEYS = ("q back", "up down scroll", "d detach", "s stop")
 QUESTIONS = {
-    Question.STOP: "stop all ranks? y: yes, with their grace period   any other key: no",
-    Question.STOP_NOW: "stop now, without a grace period? y: yes   any other key: no",
-    Question.LEAVE: "leave? d: detach, the run goes on   s: stop   other key: stay",
+    Question.STOP: "stop all ranks? y: yes, any other key: no",
+    Question.STOP_NOW: "stop without a grace period? y: yes, any other key: no",
+    Question.LEAVE: "leave? d: detach, the run goes on  s: stop  other key: no",
 }
 
 

@@ -23,6 +23,7 @@ Span = tuple[str, str]
 Row = list[Span]
 # A character that adds nothing to the width can be repeated without end.
 MAX_CHARS_PER_CELL = 4
+NOISE = 1e-9  # of a constant metric, from taking means
 LEVELS, PLAIN_LEVELS = "▁▂▃▄▅▆▇█", "_.-~=+*#"
 
 
@@ -95,8 +96,9 @@ def sparkline(values: Sequence[float], *, ascii_only: bool) -> str:
     if not values:
         return ""
     low, high = min(values), max(values)
-    scale = (len(levels) - 1) / (high - low) if high > low else 0.0
-    return "".join(levels[round((value - low) * scale)] for value in values)
+    span = high / 2 - low / 2  # halves: the difference of two huge numbers has no value
+    parts = [(value / 2 - low / 2) / span if span > NOISE * max(abs(low), abs(high)) else 0.0 for value in values]
+    return "".join(levels[round(part * (len(levels) - 1)) if 0 <= part <= 1 else 0] for part in parts)
 
 
 def short_bytes(count: float) -> str:

@@ -18,23 +18,28 @@ if TYPE_CHECKING:
     from ddp_play.cli.screen.screen_state import ScreenState
 
 KEYS = (
-    ("up down k j", "select a line; PageUp PageDown Home End"),
-    ("Enter", "log of a rank; on a host: fold or unfold its ranks"),
-    ("l", "log of the rank; left and right: previous and next rank"),
+    ("up down k j", "select; also PageUp PageDown Home End"),
+    ("Enter", "log of a rank; of a host: fold, unfold"),
+    ("l", "log of a rank; left, right: other ranks"),
     ("e", "events of the run"),
-    ("g", "hosts only, or hosts and ranks"),
+    ("g", "hosts only, or hosts and their ranks"),
     ("m", "curve of another metric"),
-    ("d", "detach: the run goes on, ddp-play attach shows it again"),
-    ("s", "stop the ranks, after a question; s again: without a grace period"),
-    ("Ctrl-C", "asks whether to detach or to stop; twice stops at once"),
-    ("q Esc", "back; from the list: leave, after a question"),
+    ("d", "detach; ddp-play attach shows it again"),
+    ("s", "stop, after a question; s again: now"),
+    ("Ctrl-C", "asks: detach or stop; twice: stops now"),
+    ("q Esc", "back; from the list: leave"),
+    ("Ctrl-L", "draw everything again"),
 )
 COLUMNS = (
-    ("quiet", "time since the rank's last output"),
-    ("step", "the last step that the rank reported"),
-    ("gpu% cpu mem", "utilization of its GPUs, CPU cores and memory of its processes"),
+    ("quiet", "time since a rank's last output"),
+    ("step", "last step that the rank reported"),
+    ("gpu%", "utilization of the rank's GPUs"),
+    ("cpu mem", "CPU cores and memory of its processes"),
     ("in/out", "bytes per second of the ranks' network"),
 )
+
+
+ROOM = 20  # for the right end of a title
 
 
 def help_rows(size: Size) -> list[Row]:
@@ -61,8 +66,9 @@ def log_rows(state: RunState, lines: Sequence[str], screen: ScreenState, size: S
     """The end of a rank's log; long lines are folded."""
     rank = state.ranks.get(screen.rank)
     where = f"{rank.host}:{rank.number} {STATE_TEXTS.get(rank.state, rank.state)} {rank.how}" if rank else ""
+    title, hint = clean(where.strip()), f"  whole log: ddp-play logs {run_id} --rank {screen.rank}"
     spans = [(line, PLAIN) for line in lines] or [("no output yet", DIM)]
-    return _text(f"{where.strip()}  whole log: ddp-play logs {run_id} --rank {screen.rank}", spans, screen, size)
+    return _text(title + hint if len(title + hint) < size.width - ROOM else title, spans, screen, size)
 
 
 def _text(title: str, spans: Sequence[Span], screen: ScreenState, size: Size) -> list[Row]:
