@@ -31,8 +31,17 @@ def guards() -> Dict[int, HostRun]:
 
 def read_spec(place: HostRun, uid: int) -> Dict[str, Any]:
     """Spec of an attempt that a process of user `uid` names as its own; empty if the file is not that user's."""
+    return _read(place, place.spec.name, uid)
+
+
+def read_state(place: HostRun, uid: int) -> Dict[str, Any]:
+    """State of such an attempt, from its file."""
+    return _read(place, place.state.name, uid)
+
+
+def _read(place: HostRun, name: str, uid: int) -> Dict[str, Any]:
     try:
-        with open_file(Below(place.root, (place.spec.name,)), uid) as handle:
+        with open_file(Below(place.root, (name,)), uid) as handle:
             value = json.loads(handle.read(MAX_SPEC_BYTES))
     except (OSError, ValueError, RecursionError):
         return {}
