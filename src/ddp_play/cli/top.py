@@ -13,6 +13,7 @@ from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.run_view import no_screen
 from ddp_play.cli.screen.fleet_page import fleet_frame, fleet_lines, summary
+from ddp_play.errors import HostNotReady
 from ddp_play.run.activity_viewer import LiveActivity, ask_once
 
 TICK_S = 0.5
@@ -50,13 +51,20 @@ def top(
 
 
 def _show(document: dict[str, Any], *, as_json: bool) -> None:
+    hosts = document["hosts"]
     if as_json:
-        console.as_json({"hosts": document["hosts"]})
-        return
-    console.line(summary(document["hosts"]))
-    for row in fleet_lines(document["hosts"]):
+        console.as_json({"hosts": hosts})
+    else:
+        _print(hosts)
+    if hosts and all(row["problem"] for row in hosts.values()):
+        raise typer.Exit(HostNotReady.exit_code)
+
+
+def _print(hosts: dict[str, Any]) -> None:
+    console.line(summary(hosts))
+    for row in fleet_lines(hosts, console.out.width):
         console.line("".join(text for text, _ in row).rstrip())
-    for name, host in document["hosts"].items():
+    for name, host in hosts.items():
         if host["problem"]:
             console.error(f"{name}: {host['problem']}", hint=host["hint"])
 

@@ -13,10 +13,9 @@ import json
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from tempfile import TemporaryDirectory, mkdtemp
+from typing import IO, TYPE_CHECKING, Any
 
 from ddp_play.ansible.error_output import PING
 from ddp_play.ansible.installed_collection import collection_root
@@ -32,8 +31,7 @@ if TYPE_CHECKING:
 
     from ddp_play.ansible.runner import PlaybookRunner
 
-ENDED = "ended.json"
-END_S = 5.0
+ENDED, LOG = "ended.json", "log"
 
 
 def ask_once(request: PlaybookRequest, passwords: Passwords, runner: PlaybookRunner) -> dict[str, Any]:
@@ -64,18 +62,18 @@ class LiveActivity:
 
     def __init__(self, request: PlaybookRequest, passwords: Passwords) -> None:
         self._given = json.dumps({"request": request.to_json(), "passwords": dataclasses.asdict(passwords)}).encode()
-        self._opened = contextlib.ExitStack()
         self._directory = Path()
+        self._lock: IO[str] | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._round = 0
 
     def __enter__(self) -> LiveActivity:
-        self._directory = Path(self._opened.enter_context(TemporaryDirectory(prefix="ddp-play-top-")))
-        lock = self._opened.enter_context((self._directory / VIEWER).open("a"))
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        log = self._opened.enter_context((self._directory / "log").open("ab"))
+        self._directory = Path(mkdtemp(prefix="ddp-play-top-"))
+        self._lock = (self._directory / VIEWER).open("a")
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
         command = [sys.executable, "-m", "ddp_play.run.activity_viewer", str(self._directory)]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True)
+        with (self._directory / LOG).open("ab") as log:
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True)
         self._process = process
         if process.stdin is not None:
             process.stdin.write(self._given)
@@ -85,15 +83,13 @@ class LiveActivity:
     def __exit__(
         self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
     ) -> None:
-        process, until = self._process, time.monotonic() + END_S
-        if process is not None:
-            process.terminate()
-            while process.poll() is None and time.monotonic() < until:
-                time.sleep(0.05)
-            if process.poll() is None:
-                process.kill()
-                process.wait()
-        self._opened.close()
+        """Tell the process by the lock that nobody looks any more; it removes the directory, unless it has ended."""
+        if self._lock is not None:
+            self._lock.close()
+        if self._process is not None and self._process.poll() is not None:
+            shutil.rmtree(self._directory, ignore_errors=True)
+        elif self._process is not None:
+            self._process.returncode = 0  # no warning from Popen: it ends in a moment
 
     def newest(self) -> dict[str, Any]:
         """The newest answers, if they are new; else empty. Raises the error if the hosts can no longer be asked."""
@@ -110,7 +106,7 @@ def _ended(directory: Path) -> DdpPlayError:
     """Why the process has ended, which should go on as long as somebody looks."""
     row = read_json(directory / ENDED)
     if not row:
-        text = (directory / "log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        text = (directory / LOG).read_text(encoding="utf-8", errors="replace").strip().splitlines()
         return InternalError(f"the process that asks the hosts has ended: {text[-1] if text else 'it printed nothing'}")
     return error_class(row["kind"])(row["message"], hint=row["hint"])
 
@@ -126,7 +122,7 @@ def main() -> None:
         with contextlib.suppress(OSError):  # the viewer has taken its directory away
             write_json(directory / ENDED, {"kind": error.kind, "message": error.message, "hint": error.hint})
     finally:
-        if not is_locked(directory / VIEWER):  # the viewer was killed
+        if not is_locked(directory / VIEWER):  # nobody looks any more, or the viewer was killed
             shutil.rmtree(directory, ignore_errors=True)
 
 

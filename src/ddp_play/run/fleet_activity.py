@@ -25,6 +25,8 @@ INTERVAL_S, ANSWER_S = 3.0, 5.0
 FIRST_S, ROUNDS_ONCE = 1.0, 2
 REOPEN_S = 10.0
 MAX_ANSWER = 1 << 20
+HOST_FIELDS = ("cores", "cpu", "memory", "memory_total", "gpus")
+RUN_FIELDS = ("run", "token", "attempt", "owner", "user", "age_s", "phase", "ranks", "unreadable", "cpu", "memory")
 ANSWERS, VIEWER = "activity.json", "viewer.lock"
 
 
@@ -101,11 +103,11 @@ class FleetActivity:
         except (ValueError, RecursionError) as error:  # HostFrameError is one
             self._channels[name].close(f"it sent {error}; is the program on this host ours?")
             return True
-        self.hosts[name] = {"slots": self.hosts[name]["slots"], "problem": "", "hint": "", **answer}
+        self.hosts[name] = host_row(answer, slots=self.hosts[name]["slots"])
         return True
 
     def _set_problem(self, name: str, why: str) -> None:
-        self.hosts[name] = {"slots": self.hosts[name]["slots"], "problem": why, "hint": "", "runs": []}
+        self.hosts[name] = host_row({}, slots=self.hosts[name]["slots"], problem=why)
 
     def _reopen(self) -> None:
         """A new channel to hosts whose channel has ended, at most every REOPEN_S."""
@@ -119,11 +121,22 @@ class FleetActivity:
                 )
 
 
+def host_row(answer: Mapping[str, Any], *, slots: int | None, problem: str = "", hint: str = "") -> dict[str, Any]:
+    """A host in the document: its problem, or what it answered. What it could not read is None."""
+    runs = [
+        {**{name: run.get(name) for name in RUN_FIELDS}, "slots": list(run.get("slots") or ())}
+        for run in answer.get("runs") or ()
+    ]
+    known = {name: answer.get(name) for name in HOST_FIELDS}
+    others = list(answer.get("slots_of_others") or ())
+    return {"problem": problem, "hint": hint, "slots": slots, **known, "slots_of_others": others, "runs": runs}
+
+
 def _first_row(row: Mapping[str, Any]) -> dict[str, Any]:
     if "facts" not in row:
         problem = row["problem"]
-        return {"slots": None, "problem": problem["message"], "hint": problem.get("hint", ""), "runs": []}
-    return {"slots": num_slots(row["facts"]), "problem": "", "hint": "", "runs": []}
+        return host_row({}, slots=None, problem=problem["message"], hint=problem.get("hint") or "")
+    return host_row({}, slots=num_slots(row["facts"]))
 
 
 def num_slots(facts: Mapping[str, Any]) -> int:
@@ -142,7 +155,9 @@ def serve(fleet: FleetActivity, orders: ActivityOrders) -> None:
         done += 1
         write_json(directory / ANSWERS, {**fleet.document(), "round": done}, indent=None)
         next_at = began + (FIRST_S if done == 1 else orders.interval_s)
-        while time.monotonic() < next_at and done != orders.rounds:
+        while done != orders.rounds:  # at least once: slow hosts may take longer than the interval
             if orders.rounds == 0 and not is_locked(directory / VIEWER):
                 return
+            if time.monotonic() >= next_at:
+                break
             time.sleep(min(0.2, max(0.0, next_at - time.monotonic())))

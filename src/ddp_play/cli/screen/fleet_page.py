@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from ddp_play.cli.screen.ranks_page import Size
 
 KEYS = (("up down", "scroll"), ("q", "quit"))
-HEAD = (("run", 24), ("user", 10), ("slots", 5), ("age", 4), ("cpu", 6), ("mem", 5))
+WIDE = (("run", 24), ("user", 10), ("slots", 5), ("age", 4), ("cpu", 6), ("mem", 5))
+NARROW = (("run", 18), ("user", 10), ("slots", 5), ("age", 4))
+NARROW_CELLS = 80
 # Cells of the name of a host, and of what stands before a run.
 HOST_CELLS, INDENT = 16, "    "
 
@@ -37,7 +39,7 @@ def fleet_frame(
     hosts: Mapping[str, dict[str, Any]], size: Size, top: int, *, seconds: float | None
 ) -> tuple[list[Row], int]:
     """All rows of the screen, and the first line of the list that is shown. `seconds`: age of the answers."""
-    lines = fleet_lines(hosts)
+    lines = fleet_lines(hosts, size.width)
     height = max(1, size.height - 3)
     top = max(0, min(top, len(lines) - height))
     shown = lines[top : top + height]
@@ -45,14 +47,18 @@ def fleet_frame(
     more = ", ".join(f"{count} {where}" for count, where in ((above, "above"), (below, "below")) if count)
     age = "asking the hosts " if seconds is None else f"{short_age(seconds)} ago " if seconds > 10 else ""
     rows = [ends([(f" {summary(hosts)}", TITLE)], [(age, TITLE)], size.width, TITLE)]
-    rows.append(ends([(INDENT + _heads(), DIM)], [(more, DIM)], size.width, DIM))
+    rows.append(ends([(INDENT + _heads(size.width), DIM)], [(more, DIM)], size.width, DIM))
     rows += [*shown, *([] for _ in range(height - len(shown)))]
     rows.append(joined([[(key, BOLD), (f" {text}", DIM)] for key, text in KEYS], size.width))
     return [fit(row, size.width) for row in rows], top
 
 
-def _heads() -> str:
-    return " ".join(padded(name, width, right=name not in ("run", "user")) for name, width in HEAD)
+def _columns(width: int) -> tuple[tuple[str, int], ...]:
+    return NARROW if width < NARROW_CELLS else WIDE
+
+
+def _heads(width: int) -> str:
+    return " ".join(padded(name, cells, right=name not in ("run", "user")) for name, cells in _columns(width))
 
 
 def summary(hosts: Mapping[str, dict[str, Any]]) -> str:
@@ -81,7 +87,7 @@ def host_activity_load(row: Mapping[str, Any]) -> Load:
     return Load(row.get("cpu"), row.get("cores"), row.get("memory"), row.get("memory_total"), gpu)
 
 
-def fleet_lines(hosts: Mapping[str, dict[str, Any]]) -> list[Row]:
+def fleet_lines(hosts: Mapping[str, dict[str, Any]], width: int) -> list[Row]:
     """A line for each host, and below it one for each of its runs."""
     lines: list[Row] = []
     for name, row in hosts.items():
@@ -89,7 +95,7 @@ def fleet_lines(hosts: Mapping[str, dict[str, Any]]) -> list[Row]:
             lines.append([(padded(name, HOST_CELLS), BOLD), (" ", PLAIN), (_first_line(row["problem"]), BAD)])
             continue
         lines.append(_host_line(name, row))
-        lines += [_run_line(run) for run in row["runs"]]
+        lines += [_run_line(run, _columns(width)) for run in row["runs"]]
         if others := row.get("slots_of_others"):
             lines.append([(f"{INDENT}{', '.join(others)}: held by no run that is visible here", WARN)])
     return lines
@@ -108,20 +114,18 @@ def _host_line(name: str, row: Mapping[str, Any]) -> Row:
     return line
 
 
-def _run_line(run: Mapping[str, Any]) -> Row:
+def _run_line(run: Mapping[str, Any], columns: tuple[tuple[str, int], ...]) -> Row:
     cpu, memory = run.get("cpu"), run.get("memory")
-    cells = (
-        run["run"],
-        run["owner"],
-        str(len(run.get("slots") or ())),
-        short_age(run["age_s"]),
-        "" if cpu is None else f"{cpu:.1f}",
-        "" if memory is None else short_bytes(memory),
-    )
-    text = " ".join(
-        padded(cell, width, right=name not in ("run", "user")) for cell, (name, width) in zip(cells, HEAD, strict=True)
-    )
-    line: Row = [(INDENT + text, PLAIN)]
+    cells = {
+        "run": run["run"],
+        "user": run["owner"],
+        "slots": str(len(run.get("slots") or ())),
+        "age": short_age(run["age_s"]),
+        "cpu": "" if cpu is None else f"{cpu:.1f}",
+        "mem": "" if memory is None else short_bytes(memory),
+    }
+    texts = (padded(cells[name], width, right=name not in ("run", "user")) for name, width in columns)
+    line: Row = [(INDENT + " ".join(texts), PLAIN)]
     if run.get("unreadable"):
         return [*line, ("  ", PLAIN), (f"ranks not readable: {clean(run['unreadable'])}", DIM)]
     for state, count in sorted(run["ranks"].items()):
