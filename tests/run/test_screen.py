@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.run.conftest import LOCAL, Play
+from tests.run.tmux import DEADLINE_S, Tmux
 from tests.waiting import wait_until
 
 pytestmark = [
@@ -28,64 +26,13 @@ for step in range(3000):
     metrics.write(json.dumps({"step": step, "loss": 3 / (1 + step)}) + "\\n")
     time.sleep(0.2)
 """
-DEADLINE_S = 40
-
-
-@dataclass
-class Tmux:
-    """A tmux server of the test's own with one window, whose text stays when its command has ended."""
-
-    socket: Path
-    play: Play
-
-    def __call__(self, *words: str) -> str:
-        command = ["tmux", "-u", "-S", str(self.socket), "-f", "/dev/null", *words]
-        done = subprocess.run(
-            command, env=self.play.env(), cwd=self.play.cwd, capture_output=True, text=True, check=True
-        )
-        return done.stdout
-
-    def start(self, *words: str, columns: int) -> None:
-        """Run ddp-play in the window."""
-        command = [str(Path(sys.executable).with_name("ddp-play")), *words]
-        self("new-session", "-d", "-x", str(columns), "-y", "24", "sleep 600")
-        self("set-option", "-g", "remain-on-exit", "on")
-        self("respawn-window", "-k", *command)
-
-    def again(self, *words: str) -> None:
-        """Run another ddp-play in the window."""
-        self("respawn-window", "-k", str(Path(sys.executable).with_name("ddp-play")), *words)
-
-    def lines(self) -> list[str]:
-        """What is on the screen."""
-        return [line.rstrip() for line in self("capture-pane", "-p").splitlines()]
-
-    def press(self, *keys: str) -> None:
-        """Press keys."""
-        self("send-keys", *keys)
-
-    def sees(self, *texts: str) -> list[str]:
-        """Wait until all texts are on the screen; its lines."""
-
-        def shown() -> bool:
-            return all(text in "\n".join(self.lines()) for text in texts)
-
-        try:
-            wait_until(shown, timeout_s=DEADLINE_S, every_s=0.2)
-        except AssertionError:
-            raise AssertionError(f"{texts} not in\n" + "\n".join(self.lines())) from None
-        return self.lines()
-
-    def resize(self, columns: int) -> None:
-        """Change the size of the window."""
-        self("resize-window", "-x", str(columns), "-y", "24")
 
 
 @pytest.fixture
 def tmux(play: Play, tmp_path: Path) -> Iterator[Tmux]:
     made = Tmux(tmp_path / "tmux", play)
     yield made
-    subprocess.run(["tmux", "-S", str(made.socket), "kill-server"], check=False, capture_output=True)
+    made.close()
 
 
 def start(play: Play, tmux: Tmux, columns: int) -> None:
@@ -146,4 +93,4 @@ def test_plain_prints_lines(play: Play, tmux: Tmux) -> None:
     job = play.job({"command": ["sh", "-c", "echo hello from $RANK"]})
     tmux.start("run", str(job), "-i", str(LOCAL), "--plain", columns=100)
     lines = tmux.sees("localhost:0: hello from 0", "succeeded after", "bundle:")
-    assert lines[0].startswith("run ")
+    assert "? help" not in "\n".join(lines)

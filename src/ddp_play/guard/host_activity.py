@@ -104,7 +104,7 @@ class HostActivity:
 
 def _why_unreadable(place: HostRun, uid: int, readable: bool) -> str:
     if not readable:
-        return "its files are for %s only" % user_name(uid)
+        return "private to %s" % user_name(uid)
     return "no state in %s" % place.root
 
 

@@ -99,7 +99,7 @@ def test_a_run_of_another_user_is_seen_as_far_as_it_is_visible(place: Path, monk
         run = run_of(HostActivity().read(), pid)
     assert (run["run"], run["owner"], run["user"], run["slots"]) == ("night", me, me, ["slot-1"])
     assert (run["phase"], run["ranks"], run["token"]) == ("", {}, "")
-    assert run["unreadable"] == f"its files are for {me} only"
+    assert run["unreadable"] == f"private to {me}"
 
 
 @pytest.mark.parametrize("state", [None, "torn", '{"ranks": 3}', '{"phase": 5, "ranks": {"0": 3}}'])

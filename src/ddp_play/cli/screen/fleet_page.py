@@ -92,7 +92,7 @@ def fleet_lines(hosts: Mapping[str, dict[str, Any]], width: int) -> list[Row]:
     lines: list[Row] = []
     for name, row in hosts.items():
         if row["problem"]:
-            lines.append([(padded(name, HOST_CELLS), BOLD), (" ", PLAIN), (_first_line(row["problem"]), BAD)])
+            lines.append([(padded(name, HOST_CELLS), BOLD), ("  ", PLAIN), (_first_line(row["problem"]), BAD)])
             continue
         lines.append(_host_line(name, row))
         lines += [_run_line(run, _columns(width)) for run in row["runs"]]
@@ -127,7 +127,7 @@ def _run_line(run: Mapping[str, Any], columns: tuple[tuple[str, int], ...]) -> R
     texts = (padded(cells[name], width, right=name not in ("run", "user")) for name, width in columns)
     line: Row = [(INDENT + " ".join(texts), PLAIN)]
     if run.get("unreadable"):
-        return [*line, ("  ", PLAIN), (f"ranks not readable: {clean(run['unreadable'])}", DIM)]
+        return [*line, ("  ", PLAIN), (f"ranks: {clean(run['unreadable'])}", DIM)]
     for state, count in sorted(run["ranks"].items()):
         line += [("  ", PLAIN), (f"{count} {clean(STATE_TEXTS.get(state, state))}", STATE_STYLES.get(state, PLAIN))]
     return line
