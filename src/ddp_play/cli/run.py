@@ -61,8 +61,7 @@ def run(
         if dry:
             show_plan(dry_run(request, passwords, AnsibleRunner()), as_json=as_json)
             return
-        if wait or wait_at_most:
-            request.environment[WAIT_ENV] = _seconds_to_wait(wait_at_most)
+        request.environment.update({WAIT_ENV: _seconds_to_wait(wait_at_most)} if wait or wait_at_most else {})
         paths = create_run(request, name=name, output=output, argv=sys.argv)
         console.note_if_any(start_background(paths, passwords))
         _print_id_or_watch(paths, request.playbook, detach=detach, ranks=ranks, as_json=as_json, plain=plain)
