@@ -72,13 +72,13 @@ def view(
     *arguments: str,
     size: tuple[int, int] = (40, 120),
     term: str = "xterm-256color",
-    **environment: str,
+    environment: dict[str, str] | None = None,
 ) -> pexpect.spawn:
     """The screen on a pty of this size (lines, columns)."""
     shown = {"TERM": term, "LANG": "C.UTF-8", "PATH": os.environ["PATH"], "DDP_PLAY_HOME": str(bundle.root.parents[1])}
     words = ["-m", "tests.run.view_bundle", bundle.run_id, *arguments]
     child = pexpect.spawn(
-        sys.executable, words, cwd=str(ROOT), env={**shown, **environment}, dimensions=size, timeout=30
+        sys.executable, words, cwd=str(ROOT), env={**shown, **(environment or {})}, dimensions=size, timeout=30
     )
     child.expect("64 ranks on 8 hosts")
     return child
@@ -122,7 +122,7 @@ def test_a_slow_line_is_enough(bundle: RunPaths) -> None:
 def test_colours_only_where_they_are_wanted(
     bundle: RunPaths, term: str, environment: dict[str, str], colours: bool
 ) -> None:
-    child = view(bundle, term=term, COLUMNS="160", **environment)
+    child = view(bundle, term=term, environment={"COLUMNS": "160", **environment})
     text = read_for(child, 1.5).decode("utf-8", "replace")
     child.kill(signal.SIGTERM)
     text += end_of(child)
@@ -152,7 +152,7 @@ def test_a_defect_gives_the_terminal_back_before_its_message(bundle: RunPaths) -
 
 
 def test_a_smaller_terminal_while_it_runs(bundle: RunPaths) -> None:
-    child = view(bundle, COLUMNS="160", LINES="50")
+    child = view(bundle, environment={"COLUMNS": "160", "LINES": "50"})
     read_for(child, 1.0)
     child.setwinsize(12, 60)
     child.expect(" leave")

@@ -8,10 +8,10 @@ from tests.unit.build import hosts, ib_host, plan
 RUNNING = {"type": "rank", "state": "running", "ok": False, "stopped": False, "how": ""}
 
 
-def made(num_hosts: int = 2, **job: int) -> RunState:
+def made(num_hosts: int = 2, *, ranks_per_host: int = 1) -> RunState:
     """A run with a plan."""
     state = RunState()
-    state.take_plan(plan(*hosts(num_hosts), **job).to_json(), at=1.0)
+    state.take_plan(plan(*hosts(num_hosts), ranks_per_host=ranks_per_host).to_json(), at=1.0)
     return state
 
 

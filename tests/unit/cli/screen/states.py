@@ -21,8 +21,8 @@ def running(num_hosts: int = 2, per_host: int = 4) -> RunState:
     facts = (ib_host(f"gpu{number}", number, num_gpus=per_host) for number in range(1, num_hosts + 1))
     state.take_plan(plan(*facts).to_json(), at=BEGIN)
     state.take_event({"time": BEGIN + 3, "type": "phase", "phase": "running"})
-    for rank in list(state.ranks):
-        ends(state, rank, state="running", how="")
+    for number in list(state.ranks):
+        ends(state, number, state="running", how="")
     for host in state.hosts.values():
         state.take_sample(host.name, {"cores": 64, "memory_total": 512e9}, sample(host.ranks))
     rows = [{"time": BEGIN + i, "step": i * 10, "loss": 2.5 / (1 + i), "samples_per_s": 3456.7} for i in range(60)]

@@ -27,6 +27,11 @@ def pressed(*keys: str, state: RunState | None = None, screen: ScreenState | Non
     return found
 
 
+def asked(screen: ScreenState) -> str:
+    """What the last line asks."""
+    return screen.question
+
+
 def test_the_list_has_hosts_and_their_ranks() -> None:
     assert items(running(2, 2), ScreenState()) == [
         ("gpu1", HOST),
@@ -121,9 +126,9 @@ def test_stop_needs_a_yes(page: Page) -> None:
     state, screen = running(), ScreenState(page=page)
     for answer in ("n", "enter", "s", "escape"):
         pressed("s", state=state, screen=screen)
-        assert screen.question is Question.STOP
+        assert asked(screen) == Question.STOP
         pressed(answer, state=state, screen=screen)
-        assert screen.question is Question.NONE
+        assert asked(screen) == Question.NONE
     press("s", state, screen)
     assert press("y", state, screen) is Action.STOP
 
@@ -132,7 +137,7 @@ def test_a_second_stop_is_one_without_grace() -> None:
     state, screen = running(), ScreenState()
     state.take_event({"time": 1.0, "type": "stop", "reason": "asked", "grace_s": 30, "now": False})
     pressed("s", state=state, screen=screen)
-    assert screen.question is Question.STOP_NOW
+    assert asked(screen) == Question.STOP_NOW
     assert press("y", state, screen) is Action.STOP_NOW
 
 
@@ -140,11 +145,11 @@ def test_leaving() -> None:
     state, screen = running(), ScreenState()
     assert press("d", state, screen) is Action.DETACH
     pressed("q", "x", state=state, screen=screen)
-    assert screen.question is Question.NONE
+    assert asked(screen) == Question.NONE
     press("q", state, screen)
     assert press("d", state, screen) is Action.DETACH
     pressed("q", "s", state=state, screen=screen)
-    assert screen.question is Question.STOP
+    assert asked(screen) == Question.STOP
     assert press("y", state, screen) is Action.STOP
 
 
