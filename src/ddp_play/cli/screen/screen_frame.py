@@ -52,7 +52,7 @@ def frame(state: RunState, screen: ScreenState, size: Size, now: Now) -> list[Ro
 def _ranks(state: RunState, screen: ScreenState, size: Size, now: Now) -> list[Row]:
     above = head(now.run_id, state, screen, size, now=now.time, created=now.created)
     left = Size(size.width, size.height - len(above), size.ascii_only)
-    if not state.hosts:
+    if not state.hosts or state.phase == "waiting":  # for what, and behind whom, matters more than ranks
         below = events_rows(state, screen, left) if state.notes else [[("asking the hosts of the inventory", DIM)]]
         return [*above, *below, *([] for _ in range(left.height - len(below)))]
     notes = notes_rows(state, size)

@@ -14,6 +14,7 @@ from ddp_play.run.fleet_activity import host_row
 from tests.unit.cli.screen.test_screen_frame import HOSTILE
 
 GOLDEN = Path(__file__).parent / "golden"
+WIDTHS = (60, 100, 200)
 
 
 def run(name: str = "night", **fields: Any) -> dict[str, Any]:
@@ -41,10 +42,14 @@ def shown(size: Size, hosts: dict[str, dict[str, Any]], top: int = 0) -> list[st
     return ["".join(text for text, _ in row).rstrip() for row in rows]
 
 
-@pytest.mark.parametrize("width", [60, 100, 200])
+def text_of(width: int) -> str:
+    """The screen as one text."""
+    return "\n".join(shown(Size(width, 14), fleet())) + "\n"
+
+
+@pytest.mark.parametrize("width", WIDTHS)
 def test_the_screen(width: int) -> None:
-    text = "\n".join(shown(Size(width, 14), fleet())) + "\n"
-    assert text == (GOLDEN / f"top-{width}.txt").read_text(encoding="utf-8")
+    assert text_of(width) == (GOLDEN / f"top-{width}.txt").read_text(encoding="utf-8")
 
 
 def test_what_is_counted() -> None:

@@ -12,6 +12,7 @@ from ddp_play.bundle.run_state import RunState
 from ddp_play.cli.screen.ranks_page import Size
 from ddp_play.cli.screen.screen_frame import LEAST_HEIGHT, LEAST_WIDTH, Now, footer, frame
 from ddp_play.cli.screen.screen_state import Page, Question, ScreenState
+from tests.unit.build import hosts, plan
 from tests.unit.cli.screen.states import BEGIN, NOW, ends, running, shown
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -29,8 +30,9 @@ def failed() -> RunState:
 
 
 def waiting() -> RunState:
-    """A run that waits for slots."""
+    """A run that has a plan and waits for slots."""
     state = RunState()
+    state.take_plan(plan(*hosts(2)).to_json(), at=BEGIN)
     reason = "gpu1: 0 of 8 slots free and 8 needed; held by run night of kim; first in the queue"
     state.take_event({"time": BEGIN, "type": "waiting", "reason": reason})
     return state
