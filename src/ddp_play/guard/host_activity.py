@@ -23,8 +23,8 @@ SLOTS = ("slot-", "gpu-")
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 GPU_DRIVER = "/dev/nvidiactl"  # exists once the driver is loaded
-# Of /proc/stat: user, nice, system, irq, softirq. Of /proc/PID/stat, after the name: user, system, start, pages.
-BUSY, TIMES, STARTED, PAGES = (1, 2, 3, 6, 7), (11, 12), 19, 21
+# Fields of /proc/stat: user, nice, system, irq, softirq; of /proc/PID/stat after the name.
+BUSY, PARENT, TIMES, STARTED, PAGES = (1, 2, 3, 6, 7), 1, (11, 12), 19, 21
 
 
 class Usage(NamedTuple):
@@ -52,12 +52,14 @@ class HostActivity:
         row: Dict[str, Any] = {"cores": os.cpu_count(), **memory(), **_gpus()}
         if (cpu := _rate(self._busy_s, busy_s, seconds)) is not None:
             row["cpu"] = cpu
+        known = usages() if found else {}
+        children = children_of(known)
         rows, used = [], {}
         for pid, place in sorted(found.items())[:MAX_RUNS]:
             run = self._run(pid, place, now)
             if run is None:
                 continue
-            usage = usage_below(pid, *run.pop("pids"))
+            usage = usage_below(known, children, pid, *run.pop("pids"))
             used[pid] = usage.cpu_s
             if (cpu := _rate(self._used.get(pid), usage.cpu_s, seconds)) is not None:
                 run["cpu"] = cpu
@@ -126,15 +128,35 @@ def _holder_pid(name: str, scope: str) -> int:
             return 0
 
 
-def usage_below(*roots: int) -> Usage:
-    """CPU time and memory of these processes and of all below them."""
-    cpu_s, pages = 0.0, 0
-    for pid in {*roots, *processes.descendants(*roots)}:
-        fields = processes.stat_fields(pid)
+def usages() -> Dict[int, Tuple[int, Usage]]:
+    """Parent and usage of every process, by pid: read once, however many runs there are."""
+    found = {}
+    for name in os.listdir("/proc"):
+        fields = processes.stat_fields(int(name)) if name.isdigit() else None
         if fields:
-            cpu_s += sum(int(fields[at]) for at in TIMES) / TICKS_PER_S
-            pages += max(0, int(fields[PAGES]))
-    return Usage(cpu_s, pages * PAGE_BYTES)
+            cpu_s = sum(int(fields[at]) for at in TIMES) / TICKS_PER_S
+            found[int(name)] = int(fields[PARENT]), Usage(cpu_s, max(0, int(fields[PAGES])) * PAGE_BYTES)
+    return found
+
+
+def usage_below(known: Dict[int, Tuple[int, Usage]], children: Dict[int, List[int]], *roots: int) -> Usage:
+    """Sum of these processes and of all below them."""
+    queue, seen = list(roots), set()
+    while queue:
+        pid = queue.pop()
+        if pid in known and pid not in seen:
+            seen.add(pid)
+            queue += children.get(pid, ())
+    rows = [known[pid][1] for pid in seen]
+    return Usage(sum(row.cpu_s for row in rows), sum(row.memory for row in rows))
+
+
+def children_of(known: Dict[int, Tuple[int, Usage]]) -> Dict[int, List[int]]:
+    """Pids by the pid of their parent."""
+    found: Dict[int, List[int]] = {}
+    for pid, (parent, _) in known.items():
+        found.setdefault(parent, []).append(pid)
+    return found
 
 
 def busy_seconds() -> Optional[float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 import subprocess
 import sys
 import time
@@ -15,7 +16,17 @@ from typing import Any
 import pytest
 
 from ddp_play.guard import host_activity, leases
-from ddp_play.guard.host_activity import HostActivity, busy_seconds, gpu_utilization, holders, memory, usage_below
+from ddp_play.guard.host_activity import (
+    HostActivity,
+    Usage,
+    busy_seconds,
+    children_of,
+    gpu_utilization,
+    holders,
+    memory,
+    usage_below,
+    usages,
+)
 from ddp_play.guard.run_directory import user_name
 from ddp_play.guard.running_guards import guards
 from tests.waiting import wait_until
@@ -34,7 +45,7 @@ SOURCES = str(Path(leases.__file__).parents[1])
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     """The directory of a run's first attempt."""
-    found = tmp_path / "night.0123456789abcdef" / "1.h1"
+    found = tmp_path / f"night-{secrets.token_hex(4)}.0123456789abcdef" / "1.h1"  # others may run here too
     found.mkdir(parents=True)
     return found
 
@@ -62,6 +73,12 @@ def write(place: Path, rank: int) -> None:
     (place / "state.json").write_text(json.dumps({"phase": "running", "ranks": {"0": row, "1": {"state": "exited"}}}))
 
 
+def cpu_below(pid: int) -> float:
+    """CPU time of a process and of all below it."""
+    known = usages()
+    return usage_below(known, children_of(known), pid).cpu_s
+
+
 def run_of(answer: dict[str, Any], pid: int) -> dict[str, Any]:
     """The row of the guard's run."""
     (run,) = [row for row in answer["runs"] if row["run"] == guards()[pid].run_id]
@@ -75,8 +92,8 @@ def test_a_run_with_its_slots_and_usage(place: Path) -> None:
         first = activity.read()
         assert "cpu" not in first, "a rate needs two readings"
         began = time.monotonic()
-        usage = usage_below(pid)
-        wait_until(lambda: usage_below(pid).cpu_s > usage.cpu_s + 0.1, timeout_s=30)
+        used_s = cpu_below(pid)
+        wait_until(lambda: cpu_below(pid) > used_s + 0.1, timeout_s=30)
         second = activity.read()
         run = run_of(second, pid)
     assert (run["token"], run["attempt"], run["phase"]) == ("0123456789abcdef", 1, "running")
@@ -97,7 +114,7 @@ def test_a_run_of_another_user_is_seen_as_far_as_it_is_visible(place: Path, monk
         write(place, rank)
         monkeypatch.setattr(os, "geteuid", lambda: 12345)
         run = run_of(HostActivity().read(), pid)
-    assert (run["run"], run["owner"], run["user"], run["slots"]) == ("night", me, me, ["slot-1"])
+    assert (run["owner"], run["user"], run["slots"]) == (me, me, ["slot-1"])
     assert (run["phase"], run["ranks"], run["token"]) == ("", {}, "")
     assert run["unreadable"] == f"private to {me}"
 
@@ -141,3 +158,20 @@ def test_utilization_of_gpus(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     assert HostActivity().read()["gpus"] == [97.0, None, 0.0]
     program.write_text("#!/bin/sh\nexit 9\n")
     assert "gpus" not in HostActivity().read()
+
+
+def test_usage_of_a_family_of_processes() -> None:
+    known = {
+        1: (0, Usage(100.0, 1)),
+        5: (1, Usage(1.0, 10)),
+        6: (5, Usage(2.0, 20)),
+        7: (6, Usage(4.0, 40)),
+        8: (1, Usage(8.0, 80)),
+    }
+    children = children_of(known)
+    assert usage_below(known, children, 5) == Usage(7.0, 70)
+    assert usage_below(known, children, 5, 8, 6, 99) == Usage(15.0, 150), "each process once"
+    assert usage_below({5: (5, Usage(1.0, 1))}, {5: [5]}, 5) == Usage(1.0, 1), (
+        "a loop, as of processes that were read at different times"
+    )
+    assert usage_below({}, {}) == Usage(0, 0)
