@@ -164,3 +164,22 @@ def test_a_smaller_terminal_while_it_runs(bundle: RunPaths) -> None:
     assert child.exitstatus == 0
     places = [int(row) for row in re.findall(r"\x1b\[(\d+);\d+H", text)]
     assert max(places, default=1) <= 12
+
+
+def test_a_terminal_that_is_gone_costs_nothing(bundle: RunPaths) -> None:
+    """As after `nohup`: nobody reads, and reading ends at once each time."""
+    child = view(bundle, environment={"IGNORE_HANGUP": "1"})
+    pid = child.pid
+    os.close(child.child_fd)
+    child.closed = True
+    used_s = cpu_s(pid)
+    time.sleep(2.0)
+    assert cpu_s(pid) - used_s < 1.0
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+
+def cpu_s(pid: int) -> float:
+    """CPU time of a process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import fcntl
+import os
+import signal
 import sys
 
 from ddp_play.bundle.paths import RunPaths
@@ -23,6 +25,8 @@ class Breaking(RunScreen):
 
 def main() -> None:
     """Hold the lock of the background process, as one that supervises the run would."""
+    if "IGNORE_HANGUP" in os.environ:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
     paths = RunPaths.of(sys.argv[1])
     with paths.background_lock.open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

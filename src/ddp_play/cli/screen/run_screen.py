@@ -81,15 +81,13 @@ class RunScreen:
             time.sleep(WAIT_S)
 
     def _show(self, terminal: Terminal) -> Run | None:
-        due = 0.0
         while True:
             run = load(self.paths)
             if not _goes_on(run):
                 return run
             self._read(terminal.size)
             num_bytes = terminal.draw(self._rows(terminal.size))
-            began = time.monotonic()
-            due = began + min(max(TICK_S, num_bytes / BYTES_PER_S), MAX_PAUSE_S)
+            due = time.monotonic() + min(max(TICK_S, num_bytes / BYTES_PER_S), MAX_PAUSE_S)
             while (left := due - time.monotonic()) > 0:
                 key = terminal.key(left)
                 if not key:

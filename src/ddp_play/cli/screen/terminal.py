@@ -12,6 +12,7 @@ import locale
 import os
 import signal
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.cli.screen.ranks_page import Size
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 NEEDED = ("cup", "clear", "el")
 ESCAPE_MS = 50
 MOVE_BYTES = 8
-REDRAW = 12  # Ctrl-L
+NO_KEY, REDRAW = -1, 12  # 12: Ctrl-L
+GONE_S = 0.2
 COLOURS = {GOOD: curses.COLOR_GREEN, BAD: curses.COLOR_RED, WARN: curses.COLOR_YELLOW, NOTE: curses.COLOR_CYAN}
 ATTRIBUTES = {
     TITLE: curses.A_REVERSE | curses.A_BOLD,
@@ -170,7 +172,10 @@ class Terminal:
     def key(self, timeout_s: float) -> str:
         """The key that is pressed next: a character, or a name such as `up`; empty if none was within this time."""
         self._window.timeout(round(timeout_s * 1000))
+        began = time.monotonic()
         code = self._window.getch()
+        if code == NO_KEY and time.monotonic() - began < timeout_s / 2:
+            time.sleep(min(timeout_s / 2, GONE_S))  # the terminal is gone, and answers at once that it has no key
         if code in (curses.KEY_RESIZE, REDRAW):
             self._before = []
             self._window.clear()
