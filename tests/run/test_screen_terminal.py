@@ -174,7 +174,7 @@ def test_a_terminal_that_is_gone_costs_nothing(bundle: RunPaths) -> None:
     child.closed = True
     used_s = cpu_s(pid)
     time.sleep(2.0)
-    assert cpu_s(pid) - used_s < 1.0
+    assert cpu_s(pid) - used_s < 0.2
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
 
