@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,13 @@ class LineTail:
             self._offset = begin + len(kept[0]) + 1
         elif begin:  # fewer lines, since they are long
             self._offset = begin + data.find(b"\n") + 1
+
+    def skip_backlog(self, max_bytes: int) -> None:
+        """Skip what is more than `max_bytes` before the end of the file."""
+        with contextlib.suppress(OSError):
+            begin = self.path.stat().st_size - max_bytes
+            if begin > self._offset:
+                self._offset, self._rest, self._num_left_out = begin, b"", 0
 
     def lines(self) -> list[str]:
         """New complete lines, as text."""
@@ -101,6 +109,10 @@ class JsonTail:
 
     def __init__(self, path: Path) -> None:
         self._lines = LineTail(path)
+
+    def skip_backlog(self, max_bytes: int) -> None:
+        """Skip what is more than `max_bytes` before the end; the first line after that is no row."""
+        self._lines.skip_backlog(max_bytes)
 
     def rows(self) -> list[dict[str, Any]]:
         """New objects."""

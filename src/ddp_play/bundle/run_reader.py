@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # Of a log, and of a file of samples, whose rows have a part for each rank of the host.
 END_BYTES, SAMPLE_BYTES = 8192, 65536
+# Of metrics that came at once: a run of days has more of them than a person waits for.
+METRICS_BYTES = 8 << 20
 SAMPLES_S = 2.0
 STALE_S = 30.0  # an older sample says nothing about now
 
@@ -44,6 +46,7 @@ class RunReader:
         for event in self._events.rows():
             self._take(event)
         received = time.time() if self._joined else None
+        self._metrics.skip_backlog(METRICS_BYTES)
         self.state.metrics.add(self._metrics.rows(), received=received)
         self._joined = True
         if time.monotonic() - self._sampled > SAMPLES_S:

@@ -115,6 +115,18 @@ def test_a_long_row_is_whole(tmp_path: Path) -> None:
     assert JsonTail(path).rows() == [row]
 
 
+def test_a_backlog_is_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "rows"
+    tail = JsonTail(path)
+    tail.skip_backlog(100)  # no file yet
+    add(path, b"".join(b'{"a": %d}\n' % number for number in range(1000)))
+    tail.skip_backlog(25)
+    assert tail.rows() == [{"a": 998}, {"a": 999}]
+    add(path, b'{"a": 1000}\n')
+    tail.skip_backlog(25)
+    assert tail.rows() == [{"a": 1000}]
+
+
 def test_json_rows_skip_what_is_none(tmp_path: Path) -> None:
     path = tmp_path / "rows"
     add(path, b'{"a": 1}\nnot json\n[1]\n"text"\n\n{"b": 2}\n{"c"')
