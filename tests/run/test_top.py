@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,8 @@ from tests.run.tmux import Tmux
 from tests.schemas import check
 from tests.waiting import wait_until
 
+# Tests that run at the same time see the runs of each other: one machine is one host.
+NAME = f"top-{secrets.token_hex(4)}"
 pytestmark = [pytest.mark.dist, pytest.mark.runner]
 
 
@@ -20,22 +23,22 @@ pytestmark = [pytest.mark.dist, pytest.mark.runner]
 def night(play: Play) -> Iterator[Play]:
     """A run of two ranks that sleep."""
     job = play.job({"command": ["sleep", "600"]})
-    assert play("run", str(job), "-i", str(LOCAL), "-d", "--name", "night").code == 0
+    assert play("run", str(job), "-i", str(LOCAL), "-d", "--name", NAME).code == 0
     wait_until(lambda: play.document().get("status") == "running", timeout_s=40)
     yield play
-    play("stop", "night", "--now")
+    play("stop", NAME, "--now")
 
 
 def test_one_table_and_json(night: Play) -> None:
     done = night("top", "-i", str(LOCAL))
     assert done.code == 0, done.err
-    (line,) = [line for line in done.out.splitlines() if line.split()[:1] == ["night"]]
+    (line,) = [line for line in done.out.splitlines() if line.split()[:1] == [NAME]]
     assert line.split()[2] == "2", "it holds both slots"
     assert line.endswith("2 running")
     document = night("top", "-i", str(LOCAL), "--json").json
     check("top", document)
     host = document["hosts"]["localhost"]
-    (run,) = [row for row in host["runs"] if row["run"] == "night"]
+    (run,) = [row for row in host["runs"] if row["run"] == NAME]
     assert (run["ranks"], run["slots"], run["unreadable"]) == ({"running": 2}, ["slot-0", "slot-1"], "")
     assert host["slots"] == 2
     assert host["cpu"] is not None
@@ -52,10 +55,10 @@ def test_the_screen_asks_again_and_again_and_leaves_nothing(night: Play, tmp_pat
     tmux = Tmux(tmp_path / "tmux", night)
     try:
         tmux.start("top", "-i", str(LOCAL), columns=60)
-        lines = tmux.sees("slots 2/2", "night", "2 running")
+        lines = tmux.sees("slots 2/2", NAME, "2 running")
         assert lines[0].startswith(" 1 host  2 of 2 slots held")
         assert lines[23] == "up down scroll  q quit"
-        night("stop", "night", "--now")
+        night("stop", NAME, "--now")
         wait_until(lambda: "0 of 2 slots held" in tmux.lines()[0], timeout_s=40, every_s=0.3)
         tmux.press("q")
         tmux.sees("Pane is dead")
