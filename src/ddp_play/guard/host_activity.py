@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 import socket
-from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from . import gpus, leases, processes
 from .bounded_reading import read_all
+from .host_counters import GPU_DRIVER, TICKS_PER_S, HostCounters
 from .peer_credentials import peer_of
 from .protocol import split_run_key
 from .run_directory import HostRun, user_name
@@ -20,11 +20,9 @@ from .running_guards import guards, read_spec, read_state
 MAX_RUNS, MAX_NAME = 64, 200
 GPU_S = 2.0
 SLOTS = ("slot-", "gpu-")
-TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-GPU_DRIVER = "/dev/nvidiactl"  # exists once the driver is loaded
-# Fields of /proc/stat: user, nice, system, irq, softirq; of /proc/PID/stat after the name.
-BUSY, PARENT, TIMES, STARTED, PAGES = (1, 2, 3, 6, 7), 1, (11, 12), 19, 21
+# Fields of /proc/PID/stat after the name.
+PARENT, TIMES, STARTED, PAGES = 1, (11, 12), 19, 21
 
 
 class Usage(NamedTuple):
@@ -38,6 +36,7 @@ class HostActivity:
     """Readings for one channel; rates are those since the reading before."""
 
     def __init__(self) -> None:
+        self._host = HostCounters()
         self._at = 0.0
         self._busy_s: Optional[float] = None
         self._used: Dict[int, float] = {}  # CPU time of each run's processes, by its guard
@@ -47,9 +46,11 @@ class HostActivity:
         """Runs with their slots and usage, and the load of the host. What cannot be read is left out."""
         now, found = processes.uptime_s(), guards()
         held = holders()
-        busy_s = busy_seconds()
+        counters = self._host.read()
+        busy_s = counters.get("cpu")
         seconds = now - self._at if self._at else 0.0
-        row: Dict[str, Any] = {"cores": os.cpu_count(), **memory(), **_gpus()}
+        row: Dict[str, Any] = {"cores": os.cpu_count(), **_gpus()}
+        row.update({name: counters[name] for name in ("memory", "memory_total") if name in counters})
         if (cpu := _rate(self._busy_s, busy_s, seconds)) is not None:
             row["cpu"] = cpu
         known = usages() if found else {}
@@ -157,25 +158,6 @@ def children_of(known: Dict[int, Tuple[int, Usage]]) -> Dict[int, List[int]]:
     for pid, (parent, _) in known.items():
         found.setdefault(parent, []).append(pid)
     return found
-
-
-def busy_seconds() -> Optional[float]:
-    """CPU time of all processes and of the kernel since boot; None if it cannot be read."""
-    try:
-        fields = Path("/proc/stat").read_text(errors="replace").split("\n", 1)[0].split()
-        return sum(int(fields[at]) for at in BUSY) / TICKS_PER_S
-    except (OSError, ValueError, IndexError):
-        return None
-
-
-def memory() -> Dict[str, int]:
-    """`memory` in use and `memory_total`, in bytes."""
-    try:
-        lines = Path("/proc/meminfo").read_text(errors="replace").splitlines()
-        rows = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in lines if len(line.split()) > 1}
-        return {"memory": rows["MemTotal"] - rows["MemAvailable"], "memory_total": rows["MemTotal"]}
-    except (OSError, ValueError, KeyError):
-        return {}
 
 
 def _gpus() -> Dict[str, List[Optional[float]]]:
