@@ -23,6 +23,7 @@ PROGRAMS = {
     "fish": "fish",
     "sudo": "sudo",
     "debootstrap": "debootstrap",
+    "tmux": "tmux",
 }
 # Debian keeps what only root runs in sbin.
 SEARCH_PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))

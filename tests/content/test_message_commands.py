@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 # Without -i they are refused, list less, or take the demo's inventory.
 NEED_INVENTORY = (
-    *("provision", "verify", "deprovision", "reboot", "gc", "bench", "collectives", "session"),
+    *("provision", "verify", "deprovision", "reboot", "gc", "bench", "collectives", "session", "top"),
     *("inventory check", "image load", "image list"),
 )
 COMMAND = re.compile(r"ddp-play ((?:inventory |image |lab )?[a-z]+)\b([^;]*?)(?=ddp-play|;|$)")

@@ -29,6 +29,7 @@ class Package:
 MPI = ("tests/dist/test_mpi_backend.py", "importing it starts MPI, so the test starts processes of its own")
 ENGINE = "needs a Docker engine: `lab up`, `status` and `down` run there"
 TRAINING = "needs a process group and a whole run"
+TERMINAL = ("tests/run/test_screen_terminal.py", "needs a terminal: the test starts it on one")
 ACTION = "needs Ansible's own connection and templates: real plays run it there"
 HOSTILE_HOSTS = ("tests/unit/attacks/test_hostile_hosts.py", "limits of what a host may send; hosts that lie are there")
 SESSION = ("tests/run/test_session.py", "forks real processes; sessions with real runs are there")
@@ -78,6 +79,7 @@ PACKAGES = (
         "plugins/action",
         ("tests/unit/action",),
         {
+            "activity": ("tests/run/test_top.py", ACTION),
             "check": ("tests/lab/test_check.py", ACTION),
             "planned_changes": ("tests/lab/test_brownfield.py", ACTION),
             "quarantine": ("tests/lab/test_acceptance.py", ACTION),
@@ -168,6 +170,8 @@ PACKAGES = (
             "execute": ("tests/run/test_outcomes.py", "its process becomes the command; the test starts the program"),
             "init": ("tests/content/test_site.py", "one call; the test runs the verb"),
             "inventory": ("tests/content/test_site.py", "one call; the test runs the verb"),
+            "screen/run_screen": TERMINAL,
+            "screen/terminal": TERMINAL,
             "lab_demo": ("tests/lab/test_first_hour.py", "needs a Docker engine: the demo runs there"),
             "session": SESSION,
             "playbook_runs": ("tests/unit/cli/test_provision.py", "what provision and reboot share"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ class LineTail:
         self.path = path
         self._offset = offset
         self._rest = b""
+        self._num_left_out = 0  # bytes of the line that is not complete yet
 
     def skip_to_last(self, number: int) -> None:
         """Skip what is in the file now, except its last `number` lines."""
@@ -36,21 +38,40 @@ class LineTail:
         elif begin:  # fewer lines, since they are long
             self._offset = begin + data.find(b"\n") + 1
 
+    def skip_backlog(self, max_bytes: int) -> None:
+        """Skip what is more than `max_bytes` before the end of the file."""
+        with contextlib.suppress(OSError):
+            begin = self.path.stat().st_size - max_bytes
+            if begin > self._offset:
+                self._offset, self._rest, self._num_left_out = begin, b"", 0
+
     def lines(self) -> list[str]:
         """New complete lines, as text."""
-        out: list[str] = []
-        while True:
-            data = self._read()
-            if not data:
-                return out
+        return [shown(line, num_left_out) for line, num_left_out in self.pieces()]
+
+    def pieces(self) -> list[tuple[bytes, int]]:
+        """New complete lines as they are, each with the number of its bytes that were left out."""
+        out: list[tuple[bytes, int]] = []
+        while data := self._read():
             *complete, self._rest = (self._rest + data).split(b"\n")
-            out += [shown(line) for line in complete]
+            for line in complete:
+                out.append((line, self._num_left_out))
+                self._num_left_out = 0
+            self._keep_little()
+        return out
 
     def finish(self) -> list[str]:
         """The remaining lines, after the writer has finished."""
         complete = self.lines()
         rest, self._rest = self._rest, b""
-        return [*complete, *([shown(rest)] if rest else [])]
+        return [*complete, *([shown(rest, self._num_left_out)] if rest else [])]
+
+    def _keep_little(self) -> None:
+        """Of a line without an end keep what will be shown: it may grow to gigabytes."""
+        if len(self._rest) > READ_BYTES:
+            line = self._rest.rpartition(b"\r")[2]
+            self._rest = line[:LINE_BYTES]
+            self._num_left_out += len(line) - len(self._rest)
 
     def finish_in(self, moved: Path) -> list[str]:
         """The remaining lines of a file that was moved to `moved`, or is about to be."""
@@ -71,11 +92,15 @@ class LineTail:
         return data
 
 
-def shown(line: bytes) -> str:
-    """A line of a log for the screen: valid text, only what follows the last carriage return, no control characters."""
+def shown(line: bytes, num_left_out: int = 0) -> str:
+    """A line of a log for the screen: valid text, only what follows the last carriage return, no control characters.
+
+    `num_left_out`: bytes of the line that are not in `line`.
+    """
     line = line.rstrip(b"\r").rpartition(b"\r")[2]
     text = line[:LINE_BYTES].decode("utf-8", "replace")
-    cut = f" ... ({len(line)} bytes)" if len(line) > LINE_BYTES else ""
+    num_bytes = len(line) + num_left_out
+    cut = f" ... ({num_bytes} bytes)" if num_bytes > LINE_BYTES else ""
     return "".join(char if char.isprintable() or char == "\t" else "\N{REPLACEMENT CHARACTER}" for char in text) + cut
 
 
@@ -85,13 +110,17 @@ class JsonTail:
     def __init__(self, path: Path) -> None:
         self._lines = LineTail(path)
 
+    def skip_backlog(self, max_bytes: int) -> None:
+        """Skip what is more than `max_bytes` before the end; the first line after that is no row."""
+        self._lines.skip_backlog(max_bytes)
+
     def rows(self) -> list[dict[str, Any]]:
         """New objects."""
         found = []
-        for line in self._lines.lines():
+        for line, num_left_out in self._lines.pieces():
             try:
-                row = json.loads(line)
-            except ValueError:
+                row = None if num_left_out else json.loads(line.decode("utf-8", "replace"))
+            except (ValueError, RecursionError):
                 continue
             if isinstance(row, dict):
                 found.append(row)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 def attach(
     run_id: options.RunId = "-",
-    ranks: Annotated[str, typer.Option("--ranks", help="Ranks whose output to show: 0, 0,3 or all.")] = "0",
+    ranks: options.Ranks = "0",
+    plain: options.Plain = False,
     as_json: options.Json = False,
     ask_pass: options.AskPass = False,
     ask_become_pass: options.AskBecomePass = False,
@@ -50,7 +51,7 @@ def attach(
             if problem := restart_problem(run.paths):
                 console.note(f"warning: {problem}", style="bold yellow")
             console.note_if_any(start_background(run.paths, passwords, take_over=True))
-        raise typer.Exit(watch(run.paths, ranks=ranks, as_json=as_json, joined=True))
+        raise typer.Exit(watch(run.paths, ranks=ranks, as_json=as_json, joined=True, plain=plain))
 
 
 def _collect_from_lost_hosts(run: Run, passwords: Passwords) -> None:

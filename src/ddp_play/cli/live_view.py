@@ -11,10 +11,11 @@ from rich.live import Live
 from rich.markup import escape
 from rich.text import Text
 
+from ddp_play.bundle.event_texts import EventLine, Level, event_lines, plan_lines, shown_state
 from ddp_play.bundle.file_tail import JsonTail, LineTail
 from ddp_play.bundle.paths import read_json
 from ddp_play.bundle.run_lookup import Run, load
-from ddp_play.bundle.summary import counted, duration, number, summary
+from ddp_play.bundle.summary import duration, number, summary
 from ddp_play.cli import console
 from ddp_play.planning.plan_document import ranks_by_host
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 TICK_S = 0.1
 LINES_BEFORE = 10  # of each rank's log, which attach shows from before
 HOST_COLOURS = ("cyan", "magenta", "green", "blue", "yellow", "bright_cyan", "bright_magenta", "bright_green")
+STYLES = {Level.DETAIL: "dim", Level.NOTICE: "yellow", Level.WARNING: "bold yellow", Level.FAILURE: "bold red"}
 PROGRESS = ("epoch", "step", "loss", "accuracy", "samples_per_s")
 
 
@@ -40,6 +42,7 @@ class View:
     phase: str = "starting"
     progress: dict[str, Any] = field(default_factory=dict)
     silent: bool = False
+    plan: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.events = JsonTail(self.paths.events)
@@ -66,6 +69,11 @@ class View:
         handler = getattr(self, f"_on_{event['type']}", None)
         if handler is not None:
             handler(event)
+        lines = event_lines(event)
+        if event["type"] == "phase":
+            lines = ([] if self.live is not None else lines) + self._plan_lines()
+        for text, level in lines:
+            self._print(text, style=STYLES[level])
 
     def refresh(self, *, last: bool = False) -> None:
         """Show all events, metrics and log lines that are new since the last call."""
@@ -84,46 +92,25 @@ class View:
 
     def _on_phase(self, event: dict[str, Any]) -> None:
         self.phase = event["phase"]
-        if self.live is None and self.phase in ("preparing", "running", "collecting"):
-            self._print(f"{self.phase}")
         if self.phase == "preparing":
             self._load_plan()
 
     def _load_plan(self) -> None:
-        plan = read_json(self.paths.plan)
+        self.plan = plan = read_json(self.paths.plan)
         for name, ranks in (ranks_by_host(plan) if plan else {}).items():
             for rank in ranks:
                 self.hosts[rank] = name
                 if self._is_shown(rank):
                     self.tails.setdefault(rank, LineTail(self.paths.log(rank)))
-        if plan:
-            self._print(
-                f"{counted(plan['world_size'], 'rank')} on {counted(len(plan['hosts']), 'host')}, "
-                f"{plan['backend']} over {plan['fabric']} ({plan['network']}), {plan['init_method']}, "
-                f"head {plan['head']}"
-            )
-            for warning in plan["warnings"]:
-                self._print(f"warning: {warning}", style="yellow")
-            for name, why in plan["left_out"]:
-                self._print(f"left out {name}: {why}", style="yellow")
+
+    def _plan_lines(self) -> list[EventLine]:
+        return plan_lines(self.plan) if self.plan and self.phase == "preparing" else []
 
     def _is_shown(self, rank: int) -> bool:
         return self.ranks_shown == "all" or str(rank) in self.ranks_shown.split(",")
 
     def _on_rank(self, event: dict[str, Any]) -> None:
-        rank, state = event["rank"], event["state"]
-        bad = state == "lost" or (state == "exited" and not event["ok"] and not event["stopped"])
-        self.states[rank] = "failed" if bad else "stopped" if event["stopped"] else state
-        if bad:
-            self._print(f"{event['host']}:{rank}: {event['how']}", style="bold red")
-
-    def _on_host(self, event: dict[str, Any]) -> None:
-        state_texts = {
-            "silent": "does not answer; trying again",
-            "back": "is back",
-            "lost": f"is lost: {event.get('why')}",
-        }
-        self._print(f"host {event['host']} {state_texts.get(event['state'], event['state'])}", style="yellow")
+        self.states[event["rank"]] = shown_state(event)
 
     def _on_restart(self, event: dict[str, Any]) -> None:
         """Read the ended attempt's logs to their end in their new place, then follow the next attempt's."""
@@ -133,43 +120,6 @@ class View:
                 self._log_line(rank, line)
         self.tails, self.states, self.hosts, self.progress = {}, {}, {}, {}
         self.metrics = JsonTail(self.paths.metrics(0))
-        self._print(f"{event['reason']}: restarting as attempt {event['attempt']}", style="bold yellow")
-        self._on_retired({"hosts": event["retired"]})
-        if event["new"]:
-            self._print(f"replacement host: {', '.join(event['new'])}", style="yellow")
-
-    def _on_retired(self, event: dict[str, Any]) -> None:
-        for host, why in event["hosts"].items():
-            self._print(f"host {host} is retired: {why}", style="yellow")
-
-    def _on_replaced(self, event: dict[str, Any]) -> None:
-        for host, why in event["hosts"].items():
-            self._print(f"host {host} is not fit for this job: {why}", style="yellow")
-        self._print(f"replacement host: {', '.join(event['new'])}", style="yellow")
-
-    def _on_waiting(self, event: dict[str, Any]) -> None:
-        if event.get("reason"):
-            self._print(f"waiting for slots: {event['reason']}", style="yellow")
-        if event.get("for_hosts"):
-            hosts = ", ".join(event["for_hosts"])
-            self._print(
-                f"waiting until no rank can be alive on {hosts}: at most {duration(event['at_most_s'])}", style="yellow"
-            )
-
-    def _on_stop(self, event: dict[str, Any]) -> None:
-        how = "now" if event["now"] else f"within {event['grace_s']:.0f} s"
-        self._print(f"stopping all ranks {how}: {event['reason']}", style="yellow")
-
-    def _on_task(self, event: dict[str, Any]) -> None:
-        style = {"failed": "red", "unreachable": "red", "changed": "yellow"}.get(event["status"], "dim")
-        detail = f": {event['message']}" if event["message"] and event["status"] in ("failed", "unreachable") else ""
-        self._print(f"task {event['name']} | {event['host']}: {event['status']}{detail}", style=style)
-
-    def _on_transport(self, event: dict[str, Any]) -> None:
-        self._print(event["words"])
-
-    def _on_warning(self, event: dict[str, Any]) -> None:
-        self._print(f"warning: {event['message']}", style="bold yellow")
 
     # -- printing ------------------------------------------------------------------------------------
     def _print(self, text: str, style: str = "dim") -> None:

@@ -31,6 +31,11 @@ AskBecomePass = Annotated[
     bool, typer.Option("-K", "--ask-become-pass", help="Ask for the sudo password.", rich_help_panel=ANSIBLE)
 ]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable answer on stdout.")]
+Ranks = Annotated[
+    str,
+    typer.Option("--ranks", help="Ranks whose output to show: 0, 0,3 or all. A screen shows the last lines of all."),
+]
+Plain = Annotated[bool, typer.Option("--plain", help="Lines instead of a screen, as where there is no terminal.")]
 RunId = Annotated[str, typer.Argument(help="A run's id, or the beginning of it; `ddp-play ps` lists them.")]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +17,7 @@ from ddp_play.bundle.run_lookup import Run, load
 from ddp_play.cli import console, live_view, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.plan import show_plan
+from ddp_play.cli.run_view import open_run_view
 from ddp_play.errors import InternalError, Interrupted, UsageError
 from ddp_play.planning.job_values import parse_seconds
 from ddp_play.run.dry_run import dry_run
@@ -30,7 +32,8 @@ def run(
     detach: Annotated[bool, typer.Option("-d", "--detach", help="Return at once; the run goes on.")] = False,
     name: Annotated[str, typer.Option("--name", help="The run's id; by default a new one is drawn.")] = "",
     output: Annotated[Path | None, typer.Option("--output", help="Symbolic link to the bundle to create.")] = None,
-    ranks: Annotated[str, typer.Option("--ranks", help="Ranks whose output to show: 0, 0,3 or all.")] = "0",
+    ranks: options.Ranks = "0",
+    plain: options.Plain = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait while other runs hold the slots.")] = False,
     wait_at_most: Annotated[str, typer.Option("--wait-at-most", help="Wait no longer than 90s, 10m, 2h.")] = "",
     dry: Annotated[bool, typer.Option("--dry-run", help="Only print the plan.")] = False,
@@ -58,21 +61,20 @@ def run(
         if dry:
             show_plan(dry_run(request, passwords, AnsibleRunner()), as_json=as_json)
             return
-        if wait or wait_at_most:
-            request.environment[WAIT_ENV] = _seconds_to_wait(wait_at_most)
+        request.environment.update({WAIT_ENV: _seconds_to_wait(wait_at_most)} if wait or wait_at_most else {})
         paths = create_run(request, name=name, output=output, argv=sys.argv)
         console.note_if_any(start_background(paths, passwords))
-        _print_id_or_watch(paths, request.playbook, detach=detach, ranks=ranks, as_json=as_json)
+        _print_id_or_watch(paths, request.playbook, detach=detach, ranks=ranks, as_json=as_json, plain=plain)
 
 
-def _print_id_or_watch(paths: RunPaths, playbook: str, *, detach: bool, ranks: str, as_json: bool) -> None:
+def _print_id_or_watch(paths: RunPaths, playbook: str, *, detach: bool, ranks: str, as_json: bool, plain: bool) -> None:
     """Print the run's id if detached; otherwise watch the run to its end and exit with its code."""
     if detach:
         _print_detached(paths, as_json=as_json)
         return
     console.note(f"run {paths.run_id}: {playbook}")
     stop_on_term()
-    raise typer.Exit(watch(paths, ranks=ranks, as_json=as_json))
+    raise typer.Exit(watch(paths, ranks=ranks, as_json=as_json, plain=plain))
 
 
 def stop_on_term() -> None:
@@ -99,24 +101,36 @@ def _print_detached(paths: RunPaths, *, as_json: bool) -> None:
     console.note(f"ddp-play attach {paths.run_id}   ddp-play logs -f {paths.run_id}   ddp-play stop {paths.run_id}")
 
 
-def watch(paths: RunPaths, *, ranks: str, as_json: bool = False, joined: bool = False) -> int:
+def watch(paths: RunPaths, *, ranks: str, as_json: bool = False, joined: bool = False, plain: bool = False) -> int:
     """Follow a run to its end and return its exit code. `joined`: what has happened so far is not shown again.
+
+    On a terminal the view is a screen, unless `plain`.
 
     The first Ctrl-C asks on a terminal whether to detach or to stop, and stops gracefully elsewhere. The second
     stops at once.
     """
     num_interrupts = 0
-    view = live_view.open_view(paths, ranks=ranks, joined=joined)
+    view = open_run_view(paths, ranks=ranks, joined=joined, plain=plain or as_json, stop=_stop_key(paths))
     while True:
         try:
-            return print_end(live_view.follow(view), as_json=as_json)
+            run = view.follow()
         except KeyboardInterrupt:
             num_interrupts += 1
-            if num_interrupts == 1 and sys.stdin.isatty() and not _user_wants_stop(paths):
-                if as_json:
-                    _print_detached(paths, as_json=True)
-                return 0
-            request_stop(paths, now=num_interrupts > 1, reason="interrupted with Ctrl-C")
+            if num_interrupts > 1 or not sys.stdin.isatty() or _user_wants_stop(paths):
+                request_stop(paths, now=num_interrupts > 1, reason="interrupted with Ctrl-C")
+                continue
+            run = None
+        view.close()
+        if run is not None:
+            return print_end(run, as_json=as_json)
+        console.note(f"detached: ddp-play attach {paths.run_id}")
+        if as_json:
+            _print_detached(paths, as_json=True)
+        return 0
+
+
+def _stop_key(paths: RunPaths) -> Callable[[bool], None]:
+    return lambda now: request_stop(paths, now=now, reason="stopped with the key s")
 
 
 def print_end(run: Run, *, as_json: bool) -> int:
@@ -141,10 +155,7 @@ def _user_wants_stop(paths: RunPaths) -> bool:
         answer = input("d/s> ").strip().lower()
     except (EOFError, KeyboardInterrupt):
         answer = "s"
-    if answer.startswith("d"):
-        console.note(f"detached: ddp-play attach {paths.run_id}")
-        return False
-    return True
+    return not answer.startswith("d")
 
 
 def request_stop(paths: RunPaths, *, now: bool, reason: str) -> None:

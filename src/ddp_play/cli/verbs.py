@@ -43,6 +43,7 @@ VERBS = {
     "collectives": Verb(MEASURE, "collectives", "collectives"),
     "bench": Verb(MEASURE, "bench", "bench"),
     "ps": Verb(RUNS, "ps", "ps"),
+    "top": Verb(RUNS, "top", "top"),
     "logs": Verb(RUNS, "logs", "logs"),
     "attach": Verb(RUNS, "attach", "attach"),
     "exec": Verb(RUNS, "execute", "execute"),

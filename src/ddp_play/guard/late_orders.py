@@ -1,4 +1,4 @@
-"""Orders whose modules no run needs: those of `ddp-play check`, imported when the first of them arrives."""
+"""Orders whose modules no run needs: those of `ddp-play check` and `top`, imported when the first of them arrives."""
 
 from __future__ import annotations
 
@@ -42,4 +42,8 @@ class LateOrders:
             from .pair_orders import PairOrders
 
             return PairOrders(self.send)
+        if kind == "activity":
+            from .activity_orders import ActivityOrders
+
+            return ActivityOrders(self.send)
         return None

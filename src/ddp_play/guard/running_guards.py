@@ -10,7 +10,7 @@ from typing import Any, Dict
 from .run_directory import HostRun
 from .untrusted_paths import Below, open_file
 
-MAX_SPEC_BYTES = 64 << 20
+MAX_SPEC_BYTES, MAX_STATE_BYTES = 64 << 20, 4 << 20
 PROGRAMS = (b".pyc", b".pyz")  # the second: guards of an earlier version
 
 
@@ -31,9 +31,18 @@ def guards() -> Dict[int, HostRun]:
 
 def read_spec(place: HostRun, uid: int) -> Dict[str, Any]:
     """Spec of an attempt that a process of user `uid` names as its own; empty if the file is not that user's."""
+    return _read(place, place.spec.name, uid, MAX_SPEC_BYTES)
+
+
+def read_state(place: HostRun, uid: int) -> Dict[str, Any]:
+    """State of such an attempt, from its file."""
+    return _read(place, place.state.name, uid, MAX_STATE_BYTES)
+
+
+def _read(place: HostRun, name: str, uid: int, max_bytes: int) -> Dict[str, Any]:
     try:
-        with open_file(Below(place.root, (place.spec.name,)), uid) as handle:
-            value = json.loads(handle.read(MAX_SPEC_BYTES))
+        with open_file(Below(place.root, (name,)), uid) as handle:
+            value = json.loads(handle.read(max_bytes))
     except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}

@@ -114,6 +114,7 @@ SHAPES: dict[str, Record] = {
     "leased": Record({"port": Integer(1, 65535)}),
     "queued": Record({"ready": bool}, {"clock": float, "problem": str, "ahead": Rows(AHEAD)}),
     "staged": Record({"missing": Rows(Integer(0, MAX_SOURCE_PIECES))}),
+    "activity_read": Record(),
     "check_read": Record(),
     "check_reach": Record(),
     "check_end": Record(),
@@ -157,7 +158,22 @@ CONTAINER_ROW = Record(
 USED_ROW = Record(
     {**dict.fromkeys(("run", "token", "owner", "host"), str), "attempts": Integer(), "s": float, "slot_s": float}
 )
+SLOT_NAMES = Rows(str)
+ACTIVE_RUN = Record(
+    {"run": str, "attempt": Integer(), "owner": str, "user": str, "age_s": float, "ranks": ByName(Integer())},
+    {**dict.fromkeys(("token", "phase", "unreadable"), str), "cpu": float, "memory": Integer(), "slots": SLOT_NAMES},
+)
+ACTIVITY = Record(
+    {"runs": Rows(ACTIVE_RUN)},
+    {
+        **dict.fromkeys(("cores", "memory", "memory_total"), Integer()),
+        "cpu": float,
+        "gpus": Rows(float),
+        "slots_of_others": SLOT_NAMES,
+    },
+)
 ANSWERS = {
+    "activity": ACTIVITY,
     "runs": Record({"runs": Rows(RUN_ROW), "containers": Rows(CONTAINER_ROW)}, {"sources_bytes": Integer()}),
     "clean": Record({"left": Rows(str)}),
     "usage": Record(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 
-from ddp_play.bundle.file_tail import LINE_BYTES, JsonTail, LineTail, shown
+from ddp_play.bundle.file_tail import LINE_BYTES, READ_BYTES, JsonTail, LineTail, shown
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,6 +85,46 @@ def test_a_line_of_ten_megabytes(tmp_path: Path) -> None:
     assert tail.lines() == []
     add(path, b"y\nnext\n")
     assert tail.lines() == ["x" * LINE_BYTES + " ... (10000001 bytes)", "next"]
+
+
+def test_a_line_without_an_end_takes_little_memory(tmp_path: Path) -> None:
+    """A rank may write a gigabyte without a newline; all of it was kept, and copied with each megabyte that came."""
+    path = tmp_path / "log"
+    tail = LineTail(path)
+    add(path, b"10%\r" + b"x" * 5_000_000)
+    assert tail.lines() == []
+    add(path, b"x" * 5_000_000)
+    assert tail.lines() == []
+    assert len(tail._rest) <= READ_BYTES
+    add(path, b"\nnext\n")
+    assert tail.lines() == ["x" * LINE_BYTES + " ... (10000000 bytes)", "next"]
+
+
+def test_json_too_deep_for_the_parser_is_no_row(tmp_path: Path) -> None:
+    """A rank's metrics ended the live view with a RecursionError."""
+    path = tmp_path / "rows"
+    add(path, b"[" * 3000 + b'\n{"a": 1}\n')
+    assert JsonTail(path).rows() == [{"a": 1}]
+
+
+def test_a_long_row_is_whole(tmp_path: Path) -> None:
+    """The event of a restart names all hosts; with a few hundred of them the view missed it."""
+    path = tmp_path / "rows"
+    row = {"type": "restart", "hosts": [f"host-{number}" for number in range(1000)]}
+    add(path, json.dumps(row).encode() + b"\n")
+    assert JsonTail(path).rows() == [row]
+
+
+def test_a_backlog_is_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "rows"
+    tail = JsonTail(path)
+    tail.skip_backlog(100)  # no file yet
+    add(path, b"".join(b'{"a": %d}\n' % number for number in range(1000)))
+    tail.skip_backlog(25)
+    assert tail.rows() == [{"a": 998}, {"a": 999}]
+    add(path, b'{"a": 1000}\n')
+    tail.skip_backlog(25)
+    assert tail.rows() == [{"a": 1000}]
 
 
 def test_json_rows_skip_what_is_none(tmp_path: Path) -> None:

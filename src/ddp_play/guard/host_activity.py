@@ -1,0 +1,187 @@
+"""What runs on this host now, of all users, and how busy it is (`ddp-play top`).
+
+Who runs and which slots are held is visible to everybody; states of ranks only to the run's user and to root.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+from . import gpus, leases, processes
+from .bounded_reading import read_all
+from .host_counters import GPU_DRIVER, TICKS_PER_S, HostCounters
+from .peer_credentials import peer_of
+from .protocol import split_run_key
+from .run_directory import HostRun, user_name
+from .running_guards import guards, read_spec, read_state
+
+MAX_RUNS, MAX_NAME = 64, 200
+GPU_S = 2.0
+SLOTS = ("slot-", "gpu-")
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+# Fields of /proc/PID/stat after the name.
+PARENT, TIMES, STARTED, PAGES = 1, (11, 12), 19, 21
+
+
+class Usage(NamedTuple):
+    """CPU time in seconds, and memory in bytes."""
+
+    cpu_s: float
+    memory: int
+
+
+class HostActivity:
+    """Readings for one channel; rates are those since the reading before."""
+
+    def __init__(self) -> None:
+        self._host = HostCounters()
+        self._at = 0.0
+        self._busy_s: Optional[float] = None
+        self._used: Dict[int, float] = {}  # CPU time of each run's processes, by its guard
+        self._owners: Dict[Tuple[int, Optional[int]], str] = {}
+
+    def read(self) -> Dict[str, Any]:
+        """Runs with their slots and usage, and the load of the host. What cannot be read is left out."""
+        now, found = processes.uptime_s(), guards()
+        held = holders()
+        counters = self._host.read()
+        busy_s = counters.get("cpu")
+        seconds = now - self._at if self._at else 0.0
+        row: Dict[str, Any] = {"cores": os.cpu_count(), **_gpus()}
+        row.update({name: counters[name] for name in ("memory", "memory_total") if name in counters})
+        if (cpu := _rate(self._busy_s, busy_s, seconds)) is not None:
+            row["cpu"] = cpu
+        known = usages() if found else {}
+        children = children_of(known)
+        rows, used = [], {}
+        for pid, place in sorted(found.items())[:MAX_RUNS]:
+            run = self._run(pid, place, now)
+            if run is None:
+                continue
+            usage = usage_below(known, children, pid, *run.pop("pids"))
+            used[pid] = usage.cpu_s
+            if (cpu := _rate(self._used.get(pid), usage.cpu_s, seconds)) is not None:
+                run["cpu"] = cpu
+            slots = sorted(name for name, holder in held.items() if holder == pid)
+            rows.append({**run, "memory": usage.memory, "slots": slots})
+        self._at, self._busy_s, self._used = now, busy_s, used
+        others = sorted(name for name, holder in held.items() if holder not in found)
+        return {**row, "runs": rows, "slots_of_others": others}
+
+    def _run(self, pid: int, place: HostRun, now: float) -> Optional[Dict[str, Any]]:
+        """A run as far as this process may see it; None if its guard has ended meanwhile."""
+        fields = processes.stat_fields(pid)
+        try:
+            uid = os.stat("/proc/%d" % pid).st_uid
+        except OSError:
+            return None
+        if not fields:
+            return None
+        started = int(fields[STARTED])
+        readable = os.geteuid() in (0, uid)
+        if (pid, started) not in self._owners:
+            claimed = str(read_spec(place, uid).get("owner") or "") if readable else ""
+            self._owners[pid, started] = leases.named_owner(claimed, uid)
+        name, token = split_run_key(place.run_key)
+        state = read_state(place, uid) if readable else {}
+        ranks = state.get("ranks") if isinstance(state.get("ranks"), dict) else {}
+        known = [row for row in (ranks or {}).values() if isinstance(row, dict)]
+        counts: Dict[str, int] = {}
+        for row in known:
+            counts[str(row.get("state"))] = counts.get(str(row.get("state")), 0) + 1
+        return {
+            "run": name[:MAX_NAME],
+            "token": token if readable else "",
+            "attempt": place.attempt,
+            "owner": self._owners[pid, started],
+            "user": user_name(uid),
+            "age_s": round(max(0.0, now - started / TICKS_PER_S), 1),
+            "phase": str(state.get("phase") or ""),
+            "ranks": counts,
+            "unreadable": "" if state else _why_unreadable(place, uid, readable),
+            "pids": [row["pid"] for row in known if isinstance(row.get("pid"), int) and row.get("state") == "running"],
+        }
+
+
+def _why_unreadable(place: HostRun, uid: int, readable: bool) -> str:
+    if not readable:
+        return "private to %s" % user_name(uid)
+    return "no state in %s" % place.root
+
+
+def holders() -> Dict[str, int]:
+    """Held slots of this host -> pid of the process that holds it; 0 if the kernel does not show it."""
+    scope = leases.slot_scope()
+    prefix = "@%s/" % scope
+    bound = (name[len(prefix) :] for name in leases.bound_names() if name.startswith(prefix))
+    return {name: _holder_pid(name, scope) for name in bound if name.startswith(SLOTS)}
+
+
+def _holder_pid(name: str, scope: str) -> int:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+        sock.setblocking(False)  # the queue of the holder may be full
+        try:
+            sock.connect("\0%s/%s" % (scope, name))
+            return peer_of(sock).pid
+        except OSError:
+            return 0
+
+
+def usages() -> Dict[int, Tuple[int, Usage]]:
+    """Parent and usage of every process, by pid: read once, however many runs there are."""
+    found = {}
+    for name in os.listdir("/proc"):
+        fields = processes.stat_fields(int(name)) if name.isdigit() else None
+        if fields:
+            cpu_s = sum(int(fields[at]) for at in TIMES) / TICKS_PER_S
+            found[int(name)] = int(fields[PARENT]), Usage(cpu_s, max(0, int(fields[PAGES])) * PAGE_BYTES)
+    return found
+
+
+def usage_below(known: Dict[int, Tuple[int, Usage]], children: Dict[int, List[int]], *roots: int) -> Usage:
+    """Sum of these processes and of all below them."""
+    queue, seen = list(roots), set()
+    while queue:
+        pid = queue.pop()
+        if pid in known and pid not in seen:
+            seen.add(pid)
+            queue += children.get(pid, ())
+    rows = [known[pid][1] for pid in seen]
+    return Usage(sum(row.cpu_s for row in rows), sum(row.memory for row in rows))
+
+
+def children_of(known: Dict[int, Tuple[int, Usage]]) -> Dict[int, List[int]]:
+    """Pids by the pid of their parent."""
+    found: Dict[int, List[int]] = {}
+    for pid, (parent, _) in known.items():
+        found.setdefault(parent, []).append(pid)
+    return found
+
+
+def _gpus() -> Dict[str, List[Optional[float]]]:
+    """Utilization of each GPU in percent, in the order of nvidia-smi; without a driver nothing is started."""
+    if not os.path.exists(GPU_DRIVER):
+        return {}
+    found = read_all({"gpus": (gpu_utilization, GPU_S)})["gpus"]  # a sick GPU holds whoever asks it
+    return {"gpus": found["value"]} if "value" in found else {}
+
+
+def gpu_utilization() -> List[Optional[float]]:
+    """Percent by GPU. Raises OSError or SubprocessError."""
+    lines = gpus.smi(["--query-gpu=utilization.gpu", "--format=csv,noheader,nounits"])
+    return [_percent(line) for line in lines[0].splitlines() if line.strip()]
+
+
+def _percent(text: str) -> Optional[float]:
+    try:
+        return float(text)
+    except ValueError:  # [N/A] of a GPU that is divided
+        return None
+
+
+def _rate(before: Optional[float], after: Optional[float], seconds: float) -> Optional[float]:
+    if before is None or after is None or after < before or seconds <= 0:
+        return None
+    return round((after - before) / seconds, 2)
