@@ -18,7 +18,7 @@ from ddp_play.checks.fleet_answers import ask_fleet
 from ddp_play.checks.missing_checks import condensed
 from ddp_play.checks.own_records import with_records
 from ddp_play.checks.quarantine_marks import Marker
-from ddp_play.cli import check_files, check_job, console, options
+from ddp_play.cli import check_files, check_job, check_self_test, console, options
 from ddp_play.cli.check_records import show_records
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.errors import UsageError
@@ -45,6 +45,7 @@ MOST_COLUMNS = 12
 
 @options.with_ansible
 @check_files.with_wanted
+@check_self_test.with_self_test
 def check(
     *,
     playbook: options.Playbook = None,
@@ -52,6 +53,7 @@ def check(
     level: Annotated[str, typer.Option("--level", help=f"What is checked: {', '.join(LEVELS)}.")] = "quick",
     everything: Annotated[bool, typer.Option("--all", help="Also each check that passed.")] = False,
     wanted: check_files.Wanted,
+    tested: check_self_test.SelfTestOptions,
     as_json: options.Json = False,
     ansible: options.Ansible,
 ) -> None:
@@ -66,8 +68,13 @@ def check(
       ddp-play check train.yml -i inventory
 
       ddp-play check -i inventory --level full --html check.html --bundle ticket.tar.gz
+
+      ddp-play check --self-test
     """
     with error_boundary():
+        if tested.is_wanted(has_hosts=bool(inventory or playbook)):
+            check_self_test.run_self_test(tested, as_json=as_json)
+            return
         choice = wanted.choice(of_job=playbook is not None)
         request = ansible.request(playbook, _asked(inventory, level))
         passwords, scope, began = _passwords(ansible, wanted.scope(level))

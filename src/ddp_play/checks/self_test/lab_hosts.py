@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -19,6 +20,9 @@ from ddp_play.lab.state import lab_state
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from ddp_play.checks.self_test.defect import Defect
+    from ddp_play.lab.layout import LabPlan
 
 COMMAND_S, CHECK_S = 60.0, 240.0
 FILES = Path(__file__).parent
@@ -47,6 +51,11 @@ class LabHosts:
         if done.returncode:
             lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
             raise NotDone(lines[0][:200])
+
+    def mend(self, defect: Defect) -> None:
+        """Mend a defect; what remains is seen by the check that follows."""
+        with contextlib.suppress(NotDone):
+            self.run(defect.mend)
 
     def check(self, level: str, hosts: Sequence[str], options: Sequence[str]) -> tuple[list[dict[str, Any]], float]:
         """Findings of `ddp-play check` and its seconds. Raises NotDone.
@@ -88,7 +97,12 @@ def hosts_of(name: str) -> LabHosts:
     if len(plan.hosts) < len(HOSTS):
         hint = f"ddp-play lab down --name {name}; {up}"
         raise UsageError(f"lab {name} has {len(plan.hosts)} hosts; the self-test needs {len(HOSTS)}", hint=hint)
+    return of_plan(state.inventory, plan)
+
+
+def of_plan(inventory: Path, plan: LabPlan) -> LabHosts:
+    """The hosts of a plan, whatever their number."""
     values = {host.name: host.container for host in plan.hosts}
     values |= {f"a{host.name[1:]}": host.addresses[-1] for host in plan.hosts}
     net = values["a1"].rpartition(".")[0]
-    return LabHosts(state.inventory, {**values, "net": net, "cpus": str(os.cpu_count()), "files": str(FILES)})
+    return LabHosts(inventory, {**values, "net": net, "cpus": str(os.cpu_count()), "files": str(FILES)})

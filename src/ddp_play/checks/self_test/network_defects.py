@@ -93,6 +93,17 @@ PACKETS = (
            ("{a1}", "{a2}", "{a4}"), f"{LARGE} 0.05"))),
            at_fault("h3", says="retransmits"), around=program_of("h3", "packet_queue.py", "reorder 5")),
 )  # fmt: skip
+BLOCKED = (
+    defect(10, "one path blocked", (("h2", "iptables -A INPUT -s {a3} -p tcp -j DROP"),),
+           at_fault("h2", "h3", says="reach", ways=(("h2", "h3"), ("h3", "h2"))),
+           Wanted("ports", ("h2", "h3"), ways=(("h2", "h3"), ("h3", "h2")))),
+    defect(12, "host blocked", tuple(
+           ("h1", f"iptables -A {chain} -p tcp -{way} {{a{peer}}} -j REJECT")
+           for peer in (2, 3, 4) for chain, way in (("INPUT", "s"), ("OUTPUT", "d"))),
+           at_fault("h1", says="reach"), Wanted("ports", ("h1",), ways=tuple(
+           (f"h{peer}", "h1") for peer in (2, 3, 4))), Wanted("ports", ("h1",), ways=tuple(
+           ("h1", f"h{peer}") for peer in (2, 3, 4)))),
+)  # fmt: skip
 OTHERS = (
     defect(43, "two at once: h2 sends slowly, what h4 sends is lost",
            (("h2", SENDS_SLOWLY), ("h4", SMALL_PACKETS), *((host, drop_from("{a4}", 2)) for host in HOSTS[:3])),
@@ -101,4 +112,4 @@ OTHERS = (
     defect(44, "link goes down and up", (("h3", f"systemd-run -q --collect --unit defect sh -c \"{FLAP}\""),),
            at_fault("h3", says="carrier changes"), around=("true", inside("h3", "systemctl stop defect"))),
 )  # fmt: skip
-DEFECTS = (*RATES, *PACKETS, *OTHERS)
+DEFECTS = (*RATES, *PACKETS, *BLOCKED, *OTHERS)

@@ -36,17 +36,20 @@ class Hosts(Protocol):
     def run(self, command: str) -> None:
         """Run a command; NotDone if it fails."""
 
+    def mend(self, defect: Defect) -> None:
+        """Mend a defect, as far as that is possible."""
+
     def check(self, level: str, hosts: Sequence[str], options: Sequence[str]) -> tuple[list[dict[str, Any]], float]:
         """Findings of a check and its seconds; NotDone without an answer."""
 
 
 @dataclass
 class SelfTest:
-    """Trials of defects on these hosts, and how many checks found the hosts without any."""
+    """Trials of defects on these hosts, and how many were checked again after they were mended."""
 
     hosts: Hosts
     trials: list[Trial] = field(default_factory=list)
-    num_clean: int = 0
+    num_mended: int = 0
 
     def run(self, defects: Sequence[Defect]) -> Iterator[Trial]:
         """Each trial when it has ended; those of the clean hosts come first. A defect is mended whatever happens."""
@@ -62,7 +65,7 @@ class SelfTest:
 
     def counts(self) -> Mapping[str, int]:
         """Number of trials by result, and of false alarms."""
-        return counts(self.trials, self.num_clean)
+        return counts(self.trials, self.num_mended)
 
     def _kept(self, trial: Trial) -> Trial:
         self.trials.append(trial)
@@ -75,13 +78,12 @@ class SelfTest:
             rows, seconds = self.hosts.check(level, hosts, ())
         except NotDone as problem:
             return Trial(0, name, hosts, "nothing", str(problem), FAILED)
-        self.num_clean += 1
         alarms = alarms_of_clean(rows)
         return Trial(0, name, hosts, "nothing", "; ".join(alarms) or "nothing", CLEAN, alarms, round(seconds, 1))
 
     def _trial(self, defect: Defect) -> Trial:
         with contextlib.ExitStack() as stack:
-            stack.callback(self._mend, defect)
+            stack.callback(self.hosts.mend, defect)
             try:
                 self.hosts.run(defect.seed)
             except NotDone as problem:
@@ -92,16 +94,12 @@ class SelfTest:
                 return without(defect, FAILED, str(problem))
         return self._checked_again(defect, judged(defect, rows, self.hosts.values, seconds))
 
-    def _mend(self, defect: Defect) -> None:
-        with contextlib.suppress(NotDone):  # what remains is seen by the check that follows
-            self.hosts.run(defect.mend)
-
     def _checked_again(self, defect: Defect, trial: Trial) -> Trial:
         """The trial with what the check says of the hosts after they were mended."""
         try:
             rows, _ = self.hosts.check(defect.level, defect.hosts, ())
         except NotDone as problem:
             return replace(trial, false_alarms=(*trial.false_alarms, f"{AFTER}{problem}"))
-        self.num_clean += 1
+        self.num_mended += 1
         alarms = tuple(f"{AFTER}{text}" for text in alarms_of_clean(rows))
         return replace(trial, false_alarms=(*trial.false_alarms, *alarms))

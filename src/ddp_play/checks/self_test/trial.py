@@ -20,7 +20,7 @@ Rows = "Sequence[Mapping[str, Any]]"
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One defect and the check that followed. `result`: detected, MISSED, not made, clean (nothing was wrong), NOT RUN."""
+    """One defect and the check that followed. Of result `clean` nothing was wrong, and `NOT RUN` has no answer."""
 
     number: int
     defect: str
@@ -101,17 +101,18 @@ def alarms_of_clean(rows: Rows) -> tuple[str, ...]:
     return tuple(text_of(row) + f": {row['value']}" for row in that_count(rows))
 
 
-def counts(trials: Iterable[Trial], num_clean: int) -> dict[str, int]:
-    """Number of trials by result, of checks of clean hosts, and of checks with a false alarm."""
-    rows = tuple(trials)
+def counts(trials: Iterable[Trial], num_mended: int) -> dict[str, int]:
+    """Number of trials by result, of checks after a mending, and of false alarms."""
+    made = tuple(trials)
+    rows = tuple(row for row in made if row.number)
     by_result = Counter(row.result for row in rows)
     return {
         "defects": sum(row.result in (DETECTED, MISSED, CLEAN) for row in rows),
-        "kinds": len({row.number for row in rows if row.result in (DETECTED, CLEAN)} - {0}),
+        "kinds": len({row.number for row in rows if row.result in (DETECTED, CLEAN)}),
         "detected": by_result[DETECTED] + by_result[CLEAN],
         "missed": by_result[MISSED],
         "not_made": by_result[NOT_MADE],
-        "not_run": by_result[FAILED],
-        "clean_checks": num_clean,
-        "false_alarms": sum(len(row.false_alarms) for row in rows),
+        "not_run": sum(row.result == FAILED for row in made),
+        "mended": num_mended,
+        "false_alarms": sum(len(row.false_alarms) for row in made),
     }
