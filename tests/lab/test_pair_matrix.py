@@ -73,7 +73,7 @@ def test_the_self_test_of_the_verb_makes_and_names_them_too(four: Lab) -> None:
     words = ("check", "--self-test", "--lab", four.name, "--only", TWO.name, "--only", "all hosts are slow", "--json")
     done = four.play(*words, timeout_s=400)
     document = json.loads(done.stdout)
-    schemas.check("check", document)
+    schemas.check("check-self-test", document)
     assert done.returncode == 0, done.stdout
     results = {row["defect"]: row["result"] for row in document["trials"]}
     assert results == {"none, level full": "clean", TWO.name: "detected", "all hosts are slow": "clean"}

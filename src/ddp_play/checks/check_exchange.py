@@ -13,6 +13,7 @@ from ddp_play.checks.pair_exchange import MatrixSettings, measure_matrix
 from ddp_play.checks.pair_samples import PairEnd
 from ddp_play.checks.peer_addresses import PeerNetwork, among, network_between, sampled_ports
 from ddp_play.checks.time_budget import MATRIX_LEAST_S, NO_LIMIT, REACH_LEAST_S, READ_LEAST_S, TimeBudget
+from ddp_play.checks.torch_load import measure_load
 from ddp_play.guard.protocol import UNREADABLE
 from ddp_play.planning.host_facts import facts_from_json
 from ddp_play.run.host_channel import ProcessChannel, wait_any
@@ -134,6 +135,10 @@ class Exchange:
                     best[host] = {"offset_s": clock - (sent + received) / 2, "trip_s": trip_s}
         return best
 
+    def cap_s(self, limit_s: float) -> float:
+        """The limit, or what is left of the time if that is less."""
+        return self.budget.capped(limit_s)
+
     def close(self) -> None:
         """End all channels."""
         for channel in self.channels.values():
@@ -155,7 +160,7 @@ def exchange(
     """
     facts = {host: facts_from_json(host, row["facts"]) for host, row in rows.items() if "facts" in row}
     talk = Exchange(channels, budget=scope.budget)
-    found: dict[str, Any] = {"matrix": None}
+    found: dict[str, Any] = {"matrix": None, "torch": None}
     try:
         answers, network = _converse(talk, facts, scope.terms)
         found |= {"network": asdict(network), "hosts": _hosts(rows, answers, talk.lost)}
@@ -163,6 +168,8 @@ def exchange(
             known = {} if scope.record or scope.terms.network else records(fleet_from_json(found))
             settings = MatrixSettings(records=known, budget=scope.budget)
             found["matrix"] = _matrix(talk, network, settings)
+        if scope.has_matrix and not scope.terms.in_containers:
+            found["torch"] = measure_load(talk, facts, network, scope.terms.port_range, matrix=found["matrix"])
         # nothing that is judged comes after this
         lost, found["late"] = dict(talk.lost), scope.budget.reason if talk.is_late else ""
         if scope.outputs:

@@ -138,7 +138,8 @@ def document(findings: tuple[Finding, ...], level: str, fleet: Fleet, records: O
     hosts = [host.name for host in fleet.hosts]
     matrix = {} if fleet.matrix is None else {"matrix": fleet.matrix}
     common = {"exit_class": exit_class(findings), "level": level, "hosts": hosts, "records": records.to_json()}
-    return {**common, "findings": rows_of(findings), **matrix}
+    torch = {} if fleet.torch is None else {"torch": fleet.torch}
+    return {**common, "findings": rows_of(findings), **matrix, **torch}
 
 
 def rows_of(findings: tuple[Finding, ...]) -> list[dict[str, Any]]:

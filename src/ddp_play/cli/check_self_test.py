@@ -138,7 +138,7 @@ def show(test: SelfTest, took_s: float) -> None:
     numbers = test.counts()
     texts = [
         f"{numbers['detected']} of {numbers['defects']} defects detected, {numbers['kinds']} of {len(KINDS)} kinds",
-        f"{numbers['false_alarms']} false alarms in {len(test.trials) + numbers['mended']} checks",
+        f"{counted(numbers['false_alarms'], 'false alarm')} in {len(test.trials) + numbers['mended']} checks",
         *(f"{numbers[name]} {text}" for name, text in OTHERS.items() if numbers[name]),
     ]
     console.line(f"{'; '.join(texts)}; {took_s:.0f} s")

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 DETECTED, MISSED, NOT_MADE, CLEAN, FAILED = "detected", "MISSED", "not made", "clean", "NOT RUN"
 AFTER = "after it was mended: "
-Rows = "Sequence[Mapping[str, Any]]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +76,7 @@ def is_found(wanted: Wanted, row: Mapping[str, Any], values: Mapping[str, str]) 
     return named == right and filled(wanted.says, values) in row["value"]
 
 
-def judged(defect: Defect, rows: Rows, values: Mapping[str, str], seconds: float) -> Trial:
+def judged(defect: Defect, rows: Sequence[Mapping[str, Any]], values: Mapping[str, str], seconds: float) -> Trial:
     """The trial of a defect, from all findings of the check on the hosts that have it."""
     rest, missed = that_count(rows), False
     for wanted in defect.wanted:
@@ -96,7 +95,7 @@ def without(defect: Defect, result: str, why: str) -> Trial:
     return Trial(defect.number, defect.name, where_of(defect), wanted_text(defect), why, result)
 
 
-def alarms_of_clean(rows: Rows) -> tuple[str, ...]:
+def alarms_of_clean(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """What a check of hosts without a defect said."""
     return tuple(text_of(row) + f": {row['value']}" for row in that_count(rows))
 
