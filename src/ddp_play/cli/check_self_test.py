@@ -71,6 +71,13 @@ class SelfTestOptions:
 with_self_test = options.with_group("tested", SelfTestOptions, *(field.name for field in fields(SelfTestOptions)))
 
 
+def run_if_wanted(chosen: SelfTestOptions, *, has_hosts: bool, as_json: bool) -> None:
+    """Test the check and end the command, if that is what is wanted. UsageError as `SelfTestOptions.is_wanted`."""
+    if chosen.is_wanted(has_hosts=has_hosts):
+        run_self_test(chosen, as_json=as_json)
+        raise typer.Exit
+
+
 def run_self_test(chosen: SelfTestOptions, *, as_json: bool) -> None:
     """Make and check all defects, print the table, and end with 1 if one was missed or something else was found."""
     defects, began = chosen.defects(), time.monotonic()
