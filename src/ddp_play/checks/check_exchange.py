@@ -19,7 +19,7 @@ from ddp_play.planning.host_facts import facts_from_json
 from ddp_play.run.host_channel import ProcessChannel, wait_any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from ddp_play.checks.check_scope import CheckScope
     from ddp_play.checks.fleet import Fleet
@@ -35,6 +35,7 @@ CONNECT_S, LEAST_CONNECT_S = 4.0, 2.0
 CLOCK_S, READ_S, LISTEN_S, REACH_S, END_S = 10.0, 30.0, 20.0, 30.0, 20.0
 # Orders that end something, and the seconds that they have also when the time of the check is over.
 LAST, LAST_S = ("check_end", "pair_end"), 1.0
+TELL_S = 8.0  # a host ends a channel after half a minute of silence
 ANSWER_S = 0.5  # for an answer to arrive after its readings have ended
 
 
@@ -57,6 +58,7 @@ class Exchange:
     lost: dict[str, str] = field(default_factory=dict)
     budget: TimeBudget = NO_LIMIT
     is_late: bool = False  # something was left out for want of time
+    told: float = 0.0  # when hosts that rest were told that this controller is there
 
     def has_time(self, least_s: float) -> bool:
         """Is there time for what needs at least so many seconds? If not, `is_late` is set."""
@@ -79,6 +81,7 @@ class Exchange:
         limit_s = max(cap(limit_s), LAST_S if kind in LAST else 0.0)
         until = time.monotonic() + limit_s
         while (waiting := self._waiting(asked)) and time.monotonic() < until:
+            self._keep_open(set(self.channels) - self.lost.keys() - set(waiting))
             wait_any([asked[host].channel for host in waiting], min(0.2, max(0.0, until - time.monotonic())))
             for host in waiting:
                 self._take(kind, host, asked[host])
@@ -90,6 +93,15 @@ class Exchange:
             for host, row in asked.items()
             if row.header is not None
         }
+
+    def _keep_open(self, resting: Collection[str]) -> None:
+        """Say something to hosts that have no order: they end a channel on which nothing comes."""
+        if time.monotonic() - self.told < TELL_S:
+            return
+        self.told = time.monotonic()
+        for host in resting:
+            self.channels[host].send("check_clock")
+            self.channels[host].pump()
 
     def _waiting(self, asked: dict[str, _Asked]) -> list[str]:
         return [host for host, row in asked.items() if row.header is None and host not in self.lost]

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 MULTIPLY = {"size": 1024, "seconds": 1.5}
 SIZES = (1 << 20, 16 << 20)
 GROUP_TIMEOUT_S = 15.0  # of torch: a group that hangs costs so much
-PROGRAM_S, LEAST_S = 45.0, 12.0  # of a program: torch is loaded, which takes seconds on a busy host
+# Seconds of a program: torch is loaded, which takes several on a busy host.
+PROGRAM_S, GROUP_S, LEAST_S = 45.0, 30.0, 12.0
 ANSWER_S = 12.0  # for an answer to arrive after the program has ended
 NUMBERS = ("gflops", "gflops_per_cpu", "cpu_share")
 SIZE_NUMBERS = ("bytes", "seconds", "wrong", "busbw_gb_s")
@@ -101,7 +102,7 @@ class TorchLoad:
 
     def _ask(self, pythons: Mapping[str, str], groups: Sequence[Group], *, multiply: bool) -> None:
         """One program on each of these hosts."""
-        limit_s = self.talk.cap_s(PROGRAM_S)
+        limit_s = self.talk.cap_s(PROGRAM_S if multiply else GROUP_S)
         orders: dict[str, dict[str, Any]] = {host: {"multiply": MULTIPLY} if multiply else {} for host in pythons}
         ports: dict[str, int] = {}
         for group in groups:
