@@ -47,11 +47,13 @@ class _Search:
     healthy: list[str] = field(default_factory=list)
     suspects: list[str] = field(default_factory=list)
     between: list[Group] = field(default_factory=list)  # whose halves are well
+    pairs: dict[frozenset[str], bool | None] = field(default_factory=dict)  # that were tested
 
     def test(self, groups: Sequence[Group]) -> dict[Group, bool | None]:
         """Test groups, and remember the hosts of those that are well."""
         found = self.run(groups) if groups else {}
         self.num_groups += len(groups)
+        self.pairs |= {frozenset(group): is_well for group, is_well in found.items() if len(group) == 2}
         self.was_cut_short |= any(is_well is None for is_well in found.values())
         self.healthy += [
             host for group, is_well in found.items() if is_well for host in group if host not in self.healthy
@@ -90,12 +92,17 @@ class _Search:
         named, unclear = [], []
         for suspect in dict.fromkeys(self.suspects):
             partners = [host for host in self.healthy if host != suspect][:PARTNERS]
-            answers = [self.test([(suspect, partner)])[(suspect, partner)] for partner in partners]
+            answers = [self._pair(suspect, partner) for partner in partners]
             if len(answers) == PARTNERS and all(is_well is False for is_well in answers):
                 named.append(suspect)
             elif not all(answers) or len(answers) < PARTNERS:
                 unclear.append(suspect)
         return named, unclear
+
+    def _pair(self, suspect: str, partner: str) -> bool | None:
+        """Whether these two are well together; tested once."""
+        known = self.pairs.get(frozenset((suspect, partner)))
+        return self.test([(suspect, partner)])[(suspect, partner)] if known is None else known
 
 
 def search(hosts: Sequence[str], run: RunGroups, *, whole: bool | None = None) -> Culprit:
