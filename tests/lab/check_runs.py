@@ -61,6 +61,9 @@ def compare(rows: list[dict[str, Any]], defects: tuple[Defect, ...], known: dict
     for one in wanted:
         found = [row for row in rows if is_found(one, row, known)]
         assert len(found) == 1, f"{one}: {json.dumps(rows, indent=1)}"
-        texts = ("why", "command", "limit", "source", "look") if found[0]["result"] != "not run" else ()
-        texts = ("why", "command") if one.check == "host reached" else texts
+        texts: tuple[str, ...] = ("why", "command", "limit", "source", "look")
+        if one.check == "host reached":
+            texts = ("why", "command")
+        elif one.result == "not run":
+            texts = ()
         assert all(found[0][text] for text in texts), found[0]

@@ -119,9 +119,11 @@ def test_a_replaced_host_that_did_not_confirm_its_cleanup_is_listed(make: Make) 
     stage = written(make, 4, probe=True, spares=["h4"])
     closed = [{"address": "10.0.0.3", "port": 40000, "problem": "timed out"}]
     for name in ("h1", "h3"):
-        stage.far[name].answers["probe"] = lambda _header, _payload, name=name: [
-            encode("probed", failed=closed if len(stage.far[name].channels) == 1 else [])
-        ]
+
+        def probe(_header: Any, _payload: bytes, far: Any = stage.far[name]) -> list[bytes]:
+            return [encode("probed", failed=closed if len(far.channels) == 1 else [])]
+
+        stage.far[name].answers["probe"] = probe
     stage.far["h2"].answers["clean"] = [encode("refused", order="clean", message="read-only", error="host_not_ready")]
     assert stage.supervisor().run().status == "succeeded"
     assert "prepare" in stage.far["h2"].kinds()

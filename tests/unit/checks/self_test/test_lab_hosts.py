@@ -21,7 +21,7 @@ def planned(num_hosts: int, name: str = "mine") -> LabPlan:
 
 @pytest.fixture
 def with_docker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lab_hosts.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
 
 
 def save(num_hosts: int) -> None:
@@ -77,6 +77,6 @@ def test_a_lab_of_four_hosts_is_taken() -> None:
 
 
 def test_without_the_program_docker_nothing_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lab_hosts.shutil, "which", lambda name: None)
+    monkeypatch.setattr("shutil.which", lambda name: None)
     with pytest.raises(HostNotReady, match="docker is not installed"):
         hosts_of("mine")
