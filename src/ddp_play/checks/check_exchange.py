@@ -76,8 +76,8 @@ class Exchange:
                 asked[host] = _Asked(self.channels[host], time.time())
                 self.channels[host].send(kind, **values)
                 self.channels[host].pump()
-        # a round of pairs needs its whole time
-        cap = self.budget.part_s if kind.startswith("check_") else self.budget.capped
+        # a round of pairs, or of load, needs its whole time
+        cap = self.budget.part_s if kind.startswith("check_") and kind != "check_torch" else self.budget.capped
         limit_s = max(cap(limit_s), LAST_S if kind in LAST else 0.0)
         until = time.monotonic() + limit_s
         while (waiting := self._waiting(asked)) and time.monotonic() < until:
@@ -148,8 +148,8 @@ class Exchange:
         return best
 
     def cap_s(self, limit_s: float) -> float:
-        """The limit, or what is left of the time if that is less."""
-        return self.budget.capped(limit_s)
+        """The limit of a program on the hosts, or what is left of the time for it if that is less."""
+        return min(limit_s, self.budget.left_s() - 4 * ANSWER_S)
 
     def close(self) -> None:
         """End all channels."""

@@ -35,6 +35,7 @@ NUMBERS = ("gflops", "gflops_per_cpu", "cpu_share")
 SIZE_NUMBERS = ("bytes", "seconds", "wrong", "busbw_gb_s")
 MOST_PARTS = 80  # of an answer: a host has fewer GPUs
 NO_TIME = "no time left of --within"
+NO_END = "no end within"  # of `guard.rank_program`
 MBPS = 8000.0  # of a GB/s
 
 
@@ -70,6 +71,7 @@ class TorchLoad:
     answers: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # by host, of each time it was asked
     groups: list[dict[str, Any]] = field(default_factory=list)
     num_asked: int = 0
+    is_short: bool = False  # programs had less time than they may need: an end of it says nothing
 
     def measure(self) -> dict[str, Any]:
         """The document: what each host answered, each group, and the result of the search."""
@@ -84,7 +86,8 @@ class TorchLoad:
         if len(able) < 2:
             return self._document(Culprit(Blamed.NOT_RUN, able), "fewer than two hosts have torch and a common network")
         whole = self._is_well(meeting) if able == meeting else None
-        return self._document(search(able, self._run_groups, whole=whole), "")
+        culprit = search(able, self._run_groups, whole=whole)
+        return self._document(culprit, NO_TIME if culprit.blamed is Blamed.NOT_RUN else "")
 
     def _suspects(self) -> set[str]:
         """Hosts that were slow once: all multiply again, because one measurement alone says little."""
@@ -102,7 +105,9 @@ class TorchLoad:
 
     def _ask(self, pythons: Mapping[str, str], groups: Sequence[Group], *, multiply: bool) -> None:
         """One program on each of these hosts."""
-        limit_s = self.talk.cap_s(PROGRAM_S if multiply else GROUP_S)
+        usual_s = PROGRAM_S if multiply else GROUP_S
+        limit_s = self.talk.cap_s(usual_s)
+        self.is_short = limit_s < usual_s
         orders: dict[str, dict[str, Any]] = {host: {"multiply": MULTIPLY} if multiply else {} for host in pythons}
         ports: dict[str, int] = {}
         for group in groups:
@@ -142,9 +147,10 @@ class TorchLoad:
         backend = str(parts[group[0]].get("backend", ""))
         return {"hosts": list(group), "backend": backend, "sizes": sizes, "problem": "; ".join(problems[:2])}
 
-    def _is_well(self, group: Group) -> bool:
+    def _is_well(self, group: Group) -> bool | None:
+        """Whether the group was well; None if it had too little time."""
         row = next(row for row in reversed(self.groups) if tuple(row["hosts"]) == group)
-        return not row["problem"]
+        return None if self.is_short and NO_END in row["problem"] else not row["problem"]
 
     def _has_started(self, host: str) -> bool:
         return "problem" not in _part(self.answers[host][0], "start")

@@ -144,3 +144,10 @@ def test_a_host_that_rests_hears_something_meanwhile(monkeypatch: pytest.MonkeyP
     finally:
         talk.close()
     assert not talk.lost
+
+
+def test_a_program_under_load_has_the_whole_time_that_is_left_and_ends_before_it() -> None:
+    talk = Exchange({}, budget=TimeBudget(60.0, time.monotonic() + 43.0))
+    assert 30 < talk.cap_s(60.0) < 39
+    assert talk.cap_s(5.0) == 5.0
+    assert Exchange({}).cap_s(45.0) == 45.0

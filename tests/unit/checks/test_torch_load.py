@@ -124,6 +124,16 @@ def test_without_time_nothing_is_asked_or_named() -> None:
     assert short["blamed"] in ("cannot tell", "not run")
 
 
+def test_programs_that_had_too_little_time_blame_nobody() -> None:
+    class Short(Talk):
+        def _value(self, name: str, order: dict[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+            return {"parts": [{"part": "start"}, multiplied()], "problem": "no end within 18 s"}
+
+    found = measured(Short(seconds=20))
+    assert (found["blamed"], found["reason"]) == ("not run", "no time left of --within")
+    assert measured(Short())["blamed"] == "the test or the network", "they had all the time that they need"
+
+
 def test_a_host_that_is_lost_meanwhile_has_the_reason() -> None:
     class Lost(Talk):
         def documents(self, kind: str, fields: Mapping[str, dict[str, Any]], *, limit_s: float) -> dict[str, Any]:
