@@ -41,7 +41,7 @@ NAMES = (
     Defect(14, "name of a peer is wrong", *hosts_file("h3", "1i {a1} h2"), "names of peers", ("h3",), says="h2 is"),
     Defect(15, "resolver is dead", *resolver("h1", "192.0.2.1"), "name service", ("h1",), "warn", "no answer"),
     Defect(16, "resolver is slow", f"{SLOW_NAMES[0]} && {SLOW_RESOLVER[0]}", f"{SLOW_RESOLVER[1]} && {SLOW_NAMES[1]}",
-           "name service", ("h2",), "warn", "s for"),
+           "name service", ("h2",), "warn", " for "),
 )  # fmt: skip
 IDENTITY = (
     Defect(17, "address twice", second_address("add"), second_address("del"), "addresses", ("h1", "h3"),
