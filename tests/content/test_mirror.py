@@ -33,6 +33,7 @@ TERMINAL = ("tests/run/test_screen_terminal.py", "needs a terminal: the test sta
 ACTION = "needs Ansible's own connection and templates: real plays run it there"
 HOSTILE_HOSTS = ("tests/unit/attacks/test_hostile_hosts.py", "limits of what a host may send; hosts that lie are there")
 SESSION = ("tests/run/test_session.py", "forks real processes; sessions with real runs are there")
+DEFECT_TABLE = ("tests/unit/checks/self_test/test_kinds.py", "a table of defects; the test reads all of them")
 BESIDE_PACKAGES = {
     "errors": ("tests/content/test_docs.py", "classes; the test compares their exit codes with the documents"),
     "testing": ("tests/unit/run/conftest.py", "fakes; every test of run uses them"),
@@ -178,7 +179,16 @@ PACKAGES = (
             "stop": ("tests/run/test_outcomes.py", "needs a run that is alive"),
         },
     ),
-    Package("src/ddp_play/checks", ("tests/unit/checks",), {}),
+    Package(
+        "src/ddp_play/checks",
+        ("tests/unit/checks",),
+        {
+            "self_test/machine_defects": DEFECT_TABLE,
+            "self_test/network_defects": DEFECT_TABLE,
+            "self_test/reach_defects": DEFECT_TABLE,
+            "self_test/silent_mount": ("tests/lab/test_check_defects.py", "needs root and a mount of its own"),
+        },
+    ),
     Package("src/ddp_play/measuring", ("tests/unit/measuring",), {}),
     Package(
         "src/ddp_play/provisioning",

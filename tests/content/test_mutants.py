@@ -20,6 +20,7 @@ OWN_THINGS_ONLY = {
     "src/ddp_play/guard/container_creation.py": "the configuration of one pull",
     "src/ddp_play/guard/peer_probe.py": "the listener that it has forked",
     "src/ddp_play/guard/sampling.py": "the process that it has started",
+    "src/ddp_play/guard/rank_program.py": "the program that it has started",
     "src/ddp_play/guard/shared_lock_check.py": "a lock for the check",
     "src/ddp_play/guard/source_orders.py": "pieces of the source that arrived for it",
     "src/ddp_play/guard/source_staging.py": "the archive that it makes, and its pieces",

@@ -32,8 +32,8 @@ from ddp_play.lab.status import HostStatus, LabStatus
 from tests.content.test_help import VERBS
 from tests.schemas import check, schemas
 
-# Schemas that others refer to, and the one of errors.
-SHARED = {"error", "playbook-report", "run-document"}
+# Schemas that others refer to, the one of errors, and that of another answer of a verb.
+SHARED = {"check-self-test", "error", "playbook-report", "run-document"}
 PLANS = Path(__file__).resolve().parents[1] / "unit" / "golden"
 # Objects with fields of others: of hosts with another version, of the job, of the ranks.
 OPEN = {"description", "required", "type"}

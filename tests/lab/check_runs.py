@@ -4,53 +4,45 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import subprocess
 import tempfile
 from typing import TYPE_CHECKING, Any
+
+from ddp_play.checks.self_test.kinds import DEFECTS
+from ddp_play.checks.self_test.lab_hosts import LabHosts, of_plan
+from ddp_play.checks.self_test.trial import is_found, that_count
+from ddp_play.lab.state import LabState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ddp_play.checks.self_test.defect import Defect
+
     from .conftest import Lab
-    from .host_defects import Defect
-
-HOSTS = ("h1", "h2", "h3")
 
 
-def values(lab: Lab) -> dict[str, str]:
-    """Names and addresses for the commands of defects."""
-    found = {host: f"ddp-play-{lab.name}-{host}" for host in HOSTS}
-    shape = "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}"
-    for number, host in enumerate(HOSTS, 1):
-        done = subprocess.run(
-            ["docker", "inspect", "-f", shape, found[host]], check=True, capture_output=True, text=True
-        )
-        found[f"a{number}"] = done.stdout.strip()
-    return {**found, "net": found["a1"].rpartition(".")[0], "cpus": str(os.cpu_count())}
+def hosts_of(lab: Lab) -> LabHosts:
+    """The hosts of a lab, for commands of defects."""
+    state = LabState(lab.home / "lab" / lab.name)
+    plan = state.load_plan()
+    assert plan is not None
+    return of_plan(state.inventory, plan)
 
 
-def shell(command: str, known: dict[str, str]) -> None:
-    """Run a defect's command; it must succeed."""
-    for name, value in known.items():
-        command = command.replace(f"{{{name}}}", value)
-    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, f"{command}: {done.stderr}"
+def defect_named(name: str) -> Defect:
+    """A defect of the self-test's table."""
+    (found,) = (defect for defect in DEFECTS if defect.name == name)
+    return found
 
 
 @contextlib.contextmanager
 def seeded(lab: Lab, *defects: Defect) -> Iterator[dict[str, str]]:
     """The defects on the hosts, mended at the end."""
-    known, made = values(lab), []
-    try:
+    hosts = hosts_of(lab)
+    with contextlib.ExitStack() as stack:
         for defect in defects:
-            made.append(defect)
-            shell(defect.seed, known)
-        yield known
-    finally:
-        for defect in reversed(made):
-            with contextlib.suppress(AssertionError):
-                shell(defect.mend, known)
+            stack.callback(hosts.mend, defect)
+            hosts.run(defect.seed)
+        yield hosts.values
 
 
 def run_check(lab: Lab, *options: str) -> tuple[int, list[dict[str, Any]]]:
@@ -59,27 +51,19 @@ def run_check(lab: Lab, *options: str) -> tuple[int, list[dict[str, Any]]]:
         environment = {**lab.environment, "ANSIBLE_SSH_CONTROL_PATH_DIR": sockets}
         words = ["check", "-i", str(lab.inventory), "--json", *options]
         done = lab.play(*words, environment=environment)
-    rows = json.loads(done.stdout)["findings"]
-    return done.returncode, [row for row in rows if row["result"] in ("fail", "warn") or row["broken"]]
-
-
-def expected(defect: Defect) -> tuple[str, str, tuple[str, ...], tuple[tuple[str, str], ...]]:
-    """What identifies the finding of a defect."""
-    return defect.check, defect.result, defect.where, defect.ways
-
-
-def found(row: dict[str, Any]) -> tuple[str, str, tuple[str, ...], tuple[tuple[str, str], ...]]:
-    """The same of a finding."""
-    ways = tuple((way["from"], way["to"]) for way in row.get("directions", ()))
-    return row["check"], row["result"], tuple(row["where"]), ways
+    return done.returncode, [dict(row) for row in that_count(json.loads(done.stdout)["findings"])]
 
 
 def compare(rows: list[dict[str, Any]], defects: tuple[Defect, ...], known: dict[str, str]) -> None:
-    """Each defect has its finding, and there is no other one."""
-    assert sorted(map(found, rows)) == sorted(map(expected, defects)), json.dumps(rows, indent=1)
-    for defect in defects:
-        row = next(row for row in rows if found(row) == expected(defect))
-        says = defect.says.replace("{net}", known["net"]).replace("{cpus}", known["cpus"])
-        assert says in row["value"], f"{defect}: {row['value']}"
-        wanted = ("why", "command", "limit", "source", "look") if row["result"] != "not run" else ()
-        assert all(row[field] for field in wanted), row
+    """Each defect has its findings with all their texts, and there is no other one."""
+    wanted = [row for defect in defects for row in defect.wanted]
+    assert len(rows) == len(wanted), json.dumps(rows, indent=1)
+    for one in wanted:
+        found = [row for row in rows if is_found(one, row, known)]
+        assert len(found) == 1, f"{one}: {json.dumps(rows, indent=1)}"
+        texts: tuple[str, ...] = ("why", "command", "limit", "source", "look")
+        if one.check == "host reached":
+            texts = ("why", "command")
+        elif one.result == "not run":
+            texts = ()
+        assert all(found[0][text] for text in texts), found[0]

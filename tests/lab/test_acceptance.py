@@ -8,20 +8,20 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .check_runs import seeded
+from .check_runs import defect_named, seeded
 from .conftest import Lab, bare_lab
-from .host_defects import DEFECTS, Defect
 from .rank_jobs import fresh, job
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MTU, FILES = (next(defect for defect in DEFECTS if defect.name == name) for name in ("mtu", "few open files"))
+MTU, FILES = defect_named("mtu"), defect_named("few open files")
 MARK = "/var/lib/ddp-play-quarantine.json"
 RECORD = "/etc/ddp-play/record.json"
 
@@ -132,8 +132,10 @@ def test_a_user_without_root_keeps_only_the_own_runs_away(lab: Lab, tmp_path: Pa
 
 
 def test_when_all_fail_nobody_is_put_into_quarantine(lab: Lab) -> None:
-    every = [Defect(FILES.name, FILES.seed.replace("{h2}", f"{{{host}}}"), FILES.mend.replace("{h2}", f"{{{host}}}"),
-                    FILES.check, (host,)) for host in ("h1", "h2", "h3")]  # fmt: skip
+    every = [
+        replace(FILES, seed=FILES.seed.replace("{h2}", name), mend=FILES.mend.replace("{h2}", name))
+        for name in ("{h1}", "{h2}", "{h3}")
+    ]
     with seeded(lab, *every):
         code, found, text = check(lab, "-b", "--quarantine")
     assert code == 69, text

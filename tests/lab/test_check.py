@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from tests import schemas
 
-from .check_runs import compare, run_check, seeded
-from .host_defects import DEFECTS
+from .check_runs import compare, defect_named, run_check, seeded
 
 if TYPE_CHECKING:
     from .conftest import Lab
@@ -45,8 +44,7 @@ def test_hosts_without_a_defect_pass_also_with_a_noisy_login(check_lab: Lab) -> 
 
 
 def test_many_defects_at_once_are_all_named_and_gone_when_they_are_mended(check_lab: Lab) -> None:
-    defects = tuple(defect for defect in DEFECTS if defect.name in TOGETHER)
-    assert len(defects) == len(TOGETHER)
+    defects = tuple(map(defect_named, TOGETHER))
     with seeded(check_lab, *defects) as known:
         code, rows = run_check(check_lab)
         compare(rows, defects, known)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests import schemas
 
-from .check_runs import seeded
-from .host_defects import DEFECTS
+from .check_runs import defect_named, seeded
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +33,7 @@ def test_records_page_and_bundle_from_acceptance_to_a_defect(check_lab: Lab, tmp
     }
     assert not any(figure["worse"] for row in same["records"]["hosts"] for figure in row["figures"])
 
-    fewer = next(defect for defect in DEFECTS if defect.name == "fewer cpus")
+    fewer = defect_named("fewer cpus")
     page, bundle = tmp_path / "check.html", tmp_path / "ticket.tar.gz"
     with seeded(check_lab, fewer):
         files = ("--html", str(page), "--bundle", str(bundle), "--level", "full")

@@ -10,8 +10,7 @@ import pytest
 
 from tests import schemas
 
-from .check_runs import seeded
-from .host_defects import DEFECTS
+from .check_runs import defect_named, seeded
 from .rank_jobs import document, fresh, job
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ def started(lab: Lab, tmp_path: Path, name: str, **variables: Any) -> subprocess
 def test_a_defect_refuses_the_run_before_anything_starts(
     check_lab: Lab, tmp_path: Path, name: str, says: tuple[str, ...]
 ) -> None:
-    (defect,) = (defect for defect in DEFECTS if defect.name == name)
+    defect = defect_named(name)
     run = fresh("unfit")
     with seeded(check_lab, defect):
         done = started(check_lab, tmp_path, run)
@@ -70,7 +69,7 @@ def test_a_defect_refuses_the_run_before_anything_starts(
 
 
 def test_a_spare_host_takes_the_place_of_an_unfit_one(check_lab: Lab, tmp_path: Path) -> None:
-    (defect,) = (defect for defect in DEFECTS if defect.name == "few open files")
+    defect = defect_named("few open files")
     run = fresh("spare")
     with seeded(check_lab, defect):
         done = started(check_lab, tmp_path, run, hosts=2, spares=["h3"])
@@ -84,7 +83,7 @@ def test_a_spare_host_takes_the_place_of_an_unfit_one(check_lab: Lab, tmp_path: 
 
 
 def test_a_host_whose_ports_are_closed_for_all_is_replaced_too(check_lab: Lab, tmp_path: Path) -> None:
-    (defect,) = (defect for defect in DEFECTS if defect.name == "ports dropped from all")
+    defect = defect_named("ports dropped from all")
     run = fresh("spare")
     with seeded(check_lab, defect):
         done = started(check_lab, tmp_path, run, spares=["h1"], hosts=2)
@@ -93,19 +92,19 @@ def test_a_host_whose_ports_are_closed_for_all_is_replaced_too(check_lab: Lab, t
 
 
 def test_what_ranks_can_bear_is_a_warning_and_none_switches_the_check_off(check_lab: Lab, tmp_path: Path) -> None:
-    (loopback,) = (defect for defect in DEFECTS if defect.name == "own name is loopback")
+    loopback = defect_named("own name is loopback")
     with seeded(check_lab, loopback):
         done = started(check_lab, tmp_path, fresh("warned"))
     assert done.returncode == 0, done.stderr
     assert "h2: own name: h2 is 127.0.1.1" in " ".join(done.stderr.split())
-    (memory,) = (defect for defect in DEFECTS if defect.name == "small shared memory")
+    memory = defect_named("small shared memory")
     with seeded(check_lab, memory):
         done = started(check_lab, tmp_path, fresh("unchecked"), check="none")
     assert done.returncode == 0, done.stderr
 
 
 def test_a_job_is_checked_on_its_own_ports_and_hosts(check_lab: Lab, tmp_path: Path) -> None:
-    defects = [defect for defect in DEFECTS if defect.name in ("ports dropped one way", "few open files")]
+    defects = [defect_named(name) for name in ("ports dropped one way", "few open files")]
     common = ["-i", str(check_lab.inventory), "--json"]
     with seeded(check_lab, *defects), tempfile.TemporaryDirectory(prefix="cp-") as sockets:
         environment = {**check_lab.environment, "ANSIBLE_SSH_CONTROL_PATH_DIR": sockets}

@@ -9,16 +9,21 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ddp_play.checks.pair_exchange import Matrix, measure_matrix
+from ddp_play.checks.self_test.defect import HOSTS, every
+from ddp_play.checks.self_test.network_defects import HEAL, LINK
 from tests import schemas
 
+from .check_runs import defect_named, hosts_of, seeded
 from .conftest import bare_lab
-from .pair_channels import SETTINGS, Orders, addresses, ends, open_channels
-from .pair_defects import TWO, Defect, heal, seed
+from .pair_channels import SETTINGS, Orders, ends, open_channels
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .conftest import Lab
+
+TWO = defect_named("two at once: h2 sends slowly, what h4 sends is lost")
+SHAPED = every(tuple((host, f"{HEAL}; {LINK}") for host in HOSTS))
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +31,6 @@ def four(lab_home) -> Iterator[Lab]:  # type: ignore[no-untyped-def]
     """Four hosts."""
     with bare_lab(lab_home, "pairs", 4) as lab:
         yield lab
-        heal(lab)
 
 
 def measured(lab: Lab) -> Matrix:
@@ -53,33 +57,24 @@ def shown(matrix: Matrix) -> str:
     return "\n".join([*(row.text() for row in matrix.verdicts), *rows])
 
 
-def check(lab: Lab, defect: Defect | None) -> Matrix:
-    """Seed it, measure, and expect exactly its verdicts."""
-    seed(lab, addresses(lab.inventory), defect)
-    matrix = measured(lab)
-    assert said(matrix) == (defect.right if defect else frozenset()), shown(matrix)
-    assert matrix.num_not_run == 0, shown(matrix)
-    return matrix
-
-
 def test_two_defects_at_once_are_named_and_a_healed_fleet_passes(four: Lab) -> None:
-    check(four, TWO)
-    matrix = check(four, None)
+    with seeded(four, TWO):
+        matrix = measured(four)
+        assert said(matrix) == {("host", ("h2",), "rate", "sends"), ("host", ("h4",), "retransmits", "")}, shown(matrix)
+        hosts_of(four).run(SHAPED)
+        matrix = measured(four)
+    assert said(matrix) == set(), shown(matrix)
+    assert matrix.num_not_run == 0, shown(matrix)
     assert len(matrix.survey.samples) == 12
     assert 150 < statistics.median(row.mbps or 0.0 for row in matrix.survey.samples) < 201, shown(matrix)
 
 
-def test_the_full_level_of_the_verb_names_them_too(four: Lab) -> None:
-    seed(four, addresses(four.inventory), TWO)
-    try:
-        done = four.play("check", "-i", str(four.inventory), "--level", "full", "--json")
-    finally:
-        heal(four)
+def test_the_self_test_of_the_verb_makes_and_names_them_too(four: Lab) -> None:
+    words = ("check", "--self-test", "--lab", four.name, "--only", TWO.name, "--json")
+    done = four.play(*words, timeout_s=400)
     document = json.loads(done.stdout)
-    schemas.check("check", document)
-    rows = [row for row in document["findings"] if row["check"] == "network" and row["result"] != "pass"]
-    right = {hosts for _, hosts, *_ in TWO.right}
-    assert {tuple(row["where"]) for row in rows} == right, done.stdout
-    assert done.returncode == 1
-    assert len(document["matrix"]["directions"]) == 12
-    assert four.play("check", "-i", str(four.inventory), "--level", "full").returncode == 0
+    schemas.check("check-self-test", document)
+    assert done.returncode == 0, done.stdout
+    results = {row["defect"]: row["result"] for row in document["trials"]}
+    assert results == {"none, level full": "clean", TWO.name: "detected"}
+    assert document["counts"]["false_alarms"] == 0

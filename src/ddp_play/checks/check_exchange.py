@@ -13,12 +13,13 @@ from ddp_play.checks.pair_exchange import MatrixSettings, measure_matrix
 from ddp_play.checks.pair_samples import PairEnd
 from ddp_play.checks.peer_addresses import PeerNetwork, among, network_between, sampled_ports
 from ddp_play.checks.time_budget import MATRIX_LEAST_S, NO_LIMIT, REACH_LEAST_S, READ_LEAST_S, TimeBudget
+from ddp_play.checks.torch_load import measure_load
 from ddp_play.guard.protocol import UNREADABLE
 from ddp_play.planning.host_facts import facts_from_json
 from ddp_play.run.host_channel import ProcessChannel, wait_any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from ddp_play.checks.check_scope import CheckScope
     from ddp_play.checks.fleet import Fleet
@@ -34,6 +35,7 @@ CONNECT_S, LEAST_CONNECT_S = 4.0, 2.0
 CLOCK_S, READ_S, LISTEN_S, REACH_S, END_S = 10.0, 30.0, 20.0, 30.0, 20.0
 # Orders that end something, and the seconds that they have also when the time of the check is over.
 LAST, LAST_S = ("check_end", "pair_end"), 1.0
+TELL_S = 8.0  # a host ends a channel after half a minute of silence
 ANSWER_S = 0.5  # for an answer to arrive after its readings have ended
 
 
@@ -56,6 +58,7 @@ class Exchange:
     lost: dict[str, str] = field(default_factory=dict)
     budget: TimeBudget = NO_LIMIT
     is_late: bool = False  # something was left out for want of time
+    told: float = 0.0  # when hosts that rest were told that this controller is there
 
     def has_time(self, least_s: float) -> bool:
         """Is there time for what needs at least so many seconds? If not, `is_late` is set."""
@@ -73,11 +76,12 @@ class Exchange:
                 asked[host] = _Asked(self.channels[host], time.time())
                 self.channels[host].send(kind, **values)
                 self.channels[host].pump()
-        # a round of pairs needs its whole time
-        cap = self.budget.part_s if kind.startswith("check_") else self.budget.capped
+        # a round of pairs, or of load, needs its whole time
+        cap = self.budget.part_s if kind.startswith("check_") and kind != "check_torch" else self.budget.capped
         limit_s = max(cap(limit_s), LAST_S if kind in LAST else 0.0)
         until = time.monotonic() + limit_s
         while (waiting := self._waiting(asked)) and time.monotonic() < until:
+            self._keep_open(set(self.channels) - self.lost.keys() - set(waiting))
             wait_any([asked[host].channel for host in waiting], min(0.2, max(0.0, until - time.monotonic())))
             for host in waiting:
                 self._take(kind, host, asked[host])
@@ -89,6 +93,15 @@ class Exchange:
             for host, row in asked.items()
             if row.header is not None
         }
+
+    def _keep_open(self, resting: Collection[str]) -> None:
+        """Say something to hosts that have no order: they end a channel on which nothing comes."""
+        if time.monotonic() - self.told < TELL_S:
+            return
+        self.told = time.monotonic()
+        for host in resting:
+            self.channels[host].send("check_clock")
+            self.channels[host].pump()
 
     def _waiting(self, asked: dict[str, _Asked]) -> list[str]:
         return [host for host, row in asked.items() if row.header is None and host not in self.lost]
@@ -134,6 +147,10 @@ class Exchange:
                     best[host] = {"offset_s": clock - (sent + received) / 2, "trip_s": trip_s}
         return best
 
+    def cap_s(self, limit_s: float) -> float:
+        """The limit of a program on the hosts, or what is left of the time for it if that is less."""
+        return min(limit_s, self.budget.left_s() - 4 * ANSWER_S)
+
     def close(self) -> None:
         """End all channels."""
         for channel in self.channels.values():
@@ -155,7 +172,7 @@ def exchange(
     """
     facts = {host: facts_from_json(host, row["facts"]) for host, row in rows.items() if "facts" in row}
     talk = Exchange(channels, budget=scope.budget)
-    found: dict[str, Any] = {"matrix": None}
+    found: dict[str, Any] = {"matrix": None, "torch": None}
     try:
         answers, network = _converse(talk, facts, scope.terms)
         found |= {"network": asdict(network), "hosts": _hosts(rows, answers, talk.lost)}
@@ -163,6 +180,8 @@ def exchange(
             known = {} if scope.record or scope.terms.network else records(fleet_from_json(found))
             settings = MatrixSettings(records=known, budget=scope.budget)
             found["matrix"] = _matrix(talk, network, settings)
+        if scope.has_matrix and not scope.terms.in_containers:
+            found["torch"] = measure_load(talk, facts, network, scope.terms.port_range, matrix=found["matrix"])
         # nothing that is judged comes after this
         lost, found["late"] = dict(talk.lost), scope.budget.reason if talk.is_late else ""
         if scope.outputs:

@@ -12,6 +12,7 @@ from ddp_play.checks import (
     network_checks,
     pair_findings,
     shared_checks,
+    torch_findings,
 )
 from ddp_play.checks.finding import Finding, Status
 from ddp_play.checks.fleet import FULL, QUICK, guarded
@@ -61,7 +62,7 @@ QUICK_CHECKS: tuple[CheckGroup, ...] = (
 )
 LEVELS: dict[str, tuple[CheckGroup, ...]] = {
     QUICK: QUICK_CHECKS,
-    FULL: (*QUICK_CHECKS, pair_findings.network_matrix),
+    FULL: (*QUICK_CHECKS, pair_findings.network_matrix, torch_findings.load, torch_findings.collectives),
 }
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 WARN, FAIL = Status.WARN, Status.FAIL
 Direction = tuple[str, str]
+MOST_TEXTS = 2
 
 
 def ports(fleet: Fleet) -> Iterator[Finding]:
@@ -89,7 +90,7 @@ TEXTS = {
 
 
 def _between(fleet: Fleet, check: str, read: Callable[[CheckedHost], Mapping[str, str]]) -> Iterator[Finding]:
-    """Findings about directions: one for those that fail alike, and the host if it is in all of them."""
+    """Findings about directions: the host if all its peers fail, else the pair."""
     if fleet.network.problem:
         for host in fleet.reached:
             yield not_run(check, host.name, "the hosts have no common network", broken=True)
@@ -97,14 +98,12 @@ def _between(fleet: Fleet, check: str, read: Callable[[CheckedHost], Mapping[str
     answers = {host.name: attempt(check, host, read) for host in fleet.reached if host.name in addresses}
     yield from (found for found in answers.values() if isinstance(found, Finding))
     seen = {name: found for name, found in answers.items() if not isinstance(found, Finding)}
-    by_text: dict[str, list[Direction]] = {}
     routed_elsewhere = _routed_elsewhere(fleet)
-    for direction, text in (((name, peer), text) for name, found in seen.items() for peer, text in found.items()):
-        if frozenset(direction) not in routed_elsewhere:
-            by_text.setdefault(text, []).append(direction)
-    for text, directions in by_text.items():
-        yield from (_failed_between(check, text, *about) for about in attributed(directions, list(seen)))
-    failed = {name for directions in by_text.values() for direction in directions for name in direction}
+    texts = {(name, peer): text for name, found in seen.items() for peer, text in found.items()
+             if frozenset((name, peer)) not in routed_elsewhere}  # fmt: skip
+    for blamed, directions in attributed(list(texts), list(seen)):
+        yield from _failed_between(check, blamed, {direction: texts[direction] for direction in directions})
+    failed = {name for direction in texts for name in direction}
     if clean := tuple(name for name in seen if name not in failed):
         yield Finding(check, Status.OK, TEXTS[check][1], where=clean)
 
@@ -118,15 +117,22 @@ def _routed_elsewhere(fleet: Fleet) -> set[frozenset[str]]:
     return pairs
 
 
-def _failed_between(check: str, text: str, blamed: tuple[str, ...], directions: list[Direction]) -> Finding:
+def _failed_between(check: str, blamed: tuple[str, ...], texts: Mapping[Direction, str]) -> Iterator[Finding]:
+    """A finding of a host with all its directions, or of a pair for each way to fail."""
     why, limit, source, command, look = TEXTS[check]
-    return Finding(
-        check, FAIL, text, why, command, blamed, directions=tuple(directions), limit=limit, source=source, look=look
-    )
+    by_text: dict[str, list[Direction]] = {}
+    for direction, text in texts.items():
+        by_text.setdefault(text, []).append(direction)
+    if len(blamed) == 1:  # its peers may see the same block differently: a firewall answers only so many packets
+        by_text = {" / ".join(sorted(by_text)[:MOST_TEXTS]): list(texts)}
+    for text, directions in by_text.items():
+        yield Finding(
+            check, FAIL, text, why, command, blamed, directions=tuple(directions), limit=limit, source=source, look=look
+        )
 
 
 def attributed(directions: list[Direction], hosts: list[str]) -> list[tuple[tuple[str, ...], list[Direction]]]:
-    """The hosts that each group of directions is about: one, if all its peers fail with it alike, else two."""
+    """The hosts that each group of directions is about: one, if all its peers fail with it, else two."""
     left, found = list(directions), []
     for end in (1, 0):
         for host in hosts:

@@ -93,6 +93,7 @@ class Fleet:
     matrix: Mapping[str, Any] | None = None  # of `pair_exchange.Matrix.to_json`; None below the full level
     late: str = ""  # why something is missing: the check had no time left
     terms: JobTerms = ANY_JOB
+    torch: Mapping[str, Any] | None = None  # of `torch_load.TorchLoad.measure`; None below the full level
 
     @property
     def reached(self) -> tuple[CheckedHost, ...]:
@@ -112,7 +113,7 @@ def fleet_from_json(document: Mapping[str, Any]) -> Fleet:
         network[name] = tuple((host, value) for host, value in network[name])
     late = document.get("late", "")
     hosts = tuple(replace(_host(name, row), late=late) for name, row in sorted(document["hosts"].items()))
-    return Fleet(hosts, PeerNetwork(**network), document.get("matrix"), late)
+    return Fleet(hosts, PeerNetwork(**network), document.get("matrix"), late, torch=document.get("torch"))
 
 
 def _host(name: str, row: Mapping[str, Any]) -> CheckedHost:

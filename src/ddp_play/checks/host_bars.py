@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.checks.fleet import NotRun
-from ddp_play.checks.pair_attribution import MAD_TO_SIGMA
 from ddp_play.checks.pair_samples import CPU_LIMIT
 from ddp_play.checks.pair_yardsticks import HOST_SHARE, LEAST_SPREAD, RTT_FACTOR, RTT_SLACK_MS, STARVED_SHARE, Z
+from ddp_play.checks.thresholds import robust_spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -130,7 +130,7 @@ def _group(figure: Figure, values: Mapping[str, float]) -> BarGroup | None:
     if len(values) < 2 or not any(values.values()):
         return None
     median = statistics.median(values.values())
-    spread = max(MAD_TO_SIGMA * statistics.median(abs(value - median) for value in values.values()),
+    spread = max(robust_spread(values.values()),
                  figure.spread * median)  # fmt: skip
     width = max(Z * spread, figure.slack(median))
     low, high = max(0.0, median - width), median + width

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from ddp_play.checks.finding import Finding, Status
 from ddp_play.checks.fleet import CheckedHost, Compared, Fleet, NotRun, counted, each, ok, same_everywhere
+from ddp_play.checks.thresholds import thresholds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 WARN, FAIL = Status.WARN, Status.FAIL
-SAME_MEMORY = 0.05  # the kernel reserves a little, and not the same on each boot
-SAME_CLOCK = 0.05
+SAME_MEMORY, SAME_CLOCK = (1 - thresholds().relative(name).least_share for name in ("memory", "cpu clock limit"))
 # Rules of other operators: reference in docs/checks.md.
 STUCK_S, ZOMBIE_S = 60, 10
 SLOWEST = "the slowest rank decides the speed of all"

@@ -11,12 +11,13 @@ import statistics
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from ddp_play.checks.thresholds import robust_spread
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ddp_play.checks.pair_samples import Pair
 
-MAD_TO_SIGMA = 1.4826
 LEAST_CELLS = 2
 Part = tuple[str, str]  # how it takes part (SENDS, RECEIVES, TAKES_PART), its name
 SENDS, RECEIVES, TAKES_PART = "sends", "receives", "takes part"
@@ -63,8 +64,7 @@ def norm_of(cells: Mapping[Pair, float], parts: Mapping[Part, Sequence[Pair]]) -
     good = [value for cell, value in cells.items() if not any(cell in parts[part] for part in worse)]
     good = good if len(good) >= LEAST_CELLS else list(cells.values())
     middle = statistics.median(good)
-    spread = MAD_TO_SIGMA * statistics.median(abs(value - middle) for value in good)
-    return Norm(usual, middle, spread)
+    return Norm(usual, middle, robust_spread(good))
 
 
 def attribute(

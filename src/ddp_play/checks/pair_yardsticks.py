@@ -16,13 +16,15 @@ if TYPE_CHECKING:
 
 # A host is slow below this part of the median host, one direction below that part of the median direction. The bands
 # and Z were chosen with tests/unit/checks/simulated_fleet.py; docs/checks-network.md has the rates.
-HOST_SHARE, DIRECTION_SHARE = 0.90, 0.82
-STARVED_SHARE = 0.5  # where CPUs were the limit of most rates
-Z = 3.5  # robust standard deviations that a value must be off as well
-LEAST_SPREAD = 0.03  # fleets are not more equal than this, whatever a few measurements say
+_HOST, _DIRECTION, _STARVED, _LOSS, _TRIP = (
+    thresholds().relative(name)
+    for name in ("rate of a host", "rate of a direction", "rate limited by CPUs", "retransmits", "round trip")
+)
+HOST_SHARE, DIRECTION_SHARE, STARVED_SHARE = _HOST.least_share, _DIRECTION.least_share, _STARVED.least_share
+Z, LEAST_SPREAD = _HOST.z, _HOST.least_spread
 LINK_SHARE = 0.80
-MAX_LOSS, LOSS_FACTOR = 0.001, 5.0
-RTT_FACTOR, RTT_SLACK_MS = 2.0, 0.5
+MAX_LOSS, LOSS_FACTOR = _LOSS.most, _LOSS.most_times
+RTT_FACTOR, RTT_SLACK_MS = _TRIP.most_times, _TRIP.more
 NO_NORM = Norm(0.0, 0.0, 0.0)
 OWN_RECORD = "its own record"
 

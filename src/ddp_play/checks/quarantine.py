@@ -119,7 +119,7 @@ def why_it_stays(host: HostFacts, findings: Collection[Finding], how: Circumstan
 def _why_not_ours(host: HostFacts, mark: Quarantine, how: Circumstances) -> Stays | None:
     """Why this check cannot release the host, whatever it found."""
     if not mark.level:
-        return Stays(f"no check put it there, so none releases it: {mark.why}", RELEASE_BY_HAND)
+        return Stays(f"no check put it there, so none releases it: {mark.why}", release(host))
     if mark.level != how.level and mark.level == FULL:
         return Stays(f"it failed at level {FULL}: {mark.why}", release(host))
     if not mark.own and not how.as_root:

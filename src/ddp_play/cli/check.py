@@ -18,7 +18,7 @@ from ddp_play.checks.fleet_answers import ask_fleet
 from ddp_play.checks.missing_checks import condensed
 from ddp_play.checks.own_records import with_records
 from ddp_play.checks.quarantine_marks import Marker
-from ddp_play.cli import check_files, check_job, console, options
+from ddp_play.cli import check_files, check_job, check_self_test, console, options
 from ddp_play.cli.check_records import show_records
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.errors import UsageError
@@ -39,12 +39,13 @@ RESULTS = {Status.FAIL: "FAIL", Status.UNCHECKED: "NOT RUN", Status.WARN: "warn"
 STYLES = {Status.OK: "green", Status.UNCHECKED: "magenta", Status.WARN: "yellow", Status.FAIL: "bold red"}
 RESULT_WIDTH, CHECK_WIDTH = 9, 21
 INDENT = " " * RESULT_WIDTH
-TAKES = {FULL: ": about three seconds a host up to 16 hosts, fifteen seconds above if nothing is found"}
+TAKES = {FULL: ": three seconds a host up to 16 hosts, fifteen above if nothing is found, and with torch ten more"}
 MOST_COLUMNS = 12
 
 
 @options.with_ansible
 @check_files.with_wanted
+@check_self_test.with_self_test
 def check(
     *,
     playbook: options.Playbook = None,
@@ -52,26 +53,27 @@ def check(
     level: Annotated[str, typer.Option("--level", help=f"What is checked: {', '.join(LEVELS)}.")] = "quick",
     everything: Annotated[bool, typer.Option("--all", help="Also each check that passed.")] = False,
     wanted: check_files.Wanted,
+    tested: check_self_test.SelfTestOptions,
     as_json: options.Json = False,
     ansible: options.Ansible,
 ) -> None:
     """Check whether hosts are fit for jobs: equal to each other, and reaching each other as ranks do.
 
-    With a playbook: the hosts of its job's plan, on its network and ports, with the limits of its ranks. What could
-    not be checked is said and never counts as passed. The full level measures the network: nothing else should use it.
+    With a playbook: the hosts of its job's plan, with its network, ports and limits. What could not be checked never
+    counts as passed. The full level loads network and CPUs: nothing else should use them.
     The exit code is 1 if a check failed, and 69 if a host could not be asked or a check could not be made.
 
     [bold]Examples[/]
 
-      ddp-play check train.yml -i inventory
+      ddp-play check train.yml -i inventory; ddp-play check -i inventory --level full --html check.html
 
-      ddp-play check -i inventory --level full --html check.html --bundle ticket.tar.gz
+      ddp-play check --self-test
     """
     with error_boundary():
+        check_self_test.run_if_wanted(tested, has_hosts=bool(inventory or playbook), as_json=as_json)
         choice = wanted.choice(of_job=playbook is not None)
         request = ansible.request(playbook, _asked(inventory, level))
-        passwords, scope, began = _passwords(ansible, wanted.scope(level))
-        console.note(f"checking the hosts of {', '.join(inventory or ())}, level {level}{TAKES.get(level, '')}")
+        passwords, scope, began = _begin(ansible, wanted.scope(level), inventory)
         ask, asked = check_job.ask_hosts_of if playbook else _ask_hosts, Asked(request.inventory, request.options)
         fleet, about_job = ask(choice.asking(request), passwords, scope, asked)
         findings, records = _judged(fleet, scope, asked, about_job)
@@ -81,16 +83,18 @@ def check(
         if as_json:
             console.as_json(answer)
         else:
-            show(findings, num_hosts=len(fleet.hosts), took_s=took_s, everything=everything)
-            _show_more(fleet, records, marked)
+            show_all(findings, fleet, (records, marked), took_s=took_s, everything=everything)
         wanted.write(fleet, answer, rows_of(condensed(findings)), took_s)
         marked.end(findings)
 
 
-def _passwords(ansible: options.Ansible, scope: CheckScope) -> tuple[Passwords, CheckScope, float]:
-    """Passwords, and the scope without the time in which they were typed; then the check begins."""
+def _begin(
+    ansible: options.Ansible, scope: CheckScope, inventory: list[str] | None
+) -> tuple[Passwords, CheckScope, float]:
+    """Passwords, and the scope without the time in which they were typed; then the check begins, and says so."""
     came = time.monotonic()
     passwords, began = ansible.passwords(), time.monotonic()
+    console.note(f"checking the hosts of {', '.join(inventory or ())}, level {scope.level}{TAKES.get(scope.level, '')}")
     return passwords, scope.later(began - came), began
 
 
@@ -110,8 +114,12 @@ def _judged(
     return (*about_job, *findings, *records.findings), records
 
 
-def _show_more(fleet: Fleet, records: OwnRecords, marked: Marked) -> None:
-    """What is no finding: rates between the hosts, their records, and their quarantine."""
+def show_all(
+    findings: tuple[Finding, ...], fleet: Fleet, more: tuple[OwnRecords, Marked], *, took_s: float, everything: bool
+) -> None:
+    """Print the findings, and what is none: rates between the hosts, their records, and their quarantine."""
+    records, marked = more
+    show(findings, num_hosts=len(fleet.hosts), took_s=took_s, everything=everything)
     _show_matrix(fleet.matrix)
     show_records(records)
     marked.show()
@@ -131,7 +139,8 @@ def document(findings: tuple[Finding, ...], level: str, fleet: Fleet, records: O
     hosts = [host.name for host in fleet.hosts]
     matrix = {} if fleet.matrix is None else {"matrix": fleet.matrix}
     common = {"exit_class": exit_class(findings), "level": level, "hosts": hosts, "records": records.to_json()}
-    return {**common, "findings": rows_of(findings), **matrix}
+    torch = {} if fleet.torch is None else {"torch": fleet.torch}
+    return {**common, "findings": rows_of(findings), **matrix, **torch}
 
 
 def rows_of(findings: tuple[Finding, ...]) -> list[dict[str, Any]]:

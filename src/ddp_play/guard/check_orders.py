@@ -15,6 +15,7 @@ from . import (
     network_readings,
     nic_counters,
     peer_probe,
+    rank_program,
     state_directory,
     storage_readings,
 )
@@ -91,6 +92,20 @@ class CheckOrders:
             path, word, others = str(token[0]), str(token[1]), [str(name) for name in header["others"]]
             wanted["tokens"] = (lambda: storage_readings.see_tokens(path, word, others, SEEN_S), SEEN_S + DIRECTORY_S)
         self._answer("check_reach", read_within(wanted, header.get("within_s")))
+
+    def on_check_torch(self, header: Header) -> None:
+        """Run a program in the ranks' Python. Its port belongs to no run meanwhile."""
+        limit_s, port = float(header["limit_s"]), header.get("port")
+        lease = leases.hold("port-%d" % int(port)) if port else None
+        if port and lease is None:
+            raise Refused("a run has port %d" % int(port))
+        try:
+            words = str(header["python"]), str(header["source"]), dict(header["order"])
+            self._answer("check_torch", read_all({
+                "torch": (lambda: rank_program.run(*words, limit_s), limit_s + FILES_S)}))  # fmt: skip
+        finally:
+            if lease is not None:
+                lease.close()
 
     def on_check_end(self, header: Header) -> None:
         """Close the ports and remove this host's token."""

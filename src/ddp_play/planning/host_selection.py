@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from ddp_play.errors import HostNotReady, UsageError
@@ -74,9 +75,15 @@ def _fit(
 def release(host: HostFacts) -> str:
     """What ends the quarantine of a host. The list of root, which counts for everybody, is changed by root."""
     if host.quarantine is not None and not host.quarantine.level:
-        return RELEASE_BY_HAND
+        return _by_hand(host) if host.quarantine.own else RELEASE_BY_HAND
     own = host.quarantine is not None and host.quarantine.own
     return release_command(host.quarantine.level if host.quarantine else "", become=host.user.uid != 0 and not own)
+
+
+def _by_hand(host: HostFacts) -> str:
+    """What removes a mark of the user's own list, which is in the state directory: root's list is another one."""
+    options = shlex.quote(f"state=released directory={shlex.quote(host.state_dir)}")
+    return f"ansible HOSTS -i INVENTORY -m ddp.play.host_quarantine -a {options}"
 
 
 def release_command(level: str, *, become: bool) -> str:

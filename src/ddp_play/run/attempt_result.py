@@ -18,7 +18,7 @@ class NotStarted:
     `prepared`: `prepare` was sent, so the attempt number is not used again. `signalled`: the start signal was sent, so
     ranks may have started. `unfenced`: host -> monotonic time after which no rank can be alive there; inf: unknown.
     `waiting`: as in the assignment, with the run's place in the queue. `kept`: host -> working directories there that
-    were not collected.
+    were not collected. `unconfirmed`: hosts that did not confirm the cleanup, also where no rank can have started.
     """
 
     error: DdpPlayError
@@ -27,6 +27,7 @@ class NotStarted:
     unfenced: dict[str, float] = field(default_factory=dict)
     waiting: Waiting | None = None
     kept: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    unconfirmed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,7 +151,7 @@ class RestartLoop:
             if self.assignment.continues or tried.signalled or self.history.rows:
                 self._rescue_files(unsafe=tuple(sorted(tried.unfenced)))
             raise
-        self._note_uncleaned(uncleaned)
+        self._note_uncleaned(uncleaned | (set(tried.unconfirmed) - tried.unfenced.keys()))
         self._lost_host_files.note_cleaned(self.assignment.attempt, set(tried.unfenced) - uncleaned)
         return following
 

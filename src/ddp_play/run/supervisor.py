@@ -59,8 +59,7 @@ class Supervisor:
     def __init__(self, assignment: Assignment, stop_requests: StopRequests, presence: Presence) -> None:
         self.plan = assignment.plan
         self.assignment = assignment
-        self.stop_requests = stop_requests
-        self.presence = presence
+        self.stop_requests, self.presence = stop_requests, presence
         self.paths = assignment.paths
         self.bundle = Bundle(assignment.paths)
         self.samples = SampleStore(self.bundle, assignment.paths, assignment.attempt)
@@ -120,7 +119,8 @@ class Supervisor:
         """Clean up what was prepared. Hosts that may have started ranks and have not confirmed it are unfenced."""
         unconfirmed = starter.abandon(error)
         unfenced = {name: dead_after(link, self.plan) for name, link in unconfirmed.items() if starter.signalled}
-        return NotStarted(error, starter.prepared, starter.signalled, unfenced, starter.waiting, starter.kept)
+        state = starter.prepared, starter.signalled, unfenced, starter.waiting, starter.kept
+        return NotStarted(error, *state, tuple(unconfirmed))
 
     def take_over(self) -> Ended | NotStarted:
         """Follow ranks that run already to their end, from the state that the hosts report. Raises NotTakenOver."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ddp_play.checks import check_exchange
 from ddp_play.checks.check_exchange import Exchange, exchange
 from ddp_play.checks.check_levels import judge
 from ddp_play.checks.check_scope import CheckScope
@@ -20,6 +21,7 @@ from ddp_play.run.discovery import Discovery, Query
 from ddp_play.run.host_channel import ProcessChannel
 from ddp_play.run.host_program import shell_command
 from ddp_play.run.route import Route
+from tests.waiting import wait_until
 
 from .fleets import fleet
 
@@ -127,3 +129,25 @@ def test_a_host_that_does_not_answer_is_lost_with_the_reason(says: str, why: str
         assert time.monotonic() - began < 10
     finally:
         talk.close()
+
+
+def test_a_host_that_rests_hears_something_meanwhile(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A host ends a channel on which nothing comes, and another host may need longer than that."""
+    monkeypatch.setattr(check_exchange, "TELL_S", 0.2)
+    heard = tmp_path / "heard"
+    resting = f"echo 'DDP-PLAY-CHANNEL 1'; cat > {heard}"
+    busy = """echo 'DDP-PLAY-CHANNEL 1'; sleep 2; echo '{"t":"check_read","n":2}'; printf '{}'; exec sleep 60"""
+    talk = Exchange({"h1": channel("h1", resting), "h2": channel("h2", busy)})
+    try:
+        assert talk.documents("check_read", {"h2": {}}, limit_s=30.0) == {"h2": {}}
+        wait_until(lambda: heard.read_bytes().count(b"check_clock") > 1, timeout_s=20)
+    finally:
+        talk.close()
+    assert not talk.lost
+
+
+def test_a_program_under_load_has_the_whole_time_that_is_left_and_ends_before_it() -> None:
+    talk = Exchange({}, budget=TimeBudget(60.0, time.monotonic() + 43.0))
+    assert 30 < talk.cap_s(60.0) < 39
+    assert talk.cap_s(5.0) == 5.0
+    assert Exchange({}).cap_s(45.0) == 45.0

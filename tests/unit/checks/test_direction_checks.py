@@ -55,6 +55,16 @@ def test_ports_of_one_direction(rows: list[dict[str, Any]], value: str) -> None:
     assert value in found.value
 
 
+def test_a_host_is_named_once_also_where_its_peers_fail_differently() -> None:
+    """A firewall that refuses answers only so many packets: of the rest a peer hears nothing."""
+    mixed = [*blocked("h3", "refused", (29500,)), *blocked("h3", "timeout", (29545, 29999))]
+    (found,) = bad(fleet(h1={"saw:ports": mixed}, h2={"saw:ports": blocked("h3", "refused")}))
+    assert (found.check, found.where) == ("ports", ("h3",))
+    assert found.directions == (("h1", "h3"), ("h2", "h3"))
+    assert "refused on 3 tested ports" in found.value
+    assert "timeout on 2 tested ports" in found.value
+
+
 @pytest.mark.parametrize(
     ("kernel", "told"), [(1500, "nothing on the way told"), (1400, "a router there told 1400"), (None, "nothing")]
 )

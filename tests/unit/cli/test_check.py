@@ -17,6 +17,7 @@ from ddp_play.cli.check import document, show
 from ddp_play.cli.main import app
 from tests import schemas
 from tests.unit.checks.matrices import matrix
+from tests.unit.checks.test_torch_findings import WELL, answer, cpu
 
 BLOCKED = Finding(
     "ports", Status.FAIL, "timeout on 12 tested ports from 29500 to 29999", "ranks connect on these ports",
@@ -76,7 +77,8 @@ def test_the_answer_for_programs_fits_its_schema() -> None:
     figure = ComparedFigure("rate: h2", "Mb/s", 940.0, 410.0, 799.0, "ddp-play", worse=True)
     compared = (ComparedHost("h1", "compared", "2030-01-01T00:00:00Z", figures=(figure,)), ComparedHost("h2", "none"))
     records = OwnRecords(compared, (), ("h1",), (("h3", "failed: ports"),))
-    checked = Fleet(tuple(CheckedHost(name) for name in ("h1", "h2", "h3")), matrix=matrix("h1", "h2", "h3"))
+    checked = Fleet(tuple(CheckedHost(name) for name in ("h1", "h2", "h3")), matrix=matrix("h1", "h2", "h3"), torch={
+        **WELL, "hosts": {"h1": [answer(cpu())]}})  # fmt: skip
     found = json.loads(json.dumps(document(FINDINGS, "full", checked, records)))
     schemas.check("check", found)
     assert found["exit_class"] == "check_failed"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from typing import Any
 
 import pytest
@@ -139,6 +140,14 @@ def test_who_may_end_a_quarantine_and_how(quarantine: Quarantine, uid: int, comm
     row = host("h1")
     row = dataclasses.replace(row, quarantine=quarantine, user=dataclasses.replace(row.user, uid=uid))
     assert release(row).endswith(command)
+
+
+def test_a_mark_of_an_own_list_without_a_check_is_removed_from_that_list() -> None:
+    """Such as one that cannot be read: root's list, which the command names otherwise, has nothing of it."""
+    row = dataclasses.replace(host("h1"), quarantine=Quarantine(FAILED, own=True), state_dir="/home/kim/my state")
+    command = release(row)
+    assert command.startswith("ansible HOSTS -i INVENTORY -m ddp.play.host_quarantine -a ")
+    assert shlex.split(shlex.split(command)[-1]) == ["state=released", "directory=/home/kim/my state"]
 
 
 def test_a_restart_uses_a_host_in_quarantine_where_the_others_are_too_few() -> None:

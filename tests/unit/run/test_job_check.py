@@ -63,7 +63,7 @@ def written(make: Make, count: int, **values: Any) -> Stage:
     """A stage with the files that planning writes, for hosts with a shared directory; those above two are spares."""
     wanted = {"source": "/code", "spares": [f"h{n}" for n in range(3, count + 1)], **values}
     stage = make(count, facts={"shared": shared()}, **wanted)
-    made = job(probe=False, **wanted)
+    made = job(**{"probe": False, **wanted})
     known = {host.name: raw(host) for host in hosts(count, shared=shared())}
     write_json(stage.paths.root / "job.json", made.model_dump(mode="json"))
     write_json(stage.paths.fleet, Fleet(made, known, (), (), {}).to_json())
@@ -112,6 +112,23 @@ def test_a_spare_host_takes_the_place_of_an_unfit_one(make: Make) -> None:
     assert (event["hosts"], event["new"]) == ({"h2": "shared memory: 16 of 16 MiB free"}, ["h3"])
     assert stage.document["hosts"] == ["h1", "h3"]
     assert dict(read_json(stage.paths.plan)["left_out"])["h2"] == "retired: shared memory: 16 of 16 MiB free"
+
+
+def test_a_replaced_host_that_did_not_confirm_its_cleanup_is_listed(make: Make) -> None:
+    """It was prepared, and the probe between the hosts found that nobody reaches it."""
+    stage = written(make, 4, probe=True, spares=["h4"])
+    closed = [{"address": "10.0.0.3", "port": 40000, "problem": "timed out"}]
+    for name in ("h1", "h3"):
+
+        def probe(_header: Any, _payload: bytes, far: Any = stage.far[name]) -> list[bytes]:
+            return [encode("probed", failed=closed if len(far.channels) == 1 else [])]
+
+        stage.far[name].answers["probe"] = probe
+    stage.far["h2"].answers["clean"] = [encode("refused", order="clean", message="read-only", error="host_not_ready")]
+    assert stage.supervisor().run().status == "succeeded"
+    assert "prepare" in stage.far["h2"].kinds()
+    (row,) = stage.document["left_behind"]["h2"]
+    assert "did not confirm the cleanup" in row
 
 
 def test_spares_that_are_unfit_too_leave_none(make: Make) -> None:

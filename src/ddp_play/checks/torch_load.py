@@ -1,0 +1,250 @@
+"""Load in the ranks' own torch on all hosts of a check: matrix multiplications, and all_reduce in groups of hosts.
+
+All hosts multiply at the same time, and then reduce together. A group that is slow, wrong or hangs is searched
+(`group_search`). A host without torch takes no part, with the reason; one whose program does not start neither.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ddp_play.ansible.installed_collection import collection_root
+from ddp_play.checks.group_search import Blamed, Culprit, search
+from ddp_play.checks.pair_samples import CPU_LIMIT
+from ddp_play.checks.peer_addresses import sampled_ports
+from ddp_play.checks.relative_rule import too_low
+from ddp_play.checks.thresholds import thresholds
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ddp_play.checks.group_search import Group
+    from ddp_play.checks.peer_addresses import PeerNetwork
+    from ddp_play.planning.host_facts import HostFacts
+
+MULTIPLY = {"size": 1024, "seconds": 1.5}
+SIZES = (1 << 20, 16 << 20)
+GROUP_TIMEOUT_S = 15.0  # of torch: a group that hangs costs so much
+# Seconds of a program: torch is loaded, which takes several on a busy host.
+PROGRAM_S, GROUP_S, LEAST_S = 45.0, 30.0, 12.0
+ANSWER_S = 12.0  # for an answer to arrive after the program has ended
+NUMBERS = ("gflops", "gflops_per_cpu", "cpu_share")
+SIZE_NUMBERS = ("bytes", "seconds", "wrong", "busbw_gb_s")
+MOST_PARTS = 80  # of an answer: a host has fewer GPUs
+NO_TIME = "no time left of --within"
+NO_END = "no end within"  # of `guard.rank_program`
+MBPS = 8000.0  # of a GB/s
+
+
+# Figures of the file of thresholds, and what they are called in an answer.
+FIELDS = {"speed of processors": "gflops_per_cpu", "time on processors": "cpu_share", "speed of gpus": "gflops"}
+CPU_FIGURES = ("speed of processors", "time on processors")
+
+
+class Talks(Protocol):
+    """Orders to hosts over their channels, all at once, within the time of the check."""
+
+    lost: dict[str, str]
+
+    def documents(self, kind: str, fields: Mapping[str, dict[str, Any]], *, limit_s: float) -> dict[str, Any]:
+        """By host, the JSON object that it answers."""
+
+    def has_time(self, least_s: float) -> bool:
+        """Is there time for what needs at least so many seconds?"""
+
+    def cap_s(self, limit_s: float) -> float:
+        """The limit, or what is left of the time if that is less."""
+
+
+@dataclass
+class TorchLoad:
+    """The load on these hosts. `least_busbw`: GB/s that a group has at least; 0 where nobody knows."""
+
+    talk: Talks
+    pythons: dict[str, str]
+    network: PeerNetwork
+    ports: tuple[int, ...]
+    least_busbw: float = 0.0
+    answers: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # by host, of each time it was asked
+    groups: list[dict[str, Any]] = field(default_factory=list)
+    num_asked: int = 0
+    is_short: bool = False  # programs had less time than they may need: an end of it says nothing
+
+    def measure(self) -> dict[str, Any]:
+        """The document: what each host answered, each group, and the result of the search."""
+        addresses = dict(self.network.addresses)
+        meeting = tuple(host for host in self.pythons if host in addresses)
+        if not self.talk.has_time(LEAST_S):
+            return self._document(Culprit(Blamed.NOT_RUN, tuple(self.pythons)), NO_TIME)
+        self._ask(self.pythons, (meeting,) if len(meeting) > 1 else (), multiply=True)
+        if self._suspects() and self.talk.has_time(LEAST_S):
+            self._ask(self.pythons, (), multiply=True)
+        able = tuple(host for host in meeting if self._has_started(host))
+        if len(able) < 2:
+            return self._document(Culprit(Blamed.NOT_RUN, able), "fewer than two hosts have torch and a common network")
+        whole = self._is_well(meeting) if able == meeting else None
+        culprit = search(able, self._run_groups, whole=whole)
+        return self._document(culprit, NO_TIME if culprit.blamed is Blamed.NOT_RUN else "")
+
+    def _suspects(self) -> set[str]:
+        """Hosts that were slow once: all multiply again, because one measurement alone says little."""
+        found: set[str] = set()
+        for figure in FIELDS:
+            values = {host: value for host, rows in self.answers.items() if (value := best(rows, figure)) is not None}
+            found |= set(too_low(values, figure).low if values else ())
+        return found
+
+    def _run_groups(self, groups: Sequence[Group]) -> dict[Group, bool | None]:
+        if not self.talk.has_time(LEAST_S):
+            return dict.fromkeys(groups)
+        self._ask({host: self.pythons[host] for group in groups for host in group}, groups, multiply=False)
+        return {group: self._is_well(group) for group in groups}
+
+    def _ask(self, pythons: Mapping[str, str], groups: Sequence[Group], *, multiply: bool) -> None:
+        """One program on each of these hosts."""
+        usual_s = PROGRAM_S if multiply else GROUP_S
+        limit_s = self.talk.cap_s(usual_s)
+        self.is_short = limit_s < usual_s
+        orders: dict[str, dict[str, Any]] = {host: {"multiply": MULTIPLY} if multiply else {} for host in pythons}
+        ports: dict[str, int] = {}
+        for group in groups:
+            head, port = group[0], self.ports[(self.num_asked * 5 + len(ports)) % len(self.ports)]
+            ports[head] = port
+            for rank, host in enumerate(group):
+                orders[host]["group"] = self._group_order(group, rank, port)
+        self.num_asked += 1
+        source = (collection_root() / "trainer" / "host_check.py").read_text(encoding="utf-8")
+        fields = {
+            host: {"python": pythons[host], "source": source, "order": order, "limit_s": limit_s,
+                   "port": ports.get(host)}
+            for host, order in orders.items()
+        }  # fmt: skip
+        found = self.talk.documents("check_torch", fields, limit_s=limit_s + ANSWER_S)
+        for host in orders:
+            self.answers.setdefault(host, []).append(_value(found.get(host), self.talk.lost.get(host)))
+        self.groups += [self._group_row(group) for group in groups]
+
+    def _group_order(self, group: Group, rank: int, port: int) -> dict[str, Any]:
+        return {
+            "rank": rank, "world": len(group), "address": dict(self.network.addresses)[group[0]], "port": port,
+            "interface": dict(self.network.interfaces)[group[rank]], "sizes": list(SIZES), "timeout_s": GROUP_TIMEOUT_S,
+        }  # fmt: skip
+
+    def _group_row(self, group: Group) -> dict[str, Any]:
+        """A group with the sizes as its first host saw them, and the first problem."""
+        parts = {host: _part(self.answers[host][-1], "group") for host in group}
+        problems = [f"{host}: {part['problem']}" for host, part in parts.items() if "problem" in part]
+        sizes = list(parts[group[0]].get("sizes", ()))
+        wrong = sum(int(row["wrong"]) for part in parts.values() for row in part.get("sizes", ()))
+        if wrong:
+            problems.insert(0, f"{wrong} wrong values")
+        busbw = float(sizes[-1]["busbw_gb_s"]) if sizes else 0.0
+        if not problems and self.least_busbw and busbw < self.least_busbw:
+            problems.append(f"{busbw:.3g} GB/s, expected at least {self.least_busbw:.3g}")
+        backend = str(parts[group[0]].get("backend", ""))
+        return {"hosts": list(group), "backend": backend, "sizes": sizes, "problem": "; ".join(problems[:2])}
+
+    def _is_well(self, group: Group) -> bool | None:
+        """Whether the group was well; None if it had too little time."""
+        row = next(row for row in reversed(self.groups) if tuple(row["hosts"]) == group)
+        return None if self.is_short and NO_END in row["problem"] else not row["problem"]
+
+    def _has_started(self, host: str) -> bool:
+        return "problem" not in _part(self.answers[host][0], "start")
+
+    def _document(self, culprit: Culprit, reason: str) -> dict[str, Any]:
+        return {
+            "hosts": {
+                host: [row for row in rows if _has(row, "multiply") or row is rows[0]]
+                for host, rows in self.answers.items()
+            },
+            "groups": self.groups,
+            "least_busbw": self.least_busbw,
+            "blamed": str(culprit.blamed),
+            "blamed_hosts": list(culprit.hosts),
+            "reason": reason,
+        }
+
+
+def _value(answer: Mapping[str, Any] | None, lost: str | None) -> dict[str, Any]:
+    """The program's own answer, or the problem."""
+    row = (answer or {}).get("torch")
+    if not isinstance(row, dict):
+        return {"parts": [], "problem": lost or "no answer"}
+    value = row.get("value")
+    if not isinstance(value, dict) or not isinstance(value.get("parts"), list):
+        return {"parts": [], "problem": str(row.get("problem", "no answer"))[:400]}
+    parts = [_checked(part) for part in value["parts"] if isinstance(part, dict)]
+    kept = {name: value[name] for name in ("before", "after", "seconds", "problem") if name in value}
+    return {**kept, "parts": parts[:MOST_PARTS]}
+
+
+def _checked(part: dict[str, Any]) -> dict[str, Any]:
+    """A part of an answer, or the problem that it has another form than our program gives it."""
+    wanted = {"multiply": NUMBERS, "group": ()}.get(str(part.get("part")), ())
+    sizes = part.get("sizes", [])
+    rows = sizes if isinstance(sizes, list) and len(sizes) <= MOST_PARTS else [None]
+    is_ours = all(_is_number(part.get(name)) for name in wanted) and all(
+        isinstance(row, dict) and all(_is_number(row.get(name)) for name in SIZE_NUMBERS) for row in rows
+    )
+    if "problem" in part or is_ours:
+        return part
+    return {"part": str(part.get("part"))[:20], "problem": "the answer is not what ddp-play's program sends"}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _has(answer: Mapping[str, Any], name: str) -> bool:
+    return any(isinstance(row, dict) and row.get("part") == name for row in answer["parts"])
+
+
+def best(answers: Sequence[Mapping[str, Any]], figure: str) -> float | None:
+    """The best value of a host, of all times that it was asked; of its slowest GPU. None without any."""
+    found = []
+    for answer in answers:
+        rows = [row for row in answer["parts"] if row.get("part") == "multiply" and FIELDS[figure] in row]
+        rows = [row for row in rows if (row.get("device") == "cpu") == (figure in CPU_FIGURES)]
+        if rows:
+            found.append(min(float(row[FIELDS[figure]]) for row in rows))
+    return max(found, default=None)
+
+
+def _part(answer: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """What a part has found; without it, the problem of the program."""
+    for row in answer["parts"]:
+        if isinstance(row, dict) and row.get("part") == name:
+            return row
+    return {"problem": str(answer.get("problem") or "it printed nothing")[:400]}
+
+
+def least_busbw(matrix: Mapping[str, Any] | None) -> float:
+    """GB/s that a group has at least, from what the network carried; 0 where nobody knows that."""
+    rows = [row for row in (matrix or {}).get("directions", ()) if row["mbps"]]
+    if not rows or 2 * sum(row.get("busy", 0.0) > CPU_LIMIT for row in rows) > len(rows):
+        return 0.0
+    usual = statistics.median(row["mbps"] for row in rows)
+    return float(thresholds().relative("all_reduce").least_share * usual / MBPS)
+
+
+def measure_load(
+    talk: Talks,
+    facts: Mapping[str, HostFacts],
+    network: PeerNetwork,
+    port_range: tuple[int, int],
+    *,
+    matrix: Mapping[str, Any] | None,
+) -> dict[str, Any] | None:
+    """The document of the load on all hosts that have torch for their ranks; None if no host has it."""
+    pythons = {
+        name: host.rank_python
+        for name, host in facts.items()
+        if host.rank_torch and not host.rank_python_problem and name not in talk.lost
+    }
+    if not pythons:
+        return None
+    return TorchLoad(talk, pythons, network, sampled_ports(*port_range), least_busbw(matrix)).measure()
