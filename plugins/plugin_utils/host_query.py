@@ -11,11 +11,11 @@ from ansible_collections.ddp.play.plugins.plugin_utils.vaulted import argument_t
 
 from ddp_play.ansible.discover_action import refuse_secret_arguments
 from ddp_play.ansible.host_problems import ssh_words
+from ddp_play.engines.route import Route
 from ddp_play.errors import HostNotReady
 from ddp_play.planning.job_secrets import Known
 from ddp_play.run.discovery import Query
 from ddp_play.run.host_program import shell_command
-from ddp_play.run.route import Route
 
 if TYPE_CHECKING:
     from ansible_collections.ddp.play.plugins.plugin_utils.host_approach import Approach
@@ -30,6 +30,8 @@ SHOWN = tuple(
         *("ssh_host", "ssh_port", "ssh_user", "ssh_private_key_file", "ssh_executable"),
     )
 )
+# Connection to a node of a Slurm job.
+STEP = "ddp.play.slurm_step"
 # The prompt of a become plugin that knows it in many languages (su).
 ANY_PROMPT = "assword:"
 
@@ -119,6 +121,9 @@ def _argv(approach: Approach) -> list[str]:
     transport = approach.connection.transport
     if transport == "local":
         return ["/bin/sh", "-c"]
+    if transport == STEP:
+        found: list[str] = approach.connection.step_argv()
+        return found
     if transport != "ssh":
         raise AnsibleError(f"connection {transport} is not supported; use ssh or local")
     words: list[str] = ssh_argv(approach.connection, approach.address)

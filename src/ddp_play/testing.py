@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ddp_play.ansible.runner import Passwords, PlaybookRequest
+    from ddp_play.engines.route import Route
     from ddp_play.guard.protocol import Frame, Header
-    from ddp_play.run.route import Route
 
 
 @dataclass

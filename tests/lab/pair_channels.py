@@ -11,9 +11,9 @@ import yaml
 from ddp_play.checks.check_exchange import Exchange
 from ddp_play.checks.pair_exchange import MatrixSettings
 from ddp_play.checks.pair_samples import PairEnd
+from ddp_play.engines.route import Route
 from ddp_play.run.host_channel import ProcessChannel
 from ddp_play.run.host_program import shell_command
-from ddp_play.run.route import Route
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.ansible.discover_action import discover_in_waves
-from ddp_play.ansible.plugin_variables import RUN_DIR_ENV
+from ddp_play.ansible.plugin_variables import DESCRIBE_ENV, ENGINE_ENV, RUN_DIR_ENV
 from ddp_play.bundle.format_version import format_stamp
 from ddp_play.bundle.outcome import RunStatus, error_fields
 from ddp_play.bundle.paths import RunPaths, read_json, runs_dir, write_json
 from ddp_play.bundle.run_ids import new_run_id, new_token
 from ddp_play.bundle.summary import counted
+from ddp_play.errors import UsageError
 from ddp_play.planning.discovery_order import not_asked
 from ddp_play.planning.host_facts import HostFacts, Problem, facts_from_json
 from ddp_play.planning.job import Job, check_names, parse_job
@@ -47,6 +48,9 @@ def plan_job(
     `hosts`: those of the play. `ask` returns `facts` and `route`, or `problem`, of each of the hosts that it is given.
     """
     job = _with_absolute_source(parse_job({k: v for k, v in values.items() if v is not None}), playbook_dir)
+    if os.environ.get(DESCRIBE_ENV):
+        return _describe_job(job)
+    _check_engine(job)
     discovered = discover_in_waves(job, hosts, ask)
     # `ask` imports the planner too, while it waits for the answers.
     from ddp_play.planning.planner import make_plan  # noqa: PLC0415
@@ -73,6 +77,23 @@ def plan_job(
         write_json(paths.job, job.model_dump(mode="json"))
     _describe_run(paths, plan, facts)
     return {"run_id": paths.run_id, "run_dir": str(paths.root), "summary": summarize(plan)}
+
+
+def _describe_job(job: Job) -> dict[str, Any]:
+    """Write the job alone: what is asked of an engine before there are hosts."""
+    paths = _run_paths()
+    paths.create()
+    write_json(paths.job, job.model_dump(mode="json"))
+    return {"run_id": paths.run_id, "run_dir": str(paths.root), "summary": "the job"}
+
+
+def _check_engine(job: Job) -> None:
+    """UsageError if the job's hosts come from another engine than those of this play."""
+    if job.engine != "ssh" and os.environ.get(ENGINE_ENV) != job.engine:
+        raise UsageError(
+            f"ddp_job_engine is {job.engine}, and the hosts of this play are an inventory's",
+            hint=f"ddp-play run PLAYBOOK --on {job.engine}",
+        )
 
 
 def _fleet(

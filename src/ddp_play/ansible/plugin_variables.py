@@ -6,6 +6,10 @@ RUN_DIR_ENV = "DDP_PLAY_RUN_DIR"
 FACTS_ENV = "DDP_PLAY_FACTS"
 USE_CACHED_ENV = "DDP_PLAY_CACHED"
 WAIT_ENV = "DDP_PLAY_WAIT"
+# Only the job is wanted: the run directory gets job.json, and no host is asked.
+DESCRIBE_ENV = "DDP_PLAY_DESCRIBE"
+# Engine of the allocation that this controller runs in; unset outside of one.
+ENGINE_ENV = "DDP_PLAY_ENGINE"
 ANSWER_ENV = "DDP_PLAY_ANSWER_S"
 # Tag of the role's task; with this tag requested, it ends after the plan.
 PLAN_TAG = "ddp_job_plan"

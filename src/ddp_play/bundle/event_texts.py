@@ -122,6 +122,7 @@ LINES: dict[str, Callable[[Mapping[str, Any]], list[EventLine]]] = {
     "retired": _retired,
     "replaced": _replaced,
     "waiting": _waiting,
+    "queue": lambda event: [(f"job {event['job']}: {event['text']}", Level.NOTICE)],
     "stop": _stop,
     "task": _task,
     "transport": lambda event: [(event["words"], Level.DETAIL)],

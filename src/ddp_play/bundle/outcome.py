@@ -150,7 +150,12 @@ KEPT_FIELDS = ("ranks", "missing", "left_behind")
 
 def error_fields(error: DdpPlayError, known: dict[str, Any]) -> dict[str, Any]:
     """Fields of run.json after an error. Ranks and files that run.json (`known`) lists already stay listed."""
-    fields = with_commands(error_outcome(error).to_json(), known)
+    return outcome_fields(error_outcome(error), known)
+
+
+def outcome_fields(outcome: Outcome, known: dict[str, Any]) -> dict[str, Any]:
+    """Fields of run.json of a run that ended so. Ranks and files that run.json (`known`) lists already stay listed."""
+    fields = with_commands(outcome.to_json(), known)
     return {name: known.get(name) or value if name in KEPT_FIELDS else value for name, value in fields.items()}
 
 

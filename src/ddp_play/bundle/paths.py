@@ -125,6 +125,16 @@ class RunPaths:
         return self.root / "channels.json"
 
     @property
+    def engine(self) -> Path:
+        """Directory of an engine's files: its script, its output, the inventory of the allocated hosts."""
+        return self.root / "engine"
+
+    @property
+    def allocation(self) -> Path:
+        """engine/allocation.json: the allocation that the run waits for or runs in, as its engine last said."""
+        return self.engine / "allocation.json"
+
+    @property
     def background(self) -> Path:
         """background.json: pid of the newest background process, its start, and why it could not take over."""
         return self.root / "background.json"

@@ -64,7 +64,8 @@ class Run:
 
     paths: RunPaths
     document: dict[str, Any]
-    attended: bool  # a process on this controller supervises it
+    attended: bool  # a process on this controller supervises it, or it has or waits for an allocation
+    allocation: dict[str, Any] = field(default_factory=dict)  # of a run whose hosts come from an engine
     unreadable: str = field(init=False)
     status: RunStatus = field(init=False)
 
@@ -105,8 +106,17 @@ class Run:
 
 def load(paths: RunPaths) -> Run:
     """Read a run. The locks are read first: a run that ends meanwhile then counts as attended, not as unattended."""
+    allocation = read_json(paths.allocation)
     attended = is_locked(paths.background_lock) or is_locked(paths.lock)
-    return Run(paths, read_json(paths.run), attended)
+    document = read_json(paths.run)
+    if allocation and not attended:
+        attended = not _ended(document) and allocation.get("phase") != "ended"
+    return Run(paths, document, attended, allocation)
+
+
+def _ended(document: dict[str, Any]) -> bool:
+    status = STATUSES.get(str(document.get("status")))
+    return status is not None and status.final
 
 
 def is_locked(path: Any) -> bool:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ddp_play.bundle.run_lookup import find
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.run import print_end, watch
 from ddp_play.errors import DiskFull, UsageError
 from ddp_play.planning.short_lists import short_list
 from ddp_play.run.attempt_assignment import assignment_from_bundle
+from ddp_play.run.engine_runs import find
 from ddp_play.run.lost_host_files import collect_uncollected, uncollected
 from ddp_play.run.submission import check_password, hosts_with_password, restart_problem, start_background
 

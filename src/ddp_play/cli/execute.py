@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from ddp_play.bundle.run_lookup import find
 from ddp_play.cli import options
 from ddp_play.cli.error_boundary import error_boundary
+from ddp_play.run.engine_runs import find
 from ddp_play.run.exec_in_rank import exec_command
 
 

@@ -14,10 +14,11 @@ from rich.text import Text
 from ddp_play.bundle.event_texts import EventLine, Level, event_lines, plan_lines, shown_state
 from ddp_play.bundle.file_tail import JsonTail, LineTail
 from ddp_play.bundle.paths import read_json
-from ddp_play.bundle.run_lookup import Run, load
+from ddp_play.bundle.run_lookup import Run
 from ddp_play.bundle.summary import duration, number, summary
 from ddp_play.cli import console
 from ddp_play.planning.plan_document import ranks_by_host
+from ddp_play.run.engine_runs import load
 
 if TYPE_CHECKING:
     from ddp_play.bundle.paths import RunPaths

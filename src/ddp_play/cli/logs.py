@@ -11,15 +11,17 @@ import typer
 
 from ddp_play.bundle.file_tail import LineTail
 from ddp_play.bundle.paths import RunPaths, read_json
-from ddp_play.bundle.run_lookup import Run, find, load
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.errors import UsageError
 from ddp_play.planning.job_values import parse_seconds
 from ddp_play.planning.plan_document import ranks_by_host
+from ddp_play.run.engine_runs import find, load
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from ddp_play.bundle.run_lookup import Run
 
 
 def logs(

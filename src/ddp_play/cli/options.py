@@ -71,8 +71,11 @@ class Ansible:
         int, typer.Option("-v", "--verbose", count=True, help="-v to -vvvv.", rich_help_panel=ANSIBLE)
     ] = 0
 
-    def request(self, playbook: str | None, inventory: list[str] | None) -> PlaybookRequest:
-        """Request for ansible-playbook; without playbook and inventory, that of the demo. Raises UsageError."""
+    def request(self, playbook: str | None, inventory: list[str] | None, *, allocated: bool = False) -> PlaybookRequest:
+        """Request for ansible-playbook; without playbook and inventory, that of the demo. Raises UsageError.
+
+        `allocated`: hosts come from an engine, so an inventory is only needed for variables.
+        """
         path = Path(playbook) if playbook else demo_playbook()
         if not path.is_file():
             raise UsageError(f"no playbook {path}", hint=_nearest(path, "name the playbook with the job"))
@@ -81,7 +84,7 @@ class Ansible:
             _refuse_secrets(arguments)
         request = PlaybookRequest(
             playbook=str(path.absolute()),
-            inventory=_inventory(playbook, inventory),
+            inventory=() if allocated and not inventory else _inventory(playbook, inventory),
             cwd=str(Path.cwd()),
             options=arguments,
         )

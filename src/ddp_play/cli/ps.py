@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +14,7 @@ from ddp_play.bundle.run_lookup import NewestRuns, Run, all_runs, newest_runs
 from ddp_play.bundle.summary import duration
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
+from ddp_play.run.engine_runs import current
 
 COLUMNS = ("run", "status", "ranks", "hosts", "age", "took", "size", "why")
 NEWEST = 10
@@ -36,6 +38,7 @@ def ps(
     """
     with error_boundary():
         newest = NewestRuns(tuple(all_runs())) if everything else newest_runs(NEWEST)
+        newest = replace(newest, runs=tuple(map(current, newest.runs)))
         on_hosts, problems = _ask_hosts(ansible, inventory) if inventory else ([], {})
         if as_json:
             document = {"runs": _rows(newest.runs), "on_hosts": on_hosts, "problems": problems}
@@ -78,10 +81,15 @@ def _row(run: Run, budget: Budget) -> dict[str, Any]:
         "ended": document.get("ended"),
         "exit_code": document.get("exit_code"),
         "exit_class": document.get("exit_class"),
-        "message": run.unreadable or str((document.get("verdict") or {}).get("message", "")),
+        "message": run.unreadable or str((document.get("verdict") or {}).get("message", "")) or _waits_for(run),
         "bundle": str(run.paths.root),
         "bundle_bytes": size_of(run.paths.root, document, budget),
     }
+
+
+def _waits_for(run: Run) -> str:
+    """Why a run waits for an engine's hosts; empty if it does not."""
+    return str(run.allocation.get("text", "")) if run.allocation.get("phase") == "pending" else ""
 
 
 def _show(newest: NewestRuns) -> None:

@@ -10,11 +10,11 @@ from rich.markup import escape
 
 from ddp_play.bundle.bundle_size import LIST_ENTRIES, RECORDED, Budget, size_of
 from ddp_play.bundle.paths import RunPaths, read_json, read_rows
-from ddp_play.bundle.run_lookup import find
 from ddp_play.bundle.summary import headline, rank_rows, summary
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.planning.plan_document import ranks_by_host
+from ddp_play.run.engine_runs import find
 
 
 def results(run_id: options.RunId = "-", as_json: options.Json = False) -> None:

@@ -14,7 +14,7 @@ from ddp_play.ansible.plugin_variables import WAIT_ENV
 from ddp_play.ansible.runner import AnsibleRunner
 from ddp_play.bundle.paths import RunPaths, write_json
 from ddp_play.bundle.run_lookup import Run, load
-from ddp_play.cli import console, live_view, options
+from ddp_play.cli import console, engine_start, live_view, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.plan import show_plan
 from ddp_play.cli.run_view import open_run_view
@@ -37,6 +37,10 @@ def run(
     wait: Annotated[bool, typer.Option("--wait", help="Wait while other runs hold the slots.")] = False,
     wait_at_most: Annotated[str, typer.Option("--wait-at-most", help="Wait no longer than 90s, 10m, 2h.")] = "",
     dry: Annotated[bool, typer.Option("--dry-run", help="Only print the plan.")] = False,
+    on: Annotated[str, typer.Option("--on", help="Where the hosts come from: ssh (the inventory) or slurm.")] = "ssh",
+    slurm: Annotated[
+        list[str] | None, typer.Option("--slurm", help="KEY=VALUE, such as partition=gpu; repeatable.")
+    ] = None,
     as_json: options.Json = False,
     ansible: options.Ansible,
 ) -> None:
@@ -55,8 +59,15 @@ def run(
       ddp-play run train.yml -i inventory -d --name night-1; ddp-play attach night-1
 
       ddp-play run train.yml -i inventory --wait    wait while other runs hold the slots
+
+      ddp-play run train.yml --on slurm --slurm partition=gpu -e ddp_job_hosts=4
     """
     with error_boundary():
+        engine_start.check_options(on, slurm, ansible, dry=dry, wait=wait or bool(wait_at_most))
+        if on != engine_start.HERE:
+            paths = engine_start.start(playbook, inventory, ansible, on, slurm or [], name, output)
+            _print_id_or_watch(paths, playbook or "the demo", detach=detach, ranks=ranks, as_json=as_json)
+            return
         request, passwords = ansible.request(playbook, inventory), ansible.passwords()
         if dry:
             show_plan(dry_run(request, passwords, AnsibleRunner()), as_json=as_json)

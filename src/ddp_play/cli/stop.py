@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
-from ddp_play.bundle.run_lookup import Run, find, load
+from ddp_play.bundle.run_lookup import Run
 from ddp_play.cli import console, live_view, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.run import request_stop
+from ddp_play.run.engine_runs import cancel_pending, find, load
 from ddp_play.run.submission import start_background, take_over_problem
 
 
@@ -36,7 +37,7 @@ def stop(
             _as_json(run, as_json)
             return
         request_stop(run.paths, now=now, reason="stopped with ddp-play stop")
-        if not run.attended:
+        if not cancel_pending(run) and not run.attended:
             passwords = options.ask_passwords(connection=False, become=ask_become_pass)
             console.note_if_any(start_background(run.paths, passwords, take_over=True))
         if not wait:

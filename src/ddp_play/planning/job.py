@@ -10,6 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from ddp_play.errors import UsageError
 from ddp_play.planning import job_values
 from ddp_play.planning.job_values import ENV_NAME, HOST_VARIABLES, PREFIX, SECRET_VARIABLES, SITE_VARIABLES
+from ddp_play.planning.slurm_settings import SlurmSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -47,6 +48,8 @@ class Job(BaseModel):
     source_exclude: tuple[str, ...] = (".git", "__pycache__", ".venv", "*.pyc", ".mypy_cache", ".ruff_cache")
     source_max_mib: int = Field(200, ge=1)
     workdir: str = ""
+    engine: Literal["ssh", "slurm"] = "ssh"
+    slurm: SlurmSettings = SlurmSettings()
     hosts: Annotated[tuple[int, int], BeforeValidator(job_values.host_range)] = (0, 0)
     ranks_per_host: Annotated[Literal["auto"] | int, BeforeValidator(job_values.ranks_per_host)] = "auto"
     backend: Backend = "auto"
@@ -159,6 +162,7 @@ FORMS = {
     "user": "is written uid:gid, such as 1000:1000",
     "memory": "is a number with b, k, m or g, such as 64g",
     "shm_size": "is a number with b, k, m or g, such as 8g",
+    "slurm.time": "is a time limit as Slurm writes it, such as 90, 1:30:00 or 1-12:00:00, in quotes",
 }
 
 

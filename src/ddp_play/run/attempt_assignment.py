@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ddp_play.bundle.paths import read_json
+from ddp_play.engines.route import Route
 from ddp_play.guard.protocol import run_key
 from ddp_play.planning.plan_document import plan_from_json
 from ddp_play.run.host_files import HostFiles
 from ddp_play.run.host_spec import PATIENCE_S, SETTLE_S
 from ddp_play.run.link import Link
-from ddp_play.run.route import Route
 from ddp_play.run.run_hooks import RunHooks, hooks_of
 from ddp_play.run.source_snapshot import read_snapshot
 

@@ -20,7 +20,7 @@ from ddp_play.run.file_limit import more_files
 from ddp_play.run.host_channel import ProcessChannel, wait_any
 
 if TYPE_CHECKING:
-    from ddp_play.run.route import Route
+    from ddp_play.engines.route import Route
 
 BEAT_S = 5.0
 MAX_BYTES = bounded_execution.MAX_MIB << 20

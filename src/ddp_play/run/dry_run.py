@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ddp_play.ansible.error_output import NO_HOSTS
-from ddp_play.ansible.plugin_variables import FACTS_ENV, PLAN_TAG, RUN_DIR_ENV, USE_CACHED_ENV
+from ddp_play.ansible.plugin_variables import DESCRIBE_ENV, FACTS_ENV, PLAN_TAG, RUN_DIR_ENV, USE_CACHED_ENV
 from ddp_play.bundle.paths import RunPaths, home, read_json
 from ddp_play.errors import UsageError, error_class
 from ddp_play.planning.job import job_from_json
@@ -49,7 +49,7 @@ def run_planning_tasks(
     paths: RunPaths,
     environment: dict[str, str],
 ) -> DdpPlayError | None:
-    """Run the playbook up to the plan. Returns why there is none."""
+    """Run the playbook up to the plan, or to the job if only that is wanted. Returns why there is none."""
     paths.create()
     planning = dataclasses.replace(
         request,
@@ -62,7 +62,8 @@ def run_planning_tasks(
     if verdict := read_json(paths.run).get("verdict"):
         return error_class(verdict["kind"])(verdict["message"], hint=verdict["hint"])
     error = outcome.error()
-    if error is None and not paths.plan.exists():
+    wanted = paths.job if DESCRIBE_ENV in environment else paths.plan
+    if error is None and not wanted.exists():
         return UsageError(
             "the playbook plans no job: no play with the role ddp.play.ddp_job matched a host",
             hint=NO_HOSTS,

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import read_json
+from ddp_play.engines.registry import engine_of
+from ddp_play.engines.route import Route
 from ddp_play.errors import Busy, UsageError
 from ddp_play.guard.protocol import run_key
 from ddp_play.planning.launch_placeholders import ATTEMPT, HOST_DIR, RUN_ID, RUN_KEY, bind
 from ddp_play.planning.plan_document import HostPlan, plan_from_json
-from ddp_play.run.route import Route
 
 if TYPE_CHECKING:
     from ddp_play.bundle.run_lookup import Run
@@ -38,7 +39,8 @@ def exec_command(run: Run, rank: int, command: list[str], *, terminal: bool) -> 
         raise UsageError(f"run {run.paths.run_id} has ranks 0 to {plan.world_size - 1}, not {rank}")
     host = plan.host_of(rank)
     route = next(Route.from_json(row) for row in read_json(run.paths.channels)["routes"] if row["host"] == host.name)
-    return route.interactive(_host_command(run, host, rank, command, terminal=terminal), terminal=terminal)
+    there = _host_command(run, host, rank, command, terminal=terminal)
+    return engine_of(route).interactive(route, there, terminal=terminal)
 
 
 def _host_command(run: Run, host: HostPlan, rank: int, command: list[str], *, terminal: bool) -> str:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.paths import write_json
 from ddp_play.bundle.run_lookup import is_locked
+from ddp_play.engines.route import Route
 from ddp_play.guard.protocol import UNREADABLE
 from ddp_play.run.host_channel import ProcessChannel, wait_any
 from ddp_play.run.host_frames import HostFrameError, checked_answer
-from ddp_play.run.route import Route
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Channel to a host: frames of the guard's protocol over a process (ssh or a local shell)."""
+"""Channel to a host: frames of the guard's protocol over a process (ssh, srun or a local shell)."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ddp_play.engines.registry import engine_of
+from ddp_play.engines.ssh import over_ssh
 from ddp_play.guard.protocol import FrameReader, encode
 from ddp_play.run.host_program import preamble
 from ddp_play.run.ssh_password_prompt import SshPasswordPrompt
 
 if TYPE_CHECKING:
+    from ddp_play.engines.route import Route
     from ddp_play.guard.protocol import Frame
-    from ddp_play.run.route import Route
 
 READ_SIZE = 1 << 20
 STDERR_TAIL = 4096
 # Of what a host prints before privilege escalation has succeeded.
 HEAD_TAIL = 65536
-# Exit code of ssh itself, when it has no connection.
-SSH_FAILED = 255
 
 
 class Channel(Protocol):
@@ -53,7 +53,8 @@ class ProcessChannel:
 
     def __init__(self, route: Route, *, become_password: str = "", ssh_password: str = "") -> None:
         self.host = route.host
-        self.route = route = route.usable()
+        self._engine = engine_of(route)
+        self.route = route = self._engine.usable(route)
         self._password = become_password
         self._answered = False
         self._reader = FrameReader(expect_magic=True, limited=True)
@@ -63,7 +64,7 @@ class ProcessChannel:
         self._noise = b""  # stdout before the magic line: what a login shell printed
         self._broken = ""
         self.num_bytes = 0  # received on stdout and stderr
-        self._prompt = SshPasswordPrompt(ssh_password) if ssh_password and route.over_ssh else None
+        self._prompt = SshPasswordPrompt(ssh_password) if ssh_password and over_ssh(route) else None
         command = [*route.argv, route.command]
         self._process = subprocess.Popen(
             self._prompt.command(command) if self._prompt else command,
@@ -107,8 +108,8 @@ class ProcessChannel:
 
     @property
     def reached(self) -> bool:
-        """Has the host itself answered? Else ssh gave no connection to it."""
-        return self._reader.started or not self.route.over_ssh or self._process.poll() not in (None, SSH_FAILED)
+        """Has the host itself answered? Else its engine gave no connection to it."""
+        return self._reader.started or not self._engine.no_connection(self.route, self._process.poll())
 
     def output(self) -> str:
         """End of what the host printed that is no frame: on stderr, or else on stdout if no frame followed."""

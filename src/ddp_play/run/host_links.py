@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.format_version import format_stamp
+from ddp_play.engines.registry import engine_of
 from ddp_play.errors import HostNotReady, Interrupted
 from ddp_play.guard.protocol import WITHDRAWN, protocol_problem, run_key
 from ddp_play.run.host_channel import ProcessChannel, wait_any
@@ -16,9 +17,9 @@ from ddp_play.run.host_spec import HostPlace
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from ddp_play.engines.route import Route
     from ddp_play.guard.protocol import Frame
     from ddp_play.run.link import Link
-    from ddp_play.run.route import Route
 
 DATA = ("log", "metrics", "nccl", "samples", "file")
 BEAT_S = 1.0
@@ -272,7 +273,7 @@ class Gang:
             elif now - link.opened_at > RECONNECT_S:
                 if link.place is not None and link.silent_s() < SILENT_S + RECONNECT_S:
                     self._on_host(link, "silent")
-                self._open(link, link.route.fresh())
+                self._open(link, engine_of(link.route).fresh(link.route))
 
     def reopen(self) -> None:
         """Open a new channel to each host that has none and is not lost, at most every RECONNECT_S. No heartbeat."""
@@ -283,7 +284,7 @@ class Gang:
                 and (not link.connected or stale)
                 and (time.monotonic() - link.opened_at > RECONNECT_S or link.channel is None)
             ):
-                self._open(link, link.route.fresh())
+                self._open(link, engine_of(link.route).fresh(link.route))
 
     def close(self) -> None:
         """Close all channels. Guards and ranks on the hosts go on."""

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from ddp_play.run.host_files import HostFiles
 
 if TYPE_CHECKING:
+    from ddp_play.engines.route import Route
     from ddp_play.run.host_channel import ProcessChannel
     from ddp_play.run.host_spec import HostPlace
-    from ddp_play.run.route import Route
 
 
 @dataclass

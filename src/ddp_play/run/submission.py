@@ -16,10 +16,11 @@ from ddp_play.bundle.format_version import format_stamp
 from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import RunPaths, check_run_id, read_json, runs_dir, write_json
 from ddp_play.bundle.run_ids import new_run_id, new_token
+from ddp_play.engines.registry import engine_of
+from ddp_play.engines.route import Route
 from ddp_play.errors import InternalError, NotTakenOver, UsageError
 from ddp_play.run import session_request
 from ddp_play.run.host_channel import ProcessChannel, wait_any
-from ddp_play.run.route import Route
 from ddp_play.run.session_place import SessionPlace
 
 if TYPE_CHECKING:
@@ -93,7 +94,9 @@ def check_password(paths: RunPaths, password: str) -> None:
     """UsageError where the first host with a password refuses this one: the run itself is not touched by that."""
     routes = (Route.from_json(row) for row in read_json(paths.channels)["routes"])
     route = next(route for route in routes if route.asks_password)
-    channel = ProcessChannel(replace(route.fresh(), command="exit 0", become_success=""), ssh_password=password)
+    channel = ProcessChannel(
+        replace(engine_of(route).fresh(route), command="exit 0", become_success=""), ssh_password=password
+    )
     deadline = time.monotonic() + LOGIN_S
     while not channel.broken and time.monotonic() < deadline:
         wait_any([channel], 0.5)

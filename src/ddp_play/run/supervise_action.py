@@ -13,12 +13,12 @@ from ddp_play.ansible.plan_action import record_failure
 from ddp_play.ansible.plugin_variables import WAIT_ENV
 from ddp_play.bundle.journal import Journal
 from ddp_play.bundle.paths import RunPaths, read_json, write_bytes, write_json
+from ddp_play.engines.route import Route
 from ddp_play.errors import DdpPlayError
 from ddp_play.planning.job import job_from_json
 from ddp_play.planning.plan_document import plan_from_json
 from ddp_play.run.attempt_assignment import Assignment, Waiting
 from ddp_play.run.restart_loop import RestartLoop
-from ddp_play.run.route import Route
 from ddp_play.run.run_hooks import END, RunHooks
 from ddp_play.run.source_snapshot import take_snapshot
 

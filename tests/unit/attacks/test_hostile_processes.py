@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ddp_play.engines.route import Route
 from ddp_play.guard import protocol
 from ddp_play.run.host_channel import ProcessChannel, wait_any
 from ddp_play.run.host_program import preamble
-from ddp_play.run.route import Route
 from tests.waiting import ENOUGH, bytes_written
 
 if TYPE_CHECKING:

@@ -16,11 +16,12 @@ from ddp_play.checks.check_scope import CheckScope
 from ddp_play.checks.finding import Status
 from ddp_play.checks.fleet import Fleet, fleet_from_json
 from ddp_play.checks.time_budget import TimeBudget
+from ddp_play.engines.route import Route
 from ddp_play.planning.remedy_text import Asked
 from ddp_play.run.discovery import Discovery, Query
 from ddp_play.run.host_channel import ProcessChannel
 from ddp_play.run.host_program import shell_command
-from ddp_play.run.route import Route
+from ddp_play.engines.route import Route
 from tests.waiting import wait_until
 
 from .fleets import fleet

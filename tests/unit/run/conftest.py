@@ -11,11 +11,11 @@ import pytest
 
 from ddp_play.bundle.journal import read_events
 from ddp_play.bundle.paths import RunPaths, read_json, write_json
+from ddp_play.engines.route import Route
 from ddp_play.guard.protocol import Header, encode
 from ddp_play.planning.next_attempt import Fleet
 from ddp_play.run.attempt_assignment import Assignment
 from ddp_play.run.restart_loop import RestartLoop
-from ddp_play.run.route import Route
 from ddp_play.testing import RANK_ROW, FakeHost, FakeHosts
 from tests.unit.build import hosts, job, plan, shared
 from tests.unit.planning.test_next_attempt import raw

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ddp_play.bundle.paths import RunPaths
+from ddp_play.engines.route import Route
 from ddp_play.run.attempt_assignment import Assignment, links_of
-from ddp_play.run.route import Route
 from tests.unit.build import hosts, plan
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ddp_play.ansible import bounded_execution
+from ddp_play.engines.route import Route
 from ddp_play.run import discovery as module
 from ddp_play.run.discovery import Discovery, Query
 from ddp_play.run.host_channel import ProcessChannel, wait_any
 from ddp_play.run.host_program import shell_command
-from ddp_play.run.route import Route
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +36,7 @@ def discovery() -> Iterator[Discovery]:
 MANY = """
 import resource
 from ddp_play.run.discovery import Discovery, Query
-from ddp_play.run.route import Route
+from ddp_play.engines.route import Route
 hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
 discovery = Discovery(60)

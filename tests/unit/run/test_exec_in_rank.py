@@ -10,10 +10,10 @@ import pytest
 
 from ddp_play.bundle.paths import RunPaths, write_json, write_text
 from ddp_play.bundle.run_lookup import Run
+from ddp_play.engines.route import Route
 from ddp_play.errors import Busy, UsageError
 from ddp_play.planning.launch_placeholders import HOST_DIR
 from ddp_play.run.exec_in_rank import exec_command
-from ddp_play.run.route import Route
 from tests.unit.build import engine, hosts, plan
 
 ENV = "# rank 1\nRANK=1\nDDP_PLAY_RESULT=/old/way/results/rank-1.json\n"

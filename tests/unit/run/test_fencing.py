@@ -9,12 +9,12 @@ import pytest
 
 from ddp_play.bundle.journal import Journal
 from ddp_play.bundle.paths import write_json
+from ddp_play.engines.route import Route
 from ddp_play.errors import HostNotReady, Interrupted
 from ddp_play.guard.protocol import encode
 from ddp_play.run.fencing import FENCE_MARGIN_S, dead_after, fence
 from ddp_play.run.link import Link
 from ddp_play.run.presence import Presence
-from ddp_play.run.route import Route
 from ddp_play.run.stop_requests import StopRequests
 from tests.unit.build import hosts, plan
 from tests.unit.run.conftest import Make, Stage

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ddp_play.engines.route import Route
 from ddp_play.run.host_channel import ProcessChannel, wait_any
 from ddp_play.run.host_program import preamble
-from ddp_play.run.route import Route
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ddp_play.engines.route import Route
 from ddp_play.errors import HostNotReady, Interrupted, SlotsTaken
 from ddp_play.guard.protocol import encode
 from ddp_play.run import host_links
 from ddp_play.run.attempt_assignment import Assignment, links_of
 from ddp_play.run.host_links import Gang
-from ddp_play.run.route import Route
 from ddp_play.testing import FakeChannel, refusal
 from tests.unit.run.conftest import Make, Stage
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from ddp_play.engines.route import Route
 from ddp_play.errors import Busy, HostNotReady, NotTakenOver, SlotsTaken, UnknownVersion
 from ddp_play.run.host_refusals import raise_not_opened, raise_refusal
 from ddp_play.run.link import Link
-from ddp_play.run.route import Route
 
 
 def link(name: str, **refused: Any) -> Link:

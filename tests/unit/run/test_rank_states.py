@@ -9,10 +9,10 @@ import pytest
 from ddp_play.bundle.outcome import RankOutcome
 from ddp_play.bundle.paths import RunPaths
 from ddp_play.bundle.writer import Bundle
+from ddp_play.engines.route import Route
 from ddp_play.run.attempt_assignment import Assignment, links_of
 from ddp_play.run.host_links import Gang
 from ddp_play.run.rank_states import outcomes
-from ddp_play.run.route import Route
 from tests.unit.build import hosts, plan
 
 if TYPE_CHECKING:

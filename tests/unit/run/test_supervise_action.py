@@ -9,11 +9,11 @@ import pytest
 
 from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import read_json, write_json
+from ddp_play.engines.route import Route
 from ddp_play.errors import HostUnfit, UsageError
 from ddp_play.guard.protocol import encode
 from ddp_play.planning.refused_hosts import Refused
 from ddp_play.run.job_check import Judged
-from ddp_play.run.route import Route
 from ddp_play.run.source_snapshot import read_snapshot
 from ddp_play.run.supervise_action import supervise_run
 from ddp_play.testing import FakeChannel, FakeHost

@@ -1,0 +1,69 @@
+"""Start of a run whose hosts come from an engine: its job is read and checked first, then submitted."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from ddp_play.ansible.runner import AnsibleRunner, Passwords
+from ddp_play.cli import console
+from ddp_play.engines.registry import engine_named
+from ddp_play.errors import UsageError
+from ddp_play.planning.slurm_settings import parse_pairs
+from ddp_play.run.engine_runs import submit
+from ddp_play.run.job_reading import read_job
+from ddp_play.run.submission import create_run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ddp_play.bundle.paths import RunPaths
+    from ddp_play.cli.options import Ansible
+
+HERE = "ssh"
+
+
+def check_options(on: str, slurm: list[str] | None, ansible: Ansible, *, dry: bool, wait: bool) -> None:
+    """UsageError for options that do not go together with the engine, and for an engine that does not exist."""
+    engine_named(on)
+    if on == HERE:
+        if slurm:
+            raise UsageError("--slurm is for --on slurm, and this run is over ssh", hint="add --on slurm")
+        return
+    if ansible.ask_pass or ansible.ask_become_pass or ansible.ask_vault_pass:
+        raise UsageError(
+            f"a password cannot be typed for a run on {on}: its controller starts when its hosts are free",
+            hint="for a vault: --vault-password-file with a file on the shared directory",
+        )
+    if ansible.limit:
+        raise UsageError(
+            f"--limit chooses hosts of an inventory, and {on} chooses them here", hint="--slurm nodelist=NAMES"
+        )
+    if dry:
+        raise UsageError(
+            f"--dry-run asks the hosts, and a run on {on} has none yet", hint="leave out --dry-run or --on"
+        )
+    if wait:
+        raise UsageError(
+            f"--wait waits for slots of an inventory's hosts; {on} has a queue of its own", hint="leave it out"
+        )
+
+
+def start(
+    playbook: str | None,
+    inventory: list[str] | None,
+    ansible: Ansible,
+    on: str,
+    slurm: list[str],
+    name: str,
+    output: Path | None,
+) -> RunPaths:
+    """Submit the run. UsageError or HostNotReady if the engine could never start it."""
+    request = ansible.request(playbook, inventory, allocated=True)
+    job = read_job(request, Passwords(), AnsibleRunner())
+    settings = job.slurm.model_copy(update=parse_pairs(slurm))
+    job = job.model_copy(update={"slurm": type(settings).model_validate(settings.model_dump())})
+    paths = create_run(request, name=name, output=output, argv=sys.argv)
+    allocation = submit(paths, job, engine_named(on))
+    console.note(f"{on} job {allocation.id}")
+    return paths

@@ -1,0 +1,131 @@
+"""What Slurm says about a job: its fields, how far it is, why it waits, and how it ended. Pure."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+
+from ddp_play.engines.interface import AllocationState, Ending, Phase
+
+_FIELD = re.compile(r"(?:^|\s)([A-Za-z:/]+)=(\S*)")
+PENDING = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "REQUEUE_FED", "RESV_DEL_HOLD")
+LIVING = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "STAGE_OUT", "RESIZING", "SIGNALING")
+# ExitCode of a job whose output file could not be opened.
+NO_OUTPUT = "53"
+_ENDED = re.compile(r"\*\*\* JOB \d+ ON \S+ CANCELLED AT \S+(?: DUE TO ([A-Z ]+?))? \*\*\*")
+_CAUSES = {"TIME LIMIT": "TIMEOUT", "PREEMPTION": "PREEMPTED", "NODE FAILURE": "NODE_FAIL"}
+# Reasons of a pending job that do not pass: the job, the account or the partition has to be changed.
+NEVER = {
+    "PartitionNodeLimit": "it wants more nodes than its partition allows or has",
+    "PartitionTimeLimit": "its time limit is over that of its partition",
+    "PartitionConfig": "its partition has no such nodes",
+    "BadConstraints": "no nodes can have what it wants together",
+    "InvalidAccount": "its account is not valid",
+    "InvalidQOS": "its QOS is not valid",
+    "AccountNotAllowed": "its account may not use this partition",
+    "QOSNotAllowed": "its QOS may not use this partition",
+    "DependencyNeverSatisfied": "a job that it depends on has failed",
+    "AssocMaxNodePerJobLimit": "it wants more nodes than its account allows a job",
+    "AssocMaxWallDurationPerJobLimit": "its time limit is over that of its account",
+    "QOSMaxNodePerJobLimit": "it wants more nodes than its QOS allows a job",
+    "QOSMaxWallDurationPerJobLimit": "its time limit is over that of its QOS",
+    "QOSMaxGRESPerJob": "it wants more GPUs than its QOS allows a job",
+    "QOSMinGRES": "it wants fewer GPUs than its QOS asks for",
+}
+# Reasons that pass, in words.
+WAITS = {
+    "Resources": "the nodes are in use",
+    "Priority": "jobs of a higher priority are before it",
+    "ReqNodeNotAvail": "nodes that it needs are down, drained or reserved",
+    "BeginTime": "its start time has not come",
+    "JobHeldUser": "it is held by its user: scontrol release ID lets it go on",
+    "JobHeldAdmin": "it is held by an administrator",
+    "PartitionDown": "its partition is down",
+    "PartitionInactive": "its partition starts no jobs now",
+    "Nodes_required_for_job_are_DOWN": "nodes are down, drained or reserved for partitions of a higher priority",
+}
+
+
+ENDINGS = {
+    "CANCELLED": Ending("stopped", 130, "was cancelled", stopped=True),
+    "TIMEOUT": Ending("max_duration", 124, "reached Slurm's time limit"),
+    "DEADLINE": Ending("max_duration", 124, "reached its deadline"),
+    "NODE_FAIL": Ending("host_lost", 69, "lost a node"),
+    "BOOT_FAIL": Ending("host_not_ready", 69, "had a node that did not boot"),
+    "PREEMPTED": Ending("busy", 75, "was preempted by another job"),
+    "OUT_OF_MEMORY": Ending("rank_failed", 137, "ran out of memory"),
+}
+
+
+def job_fields(text: str) -> dict[str, str]:
+    """Fields of `scontrol show job ID --oneliner`."""
+    return dict(_FIELD.findall(text))
+
+
+def job_state(fields: dict[str, str], place: str = "") -> AllocationState:
+    """State of a job from its fields. `place`: its place in the queue, in words."""
+    word = fields.get("JobState", "")
+    if word in PENDING:
+        reason = fields.get("Reason", "None").split(",")[0]
+        return AllocationState(Phase.PENDING, _waiting(fields, reason, place), NEVER.get(reason, ""))
+    if word in LIVING:
+        return AllocationState(Phase.GRANTED, f"on {fields.get('NodeList', '')}")
+    return AllocationState(Phase.ENDED, ending=ending(word, fields.get("ExitCode", ""), fields.get("BatchHost", "")))
+
+
+def accounting_state(row: str) -> AllocationState | None:
+    """State of a job from `sacct -nXP -o State,ExitCode`; None without a row."""
+    words = row.strip().splitlines()
+    if not words or "|" not in words[0]:
+        return None
+    state, code = words[0].split("|")[:2]
+    return job_state({"JobState": state.split(" ")[0], "ExitCode": code})
+
+
+def _waiting(fields: dict[str, str], reason: str, place: str) -> str:
+    words = [reason if reason not in ("None", "") else "not looked at yet"]
+    if known := NEVER.get(reason) or WAITS.get(reason):
+        words[0] += f" ({known})"
+    if place:
+        words.append(place)
+    start = fields.get("StartTime", "Unknown")
+    words.append(
+        f"estimated start {start.replace('T', ' ')}" if start not in ("Unknown", "N/A") else "no estimated start"
+    )
+    return ", ".join(words)
+
+
+def place_in_queue(rows: str, job_id: str) -> str:
+    """Place among the pending jobs of a partition, from `squeue` sorted by priority: `2nd of 5 in main`."""
+    jobs = [row.split() for row in rows.splitlines() if row.strip()]
+    ids = [job[0] for job in jobs]
+    if job_id not in ids:
+        return ""
+    return f"number {ids.index(job_id) + 1} of {len(ids)} pending in {jobs[0][1]}"
+
+
+def ending(word: str, exit_code: str, host: str) -> Ending:
+    """How a run ended whose Slurm job is over and whose bundle does not say it. `exit_code`: as CODE:SIGNAL."""
+    if word in ENDINGS:
+        return ENDINGS[word]
+    code, _, signal = exit_code.partition(":")
+    if word == "FAILED" and signal == NO_OUTPUT:
+        return Ending("host_not_ready", 69, f"could not write to the run's directory on {host}: is it shared?")
+    if word == "FAILED" and code.isdigit() and int(code):
+        return Ending("host_not_ready", int(code), f"ended with exit code {code} before its controller could start")
+    return Ending("internal", 70, f"ended ({word or 'Slurm no longer knows it'}), and the bundle does not say why")
+
+
+def cause_of_end(output: str) -> Ending | None:
+    """Why Slurm ends a job, from what its daemon writes to the job's output; None while it has written nothing."""
+    found = _ENDED.findall(output)
+    return ENDINGS[_CAUSES.get(found[-1], "CANCELLED")] if found else None
+
+
+def near_time_limit(fields: dict[str, str], now: float, within_s: float) -> bool:
+    """Does the job's time end within this many seconds? Slurm's times are local."""
+    try:
+        end = datetime.strptime(fields.get("EndTime", ""), "%Y-%m-%dT%H:%M:%S").astimezone().timestamp()
+    except ValueError:
+        return False
+    return end - now < within_s

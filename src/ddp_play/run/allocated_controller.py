@@ -1,0 +1,171 @@
+"""Controller of a run inside its Slurm job: `python -m ddp_play.run.allocated_controller RUN_DIR`, the job's script.
+
+It writes an inventory of the job's nodes, starts the run's background process as `ddp-play run` does over SSH, and
+exits with the run's exit code.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from ddp_play.ansible.plugin_variables import ENGINE_ENV
+from ddp_play.ansible.runner import Passwords
+from ddp_play.bundle.journal import Journal
+from ddp_play.bundle.outcome import RunStatus
+from ddp_play.bundle.paths import RunPaths, read_json, write_json
+from ddp_play.bundle.run_lookup import is_locked
+from ddp_play.engines import slurm_commands, slurm_states
+from ddp_play.engines.interface import HOSTS, OUTPUT, Ending
+from ddp_play.errors import DdpPlayError, HostNotReady, InternalError
+from ddp_play.run.job_reading import GROUP
+from ddp_play.run.submission import start_background
+
+CONNECTION = "ddp.play.slurm_step"
+# Slurm's daemon writes why it ends a job at about the time of its signal.
+CAUSE_S = 2.0
+TICK_S = 0.2
+# Slurm signals up to 60 s before the time that was asked for, which is 15 s before the grace period.
+EARLY_S = 90.0
+# For these a step would refuse its own options.
+REFUSED_BY_STEPS = ("SLURM_MEM_PER_CPU", "SLURM_MEM_PER_GPU", "SLURM_MEM_PER_NODE", "SLURM_CPU_BIND", "SLURM_NTASKS")
+
+
+class Signals:
+    """Counts SIGTERM: Slurm sends it before its time limit, and at the end of a cancelled job."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        signal.signal(signal.SIGTERM, self._count)
+
+    def _count(self, _signum: int, _frame: Any) -> None:
+        self.count += 1
+
+
+def control(paths: RunPaths, ask: slurm_commands.Ask) -> int:
+    """Run the run of this directory on the nodes of the job around this process; returns its exit code."""
+    signals = Signals()
+    job_id = os.environ["SLURM_JOB_ID"]
+    for name in REFUSED_BY_STEPS:
+        os.environ.pop(name, None)
+    os.environ[ENGINE_ENV] = "slurm"
+    hosts = job_hosts(ask)
+    _use_hosts(paths, hosts, job_id, binding=_binds_tasks(ask))
+    Journal(paths.events).emit("queue", text=f"granted {len(hosts)} nodes: {', '.join(hosts)}", job=job_id)
+    _start(paths)
+    cause = _wait(paths, signals, job_id, ask)
+    if cause is not None:
+        _name_the_cause(paths, cause, job_id)
+    return int(read_json(paths.run).get("exit_code") or 0) if _final(paths) else InternalError.exit_code
+
+
+def job_hosts(ask: slurm_commands.Ask) -> list[str]:
+    """Names of the job's nodes. HostNotReady if Slurm does not say them."""
+    answer = ask("scontrol", "show", "hostnames", os.environ["SLURM_JOB_NODELIST"])
+    if answer.code or not answer.out.split():
+        raise HostNotReady(f"Slurm does not name the nodes of this job: {answer.words}")
+    return answer.out.split()
+
+
+def inventory(hosts: list[str], job_id: str, *, binding: bool) -> dict[str, Any]:
+    """Inventory of the nodes: all in the group `ranks`, reached by steps of the job."""
+    variables = {"ansible_connection": CONNECTION, "ansible_slurm_job": job_id, "ansible_slurm_binding": binding}
+    return {GROUP: {"hosts": dict.fromkeys(hosts, variables)}}
+
+
+def _use_hosts(paths: RunPaths, hosts: list[str], job_id: str, *, binding: bool) -> None:
+    """Write the inventory of the nodes, and have the run use it after the inventories that the user named."""
+    path = paths.engine / HOSTS
+    write_json(path, inventory(hosts, job_id, binding=binding))  # JSON is YAML
+    document = read_json(paths.run)
+    request = document["request"]
+    request["inventory"] = [*request["inventory"], str(path)]
+    request["options"] = [*request["options"], "--limit", ",".join(hosts)]
+    write_json(paths.run, {**document, "status": str(RunStatus.STARTING)})
+
+
+def _binds_tasks(ask: slurm_commands.Ask) -> bool:
+    """Does this cluster bind tasks to CPUs?"""
+    lines = ask("scontrol", "show", "config").out.splitlines()
+    return any(line.startswith("TaskPlugin ") and ("affinity" in line or "cgroup" in line) for line in lines)
+
+
+def _start(paths: RunPaths) -> None:
+    """Start the run's background process as an orphan: Slurm's signals to the job's script must not reach it."""
+    child = os.fork()
+    if child == 0:
+        code = 0
+        try:
+            start_background(paths, Passwords())
+        except DdpPlayError as error:
+            sys.stderr.write(f"{error}\n")
+            code = error.exit_code
+        os._exit(code)
+    _, status = os.waitpid(child, 0)
+    if os.waitstatus_to_exitcode(status):
+        raise InternalError("the background process of the run did not start", hint=f"see {paths.supervisor_log}")
+
+
+def _wait(paths: RunPaths, signals: Signals, job_id: str, ask: slurm_commands.Ask) -> Ending | None:
+    """Wait for the end of the run. Returns why Slurm ended it; None if Slurm did not."""
+    cause, heard = None, 0
+    while is_locked(paths.background_lock):
+        if signals.count > heard:
+            cause = cause or _cause(paths, job_id, ask)
+            write_json(paths.stop_request(now=False), {"reason": f"Slurm job {job_id} {cause.words}"})
+            heard = signals.count
+        time.sleep(TICK_S)
+    return cause
+
+
+def _cause(paths: RunPaths, job_id: str, ask: slurm_commands.Ask) -> Ending:
+    """Why Slurm sent its signal: as its daemon writes it, else the time limit if that is near."""
+    until = time.monotonic() + CAUSE_S
+    output = paths.engine / OUTPUT
+    while time.monotonic() < until:
+        if found := slurm_states.cause_of_end(output.read_text(errors="replace") if output.exists() else ""):
+            return found
+        time.sleep(TICK_S)
+    answer = ask("scontrol", "show", "job", job_id, "--oneliner")
+    within_s = EARLY_S + float(read_json(paths.job).get("grace") or 0)
+    near = slurm_states.near_time_limit(slurm_states.job_fields(answer.out), time.time(), within_s)
+    return slurm_states.ENDINGS["TIMEOUT" if near else "CANCELLED"]
+
+
+def _name_the_cause(paths: RunPaths, cause: Ending, job_id: str) -> None:
+    """Let run.json say why Slurm ended the run: it was stopped, whatever the ranks made of the signal."""
+    document = read_json(paths.run)
+    verdict = document.get("verdict") or {}
+    if document.get("status") != RunStatus.STOPPED or cause.stopped:
+        return
+    verdict = {
+        **verdict,
+        "kind": cause.kind,
+        "exit_code": cause.exit_code,
+        "message": f"Slurm job {job_id} {cause.words}",
+    }
+    found = {"status": str(RunStatus.FAILED), "exit_code": cause.exit_code, "exit_class": cause.kind}
+    write_json(paths.run, {**document, **found, "verdict": verdict})
+
+
+def _final(paths: RunPaths) -> bool:
+    return RunStatus(read_json(paths.run).get("status", "starting")).final
+
+
+def main() -> None:
+    """Exit with the run's exit code."""
+    paths = RunPaths(Path(sys.argv[1]))
+    try:
+        code = control(paths, slurm_commands.ask)
+    except DdpPlayError as error:
+        sys.stderr.write(f"{error}\n")
+        code = error.exit_code
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""Runs whose hosts come from an engine: their submission, their allocation's state, and their end without a bundle.
+
+No process waits for an allocation: whoever reads such a run asks the engine, at most once in a few seconds.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from ddp_play.bundle import run_lookup
+from ddp_play.bundle.file_tail import LineTail
+from ddp_play.bundle.journal import Journal
+from ddp_play.bundle.outcome import Outcome, RunStatus, Verdict, error_outcome, outcome_fields
+from ddp_play.bundle.paths import read_json, write_json
+from ddp_play.engines.interface import OUTPUT, Allocation, AllocationState, Ending, Phase, Wanted
+from ddp_play.engines.registry import engine_named
+from ddp_play.errors import DdpPlayError, Interrupted, UsageError
+
+if TYPE_CHECKING:
+    from ddp_play.bundle.paths import RunPaths
+    from ddp_play.bundle.run_lookup import Run
+    from ddp_play.engines.interface import Engine
+    from ddp_play.planning.job import Job
+
+# The answer of an engine is used for this long, by all that read the run.
+REFRESH_S = 2.0
+TAIL_LINES = 5
+NO_WORD = Ending("internal", 70, "ended, and its engine does not say how")
+
+
+def submit(paths: RunPaths, job: Job, engine: Engine) -> Allocation:
+    """Ask the engine for the run's hosts. If it refuses, the run has ended, and its error is raised."""
+    write_json(paths.job, job.model_dump(mode="json"))
+    write_json(paths.run, {**read_json(paths.run), "status": str(RunStatus.WAITING)})
+    paths.engine.mkdir(mode=0o700, exist_ok=True)
+    try:
+        allocation = engine.allocate(Wanted(paths.run_id, paths.root, job))
+    except DdpPlayError as error:
+        _record(paths, error_outcome(error))
+        raise
+    if allocation.has_controller:
+        _store(paths, allocation, AllocationState(Phase.PENDING), asked=0.0)
+    return allocation
+
+
+def load(paths: RunPaths) -> Run:
+    """The run as `run_lookup.load` reads it, after its engine was asked how the allocation is."""
+    refresh(paths)
+    return run_lookup.load(paths)
+
+
+def find(run_id: str) -> Run:
+    """The run as `run_lookup.find` finds it, after its engine was asked how the allocation is."""
+    run = run_lookup.find(run_id)
+    return load(run.paths) if run.allocation else run
+
+
+def current(run: Run) -> Run:
+    """A run of a list, after its engine was asked if it waits for it."""
+    return load(run.paths) if run.allocation and not run.status.final else run
+
+
+def refresh(paths: RunPaths) -> None:
+    """Ask the engine how the run's allocation is, and write what follows from it into the bundle."""
+    row = read_json(paths.allocation)
+    if not row or row["phase"] == Phase.ENDED or time.time() - row["asked"] < REFRESH_S:
+        return
+    allocation, engine = Allocation.from_json(row), engine_named(str(row["engine"]))
+    state = engine.state(allocation)
+    if state.phase is Phase.ENDED and run_lookup.is_locked(paths.background_lock):
+        return  # its controller still writes how it ended
+    _store(paths, allocation, state, asked=time.time())
+    if state.phase is Phase.PENDING and state.text != row.get("text"):
+        Journal(paths.events).emit("queue", text=state.text, job=allocation.id)
+    if state.phase is Phase.ENDED:
+        _conclude(paths, allocation, state, was_pending=row["phase"] == Phase.PENDING)
+    elif state.never:
+        _give_up(paths, allocation, state, engine)
+
+
+def cancel_pending(run: Run) -> bool:
+    """Give up the allocation of a run that waits for it. False if the run does not wait."""
+    row = run.allocation
+    if not row or row["phase"] != Phase.PENDING:
+        return False
+    engine_named(str(row["engine"])).cancel(Allocation.from_json(row))
+    _record(run.paths, error_outcome(Interrupted("stopped before it started")))
+    _store(run.paths, Allocation.from_json(row), AllocationState(Phase.ENDED), asked=time.time())
+    return True
+
+
+def _store(paths: RunPaths, allocation: Allocation, state: AllocationState, *, asked: float) -> None:
+    write_json(
+        paths.allocation, {**allocation.to_json(), "phase": str(state.phase), "text": state.text, "asked": asked}
+    )
+
+
+def _give_up(paths: RunPaths, allocation: Allocation, state: AllocationState, engine: Engine) -> None:
+    """Cancel an allocation that would wait for ever."""
+    engine.cancel(allocation)
+    _store(paths, allocation, AllocationState(Phase.ENDED), asked=time.time())
+    error = UsageError(f"{allocation.engine} job {allocation.id} can never start: {state.never}", hint=state.text)
+    _record(paths, error_outcome(error))
+
+
+def _conclude(paths: RunPaths, allocation: Allocation, state: AllocationState, *, was_pending: bool) -> None:
+    """Record the end of a run whose controller could not, because its allocation ended first."""
+    if RunStatus(read_json(paths.run).get("status", "starting")).final:
+        return
+    found, output = state.ending or NO_WORD, paths.engine / OUTPUT
+    when = " while it was pending" if was_pending and found.stopped else ""
+    tail = LineTail(output)
+    tail.skip_to_last(TAIL_LINES)
+    verdict = Verdict(
+        found.kind,
+        f"{allocation.engine} job {allocation.id} {found.words}{when}",
+        found.exit_code,
+        tail=tuple(tail.finish()),
+        hint="" if found.stopped else f"output of the job: {output}",
+    )
+    _record(paths, Outcome(RunStatus.STOPPED if found.stopped else RunStatus.FAILED, verdict))
+
+
+def _record(paths: RunPaths, outcome: Outcome) -> None:
+    known: dict[str, Any] = read_json(paths.run)
+    ended = {"ended": time.time(), "finished": True}
+    write_json(paths.run, {**known, **outcome_fields(outcome, known), **ended})
+    Journal(paths.events).emit("ended", status=str(outcome.status), message=outcome.verdict.message)

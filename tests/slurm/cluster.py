@@ -1,0 +1,208 @@
+"""A Slurm cluster of three nodes on this machine: real daemons, a configuration and a munge key of their own.
+
+`python -m tests.slurm.cluster DIRECTORY` starts one and prints how to use it, until Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.waiting import wait_until
+
+PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "scontrol")
+NODES = ("n1", "n2", "n3")
+# Debian keeps the daemons in sbin.
+SEARCH_PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
+START_S = 30.0
+
+CONFIGURATION = """\
+ClusterName=small
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={controller}
+SlurmUser={user}
+SlurmdUser={user}
+AuthType=auth/munge
+AuthInfo=socket={directory}/munge.socket
+CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
+StateSaveLocation={directory}/state
+SlurmdSpoolDir={directory}/spool.%n
+SlurmctldPidFile={directory}/slurmctld.pid
+SlurmdPidFile={directory}/slurmd.%n.pid
+SlurmctldLogFile={directory}/slurmctld.log
+SlurmdLogFile={directory}/slurmd.%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+MpiDefault=none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerType=sched/backfill
+SchedulerParameters=sched_interval=2,batch_sched_delay=0,bf_interval=2
+SlurmdParameters=config_overrides
+KillWait={kill_wait_s}
+OverTimeLimit=0
+InactiveLimit=0
+ReturnToService=2
+SlurmdTimeout=30
+JobRequeue=1
+MinJobAge=300
+NodeName=n[1-3] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first}-{last}] CPUs=2 State=UNKNOWN
+PartitionName=main Nodes=n[1-3] Default=YES MaxTime=60 State=UP
+PartitionName=small Nodes=n1 MaxTime=2 MaxNodes=1 State=UP
+PartitionName=closed Nodes=n[1-3] State=DOWN
+"""
+
+
+def missing() -> list[str]:
+    """Programs of Slurm and munge that are not installed here."""
+    return [program for program in PROGRAMS if not shutil.which(program, path=SEARCH_PATH)]
+
+
+def free_ports(count: int) -> list[int]:
+    """Consecutive ports of this machine that nobody uses now, outside the ephemeral range."""
+    for _ in range(200):
+        first = 10000 + secrets.randbelow(20000)
+        with ExitStack() as taken:
+            try:
+                for port in range(first, first + count):
+                    taken.enter_context(socket.socket()).bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return list(range(first, first + count))
+    raise AssertionError("no free ports for the daemons")
+
+
+@dataclass
+class Cluster:
+    """A running cluster; its daemons are children of this process."""
+
+    directory: Path
+    kill_wait_s: int = 30
+    daemons: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a command needs to use this cluster."""
+        return {"SLURM_CONF": str(self.directory / "slurm.conf"), "PATH": SEARCH_PATH}
+
+    def start(self) -> None:
+        """Start all daemons and wait until every node is idle."""
+        self._prepare()
+        self._start_munge()
+        self._daemon("slurmctld", "slurmctld", "-D", "-i")
+        for node in NODES:
+            self.start_node(node)
+        wait_until(lambda: self._idle() == len(NODES), timeout_s=START_S, what="every node idle")
+
+    def start_node(self, node: str) -> None:
+        """Start the daemon of a node, also after `kill_node`."""
+        self._daemon(node, "slurmd", "-D", "-N", node)
+
+    def kill_node(self, node: str) -> None:
+        """End a node's daemon as a power failure would."""
+        self._end(node)
+
+    def problem(self) -> str:
+        """What the daemons say, for a failed start."""
+        logs = [self.directory / "slurmctld.log", *(self.directory / f"slurmd.{node}.log" for node in NODES)]
+        return "\n".join(f"{log.name}: {log.read_text()[-1500:]}" for log in logs if log.exists())
+
+    def run(self, *words: str, check: bool = True) -> str:
+        """The output of one of Slurm's commands."""
+        environment = {**os.environ, **self.environment}
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False, timeout=60)
+        if check and done.returncode:
+            raise AssertionError(f"{words} ended with {done.returncode}: {done.stderr}")
+        return done.stdout
+
+    def job(self, job_id: str) -> dict[str, str]:
+        """Fields of a job as `scontrol` shows them."""
+        words = self.run("scontrol", "show", "job", job_id, "--oneliner").split()
+        return dict(word.split("=", 1) for word in words if "=" in word)
+
+    def stop(self) -> None:
+        """Cancel what runs, then end the daemons, the nodes first."""
+        if "slurmctld" in self.daemons:
+            self.run("scancel", "--full", "--signal=KILL", "--state=RUNNING", check=False)
+            self.run("scancel", "--user", str(os.getuid()), check=False)
+            wait_until(lambda: not self.run("squeue", "-h", check=False).strip(), timeout_s=START_S, what="no job left")
+        for name in (*NODES, "slurmctld", "munged"):
+            self._end(name)
+
+    def _prepare(self) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        (self.directory / "state").mkdir()
+        controller, *nodes = free_ports(1 + len(NODES))
+        text = CONFIGURATION.format(
+            host=socket.gethostname().split(".")[0],
+            user="root" if os.geteuid() == 0 else os.environ["USER"],
+            directory=self.directory,
+            controller=controller,
+            first=nodes[0],
+            last=nodes[-1],
+            kill_wait_s=self.kill_wait_s,
+        )
+        (self.directory / "slurm.conf").write_text(text)
+
+    def _start_munge(self) -> None:
+        key = self.directory / "munge.key"
+        key.write_bytes(secrets.token_bytes(128))
+        key.chmod(0o400)
+        files = ("socket", "pid", "log", "seed")
+        names = {"socket": "socket", "pid": "pid-file", "log": "log-file", "seed": "seed-file"}
+        options = [f"--{names[name]}={self.directory}/munge.{name}" for name in files]
+        self._daemon("munged", "munged", "--foreground", "--force", f"--key-file={key}", *options)
+        wait_until((self.directory / "munge.socket").exists, timeout_s=START_S, what="munged")
+
+    def _daemon(self, name: str, program: str, *arguments: str) -> None:
+        with (self.directory / f"{name}.out").open("ab") as output:
+            self.daemons[name] = subprocess.Popen(
+                [program, *arguments],
+                env={**os.environ, **self.environment},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    def _end(self, name: str) -> None:
+        daemon = self.daemons.pop(name, None)
+        if daemon is None:
+            return
+        daemon.terminate()
+        try:
+            daemon.wait(10)
+        except subprocess.TimeoutExpired:
+            daemon.kill()
+            daemon.wait()
+
+    def _idle(self) -> int:
+        states = self.run("sinfo", "-h", "-N", "-p", "main", "-o", "%T", check=False).split()
+        return states.count("idle")
+
+
+def main() -> None:
+    """Start a cluster and keep it until Ctrl-C."""
+    cluster = Cluster(Path(sys.argv[1]).absolute())
+    try:
+        cluster.start()
+        sys.stdout.write(f"export SLURM_CONF={cluster.directory}/slurm.conf\n")
+        sys.stdout.flush()
+        while True:
+            time.sleep(60)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        cluster.stop()
+
+
+if __name__ == "__main__":
+    main()
