@@ -104,6 +104,7 @@ def step_argv(job_id: str, host: str, *, binding: bool) -> list[str]:
         "--mpi=none",
         "--chdir=/",
         "--quiet",
+        "--unbuffered",  # else output without a newline at its end would wait for more
         "--export=ALL,DDP_PLAY_STEP=1",
         "/bin/sh",
         "-c",
