@@ -14,6 +14,7 @@ import time
 from typing import IO, Any, List, Optional
 
 from . import (
+    allocation_step,
     attempt_preparation,
     fact_gathering,
     hang_evidence,
@@ -286,7 +287,8 @@ class Channel:
 def main(_arguments: List[str]) -> None:
     """Entry point of the verb `channel`."""
     channel = Channel()
-    try:
-        channel.run()
-    finally:
-        channel.late.hang_up()
+    with allocation_step.stay(lambda: channel.place):
+        try:
+            channel.run()
+        finally:
+            channel.late.hang_up()

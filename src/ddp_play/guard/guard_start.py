@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List
 
-from . import guard_link, host_drain, leases, login_session, programs
+from . import allocation_step, guard_link, host_drain, leases, login_session, programs
 from .refusal import Refused
 from .run_directory import HostRun, read_json
 from .state_directory import OF_HOST
@@ -29,9 +29,15 @@ def start_guard(place: HostRun, *, ends_at_logout: bool) -> Dict[str, Any]:
     command = [sys.executable, "-I", "-S", sys.argv[0], "guard", str(place.root)]
     unit = "ddp-play-%s-%s" % (place.run_key, place.root.name.replace("@", "_"))
     with open(str(place.guard_log), "ab") as log:
-        if os.geteuid() == 0 and Path("/run/systemd/system").is_dir() and programs.which("systemd-run"):
+        unit_allowed = not allocation_step.in_step()  # a unit would leave the allocation's cgroup, and its limits
+        if (
+            unit_allowed
+            and os.geteuid() == 0
+            and Path("/run/systemd/system").is_dir()
+            and programs.which("systemd-run")
+        ):
             _start_unit(unit, command, place)
-        elif ends_at_logout:
+        elif unit_allowed and ends_at_logout:
             _start_unit(unit, command, place, of_user=True)
         else:
             subprocess.Popen(

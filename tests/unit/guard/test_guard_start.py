@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ddp_play.guard import guard_start
+from ddp_play.guard.refusal import Refused
 from ddp_play.guard.run_directory import HostRun
 
 if TYPE_CHECKING:
@@ -35,3 +36,16 @@ def test_a_rank_killed_for_memory_does_not_end_the_unit_of_its_guard(
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     guard_start._start_unit("unit", ["guard"], place)
     assert ("--property=OOMPolicy=continue" in said.read_text()) is wanted
+
+
+def test_in_a_step_of_an_allocation_the_guard_is_no_unit(
+    place: HostRun, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A unit of systemd would leave the cgroup of the job, its limits and its end."""
+    monkeypatch.setenv("DDP_PLAY_STEP", "1")
+    monkeypatch.setattr(guard_start, "_start_unit", lambda *_args, **_more: pytest.fail("started as a unit"))
+    monkeypatch.setattr(guard_start.sys, "argv", [str(tmp_path / "no-program")])
+    monkeypatch.setattr(guard_start, "GUARD_START_S", 0.3)
+    place.guard_log.parent.mkdir(parents=True)
+    with pytest.raises(Refused, match="the guard did not start"):
+        guard_start.start_guard(place, ends_at_logout=True)
