@@ -113,6 +113,8 @@ def _route(approach: Approach, argv: list[str]) -> Route:
         prompt = become.prompt if isinstance(become.prompt, str) else ANY_PROMPT
         success = become.success or ""
     command = f"/bin/sh -c {connection._shell.quote(command)}"
+    if connection.transport == STEP:
+        command = f"exec {command}"  # Slurm's signals end a shell in between, and the step with it
     return Route(approach.host, tuple(argv), command, prompt, success, asks_password=bool(approach.ssh_password()))
 
 

@@ -135,6 +135,11 @@ class RunPaths:
         return self.engine / "allocation.json"
 
     @property
+    def engine_lock(self) -> Path:
+        """File that the controller inside an allocation locks."""
+        return self.engine / "controller.lock"
+
+    @property
     def background(self) -> Path:
         """background.json: pid of the newest background process, its start, and why it could not take over."""
         return self.root / "background.json"

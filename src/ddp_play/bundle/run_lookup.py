@@ -108,6 +108,8 @@ def load(paths: RunPaths) -> Run:
     """Read a run. The locks are read first: a run that ends meanwhile then counts as attended, not as unattended."""
     allocation = read_json(paths.allocation)
     attended = is_locked(paths.background_lock) or is_locked(paths.lock)
+    if allocation and not attended:
+        attended = is_locked(paths.engine_lock)
     document = read_json(paths.run)
     if allocation and not attended:
         attended = not _ended(document) and allocation.get("phase") != "ended"

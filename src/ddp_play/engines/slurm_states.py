@@ -116,16 +116,22 @@ def ending(word: str, exit_code: str, host: str) -> Ending:
     return Ending("internal", 70, f"ended ({word or 'Slurm no longer knows it'}), and the bundle does not say why")
 
 
-def cause_of_end(output: str) -> Ending | None:
-    """Why Slurm ends a job, from what its daemon writes to the job's output; None while it has written nothing."""
+def cause_of_signal(output: str, fields: dict[str, str], *, now: float, within_s: float) -> Ending:
+    """Why Slurm has sent SIGTERM to a job's script, from what its daemon wrote to the job's output and the job's fields.
+
+    Of the warning before the time limit the daemon writes no reason; the job then still runs, and its time ends
+    `within_s`. Slurm's times are local.
+    """
     found = _ENDED.findall(output)
-    return ENDINGS[_CAUSES.get(found[-1], "CANCELLED")] if found else None
+    if found and found[-1]:
+        return ENDINGS[_CAUSES.get(found[-1], "CANCELLED")]
+    warned = fields.get("JobState") == "RUNNING" and _left_s(fields, now) < within_s
+    return ENDINGS["TIMEOUT" if warned else "CANCELLED"]
 
 
-def near_time_limit(fields: dict[str, str], now: float, within_s: float) -> bool:
-    """Does the job's time end within this many seconds? Slurm's times are local."""
+def _left_s(fields: dict[str, str], now: float) -> float:
     try:
-        end = datetime.strptime(fields.get("EndTime", ""), "%Y-%m-%dT%H:%M:%S").astimezone().timestamp()
+        end = datetime.strptime(fields.get("EndTime", ""), "%Y-%m-%dT%H:%M:%S").astimezone()
     except ValueError:
-        return False
-    return end - now < within_s
+        return float("inf")
+    return end.timestamp() - now

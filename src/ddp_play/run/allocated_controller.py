@@ -6,6 +6,7 @@ exits with the run's exit code.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import sys
@@ -27,8 +28,10 @@ from ddp_play.run.submission import start_background
 
 CONNECTION = "ddp.play.slurm_step"
 # Slurm's daemon writes why it ends a job at about the time of its signal.
-CAUSE_S = 2.0
+CAUSE_S = 0.3
 TICK_S = 0.2
+# Exit codes of ranks that Slurm's SIGTERM and SIGKILL ended.
+BY_SIGNAL = (143, 137)
 # Slurm signals up to 60 s before the time that was asked for, which is 15 s before the grace period.
 EARLY_S = 90.0
 # For these a step would refuse its own options.
@@ -123,32 +126,25 @@ def _wait(paths: RunPaths, signals: Signals, job_id: str, ask: slurm_commands.As
 
 
 def _cause(paths: RunPaths, job_id: str, ask: slurm_commands.Ask) -> Ending:
-    """Why Slurm sent its signal: as its daemon writes it, else the time limit if that is near."""
-    until = time.monotonic() + CAUSE_S
+    """Why Slurm sent its signal. Its daemon writes that to the job's output, at about the same time."""
+    time.sleep(CAUSE_S)
     output = paths.engine / OUTPUT
-    while time.monotonic() < until:
-        if found := slurm_states.cause_of_end(output.read_text(errors="replace") if output.exists() else ""):
-            return found
-        time.sleep(TICK_S)
-    answer = ask("scontrol", "show", "job", job_id, "--oneliner")
+    text = output.read_text(errors="replace") if output.exists() else ""
+    fields = slurm_states.job_fields(ask("scontrol", "show", "job", job_id, "--oneliner").out)
     within_s = EARLY_S + float(read_json(paths.job).get("grace") or 0)
-    near = slurm_states.near_time_limit(slurm_states.job_fields(answer.out), time.time(), within_s)
-    return slurm_states.ENDINGS["TIMEOUT" if near else "CANCELLED"]
+    return slurm_states.cause_of_signal(text, fields, now=time.time(), within_s=within_s)
 
 
 def _name_the_cause(paths: RunPaths, cause: Ending, job_id: str) -> None:
     """Let run.json say why Slurm ended the run: it was stopped, whatever the ranks made of the signal."""
     document = read_json(paths.run)
     verdict = document.get("verdict") or {}
-    if document.get("status") != RunStatus.STOPPED or cause.stopped:
+    if document.get("status") != RunStatus.STOPPED and verdict.get("exit_code") not in BY_SIGNAL:
         return
-    verdict = {
-        **verdict,
-        "kind": cause.kind,
-        "exit_code": cause.exit_code,
-        "message": f"Slurm job {job_id} {cause.words}",
-    }
-    found = {"status": str(RunStatus.FAILED), "exit_code": cause.exit_code, "exit_class": cause.kind}
+    words = f"Slurm job {job_id} {cause.words}"
+    verdict = {**verdict, "kind": cause.kind, "exit_code": cause.exit_code, "message": words}
+    status = RunStatus.STOPPED if cause.stopped else RunStatus.FAILED
+    found = {"status": str(status), "exit_code": cause.exit_code, "exit_class": cause.kind}
     write_json(paths.run, {**document, **found, "verdict": verdict})
 
 
@@ -159,11 +155,13 @@ def _final(paths: RunPaths) -> bool:
 def main() -> None:
     """Exit with the run's exit code."""
     paths = RunPaths(Path(sys.argv[1]))
-    try:
-        code = control(paths, slurm_commands.ask)
-    except DdpPlayError as error:
-        sys.stderr.write(f"{error}\n")
-        code = error.exit_code
+    with paths.engine_lock.open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            code = control(paths, slurm_commands.ask)
+        except DdpPlayError as error:
+            sys.stderr.write(f"{error}\n")
+            code = error.exit_code
     sys.exit(code)
 
 
