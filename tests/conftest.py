@@ -26,7 +26,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Tests that need the real world say so; the guards leave them alone.
-EXEMPT = ("dist", "lab", "vm", "gpu", "runner")
+EXEMPT = ("dist", "lab", "vm", "gpu", "runner", "slurm")
 
 # A report for each of the many runs would take a second of a processor; tests of reports at a run's end allow them.
 os.environ["DDP_PLAY_REPORT"] = "no"

@@ -117,7 +117,7 @@ def ending(word: str, exit_code: str, host: str) -> Ending:
 
 
 def cause_of_signal(output: str, fields: dict[str, str], *, now: float, within_s: float) -> Ending:
-    """Why Slurm has sent SIGTERM to a job's script, from what its daemon wrote to the job's output and the job's fields.
+    """Why Slurm sent SIGTERM to a script, from what its daemon wrote to the job's output, and from the job's fields.
 
     Of the warning before the time limit the daemon writes no reason; the job then still runs, and its time ends
     `within_s`. Slurm's times are local.

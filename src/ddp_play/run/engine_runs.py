@@ -80,13 +80,16 @@ def refresh(paths: RunPaths) -> None:
 
 
 def cancel_pending(run: Run) -> bool:
-    """Give up the allocation of a run that waits for it. False if the run does not wait."""
+    """Give up the allocation of a run that waits for it. False if the run does not wait, or has just been granted."""
     row = run.allocation
     if not row or row["phase"] != Phase.PENDING:
         return False
-    engine_named(str(row["engine"])).cancel(Allocation.from_json(row))
+    allocation, engine = Allocation.from_json(row), engine_named(str(row["engine"]))
+    if engine.state(allocation).phase is not Phase.PENDING:
+        return False  # its controller sees the stop request
+    engine.cancel(allocation)
+    _store(run.paths, allocation, AllocationState(Phase.ENDED), asked=time.time())
     _record(run.paths, error_outcome(Interrupted("stopped before it started")))
-    _store(run.paths, Allocation.from_json(row), AllocationState(Phase.ENDED), asked=time.time())
     return True
 
 
