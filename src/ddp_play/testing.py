@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.ansible.runner import PlaybookOutcome, PlaybookStatus
+from ddp_play.engines.interface import Allocation, AllocationState, Phase
 from ddp_play.guard.protocol import FrameReader, encode, run_key
 
 if TYPE_CHECKING:
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ddp_play.ansible.runner import Passwords, PlaybookRequest
+    from ddp_play.engines.interface import Wanted
     from ddp_play.engines.route import Route
+    from ddp_play.errors import DdpPlayError
     from ddp_play.guard.protocol import Frame, Header
 
 
@@ -193,6 +196,47 @@ class FakeHosts(dict[str, FakeHost]):
         self.passwords[route.host] = become_password
         self.ssh_passwords[route.host] = ssh_password
         return FakeChannel(self[route.host])
+
+
+@dataclass
+class FakeEngine:
+    """Implements `ddp_play.engines.interface.Engine`: gives one allocation, whose state the test sets.
+
+    `refuses`: raised by `allocate`. `cancelled`: ids of the allocations that were cancelled.
+    """
+
+    name: str = "fake"
+    now: AllocationState = field(default_factory=lambda: AllocationState(Phase.PENDING))
+    refuses: DdpPlayError | None = None
+    wanted: list[Wanted] = field(default_factory=list)
+    cancelled: list[str] = field(default_factory=list)
+
+    def allocate(self, wanted: Wanted) -> Allocation:
+        self.wanted.append(wanted)
+        if self.refuses is not None:
+            raise self.refuses
+        return Allocation(self.name, str(len(self.wanted)), has_controller=True)
+
+    def state(self, allocation: Allocation) -> AllocationState:  # noqa: ARG002 - the interface's
+        return self.now
+
+    def cancel(self, allocation: Allocation) -> None:
+        self.cancelled.append(allocation.id)
+
+    def carries(self, route: Route) -> bool:
+        return route.program == self.name
+
+    def fresh(self, route: Route) -> Route:
+        return route
+
+    def usable(self, route: Route) -> Route:
+        return route
+
+    def interactive(self, route: Route, command: str, *, terminal: bool) -> list[str]:  # noqa: ARG002
+        return [*route.argv, command]
+
+    def no_connection(self, route: Route, code: int | None) -> bool:  # noqa: ARG002
+        return False
 
 
 @dataclass

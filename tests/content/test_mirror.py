@@ -66,6 +66,11 @@ PACKAGES = (
         },
     ),
     Package("plugins/module_utils", ("tests/unit/module_utils",), {}),
+    Package(
+        "plugins/connection",
+        ("tests/unit/plugin_utils",),
+        {"slurm_step": ("tests/slurm/test_jobs.py", "needs a Slurm job: tasks of a playbook run over it there")},
+    ),
     Package("plugins/filter", ("tests/unit/filters",), {}),
     Package(
         "plugins/plugin_utils",
@@ -106,6 +111,11 @@ PACKAGES = (
                 "matplotlib is imported by the tests of one module only: it takes a second",
             )
         },
+    ),
+    Package(
+        "src/ddp_play/engines",
+        ("tests/unit/engines",),
+        {"interface": ("tests/unit/engines/test_slurm.py", "values and a protocol; the tests of the engines use them")},
     ),
     Package(
         "src/ddp_play/run",

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
 
 from ddp_play.ansible.runner import AnsibleRunner, Passwords
 from ddp_play.cli import console
 from ddp_play.engines.registry import engine_named
 from ddp_play.errors import UsageError
-from ddp_play.planning.slurm_settings import parse_pairs
+from ddp_play.planning.slurm_settings import SlurmSettings, parse_pairs
 from ddp_play.run.engine_runs import submit
 from ddp_play.run.job_reading import read_job
 from ddp_play.run.submission import create_run
@@ -49,21 +52,32 @@ def check_options(on: str, slurm: list[str] | None, ansible: Ansible, *, dry: bo
         )
 
 
-def start(
-    playbook: str | None,
-    inventory: list[str] | None,
-    ansible: Ansible,
-    on: str,
-    slurm: list[str],
-    name: str,
-    output: Path | None,
-) -> RunPaths:
-    """Submit the run. UsageError or HostNotReady if the engine could never start it."""
-    request = ansible.request(playbook, inventory, allocated=True)
-    job = read_job(request, Passwords(), AnsibleRunner())
-    settings = job.slurm.model_copy(update=parse_pairs(slurm))
-    job = job.model_copy(update={"slurm": type(settings).model_validate(settings.model_dump())})
-    paths = create_run(request, name=name, output=output, argv=sys.argv)
-    allocation = submit(paths, job, engine_named(on))
-    console.note(f"{on} job {allocation.id}")
-    return paths
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What `run` was given for a run on an engine."""
+
+    playbook: str | None
+    inventory: list[str] | None
+    ansible: Ansible
+    on: str
+    slurm: tuple[str, ...] = ()
+
+    def submit(self, *, name: str, output: Path | None) -> RunPaths:
+        """Read the job and submit its run. UsageError or HostNotReady if the engine could never start it."""
+        pairs = parse_pairs(list(self.slurm))
+        request = self.ansible.request(self.playbook, self.inventory, allocated=True)
+        job = read_job(request, Passwords(), AnsibleRunner())
+        job = job.model_copy(update={"slurm": _with_pairs(job.slurm, pairs)})
+        paths = create_run(request, name=name, output=output, argv=sys.argv)
+        allocation = submit(paths, job, engine_named(self.on))
+        console.note(f"{self.on} job {allocation.id}")
+        return paths
+
+
+def _with_pairs(settings: SlurmSettings, pairs: dict[str, str]) -> SlurmSettings:
+    """The settings with those of the command line over them. UsageError for a value of the wrong form."""
+    try:
+        return SlurmSettings.model_validate({**settings.model_dump(), **pairs})
+    except ValidationError as error:
+        names = ", ".join(f"--slurm {row['loc'][0]}={row['input']}" for row in error.errors())
+        raise UsageError(f"{names}: sbatch takes no such value", hint="man sbatch") from None

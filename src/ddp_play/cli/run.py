@@ -65,7 +65,8 @@ def run(
     with error_boundary():
         engine_start.check_options(on, slurm, ansible, dry=dry, wait=wait or bool(wait_at_most))
         if on != engine_start.HERE:
-            paths = engine_start.start(playbook, inventory, ansible, on, slurm or [], name, output)
+            start = engine_start.Start(playbook, inventory, ansible, on, tuple(slurm or ()))
+            paths = start.submit(name=name, output=output)
             _print_id_or_watch(paths, playbook or "the demo", detach=detach, ranks=ranks, as_json=as_json)
             return
         request, passwords = ansible.request(playbook, inventory), ansible.passwords()

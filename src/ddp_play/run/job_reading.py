@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from ddp_play.ansible.plugin_variables import DESCRIBE_ENV
 from ddp_play.bundle.paths import RunPaths, read_json, write_json
-from ddp_play.errors import UsageError
 from ddp_play.planning.job import job_from_json
 from ddp_play.run.dry_run import run_planning_tasks
+from ddp_play.run.source_snapshot import files_to_copy
 
 if TYPE_CHECKING:
     from ddp_play.ansible.runner import Passwords, PlaybookRequest, PlaybookRunner
@@ -40,6 +40,6 @@ def read_job(request: PlaybookRequest, passwords: Passwords, runner: PlaybookRun
         if error is not None:
             raise error
         job = job_from_json(read_json(paths.job))
-        if not job.source or Path(job.source).is_dir():
-            return job
-        raise UsageError(f"no directory {job.source}", hint="ddp_job_source names the directory with the job's code")
+        if job.source:
+            files_to_copy(job)
+        return job

@@ -1,0 +1,116 @@
+"""Engine slurm over commands that answer as Slurm 22.05 does. Real ones: tests/slurm."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ddp_play.engines.interface import Allocation, Phase, Wanted
+from ddp_play.engines.route import Route
+from ddp_play.engines.slurm import SlurmEngine
+from ddp_play.engines.slurm_commands import Answer
+from ddp_play.errors import HostNotReady, UsageError
+from ddp_play.planning.job import parse_job
+from tests.unit.engines.test_slurm_limits import CONFIG, PARTITIONS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DOWN = Answer(1, "", "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n")
+GONE = Answer(1, "", "slurm_load_jobs error: Invalid job id specified\n")
+HEALTHY = {
+    "sbatch --version": Answer(0, "slurm-wlm 22.05.8\n", ""),
+    "sbatch --parsable": Answer(0, "17;small\n", ""),
+    "scontrol show config": Answer(0, CONFIG, ""),
+    "scontrol show partition": Answer(0, PARTITIONS, ""),
+    "scancel 17": Answer(0, "", ""),
+}
+OURS = Allocation("slurm", "17", has_controller=True)
+
+
+class Slurm:
+    """Answers by the first words of a command, and records all commands."""
+
+    def __init__(self, **_: Any) -> None:
+        self.answers = dict(HEALTHY)
+        self.asked: list[tuple[str, ...]] = []
+
+    def __call__(self, *words: str) -> Answer:
+        self.asked.append(words)
+        return next(answer for start, answer in self.answers.items() if " ".join(words).startswith(start))
+
+
+def wanted(directory: Path, **values: Any) -> Wanted:
+    return Wanted("calm-otter", directory, parse_job({"command": ["true"], "hosts": 2, **values}))
+
+
+def test_a_job_is_submitted_with_its_script(tmp_path: Path) -> None:
+    slurm = Slurm()
+    assert SlurmEngine(slurm).allocate(wanted(tmp_path)) == OURS
+    submitted = slurm.asked[-1]
+    assert submitted[:3] == ("sbatch", "--parsable", "--job-name=calm-otter")
+    assert submitted[-1] == str(tmp_path / "engine" / "script.sh")
+    assert "ddp_play.run.allocated_controller" in (tmp_path / "engine" / "script.sh").read_text()
+
+
+def test_what_never_fits_is_not_submitted(tmp_path: Path) -> None:
+    slurm = Slurm()
+    with pytest.raises(UsageError, match="wants 9 nodes"):
+        SlurmEngine(slurm).allocate(wanted(tmp_path, hosts=9))
+    assert not any("--parsable" in words for words in slurm.asked)
+
+
+def test_slurms_refusal_is_told_in_its_words(tmp_path: Path) -> None:
+    slurm = Slurm()
+    words = "sbatch: error: Invalid account\nsbatch: error: Batch job submission failed: Invalid account or partition\n"
+    slurm.answers["sbatch --parsable"] = Answer(1, "", words)
+    with pytest.raises(UsageError, match="Slurm refuses the job: Invalid account; Batch job submission failed"):
+        SlurmEngine(slurm).allocate(wanted(tmp_path))
+
+
+def test_a_silent_controller_is_no_end_of_the_job(tmp_path: Path) -> None:
+    slurm = Slurm()
+    slurm.answers = {"sbatch --version": HEALTHY["sbatch --version"], "scontrol": DOWN, "scancel": DOWN}
+    engine = SlurmEngine(slurm)
+    assert engine.state(OURS).phase is Phase.UNKNOWN
+    assert "Unable to contact slurm controller" in engine.state(OURS).text
+    with pytest.raises(HostNotReady, match="job 17 was not cancelled"):
+        engine.cancel(OURS)
+    with pytest.raises(HostNotReady, match="Slurm does not answer"):
+        engine.allocate(wanted(tmp_path))
+
+
+def test_a_waiting_job_has_its_place() -> None:
+    slurm = Slurm()
+    row = "JobId=17 JobState=PENDING Reason=Priority StartTime=Unknown Partition=main,small\n"
+    slurm.answers = {"scontrol": Answer(0, row, ""), "squeue": Answer(0, "3 main\n17 main\n", "")}
+    assert "number 2 of 2 pending in main" in SlurmEngine(slurm).state(OURS).text
+
+
+@pytest.mark.parametrize(
+    ("accounting", "code"),
+    [(Answer(0, "TIMEOUT|0:0\n", ""), 124), (Answer(1, "", "Slurm accounting storage is disabled\n"), 70)],
+)
+def test_a_job_that_the_controller_forgot(accounting: Answer, code: int) -> None:
+    slurm = Slurm()
+    slurm.answers = {"scontrol": GONE, "sacct": accounting}
+    state = SlurmEngine(slurm).state(OURS)
+    assert state.phase is Phase.ENDED
+    assert state.ending is not None
+    assert state.ending.exit_code == code
+
+
+def test_cancelling_a_job_that_is_gone_is_no_error() -> None:
+    slurm = Slurm()
+    slurm.answers = {"scancel": GONE}
+    SlurmEngine(slurm).cancel(OURS)
+
+
+def test_a_persons_command_gets_a_terminal_if_there_is_one() -> None:
+    engine, route = SlurmEngine(Slurm()), Route("n1", ("srun", "-w", "n1", "/bin/sh", "-c"), "run me")
+    assert engine.interactive(route, "top", terminal=True) == ["srun", "--pty", "-w", "n1", "/bin/sh", "-c", "top"]
+    assert engine.interactive(route, "top", terminal=False) == [*route.argv, "top"]
+    assert engine.carries(route)
+    assert (engine.fresh(route), engine.usable(route)) == (route, route)
+    assert not engine.no_connection(route, 1)

@@ -1,0 +1,107 @@
+"""What Slurm says about a job, in its own words of 22.05, and what follows from it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+
+from ddp_play.engines.interface import Phase
+from ddp_play.engines.slurm_states import (
+    accounting_state,
+    cause_of_signal,
+    ending,
+    job_fields,
+    job_state,
+    place_in_queue,
+)
+
+PENDING = (
+    "JobId=4 JobName=calm-otter UserId=ana(1000) Priority=42 JobState=PENDING Reason={reason} Dependency=(null) "
+    "Requeue=0 ExitCode=0:0 DerivedExitCode=3:0 StartTime={start} EndTime=Unknown Partition=main NodeList= BatchHost="
+)
+
+
+@pytest.mark.parametrize(
+    ("reason", "start", "words"),
+    [
+        (
+            "Resources",
+            "2026-11-25T18:05:08",
+            "Resources (the nodes are in use), 2nd, estimated start 2026-11-25 18:05:08",
+        ),
+        ("None", "Unknown", "not looked at yet, 2nd, no estimated start"),
+        ("ReqNodeNotAvail,_UnavailableNodes:n1", "Unknown", "ReqNodeNotAvail (nodes that it needs are down, drained"),
+        ("NewReason", "Unknown", "NewReason, 2nd, no estimated start"),
+    ],
+)
+def test_why_a_job_waits(reason: str, start: str, words: str) -> None:
+    state = job_state(job_fields(PENDING.format(reason=reason, start=start)), "2nd")
+    assert (state.phase, state.never) == (Phase.PENDING, "")
+    assert state.text.startswith(words)
+
+
+@pytest.mark.parametrize("reason", ["PartitionNodeLimit", "PartitionTimeLimit", "QOSMaxNodePerJobLimit"])
+def test_what_never_starts_is_told_from_what_waits(reason: str) -> None:
+    assert job_state(job_fields(PENDING.format(reason=reason, start="Unknown"))).never
+
+
+@pytest.mark.parametrize(
+    ("word", "exit_code", "code", "kind"),
+    [
+        ("CANCELLED", "0:15", 130, "stopped"),
+        ("TIMEOUT", "0:15", 124, "max_duration"),
+        ("NODE_FAIL", "1:0", 69, "host_lost"),
+        ("PREEMPTED", "0:15", 75, "busy"),
+        ("OUT_OF_MEMORY", "0:125", 137, "rank_failed"),
+        ("FAILED", "0:53", 69, "host_not_ready"),
+        ("FAILED", "69:0", 69, "host_not_ready"),
+        ("COMPLETED", "0:0", 70, "internal"),
+        ("", "", 70, "internal"),
+    ],
+)
+def test_states_become_our_exit_codes(word: str, exit_code: str, code: int, kind: str) -> None:
+    found = ending(word, exit_code, "n1")
+    assert (found.exit_code, found.kind) == (code, kind)
+    assert job_state({"JobState": word, "ExitCode": exit_code, "BatchHost": "n1"}).ending == found
+
+
+def test_a_running_job_is_granted() -> None:
+    state = job_state({"JobState": "RUNNING", "NodeList": "n[1-2]"})
+    assert (state.phase, state.text, state.ending) == (Phase.GRANTED, "on n[1-2]", None)
+
+
+def test_the_accounting_knows_jobs_that_the_controller_forgot() -> None:
+    found = accounting_state("CANCELLED by 1000|0:15\n")
+    assert found is not None
+    assert found.ending is not None
+    assert found.ending.exit_code == 130
+    assert accounting_state("\n") is None
+
+
+def test_the_place_in_the_queue() -> None:
+    assert place_in_queue("9 gpu\n4 gpu\n7 gpu\n", "4") == "number 2 of 3 pending in gpu"
+    assert place_in_queue("9 gpu\n", "4") == ""
+
+
+ENDED = "slurmstepd-n1: error: *** JOB 21 ON n1 CANCELLED AT 2026-11-25T17:59:05{} ***\n"
+EARLIER = "slurmstepd-n2: error: *** STEP 21.0 ON n2 CANCELLED AT 2026-11-25T17:59:05 DUE TO NODE FAILURE ***\n"
+
+
+@pytest.mark.parametrize(
+    ("output", "state", "left_s", "code"),
+    [
+        (ENDED.format(" DUE TO TIME LIMIT"), "COMPLETING", 0, 124),
+        (ENDED.format(" DUE TO PREEMPTION"), "COMPLETING", 0, 75),
+        (ENDED.format(""), "COMPLETING", 0, 130),
+        (ENDED.format(""), "RUNNING", 30, 124),  # the warning before the limit; measured: the same line
+        (ENDED.format(""), "RUNNING", 3000, 130),  # scancel --batch --signal=TERM
+        (EARLIER, "RUNNING", 3000, 130),
+        ("", "", 0, 130),
+    ],
+)
+def test_why_slurm_sends_its_signal(output: str, state: str, left_s: float, code: int) -> None:
+    end = datetime(2026, 11, 25, 18, 0, 0)
+    fields = {"JobState": state, "EndTime": "2026-11-25T18:00:00"}
+    now = end.astimezone().timestamp() - left_s
+    assert cause_of_signal(output, fields, now=now, within_s=100.0).exit_code == code

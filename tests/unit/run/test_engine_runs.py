@@ -1,0 +1,148 @@
+"""Runs that wait for an engine: what is asked, what the bundle says, and how a run ends whose controller could not."""
+
+from __future__ import annotations
+
+import fcntl
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ddp_play.bundle.outcome import RunStatus
+from ddp_play.bundle.paths import RunPaths, read_json, runs_dir, write_json
+from ddp_play.engines import registry
+from ddp_play.engines.interface import AllocationState, Ending, Phase
+from ddp_play.errors import UsageError
+from ddp_play.run import engine_runs
+from ddp_play.testing import FakeEngine
+from tests.unit.build import job
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TIME = AllocationState(Phase.ENDED, ending=Ending("max_duration", 124, "reached its time limit"))
+CANCELLED = AllocationState(Phase.ENDED, ending=Ending("stopped", 130, "was cancelled", stopped=True))
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
+    made = FakeEngine()
+    monkeypatch.setitem(registry.ENGINES, "fake", made)
+    monkeypatch.setattr(engine_runs, "REFRESH_S", 0.0)
+    return made
+
+
+@pytest.fixture
+def paths() -> RunPaths:
+    made = RunPaths(runs_dir() / "calm-otter")
+    made.create()
+    write_json(made.run, {"id": "calm-otter", "status": "starting", "request": {}})
+    return made
+
+
+@pytest.fixture
+def waiting(engine: FakeEngine, paths: RunPaths) -> RunPaths:
+    engine_runs.submit(paths, job(), engine)
+    return paths
+
+
+def verdict(paths: RunPaths) -> dict[str, Any]:
+    found: dict[str, Any] = read_json(paths.run)["verdict"]
+    return found
+
+
+def test_a_submitted_run_waits_and_is_attended_without_a_process(waiting: RunPaths, engine: FakeEngine) -> None:
+    run = engine_runs.load(waiting)
+    assert (run.status, run.attended, run.over) == (RunStatus.WAITING, True, False)
+    assert engine.wanted[0].run_dir == waiting.root
+
+
+def test_an_engine_that_refuses_ends_the_run(engine: FakeEngine, paths: RunPaths) -> None:
+    engine.refuses = UsageError("no such partition")
+    with pytest.raises(UsageError):
+        engine_runs.submit(paths, job(), engine)
+    run = engine_runs.load(paths)
+    assert (run.status, run.over, run.exit_code) == (RunStatus.FAILED, True, 64)
+    assert verdict(paths)["message"] == "no such partition"
+
+
+def test_each_new_reason_is_an_event_once(waiting: RunPaths, engine: FakeEngine) -> None:
+    for text in ("Priority", "Priority", "Resources"):
+        engine.now = AllocationState(Phase.PENDING, text)
+        engine_runs.refresh(waiting)
+    assert [line for line in waiting.events.read_text().splitlines() if '"queue"' in line].__len__() == 2
+
+
+def test_the_engine_is_asked_once_in_a_while(
+    waiting: RunPaths, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine_runs.refresh(waiting)
+    monkeypatch.setattr(engine_runs, "REFRESH_S", 60.0)
+    engine.now = CANCELLED
+    assert engine_runs.load(waiting).attended
+
+
+def test_what_can_never_start_is_cancelled_and_ends_with_the_reason(waiting: RunPaths, engine: FakeEngine) -> None:
+    engine.now = AllocationState(Phase.PENDING, "PartitionTimeLimit", never="its time limit is too long")
+    run = engine_runs.load(waiting)
+    assert (engine.cancelled, run.over, run.exit_code) == (["1"], True, 64)
+    assert "can never start: its time limit is too long" in verdict(waiting)["message"]
+
+
+@pytest.mark.parametrize(
+    ("state", "status", "code", "message"),
+    [
+        (CANCELLED, "stopped", 130, "fake job 1 was cancelled while it was pending"),
+        (TIME, "failed", 124, "fake job 1 reached its time limit"),
+        (AllocationState(Phase.ENDED), "failed", 70, "fake job 1 ended, and its engine does not say how"),
+    ],
+)
+def test_an_allocation_that_ends_first_is_the_end_of_the_run(
+    waiting: RunPaths, engine: FakeEngine, state: AllocationState, status: str, code: int, message: str
+) -> None:
+    engine.now = state
+    (waiting.engine / "output.log").write_text("one\ntwo\n")
+    run = engine_runs.load(waiting)
+    assert (str(run.status), run.exit_code, run.over) == (status, code, True)
+    assert (verdict(waiting)["message"], verdict(waiting)["tail"]) == (message, ["one", "two"])
+    engine.now = AllocationState(Phase.PENDING)
+    assert engine_runs.load(waiting).exit_code == code, "an ended allocation is not asked for again"
+
+
+def test_an_end_that_the_controller_wrote_stays(waiting: RunPaths, engine: FakeEngine) -> None:
+    write_json(waiting.run, {**read_json(waiting.run), "status": "failed", "exit_code": 9})
+    engine.now = TIME
+    assert engine_runs.load(waiting).exit_code == 9
+
+
+def test_a_controller_that_still_writes_is_waited_for(waiting: RunPaths, engine: FakeEngine) -> None:
+    engine.now = TIME
+    with waiting.background_lock.open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert engine_runs.load(waiting).attended
+        assert read_json(waiting.run)["status"] == "waiting"
+    assert engine_runs.load(waiting).exit_code == 124
+
+
+def test_an_engine_that_does_not_answer_is_no_end(waiting: RunPaths, engine: FakeEngine) -> None:
+    engine.now = AllocationState(Phase.UNKNOWN, "it does not answer")
+    assert engine_runs.load(waiting).attended
+
+
+@pytest.mark.parametrize(("phase", "cancelled"), [(Phase.PENDING, ["1"]), (Phase.GRANTED, [])])
+def test_only_a_run_that_waits_is_taken_out_of_the_queue(
+    waiting: RunPaths, engine: FakeEngine, phase: Phase, cancelled: list[str]
+) -> None:
+    run = engine_runs.load(waiting)
+    engine.now = AllocationState(phase)
+    assert engine_runs.cancel_pending(run) is bool(cancelled)
+    assert engine.cancelled == cancelled
+    assert engine_runs.load(waiting).over is bool(cancelled)
+
+
+def test_a_run_of_an_inventory_asks_nobody(paths: RunPaths, monkeypatch: pytest.MonkeyPatch) -> None:
+    nobody: Callable[[str], None] = lambda _name: pytest.fail("no engine")  # noqa: E731
+    monkeypatch.setattr(engine_runs, "engine_named", nobody)
+    run = engine_runs.find("calm-otter")
+    assert not run.attended
+    assert engine_runs.current(run) is run
+    assert not engine_runs.cancel_pending(run)
