@@ -103,7 +103,7 @@ def _check_time(job: Job) -> None:
 
 def _partition_problem(job: Job, name: str, row: dict[str, str]) -> str:
     """Why this partition could never start the job; empty if it could."""
-    low = job.hosts[0]
+    low = job.hosts[0] + job.slurm.spares
     for field, what in (("TotalNodes", "has"), ("MaxNodes", "allows a job")):
         most = row.get(field, "")
         if most.isdigit() and low > int(most):

@@ -42,8 +42,8 @@ def time_limit(job: Job) -> str:
 
 
 def num_nodes(job: Job) -> str:
-    """Nodes as sbatch wants them: 4, or 2-4."""
-    low, high = job.hosts
+    """Nodes as sbatch wants them, with the spare ones: 4, or 2-4."""
+    low, high = (number + job.slurm.spares for number in job.hosts)
     return str(low) if low == high else f"{low}-{high}"
 
 
@@ -65,10 +65,9 @@ def sbatch_options(wanted: Wanted) -> list[str]:
     ]
     if limit := time_limit(job):
         options.append(f"--time={limit}")
-    for name, value in settings.model_dump().items():
-        if value and name != "time":
-            options.append(f"--{name}={value}")
-    return options
+    if job.restarts:
+        options.append("--no-kill")  # a lost node must not end the job that could go on without it
+    return [*options, *(f"--{name}={value}" for name, value in settings.options().items())]
 
 
 def script(wanted: Wanted, python: str, environment: dict[str, str]) -> str:

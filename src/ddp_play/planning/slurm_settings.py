@@ -21,7 +21,7 @@ Time = Annotated[str, Field(pattern=r"^(\d+-)?\d+(:\d+){0,2}$|^$")]
 
 
 class SlurmSettings(BaseModel):
-    """`ddp_job_slurm`. Each has the name and the form of sbatch's option; empty leaves it to the cluster."""
+    """`ddp_job_slurm`. All but `spares` have the name and the form of sbatch's option; empty: the cluster decides."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -34,6 +34,11 @@ class SlurmSettings(BaseModel):
     reservation: Word = ""
     nodelist: Word = ""
     exclude: Word = ""
+    spares: Annotated[int, Field(ge=0)] = 0  # nodes more than ddp_job_hosts, for restarts
+
+    def options(self) -> dict[str, str]:
+        """What sbatch has an option for, by its name."""
+        return {name: value for name, value in self if name not in ("time", "spares") and value}
 
 
 def parse_pairs(pairs: list[str]) -> dict[str, str]:

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from ddp_play.ansible.plan_action import SPARES
 from ddp_play.ansible.plugin_variables import ENGINE_ENV
 from ddp_play.ansible.runner import Passwords
 from ddp_play.bundle.journal import Journal
@@ -74,16 +75,20 @@ def job_hosts(ask: slurm_commands.Ask) -> list[str]:
     return answer.out.split()
 
 
-def inventory(hosts: list[str], job_id: str, *, binding: bool) -> dict[str, Any]:
-    """Inventory of the nodes: all in the group `ranks`, reached by steps of the job."""
+def inventory(hosts: list[str], job_id: str, *, binding: bool, num_spares: int = 0) -> dict[str, Any]:
+    """Inventory of the nodes: all in the group `ranks`, the last ones in `spares` too, reached by steps of the job."""
     variables = {"ansible_connection": CONNECTION, "ansible_slurm_job": job_id, "ansible_slurm_binding": binding}
-    return {GROUP: {"hosts": dict.fromkeys(hosts, variables)}}
+    groups: dict[str, Any] = {GROUP: {"hosts": dict.fromkeys(hosts, variables)}}
+    if num_spares:
+        groups[SPARES] = {"hosts": {host: {} for host in hosts[-num_spares:]}}
+    return groups
 
 
 def _use_hosts(paths: RunPaths, hosts: list[str], job_id: str, *, binding: bool) -> None:
     """Write the inventory of the nodes, and have the run use it after the inventories that the user named."""
     path = paths.engine / HOSTS
-    write_json(path, inventory(hosts, job_id, binding=binding))  # JSON is YAML
+    num_spares = int((read_json(paths.job).get("slurm") or {}).get("spares") or 0)
+    write_json(path, inventory(hosts, job_id, binding=binding, num_spares=num_spares))  # JSON is YAML
     document = read_json(paths.run)
     request = document["request"]
     request["inventory"] = [*request["inventory"], str(path)]

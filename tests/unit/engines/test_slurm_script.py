@@ -57,6 +57,13 @@ def test_options_come_from_the_job(tmp_path: Path) -> None:
     assert not any(option.startswith(("--qos", "--time", "--gpus-per-task")) for option in options)
 
 
+def test_spare_nodes_are_asked_for_and_survive_the_loss_of_one(tmp_path: Path) -> None:
+    options = sbatch_options(wanted(tmp_path, restarts=1, slurm={"spares": 2}))
+    assert {"--nodes=6", "--no-kill"} <= set(options)
+    assert not any("spares" in option for option in options)
+    assert "--no-kill" not in sbatch_options(wanted(tmp_path))
+
+
 def test_one_number_of_nodes_is_no_range(tmp_path: Path) -> None:
     assert "--nodes=4" in sbatch_options(wanted(tmp_path))
 

@@ -66,6 +66,11 @@ def test_the_nodes_become_an_inventory_after_the_users_own(paths: RunPaths, monk
     assert os.environ["DDP_PLAY_ENGINE"] == "slurm"
 
 
+def test_the_last_nodes_are_the_spare_ones() -> None:
+    made = inventory(["n1", "n2", "n3"], "12", binding=False, num_spares=1)
+    assert (list(made["ranks"]["hosts"]), list(made["spares"]["hosts"])) == (["n1", "n2", "n3"], ["n3"])
+
+
 def test_a_run_without_an_end_is_an_internal_error(paths: RunPaths, monkeypatch: pytest.MonkeyPatch) -> None:
     ends(monkeypatch, status="running")
     assert control(paths, slurm) == 70
