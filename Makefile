@@ -13,7 +13,7 @@ LONG := tests/lab/test_matrix.py tests/lab/test_registry.py tests/lab/test_provi
 # Container images often set it: then every worker, every run and every program of a test compiles the same files again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo docs needs check test lint lint-python lint-roles format fast run-tests lab-tests lab-tests-all wheel-demo engine faults gpu-role-tests
+.PHONY: help demo docs needs check test lint lint-python lint-roles format fast run-tests lab-tests lab-tests-all wheel-demo engine faults gpu-role-tests slurm-tests
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
@@ -65,6 +65,10 @@ check: $(STAMP) ## everything that needs no Docker, GPU or network; before every
 
 needs: $(STAMP)
 	@$(BIN)/python -m tests.needs
+
+slurm-tests: $(STAMP) needs ## whole runs on a Slurm cluster of three nodes on this machine (Debian's Slurm and munge)
+	@echo "==> a Slurm cluster"
+	@$(BIN)/pytest -q --durations 10 tests/slurm
 
 run-tests: $(STAMP) needs
 	@echo "==> real gloo ranks and whole runs on this machine"
