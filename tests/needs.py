@@ -24,6 +24,10 @@ PROGRAMS = {
     "sudo": "sudo",
     "debootstrap": "debootstrap",
     "tmux": "tmux",
+    "slurmctld": "slurmctld",
+    "slurmd": "slurmd",
+    "sbatch": "slurm-client",
+    "munged": "munge",
 }
 # Debian keeps what only root runs in sbin.
 SEARCH_PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))

@@ -67,14 +67,14 @@ class Start:
         pairs = parse_pairs(list(self.slurm))
         request = self.ansible.request(self.playbook, self.inventory, allocated=True)
         job = read_job(request, Passwords(), AnsibleRunner())
-        job = job.model_copy(update={"slurm": _with_pairs(job.slurm, pairs)})
+        job = job.model_copy(update={"slurm": with_pairs(job.slurm, pairs)})
         paths = create_run(request, name=name, output=output, argv=sys.argv)
         allocation = submit(paths, job, engine_named(self.on))
         console.note(f"{self.on} job {allocation.id}")
         return paths
 
 
-def _with_pairs(settings: SlurmSettings, pairs: dict[str, str]) -> SlurmSettings:
+def with_pairs(settings: SlurmSettings, pairs: dict[str, str]) -> SlurmSettings:
     """The settings with those of the command line over them. UsageError for a value of the wrong form."""
     try:
         return SlurmSettings.model_validate({**settings.model_dump(), **pairs})

@@ -39,6 +39,7 @@ VERBS = {
     "reboot": Verb(HOSTS, "reboot", "reboot"),
     "run": Verb(JOBS, "run", "run"),
     "plan": Verb(JOBS, "plan", "plan"),
+    "export": Verb(JOBS, "export", "export"),
     "session": Verb(JOBS, "session", "session"),
     "collectives": Verb(MEASURE, "collectives", "collectives"),
     "bench": Verb(MEASURE, "bench", "bench"),

@@ -1,0 +1,83 @@
+"""Jobs as one sbatch script: what a reader finds in it, and that a shell takes every word as it was meant."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ddp_play.engines.slurm_export import SHELL_NAMES, export_script, shell_command
+from ddp_play.errors import UsageError
+from ddp_play.planning.job import parse_job
+from ddp_play.planning.job_values import PLACEHOLDERS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def exported(**values: Any) -> str:
+    return export_script(parse_job({"command": ["python", "train.py"], "hosts": 4, **values}), "train.yml")
+
+
+def test_every_placeholder_is_a_variable() -> None:
+    assert set(SHELL_NAMES) == set(PLACEHOLDERS)
+
+
+@pytest.mark.parametrize(
+    ("words", "seen"),
+    [
+        (("--rank={rank}/{world_size}", "{local_rank}"), ["--rank=3/8", "1"]),
+        (('{"a": "$HOME `id` {rank"}', "it's"), ['{"a": "$HOME `id` {rank"}', "it's"]),
+        (("", "{nothing}", "a b"), ["", "{nothing}", "a b"]),
+    ],
+)
+def test_words_reach_the_rank_unchanged(words: tuple[str, ...], seen: list[str]) -> None:
+    script = f'RANK=3 LOCAL_RANK=1 WORLD_SIZE=8; printf "%s\\n" {shell_command(words)}'
+    done = subprocess.run(["bash", "-uc", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "".join(f"{word}\n" for word in seen)
+
+
+def test_bash_can_read_it_and_so_can_a_person(tmp_path: Path) -> None:
+    script = exported(env={"NOTE": "it's\n2 lines"}, slurm={"partition": "gpu"}, max_duration="1h", warn_before="5m")
+    path = tmp_path / "train.sh"
+    path.write_text(script)
+    assert subprocess.run(["bash", "-n", path], capture_output=True, check=True).stderr == b""
+    for line in ("#SBATCH --nodes=4", "#SBATCH --partition=gpu", "#SBATCH --time=63", "#SBATCH --signal=USR1@300"):
+        assert line in script.splitlines()
+    assert "--gpus-per-task" not in script
+    assert script.endswith("exit $code\n"), "the last command is the verdict of the job"
+
+
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [
+        ({"ranks_per_host": 8}, "export RANKS_PER_NODE=8"),
+        ({}, "export RANKS_PER_NODE=${SLURM_GPUS_ON_NODE:-1}"),
+        ({"gpus": "none"}, "export RANKS_PER_NODE=1"),
+        ({"gpus": "none"}, "export BACKEND=gloo"),
+        ({"backend": "nccl"}, "export BACKEND=nccl"),
+        ({"init_method": "tcp"}, "export INIT_METHOD=tcp://$MASTER_ADDR:$MASTER_PORT"),
+        ({"source": "/my code"}, "cd '/my code' || exit 69"),
+        ({"hosts": "2..4"}, "#SBATCH --nodes=2-4"),
+        ({"name": "two words"}, "#SBATCH --job-name='two words'"),
+    ],
+)
+def test_settings_of_the_job(values: dict[str, Any], line: str) -> None:
+    assert line in exported(**values).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({"image": "team/train:2"}, "containers are not exported yet"),
+        ({"launcher": "torchrun"}, "its launcher is torchrun"),
+        ({"backend": "mpi"}, "its backend is mpi"),
+        ({"init_method": "store"}, "a Store of ddp-play's own"),
+        ({"restarts": 2}, "it restarts"),
+        ({"hosts": "all"}, "ddp_job_hosts is not set"),
+    ],
+)
+def test_what_a_script_cannot_say_is_refused(values: dict[str, Any], reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        exported(**values)
