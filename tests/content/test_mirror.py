@@ -68,8 +68,8 @@ PACKAGES = (
     Package("plugins/module_utils", ("tests/unit/module_utils",), {}),
     Package(
         "plugins/connection",
-        ("tests/unit/plugin_utils",),
-        {"slurm_step": ("tests/slurm/test_jobs.py", "needs a Slurm job: tasks of a playbook run over it there")},
+        ("tests/unit/connection",),
+        {},
     ),
     Package("plugins/filter", ("tests/unit/filters",), {}),
     Package(

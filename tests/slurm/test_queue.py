@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -57,7 +57,7 @@ def test_what_can_never_start_ends_with_the_reason(login: Login, busy: str) -> N
     assert login.cluster.run("squeue", "-h", "-o", "%i").split() == [busy]
 
 
-REFUSED = {
+REFUSED: dict[str, tuple[list[str], dict[str, Any], int, str]] = {
     "partition": (["--slurm", "partition=nope"], {}, 64, "this cluster has no partition nope"),
     "nodes": ([], {"hosts": 9}, 64, "the job wants 9 nodes, and partition main has 3"),
     "time": (["--slurm", "partition=small", "--slurm", "time=90"], {"hosts": 1}, 64, "partition small allows 2 min"),

@@ -47,10 +47,9 @@ def plan_job(
 
     `hosts`: those of the play. `ask` returns `facts` and `route`, or `problem`, of each of the hosts that it is given.
     """
-    job = _with_absolute_source(parse_job({k: v for k, v in values.items() if v is not None}), playbook_dir)
+    job = _checked(parse_job({k: v for k, v in values.items() if v is not None}), playbook_dir)
     if os.environ.get(DESCRIBE_ENV):
         return _describe_job(job)
-    _check_engine(job)
     discovered = discover_in_waves(job, hosts, ask)
     # `ask` imports the planner too, while it waits for the answers.
     from ddp_play.planning.planner import make_plan  # noqa: PLC0415
@@ -71,8 +70,7 @@ def plan_job(
     if job.restarts or job.check != "none":  # a restart, or an unfit host: others than these may be used
         used |= {host.name for host in facts}
         write_json(paths.fleet, _fleet(job, discovered, problems, plan, caller), indent=None)
-    routes = [row["route"] for name, row in discovered.items() if name in used]
-    write_json(paths.channels, {"routes": routes})
+    write_json(paths.channels, {"routes": [row["route"] for name, row in discovered.items() if name in used]})
     if not made:
         write_json(paths.job, job.model_dump(mode="json"))
     _describe_run(paths, plan, facts)
@@ -89,6 +87,8 @@ def _describe_job(job: Job) -> dict[str, Any]:
 
 def _check_engine(job: Job) -> None:
     """UsageError if the job's hosts come from another engine than those of this play."""
+    if os.environ.get(DESCRIBE_ENV):
+        return  # it is asked for by the engine
     if job.engine != "ssh" and os.environ.get(ENGINE_ENV) != job.engine:
         raise UsageError(
             f"ddp_job_engine is {job.engine}, and the hosts of this play are an inventory's",
@@ -134,7 +134,9 @@ def record_failure(error: DdpPlayError, paths: RunPaths | None = None) -> None:
     write_json(paths.run, document)
 
 
-def _with_absolute_source(job: Job, playbook_dir: str) -> Job:
+def _checked(job: Job, playbook_dir: str) -> Job:
+    """The job of this play's engine, with an absolute path of its source."""
+    _check_engine(job)
     if not job.source:
         return job
     path = Path(job.source).expanduser()

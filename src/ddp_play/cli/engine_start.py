@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
 from pydantic import ValidationError
 
 from ddp_play.ansible.runner import AnsibleRunner, Passwords
-from ddp_play.cli import console
+from ddp_play.cli import console, options
 from ddp_play.engines.registry import engine_named
 from ddp_play.errors import UsageError
 from ddp_play.planning.slurm_settings import SlurmSettings, parse_pairs
@@ -26,52 +27,60 @@ if TYPE_CHECKING:
 HERE = "ssh"
 
 
-def check_options(on: str, slurm: list[str] | None, ansible: Ansible, *, dry: bool, wait: bool) -> None:
-    """UsageError for options that do not go together with the engine, and for an engine that does not exist."""
-    engine_named(on)
-    if on == HERE:
-        if slurm:
-            raise UsageError("--slurm is for --on slurm, and this run is over ssh", hint="add --on slurm")
-        return
-    if ansible.ask_pass or ansible.ask_become_pass or ansible.ask_vault_pass:
-        raise UsageError(
-            f"a password cannot be typed for a run on {on}: its controller starts when its hosts are free",
-            hint="for a vault: --vault-password-file with a file on the shared directory",
-        )
-    if ansible.limit:
-        raise UsageError(
-            f"--limit chooses hosts of an inventory, and {on} chooses them here", hint="--slurm nodelist=NAMES"
-        )
-    if dry:
-        raise UsageError(
-            f"--dry-run asks the hosts, and a run on {on} has none yet", hint="leave out --dry-run or --on"
-        )
-    if wait:
-        raise UsageError(
-            f"--wait waits for slots of an inventory's hosts; {on} has a queue of its own", hint="leave it out"
-        )
-
-
 @dataclass(frozen=True, slots=True)
-class Start:
-    """What `run` was given for a run on an engine."""
+class EngineOptions:
+    """Options of `run` about the engine; `with_engine` adds them to a verb."""
 
-    playbook: str | None
-    inventory: list[str] | None
-    ansible: Ansible
-    on: str
-    slurm: tuple[str, ...] = ()
+    on: Annotated[str, typer.Option("--on", help="Where the hosts come from: ssh (the inventory) or slurm.")] = HERE
+    slurm: options.Slurm = None
 
-    def submit(self, *, name: str, output: Path | None) -> RunPaths:
+    @property
+    def allocates(self) -> bool:
+        """Do the hosts come from somewhere else than the inventory?"""
+        return self.on != HERE
+
+    def check(self, ansible: Ansible, *, dry: bool, wait: bool) -> None:
+        """UsageError for options that do not go together with the engine, and for an engine that does not exist."""
+        engine_named(self.on)
+        if self.slurm and not self.allocates:
+            raise UsageError("--slurm is for --on slurm, and this run is over ssh", hint="add --on slurm")
+        if self.allocates:
+            _check_allocated(self.on, ansible, dry=dry, wait=wait)
+
+    def submit(
+        self, playbook: str | None, inventory: list[str] | None, ansible: Ansible, *, name: str, output: Path | None
+    ) -> RunPaths:
         """Read the job and submit its run. UsageError or HostNotReady if the engine could never start it."""
-        pairs = parse_pairs(list(self.slurm))
-        request = self.ansible.request(self.playbook, self.inventory, allocated=True)
+        pairs = parse_pairs(self.slurm or [])
+        request = ansible.request(playbook, inventory, allocated=True)
         job = read_job(request, Passwords(), AnsibleRunner())
         job = job.model_copy(update={"slurm": with_pairs(job.slurm, pairs)})
         paths = create_run(request, name=name, output=output, argv=sys.argv)
         allocation = submit(paths, job, engine_named(self.on))
         console.note(f"{self.on} job {allocation.id}")
         return paths
+
+
+with_engine = options.with_group("engine", EngineOptions, "on", "slurm")
+
+
+def _check_allocated(on: str, ansible: Ansible, *, dry: bool, wait: bool) -> None:
+    """UsageError for what needs hosts, or a person, when the run is submitted."""
+    if ansible.ask_pass or ansible.ask_become_pass or ansible.ask_vault_pass:
+        raise UsageError(
+            f"a password cannot be typed for a run on {on}: its controller starts when its hosts are free",
+            hint="for a vault: --vault-password-file with a file on the shared directory",
+        )
+    if ansible.limit:
+        hint = "--slurm nodelist=NAMES"
+        raise UsageError(f"--limit chooses hosts of an inventory, and {on} chooses them here", hint=hint)
+    if dry:
+        hint = "leave out --dry-run or --on"
+        raise UsageError(f"--dry-run asks the hosts, and a run on {on} has none yet", hint=hint)
+    if wait:
+        raise UsageError(
+            f"--wait is for slots of an inventory's hosts; {on} has a queue of its own", hint="leave it out"
+        )
 
 
 def with_pairs(settings: SlurmSettings, pairs: dict[str, str]) -> SlurmSettings:

@@ -25,9 +25,7 @@ def export(
     playbook: options.Playbook = None,
     inventory: options.Inventory = None,
     to: Annotated[str, typer.Option("--to", help="For which scheduler: slurm.")] = "slurm",
-    slurm: Annotated[
-        list[str] | None, typer.Option("--slurm", help="KEY=VALUE, such as partition=gpu; repeatable.")
-    ] = None,
+    slurm: options.Slurm = None,
     output: Annotated[Path | None, typer.Option("--output", help="File to write; else standard output.")] = None,
     ansible: options.Ansible,
 ) -> None:

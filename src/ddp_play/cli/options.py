@@ -36,6 +36,9 @@ Ranks = Annotated[
     typer.Option("--ranks", help="Ranks whose output to show: 0, 0,3 or all. A screen shows the last lines of all."),
 ]
 Plain = Annotated[bool, typer.Option("--plain", help="Lines instead of a screen, as where there is no terminal.")]
+Slurm = Annotated[
+    list[str] | None, typer.Option("--slurm", help="KEY=VALUE for sbatch, such as partition=gpu; repeatable.")
+]
 RunId = Annotated[str, typer.Argument(help="A run's id, or the beginning of it; `ddp-play ps` lists them.")]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +13,7 @@ import typer
 
 from ddp_play.ansible.plugin_variables import WAIT_ENV
 from ddp_play.ansible.runner import AnsibleRunner
-from ddp_play.bundle.paths import RunPaths, write_json
+from ddp_play.bundle.paths import RunPaths, read_json, write_json
 from ddp_play.bundle.run_lookup import Run, load
 from ddp_play.cli import console, engine_start, live_view, options
 from ddp_play.cli.error_boundary import error_boundary
@@ -25,6 +26,7 @@ from ddp_play.run.submission import create_run, start_background, take_over_prob
 
 
 @options.with_ansible
+@engine_start.with_engine
 def run(
     *,
     playbook: options.Playbook = None,
@@ -37,11 +39,8 @@ def run(
     wait: Annotated[bool, typer.Option("--wait", help="Wait while other runs hold the slots.")] = False,
     wait_at_most: Annotated[str, typer.Option("--wait-at-most", help="Wait no longer than 90s, 10m, 2h.")] = "",
     dry: Annotated[bool, typer.Option("--dry-run", help="Only print the plan.")] = False,
-    on: Annotated[str, typer.Option("--on", help="Where the hosts come from: ssh (the inventory) or slurm.")] = "ssh",
-    slurm: Annotated[
-        list[str] | None, typer.Option("--slurm", help="KEY=VALUE, such as partition=gpu; repeatable.")
-    ] = None,
     as_json: options.Json = False,
+    engine: engine_start.EngineOptions,
     ansible: options.Ansible,
 ) -> None:
     """Run a job on all its hosts and collect the results.
@@ -59,32 +58,49 @@ def run(
       ddp-play run train.yml -i inventory -d --name night-1; ddp-play attach night-1
 
       ddp-play run train.yml -i inventory --wait    wait while other runs hold the slots
-
-      ddp-play run train.yml --on slurm --slurm partition=gpu -e ddp_job_hosts=4
     """
     with error_boundary():
-        engine_start.check_options(on, slurm, ansible, dry=dry, wait=wait or bool(wait_at_most))
-        if on != engine_start.HERE:
-            start = engine_start.Start(playbook, inventory, ansible, on, tuple(slurm or ()))
-            paths = start.submit(name=name, output=output)
-            _print_id_or_watch(paths, playbook or "the demo", detach=detach, ranks=ranks, as_json=as_json)
-            return
-        request, passwords = ansible.request(playbook, inventory), ansible.passwords()
+        engine.check(ansible, dry=dry, wait=wait or bool(wait_at_most))
         if dry:
-            show_plan(dry_run(request, passwords, AnsibleRunner()), as_json=as_json)
+            made = dry_run(ansible.request(playbook, inventory), ansible.passwords(), AnsibleRunner())
+            show_plan(made, as_json=as_json)
             return
-        request.environment.update({WAIT_ENV: _seconds_to_wait(wait_at_most)} if wait or wait_at_most else {})
+        start: _Here | engine_start.EngineOptions = engine if engine.allocates else _Here(wait, wait_at_most)
+        paths = start.submit(playbook, inventory, ansible, name=name, output=output)
+        _print_id_or_watch(paths, detach=detach, ranks=ranks, as_json=as_json, plain=plain)
+
+
+@dataclass(frozen=True, slots=True)
+class _Here:
+    """A run whose controller is this machine; whether and how long it waits for slots."""
+
+    wait: bool
+    wait_at_most: str
+
+    def submit(
+        self,
+        playbook: str | None,
+        inventory: list[str] | None,
+        ansible: options.Ansible,
+        *,
+        name: str,
+        output: Path | None,
+    ) -> RunPaths:
+        """Start the run's background process."""
+        request, passwords = ansible.request(playbook, inventory), ansible.passwords()
+        if self.wait or self.wait_at_most:
+            request.environment[WAIT_ENV] = _seconds_to_wait(self.wait_at_most)
         paths = create_run(request, name=name, output=output, argv=sys.argv)
         console.note_if_any(start_background(paths, passwords))
-        _print_id_or_watch(paths, request.playbook, detach=detach, ranks=ranks, as_json=as_json, plain=plain)
+        return paths
 
 
-def _print_id_or_watch(paths: RunPaths, playbook: str, *, detach: bool, ranks: str, as_json: bool, plain: bool) -> None:
+def _print_id_or_watch(paths: RunPaths, *, detach: bool, ranks: str, as_json: bool, plain: bool) -> None:
     """Print the run's id if detached; otherwise watch the run to its end and exit with its code."""
     if detach:
         _print_detached(paths, as_json=as_json)
         return
-    console.note(f"run {paths.run_id}: {playbook}")
+    console.note(f"run {paths.run_id}: {read_json(paths.run)['request']['playbook']}")
     stop_on_term()
     raise typer.Exit(watch(paths, ranks=ranks, as_json=as_json, plain=plain))
 

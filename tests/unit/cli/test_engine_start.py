@@ -28,19 +28,19 @@ NOTHING = Ansible()
         ("slurm", [], Ansible(ask_vault_pass=True), {}, "a password cannot be typed"),
         ("slurm", [], Ansible(limit="n1"), {}, "--limit chooses hosts of an inventory"),
         ("slurm", [], NOTHING, {"dry": True}, "--dry-run asks the hosts"),
-        ("slurm", [], NOTHING, {"wait": True}, "slurm has a queue of its own"),
+        ("slurm", [], NOTHING, {"wait": True}, "slurm has a queue"),
     ],
 )
 def test_options_that_do_not_go_together(
     on: str, slurm: list[str], ansible: Ansible, more: dict[str, bool], message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
-        engine_start.check_options(on, slurm, ansible, **{"dry": False, "wait": False, **more})
+        engine_start.EngineOptions(on, slurm).check(ansible, **{"dry": False, "wait": False, **more})
 
 
 @pytest.mark.parametrize(("on", "slurm"), [("ssh", []), ("slurm", ["partition=gpu"])])
 def test_options_that_do(on: str, slurm: list[str]) -> None:
-    engine_start.check_options(on, slurm, NOTHING, dry=False, wait=False)
+    engine_start.EngineOptions(on, slurm).check(NOTHING, dry=False, wait=False)
 
 
 def test_the_command_lines_settings_win(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,8 +53,8 @@ def test_the_command_lines_settings_win(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(engine_start, "AnsibleRunner", lambda: FakePlaybookRunner(work=work))
     playbook = tmp_path / "train.yml"
     playbook.touch()
-    start = engine_start.Start(str(playbook), None, NOTHING, "fake", ("partition=gpu",))
-    paths = start.submit(name="night-1", output=None)
+    engine_options = engine_start.EngineOptions("fake", ["partition=gpu"])
+    paths = engine_options.submit(str(playbook), None, NOTHING, name="night-1", output=None)
     assert (paths.run_id, read_json(paths.run)["status"]) == ("night-1", "waiting")
     settings = engine.wanted[0].job.slurm
     assert (settings.partition, settings.account) == ("gpu", "lab")
@@ -69,6 +69,7 @@ def test_a_bad_setting_of_the_command_line_is_refused_before_there_is_a_run(
     monkeypatch.setattr(engine_start, "AnsibleRunner", lambda: FakePlaybookRunner(work=work))
     playbook = tmp_path / "train.yml"
     playbook.touch()
+    engine_options = engine_start.EngineOptions("slurm", ["time=soon"])
     with pytest.raises(UsageError, match="--slurm time"):
-        engine_start.Start(str(playbook), None, NOTHING, "slurm", ("time=soon",)).submit(name="night-1", output=None)
+        engine_options.submit(str(playbook), None, NOTHING, name="night-1", output=None)
     assert not RunPaths.of("night-1").root.exists()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ddp_play.guard import allocation_step
+from ddp_play.guard import allocation_step, guard_link
 from ddp_play.guard.run_directory import HostRun
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def test_in_a_step_a_signal_passes_and_the_end_waits_for_the_guard(
         seen.append(looks.pop(0))
         return {}, seen[-1]
 
-    monkeypatch.setattr(allocation_step.guard_link, "look", look)
+    monkeypatch.setattr(guard_link, "look", look)
     with allocation_step.stay(lambda: HostRun(tmp_path)):
         os.kill(os.getpid(), signal.SIGTERM)
     assert seen == [True, True, False]
@@ -49,6 +49,6 @@ def test_in_a_step_a_signal_passes_and_the_end_waits_for_the_guard(
 
 def test_a_channel_that_opened_no_run_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DDP_PLAY_STEP", "1")
-    monkeypatch.setattr(allocation_step.guard_link, "look", lambda _place: pytest.fail("there is no run"))
+    monkeypatch.setattr(guard_link, "look", lambda _place: pytest.fail("there is no run"))
     with allocation_step.stay(lambda: None):
         pass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -44,7 +45,7 @@ def test_in_a_step_of_an_allocation_the_guard_is_no_unit(
     """A unit of systemd would leave the cgroup of the job, its limits and its end."""
     monkeypatch.setenv("DDP_PLAY_STEP", "1")
     monkeypatch.setattr(guard_start, "_start_unit", lambda *_args, **_more: pytest.fail("started as a unit"))
-    monkeypatch.setattr(guard_start.sys, "argv", [str(tmp_path / "no-program")])
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / "no-program")])
     monkeypatch.setattr(guard_start, "GUARD_START_S", 0.3)
     place.guard_log.parent.mkdir(parents=True)
     with pytest.raises(Refused, match="the guard did not start"):
