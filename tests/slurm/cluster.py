@@ -28,8 +28,8 @@ CONFIGURATION = """\
 ClusterName=small
 SlurmctldHost={host}(127.0.0.1)
 SlurmctldPort={controller}
-SlurmUser={user}
-SlurmdUser={user}
+SlurmUser=root
+SlurmdUser=root
 AuthType=auth/munge
 AuthInfo=socket={directory}/munge.socket
 CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
@@ -61,9 +61,11 @@ PartitionName=closed Nodes=n[1-3] State=DOWN
 """
 
 
-def missing() -> list[str]:
-    """Programs of Slurm and munge that are not installed here."""
-    return [program for program in PROGRAMS if not shutil.which(program, path=SEARCH_PATH)]
+def lacking() -> str:
+    """Why no cluster can be started here; empty if one can."""
+    if missing := [program for program in PROGRAMS if not shutil.which(program, path=SEARCH_PATH)]:
+        return f"Slurm is not installed here: {', '.join(missing)}"
+    return "" if os.geteuid() == 0 else "a Slurm cluster of this machine is started as root only"
 
 
 def free_ports(count: int) -> list[int]:
@@ -143,7 +145,6 @@ class Cluster:
         controller, *nodes = free_ports(1 + len(NODES))
         text = CONFIGURATION.format(
             host=socket.gethostname().split(".")[0],
-            user="root" if os.geteuid() == 0 else os.environ["USER"],
             directory=self.directory,
             controller=controller,
             first=nodes[0],

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.run.conftest import living, play
-from tests.slurm.cluster import NODES, Cluster, missing
+from tests.slurm.cluster import NODES, Cluster, lacking
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -39,8 +39,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Three nodes, a controller and munge."""
-    if lacking := missing():
-        reason = f"Slurm is not installed here: {', '.join(lacking)}"
+    if reason := lacking():
         if os.environ.get("DDP_PLAY_REQUIRE_SLURM") == "1":
             pytest.fail(reason)
         pytest.skip(reason)

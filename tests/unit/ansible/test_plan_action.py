@@ -149,3 +149,27 @@ def test_bare_keys_come_from_the_callers_environment(monkeypatch: pytest.MonkeyP
 )
 def test_a_plan_in_one_line(values: dict[str, Any], text: str) -> None:
     assert plan_action.summarize(plan(**values)).startswith(text)
+
+
+def test_a_job_of_another_engine_is_not_run_on_an_inventorys_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(plugin_variables.ENGINE_ENV, raising=False)
+    with pytest.raises(UsageError, match="ddp_job_engine is slurm") as refused:
+        plan_job({**VALUES, "engine": "slurm"})
+    assert refused.value.hint == "ddp-play run PLAYBOOK --on slurm"
+    monkeypatch.setenv(plugin_variables.ENGINE_ENV, "slurm")
+    assert plan_job({**VALUES, "engine": "slurm"})["summary"].startswith("2 ranks on 1 host")
+
+
+def test_only_the_job_is_described_where_there_are_no_hosts_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = RunPaths(tmp_path / "job")
+    monkeypatch.setenv(plugin_variables.RUN_DIR_ENV, str(paths.root))
+    monkeypatch.setenv(plugin_variables.DESCRIBE_ENV, "1")
+    values = {**VALUES, "engine": "slurm", "hosts": "4", "source": "src"}
+    plan_action.plan_job(
+        values, ["n"], lambda *_: pytest.fail("a host was asked"), secrets=JobSecrets({}), playbook_dir="/play"
+    )
+    assert read_json(paths.job)["hosts"] == [4, 4]
+    assert read_json(paths.job)["source"] == "/play/src"
+    assert not paths.plan.exists()

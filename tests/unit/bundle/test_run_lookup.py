@@ -183,3 +183,28 @@ def test_locks_of_finished_runs_are_not_opened_for_the_list() -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert [run.attended for run in all_runs()] == [False]
         assert find("done").attended, "a run that is asked for is read with its locks"
+
+
+@pytest.mark.parametrize(
+    ("phase", "status", "attended"),
+    [
+        ("pending", "waiting", True),
+        ("granted", "running", True),
+        ("unknown", "running", True),
+        ("ended", "running", False),
+        ("granted", "failed", False),  # Slurm still tidies up
+    ],
+)
+def test_a_run_with_an_allocation_needs_no_process_here(phase: str, status: str, attended: bool) -> None:
+    paths = make("queued", status=status)
+    write_json(paths.allocation, {"phase": phase})
+    assert load(paths).attended is attended
+
+
+def test_a_run_is_not_over_while_the_controller_in_its_allocation_still_writes() -> None:
+    paths = make("ended", status="failed")
+    write_json(paths.allocation, {"phase": "granted"})
+    with paths.engine_lock.open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert not load(paths).over
+    assert load(paths).over

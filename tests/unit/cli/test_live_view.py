@@ -119,3 +119,10 @@ def test_one_rank_on_one_host(capsys: pytest.CaptureFixture[str]) -> None:
     Journal(paths.events).emit("phase", phase="preparing")
     View(paths, "0").refresh()
     assert "1 rank on 1 host, " in capsys.readouterr().err
+
+
+def test_the_queue_of_an_engine_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    paths = make_run(status="waiting")
+    Journal(paths.events).emit("queue", text="Priority, number 3 of 7 pending in gpu", job="4711")
+    View(paths, "0").refresh()
+    assert "job 4711: Priority, number 3 of 7 pending in gpu" in capsys.readouterr().err

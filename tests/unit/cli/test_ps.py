@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from ddp_play.bundle.paths import write_json
 from ddp_play.bundle.run_lookup import newest_runs
 from ddp_play.cli import console
 from ddp_play.cli.main import app
@@ -138,3 +139,14 @@ def test_a_damaged_run_json_is_listed_with_the_reason_and_the_others_too(content
     assert line.endswith(DAMAGED[content])
     asked = CliRunner().invoke(app, ["results", "odd"])
     assert (asked.exit_code, asked.stderr.splitlines()[0]) == (64, f"error: run odd: {DAMAGED[content]}")
+
+
+def test_a_run_that_waits_for_an_engine_says_why() -> None:
+    paths = make_run("queued", created=time.time(), status="waiting", ended=None, exit_code=None)
+    row = {"engine": "slurm", "id": "4", "has_controller": True, "phase": "pending", "asked": time.time() + 60}
+    write_json(paths.allocation, {**row, "text": "Resources (the nodes are in use)"})
+    (found,) = json.loads(ps("--json"))["runs"]
+    assert (found["status"], found["attended"]) == ("waiting", True)
+    assert found["message"] == "Resources (the nodes are in use)"
+    assert "waiting" in ps()
+    assert "unattended" not in ps()
