@@ -37,7 +37,7 @@ class Part:
 PARTS = (
     Part("check", "format, lint, types, import contracts, unit and content tests", 160),
     Part("run-tests", "gloo ranks, whole runs and faults on this machine", 420),
-    Part("slurm-tests", "whole runs on a Slurm cluster of three nodes on this machine", 75),
+    Part("slurm-tests", "whole runs on a Slurm cluster of three nodes on this machine", 90),
     Part("wheel-demo", "the demo from a wheel in a clean environment", 110),
     Part("lab-tests", "a lab of real hosts as containers", 840, engine=True),
     Part("molecule", "roles on container hosts", 200, engine=True),

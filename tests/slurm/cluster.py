@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -109,8 +110,10 @@ class Cluster:
         self._daemon(node, "slurmd", "-D", "-N", node)
 
     def kill_node(self, node: str) -> None:
-        """End a node's daemon as a power failure would."""
-        self._end(node)
+        """End a node's daemon as a power failure would: without a word to the controller."""
+        daemon = self.daemons.pop(node)
+        daemon.kill()
+        daemon.wait()
 
     def problem(self) -> str:
         """What the daemons say, for a failed start."""
@@ -191,7 +194,9 @@ class Cluster:
 
 
 def main() -> None:
-    """Start a cluster and keep it until Ctrl-C."""
+    """Start a cluster and keep it until Ctrl-C or SIGTERM."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     cluster = Cluster(Path(sys.argv[1]).absolute())
     try:
         cluster.start()

@@ -10,7 +10,6 @@ import pytest
 
 from tests.run.conftest import living
 from tests.slurm.conftest import Login
-from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,15 +84,16 @@ def test_slurms_time_limit_ends_a_run_gracefully(login: Login) -> None:
     assert login.document("long")["left_behind"] == {}
 
 
-def test_a_job_whose_controller_is_killed_still_ends_with_its_reason(login: Login) -> None:
-    """SIGKILL of all of the job: nobody inside could write how it ended."""
+@LONG
+def test_a_run_whose_controller_is_killed_still_ends_with_its_reason(login: Login) -> None:
+    """SIGKILL of all that could write how the run ended: whoever looks next writes it, from what Slurm says."""
     login.play(*login.job(WAITS), "--name", "killed", "-d")
     login.wait_for("killed", "running")
-    job_id = login.allocation("killed")["id"]
-    controllers = living(f"allocated_controller {login.run_dir('killed')}".replace(" ", "\0"))
-    assert controllers
-    for pid in controllers:
+    for pid in living(str(login.run_dir("killed"))):
         os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: login.play("attach", "killed").code != 0, timeout_s=90, what="an end")
-    assert login.document("killed")["status"] in ("failed", "stopped")
-    assert login.slurm_job("killed")["JobId"] == job_id
+    job = login.slurm_job("killed")
+    assert (job["JobState"], job["ExitCode"]) == ("FAILED", "0:9")
+    done = login.play("attach", "killed")
+    assert done.code == 70
+    assert f"slurm job {job['JobId']} had its controller killed by signal 9" in done.err
+    assert [(row["status"], row["attended"]) for row in login.play("ps", "--json").json["runs"]] == [("failed", False)]

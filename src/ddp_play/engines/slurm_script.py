@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 # Added to the job's own limits: Slurm's limit is the net below ours, which is exact.
 SLACK_MINUTES = 2
 SIGNAL_SLACK_S = 15
+# What a login over ssh has too. The controller's other variables may be secrets, and stay with it.
+LOGIN_ENVIRONMENT = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "USER")
 CONTROLLER = "ddp_play.run.allocated_controller"
 _TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?\Z")
 
@@ -104,7 +106,7 @@ def step_argv(job_id: str, host: str, *, binding: bool) -> list[str]:
         "--chdir=/",
         "--quiet",
         "--unbuffered",  # else output without a newline at its end would wait for more
-        "--export=ALL,DDP_PLAY_STEP=1",
+        f"--export={','.join(LOGIN_ENVIRONMENT)},DDP_PLAY_STEP=1",
         "/bin/sh",
         "-c",
     ]

@@ -113,6 +113,8 @@ def ending(word: str, exit_code: str, host: str) -> Ending:
         return Ending("host_not_ready", 69, f"could not write to the run's directory on {host}: is it shared?")
     if word == "FAILED" and code.isdigit() and int(code):
         return Ending("host_not_ready", int(code), f"ended with exit code {code} before its controller could start")
+    if word == "FAILED" and signal not in ("", "0"):
+        return Ending("internal", 70, f"had its controller killed by signal {signal}")
     return Ending("internal", 70, f"ended ({word or 'Slurm no longer knows it'}), and the bundle does not say why")
 
 

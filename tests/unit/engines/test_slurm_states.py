@@ -56,6 +56,7 @@ def test_what_never_starts_is_told_from_what_waits(reason: str) -> None:
         ("OUT_OF_MEMORY", "0:125", 137, "rank_failed"),
         ("FAILED", "0:53", 69, "host_not_ready"),
         ("FAILED", "69:0", 69, "host_not_ready"),
+        ("FAILED", "0:9", 70, "internal"),
         ("COMPLETED", "0:0", 70, "internal"),
         ("", "", 70, "internal"),
     ],

@@ -1,0 +1,52 @@
+"""Restarts inside a Slurm job: on the same nodes after a failure, on a spare node after a loss."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.run.conftest import living
+
+if TYPE_CHECKING:
+    from tests.slurm.conftest import Login
+
+LONG = pytest.mark.skipif(os.environ.get("DDP_PLAY_WIDE") != "1", reason="takes a minute: DDP_PLAY_WIDE=1 runs it")
+
+
+def test_a_restart_stays_in_the_job(login: Login) -> None:
+    command = "echo attempt $DDP_PLAY_ATTEMPT; [ $DDP_PLAY_ATTEMPT = 2 ] || [ $RANK != 2 ] || exit 7; sleep 1"
+    done = login.play(*login.job(command, restarts=1, restart_exit_codes=[7]), "--name", "again")
+    assert done.code == 0, done.err
+    assert (login.run_dir("again") / "logs" / "rank-2.log").read_text() == "attempt 2\n"
+    assert (login.run_dir("again") / "attempts" / "1" / "logs" / "rank-2.log").read_text() == "attempt 1\n"
+    assert login.slurm_job("again")["Restarts"] == "0"
+
+
+def parent(pid: int) -> int:
+    """The process that started this one."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+@LONG
+def test_a_spare_node_takes_the_place_of_a_lost_one(login: Login) -> None:
+    """A node's daemon and all that runs on it end at once, as after a power failure; the job goes on without it."""
+    job = login.job("sleep 10", ranks_per_host=1, restarts=1, lease=10, host_timeout=6, slurm={"spares": 1})
+    login.play(*job, "--name", "spare", "-d")
+    login.wait_for("spare", "running")
+    assert login.document("spare")["hosts"] == ["n1", "n2"]
+    login.cluster.kill_node("n2")
+    there = living("SLURMD_NODENAME=n2")
+    for pid in {*there, *(parent(pid) for pid in there)} - {1}:
+        os.kill(pid, signal.SIGKILL)
+    try:
+        done = login.play("attach", "spare", timeout_s=180)
+        assert done.code == 0, done.err
+        assert "replacement host: n3" in done.err
+        assert login.slurm_job("spare")["JobState"] == "COMPLETED"
+    finally:
+        login.cluster.start_node("n2")
+        login.cluster.run("scontrol", "update", "NodeName=n2", "State=RESUME", check=False)
