@@ -73,9 +73,7 @@ def test_scancel_leaves_a_whole_bundle_that_says_so(login: Login) -> None:
     assert [row["log_complete"] for row in document["ranks"]] == [True] * 4
 
 
-@pytest.mark.skipif(
-    os.environ.get("DDP_PLAY_WIDE") != "1", reason="a minute: the shortest time limit (DDP_PLAY_WIDE=1)"
-)
+@LONG
 def test_slurms_time_limit_ends_a_run_gracefully(login: Login) -> None:
     done = login.play(*login.job(WAITS, grace=1), "--name", "long", "--slurm", "time=1", timeout_s=150)
     assert done.code == 124
