@@ -14,7 +14,6 @@ from ddp_play.bundle.run_lookup import NewestRuns, Run, all_runs, newest_runs
 from ddp_play.bundle.summary import duration
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
-from ddp_play.run.engine_runs import current
 
 COLUMNS = ("run", "status", "ranks", "hosts", "age", "took", "size", "why")
 NEWEST = 10
@@ -38,7 +37,7 @@ def ps(
     """
     with error_boundary():
         newest = NewestRuns(tuple(all_runs())) if everything else newest_runs(NEWEST)
-        newest = replace(newest, runs=tuple(map(current, newest.runs)))
+        newest = replace(newest, runs=tuple(map(_current, newest.runs)))
         on_hosts, problems = _ask_hosts(ansible, inventory) if inventory else ([], {})
         if as_json:
             document = {"runs": _rows(newest.runs), "on_hosts": on_hosts, "problems": problems}
@@ -85,6 +84,15 @@ def _row(run: Run, budget: Budget) -> dict[str, Any]:
         "bundle": str(run.paths.root),
         "bundle_bytes": size_of(run.paths.root, document, budget),
     }
+
+
+def _current(run: Run) -> Run:
+    """The run, after its engine was asked if it has an allocation and has not ended."""
+    if not run.allocation or run.status.final:
+        return run
+    from ddp_play.run.engine_runs import load  # noqa: PLC0415 - most lists have no such run
+
+    return load(run.paths)
 
 
 def _waits_for(run: Run) -> str:

@@ -56,11 +56,6 @@ def find(run_id: str) -> Run:
     return load(run.paths) if run.allocation else run
 
 
-def current(run: Run) -> Run:
-    """A run of a list, after its engine was asked if it waits for it."""
-    return load(run.paths) if run.allocation and not run.status.final else run
-
-
 def refresh(paths: RunPaths) -> None:
     """Ask the engine how the run's allocation is, and write what follows from it into the bundle."""
     row = read_json(paths.allocation)

@@ -41,7 +41,7 @@ WRONG = {
     "stop": "missing argument 'run_id'",
     "image load": "missing option '--inventory'",
     "lab up --hosts two": "invalid value for '--hosts': ",
-    "run --limt gpu03": "no such option: --limt (Possible options: --limit, --plain, --wait)",
+    "run --limt gpu03": "no such option: --limt (Possible options: --limit, --",
     "run -e": "option '-e' requires an argument",
     "run train.yml more.yml": "got unexpected extra argument(s) (more.yml)",
     "session --idl 3m": "no such option: --idl (Possible options: --",
