@@ -61,6 +61,7 @@ def test_a_lost_step_is_opened_again_and_no_rank_ends(login: Login) -> None:
 
 
 def test_scancel_leaves_a_whole_bundle_that_says_so(login: Login) -> None:
+    login.play.environment["DDP_PLAY_REPORT"] = "yes"
     login.play(*login.job(WAITS), "--name", "cancelled", "-d")
     login.wait_for("cancelled", "running")
     job_id = login.allocation("cancelled")["id"]
@@ -68,6 +69,7 @@ def test_scancel_leaves_a_whole_bundle_that_says_so(login: Login) -> None:
     done = login.play("attach", "cancelled")
     assert done.code == 130
     assert f"Slurm job {job_id} was cancelled" in done.err
+    assert f"Slurm job {job_id} was cancelled" in (login.run_dir("cancelled") / "report.html").read_text()
     document = login.document("cancelled")
     assert (document["status"], document["missing"], document["left_behind"]) == ("stopped", [], {})
     assert [row["log_complete"] for row in document["ranks"]] == [True] * 4

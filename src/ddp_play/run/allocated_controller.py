@@ -25,12 +25,15 @@ from ddp_play.engines import slurm_commands, slurm_states
 from ddp_play.engines.interface import HOSTS, OUTPUT, Ending
 from ddp_play.errors import DdpPlayError, HostNotReady, InternalError
 from ddp_play.run.job_reading import GROUP
+from ddp_play.run.report_start import report_within
 from ddp_play.run.submission import start_background
 
 CONNECTION = "ddp.play.slurm_step"
 # Slurm's daemon writes why it ends a job at about the time of its signal.
 CAUSE_S = 0.3
 TICK_S = 0.2
+# A page of the run takes a second or two; Slurm may be about to kill what is left of the job.
+REPORT_S = 15.0
 # Exit codes of ranks that Slurm's SIGTERM and SIGKILL ended.
 BY_SIGNAL = (143, 137)
 # Slurm signals up to 60 s before the time that was asked for, which is 15 s before the grace period.
@@ -60,10 +63,11 @@ def control(paths: RunPaths, ask: slurm_commands.Ask) -> int:
     hosts = job_hosts(ask)
     _use_hosts(paths, hosts, job_id, binding=_binds_tasks(ask))
     Journal(paths.events).emit("queue", text=f"granted {len(hosts)} nodes: {', '.join(hosts)}", job=job_id)
-    _start(paths)
-    cause = _wait(paths, signals, job_id, ask)
-    if cause is not None:
-        _name_the_cause(paths, cause, job_id)
+    with report_within(paths, REPORT_S):
+        _start(paths)
+        cause = _wait(paths, signals, job_id, ask)
+        if cause is not None:
+            _name_the_cause(paths, cause, job_id)
     return int(read_json(paths.run).get("exit_code") or 0) if _final(paths) else InternalError.exit_code
 
 

@@ -44,3 +44,23 @@ def start_report(paths: RunPaths) -> None:
             start_new_session=True, close_fds=True,
         )  # fmt: skip
         process.returncode = 0  # no warning from Popen: the process is meant to outlive this one
+
+
+@contextmanager
+def report_within(paths: RunPaths, limit_s: float) -> Iterator[None]:
+    """What is started here writes no report; it is written afterwards, and waited for at most this long.
+
+    For a controller whose processes all end with it, as those of a Slurm job do.
+    """
+    before = os.environ.get(REPORT_ENV)
+    os.environ[REPORT_ENV] = NO_REPORT
+    try:
+        yield
+    finally:
+        os.environ.pop(REPORT_ENV)
+        if before is not None:
+            os.environ[REPORT_ENV] = before
+    if before != NO_REPORT:
+        with suppress(OSError, subprocess.SubprocessError), paths.supervisor_log.open("ab") as log:
+            command = [sys.executable, "-m", PROGRAM, str(paths.root)]
+            subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, timeout=limit_s, check=False)

@@ -27,6 +27,7 @@ def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunPaths]
     for name, value in (("SLURM_JOB_ID", "12"), ("SLURM_JOB_NODELIST", "n[1-2]"), ("SLURM_MEM_PER_CPU", "1")):
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("DDP_PLAY_ENGINE", "")
+    monkeypatch.setenv("DDP_PLAY_REPORT", "no")
     monkeypatch.setattr(allocated_controller, "CAUSE_S", 0.0)
     made = RunPaths(tmp_path / "calm-otter")
     made.create()

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ddp_play.bundle.paths import RunPaths, write_json
+from ddp_play.run import report_start
 from ddp_play.run.report_start import reported, start_report
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class Programs:
@@ -73,3 +78,19 @@ def test_the_supervisor_starts_it_unless_a_background_process_will(
         with pytest.raises(ValueError, match="refused"), reported(str(ended.root)):
             raise ValueError("refused")
     assert len(programs.commands) == (0 if has_background else 1)
+
+
+@pytest.mark.parametrize(("before", "written"), [(None, True), ("yes", True), ("no", False)])
+def test_a_report_is_waited_for_where_all_processes_end_with_the_controller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str | None, written: bool
+) -> None:
+    monkeypatch.setattr(report_start, "PROGRAM", "tests.unit.run.report_stand_in")
+    monkeypatch.delenv(report_start.REPORT_ENV, raising=False)
+    if before is not None:
+        monkeypatch.setenv(report_start.REPORT_ENV, before)
+    paths = RunPaths(tmp_path / "calm-otter")
+    paths.create()
+    with report_start.report_within(paths, 30.0):
+        assert os.environ[report_start.REPORT_ENV] == "no", "what is started here writes none"
+    assert paths.report.exists() is written
+    assert os.environ.get(report_start.REPORT_ENV) == before
