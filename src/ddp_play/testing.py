@@ -11,6 +11,7 @@ from ddp_play.engines.interface import Allocation, AllocationState, Phase
 from ddp_play.guard.protocol import FrameReader, encode, run_key
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Callable
     from pathlib import Path
 
@@ -234,6 +235,10 @@ class FakeEngine:
 
     def interactive(self, route: Route, command: str, *, terminal: bool) -> list[str]:  # noqa: ARG002
         return [*route.argv, command]
+
+    def end(self, client: subprocess.Popen[bytes]) -> None:
+        client.kill()
+        client.wait()
 
     def no_connection(self, route: Route, code: int | None) -> bool:  # noqa: ARG002
         return False

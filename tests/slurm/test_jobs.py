@@ -50,10 +50,10 @@ def test_a_lost_step_is_opened_again_and_no_rank_ends(login: Login) -> None:
     """The guard lives in the step that started it, and that step outlives its srun."""
     login.play(*login.job("sleep 12; exit 0"), "--name", "cut", "-d")
     login.wait_for("cut", "running")
-    steps = [pid for pid in living("nodelist=n2") if login.run_dir("cut").name]
-    assert steps
-    for pid in steps:
-        os.kill(pid, signal.SIGKILL)
+    groups = {os.getpgid(pid) for pid in living("nodelist=n2")}
+    assert groups
+    for group in groups:
+        os.killpg(group, signal.SIGKILL)  # as a closed channel does; srun's second process would end the step
     done = login.play("attach", "cut")
     assert done.code == 0, done.err
     events = (login.run_dir("cut") / "events.jsonl").read_text()

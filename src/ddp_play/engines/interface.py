@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    import subprocess
     from pathlib import Path
 
     from ddp_play.engines.route import Route
@@ -104,6 +105,9 @@ class Engine(Protocol):
 
     def interactive(self, route: Route, command: str, *, terminal: bool) -> list[str]:
         """The argv of a person's command on the host, with a terminal there if the person has one."""
+
+    def end(self, client: subprocess.Popen[bytes]) -> None:
+        """End the program of a channel, which leads a process group of its own, and nothing on the host."""
 
     def no_connection(self, route: Route, code: int | None) -> bool:
         """Does this exit code of a channel's program say that it had no connection to the host?"""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
 from typing import TYPE_CHECKING
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 SRUN = "srun"
 GONE = "Invalid job id"
+# For a step whose program has read the end of its input.
+END_S = 1.0
 
 
 class SlurmEngine:
@@ -85,6 +89,14 @@ class SlurmEngine:
     def interactive(self, route: Route, command: str, *, terminal: bool) -> list[str]:
         """A step of its own, with a terminal if the person has one."""
         return [route.argv[0], *(["--pty"] if terminal else []), *route.argv[1:], command]
+
+    def end(self, client: subprocess.Popen[bytes]) -> None:
+        """SIGKILL for srun and its second process at once: any other end of srun ends the step and its guard."""
+        try:
+            client.wait(END_S)  # the step ends by itself where no guard lives
+        except subprocess.TimeoutExpired:
+            os.killpg(client.pid, signal.SIGKILL)
+            client.wait()
 
     def no_connection(self, route: Route, code: int | None) -> bool:  # noqa: ARG002 - the interface's
         """srun ends with 1 for this and for other reasons; its words say why."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,6 +67,15 @@ class SshEngine:
         if over_ssh(route):
             return [route.argv[0], *(["-t"] if terminal else []), *self.usable(route).argv[1:], command]
         return [*route.argv, command]
+
+    def end(self, client: subprocess.Popen[bytes]) -> None:
+        """ssh ends its channel, whatever runs on the host."""
+        client.terminate()
+        try:
+            client.wait(1)
+        except subprocess.TimeoutExpired:
+            client.kill()
+            client.wait()
 
     def no_connection(self, route: Route, code: int | None) -> bool:
         """Only ssh has an exit code of its own for this."""

@@ -223,12 +223,7 @@ class ProcessChannel:
                 if stream is not None:
                     stream.close()
         if self._process.poll() is None:
-            self._process.terminate()
-            try:
-                self._process.wait(1)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+            self._engine.end(self._process)
 
 
 def wait_any(channels: list[ProcessChannel], timeout_s: float) -> None:

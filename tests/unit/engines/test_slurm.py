@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -105,6 +106,16 @@ def test_cancelling_a_job_that_is_gone_is_no_error() -> None:
     slurm = Slurm()
     slurm.answers = {"scancel": GONE}
     SlurmEngine(slurm).cancel(OURS)
+
+
+def test_a_channel_that_is_closed_leaves_its_step(tmp_path: Path) -> None:
+    """srun's second process ends the step when the first one is gone, so both go at once and without a word."""
+    told = tmp_path / "told"
+    second = f"trap 'touch {told}' TERM EXIT; while [ -d /proc/$PPID ]; do sleep 0.05; done; touch {told}"
+    client = subprocess.Popen(["/bin/sh", "-c", f'(exec /bin/sh -c "{second}") & wait'], start_new_session=True)
+    SlurmEngine(Slurm()).end(client)
+    assert client.returncode == -9
+    assert not told.exists()
 
 
 def test_a_persons_command_gets_a_terminal_if_there_is_one() -> None:
