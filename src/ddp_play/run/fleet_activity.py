@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.paths import write_json
 from ddp_play.bundle.run_lookup import is_locked
+from ddp_play.engines.registry import engine_of
 from ddp_play.engines.route import Route
 from ddp_play.guard.protocol import UNREADABLE
 from ddp_play.run.host_channel import ProcessChannel, wait_any
@@ -117,7 +118,7 @@ class FleetActivity:
             if broken and time.monotonic() - self._opened[name] > REOPEN_S:
                 self._opened[name] = time.monotonic()
                 self._channels[name] = ProcessChannel(
-                    route.fresh(), become_password=become.get(name, ""), ssh_password=ssh.get(name, "")
+                    engine_of(route).fresh(route), become_password=become.get(name, ""), ssh_password=ssh.get(name, "")
                 )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ddp_play.bundle.log_end import LogEnd
 from ddp_play.bundle.paths import read_json
-from ddp_play.bundle.run_lookup import Run, load
+from ddp_play.bundle.run_lookup import Run
 from ddp_play.bundle.run_reader import RunReader
 from ddp_play.cli.screen.last_state import MAX_RANKS, Line, last_state
 from ddp_play.cli.screen.ranks_page import visible_ranks
@@ -20,6 +20,7 @@ from ddp_play.cli.screen.styled_rows import Row, clean
 from ddp_play.cli.screen.terminal import Terminal
 from ddp_play.cli.screen.text_pages import folded
 from ddp_play.errors import Interrupted
+from ddp_play.run.engine_runs import load
 
 if TYPE_CHECKING:
     from ddp_play.bundle.paths import RunPaths
