@@ -21,6 +21,7 @@ from ddp_play.cli.plan import show_plan
 from ddp_play.cli.run_view import open_run_view
 from ddp_play.errors import InternalError, Interrupted, UsageError
 from ddp_play.planning.job_values import parse_seconds
+from ddp_play.planning.plan_document import Plan
 from ddp_play.run.dry_run import dry_run
 from ddp_play.run.submission import create_run, start_background, take_over_problem
 
@@ -62,12 +63,15 @@ def run(
     with error_boundary():
         engine.check(ansible, dry=dry, wait=wait or bool(wait_at_most))
         if dry:
-            made = dry_run(ansible.request(playbook, inventory), ansible.passwords(), AnsibleRunner())
-            show_plan(made, as_json=as_json)
+            show_plan(_dry_plan(playbook, inventory, ansible), as_json=as_json)
             return
         start: _Here | engine_start.EngineOptions = engine if engine.allocates else _Here(wait, wait_at_most)
         paths = start.submit(playbook, inventory, ansible, name=name, output=output)
         _print_id_or_watch(paths, detach=detach, ranks=ranks, as_json=as_json, plain=plain)
+
+
+def _dry_plan(playbook: str | None, inventory: list[str] | None, ansible: options.Ansible) -> Plan:
+    return dry_run(ansible.request(playbook, inventory), ansible.passwords(), AnsibleRunner())
 
 
 @dataclass(frozen=True, slots=True)
