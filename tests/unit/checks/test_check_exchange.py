@@ -21,7 +21,6 @@ from ddp_play.planning.remedy_text import Asked
 from ddp_play.run.discovery import Discovery, Query
 from ddp_play.run.host_channel import ProcessChannel
 from ddp_play.run.host_program import shell_command
-from ddp_play.engines.route import Route
 from tests.waiting import wait_until
 
 from .fleets import fleet
