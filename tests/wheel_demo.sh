@@ -65,3 +65,12 @@ cat >classic.yml <<'Y'
 Y
 "$place/venv/bin/ddp-play" run classic.yml -i "$inventory"
 "$place/venv/bin/ansible-playbook" -i "$inventory" ddp.play.train
+# Each run's report is written after its end, by a process of its own.
+for bundle in "$DDP_PLAY_HOME"/runs/*; do
+  tries=0
+  until [ -s "$bundle/report.html" ]; do
+    tries=$((tries + 1))
+    [ "$tries" -le 120 ] || { echo "no report in $bundle"; exit 1; }
+    sleep 1
+  done
+done
