@@ -42,6 +42,12 @@ def test_another_curve_of_the_first_rank() -> None:
     assert lines[2].startswith("samples_per_s 3457 ▁")
 
 
+def test_a_loss_that_is_no_number_any_more_is_shown() -> None:
+    state = running()
+    state.metrics.add([{"time": NOW, "step": 600, "loss": float("nan")}], received=None)
+    assert texts(head("night", state, ScreenState(), SIZE, now=NOW, created=BEGIN))[2].startswith("loss nan █")
+
+
 def test_columns_have_values_and_room() -> None:
     state = running()
     assert [column.name for column in columns_for(state, 100, now=NOW)] == [
