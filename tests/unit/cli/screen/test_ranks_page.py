@@ -17,6 +17,8 @@ from ddp_play.cli.screen.ranks_page import (
 )
 from ddp_play.cli.screen.screen_state import ScreenState, press
 from ddp_play.cli.screen.styled_rows import Row
+from ddp_play.cli.screen.text_pages import log_rows
+from tests.unit.build import ib_host, plan
 from tests.unit.cli.screen.states import BEGIN, NOW, ends, running
 
 SIZE = Size(100, 12)
@@ -109,3 +111,18 @@ def test_only_what_is_known_of_a_load() -> None:
 
 def test_counts_have_no_decimals() -> None:
     assert [value_text(12.0), value_text(0.25)] == ["12", "0.2500"]
+
+
+def test_a_long_name_leaves_room_for_what_is_said_about_its_host() -> None:
+    state, name = RunState(), "gpu-node-0001.rack17.datacenter-frankfurt.example.internal"
+    state.take_event({"time": BEGIN, "type": "phase", "phase": "preparing"})
+    state.take_plan(plan(ib_host(name, 1, num_gpus=2)).to_json(), at=BEGIN)
+    state.take_event({"time": BEGIN, "type": "host", "host": name, "state": "silent"})
+    size = Size(60, 12)
+    assert "does not answer" in texts(head("night", state, ScreenState(), size, now=NOW, created=BEGIN))[1]
+    row = texts(ranks_list(state, ScreenState(), size, now=NOW))[1]
+    assert row == "- gpu-node-0001.rack17.datacent~  does not answer"
+    assert texts(log_panel(state, ScreenState(), [], size))[1].startswith("gpu-node-0001.rack17.datacent~:0 last lines")
+    assert texts(log_rows(state, ["a"], ScreenState(), size, run_id="night"))[0].startswith(
+        " gpu-node-0001.rack17.datacent~:0 not started"
+    )
