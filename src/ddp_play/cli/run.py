@@ -139,8 +139,8 @@ def watch(paths: RunPaths, *, ranks: str, as_json: bool = False, joined: bool = 
 
     On a terminal the view is a screen, unless `plain`.
 
-    The first Ctrl-C asks on a terminal whether to detach or to stop, and stops gracefully elsewhere. The second
-    stops at once.
+    The first Ctrl-C asks on a terminal whether to detach or to stop, where Ctrl-C means stop, and stops gracefully
+    elsewhere. The next one stops without the grace period.
     """
     num_interrupts = 0
     view = open_run_view(paths, ranks=ranks, joined=joined, plain=plain or as_json, stop=_stop_key(paths))

@@ -26,7 +26,7 @@ KEYS = (
     ("m", "curve of another metric"),
     ("d", "detach; ddp-play attach shows it again"),
     ("s", "stop, after a question; s again: now"),
-    ("Ctrl-C", "asks: detach or stop; twice: stops now"),
+    ("Ctrl-C", "asks: detach or stop; again: stops"),
     ("q Esc", "back; from the list: leave"),
     ("Ctrl-L", "draw everything again"),
 )
