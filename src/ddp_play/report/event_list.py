@@ -66,8 +66,8 @@ def _rank(event: Mapping[str, Any]) -> str:
 
 
 def _source_sent(event: Mapping[str, Any]) -> str:
-    size, hosts = bytes_text(event["archive_bytes"]), counted(event["hosts"], "host")
-    return f"source sent to {hosts} in {event['duration_s']:.1f} s, {size} to each"
+    size, sent = bytes_text(event["archive_bytes"]), bytes_text(event["bytes"])
+    return f"source of {size} sent to {counted(event['hosts'], 'host')} in {event['duration_s']:.1f} s: {sent} in all"
 
 
 # Events of which views show no line, or not of all.

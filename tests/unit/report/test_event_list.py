@@ -47,8 +47,8 @@ def rows(*events: dict[str, Any]) -> dict[str, Any]:
             False,
         ),
         (
-            {"type": "source_sent", "bytes": 4000, "archive_bytes": 1500, "hosts": 2, "duration_s": 0.25},
-            "source sent to 2 hosts in 0.2 s, 1.5 kB to each",
+            {"type": "source_sent", "bytes": 3000, "archive_bytes": 1500, "hosts": 2, "duration_s": 0.25},
+            "source of 1.5 kB sent to 2 hosts in 0.2 s: 3.0 kB in all",
             True,
         ),
         ({"type": "new kind", "size": 7}, "size 7", False),
