@@ -27,7 +27,7 @@ KEYS = (
     ("d", "detach; ddp-play attach shows it again"),
     ("s", "stop, after a question; s again: now"),
     ("Ctrl-C", "asks: detach or stop; again: stops"),
-    ("q Esc", "back; from the list: leave"),
+    ("q Esc", "back to the list; there q leaves"),
     ("Ctrl-L", "draw everything again"),
 )
 COLUMNS = (
