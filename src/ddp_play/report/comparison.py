@@ -149,7 +149,8 @@ def differences(rows: Sequence[Row]) -> list[Row]:
 def verdict(rows: Sequence[Row], names: Sequence[str]) -> str:
     """What differs, in a sentence."""
     causes = [row.name for row in rows if row.differs and row.section in CAUSES]
+    runs = " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
     if not causes:
-        return f"{' and '.join(names)} had the same settings, hosts, versions and environment"
+        return f"{runs} had the same settings, hosts, versions and environment"
     more = f" and {len(causes) - 4} more" if len(causes) > 4 else ""
-    return f"{' and '.join(names)} differ in {', '.join(causes[:4])}{more}"
+    return f"{runs} differ in {', '.join(causes[:4])}{more}"

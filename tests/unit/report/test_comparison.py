@@ -71,6 +71,7 @@ def test_noise_does_not_count() -> None:
 def test_three_runs_and_versions_of_hosts() -> None:
     other = document("three", host_versions={"h1": {"python": "3.12"}, "h2": {"python": "3.12"}})
     rows = compare([document("one"), document("two"), other], [JOB, JOB, JOB])
+    assert verdict(rows, ["one", "two", "three"]) == "one, two and three differ in hosts: engine, hosts: python"
     assert ("hosts: python", ("3.11.2", "3.11.2", "3.12")) in [(row.name, row.values) for row in differences(rows)]
 
 
