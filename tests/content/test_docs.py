@@ -151,6 +151,14 @@ def test_the_readme_tells_every_verb() -> None:
     assert [name for name in command.commands if f"`{name}" not in text] == []
 
 
+def test_the_readme_tells_each_verb_in_two_lines() -> None:
+    """The page that a row links to has the rest."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `[a-z]+` \| .*$", text.partition("## Verbs")[2].partition("\n## ")[0], re.MULTILINE)
+    assert len(rows) > 20
+    assert [row for row in rows if len(row) > 240] == []
+
+
 def test_the_readme_tells_every_exit_code() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     errors: tuple[type[DdpPlayError], ...] = (Busy, CheckFailed, HostNotReady, InternalError, Interrupted, UsageError)

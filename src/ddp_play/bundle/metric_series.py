@@ -15,7 +15,7 @@ MAX_POINTS = 512
 MAX_METRICS = 32
 RATE_WINDOW_S = 30.0
 # Keys that count or name something; they are no curves.
-NO_CURVES = frozenset({"time", "rank", "step", "epoch"})
+NO_CURVES = frozenset({"time", "rank", "step", "epoch", "attempt", "local_rank", "world_size"})
 
 
 @dataclass
@@ -29,8 +29,10 @@ class Series:
     _num: int = 0
 
     def add(self, value: float) -> None:
-        """Append a value."""
+        """Append a value. One that is not finite is the newest value, and no part of the history."""
         self.last = value
+        if not math.isfinite(value):
+            return
         self._sum, self._num = self._sum + value, self._num + 1
         if self._num < self._stride:
             return
@@ -43,7 +45,7 @@ class Series:
 
     def points(self, number: int) -> list[float]:
         """At most `number` points of the whole history: means of equal parts. The last one is the newest value."""
-        values = [*self.values, *([self.last] if self._num else [])]
+        values = [*self.values, *([self.last] if self._num and math.isfinite(self.last) else [])]
         if len(values) <= number:
             return values
         bounds = [len(values) * part // number for part in range(number + 1)]
@@ -61,8 +63,9 @@ class Metrics:
         """Take in new rows. `received`: when, for rows without a time; None if they were there before the view."""
         for row in rows:
             for key, value in row.items():
-                if is_number(value) and (key in self.series or len(self.series) < MAX_METRICS):
-                    self.series.setdefault(key, Series()).add(float(value))
+                known = as_float(value)
+                if known is not None and (key in self.series or len(self.series) < MAX_METRICS):
+                    self.series.setdefault(key, Series()).add(known)
             moment = row["time"] if is_number(row.get("time")) else received
             if moment is not None and is_number(row.get("step")):
                 self._note_step(float(moment), float(row["step"]))
@@ -85,11 +88,17 @@ class Metrics:
         return sorted(set(self.series) - NO_CURVES, key=lambda name: (name != "loss", name))
 
 
-def is_number(value: Any) -> TypeGuard[int | float]:
-    """Is it a finite number? A rank may write anything."""
+def as_float(value: Any) -> float | None:
+    """The number, which may be infinite or NaN; None if it is none. A rank may write anything."""
     if not isinstance(value, int | float) or isinstance(value, bool):
-        return False
+        return None
     try:
-        return math.isfinite(value)
-    except OverflowError:  # an integer beyond all floats
-        return False
+        return float(value)
+    except OverflowError:  # JSON has integers beyond all floats
+        return math.inf if value > 0 else -math.inf
+
+
+def is_number(value: Any) -> TypeGuard[int | float]:
+    """Is it a finite number?"""
+    known = as_float(value)
+    return known is not None and math.isfinite(known)

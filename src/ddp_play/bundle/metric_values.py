@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ddp_play.bundle.metric_series import as_float, is_number
 from ddp_play.bundle.samples import read_samples
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from ddp_play.bundle.paths import RunPaths
 
 # Fields of a row of metrics that say which row it is.
 STEP, TIME = "step", "time"
+MOST_STEPS = 2**63  # what event files can hold
 PAIRS = {"nics": ("received", "sent"), "rdma": ("received", "sent"), "disk": ("read", "written")}
 
 
@@ -50,10 +52,10 @@ def _reported(path: Path) -> Iterator[Values]:
             continue
         if isinstance(row, dict) and is_number(row.get(TIME)):
             step = row.get(STEP)
-            numbers = {name: float(value) for name, value in row.items() if is_number(value)}
+            numbers = _numbers(row)
             for name in (STEP, TIME, "rank"):
                 numbers.pop(name, None)
-            yield Values(float(row[TIME]), step if type(step) is int else None, numbers)
+            yield Values(float(row[TIME]), step if type(step) is int and abs(step) < MOST_STEPS else None, numbers)
 
 
 def host_values(paths: RunPaths, host: str) -> Iterator[Values]:
@@ -63,23 +65,28 @@ def host_values(paths: RunPaths, host: str) -> Iterator[Values]:
 
 
 def _flat(row: dict[str, Any]) -> Iterator[tuple[str, float]]:
-    for name, value in row.items():
-        if name in ("cpu", "memory") and is_number(value):
-            yield name, float(value)
-        elif name == "disk":
-            yield from _pair(name, name, value)
-        elif name in PAIRS and isinstance(value, dict):
-            for device, pair in value.items():
-                yield from _pair(name, f"{name}/{device}", pair)
-        elif name in ("ranks", "gpus") and isinstance(value, dict):
-            for number, fields in value.items():
-                yield from ((f"{name}/{number}/{field}", float(fields[field])) for field in fields)
+    yield from _numbers({name: row.get(name) for name in ("cpu", "memory")}).items()
+    yield from _pair("disk", "disk", row.get("disk"))
+    for kind in ("nics", "rdma"):
+        for device, pair in _rows(row.get(kind)).items():
+            yield from _pair(kind, f"{kind}/{device}", pair)
+    for kind in ("ranks", "gpus"):
+        for number, fields in _rows(row.get(kind)).items():
+            yield from ((f"{kind}/{number}/{name}", value) for name, value in _numbers(_rows(fields)).items())
 
 
-def _pair(kind: str, name: str, pair: list[float]) -> Iterator[tuple[str, float]]:
-    yield from ((f"{name}/{direction}", float(value)) for direction, value in zip(PAIRS[kind], pair, strict=False))
+def _pair(kind: str, name: str, pair: Any) -> Iterator[tuple[str, float]]:
+    if isinstance(pair, list) and len(pair) == len(PAIRS[kind]):
+        yield from (
+            (f"{name}/{way}", value) for way, value in _numbers(dict(zip(PAIRS[kind], pair, strict=True))).items()
+        )
 
 
-def is_number(value: object) -> bool:
-    """Is it a number, and neither true nor false?"""
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _numbers(row: Mapping[str, Any]) -> dict[str, float]:
+    """The numbers of a row by name; NaN and infinite ones are among them, as a program that reads them shows them."""
+    known = ((name, as_float(value)) for name, value in row.items())
+    return {name: value for name, value in known if value is not None}
+
+
+def _rows(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -75,9 +75,11 @@ def _set_hosts(gauges: Gauges, paths: RunPaths) -> None:
 
 def _set_ranks(gauges: Gauges, paths: RunPaths) -> None:
     for rank in ranks_with_metrics(paths):
-        if newest := _last(rank_values(paths, rank)):
-            for name, value in newest.numbers.items():
-                gauges.set(("rank_metric", "Newest number that a rank reported."), value, rank=str(rank), name=name)
+        newest: dict[str, float] = {}
+        for row in rank_values(paths, rank):  # not each row has all numbers
+            newest |= row.numbers
+        for name, value in newest.items():
+            gauges.set(("rank_metric", "Newest number that a rank reported."), value, rank=str(rank), name=name)
 
 
 def _set_sample(gauges: Gauges, host: str, parts: list[str], value: float) -> None:

@@ -31,12 +31,13 @@ def duration(seconds: float) -> str:
 
 
 def number(value: Any) -> str:
-    """A metric for display: four decimals or significant digits, integers unchanged."""
-    return (
-        f"{value:.4g}"
-        if isinstance(value, float) and abs(value) >= 1
-        else (f"{value:.4f}" if isinstance(value, float) else str(value))
-    )
+    """A metric for display: four decimals or significant digits, no exponent below ten million, integers unchanged."""
+    if not isinstance(value, float):
+        return str(value)
+    size = abs(value)
+    if 1e4 <= size < 1e7:
+        return f"{value:.0f}"
+    return f"{value:.4g}" if size >= 1 or 0 < size < 1e-3 else f"{value:.4f}"
 
 
 def headline(result: dict[str, Any]) -> str:

@@ -27,7 +27,7 @@ Runs = Annotated[
 ]
 Html = Annotated[Path | None, typer.Option("--html", help="Also write a page, one file.")]
 Everything = Annotated[bool, typer.Option("--all", help="Also what is equal.")]
-LONGEST, COLUMNS = 60, 100
+LONGEST = 60
 
 
 def compare_runs(
@@ -83,7 +83,7 @@ def _show(names: Sequence[str], rows: Sequence[Row], *, everything: bool) -> Non
         change = f"{row.change:+.1%}" if row.change is not None else ""
         cells = [row.section, row.name, *(_cell(value) for value in row.values), *([change] if len(names) == 2 else [])]
         table.add_row(*map(escape, cells), style="yellow" if row.differs else "dim")
-    console.wide_table(table, columns=COLUMNS)
+    console.wide_table(table, columns=console.out.width)
     if not everything:
         console.note(f"{len(rows) - len(differences(rows))} others are equal; --all shows them")
 

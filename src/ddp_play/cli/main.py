@@ -47,14 +47,23 @@ def _command(name: str, verb: Verb) -> Any:
         holder.add_typer(found, name=name, rich_help_panel=verb.panel)
     else:
         holder.command(name, rich_help_panel=verb.panel)(found)
-    return typer.main.get_group(holder).commands[name]
+    command = typer.main.get_group(holder).commands[name]
+    for one in (command, *getattr(command, "commands", {}).values()):
+        one.help = flowing(one.help or "")
+    return command
+
+
+def flowing(text: str) -> str:
+    """The help with each paragraph on one line, which a terminal folds at its own width; indented lines as they are."""
+    paragraphs = text.split("\n\n")
+    return "\n\n".join(part if "\n " in f"\n{part}" else part.replace("\n", " ") for part in paragraphs)
 
 
 class _Group(TyperGroup):
     """A group whose verbs are imported when needed. What typer itself refuses passes the error boundary too."""
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
+        super().__init__(**{**settings, "help": flowing(settings.get("help") or "")})
         self.commands = _Verbs()
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - typer dictates the signatures

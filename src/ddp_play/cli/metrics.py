@@ -15,6 +15,8 @@ from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.errors import UsageError
 
+SUFFIX = ".prom"
+
 
 def metrics(
     run_id: options.RunId = "-",
@@ -40,6 +42,11 @@ def metrics(
             raise UsageError("nothing to write", hint="give --tensorboard DIRECTORY or --prometheus FILE")
         if every and prometheus is None:
             raise UsageError("--every belongs to --prometheus", hint="give --prometheus FILE")
+        if prometheus is not None and prometheus.suffix != SUFFIX:
+            hint = (
+                f"--prometheus {prometheus.with_suffix(SUFFIX)}" if prometheus.name else f"--prometheus train{SUFFIX}"
+            )
+            raise UsageError(f"node_exporter reads no file but *{SUFFIX}: {prometheus}", hint=hint)
         try:
             _write(find(run_id), tensorboard, prometheus, every)
         except OSError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import sys
 from collections.abc import Callable
@@ -138,8 +139,8 @@ def watch(paths: RunPaths, *, ranks: str, as_json: bool = False, joined: bool = 
 
     On a terminal the view is a screen, unless `plain`.
 
-    The first Ctrl-C asks on a terminal whether to detach or to stop, and stops gracefully elsewhere. The second
-    stops at once.
+    The first Ctrl-C asks on a terminal whether to detach or to stop, where Ctrl-C means stop, and stops gracefully
+    elsewhere. The next one stops without the grace period.
     """
     num_interrupts = 0
     view = open_run_view(paths, ranks=ranks, joined=joined, plain=plain or as_json, stop=_stop_key(paths))
@@ -149,7 +150,8 @@ def watch(paths: RunPaths, *, ranks: str, as_json: bool = False, joined: bool = 
         except KeyboardInterrupt:
             num_interrupts += 1
             if num_interrupts > 1 or not sys.stdin.isatty() or _user_wants_stop(paths):
-                request_stop(paths, now=num_interrupts > 1, reason="interrupted with Ctrl-C")
+                with contextlib.suppress(Interrupted):  # the run ended meanwhile: the view shows how
+                    request_stop(paths, now=num_interrupts > 1, reason="interrupted with Ctrl-C")
                 continue
             run = None
         view.close()

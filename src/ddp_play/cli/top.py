@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from typing import Annotated, Any
@@ -47,7 +48,8 @@ def top(
         if as_json or once or no_screen():
             _show(ask_once(request, passwords, AnsibleRunner()), as_json=as_json)
         else:
-            _watch(request, passwords)
+            with contextlib.suppress(KeyboardInterrupt):
+                _watch(request, passwords)
 
 
 def _show(document: dict[str, Any], *, as_json: bool) -> None:

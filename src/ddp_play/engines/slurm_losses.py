@@ -56,6 +56,6 @@ def loss_table(rows: list[Loss]) -> list[str]:
     head = Loss("what", "ddp-play run", "this script")
     widths = [max(len(getattr(row, name)) for row in (head, *rows)) for name in ("what", "there")]
     return [
-        "# --- lost in translation ---",
+        "# --- what ddp-play does and this script does not ---",
         *(f"# {row.what:<{widths[0]}}  {row.there:<{widths[1]}}  {row.here}".rstrip() for row in (head, *rows)),
     ]

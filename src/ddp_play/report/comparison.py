@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ddp_play.bundle.summary import counted, number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence, Set
 
 SECTIONS = ("settings", "hosts", "versions", "environment", "outcome", "time", "phases", "throughput", "metrics")
 # Differences of these explain those of the others, so they come first.
@@ -41,7 +41,8 @@ class Row:
 
 def compare(documents: Sequence[Mapping[str, Any]], jobs: Sequence[Mapping[str, Any]]) -> list[Row]:
     """Rows of all runs: causes that differ, then results that differ, then what is equal. `jobs`: of job.json."""
-    parts = [_parts(document, job) for document, job in zip(documents, jobs, strict=True)]
+    left_open = {name for job in jobs for name, value in job.items() if value in ("auto", "")}
+    parts = [_parts(document, job, left_open) for document, job in zip(documents, jobs, strict=True)]
     rows = [
         _row(section, name, tuple(part[section].get(name) for part in parts))
         for section in SECTIONS
@@ -62,11 +63,11 @@ def _row(section: str, name: str, values: tuple[Any, ...]) -> Row:
     return Row(section, name, values, differs, round(change, 4) if change is not None else None)
 
 
-def _parts(document: Mapping[str, Any], job: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _parts(document: Mapping[str, Any], job: Mapping[str, Any], left_open: Set[str]) -> dict[str, dict[str, Any]]:
     run = document["run"]
     phases = document["timeline"]["phase_seconds"]
     return {
-        "settings": _settings(document, job),
+        "settings": _settings(document, job, left_open),
         "hosts": dict(_hosts(document)),
         "versions": dict(_versions(document)),
         "environment": _environment(document),
@@ -78,11 +79,11 @@ def _parts(document: Mapping[str, Any], job: Mapping[str, Any]) -> dict[str, dic
     }  # fmt: skip
 
 
-def _settings(document: Mapping[str, Any], job: Mapping[str, Any]) -> dict[str, Any]:
-    """The job's settings, and what the plan made of those that are `auto`."""
+def _settings(document: Mapping[str, Any], job: Mapping[str, Any], left_open: Set[str]) -> dict[str, Any]:
+    """The job's settings, and what the plan made of those that a job of the comparison leaves open."""
     found = {f"ddp_job_{name}": _text(value) for name, value in job.items()}
     for name, value in (document["plan"].get("settings") or {}).items():
-        if name not in job or job[name] in ("auto", "") or name.endswith("_id"):
+        if name not in job or name in left_open or name.endswith("_id"):
             found[f"plan: {name}"] = _text(value)
     if source := document["run"]["source"].get("sha256"):
         found["source sha256"] = source[:16]
@@ -125,7 +126,7 @@ def _metrics(document: Mapping[str, Any], *, is_rate: bool) -> Iterator[tuple[st
         if is_rate:
             yield f"{name}, mean", panel["all"]["mean"]
         else:
-            yield f"{name}, last", rows[-1]["last"]
+            yield f"{name}, last", [row for row in rows if row["name"] == rows[0]["name"]][-1]["last"]
             yield f"{name}, least", panel["all"]["low"]
 
 
@@ -148,7 +149,8 @@ def differences(rows: Sequence[Row]) -> list[Row]:
 def verdict(rows: Sequence[Row], names: Sequence[str]) -> str:
     """What differs, in a sentence."""
     causes = [row.name for row in rows if row.differs and row.section in CAUSES]
+    runs = " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
     if not causes:
-        return f"{' and '.join(names)} had the same settings, hosts, versions and environment"
+        return f"{runs} had the same settings, hosts, versions and environment"
     more = f" and {len(causes) - 4} more" if len(causes) > 4 else ""
-    return f"{' and '.join(names)} differ in {', '.join(causes[:4])}{more}"
+    return f"{runs} differ in {', '.join(causes[:4])}{more}"

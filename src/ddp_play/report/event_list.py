@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.bundle.summary import counted, duration
-from ddp_play.planning.short_lists import short_list
+from ddp_play.bundle.event_texts import event_lines
+from ddp_play.bundle.network_traffic import bytes_text
+from ddp_play.bundle.summary import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ddp_play.report.run_attempts import RunStory
 
-MOST_EVENTS = 300
+MOST_EVENTS, LONGEST = 300, 2000
 PLAIN = frozenset({"phase", "rank", "task", "play", "checked", "prepared", "started", "source_sent"})
 
 
@@ -47,11 +48,12 @@ def _is_plain(event: Mapping[str, Any]) -> bool:
 
 
 def _text(event: Mapping[str, Any]) -> str:
-    words = WORDS.get(event["type"])
     try:
-        return (words(event) if words else "")[:2000] or _fields(event)
+        words = WORDS.get(event["type"])
+        found = words(event) if words else "; ".join(line for line, _ in event_lines(event))
     except (LookupError, TypeError, ValueError, AttributeError):  # an event of another version
-        return _fields(event)
+        found = ""
+    return found[:LONGEST] or _fields(event)
 
 
 def _fields(event: Mapping[str, Any]) -> str:
@@ -63,57 +65,22 @@ def _rank(event: Mapping[str, Any]) -> str:
     return f"rank {event['rank']} on {event['host']}: {event['state']}{how}"
 
 
-def _host(event: Mapping[str, Any]) -> str:
-    states = {"silent": "does not answer; trying again", "back": "is back", "lost": "is lost"}
-    why = f": {event['why']}" if event.get("why") else ""
-    return f"host {event['host']} {states.get(event['state'], event['state'])}{why}"
+def _source_sent(event: Mapping[str, Any]) -> str:
+    size, sent = bytes_text(event["archive_bytes"]), bytes_text(event["bytes"])
+    return f"source of {size} sent to {counted(event['hosts'], 'host')} in {event['duration_s']:.1f} s: {sent} in all"
 
 
-def _gone(hosts: Mapping[str, str]) -> str:
-    return short_list([f"{host} ({why})" for host, why in hosts.items()])
-
-
-def _restart(event: Mapping[str, Any]) -> str:
-    retired = f"; retired: {_gone(event['retired'])}" if event["retired"] else ""
-    new = f"; replacement: {short_list(event['new'])}" if event["new"] else ""
-    return f"{event['reason']}: restarting as attempt {event['attempt']}{retired}{new}"
-
-
-def _waiting(event: Mapping[str, Any]) -> str:
-    if event.get("for_hosts"):
-        hosts = short_list(event["for_hosts"])
-        return f"waiting until no rank can be alive on {hosts}: at most {duration(event['at_most_s'])}"
-    return f"waiting for slots: {event['reason']}"
-
-
-def _stop(event: Mapping[str, Any]) -> str:
-    how = "now" if event["now"] else f"within {event['grace_s']:.0f} s"
-    return f"stopping all ranks {how}: {event['reason']}"
-
-
-def _task(event: Mapping[str, Any]) -> str:
-    return f"task {event['name']} on {event['host']}: {event['status']}" + (
-        f": {event['message']}" if event["message"] else ""
-    )
-
-
+# Events of which views show no line, or not of all.
 WORDS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "phase": lambda event: str(event["phase"]),
     "play": lambda event: f"play {event['name']}",
-    "task": _task,
     "rank": _rank,
-    "host": _host,
-    "restart": _restart,
-    "retired": lambda event: f"retired: {_gone(event['hosts'])}",
-    "replaced": lambda event: f"not fit for this job: {_gone(event['hosts'])}; replacement: {short_list(event['new'])}",
-    "waiting": _waiting,
-    "stop": _stop,
     "checked": lambda event: (
         f"hosts checked in {event['duration_s']:.1f} s, {counted(event['refused'], 'host')} refused"
     ),
+    "source_sent": _source_sent,
     "prepared": lambda event: f"{counted(len(event['hosts']), 'host')} prepared, head port {event['port']}",
     "started": lambda event: f"{counted(event['world_size'], 'rank')} started",
-    "transport": lambda event: str(event["words"]),
     "warning": lambda event: str(event["message"]),
     "evidence": lambda event: str(event["message"]),
     "ended": lambda event: f"{event['status']}: {event['message']}",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
+from ddp_play.bundle.metric_series import NO_CURVES, as_float
 from ddp_play.report.curves import Member, Series, panel
 from ddp_play.report.line_sampling import sampled_lines
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 # What is read of all metrics together. In a larger bundle rows are chosen evenly, which a page says.
 BUDGET = 3_000_000
 MOST_PANELS, MOST_NAMES = 12, 200
-NO_METRICS = frozenset({"time", "rank", "step", "epoch", "attempt", "local_rank", "world_size"})
 # These come first, then names that contain one of them, then the others by name.
 HEADLINES = ("loss", "accuracy", "samples_per_s", "tokens_per_s")
 SLACK_S = 3600.0  # how far a host's clock may be from the controller's before its times are not believed
@@ -54,26 +53,20 @@ def _add(
         if time is None:
             time = attempt.began + (attempt.ended - attempt.began) * number / max(1, len(rows) - 1)
         for name, value in row.items():
-            if name in NO_METRICS or type(value) not in (int, float) or len(name) > MOST_NAMES:
+            known = as_float(value)
+            if known is None or name in NO_CURVES or len(name) > MOST_NAMES:
                 continue
             if name in found or len(found) < MOST_NAMES:
-                found[name].setdefault((member, attempt.number), Series()).add(time, _number(value))
+                found[name].setdefault((member, attempt.number), Series()).add(time, known)
 
 
 def _time(row: Mapping[str, Any], attempt: Attempt) -> float | None:
     """Seconds since the run was created; None if the row has no time that can be believed."""
-    time = row.get("time")
-    if not isinstance(time, int | float) or isinstance(time, bool):
+    time = as_float(row.get("time"))
+    if time is None:
         return None
-    seconds = _number(time) - attempt.created
+    seconds = time - attempt.created
     return seconds if attempt.began - SLACK_S <= seconds <= attempt.ended + SLACK_S else None
-
-
-def _number(value: float) -> float:
-    try:
-        return float(value)
-    except OverflowError:  # an integer of any length is valid JSON
-        return math.inf
 
 
 def _order(name: str) -> tuple[int, str]:

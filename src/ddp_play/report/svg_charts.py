@@ -29,19 +29,21 @@ VARIABLES = {**{colour: f"var(--k{number})" for number, colour in enumerate(CURV
              BAND: "var(--kb)", TEXT: "var(--dim)", GRID: "var(--line)"}  # fmt: skip
 NUMBER = re.compile(r"(\d+\.\d)\d+")
 TAG = re.compile(r"<[^>]+>")
+EXPONENT = re.compile(r"e([+-]\d+)$")
 COLOUR = re.compile("|".join(VARIABLES))
 HEAD = re.compile(r"^.*?<svg [^>]*>", re.DOTALL)
 SIZE = re.compile(r'viewBox="0 0 ([0-9.]+) ([0-9.]+)"')
 STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800)
 # What is used of something: half of it should look like half of it.
 FROM_ZERO = frozenset({"%", "cores", "bytes", "bytes/s", "W"})
+ABOVE = 0.05  # room above the greatest value, as a part of it
 SETTINGS = {"svg.fonttype": "none", "path.simplify": False}
 
 
 def panel_svg(document: Mapping[str, Any], *, length: float, number: int) -> Markup:
     """The panel as an `svg` element. `length`: seconds of the time axis; `number`: of the panel in its page."""
     figure = Figure(figsize=INCHES, dpi=DOTS_PER_INCH)
-    axes = figure.add_axes((0.13, 0.14, 0.85, 0.82))
+    axes = figure.add_axes((0.16, 0.14, 0.79, 0.82))
     names = list(dict.fromkeys(curve["name"] for curve in document["curves"]))
     for band in document["bands"]:
         axes.fill_between(band["times"], band["low"], band["high"], color=BAND, alpha=0.25, linewidth=0)
@@ -68,12 +70,13 @@ def svg_text(figure: Figure, *, salt: str = "ddp-play", transparent: bool = Fals
 def _style(axes: Axes, unit: str, length: float) -> None:
     axes.set_xlim(0, length)
     if unit in FROM_ZERO:
-        axes.set_ylim(bottom=0)
+        greatest = max(0.0, axes.dataLim.ymax)
+        axes.set_ylim(0, (1 + ABOVE) * greatest or None)
     step = next((step for step in STEPS if length / step <= 6), STEPS[-1])
     axes.set_xticks([step * number for number in range(int(length / step) + 1)])
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: time_text(value)))
     axes.yaxis.set_major_locator(MaxNLocator(4))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: shown(unit)(value)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value, unit)))
     _style_lines(axes)
 
 
@@ -123,6 +126,12 @@ def time_text(seconds: float) -> str:
         return f"{whole}s" if abs(seconds - whole) < 0.05 else f"{seconds:.1f}s"
     parts = ((whole // 86400, "d"), (whole % 86400 // 3600, "h"), (whole % 3600 // 60, "m"), (whole % 60, "s"))
     return " ".join([f"{count}{unit}" for count, unit in parts if count][:2])
+
+
+def tick_text(value: float, unit: str) -> str:
+    """A value at an axis, in few characters: 800 B/s, 1.235e6."""
+    text = shown(unit)(value).replace("bytes", "B")
+    return EXPONENT.sub(lambda match: f"e{int(match[1])}", text)
 
 
 def shown(unit: str) -> Callable[[float], str]:

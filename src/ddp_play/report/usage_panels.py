@@ -6,6 +6,7 @@ from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ddp_play.bundle.host_load import gpu_utilization
 from ddp_play.bundle.samples import samples_of
 from ddp_play.report.curves import Member, Series, panel
 from ddp_play.report.line_sampling import sampled_lines
@@ -119,19 +120,15 @@ def _disk(row: Row) -> dict[str, float]:
 
 def _gpus(row: Row) -> dict[str, float]:
     gpus = row["gpus"].values()
-    found = {}
+    utilization = gpu_utilization(row)
+    found = {} if utilization is None else {"utilization": utilization}
     for name, field, joined in GPU_FIELDS:
         if values := [gpu[field] for gpu in gpus if field in gpu]:
             found[name] = float(joined(values))
     return found
 
 
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
-
-
 GPU_FIELDS: tuple[tuple[str, str, Callable[[Sequence[float]], float]], ...] = (
-    ("utilization", "utilization", _mean),
     ("gpu_memory", "memory", sum),
     ("power", "power", sum),
     ("temperature", "temperature", max),

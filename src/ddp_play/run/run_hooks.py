@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from ddp_play.bundle.paths import RunPaths, read_json
+from ddp_play.bundle.summary import counted
 from ddp_play.errors import UsageError
 
 if TYPE_CHECKING:
@@ -92,7 +93,8 @@ def message_of(event: str, paths: RunPaths, document: Mapping[str, Any], more: M
 def _sentence(message: Mapping[str, Any]) -> str:
     name, hosts = message["run"], len(message.get("hosts") or ())
     if message["event"] == START:
-        return f"run {name} started: {message.get('world_size')} ranks on {hosts} hosts"
+        ranks = counted(int(message.get("world_size") or 0), "rank")
+        return f"run {name} started: {ranks} on {counted(hosts, 'host')}"
     if message["event"] == RESTART:
         return f"run {name} starts again, attempt {message.get('attempt')}: {message.get('reason')}"
     why = f": {message['message']}" if message.get("message") else ""

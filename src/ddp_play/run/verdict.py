@@ -99,13 +99,16 @@ def last_lines(tail: str) -> tuple[str, ...]:
 
 def _failed(first: RankOutcome, outcomes: tuple[RankOutcome, ...], tails: Mapping[int, str]) -> Outcome:
     tail = tails.get(first.rank, "")
-    others = tuple(row.rank for row in outcomes if row.rank != first.rank and not row.ok)
+    same = _with_the_same_error(first, outcomes, tails)
+    others = tuple(row.rank for row in outcomes if row.rank not in (first.rank, *same) and not row.ok)
     how = first.words()
     if first.stopped:
         how = "it had an error of its own and had not ended when it was stopped"
     message = f"rank {first.rank} on {first.host} failed first: {how}"
     if first.detail and first.detail not in message:
         message += f" ({first.detail})"
+    if same:
+        message += f"; {_count(same)} failed with the same error"
     if others and is_collateral_failure(first, tails):
         message += f", it lost a peer; {_count(others)} ended too, and no rank shows an error of its own"
     elif others:
@@ -125,6 +128,20 @@ def _failed(first: RankOutcome, outcomes: tuple[RankOutcome, ...], tails: Mappin
         hint=hint(first, tail, (row for row in outcomes if row.stopped and not row.ok)),
     )
     return Outcome(RunStatus.FAILED, verdict, outcomes)
+
+
+def _with_the_same_error(
+    first: RankOutcome, outcomes: tuple[RankOutcome, ...], tails: Mapping[int, str]
+) -> tuple[int, ...]:
+    """Other ranks whose own error is that of the first one: a missing module, for example."""
+    error = own_error(tails.get(first.rank, ""))
+    if not error or is_collateral_failure(first, tails):
+        return ()
+    return tuple(
+        row.rank
+        for row in outcomes
+        if row.rank != first.rank and not row.ok and own_error(tails.get(row.rank, "")) == error
+    )
 
 
 def _lost(lost: list[RankOutcome], outcomes: tuple[RankOutcome, ...]) -> Outcome:

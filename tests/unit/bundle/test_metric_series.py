@@ -61,7 +61,7 @@ def test_which_metrics_are_curves() -> None:
     metrics.add(
         [{"step": 1, "epoch": 1, "lr": 0.1, "loss": 2.0, "note": "text", "ok": True, "nan": math.nan}], received=1.0
     )
-    assert metrics.curves() == ["loss", "lr"]
+    assert metrics.curves() == ["loss", "lr", "nan"]
 
 
 def test_a_rank_cannot_fill_the_memory_with_names() -> None:
@@ -75,3 +75,14 @@ def test_what_is_no_number(value: Any) -> None:
     assert not is_number(value)
     assert is_number(1)
     assert is_number(-0.5)
+
+
+def test_a_value_that_is_not_finite_is_the_newest_and_no_point_of_the_curve() -> None:
+    metrics = Metrics()
+    metrics.add([{"loss": 2.0}, {"loss": 1.0}, {"loss": math.nan}], received=None)
+    assert math.isnan(metrics.series["loss"].last)
+    assert metrics.series["loss"].points(4) == [2.0, 1.0]
+    metrics.add([{"loss": 10**400}], received=None)
+    assert metrics.series["loss"].last == math.inf
+    metrics.add([{"loss": 3.0}], received=None)
+    assert metrics.series["loss"].points(4) == [2.0, 1.0, 3.0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -76,3 +77,16 @@ def test_lines_that_are_no_metrics(tmp_path: Path, text: str) -> None:
     write_metrics(paths, 0)
     paths.metrics(0).write_text(text + "\n")
     assert list(rank_values(paths, 0)) == []
+
+
+def test_no_number_is_too_large(tmp_path: Path) -> None:
+    paths = RunPaths(tmp_path)
+    write_metrics(paths, 0, {"time": 10**400, "loss": 1.0}, {"time": 1.0, "step": 10**30, "loss": -(10**400)})
+    assert list(rank_values(paths, 0)) == [Values(1.0, None, {"loss": -math.inf})]
+
+
+def test_fields_of_another_form_are_left_out(tmp_path: Path) -> None:
+    paths = RunPaths(tmp_path)
+    odd = {"cpu": "x", "nics": {"eth0": 7, "eth1": [1]}, "disk": {}, "ranks": {"0": [], "1": {"cpu": None}}, "gpus": 3}
+    write_samples(paths, "h1", {**SAMPLE, **odd})
+    assert [row.numbers for row in host_values(paths, "h1")] == [{"memory": 7.0}]

@@ -28,7 +28,7 @@ def numbers(path: Path) -> dict[tuple[str, str], float]:
 def test_the_newest_numbers(tmp_path: Path) -> None:
     paths, path = RunPaths(tmp_path / "night"), tmp_path / "train.prom"
     write_json(paths.run, {"id": "night", "status": "failed", "ended": 9.0})
-    write_metrics(paths, 0, {"time": 10.0, "loss": 0.5}, {"time": 11.0, "loss": 0.25})
+    write_metrics(paths, 0, {"time": 10.0, "loss": 0.5}, {"time": 11.0, "loss": 0.25}, {"time": 12.0, "lr": 0.5})
     write_samples(paths, 'h"1', {**SAMPLE, "t": 3.0, "cpu": 9.0}, SAMPLE)
     write_prometheus(load(paths), path)
     found = numbers(path)
@@ -46,6 +46,7 @@ def test_the_newest_numbers(tmp_path: Path) -> None:
         ("rank_cpu_cores", 'h"1,0'): 0.5,
         ("gpu_power_watts", '0,h"1'): 300.5,
         ("rank_metric", "loss,0"): 0.25,
+        ("rank_metric", "lr,0"): 0.5,
     }
 
 

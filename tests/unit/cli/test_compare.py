@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from ddp_play.bundle.paths import write_json
+from ddp_play.cli import console
+from ddp_play.cli.compare import _show
 from ddp_play.cli.main import app
+from ddp_play.report.comparison import Row
 from tests.schemas import check
 from tests.unit.report.bundles import ended_bundle
 
@@ -59,3 +64,14 @@ def test_what_cannot_be_compared(words: list[str], says: str) -> None:
     done = compare(*words)
     assert done.exit_code == 64
     assert says in done.stderr
+
+
+@pytest.mark.usefixtures("_two_runs")
+def test_a_terminal_has_room_for_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.StringIO()
+    monkeypatch.setattr(console, "out", Console(file=written, force_terminal=True, width=80, color_system=None))
+    rows = [Row("hosts", f"host {'x' * 50}", ("a" * 50, "b" * 50), differs=True, change=0.5)]
+    _show(["one", "two"], rows, everything=False)
+    lines = written.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert sum("+50.0%" in line and "hosts" in line for line in lines) == 1

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from ddp_play.cli.main import app
+from ddp_play.cli.main import app, flowing
 from ddp_play.cli.verbs import VERBS
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -79,3 +79,21 @@ def test_a_verb_imports_only_what_it_needs(words: str) -> None:
     found = set(done.stdout.splitlines()[-1].split())
     needed, others = IMPORTS[words]
     assert (needed - found, others & found) == (set(), set())
+
+
+def test_a_paragraph_of_the_help_is_folded_by_the_terminal() -> None:
+    text = "One.\n\nTwo\nthree.\n\n[bold]Examples[/]\n\n  ddp-play run\n\n  ddp-play ps\n  ddp-play top"
+    assert flowing(text) == "One.\n\nTwo three.\n\n[bold]Examples[/]\n\n  ddp-play run\n\n  ddp-play ps\n  ddp-play top"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("check", "What could not be checked never counts as passed."),
+        ("image load", "If the controller does not have the image, it is built with --build"),
+        ("", "70 ddp-play itself failed, 75 busy"),
+    ],
+)
+def test_on_a_wide_terminal_a_sentence_of_the_help_is_on_one_line(words: str, sentence: str) -> None:
+    done = CliRunner().invoke(app, [*words.split(), "--help"], env={"COLUMNS": "400", "TERM": "dumb"})
+    assert sentence in done.output

@@ -28,6 +28,15 @@ def test_nothing_to_write(words: tuple[str, ...]) -> None:
     assert "give --" in err
 
 
+@pytest.mark.parametrize(("name", "better"), [("x.txt", "x.prom"), ("x", "x.prom"), (".", "train.prom")])
+def test_a_text_file_that_node_exporter_would_not_read(name: str, better: str) -> None:
+    make_run("night", created=1.0, ended=2.0, status="succeeded")
+    code, _, err = metrics("night", "--prometheus", name)
+    assert code == 64
+    assert f"--prometheus {better}\n" in err
+    assert not Path(name).exists() or name == "."
+
+
 def test_both_kinds(tmp_path: Path) -> None:
     make_run("night", created=1.0, ended=2.0, status="succeeded")
     code, out, err = metrics("night", "--tensorboard", tmp_path / "logs", "--prometheus", tmp_path / "x.prom")

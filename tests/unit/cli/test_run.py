@@ -7,8 +7,8 @@ import signal
 import pytest
 
 from ddp_play.bundle.paths import read_json
-from ddp_play.bundle.run_lookup import load
-from ddp_play.cli import run
+from ddp_play.bundle.run_lookup import Run, load
+from ddp_play.cli import live_view, run
 from ddp_play.errors import InternalError, Interrupted, UsageError
 from tests.unit.cli.run_directories import make_run
 
@@ -57,6 +57,22 @@ def test_a_run_without_a_supervisor_ends_the_view_with_70() -> None:
 def test_an_ended_run_gives_its_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
     assert run.watch(make_run(status="failed", exit_code=3), ranks="0", as_json=True) == 3
     assert '"exit_code": 3' in capsys.readouterr().out
+
+
+def test_ctrl_c_at_the_end_of_a_run_shows_how_it_ended(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    follow, calls = live_view.follow, []
+
+    def interrupted_once(view: live_view.View) -> Run:
+        calls.append(view)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return follow(view)
+
+    monkeypatch.setattr(live_view, "follow", interrupted_once)
+    assert run.watch(make_run(status="failed", exit_code=3), ranks="0") == 3
+    assert "run calm-otter-1 failed after 2 s" in capsys.readouterr().err
 
 
 def test_sigterm_interrupts_like_ctrl_c() -> None:

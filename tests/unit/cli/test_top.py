@@ -45,3 +45,13 @@ def test_no_host_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     code, _, err = called(monkeypatch, {"h1": host_row({}, slots=None, problem="no route to host")}, "--once")
     assert code == 69
     assert "h1: no route to host" in err
+
+
+def test_ctrl_c_ends_it_as_q_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(top, "no_screen", lambda: "")
+    monkeypatch.setattr(top, "LiveActivity", interrupted)
+    result = CliRunner().invoke(app, ["top", "-i", "h1,"])
+    assert (result.exit_code, result.stderr) == (0, "")

@@ -71,6 +71,7 @@ def test_noise_does_not_count() -> None:
 def test_three_runs_and_versions_of_hosts() -> None:
     other = document("three", host_versions={"h1": {"python": "3.12"}, "h2": {"python": "3.12"}})
     rows = compare([document("one"), document("two"), other], [JOB, JOB, JOB])
+    assert verdict(rows, ["one", "two", "three"]) == "one, two and three differ in hosts: engine, hosts: python"
     assert ("hosts: python", ("3.11.2", "3.11.2", "3.12")) in [(row.name, row.values) for row in differences(rows)]
 
 
@@ -83,3 +84,20 @@ def test_a_run_that_lacks_everything_can_be_compared() -> None:
 
 def test_values_for_a_table() -> None:
     assert [shown(value) for value in (None, 0.25, 7, "text")] == ["-", "0.2500", "7", "text"]
+
+
+def test_a_backend_that_one_job_leaves_open_is_compared_as_it_was_planned() -> None:
+    rows = compare([document("one"), document("two")], [JOB, {**JOB, "backend": "gloo"}])
+    assert [row.name for row in differences(rows)] == ["ddp_job_backend"]
+    assert ("plan: backend", ("gloo", "gloo")) in [(row.name, row.values) for row in rows]
+
+
+def test_the_last_value_is_that_of_the_first_rank_in_its_last_attempt() -> None:
+    one = document("one")
+    (panel,) = [panel for panel in one["metrics"]["panels"] if panel["title"] == "loss"]
+    panel["rows"] = [
+        {**panel["rows"][0], "name": name, "attempt": attempt, "last": last}
+        for name, attempt, last in (("rank 0", 1, 1.0), ("rank 1", 1, 2.0), ("rank 0", 2, 3.0), ("rank 1", 2, 4.0))
+    ]
+    rows = compare([one, one], [JOB, JOB])
+    assert [row.values for row in rows if row.name == "loss, last"] == [(3.0, 3.0)]

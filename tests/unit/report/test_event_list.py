@@ -32,7 +32,7 @@ def rows(*events: dict[str, Any]) -> dict[str, Any]:
         ({"type": "host", "host": "h1", "state": "silent", "why": ""}, "host h1 does not answer; trying again", False),
         (
             {"type": "restart", "reason": "host h2 was lost", "attempt": 2, "retired": {"h2": "lost"}, "new": ["h3"]},
-            "host h2 was lost: restarting as attempt 2; retired: h2 (lost); replacement: h3",
+            "host h2 was lost: restarting as attempt 2; host h2 is retired: lost; replacement host: h3",
             False,
         ),
         ({"type": "waiting", "reason": "busy"}, "waiting for slots: busy", False),
@@ -43,8 +43,13 @@ def rows(*events: dict[str, Any]) -> dict[str, Any]:
         ),
         (
             {"type": "task", "name": "t", "host": "h1", "status": "failed", "message": "no"},
-            "task t on h1: failed: no",
+            "task t | h1: failed: no",
             False,
+        ),
+        (
+            {"type": "source_sent", "bytes": 3000, "archive_bytes": 1500, "hosts": 2, "duration_s": 0.25},
+            "source of 1.5 kB sent to 2 hosts in 0.2 s: 3.0 kB in all",
+            True,
         ),
         ({"type": "new kind", "size": 7}, "size 7", False),
         ({"type": "restart", "attempt": 2}, "attempt 2", False),

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+from matplotlib.textpath import TextPath
 
 from ddp_play.bundle.run_lookup import load
 from ddp_play.report.report_data import report_document
@@ -130,3 +131,25 @@ def test_spans_and_dates() -> None:
     assert (span(1.234), span(75)) == ("1.23 s", "1 min 15 s")
     assert date(0) == "1970-01-01 00:00:00 UTC"
     assert date(1e300) == "at an unknown time"
+
+
+@pytest.mark.parametrize(
+    ("unit", "value", "tick"), [("bytes/s", 1300.0, "800 B/s"), ("", -1.2345e6, "-1.2e6"), ("", 1.3e-7, "1.2e-7")]
+)
+def test_what_stands_at_the_axes_of_a_panel_is_inside_of_it(unit: str, value: float, tick: str) -> None:
+    curve = {"name": "h1", "attempt": 1, "times": [0.0, 91.0], "values": [0.0, value]}
+    svg = panel_svg({"curves": [curve], "bands": [], "unit": unit}, length=91.7, number=1)
+    width = float(svg.split('viewBox="0 0 ')[1].split()[0])
+    texts = re.findall(r'<text style="[^"]*text-anchor: (\w+)[^"]*" x="([0-9.]+)"[^>]*>([^<]*)</text>', svg)
+    assert {"1m 30s", tick} <= {text for _, _, text in texts}
+    for anchor, x, text in texts:
+        cells = TextPath((0, 0), text, size=9).get_extents().width
+        left = float(x) - cells * {"end": 1.0, "middle": 0.5}[anchor]
+        assert 0 <= left <= width - cells, text
+
+
+def test_a_curve_from_zero_has_room_above_it() -> None:
+    curve = {"name": "rank 0", "attempt": 1, "times": [0.0, 9.0], "values": [1e9, 1.0001e9]}
+    svg = panel_svg({"curves": [curve], "bands": [], "unit": "bytes"}, length=10.0, number=1)
+    highest = min(float(y) for y in re.findall(r"[ML] [0-9.]+ ([0-9.]+)", svg.split('data-c="0"')[1].split("</g>")[0]))
+    assert highest > 10.0, "6.3 is the upper edge"

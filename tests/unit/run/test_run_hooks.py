@@ -34,6 +34,7 @@ RUN: dict[str, Any] = {
     ("event", "more", "text"),
     [
         (START, {}, "run night started: 2 ranks on 2 hosts"),
+        (START, {"world_size": 1, "hosts": ["h1"]}, "run night started: 1 rank on 1 host"),
         (RESTART, {"attempt": 2, "reason": "host h2 was lost"}, "run night starts again, attempt 2: host h2 was lost"),
         (END, {}, "run night failed: rank 1 on h2 failed first"),
     ],

@@ -148,6 +148,18 @@ def test_the_message_of_a_failure() -> None:
     assert got.last_frame == "/workspace/train.py:88 in step"
 
 
+def test_ranks_with_the_same_error_did_not_end_because_of_the_first() -> None:
+    tails = {0: TRACEBACK, 1: TRACEBACK, 2: RANKED, 3: RESET}
+    got = verdict(*(ended(rank, 1, at=1.0 + rank) for rank in range(4)), tails=tails)
+    assert got.message == (
+        "rank 0 on h0 failed first: exit code 1; ranks 1, 2 failed with the same error; rank 3 ended because of it"
+    )
+    assert got.collateral == (3,)
+    all_of_them = verdict(ended(0, 1), ended(1, 1), tails={0: TRACEBACK, 1: TRACEBACK})
+    assert all_of_them.message == "rank 0 on h0 failed first: exit code 1; rank 1 failed with the same error"
+    assert all_of_them.collateral == ()
+
+
 @pytest.mark.parametrize(
     ("others", "words"),
     [

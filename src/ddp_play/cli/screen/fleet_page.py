@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from rich.cells import cell_len
+
 from ddp_play.bundle.host_load import Load, mean, total
 from ddp_play.cli.screen.ranks_page import STATE_STYLES, STATE_TEXTS, load_parts
 from ddp_play.cli.screen.styled_rows import (
@@ -31,15 +33,15 @@ KEYS = (("up down", "scroll"), ("q", "quit"))
 WIDE = (("run", 24), ("user", 10), ("slots", 5), ("age", 4), ("cpu", 6), ("mem", 5))
 NARROW = (("run", 18), ("user", 10), ("slots", 5), ("age", 4))
 NARROW_CELLS = 80
-# Cells of the name of a host, and of what stands before a run.
-HOST_CELLS, INDENT = 16, "    "
+# Least and most cells of the names of hosts, and what stands before a run.
+HOST_CELLS, MAX_HOST_CELLS, INDENT = 16, 253, "    "
 
 
 def fleet_frame(
     hosts: Mapping[str, dict[str, Any]], size: Size, top: int, *, seconds: float | None
 ) -> tuple[list[Row], int]:
     """All rows of the screen, and the first line of the list that is shown. `seconds`: age of the answers."""
-    lines = fleet_lines(hosts, size.width)
+    lines = fleet_lines(hosts, size.width, most_host_cells=size.width // 2)
     height = max(1, size.height - 3)
     top = max(0, min(top, len(lines) - height))
     shown = lines[top : top + height]
@@ -87,14 +89,16 @@ def host_activity_load(row: Mapping[str, Any]) -> Load:
     return Load(row.get("cpu"), row.get("cores"), row.get("memory"), row.get("memory_total"), gpu)
 
 
-def fleet_lines(hosts: Mapping[str, dict[str, Any]], width: int) -> list[Row]:
-    """A line for each host, and below it one for each of its runs."""
+def fleet_lines(hosts: Mapping[str, dict[str, Any]], width: int, *, most_host_cells: int = MAX_HOST_CELLS) -> list[Row]:
+    """A line for each host, and below it one for each of its runs. Names are cut where they take more cells."""
+    longest = max((cell_len(clean(name)) for name in hosts), default=0)
+    cells = max(HOST_CELLS, min(longest, most_host_cells))
     lines: list[Row] = []
     for name, row in hosts.items():
         if row["problem"]:
-            lines.append([(padded(name, HOST_CELLS), BOLD), ("  ", PLAIN), (_first_line(row["problem"]), BAD)])
+            lines.append([(padded(name, cells), BOLD), ("  ", PLAIN), (_first_line(row["problem"]), BAD)])
             continue
-        lines.append(_host_line(name, row))
+        lines.append(_host_line(padded(name, cells), row))
         lines += [_run_line(run, _columns(width)) for run in row["runs"]]
         if others := row.get("slots_of_others"):
             lines.append([(f"{INDENT}{', '.join(others)}: held by no run that is visible here", WARN)])
@@ -108,7 +112,7 @@ def _first_line(text: str) -> str:
 def _host_line(name: str, row: Mapping[str, Any]) -> Row:
     slots: Row = [("slots ", DIM), (f"{num_held(row)}/{row['slots']}", BOLD)]
     parts = [slots, *load_parts(host_activity_load(row))]
-    line: Row = [(padded(name, HOST_CELLS), BOLD)]
+    line: Row = [(name, BOLD)]
     for part in parts:
         line += [("  ", PLAIN), *part]
     return line

@@ -21,6 +21,7 @@ from ddp_play.cli.screen.styled_rows import (
     WARN,
     Row,
     clean,
+    cut,
     ends,
     filled,
     joined,
@@ -60,7 +61,7 @@ def head(run_id: str, state: RunState, screen: ScreenState, size: Size, *, now: 
     attempt = f", attempt {state.attempt}" if state.attempt > 1 else ""
     title = f" {run_id}  {phase} {duration(max(0.0, now - created))}{attempt} "
     rows = [ends([(title, TITLE)], [(f"{_shape(state)} ", TITLE)], size.width, TITLE)]
-    rows.append(joined(_counts(state), size.width))
+    rows.append(joined(_counts(state, size), size.width))
     rows += [row for row in (_metrics(state, screen, size), _load(state, size)) if row]
     return rows
 
@@ -72,14 +73,19 @@ def _shape(state: RunState) -> str:
     return f"{ranks} on {hosts}, {state.plan.get('backend')} over {state.plan.get('fabric')}"
 
 
-def _counts(state: RunState) -> list[Row]:
+def host_text(name: str, size: Size) -> str:
+    """The name of a host in at most half of the width: what is said about it must have room."""
+    return cut(clean(name), size.width // 2)
+
+
+def _counts(state: RunState, size: Size) -> list[Row]:
     found: list[Row] = [
         [(f"{count} {STATE_TEXTS.get(name, name)}", STATE_STYLES.get(name, PLAIN))]
         for name, count in state.counts().items()
     ]
     silent = [host for host in state.hosts.values() if host.problem]
     if silent:
-        named = silent[0].name if len(silent) == 1 else counted(len(silent), "host")
+        named = host_text(silent[0].name, size) if len(silent) == 1 else counted(len(silent), "host")
         found.insert(0, [(f"{named} {silent[0].problem}", BAD)])
     if state.stopping:
         found.append([(f"stopping: {state.stopping}", WARN)])
@@ -233,7 +239,8 @@ def log_panel(state: RunState, screen: ScreenState, log: Sequence[str], size: Si
     if rank is None or size.height < LEAST_PANEL:
         return [[] for _ in range(size.height)]
     lines = [[(clean(line), PLAIN)] for line in log[-(size.height - 2) :]]
-    rows: list[Row] = [[], [(f"{clean(rank.host)}:{rank.number} ", BOLD), ("last lines, l: whole screen", DIM)], *lines]
+    title: Row = [(f"{host_text(rank.host, size)}:{rank.number} ", BOLD), ("last lines, l: whole screen", DIM)]
+    rows: list[Row] = [[], title, *lines]
     return rows + [[] for _ in range(size.height - len(rows))]
 
 
@@ -267,7 +274,7 @@ def _host_row(host: Host, state: RunState, screen: ScreenState, size: Size) -> R
     counts: dict[str, int] = {}
     for rank in ranks:
         counts[rank.state] = counts.get(rank.state, 0) + 1
-    name: Row = [(f"{'+' if folded else '-'} ", DIM), (clean(host.name), BOLD)]
+    name: Row = [(f"{'+' if folded else '-'} ", DIM), (host_text(host.name, size), BOLD)]
     parts: list[Row] = [name]
     if host.problem:
         parts.append([(host.problem, BAD)])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.cells import chop_cells
 
-from ddp_play.cli.screen.ranks_page import NOTE_STYLES, STATE_TEXTS
+from ddp_play.cli.screen.ranks_page import NOTE_STYLES, STATE_TEXTS, host_text
 from ddp_play.cli.screen.styled_rows import BOLD, DIM, PLAIN, TITLE, Row, Span, clean, ends, fit
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ KEYS = (
     ("m", "curve of another metric"),
     ("d", "detach; ddp-play attach shows it again"),
     ("s", "stop, after a question; s again: now"),
-    ("Ctrl-C", "asks: detach or stop; twice: stops now"),
-    ("q Esc", "back; from the list: leave"),
+    ("Ctrl-C", "asks: detach or stop; again: stops"),
+    ("q Esc", "back to the list; there q leaves"),
     ("Ctrl-L", "draw everything again"),
 )
 COLUMNS = (
@@ -65,7 +65,11 @@ def events_rows(state: RunState, screen: ScreenState, size: Size) -> list[Row]:
 def log_rows(state: RunState, lines: Sequence[str], screen: ScreenState, size: Size, *, run_id: str) -> list[Row]:
     """The end of a rank's log; long lines are folded."""
     rank = state.ranks.get(screen.rank)
-    where = f"{rank.host}:{rank.number} {STATE_TEXTS.get(rank.state, rank.state)} {rank.how}" if rank else ""
+    where = (
+        f"{host_text(rank.host, size)}:{rank.number} {STATE_TEXTS.get(rank.state, rank.state)} {rank.how}"
+        if rank
+        else ""
+    )
     title, hint = clean(where.strip()), f"  whole log: ddp-play logs {run_id} --rank {screen.rank}"
     spans = [(line, PLAIN) for line in lines] or [("no output yet", DIM)]
     return _text(title + hint if len(title + hint) < size.width - ROOM else title, spans, screen, size)

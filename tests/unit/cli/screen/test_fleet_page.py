@@ -84,3 +84,12 @@ def test_nothing_that_a_host_answers_controls_the_screen(size: Size) -> None:
         assert line.isprintable()
         assert cell_len(line) <= size.width
     assert fleet_lines(hosts, 100)
+
+
+def test_long_names_of_hosts_can_be_told_apart() -> None:
+    names = [f"gpu-node-000{number}.rack17.datacenter.example.internal" for number in (1, 2)]
+    hosts = {name: host_row({"cpu": 1.0, "cores": 8, "runs": []}, slots=1) for name in names}
+    lines = [line for line in shown(Size(60, 14), hosts) if line.startswith("gpu-node")]
+    assert lines == [f"gpu-node-000{number}.rack17.datacent~  slots 0/1  cpu 1.0/8" for number in (1, 2)]
+    whole = ["".join(text for text, _ in row) for row in fleet_lines(hosts, 60)]
+    assert whole == [f"{name}  slots 0/1  cpu 1.0/8" for name in names], "a table has room for the whole name"

@@ -17,6 +17,8 @@ from ddp_play.cli.screen.ranks_page import (
 )
 from ddp_play.cli.screen.screen_state import ScreenState, press
 from ddp_play.cli.screen.styled_rows import Row
+from ddp_play.cli.screen.text_pages import log_rows
+from tests.unit.build import ib_host, plan
 from tests.unit.cli.screen.states import BEGIN, NOW, ends, running
 
 SIZE = Size(100, 12)
@@ -40,6 +42,12 @@ def test_the_head_of_a_stopped_second_attempt() -> None:
 def test_another_curve_of_the_first_rank() -> None:
     lines = texts(head("night", running(), ScreenState(metric=1), SIZE, now=NOW, created=BEGIN))
     assert lines[2].startswith("samples_per_s 3457 ▁")
+
+
+def test_a_loss_that_is_no_number_any_more_is_shown() -> None:
+    state = running()
+    state.metrics.add([{"time": NOW, "step": 600, "loss": float("nan")}], received=None)
+    assert texts(head("night", state, ScreenState(), SIZE, now=NOW, created=BEGIN))[2].startswith("loss nan █")
 
 
 def test_columns_have_values_and_room() -> None:
@@ -103,3 +111,18 @@ def test_only_what_is_known_of_a_load() -> None:
 
 def test_counts_have_no_decimals() -> None:
     assert [value_text(12.0), value_text(0.25)] == ["12", "0.2500"]
+
+
+def test_a_long_name_leaves_room_for_what_is_said_about_its_host() -> None:
+    state, name = RunState(), "gpu-node-0001.rack17.datacenter-frankfurt.example.internal"
+    state.take_event({"time": BEGIN, "type": "phase", "phase": "preparing"})
+    state.take_plan(plan(ib_host(name, 1, num_gpus=2)).to_json(), at=BEGIN)
+    state.take_event({"time": BEGIN, "type": "host", "host": name, "state": "silent"})
+    size = Size(60, 12)
+    assert "does not answer" in texts(head("night", state, ScreenState(), size, now=NOW, created=BEGIN))[1]
+    row = texts(ranks_list(state, ScreenState(), size, now=NOW))[1]
+    assert row == "- gpu-node-0001.rack17.datacent~  does not answer"
+    assert texts(log_panel(state, ScreenState(), [], size))[1].startswith("gpu-node-0001.rack17.datacent~:0 last lines")
+    assert texts(log_rows(state, ["a"], ScreenState(), size, run_id="night"))[0].startswith(
+        " gpu-node-0001.rack17.datacent~:0 not started"
+    )
