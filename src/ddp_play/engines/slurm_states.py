@@ -58,8 +58,8 @@ ENDINGS = {
 
 
 def job_fields(text: str) -> dict[str, str]:
-    """Fields of `scontrol show job ID --oneliner`."""
-    return dict(_FIELD.findall(text))
+    """Fields of `scontrol show job ID --oneliner`. The first of a name: later ones are words of a path or a comment."""
+    return dict(reversed(_FIELD.findall(text)))
 
 
 def job_state(fields: dict[str, str], place: str = "") -> AllocationState:

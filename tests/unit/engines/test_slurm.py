@@ -70,6 +70,44 @@ def test_slurms_refusal_is_told_in_its_words(tmp_path: Path) -> None:
         SlurmEngine(slurm).allocate(wanted(tmp_path))
 
 
+LOST = Answer(1, "", "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation\n")
+
+
+@pytest.mark.parametrize(("lost", "wanted_error"), [(LOST, HostNotReady), (KeyboardInterrupt(), KeyboardInterrupt)])
+def test_a_job_whose_submission_got_no_answer_is_cancelled(
+    tmp_path: Path, lost: Answer | KeyboardInterrupt, wanted_error: type[BaseException]
+) -> None:
+    slurm = Slurm()
+    ours = tmp_path / "engine" / "script.sh"
+    slurm.answers["squeue"] = Answer(0, f"16 /elsewhere/calm-otter/engine/script.sh\n17 {ours}\n", "")
+
+    def ask(*words: str) -> Answer:
+        answer = slurm(*words)
+        if words[:2] != ("sbatch", "--parsable"):
+            return answer
+        if isinstance(lost, KeyboardInterrupt):
+            raise lost
+        return lost
+
+    with pytest.raises(wanted_error):
+        SlurmEngine(ask).allocate(wanted(tmp_path))
+    assert slurm.asked[-1] == ("scancel", "17")
+    assert ("scancel", "16") not in slurm.asked
+
+
+def test_a_machine_without_slurm_does_not_know_how_far_a_job_is() -> None:
+    def ask(*words: str) -> Answer:
+        raise HostNotReady(f"{words[0]} is not installed")
+
+    assert SlurmEngine(ask).state(OURS).phase is Phase.UNKNOWN
+
+
+def test_an_accounting_that_does_not_answer_is_no_end_of_the_job() -> None:
+    slurm = Slurm()
+    slurm.answers = {"scontrol": GONE, "sacct": Answer(1, "", "sacct: error: Problem talking to the database\n")}
+    assert SlurmEngine(slurm).state(OURS).phase is Phase.UNKNOWN
+
+
 def test_a_silent_controller_is_no_end_of_the_job(tmp_path: Path) -> None:
     slurm = Slurm()
     slurm.answers = {"sbatch --version": HEALTHY["sbatch --version"], "scontrol": DOWN, "scancel": DOWN}

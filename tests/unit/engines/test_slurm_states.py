@@ -106,3 +106,8 @@ def test_why_slurm_sends_its_signal(output: str, state: str, left_s: float, code
     fields = {"JobState": state, "EndTime": "2026-11-25T18:00:00"}
     now = end.astimezone().timestamp() - left_s
     assert cause_of_signal(output, fields, now=now, within_s=100.0).exit_code == code
+
+
+def test_words_of_a_path_are_no_fields() -> None:
+    text = "JobId=1 JobName=a JobState=RUNNING Reason=None Command=/home/kim/my runs/x JobState=FAILED WorkDir=/"
+    assert job_fields(text)["JobState"] == "RUNNING"
