@@ -41,6 +41,10 @@ def losses(job: Job) -> list[Loss]:
         (job.max_duration, Loss("time limit", "ddp_job_max_duration, exact", "Slurm's, in minutes, two later")),
         (job.warn_before, Loss("warning", "ddp_job_warn_before, exact", "Slurm's, up to 60 s early")),
         (job.idle_timeout, Loss("a hang", "ends after ddp_job_idle_timeout, with stacks", "until the time limit")),
+        (
+            job.command[:1] == ("python",),
+            Loss("python", "ddp_python of the host", "$PYTHON, if it is set at sbatch; else python in its PATH"),
+        ),
         (bare, Loss("your environment", bare, "exported by sbatch, if it is set there")),
         (
             job.ranks_per_host == "auto",
