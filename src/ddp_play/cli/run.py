@@ -66,6 +66,7 @@ def run(
             show_plan(_dry_plan(playbook, inventory, ansible), as_json=as_json)
             return
         start: _Here | engine_start.EngineOptions = engine if engine.allocates else _Here(wait, wait_at_most)
+        stop_on_term()
         paths = start.submit(playbook, inventory, ansible, name=name, output=output)
         _print_id_or_watch(paths, detach=detach, ranks=ranks, as_json=as_json, plain=plain)
 
@@ -105,7 +106,6 @@ def _print_id_or_watch(paths: RunPaths, *, detach: bool, ranks: str, as_json: bo
         _print_detached(paths, as_json=as_json)
         return
     console.note(f"run {paths.run_id}: {read_json(paths.run)['request']['playbook']}")
-    stop_on_term()
     raise typer.Exit(watch(paths, ranks=ranks, as_json=as_json, plain=plain))
 
 

@@ -131,7 +131,7 @@ class SlurmEngine:
     def _cluster(self) -> Cluster:
         version = self._ask("sbatch", "--version")
         config, partitions = (
-            self._ask("scontrol", "show", *what) for what in (("config",), ("partition", "--oneliner"))
+            self._ask("scontrol", "show", *what) for what in (("config",), ("partition", "--oneliner", "--all"))
         )
         for answer in (config, partitions):
             if answer.code:

@@ -36,13 +36,13 @@ NEVER = {
 WAITS = {
     "Resources": "the nodes are in use",
     "Priority": "jobs of a higher priority are before it",
-    "ReqNodeNotAvail": "nodes that it needs are down, drained or reserved",
+    "ReqNodeNotAvail": "nodes that it needs are down, drained or reserved: sinfo -R says why",
     "BeginTime": "its start time has not come",
     "JobHeldUser": "it is held by its user: scontrol release ID lets it go on",
     "JobHeldAdmin": "it is held by an administrator",
     "PartitionDown": "its partition is down",
     "PartitionInactive": "its partition starts no jobs now",
-    "Nodes_required_for_job_are_DOWN": "nodes are down, drained or reserved for partitions of a higher priority",
+    "Nodes_required_for_job_are_DOWN": "nodes are down, drained or reserved for a higher priority: sinfo -R says why",
 }
 
 

@@ -70,7 +70,7 @@ def refresh(paths: RunPaths) -> None:
     if state.phase is Phase.ENDED and run_lookup.is_locked(paths.background_lock):
         return  # its controller still writes how it ended
     if state.phase is Phase.UNKNOWN:  # as far as it was, until the engine says something else
-        _store(paths, allocation, AllocationState(Phase(row["phase"]), str(row["text"])), asked=time.time())
+        _store(paths, allocation, AllocationState(Phase(row["phase"]), state.text), asked=time.time())
         return
     _store(paths, allocation, state, asked=time.time())
     if state.phase is Phase.PENDING and state.text != row.get("text"):

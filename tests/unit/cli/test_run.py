@@ -5,10 +5,12 @@ from __future__ import annotations
 import signal
 
 import pytest
+from typer.testing import CliRunner
 
 from ddp_play.bundle.paths import read_json
 from ddp_play.bundle.run_lookup import load
-from ddp_play.cli import run
+from ddp_play.cli import engine_start, run
+from ddp_play.cli.main import app
 from ddp_play.errors import InternalError, Interrupted, UsageError
 from tests.unit.cli.run_directories import make_run
 
@@ -65,5 +67,19 @@ def test_sigterm_interrupts_like_ctrl_c() -> None:
         run.stop_on_term()
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_sigterm_while_a_run_is_submitted_interrupts_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job that has just been submitted would otherwise start although CI has given it up."""
+
+    def submit(*_arguments: object, **_options: object) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(engine_start.EngineOptions, "submit", submit)
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        assert CliRunner().invoke(app, ["run", "--on", "slurm"]).exit_code == 130
     finally:
         signal.signal(signal.SIGTERM, before)

@@ -55,6 +55,14 @@ def test_a_job_is_submitted_with_its_script(tmp_path: Path) -> None:
     assert "ddp_play.run.allocated_controller" in (tmp_path / "engine" / "script.sh").read_text()
 
 
+def test_a_hidden_partition_is_one_too(tmp_path: Path) -> None:
+    """A user may submit to it; scontrol shows it with --all only."""
+    slurm = Slurm()
+    slurm.answers["scontrol show partition"] = Answer(0, "", "")
+    slurm.answers = {"scontrol show partition --oneliner --all": HEALTHY["scontrol show partition"], **slurm.answers}
+    assert SlurmEngine(slurm).allocate(wanted(tmp_path, slurm={"partition": "main"})) == OURS
+
+
 def test_what_never_fits_is_not_submitted(tmp_path: Path) -> None:
     slurm = Slurm()
     with pytest.raises(UsageError, match="wants 9 nodes"):

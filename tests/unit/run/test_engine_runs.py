@@ -161,7 +161,8 @@ def test_an_engine_that_does_not_answer_cancels_later(
         patch.setattr(engine, "cancel", silent)
         assert engine_runs.load(waiting).attended
     engine.now = AllocationState(Phase.UNKNOWN, "it does not answer")
-    assert engine_runs.load(waiting).allocation["phase"] == "pending", "as far as it was"
+    found = engine_runs.load(waiting).allocation
+    assert (found["phase"], found["text"]) == ("pending", "it does not answer"), "as far as it was"
     engine.now = AllocationState(Phase.PENDING)
     assert engine_runs.load(waiting).over
     assert engine.cancelled == ["1"]
