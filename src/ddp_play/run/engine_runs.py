@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 # The answer of an engine is used for this long, by all that read the run.
 REFRESH_S = 2.0
+# An engine that does not answer is given this time more: Slurm's commands wait some 20 s for a controller that is down.
+SILENT_S = 10.0
 TAIL_LINES = 5
 NO_WORD = Ending("internal", 70, "ended, and its engine does not say how")
 
@@ -70,7 +72,7 @@ def refresh(paths: RunPaths) -> None:
     if state.phase is Phase.ENDED and run_lookup.is_locked(paths.background_lock):
         return  # its controller still writes how it ended
     if state.phase is Phase.UNKNOWN:  # as far as it was, until the engine says something else
-        _store(paths, allocation, AllocationState(Phase(row["phase"]), state.text), asked=time.time())
+        _store(paths, allocation, AllocationState(Phase(row["phase"]), state.text), asked=time.time() + SILENT_S)
         return
     _store(paths, allocation, state, asked=time.time())
     if state.phase is Phase.PENDING and state.text != row.get("text"):

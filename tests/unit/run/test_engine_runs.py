@@ -31,6 +31,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
     made = FakeEngine()
     monkeypatch.setitem(registry.ENGINES, "fake", made)
     monkeypatch.setattr(engine_runs, "REFRESH_S", 0.0)
+    monkeypatch.setattr(engine_runs, "SILENT_S", 0.0)
     return made
 
 
@@ -124,6 +125,16 @@ def test_a_controller_that_still_writes_is_waited_for(waiting: RunPaths, engine:
         assert engine_runs.load(waiting).attended
         assert read_json(waiting.run)["status"] == "waiting"
     assert engine_runs.load(waiting).exit_code == 124
+
+
+def test_an_engine_that_does_not_answer_is_not_asked_by_each_reader(
+    waiting: RunPaths, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_runs, "SILENT_S", 60.0)
+    engine.now = AllocationState(Phase.UNKNOWN, "it does not answer")
+    assert engine_runs.load(waiting).attended
+    engine.now = CANCELLED
+    assert engine_runs.load(waiting).attended
 
 
 def test_an_engine_that_does_not_answer_is_no_end(waiting: RunPaths, engine: FakeEngine) -> None:
