@@ -13,7 +13,7 @@ LIVING = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "STAGE_OUT", "RESIZIN
 # ExitCode of a job whose output file could not be opened.
 NO_OUTPUT = "53"
 _ENDED = re.compile(r"\*\*\* JOB \d+ ON \S+ CANCELLED AT \S+(?: DUE TO ([A-Z ]+?))? \*\*\*")
-_CAUSES = {"TIME LIMIT": "TIMEOUT", "PREEMPTION": "PREEMPTED", "NODE FAILURE": "NODE_FAIL"}
+_CAUSES = {"TIME LIMIT": "TIMEOUT", "PREEMPTION": "PREEMPTED", "NODE FAILURE": "NODE_FAIL", "JOB REQUEUE": "REQUEUED"}
 # Reasons of a pending job that do not pass: the job, the account or the partition has to be changed.
 NEVER = {
     "PartitionNodeLimit": "it wants more nodes than its partition allows or has",
@@ -53,6 +53,7 @@ ENDINGS = {
     "NODE_FAIL": Ending("host_lost", 69, "lost a node"),
     "BOOT_FAIL": Ending("host_not_ready", 69, "had a node that did not boot"),
     "PREEMPTED": Ending("busy", 75, "was preempted by another job"),
+    "REQUEUED": Ending("busy", 75, "was requeued, and a run starts once"),
     "OUT_OF_MEMORY": Ending("rank_failed", 137, "ran out of memory"),
 }
 

@@ -81,7 +81,7 @@ def refresh(paths: RunPaths) -> None:
         _conclude(paths, allocation, state, was_pending=row["phase"] == Phase.PENDING)
     elif state.never:
         _give_up(paths, allocation, state, engine)
-    elif state.phase is Phase.PENDING and StopRequests(paths).stop() is not None:
+    elif state.phase is Phase.PENDING and (StopRequests(paths).stop() is not None or _final(paths)):
         _cancel(paths, allocation, engine, Interrupted(NOT_STARTED))
 
 
@@ -109,19 +109,27 @@ def _give_up(paths: RunPaths, allocation: Allocation, state: AllocationState, en
 
 
 def _cancel(paths: RunPaths, allocation: Allocation, engine: Engine, error: DdpPlayError) -> bool:
-    """End a run that has not started. False if the engine does not answer: whoever looks next tries again."""
+    """Cancel the allocation of a run that has not started, or was requeued after its end.
+
+    False if the engine does not answer: whoever looks next tries again.
+    """
     try:
         engine.cancel(allocation)
     except HostNotReady:
         return False
     _store(paths, allocation, AllocationState(Phase.ENDED), asked=time.time())
-    _record(paths, error_outcome(error))
+    if not _final(paths):
+        _record(paths, error_outcome(error))
     return True
+
+
+def _final(paths: RunPaths) -> bool:
+    return RunStatus(read_json(paths.run).get("status", "starting")).final
 
 
 def _conclude(paths: RunPaths, allocation: Allocation, state: AllocationState, *, was_pending: bool) -> None:
     """Record the end of a run whose controller could not, because its allocation ended first."""
-    if RunStatus(read_json(paths.run).get("status", "starting")).final:
+    if _final(paths):
         return
     found, output = state.ending or NO_WORD, paths.engine / OUTPUT
     when = " while it was pending" if was_pending and found.stopped else ""

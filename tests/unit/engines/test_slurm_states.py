@@ -94,6 +94,7 @@ EARLIER = "slurmstepd-n2: error: *** STEP 21.0 ON n2 CANCELLED AT 2026-11-25T17:
     [
         (ENDED.format(" DUE TO TIME LIMIT"), "COMPLETING", 0, 124),
         (ENDED.format(" DUE TO PREEMPTION"), "COMPLETING", 0, 75),
+        (ENDED.format(" DUE TO JOB REQUEUE"), "COMPLETING", 0, 75),
         (ENDED.format(""), "COMPLETING", 0, 130),
         (ENDED.format(""), "RUNNING", 30, 124),  # the warning before the limit; measured: the same line
         (ENDED.format(""), "RUNNING", 3000, 130),  # scancel --batch --signal=TERM

@@ -161,6 +161,14 @@ def test_ctrl_c_takes_a_waiting_run_out_of_the_queue(waiting: RunPaths, engine: 
     assert verdict(waiting)["message"] == "stopped before it started"
 
 
+def test_a_job_that_was_requeued_after_its_run_is_cancelled(waiting: RunPaths, engine: FakeEngine) -> None:
+    write_json(waiting.stop_request(now=False), {"reason": "Slurm job 1 was requeued"})
+    ended = {**read_json(waiting.run), "status": "failed", "exit_code": 75}
+    write_json(waiting.run, ended)
+    assert engine_runs.load(waiting).over
+    assert (engine.cancelled, read_json(waiting.run)) == (["1"], ended)
+
+
 def test_an_engine_that_does_not_answer_cancels_later(
     waiting: RunPaths, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
