@@ -140,7 +140,7 @@ class SlurmEngine:
 
     def _place(self, job_id: str, fields: dict[str, str]) -> str:
         partition = fields.get("Partition", "").split(",")[0]
-        rows = self._ask("squeue", "-h", "-t", "PD", "-p", partition, "--sort=-p,i", "-o", "%i %P")
+        rows = self._ask("squeue", "-ah", "-t", "PD", "-p", partition, "--sort=-p,i", "-o", "%i %P")
         return slurm_states.place_in_queue(rows.out, job_id) if rows.code == 0 else ""
 
 
