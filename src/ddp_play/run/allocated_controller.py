@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
+import socket
 import sys
 import time
 from pathlib import Path
@@ -24,6 +25,7 @@ from ddp_play.bundle.run_lookup import is_locked
 from ddp_play.engines import slurm_commands, slurm_states
 from ddp_play.engines.interface import HOSTS, OUTPUT, Ending
 from ddp_play.errors import DdpPlayError, HostNotReady, InternalError, UsageError
+from ddp_play.planning.short_lists import short_list
 from ddp_play.run.job_reading import GROUP
 from ddp_play.run.report_start import report_within
 from ddp_play.run.submission import start_background
@@ -66,6 +68,7 @@ def control(paths: RunPaths, ask: slurm_commands.Ask) -> int:
     if (status := read_json(paths.run).get("status")) != RunStatus.WAITING:
         raise UsageError(f"the run is {status} already, and a job that was requeued does not start it again")
     job_id = os.environ["SLURM_JOB_ID"]
+    _check_files(paths)
     for name in REFUSED_BY_STEPS:
         os.environ.pop(name, None)
     os.environ[ENGINE_ENV] = "slurm"
@@ -78,6 +81,18 @@ def control(paths: RunPaths, ask: slurm_commands.Ask) -> int:
         if cause is not None:
             _name_the_cause(paths, cause, job_id)
     return _exit_code(paths) if _final(paths) else InternalError.exit_code
+
+
+def _check_files(paths: RunPaths) -> None:
+    """HostNotReady if this node lacks what the run reads: it was submitted on another host."""
+    request = read_json(paths.run)["request"]
+    wanted = [request["cwd"], request["playbook"], *request["inventory"], read_json(paths.job).get("source")]
+    cwd = Path(request["cwd"])
+    if missing := [name for name in wanted if name and "," not in name and not (cwd / name).exists()]:
+        raise HostNotReady(
+            f"{socket.gethostname()}, on which the run's controller is, lacks {short_list(missing, 5)}",
+            hint="put the playbook, its source and its inventory on the shared directory, and run it from there",
+        )
 
 
 def job_hosts(ask: slurm_commands.Ask) -> list[str]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-REQUEST = {"inventory": ["/inv"], "options": ["--extra-vars", "a=1"]}
+REQUEST = {"cwd": "/", "playbook": "/dev/null", "inventory": ["/dev"], "options": ["--extra-vars", "a=1"]}
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_the_nodes_become_an_inventory_after_the_users_own(paths: RunPaths, monk
     ends(monkeypatch, status="failed", exit_code=9)
     assert control(paths, slurm) == 9
     request = read_json(paths.run)["request"]
-    assert request["inventory"] == ["/inv", str(paths.engine / "hosts.yml")]
+    assert request["inventory"] == ["/dev", str(paths.engine / "hosts.yml")]
     assert request["options"][-2:] == ["--limit", "n1,n2"]
     assert read_json(paths.engine / "hosts.yml") == inventory(["n1", "n2"], "12", binding=True)
     assert "SLURM_MEM_PER_CPU" not in os.environ, "a step would refuse it beside --mem"
@@ -122,6 +122,14 @@ def test_a_run_that_ended_before_its_job_started_is_left_as_it_is(
     write_json(paths.run, ended)
     assert control(paths, slurm) == 130
     assert read_json(paths.run) == ended
+
+
+@pytest.mark.parametrize("lacking", [{"cwd": "/no/home"}, {"playbook": "train.yml"}, {"inventory": ["n1,", "inv"]}])
+def test_what_this_node_lacks_is_named_before_the_start(paths: RunPaths, lacking: dict[str, Any]) -> None:
+    write_json(paths.run, {**read_json(paths.run), "request": {**REQUEST, **lacking}})
+    with pytest.raises(HostNotReady, match=r"lacks (/no/home|train.yml|inv)") as refused:
+        control(paths, slurm)
+    assert "on the shared directory" in refused.value.hint
 
 
 def test_a_requeued_job_does_not_start_its_run_again(paths: RunPaths, monkeypatch: pytest.MonkeyPatch) -> None:
