@@ -141,6 +141,6 @@ def test_a_requeued_job_does_not_start_its_run_again(paths: RunPaths, monkeypatc
 
 
 def test_slurm_is_asked_for_its_configuration_until_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(allocated_controller.time, "sleep", lambda _seconds: None)
+    monkeypatch.setattr("time.sleep", lambda _seconds: None)
     answers = iter([Answer(1, "", "Unable to contact slurm controller"), slurm("scontrol", "show", "config")])
     assert allocated_controller._binds_tasks(lambda *_words: next(answers))
