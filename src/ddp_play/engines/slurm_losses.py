@@ -27,7 +27,7 @@ ALWAYS = (
     Loss("before the start", "hosts, network and versions are checked", "nothing is checked"),
     Loss("a lost node", "named after ddp_job_host_timeout", "ended by Slurm after SlurmdTimeout"),
     Loss("results, artifacts", "collected into a bundle", "stay where the ranks write them"),
-    Loss("secrets", "files in memory (ddp_job_secrets)", "not here: export them before sbatch"),
+    Loss("secrets", "ddp_job_secrets, and those in ddp_job_env", "not here: export them before sbatch"),
     Loss("DDP_PLAY_ variables", "result, metrics, attempt, timeout", "not set"),
     Loss("CPU binding", "to the NUMA node of a rank's GPU", "none"),
 )
