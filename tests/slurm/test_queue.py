@@ -43,6 +43,25 @@ def test_stop_takes_a_waiting_run_out_of_the_queue(login: Login, busy: str) -> N
     assert login.cluster.run("squeue", "-h", "-o", "%i").split() == [busy]
 
 
+def test_an_interrupted_view_takes_a_waiting_run_out_of_the_queue(login: Login, busy: str) -> None:
+    child = login.play.start(*login.job("exit 0"), "--name", "waits")
+    wait_until((login.run_dir("waits") / "engine" / "allocation.json").exists, timeout_s=60)
+    child.terminate()
+    _, err = child.communicate(timeout=60)
+    assert (child.returncode, "stopped before it started" in err) == (130, True)
+    assert login.cluster.run("squeue", "-h", "-o", "%i").split() == [busy]
+
+
+def test_a_requeued_job_does_not_start_its_run_again(login: Login) -> None:
+    login.play(*login.job("exec sleep 300"), "--name", "again", "-d")
+    login.wait_for("again", "running")
+    job_id = login.allocation("again")["id"]
+    login.cluster.run("scontrol", "update", f"JobId={job_id}", "Requeue=1")
+    login.cluster.run("scontrol", "requeue", job_id)
+    done = login.play("attach", "again")
+    assert (done.code, f"Slurm job {job_id} was requeued" in done.err) == (75, True)
+
+
 def test_what_can_never_start_ends_with_the_reason(login: Login, busy: str) -> None:
     """The partition's limit is lowered while the job waits."""
     child = login.play.start(*login.job("exit 0"), "--name", "never", "--slurm", "time=30")

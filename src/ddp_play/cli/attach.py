@@ -42,7 +42,9 @@ def attach(
     with error_boundary():
         run = find(run_id)
         if run.over and run.document.get("exit_class") != DiskFull.kind:
-            if uncollected(run.document):
+            if uncollected(run.document) and run.allocation:
+                console.note(_stay_on_hosts(run), style="bold yellow")
+            elif uncollected(run.document):
                 _collect_from_lost_hosts(run, _ask_passwords(run, ssh=ask_pass, become=ask_become_pass))
             raise typer.Exit(print_end(find(run.paths.run_id), as_json=as_json))
         if not run.attended:
@@ -52,6 +54,16 @@ def attach(
                 console.note(f"warning: {problem}", style="bold yellow")
             console.note_if_any(start_background(run.paths, passwords, take_over=True))
         raise typer.Exit(watch(run.paths, ranks=ranks, as_json=as_json, joined=True, plain=plain))
+
+
+def _stay_on_hosts(run: Run) -> str:
+    """Files on lost hosts that only an allocation led to: it is over, and no channel to them can be opened."""
+    hosts = ", ".join(sorted({host for _, host in uncollected(run.document)}))
+    name, job = run.paths.run_id, f"{run.allocation.get('engine')} job {run.allocation.get('id')}"
+    return (
+        f"{hosts}: not collected, and {job}, through which it was reached, is over: its files are in runs/{name}.* of "
+        f"ddp_state_dir there; ddp-play rm --force-uncollected {name} removes the bundle"
+    )
 
 
 def _collect_from_lost_hosts(run: Run, passwords: Passwords) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -49,4 +50,4 @@ def export(
             console.line(script.rstrip("\n"))
             return
         output.write_text(script, encoding="utf-8")
-        console.note(f"{output}: sbatch {output}")
+        console.note(f"{output}: sbatch {shlex.quote(str(output))}")

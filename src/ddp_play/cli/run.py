@@ -66,9 +66,16 @@ def run(
         if dry:
             show_plan(_dry_plan(playbook, inventory, ansible), as_json=as_json)
             return
-        start: _Here | engine_start.EngineOptions = engine if engine.allocates else _Here(wait, wait_at_most)
-        paths = start.submit(playbook, inventory, ansible, name=name, output=output)
+        stop_on_term()
+        paths = _controller(engine, wait, wait_at_most).submit(playbook, inventory, ansible, name=name, output=output)
         _print_id_or_watch(paths, detach=detach, ranks=ranks, as_json=as_json, plain=plain)
+
+
+def _controller(
+    engine: engine_start.EngineOptions, wait: bool, wait_at_most: str
+) -> _Here | engine_start.EngineOptions:
+    """Where the controller of the run will be."""
+    return engine if engine.allocates else _Here(wait, wait_at_most)
 
 
 def _dry_plan(playbook: str | None, inventory: list[str] | None, ansible: options.Ansible) -> Plan:
@@ -106,7 +113,6 @@ def _print_id_or_watch(paths: RunPaths, *, detach: bool, ranks: str, as_json: bo
         _print_detached(paths, as_json=as_json)
         return
     console.note(f"run {paths.run_id}: {read_json(paths.run)['request']['playbook']}")
-    stop_on_term()
     raise typer.Exit(watch(paths, ranks=ranks, as_json=as_json, plain=plain))
 
 

@@ -15,6 +15,8 @@ from ddp_play.engines.slurm_script import sbatch_options, script
 from ddp_play.errors import HostNotReady, UsageError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ddp_play.engines.interface import Wanted
     from ddp_play.engines.route import Route
     from ddp_play.engines.slurm_commands import Answer, Ask
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 SRUN = "srun"
 GONE = "Invalid job id"
+NO_ACCOUNTING = "accounting storage is disabled"
 # For a step whose program has read the end of its input.
 END_S = 1.0
 
@@ -46,15 +49,36 @@ class SlurmEngine:
         path = directory / SCRIPT
         path.write_text(script(wanted, sys.executable, _environment()), encoding="utf-8")
         path.chmod(0o700)
-        answer = self._ask("sbatch", "--parsable", *sbatch_options(wanted), str(path))
+        try:
+            answer = self._ask("sbatch", "--parsable", *sbatch_options(wanted), str(path))
+        except KeyboardInterrupt:
+            self._cancel_submitted(wanted, path)
+            raise
+        if answer.silent_controller:
+            self._cancel_submitted(wanted, path)
+            raise HostNotReady(f"Slurm does not answer: {answer.words}", hint="sinfo; then run it again")
         if answer.code:
             raise UsageError(
                 f"Slurm refuses the job: {_refusal(answer)}", hint="sinfo -s; sacctmgr show assoc user=$USER"
             )
         return Allocation(self.name, answer.out.strip().split(";")[0], has_controller=True)
 
+    def _cancel_submitted(self, wanted: Wanted, path: Path) -> None:
+        """Cancel what sbatch may have submitted before its answer was lost: the jobs with this script."""
+        rows = self._ask("squeue", "--noheader", f"--name={wanted.run_id}", "--format=%i %o").out.splitlines()
+        for row in rows:
+            job_id, _, command = row.partition(" ")
+            if command.strip() == str(path):
+                self._ask("scancel", job_id)
+
     def state(self, allocation: Allocation) -> AllocationState:
         """State of the job, from the controller or, when it has forgotten the job, from the accounting."""
+        try:
+            return self._state(allocation)
+        except HostNotReady as error:  # no Slurm on this machine, which has the user's bundles
+            return AllocationState(Phase.UNKNOWN, str(error))
+
+    def _state(self, allocation: Allocation) -> AllocationState:
         answer = self._ask("scontrol", "show", "job", allocation.id, "--oneliner")
         if answer.code == 0:
             fields = slurm_states.job_fields(answer.out)
@@ -63,7 +87,9 @@ class SlurmEngine:
         if GONE not in answer.err:
             return AllocationState(Phase.UNKNOWN, f"Slurm does not answer: {answer.words}")
         row = self._ask("sacct", "-nXP", "-o", "State,ExitCode", "-j", allocation.id)
-        found = slurm_states.accounting_state(row.out) if row.code == 0 else None
+        if row.code and NO_ACCOUNTING not in row.err:
+            return AllocationState(Phase.UNKNOWN, f"Slurm's accounting does not answer: {row.words}")
+        found = slurm_states.accounting_state(row.out)
         return found or slurm_states.job_state({})
 
     def cancel(self, allocation: Allocation) -> None:
@@ -105,7 +131,7 @@ class SlurmEngine:
     def _cluster(self) -> Cluster:
         version = self._ask("sbatch", "--version")
         config, partitions = (
-            self._ask("scontrol", "show", *what) for what in (("config",), ("partition", "--oneliner"))
+            self._ask("scontrol", "show", *what) for what in (("config",), ("partition", "--oneliner", "--all"))
         )
         for answer in (config, partitions):
             if answer.code:
@@ -114,7 +140,7 @@ class SlurmEngine:
 
     def _place(self, job_id: str, fields: dict[str, str]) -> str:
         partition = fields.get("Partition", "").split(",")[0]
-        rows = self._ask("squeue", "-h", "-t", "PD", "-p", partition, "--sort=-p,i", "-o", "%i %P")
+        rows = self._ask("squeue", "-ah", "-t", "PD", "-p", partition, "--sort=-p,i", "-o", "%i %P")
         return slurm_states.place_in_queue(rows.out, job_id) if rows.code == 0 else ""
 
 

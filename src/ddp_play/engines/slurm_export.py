@@ -33,7 +33,10 @@ set -u
 {chdir}
 export RUN_ID=slurm-$SLURM_JOB_ID PYTHON=${{PYTHON:-python}}
 export RESULTS=$PWD/ddp-play-$RUN_ID   # rank-N.log, and failed-N of each rank that failed: time, rank, code
-mkdir -p "$RESULTS" || exit 69
+mkdir -p "$RESULTS" && [ -O "$RESULTS" ] && [ ! -L "$RESULTS" ] || {{
+  echo "$RESULTS cannot be made, or is somebody else's" >&2
+  exit 69
+}}
 rm -f "$RESULTS"/failed-*              # of the same job before it was requeued
 
 # --- ranks and where they meet ---
@@ -83,7 +86,12 @@ NODE
 """
 END = """\
 
-srun --ntasks-per-node=1 --cpu-bind=none --mpi=none --kill-on-bad-exit=1 bash "$RESULTS/node.sh"
+each=(srun --ntasks-per-node=1 --cpu-bind=none --mpi=none --kill-on-bad-exit=1)
+"${each[@]}" test -r "$RESULTS/node.sh" || {
+  echo "not every node has $RESULTS: the working directory has to be on a directory that all nodes share" >&2
+  exit 69
+}
+"${each[@]}" bash "$RESULTS/node.sh"
 code=$?
 
 # --- the first failing rank's own code: srun has the highest of all nodes ---

@@ -103,17 +103,24 @@ def _check_time(job: Job) -> None:
 
 def _partition_problem(job: Job, name: str, row: dict[str, str]) -> str:
     """Why this partition could never start the job; empty if it could."""
-    low = job.hosts[0] + job.slurm.spares
-    for field, what in (("TotalNodes", "has"), ("MaxNodes", "allows a job")):
-        most = row.get(field, "")
-        if most.isdigit() and low > int(most):
-            return f"the job wants {low} nodes, and partition {name} {what} {most}"
-    wanted, most_s = limit_s(time_limit(job)), limit_s(row.get("MaxTime", ""))
-    if wanted is not None and most_s is not None and wanted > most_s:
-        return f"the job wants {wanted / 60:g} min, and partition {name} allows {most_s / 60:g} min ({row['MaxTime']})"
+    if problem := _size_problem(job, name, row):
+        return problem
     accounts = row.get("AllowAccounts", "ALL")
     if job.slurm.account and accounts != "ALL" and job.slurm.account not in accounts.split(","):
         return f"account {job.slurm.account} may not use partition {name}: it allows {accounts}"
     if (qos := job.slurm.qos) and row.get("AllowQos", "ALL") != "ALL" and qos not in row["AllowQos"].split(","):
         return f"QOS {qos} may not use partition {name}: it allows {row['AllowQos']}"
+    return ""
+
+
+def _size_problem(job: Job, name: str, row: dict[str, str]) -> str:
+    """What is over the partition's limits. A QOS may lift all of them but the number of nodes; Slurm says it later."""
+    low = job.hosts[0] + job.slurm.spares
+    for field, what in (("TotalNodes", "has"), *(() if job.slurm.qos else (("MaxNodes", "allows a job"),))):
+        most = row.get(field, "")
+        if most.isdigit() and low > int(most):
+            return f"the job wants {low} nodes, and partition {name} {what} {most}"
+    wanted, most_s = limit_s(time_limit(job)), limit_s(row.get("MaxTime", ""))
+    if wanted is not None and most_s is not None and wanted > most_s and not job.slurm.qos:
+        return f"the job wants {wanted / 60:g} min, and partition {name} allows {most_s / 60:g} min ({row['MaxTime']})"
     return ""

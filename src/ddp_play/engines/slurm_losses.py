@@ -27,7 +27,7 @@ ALWAYS = (
     Loss("before the start", "hosts, network and versions are checked", "nothing is checked"),
     Loss("a lost node", "named after ddp_job_host_timeout", "ended by Slurm after SlurmdTimeout"),
     Loss("results, artifacts", "collected into a bundle", "stay where the ranks write them"),
-    Loss("secrets", "files in memory (ddp_job_secrets)", "not here: export them before sbatch"),
+    Loss("secrets", "ddp_job_secrets, and those in ddp_job_env", "not here: export them before sbatch"),
     Loss("DDP_PLAY_ variables", "result, metrics, attempt, timeout", "not set"),
     Loss("CPU binding", "to the NUMA node of a rank's GPU", "none"),
 )
@@ -41,6 +41,10 @@ def losses(job: Job) -> list[Loss]:
         (job.max_duration, Loss("time limit", "ddp_job_max_duration, exact", "Slurm's, in minutes, two later")),
         (job.warn_before, Loss("warning", "ddp_job_warn_before, exact", "Slurm's, up to 60 s early")),
         (job.idle_timeout, Loss("a hang", "ends after ddp_job_idle_timeout, with stacks", "until the time limit")),
+        (
+            job.command[:1] == ("python",),
+            Loss("python", "ddp_python of the host", "$PYTHON, if it is set at sbatch; else python in its PATH"),
+        ),
         (bare, Loss("your environment", bare, "exported by sbatch, if it is set there")),
         (
             job.ranks_per_host == "auto",

@@ -79,7 +79,7 @@ def script(wanted: Wanted, python: str, environment: dict[str, str]) -> str:
         "#!/bin/sh",
         f"# Controller of the run {wanted.run_id}. `ddp-play attach {wanted.run_id}` on a login node follows it.",
         f"if [ ! -x {program} ]; then",
-        f'  echo "ddp-play: $(hostname) has no {program}: install ddp-play on the shared directory"',
+        f'  echo ddp-play: "$(hostname)" has no {program}: install ddp-play on the shared directory',
         "  exit 69",
         "fi",
         *(f"export {name}={shlex.quote(value)}" for name, value in sorted(environment.items())),

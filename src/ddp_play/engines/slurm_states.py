@@ -13,7 +13,7 @@ LIVING = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "STAGE_OUT", "RESIZIN
 # ExitCode of a job whose output file could not be opened.
 NO_OUTPUT = "53"
 _ENDED = re.compile(r"\*\*\* JOB \d+ ON \S+ CANCELLED AT \S+(?: DUE TO ([A-Z ]+?))? \*\*\*")
-_CAUSES = {"TIME LIMIT": "TIMEOUT", "PREEMPTION": "PREEMPTED", "NODE FAILURE": "NODE_FAIL"}
+_CAUSES = {"TIME LIMIT": "TIMEOUT", "PREEMPTION": "PREEMPTED", "NODE FAILURE": "NODE_FAIL", "JOB REQUEUE": "REQUEUED"}
 # Reasons of a pending job that do not pass: the job, the account or the partition has to be changed.
 NEVER = {
     "PartitionNodeLimit": "it wants more nodes than its partition allows or has",
@@ -36,13 +36,13 @@ NEVER = {
 WAITS = {
     "Resources": "the nodes are in use",
     "Priority": "jobs of a higher priority are before it",
-    "ReqNodeNotAvail": "nodes that it needs are down, drained or reserved",
+    "ReqNodeNotAvail": "nodes that it needs are down, drained or reserved: sinfo -R says why",
     "BeginTime": "its start time has not come",
     "JobHeldUser": "it is held by its user: scontrol release ID lets it go on",
     "JobHeldAdmin": "it is held by an administrator",
     "PartitionDown": "its partition is down",
     "PartitionInactive": "its partition starts no jobs now",
-    "Nodes_required_for_job_are_DOWN": "nodes are down, drained or reserved for partitions of a higher priority",
+    "Nodes_required_for_job_are_DOWN": "nodes are down, drained or reserved for a higher priority: sinfo -R says why",
 }
 
 
@@ -53,13 +53,14 @@ ENDINGS = {
     "NODE_FAIL": Ending("host_lost", 69, "lost a node"),
     "BOOT_FAIL": Ending("host_not_ready", 69, "had a node that did not boot"),
     "PREEMPTED": Ending("busy", 75, "was preempted by another job"),
+    "REQUEUED": Ending("busy", 75, "was requeued, and a run starts once"),
     "OUT_OF_MEMORY": Ending("rank_failed", 137, "ran out of memory"),
 }
 
 
 def job_fields(text: str) -> dict[str, str]:
-    """Fields of `scontrol show job ID --oneliner`."""
-    return dict(_FIELD.findall(text))
+    """Fields of `scontrol show job ID --oneliner`. The first of a name: later ones are words of a path or a comment."""
+    return dict(reversed(_FIELD.findall(text)))
 
 
 def job_state(fields: dict[str, str], place: str = "") -> AllocationState:

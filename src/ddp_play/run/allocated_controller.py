@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
+import socket
 import sys
 import time
 from pathlib import Path
@@ -23,7 +24,8 @@ from ddp_play.bundle.paths import RunPaths, read_json, write_json
 from ddp_play.bundle.run_lookup import is_locked
 from ddp_play.engines import slurm_commands, slurm_states
 from ddp_play.engines.interface import HOSTS, OUTPUT, Ending
-from ddp_play.errors import DdpPlayError, HostNotReady, InternalError
+from ddp_play.errors import DdpPlayError, HostNotReady, InternalError, UsageError
+from ddp_play.planning.short_lists import short_list
 from ddp_play.run.job_reading import GROUP
 from ddp_play.run.report_start import report_within
 from ddp_play.run.submission import start_background
@@ -32,6 +34,8 @@ CONNECTION = "ddp.play.slurm_step"
 # Slurm's daemon writes why it ends a job at about the time of its signal.
 CAUSE_S = 0.3
 TICK_S = 0.2
+# Slurm's controller is back within this time after a restart.
+CONFIG_S = 120.0
 # A page of the run takes a second or two; Slurm may be about to kill what is left of the job.
 REPORT_S = 15.0
 # Exit codes of ranks that Slurm's SIGTERM and SIGKILL ended.
@@ -54,9 +58,17 @@ class Signals:
 
 
 def control(paths: RunPaths, ask: slurm_commands.Ask) -> int:
-    """Run the run of this directory on the nodes of the job around this process; returns its exit code."""
+    """Run the run of this directory on the nodes of the job around this process; returns its exit code.
+
+    A run that ended before its job started is left as it is. UsageError for a second start, such as a requeue.
+    """
     signals = Signals()
+    if _final(paths):
+        return _exit_code(paths)
+    if (status := read_json(paths.run).get("status")) != RunStatus.WAITING:
+        raise UsageError(f"the run is {status} already, and a job that was requeued does not start it again")
     job_id = os.environ["SLURM_JOB_ID"]
+    _check_files(paths)
     for name in REFUSED_BY_STEPS:
         os.environ.pop(name, None)
     os.environ[ENGINE_ENV] = "slurm"
@@ -68,7 +80,19 @@ def control(paths: RunPaths, ask: slurm_commands.Ask) -> int:
         cause = _wait(paths, signals, job_id, ask)
         if cause is not None:
             _name_the_cause(paths, cause, job_id)
-    return int(read_json(paths.run).get("exit_code") or 0) if _final(paths) else InternalError.exit_code
+    return _exit_code(paths) if _final(paths) else InternalError.exit_code
+
+
+def _check_files(paths: RunPaths) -> None:
+    """HostNotReady if this node lacks what the run reads: it was submitted on another host."""
+    request = read_json(paths.run)["request"]
+    wanted = [request["cwd"], request["playbook"], *request["inventory"], read_json(paths.job).get("source")]
+    cwd = Path(request["cwd"])
+    if missing := [name for name in wanted if name and "," not in name and not (cwd / name).exists()]:
+        raise HostNotReady(
+            f"{socket.gethostname()}, on which the run's controller is, lacks {short_list(missing, 5)}",
+            hint="put the playbook, its source and its inventory on the shared directory, and run it from there",
+        )
 
 
 def job_hosts(ask: slurm_commands.Ask) -> list[str]:
@@ -101,8 +125,13 @@ def _use_hosts(paths: RunPaths, hosts: list[str], job_id: str, *, binding: bool)
 
 
 def _binds_tasks(ask: slurm_commands.Ask) -> bool:
-    """Does this cluster bind tasks to CPUs?"""
-    lines = ask("scontrol", "show", "config").out.splitlines()
+    """Does this cluster bind tasks to CPUs? Slurm's controller may be restarting now."""
+    deadline = time.monotonic() + CONFIG_S
+    while (answer := ask("scontrol", "show", "config")).code and time.monotonic() < deadline:
+        time.sleep(1)
+    if answer.code:
+        raise HostNotReady(f"Slurm does not say its configuration: {answer.words}")
+    lines = answer.out.splitlines()
     return any(line.startswith("TaskPlugin ") and ("affinity" in line or "cgroup" in line) for line in lines)
 
 
@@ -155,6 +184,10 @@ def _name_the_cause(paths: RunPaths, cause: Ending, job_id: str) -> None:
     status = RunStatus.STOPPED if cause.stopped else RunStatus.FAILED
     found = {"status": str(status), "exit_code": cause.exit_code, "exit_class": cause.kind}
     write_json(paths.run, {**document, **found, "verdict": verdict})
+
+
+def _exit_code(paths: RunPaths) -> int:
+    return int(read_json(paths.run).get("exit_code") or 0)
 
 
 def _final(paths: RunPaths) -> bool:

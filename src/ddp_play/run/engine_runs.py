@@ -15,7 +15,8 @@ from ddp_play.bundle.outcome import Outcome, RunStatus, Verdict, error_outcome, 
 from ddp_play.bundle.paths import read_json, write_json
 from ddp_play.engines.interface import OUTPUT, Allocation, AllocationState, Ending, Phase, Wanted
 from ddp_play.engines.registry import engine_named
-from ddp_play.errors import DdpPlayError, Interrupted, UsageError
+from ddp_play.errors import DdpPlayError, HostNotReady, Interrupted, UsageError
+from ddp_play.run.stop_requests import NOT_STARTED, StopRequests
 
 if TYPE_CHECKING:
     from ddp_play.bundle.paths import RunPaths
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 # The answer of an engine is used for this long, by all that read the run.
 REFRESH_S = 2.0
+# An engine that does not answer is given this time more: Slurm's commands wait some 20 s for a controller that is down.
+SILENT_S = 10.0
 TAIL_LINES = 5
 NO_WORD = Ending("internal", 70, "ended, and its engine does not say how")
 
@@ -36,11 +39,14 @@ def submit(paths: RunPaths, job: Job, engine: Engine) -> Allocation:
     paths.engine.mkdir(mode=0o700, exist_ok=True)
     try:
         allocation = engine.allocate(Wanted(paths.run_id, paths.root, job))
+        if allocation.has_controller:
+            _store(paths, allocation, AllocationState(Phase.PENDING), asked=0.0)
     except DdpPlayError as error:
         _record(paths, error_outcome(error))
         raise
-    if allocation.has_controller:
-        _store(paths, allocation, AllocationState(Phase.PENDING), asked=0.0)
+    except KeyboardInterrupt:
+        _record(paths, error_outcome(Interrupted(NOT_STARTED)))
+        raise
     return allocation
 
 
@@ -65,6 +71,9 @@ def refresh(paths: RunPaths) -> None:
     state = engine.state(allocation)
     if state.phase is Phase.ENDED and run_lookup.is_locked(paths.background_lock):
         return  # its controller still writes how it ended
+    if state.phase is Phase.UNKNOWN:  # as far as it was, until the engine says something else
+        _store(paths, allocation, AllocationState(Phase(row["phase"]), state.text), asked=time.time() + SILENT_S)
+        return
     _store(paths, allocation, state, asked=time.time())
     if state.phase is Phase.PENDING and state.text != row.get("text"):
         Journal(paths.events).emit("queue", text=state.text, job=allocation.id)
@@ -72,6 +81,8 @@ def refresh(paths: RunPaths) -> None:
         _conclude(paths, allocation, state, was_pending=row["phase"] == Phase.PENDING)
     elif state.never:
         _give_up(paths, allocation, state, engine)
+    elif state.phase is Phase.PENDING and (StopRequests(paths).stop() is not None or _final(paths)):
+        _cancel(paths, allocation, engine, Interrupted(NOT_STARTED))
 
 
 def cancel_pending(run: Run) -> bool:
@@ -82,10 +93,7 @@ def cancel_pending(run: Run) -> bool:
     allocation, engine = Allocation.from_json(row), engine_named(str(row["engine"]))
     if engine.state(allocation).phase is not Phase.PENDING:
         return False  # its controller sees the stop request
-    engine.cancel(allocation)
-    _store(run.paths, allocation, AllocationState(Phase.ENDED), asked=time.time())
-    _record(run.paths, error_outcome(Interrupted("stopped before it started")))
-    return True
+    return _cancel(run.paths, allocation, engine, Interrupted(NOT_STARTED))
 
 
 def _store(paths: RunPaths, allocation: Allocation, state: AllocationState, *, asked: float) -> None:
@@ -96,15 +104,32 @@ def _store(paths: RunPaths, allocation: Allocation, state: AllocationState, *, a
 
 def _give_up(paths: RunPaths, allocation: Allocation, state: AllocationState, engine: Engine) -> None:
     """Cancel an allocation that would wait for ever."""
-    engine.cancel(allocation)
-    _store(paths, allocation, AllocationState(Phase.ENDED), asked=time.time())
     error = UsageError(f"{allocation.engine} job {allocation.id} can never start: {state.never}", hint=state.text)
-    _record(paths, error_outcome(error))
+    _cancel(paths, allocation, engine, error)
+
+
+def _cancel(paths: RunPaths, allocation: Allocation, engine: Engine, error: DdpPlayError) -> bool:
+    """Cancel the allocation of a run that has not started, or was requeued after its end.
+
+    False if the engine does not answer: whoever looks next tries again.
+    """
+    try:
+        engine.cancel(allocation)
+    except HostNotReady:
+        return False
+    _store(paths, allocation, AllocationState(Phase.ENDED), asked=time.time())
+    if not _final(paths):
+        _record(paths, error_outcome(error))
+    return True
+
+
+def _final(paths: RunPaths) -> bool:
+    return RunStatus(read_json(paths.run).get("status", "starting")).final
 
 
 def _conclude(paths: RunPaths, allocation: Allocation, state: AllocationState, *, was_pending: bool) -> None:
     """Record the end of a run whose controller could not, because its allocation ended first."""
-    if RunStatus(read_json(paths.run).get("status", "starting")).final:
+    if _final(paths):
         return
     found, output = state.ending or NO_WORD, paths.engine / OUTPUT
     when = " while it was pending" if was_pending and found.stopped else ""

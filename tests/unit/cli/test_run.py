@@ -5,10 +5,12 @@ from __future__ import annotations
 import signal
 
 import pytest
+from typer.testing import CliRunner
 
-from ddp_play.bundle.paths import read_json
+from ddp_play.bundle.paths import read_json, write_json
 from ddp_play.bundle.run_lookup import Run, load
-from ddp_play.cli import live_view, run
+from ddp_play.cli import engine_start, live_view, run
+from ddp_play.cli.main import app
 from ddp_play.errors import InternalError, Interrupted, UsageError
 from tests.unit.cli.run_directories import make_run
 
@@ -83,3 +85,26 @@ def test_sigterm_interrupts_like_ctrl_c() -> None:
             signal.raise_signal(signal.SIGTERM)
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def test_sigterm_while_a_run_is_submitted_interrupts_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job that has just been submitted would otherwise start although CI has given it up."""
+
+    def submit(*_arguments: object, **_options: object) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(engine_start.EngineOptions, "submit", submit)
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        assert CliRunner().invoke(app, ["run", "--on", "slurm"]).exit_code == 130
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_files_on_a_node_whose_allocation_is_over_are_named_and_not_asked_for() -> None:
+    paths = make_run(status="failed", exit_code=69, uncollected=[{"attempt": 1, "host": "n3"}])
+    paths.engine.mkdir()
+    write_json(paths.allocation, {"engine": "slurm", "id": "26", "has_controller": True, "phase": "ended"})
+    done = CliRunner().invoke(app, ["attach", "calm-otter-1"])
+    assert done.exit_code == 69
+    assert "n3: not collected, and slurm job 26, through which it was reached, is over" in " ".join(done.stderr.split())

@@ -55,6 +55,14 @@ def test_a_job_is_submitted_with_its_script(tmp_path: Path) -> None:
     assert "ddp_play.run.allocated_controller" in (tmp_path / "engine" / "script.sh").read_text()
 
 
+def test_a_hidden_partition_is_one_too(tmp_path: Path) -> None:
+    """A user may submit to it; scontrol shows it with --all only."""
+    slurm = Slurm()
+    slurm.answers["scontrol show partition"] = Answer(0, "", "")
+    slurm.answers = {"scontrol show partition --oneliner --all": HEALTHY["scontrol show partition"], **slurm.answers}
+    assert SlurmEngine(slurm).allocate(wanted(tmp_path, slurm={"partition": "main"})) == OURS
+
+
 def test_what_never_fits_is_not_submitted(tmp_path: Path) -> None:
     slurm = Slurm()
     with pytest.raises(UsageError, match="wants 9 nodes"):
@@ -68,6 +76,44 @@ def test_slurms_refusal_is_told_in_its_words(tmp_path: Path) -> None:
     slurm.answers["sbatch --parsable"] = Answer(1, "", words)
     with pytest.raises(UsageError, match="Slurm refuses the job: Invalid account; Batch job submission failed"):
         SlurmEngine(slurm).allocate(wanted(tmp_path))
+
+
+LOST = Answer(1, "", "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation\n")
+
+
+@pytest.mark.parametrize(("lost", "wanted_error"), [(LOST, HostNotReady), (KeyboardInterrupt(), KeyboardInterrupt)])
+def test_a_job_whose_submission_got_no_answer_is_cancelled(
+    tmp_path: Path, lost: Answer | KeyboardInterrupt, wanted_error: type[BaseException]
+) -> None:
+    slurm = Slurm()
+    ours = tmp_path / "engine" / "script.sh"
+    slurm.answers["squeue"] = Answer(0, f"16 /elsewhere/calm-otter/engine/script.sh\n17 {ours}\n", "")
+
+    def ask(*words: str) -> Answer:
+        answer = slurm(*words)
+        if words[:2] != ("sbatch", "--parsable"):
+            return answer
+        if isinstance(lost, KeyboardInterrupt):
+            raise lost
+        return lost
+
+    with pytest.raises(wanted_error):
+        SlurmEngine(ask).allocate(wanted(tmp_path))
+    assert slurm.asked[-1] == ("scancel", "17")
+    assert ("scancel", "16") not in slurm.asked
+
+
+def test_a_machine_without_slurm_does_not_know_how_far_a_job_is() -> None:
+    def ask(*words: str) -> Answer:
+        raise HostNotReady(f"{words[0]} is not installed")
+
+    assert SlurmEngine(ask).state(OURS).phase is Phase.UNKNOWN
+
+
+def test_an_accounting_that_does_not_answer_is_no_end_of_the_job() -> None:
+    slurm = Slurm()
+    slurm.answers = {"scontrol": GONE, "sacct": Answer(1, "", "sacct: error: Problem talking to the database\n")}
+    assert SlurmEngine(slurm).state(OURS).phase is Phase.UNKNOWN
 
 
 def test_a_silent_controller_is_no_end_of_the_job(tmp_path: Path) -> None:

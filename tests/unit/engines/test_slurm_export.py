@@ -81,3 +81,26 @@ def test_settings_of_the_job(values: dict[str, Any], line: str) -> None:
 def test_what_a_script_cannot_say_is_refused(values: dict[str, Any], reason: str) -> None:
     with pytest.raises(UsageError, match=reason):
         exported(**values)
+
+
+def run_script(directory: Path, srun: str) -> subprocess.CompletedProcess[str]:
+    """An exported script in this working directory, outside Slurm, with a function in place of srun."""
+    stand_ins = f"scontrol() {{ echo n1; }}; srun() {{ {srun}; }}; export SLURM_JOB_ID=5 SLURM_JOB_NODELIST=n1"
+    script = exported(workdir=str(directory), gpus="none")
+    return subprocess.run(["bash", "-c", f"{stand_ins}\n{script}"], capture_output=True, text=True, check=False)
+
+
+def test_a_directory_that_a_node_lacks_is_named(tmp_path: Path) -> None:
+    done = run_script(tmp_path, "return 1")
+    assert done.returncode == 69
+    assert f"not every node has {tmp_path}/ddp-play-slurm-5" in done.stderr
+    assert run_script(tmp_path, "return 0").returncode == 0
+
+
+def test_a_directory_of_somebody_else_is_not_used(tmp_path: Path) -> None:
+    """Job ids can be guessed, and the working directory may be one that all can write."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "ddp-play-slurm-5").symlink_to(tmp_path / "elsewhere")
+    done = run_script(tmp_path, "return 0")
+    assert (done.returncode, "or is somebody else's" in done.stderr) == (69, True)
+    assert not list((tmp_path / "elsewhere").iterdir())

@@ -36,6 +36,7 @@ def test_what_slurm_says_about_itself() -> None:
         {"hosts": "2..3"},
         {"hosts": 1, "slurm": {"partition": "small", "account": "lab", "qos": "normal"}},
         {"slurm": {"partition": "small,main"}},  # one of them can start it
+        {"slurm": {"partition": "small", "qos": "normal", "time": "90"}},  # a QOS may lift a partition's limits
     ],
 )
 def test_jobs_that_fit(values: dict[str, Any]) -> None:

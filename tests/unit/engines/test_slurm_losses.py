@@ -24,6 +24,7 @@ def test_a_plain_job_loses_only_what_all_lose() -> None:
     ("values", "row"),
     [
         ({"source": "/code"}, "source"),
+        ({"command": ["python", "train.py"]}, "python"),
         ({"max_duration": "1h"}, "time limit"),
         ({"idle_timeout": "10m"}, "a hang"),
         ({"env": {"TOKEN": None, "A": "1"}}, "your environment"),

@@ -75,6 +75,14 @@ def test_a_node_without_our_python_says_so(tmp_path: Path) -> None:
     assert (done.returncode, "has no /no/such/python: install ddp-play" in done.stdout) == (69, True)
 
 
+def test_a_missing_python_is_named_and_no_command(tmp_path: Path) -> None:
+    path, python = tmp_path / "script.sh", f"/no/it's $(touch {tmp_path}/made)/python"
+    path.write_text(script(wanted(tmp_path), python, {}))
+    done = subprocess.run(["/bin/sh", path], capture_output=True, text=True, check=False)
+    assert f"has no {python}: install ddp-play" in done.stdout
+    assert not (tmp_path / "made").exists()
+
+
 def test_the_script_becomes_the_controller(tmp_path: Path) -> None:
     """`exec`: the exit code of the job is that of the run, and Slurm's signals reach the controller."""
     python = tmp_path / "python"

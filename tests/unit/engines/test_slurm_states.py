@@ -94,6 +94,7 @@ EARLIER = "slurmstepd-n2: error: *** STEP 21.0 ON n2 CANCELLED AT 2026-11-25T17:
     [
         (ENDED.format(" DUE TO TIME LIMIT"), "COMPLETING", 0, 124),
         (ENDED.format(" DUE TO PREEMPTION"), "COMPLETING", 0, 75),
+        (ENDED.format(" DUE TO JOB REQUEUE"), "COMPLETING", 0, 75),
         (ENDED.format(""), "COMPLETING", 0, 130),
         (ENDED.format(""), "RUNNING", 30, 124),  # the warning before the limit; measured: the same line
         (ENDED.format(""), "RUNNING", 3000, 130),  # scancel --batch --signal=TERM
@@ -106,3 +107,8 @@ def test_why_slurm_sends_its_signal(output: str, state: str, left_s: float, code
     fields = {"JobState": state, "EndTime": "2026-11-25T18:00:00"}
     now = end.astimezone().timestamp() - left_s
     assert cause_of_signal(output, fields, now=now, within_s=100.0).exit_code == code
+
+
+def test_words_of_a_path_are_no_fields() -> None:
+    text = "JobId=1 JobName=a JobState=RUNNING Reason=None Command=/home/kim/my runs/x JobState=FAILED WorkDir=/"
+    assert job_fields(text)["JobState"] == "RUNNING"

@@ -11,7 +11,7 @@ import pytest
 from ddp_play.bundle.paths import RunPaths, read_json, write_json
 from ddp_play.engines.slurm_commands import Answer
 from ddp_play.engines.slurm_states import ENDINGS
-from ddp_play.errors import HostNotReady
+from ddp_play.errors import HostNotReady, UsageError
 from ddp_play.run import allocated_controller
 from ddp_play.run.allocated_controller import Signals, control, inventory, job_hosts
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-REQUEST = {"inventory": ["/inv"], "options": ["--extra-vars", "a=1"]}
+REQUEST = {"cwd": "/", "playbook": "/dev/null", "inventory": ["/dev"], "options": ["--extra-vars", "a=1"]}
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_the_nodes_become_an_inventory_after_the_users_own(paths: RunPaths, monk
     ends(monkeypatch, status="failed", exit_code=9)
     assert control(paths, slurm) == 9
     request = read_json(paths.run)["request"]
-    assert request["inventory"] == ["/inv", str(paths.engine / "hosts.yml")]
+    assert request["inventory"] == ["/dev", str(paths.engine / "hosts.yml")]
     assert request["options"][-2:] == ["--limit", "n1,n2"]
     assert read_json(paths.engine / "hosts.yml") == inventory(["n1", "n2"], "12", binding=True)
     assert "SLURM_MEM_PER_CPU" not in os.environ, "a step would refuse it beside --mem"
@@ -112,3 +112,35 @@ def test_the_verdict_names_what_slurm_did(
     allocated_controller._name_the_cause(paths, ENDINGS[word], "12")
     document = read_json(paths.run)
     assert (document["status"], document["exit_code"], document["verdict"]["message"]) == wanted
+
+
+def test_a_run_that_ended_before_its_job_started_is_left_as_it_is(
+    paths: RunPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends(monkeypatch, status="succeeded", exit_code=0)
+    ended = {**read_json(paths.run), "status": "stopped", "exit_code": 130}
+    write_json(paths.run, ended)
+    assert control(paths, slurm) == 130
+    assert read_json(paths.run) == ended
+
+
+@pytest.mark.parametrize("lacking", [{"cwd": "/no/home"}, {"playbook": "train.yml"}, {"inventory": ["n1,", "inv"]}])
+def test_what_this_node_lacks_is_named_before_the_start(paths: RunPaths, lacking: dict[str, Any]) -> None:
+    write_json(paths.run, {**read_json(paths.run), "request": {**REQUEST, **lacking}})
+    with pytest.raises(HostNotReady, match=r"lacks (/no/home|train.yml|inv)") as refused:
+        control(paths, slurm)
+    assert "on the shared directory" in refused.value.hint
+
+
+def test_a_requeued_job_does_not_start_its_run_again(paths: RunPaths, monkeypatch: pytest.MonkeyPatch) -> None:
+    ends(monkeypatch, status="succeeded", exit_code=0)
+    write_json(paths.run, {**read_json(paths.run), "status": "running"})
+    with pytest.raises(UsageError, match="the run is running already"):
+        control(paths, slurm)
+    assert read_json(paths.run)["request"] == REQUEST
+
+
+def test_slurm_is_asked_for_its_configuration_until_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda _seconds: None)
+    answers = iter([Answer(1, "", "Unable to contact slurm controller"), slurm("scontrol", "show", "config")])
+    assert allocated_controller._binds_tasks(lambda *_words: next(answers))

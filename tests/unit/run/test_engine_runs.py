@@ -9,15 +9,18 @@ import pytest
 
 from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import RunPaths, read_json, runs_dir, write_json
+from ddp_play.cli.run import request_stop
 from ddp_play.engines import registry
 from ddp_play.engines.interface import AllocationState, Ending, Phase
-from ddp_play.errors import UsageError
+from ddp_play.errors import HostNotReady, UsageError
 from ddp_play.run import engine_runs
 from ddp_play.testing import FakeEngine
 from tests.unit.build import job
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from ddp_play.engines.interface import Allocation, Wanted
 
 TIME = AllocationState(Phase.ENDED, ending=Ending("max_duration", 124, "reached its time limit"))
 CANCELLED = AllocationState(Phase.ENDED, ending=Ending("stopped", 130, "was cancelled", stopped=True))
@@ -28,6 +31,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
     made = FakeEngine()
     monkeypatch.setitem(registry.ENGINES, "fake", made)
     monkeypatch.setattr(engine_runs, "REFRESH_S", 0.0)
+    monkeypatch.setattr(engine_runs, "SILENT_S", 0.0)
     return made
 
 
@@ -123,6 +127,16 @@ def test_a_controller_that_still_writes_is_waited_for(waiting: RunPaths, engine:
     assert engine_runs.load(waiting).exit_code == 124
 
 
+def test_an_engine_that_does_not_answer_is_not_asked_by_each_reader(
+    waiting: RunPaths, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_runs, "SILENT_S", 60.0)
+    engine.now = AllocationState(Phase.UNKNOWN, "it does not answer")
+    assert engine_runs.load(waiting).attended
+    engine.now = CANCELLED
+    assert engine_runs.load(waiting).attended
+
+
 def test_an_engine_that_does_not_answer_is_no_end(waiting: RunPaths, engine: FakeEngine) -> None:
     engine.now = AllocationState(Phase.UNKNOWN, "it does not answer")
     assert engine_runs.load(waiting).attended
@@ -137,6 +151,53 @@ def test_only_a_run_that_waits_is_taken_out_of_the_queue(
     assert engine_runs.cancel_pending(run) is bool(cancelled)
     assert engine.cancelled == cancelled
     assert engine_runs.load(waiting).over is bool(cancelled)
+
+
+def test_ctrl_c_takes_a_waiting_run_out_of_the_queue(waiting: RunPaths, engine: FakeEngine) -> None:
+    assert engine_runs.load(waiting).attended
+    request_stop(waiting, now=False, reason="interrupted with Ctrl-C")
+    run = engine_runs.load(waiting)
+    assert (engine.cancelled, run.over, run.exit_code) == (["1"], True, 130)
+    assert verdict(waiting)["message"] == "stopped before it started"
+
+
+def test_a_job_that_was_requeued_after_its_run_is_cancelled(waiting: RunPaths, engine: FakeEngine) -> None:
+    write_json(waiting.stop_request(now=False), {"reason": "Slurm job 1 was requeued"})
+    ended = {**read_json(waiting.run), "status": "failed", "exit_code": 75}
+    write_json(waiting.run, ended)
+    assert engine_runs.load(waiting).over
+    assert (engine.cancelled, read_json(waiting.run)) == (["1"], ended)
+
+
+def test_an_engine_that_does_not_answer_cancels_later(
+    waiting: RunPaths, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def silent(_allocation: Allocation) -> None:
+        raise HostNotReady("it does not answer")
+
+    write_json(waiting.stop_request(now=False), {"reason": "stopped"})
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "cancel", silent)
+        assert engine_runs.load(waiting).attended
+    engine.now = AllocationState(Phase.UNKNOWN, "it does not answer")
+    found = engine_runs.load(waiting).allocation
+    assert (found["phase"], found["text"]) == ("pending", "it does not answer"), "as far as it was"
+    engine.now = AllocationState(Phase.PENDING)
+    assert engine_runs.load(waiting).over
+    assert engine.cancelled == ["1"]
+
+
+def test_ctrl_c_during_the_submission_ends_the_run(
+    engine: FakeEngine, paths: RunPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_wanted: Wanted) -> Allocation:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(engine, "allocate", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        engine_runs.submit(paths, job(), engine)
+    run = engine_runs.load(paths)
+    assert (str(run.status), run.over, run.exit_code) == ("stopped", True, 130)
 
 
 def test_a_run_of_an_inventory_asks_nobody(paths: RunPaths, monkeypatch: pytest.MonkeyPatch) -> None:
