@@ -50,6 +50,22 @@ def test_only_the_console_prints() -> None:
     assert "T20" in CONFIG["tool"]["ruff"]["lint"]["select"]
 
 
+def test_own_processes_import_nothing_from_the_working_directory() -> None:
+    """`python -m` looks there first without -P: a json.py of anybody in /tmp would run as the user."""
+    starts = [
+        (str(path.relative_to(SOURCES)), before.value if isinstance(before, ast.Constant) else "")
+        for path in SOURCES.rglob("*.py")
+        for node in nodes(path)
+        if isinstance(node, ast.List)
+        for before, option, module in zip(node.elts, node.elts[1:], node.elts[2:], strict=False)
+        if isinstance(option, ast.Constant) and option.value == "-m"
+        if isinstance(before, ast.Constant) or ast.unparse(before) == "sys.executable"
+        if isinstance(module, ast.Name) or str(getattr(module, "value", "")).startswith("ddp_play")
+    ]
+    assert len(starts) >= 7
+    assert [name for name, option in starts if option != "-P"] == []
+
+
 def test_only_the_console_makes_a_console() -> None:
     makers = {
         str(path.relative_to(SOURCES))

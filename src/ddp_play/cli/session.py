@@ -110,7 +110,7 @@ def _start_detached(place: SessionPlace, inventory: list[str], idle: str) -> Non
             f"this inventory has a session already (pid {found['pid']})",
             hint="ddp-play session -i INVENTORY --end ends it",
         )
-    words = [sys.executable, "-m", "ddp_play", "session", "--idle", idle]
+    words = [sys.executable, "-P", "-m", "ddp_play", "session", "--idle", idle]
     words += [word for source in inventory for word in ("-i", source)]
     place.root.mkdir(parents=True, exist_ok=True, mode=0o700)
     with place.log.open("wb") as log:

@@ -71,7 +71,7 @@ class LiveActivity:
         self._directory = Path(mkdtemp(prefix="ddp-play-top-"))
         self._lock = (self._directory / VIEWER).open("a")
         fcntl.flock(self._lock, fcntl.LOCK_EX)
-        command = [sys.executable, "-m", "ddp_play.run.activity_viewer", str(self._directory)]
+        command = [sys.executable, "-P", "-m", "ddp_play.run.activity_viewer", str(self._directory)]
         with (self._directory / LOG).open("ab") as log:
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True)
         self._process = process

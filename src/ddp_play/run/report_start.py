@@ -40,7 +40,7 @@ def start_report(paths: RunPaths) -> None:
         return
     with suppress(OSError), paths.supervisor_log.open("ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", PROGRAM, str(paths.root)], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            [sys.executable, "-P", "-m", PROGRAM, str(paths.root)], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             start_new_session=True, close_fds=True,
         )  # fmt: skip
         process.returncode = 0  # no warning from Popen: the process is meant to outlive this one
@@ -62,5 +62,5 @@ def report_within(paths: RunPaths, limit_s: float) -> Iterator[None]:
             os.environ[REPORT_ENV] = before
     if before != NO_REPORT:
         with suppress(OSError, subprocess.SubprocessError), paths.supervisor_log.open("ab") as log:
-            command = [sys.executable, "-m", PROGRAM, str(paths.root)]
+            command = [sys.executable, "-P", "-m", PROGRAM, str(paths.root)]
             subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, timeout=limit_s, check=False)

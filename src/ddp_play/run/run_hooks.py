@@ -52,7 +52,7 @@ class RunHooks:
             message = message_of(event, paths, read_json(paths.run), more)
             order = {"command": self.command, "url": self.url, "message": message, "log": str(paths.hooks_log)}
             child = subprocess.Popen(
-                [sys.executable, "-m", "ddp_play.run.hook_process"],
+                [sys.executable, "-P", "-m", "ddp_play.run.hook_process"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

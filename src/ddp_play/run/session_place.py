@@ -53,7 +53,8 @@ class SessionPlace:
 def build() -> str:
     """Hash of what a session has in memory: the files of this package and of Ansible, and how Python was started."""
     package = Path(__file__).resolve().parents[1]
-    rows = [str(sys.flags), sys.version, sys.executable, sys.getfilesystemencoding()]
+    flags = str(sys.flags).replace("safe_path=True", "safe_path=False")  # -P, which own processes have, changes no more
+    rows = [flags, sys.version, sys.executable, sys.getfilesystemencoding()]
     rows += sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith("PYTHON"))
     for folder in (package, *(collection_root() / part for part in PARTS)):
         for path in sorted(folder.rglob("*.py")):

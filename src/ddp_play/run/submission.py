@@ -152,7 +152,7 @@ def start_background(paths: RunPaths, passwords: Passwords, *, take_over: bool =
 
 
 def _start_process(paths: RunPaths, given: bytes, *, take_over: bool) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "ddp_play.run.background_process", str(paths.root)]
+    command = [sys.executable, "-P", "-m", "ddp_play.run.background_process", str(paths.root)]
     if take_over:
         command.append("--take-over")
     with paths.supervisor_log.open("ab") as log:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import fcntl
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ddp_play.bundle.paths import RunPaths, write_json
 from ddp_play.run import report_start
 from ddp_play.run.report_start import reported, start_report
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class Programs:
@@ -49,7 +47,7 @@ def ended() -> RunPaths:
 
 def test_it_is_a_program_of_its_own(programs: Programs, ended: RunPaths) -> None:
     start_report(ended)
-    assert programs.commands == [[sys.executable, "-m", "ddp_play.report.write_report", str(ended.root)]]
+    assert programs.commands == [[sys.executable, "-P", "-m", "ddp_play.report.write_report", str(ended.root)]]
 
 
 def test_not_where_it_is_not_wanted(programs: Programs, ended: RunPaths, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +82,8 @@ def test_the_supervisor_starts_it_unless_a_background_process_will(
 def test_a_report_is_waited_for_where_all_processes_end_with_the_controller(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str | None, written: bool
 ) -> None:
-    monkeypatch.setattr(report_start, "PROGRAM", "tests.unit.run.report_stand_in")
+    monkeypatch.setattr(report_start, "PROGRAM", "report_stand_in")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
     monkeypatch.delenv(report_start.REPORT_ENV, raising=False)
     if before is not None:
         monkeypatch.setenv(report_start.REPORT_ENV, before)

@@ -80,6 +80,16 @@ def test_a_command_that_hangs_holds_nobody_up(tmp_path: Path, monkeypatch: pytes
     RunHooks(("true",)).tell(END, paths)
 
 
+def test_a_module_in_the_directory_where_the_process_starts_is_not_its_own(tmp_path: Path) -> None:
+    """`python -m` looks there first, and others may have put a json.py there."""
+    paths = RunPaths(tmp_path)
+    write_json(paths.run, RUN)
+    (tmp_path / "json.py").write_text(f"open({str(tmp_path / 'foreign')!r}, 'w').close()\n")
+    RunHooks((sys.executable, "-c", "print('told')")).tell(START, paths)
+    wait_until(lambda: "told" in hooks_log(paths) or (tmp_path / "foreign").exists(), what="the end of the command")
+    assert not (tmp_path / "foreign").exists()
+
+
 def hooks_log(paths: RunPaths) -> str:
     return paths.hooks_log.read_text() if paths.hooks_log.exists() else ""
 

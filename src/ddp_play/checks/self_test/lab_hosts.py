@@ -67,7 +67,7 @@ class LabHosts:
         with tempfile.TemporaryDirectory(prefix="cp-") as sockets:
             try:
                 done = subprocess.run(
-                    [sys.executable, "-m", "ddp_play", *words], capture_output=True, text=True, errors="replace",
+                    [sys.executable, "-P", "-m", "ddp_play", *words], capture_output=True, text=True, errors="replace",
                     timeout=CHECK_S, check=False, stdin=subprocess.DEVNULL,
                     env={**os.environ, "ANSIBLE_SSH_CONTROL_PATH_DIR": sockets},
                 )  # fmt: skip
