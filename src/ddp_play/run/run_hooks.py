@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import urlsplit
 
 from ddp_play.bundle.paths import RunPaths, read_json
@@ -51,19 +51,24 @@ class RunHooks:
         with contextlib.suppress(OSError):  # no process is to be had
             message = message_of(event, paths, read_json(paths.run), more)
             order = {"command": self.command, "url": self.url, "message": message, "log": str(paths.hooks_log)}
-            child = subprocess.Popen(
-                [sys.executable, "-P", "-m", "ddp_play.run.hook_process"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-                cwd=paths.root,
-            )
+            with _in_memory(json.dumps(order).encode()) as stdin:
+                child = subprocess.Popen(
+                    [sys.executable, "-P", "-m", "ddp_play.run.hook_process"],
+                    stdin=stdin,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=True,
+                    cwd=paths.root,
+                )
             child.returncode = 0  # nobody waits for it
-            if child.stdin is not None:
-                os.set_blocking(child.stdin.fileno(), False)  # a message fits into an empty pipe
-                with child.stdin as stdin:
-                    stdin.write(json.dumps(order).encode())
+
+
+def _in_memory(data: bytes) -> BinaryIO:
+    """A file without a name, to read from its start. A pipe would hold 64 KiB, and 4 of a user who has many."""
+    file = os.fdopen(os.memfd_create("ddp-play-hook"), "w+b")
+    file.write(data)
+    file.seek(0)
+    return file
 
 
 def hooks_of(paths: RunPaths) -> RunHooks:

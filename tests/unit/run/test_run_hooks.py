@@ -80,6 +80,17 @@ def test_a_command_that_hangs_holds_nobody_up(tmp_path: Path, monkeypatch: pytes
     RunHooks(("true",)).tell(END, paths)
 
 
+def test_a_run_on_thousands_of_hosts_is_told_as_well(tmp_path: Path) -> None:
+    """The message is larger than what a pipe holds."""
+    paths = RunPaths(tmp_path)
+    hosts = [f"node{number:04}.rack7.train.cluster.example.com" for number in range(2000)]
+    write_json(paths.run, {**RUN, "hosts": hosts})
+    code = "import json, sys; print(len(json.load(sys.stdin)['hosts']), 'hosts')"
+    RunHooks((sys.executable, "-c", code)).tell(END, paths)
+    wait_until(lambda: "exit code" in hooks_log(paths), what="the end of the command")
+    assert "2000 hosts" in hooks_log(paths)
+
+
 def test_a_module_in_the_directory_where_the_process_starts_is_not_its_own(tmp_path: Path) -> None:
     """`python -m` looks there first, and others may have put a json.py there."""
     paths = RunPaths(tmp_path)
