@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.disk_space import is_full
 from ddp_play.bundle.paths import write_bytes
-from ddp_play.bundle.samples import FORMAT, FORMAT_NUMBER, file_text, line_of, read_samples, thinned
+from ddp_play.bundle.samples import FORMAT, FORMAT_NUMBER, file_text, line_of, read_samples, samples_of, thinned
 from ddp_play.errors import DiskFull
 from ddp_play.guard.sample_thinning import ATTEMPT, COVERED, END, HOST_END
 
@@ -24,6 +24,13 @@ Row = dict[str, Any]
 LEAST_BYTES = 256 << 10
 # Rows of a host that sends what no sampler does: the older half is dropped.
 MOST_BYTES = 16 << 20
+# Part of the supervisor's time that thinning takes at most: files of many hosts grow alike and are due at once, and
+# the hosts get no heartbeats meanwhile.
+THIN_SHARE = 0.1
+# A file that is not thinned yet takes no more rows from here on.
+FULL_BYTES = 2 * MOST_BYTES
+# Before a file's newest row: more than its rows of some minutes.
+TAIL_BYTES = 64 << 10
 # A row covers at least this much that is new.
 LEAST_S = 0.1
 
@@ -35,6 +42,7 @@ class _Known:
     header: Row
     up: float  # end of the newest row of the attempt, on the host's clock
     thin_at: int
+    size: int = 0
 
 
 class SampleStore:
@@ -46,6 +54,7 @@ class SampleStore:
         self._paths = paths
         self._attempt = attempt
         self._hosts: dict[str, _Known] = {}
+        self._may_thin_at = 0.0  # on the clock of time.monotonic()
 
     def offset(self, host: str) -> dict[str, dict[str, float]]:
         """`samples` of the order `follow`: end of the newest row that is here, in seconds since the host booted."""
@@ -73,10 +82,16 @@ class SampleStore:
             return
 
     def _store(self, path: Path, lines: bytes, known: _Known) -> None:
-        if lines:
+        if not lines:
+            return
+        if known.size < FULL_BYTES:
             self._bundle.append(path, lines)
-            if path.stat().st_size > known.thin_at:
-                self._thin(path, known)
+        known.size = path.stat().st_size
+        began = time.monotonic()
+        if known.size > known.thin_at and began >= self._may_thin_at:
+            self._thin(path, known)
+            ended = time.monotonic()
+            self._may_thin_at = ended + (ended - began) / THIN_SHARE
 
     def _placed(self, row: Row, boot: float, known: _Known) -> Row:
         """The row on this clock; cut where it covers time that is here already, and empty if nothing of it is new."""
@@ -90,10 +105,8 @@ class SampleStore:
 
     def _known(self, host: str) -> _Known:
         if host not in self._hosts:
-            found = read_samples(self._paths.samples(host))
-            mine = [row for row in found.rows if row[ATTEMPT] == self._attempt and HOST_END in row]
-            newest = max((row[HOST_END] for row in mine), default=0.0)
-            self._hosts[host] = _Known(found.header, newest, LEAST_BYTES)
+            header, newest = _newest(self._paths.samples(host), self._attempt)
+            self._hosts[host] = _Known(header, newest, LEAST_BYTES)
         return self._hosts[host]
 
     def _thin(self, path: Path, known: _Known) -> None:
@@ -103,9 +116,35 @@ class SampleStore:
         while len(text) > MOST_BYTES:
             rows = rows[len(rows) // 2 + 1 :]
             text = file_text(found.header, rows)
-        known.thin_at = max(LEAST_BYTES, 2 * len(text))
+        known.thin_at, known.size = max(LEAST_BYTES, 2 * len(text)), len(text)
         try:
             write_bytes(path, text)
         except OSError as error:
             if not is_full(error):
                 raise
+
+
+def _newest(path: Path, attempt: int) -> tuple[Row, float]:
+    """Header of the file, and the end of the attempt's newest row on the host's clock; 0 without one.
+
+    Only the lines around the last ones that can be these are parsed: at a restart nobody waits for a week's samples.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return {}, 0.0
+    header = samples_of([_line_at(data, data.rfind(b'"%s":' % FORMAT.encode()))]).header
+    at = data.rfind(b'"%s":%d,' % (ATTEMPT.encode(), attempt))
+    rows = samples_of(data[max(0, at - TAIL_BYTES) : _line_end(data, at)].split(b"\n")).rows if at >= 0 else []
+    mine = [row[HOST_END] for row in rows if row[ATTEMPT] == attempt and HOST_END in row]
+    return header, max(mine, default=0.0)
+
+
+def _line_at(data: bytes, at: int) -> bytes:
+    """The line that this byte is in."""
+    return data[data.rfind(b"\n", 0, max(0, at)) + 1 : _line_end(data, max(0, at))]
+
+
+def _line_end(data: bytes, at: int) -> int:
+    end = data.find(b"\n", at)
+    return end if end >= 0 else len(data)
