@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from . import gpus, leases, processes
@@ -17,8 +18,10 @@ from .protocol import split_run_key
 from .run_directory import HostRun, user_name
 from .running_guards import guards, read_spec, read_state
 
-MAX_RUNS, MAX_NAME = 64, 200
-GPU_S = 2.0
+MAX_RUNS, MAX_NAME, MAX_SLOTS = 64, 200, 1024
+STATES = ("created", "running", "exited")
+# A sick GPU may hold nvidia-smi where nothing can end it: then it is asked again after the second time only.
+GPU_S, GPU_PAUSE_S = 2.0, 300.0
 SLOTS = ("slot-", "gpu-")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 # Fields of /proc/PID/stat after the name.
@@ -41,6 +44,7 @@ class HostActivity:
         self._busy_s: Optional[float] = None
         self._used: Dict[int, float] = {}  # CPU time of each run's processes, by its guard
         self._owners: Dict[Tuple[int, Optional[int]], str] = {}
+        self._ask_gpus_at = 0.0  # on the clock of time.monotonic()
 
     def read(self) -> Dict[str, Any]:
         """Runs with their slots and usage, and the load of the host. What cannot be read is left out."""
@@ -49,7 +53,7 @@ class HostActivity:
         counters = self._host.read()
         busy_s = counters.get("cpu")
         seconds = now - self._at if self._at else 0.0
-        row: Dict[str, Any] = {"cores": os.cpu_count(), **_gpus()}
+        row: Dict[str, Any] = {"cores": os.cpu_count(), **self._gpus()}
         row.update({name: counters[name] for name in ("memory", "memory_total") if name in counters})
         if (cpu := _rate(self._busy_s, busy_s, seconds)) is not None:
             row["cpu"] = cpu
@@ -64,11 +68,11 @@ class HostActivity:
             used[pid] = usage.cpu_s
             if (cpu := _rate(self._used.get(pid), usage.cpu_s, seconds)) is not None:
                 run["cpu"] = cpu
-            slots = sorted(name for name, holder in held.items() if holder == pid)
+            slots = sorted(name for name, holder in held.items() if holder == pid)[:MAX_SLOTS]
             rows.append({**run, "memory": usage.memory, "slots": slots})
         self._at, self._busy_s, self._used = now, busy_s, used
         others = sorted(name for name, holder in held.items() if holder not in found)
-        return {**row, "runs": rows, "slots_of_others": others}
+        return {**row, "runs": rows, "slots_of_others": others[:MAX_SLOTS]}
 
     def _run(self, pid: int, place: HostRun, now: float) -> Optional[Dict[str, Any]]:
         """A run as far as this process may see it; None if its guard has ended meanwhile."""
@@ -82,15 +86,16 @@ class HostActivity:
         started = int(fields[STARTED])
         readable = os.geteuid() in (0, uid)
         if (pid, started) not in self._owners:
-            claimed = str(read_spec(place, uid).get("owner") or "") if readable else ""
+            claimed = str(read_spec(place, uid).get("owner") or "")[:MAX_NAME] if readable else ""
             self._owners[pid, started] = leases.named_owner(claimed, uid)
         name, token = split_run_key(place.run_key)
         state = read_state(place, uid) if readable else {}
         ranks = state.get("ranks") if isinstance(state.get("ranks"), dict) else {}
         known = [row for row in (ranks or {}).values() if isinstance(row, dict)]
         counts: Dict[str, int] = {}
-        for row in known:
-            counts[str(row.get("state"))] = counts.get(str(row.get("state")), 0) + 1
+        for kind in STATES:
+            if count := sum(row.get("state") == kind for row in known):
+                counts[kind] = count
         return {
             "run": name[:MAX_NAME],
             "token": token if readable else "",
@@ -98,11 +103,22 @@ class HostActivity:
             "owner": self._owners[pid, started],
             "user": user_name(uid),
             "age_s": round(max(0.0, now - started / TICKS_PER_S), 1),
-            "phase": str(state.get("phase") or ""),
+            "phase": str(state.get("phase") or "")[:MAX_NAME],
             "ranks": counts,
-            "unreadable": "" if state else _why_unreadable(place, uid, readable),
+            "unreadable": "" if state else _why_unreadable(place, uid, readable)[:MAX_NAME],
             "pids": [row["pid"] for row in known if isinstance(row.get("pid"), int) and row.get("state") == "running"],
         }
+
+    def _gpus(self) -> Dict[str, List[Optional[float]]]:
+        """Utilization of each GPU in percent, in the order of nvidia-smi; without a driver nothing is started."""
+        if not os.path.exists(GPU_DRIVER) or time.monotonic() < self._ask_gpus_at:
+            return {}
+        found = read_all({"gpus": (gpu_utilization, GPU_S)})["gpus"]
+        if "value" in found:
+            return {"gpus": found["value"]}
+        if found["took_s"] >= GPU_S:
+            self._ask_gpus_at = time.monotonic() + GPU_PAUSE_S
+        return {}
 
 
 def _why_unreadable(place: HostRun, uid: int, readable: bool) -> str:
@@ -158,14 +174,6 @@ def children_of(known: Dict[int, Tuple[int, Usage]]) -> Dict[int, List[int]]:
     for pid, (parent, _) in known.items():
         found.setdefault(parent, []).append(pid)
     return found
-
-
-def _gpus() -> Dict[str, List[Optional[float]]]:
-    """Utilization of each GPU in percent, in the order of nvidia-smi; without a driver nothing is started."""
-    if not os.path.exists(GPU_DRIVER):
-        return {}
-    found = read_all({"gpus": (gpu_utilization, GPU_S)})["gpus"]  # a sick GPU holds whoever asks it
-    return {"gpus": found["value"]} if "value" in found else {}
 
 
 def gpu_utilization() -> List[Optional[float]]:

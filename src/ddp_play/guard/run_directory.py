@@ -16,6 +16,7 @@ from .protocol import AGENT_LOG, LOGS, SOURCE, rank_dir_name, rank_log_name, spl
 # Name of an order: the ranks are frozen, to collect evidence and then to end them.
 FROZEN = "frozen"
 MEMORY = Path("/dev/shm")
+MAX_ATTEMPT_DIGITS = 9  # any process may name a directory of a guard in its command line
 
 
 def base_dir() -> Path:
@@ -122,7 +123,7 @@ class HostRun:
     def attempt(self) -> int:
         """Number of the attempt, from the name of its directory; 0 if it has none."""
         number = self.root.name.partition(".")[0]
-        return int(number) if number.isdigit() else 0
+        return int(number) if number.isascii() and number.isdigit() and len(number) <= MAX_ATTEMPT_DIGITS else 0
 
     @property
     def secrets(self) -> Path:

@@ -27,6 +27,7 @@ from ddp_play.guard.host_activity import (
 )
 from ddp_play.guard.run_directory import user_name
 from ddp_play.guard.running_guards import guards
+from ddp_play.run.host_frames import checked_answer
 from tests.waiting import wait_until
 
 # A process with the command line of a guard that holds a slot, and burns CPU in a child.
@@ -126,6 +127,25 @@ def test_a_state_that_is_no_state(place: Path, state: str | None) -> None:
     assert run["ranks"] == {}
 
 
+@pytest.mark.parametrize("name", ["\u00b2", "9" * 5000, "1" * 25])
+def test_a_process_that_poses_as_a_guard_does_not_hide_the_host(place: Path, name: str) -> None:
+    with guard_of(place.parent / name) as (pid, _rank):
+        answer = HostActivity().read()
+        run = run_of(answer, pid)
+    assert run["attempt"] == 0
+    assert len(run["unreadable"]) <= 200
+    checked_answer("activity", json.loads(json.dumps(answer)))
+
+
+def test_texts_of_such_a_process_are_cut(place: Path) -> None:
+    rows = {str(number): {"state": "x" * 50 + str(number)} for number in range(20_000)}
+    (place / "state.json").write_text(json.dumps({"phase": "y" * 1_000_000, "ranks": rows}))
+    (place / "spec.json").write_text(json.dumps({"owner": "z" * 1_000_000}))
+    with guard_of(place) as (pid, _rank):
+        run = run_of(HostActivity().read(), pid)
+    assert len(json.dumps(run)) < 2000
+
+
 def test_a_slot_that_no_guard_holds() -> None:
     lease = leases.hold("slot-7", leases.slot_scope())
     assert lease is not None
@@ -153,6 +173,25 @@ def test_utilization_of_gpus(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     assert HostActivity().read()["gpus"] == [97.0, None, 0.0]
     program.write_text("#!/bin/sh\nexit 9\n")
     assert "gpus" not in HostActivity().read()
+
+
+def test_a_gpu_that_holds_nvidia_smi_is_left_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What hangs in the driver cannot be killed: a process more every three seconds would remain."""
+    program = tmp_path / "nvidia-smi"
+    program.write_text(f"#!/bin/sh\necho >> {tmp_path}/asked\nexec sleep 60\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(host_activity, "GPU_DRIVER", str(program))
+    monkeypatch.setattr(host_activity, "GPU_S", 1.0)
+    activity = HostActivity()
+    for _ in range(3):
+        assert "gpus" not in activity.read()
+    assert (tmp_path / "asked").read_text() == "\n"
+    monkeypatch.setattr(host_activity, "GPU_PAUSE_S", 0.0)
+    later = HostActivity()
+    later.read()
+    program.write_text("#!/bin/sh\necho 97\n")
+    assert later.read()["gpus"] == [97.0], "asked again after a while"
 
 
 def test_usage_of_a_family_of_processes() -> None:
