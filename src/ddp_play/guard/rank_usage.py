@@ -28,8 +28,12 @@ class _Stat(NamedTuple):
 class RankProcesses:
     """The processes of one rank that are known, each with its open /proc/PID/stat: a reused pid is no mistake then."""
 
-    def __init__(self, pid: int, ticks: Optional[int], proc: str = "/proc") -> None:
+    def __init__(
+        self, pid: int, ticks: Optional[int], proc: str = "/proc", *, max_processes: int = MAX_PROCESSES
+    ) -> None:
+        """`max_processes`: of this rank; each is an open file."""
         self._proc = proc
+        self._max_processes = min(max_processes, MAX_PROCESSES)
         self._open: Dict[int, int] = {}
         self._known: Dict[int, float] = {}  # CPU time of each process at the last reading
         self._used_s = 0.0
@@ -63,9 +67,11 @@ class RankProcesses:
 
     def _look_for_children(self, all_threads: bool) -> None:
         queue = list(self._open)
-        while queue and len(self._open) < MAX_PROCESSES:
+        while queue:
             pid = queue.pop()
             for child in self._children(pid, all_threads):
+                if len(self._open) >= self._max_processes:
+                    return
                 if child not in self._open and self._add(child) is not None:
                     queue.append(child)
 

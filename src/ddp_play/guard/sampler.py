@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import select
 import time
 from pathlib import Path
@@ -29,6 +30,8 @@ SMOOTHING = 0.2  # weight of the newest sample's cost
 # Children of all threads of the ranks are looked for this often; those of the first thread each time.
 ALL_THREADS_S = 30.0
 NICENESS = 10
+# Open files besides those of the ranks' processes, which would else take all that this process may have.
+OTHER_FILES = 48
 
 
 class Sampler:
@@ -98,7 +101,8 @@ class Sampler:
             pid, ticks = row.get("pid"), row.get("ticks")
             if pid and row.get("state") == "running" and self._pids.get(rank) != (pid, ticks):
                 self._pids[rank] = (pid, ticks)
-                self._ranks[rank] = RankProcesses(int(pid), ticks)
+                most = max(1, (resource.getrlimit(resource.RLIMIT_NOFILE)[0] - OTHER_FILES) // len(rows))
+                self._ranks[rank] = RankProcesses(int(pid), ticks, max_processes=most)
 
 
 def _start_devices() -> DeviceReadings:
@@ -128,6 +132,9 @@ def main(root: str) -> None:
     limits = (read_json(place.spec) or {}).get("limits") or {}
     with contextlib.suppress(OSError):
         os.nice(NICENESS)
+    with contextlib.suppress(OSError, ValueError):
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     try:
         sampler, pace = Sampler(place), Pace(max(LEAST_S, float(limits["samples_s"])))
         sampler.start()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -33,9 +34,10 @@ def rank() -> Iterator[subprocess.Popen[bytes]]:
         made.kill()
 
 
-def sampler(place: HostRun) -> subprocess.Popen[bytes]:
+def sampler(place: HostRun, limit: str = "") -> subprocess.Popen[bytes]:
+    """`limit`: words of a shell before the start."""
     code = f"import sys; sys.path.insert(0, {SOURCES!r}); from guard import sampler; sampler.main({str(place.root)!r})"
-    argv = [sys.executable, "-I", "-S", "-c", code]
+    argv = ["/bin/sh", "-c", limit + 'exec "$@"', "sh", sys.executable, "-I", "-S", "-c", code]
     return subprocess.Popen(argv, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
@@ -66,6 +68,27 @@ def test_rows_of_the_host_and_of_the_ranks_until_stdin_is_closed(tmp_path: Path,
 
 def read(place: HostRun) -> bytes:
     return place.samples.read_bytes() if place.samples.exists() else b""
+
+
+def test_ranks_of_many_processes_leave_files_for_the_samples(tmp_path: Path) -> None:
+    """Data loaders and compilers of eight ranks are more than 1024, the usual limit of open files."""
+    place = HostRun(tmp_path)
+    write_json(place.spec, {"limits": {"samples_s": 0.5}})
+    children = (
+        "import subprocess; [subprocess.Popen(['sleep', '60']) for _ in range(80)]; print(1, flush=True); input()"
+    )
+    words = [sys.executable, "-c", children]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as rank:
+        assert rank.stdout is not None
+        rank.stdout.readline()
+        write_json(place.state, state(rank.pid, start_ticks(rank.pid)))
+        try:
+            with sampler(place, limit="ulimit -n 64; ") as child:
+                wait_until(lambda: len(rows_of(read(place))) >= 2, timeout_s=60, what="two rows")
+                child.terminate()
+        finally:
+            os.killpg(rank.pid, signal.SIGKILL)
+    assert rows_of(read(place))[-1]["ranks"]["3"]["memory"] > 0
 
 
 def test_it_ends_when_the_attempt_is_cleaned_up(tmp_path: Path) -> None:
