@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from dataclasses import dataclass, field
 from operator import mul
@@ -14,6 +13,8 @@ if TYPE_CHECKING:
 COLUMNS, BAND_COLUMNS = 240, 120
 MOST_CURVES = 8  # members of a panel with a curve each; of more, some are chosen and the others are a band
 NUM_CHOSEN = 4
+LARGEST = 1e100  # sums and scales of larger values are beyond all floats, so these count as infinite
+EXACT = 2.0**53  # whole numbers from here on are not exact, and those from 2**63 on are none for a chart
 Point = tuple[float, float]  # time in seconds since the run was created, value
 Member = tuple[str, int]  # a rank or a host, and the attempt
 
@@ -41,7 +42,7 @@ class Series:
 
     def add(self, time: float, value: float, weight: float = 1.0) -> None:
         """A value at a time. Those that are not finite are counted."""
-        if math.isfinite(value):
+        if abs(value) <= LARGEST:
             self.times.append(time)
             self.values.append(value)
             self.weights.append(weight)
@@ -149,4 +150,4 @@ def _figures_document(figures: Figures) -> dict[str, Any]:
 
 def _rounded(value: float) -> float:
     """Five significant digits: more than a chart shows, and a third of the characters."""
-    return float(f"{value:.5g}") if abs(value) < 1e5 else round(value)
+    return round(value) if 1e5 <= abs(value) < EXACT else float(f"{value:.5g}")

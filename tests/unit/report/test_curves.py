@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 
+import pytest
+
 from ddp_play.report.curves import MOST_CURVES, Member, Series, decimated, panel
+from ddp_play.report.svg_charts import panel_svg
 
 
 def series(*values: float, start: float = 0.0, step: float = 1.0) -> Series:
@@ -52,6 +56,21 @@ def test_a_member_without_finite_values_has_no_curve_but_is_counted() -> None:
     found = panel("loss", "", {("rank 0", 1): series(math.nan)}, 3.0)
     assert (found["curves"], found["rows"]) == ([], [])
     assert found["all"] == {"low": None, "high": None, "mean": None, "not_finite": 1}
+
+
+@pytest.mark.parametrize("values", [(1.0, 1e20), (1e25, 1e30), (1e308, 1e308), (-1.7e308, 1.7e308), (5e-324, 0.0)])
+@pytest.mark.parametrize("count", [1, 2 * MOST_CURVES])
+def test_numbers_of_a_run_that_diverged_can_be_drawn(values: tuple[float, ...], count: int) -> None:
+    """One of them must not cost the run its report."""
+    rows: dict[Member, Series] = {(f"rank {rank}", 1): series(*values) for rank in range(count)}
+    found = panel("loss", "", rows, 2.0)
+    json.dumps(found, allow_nan=False)
+    assert panel_svg(found, length=2.0, number=0).startswith("<svg")
+
+
+def test_values_beyond_what_can_be_summed_count_as_infinite() -> None:
+    (row,) = panel("loss", "", {("rank 0", 1): series(1.0, 1e308, 3.0)}, 3.0)["rows"]
+    assert (row["high"], row["not_finite"]) == (3.0, 1)
 
 
 def many(count: int) -> dict[Member, Series]:
