@@ -57,7 +57,7 @@ class ActionModule(ActionBase):
         try:
             with contextlib.closing(Discovery(bounded_execution.answer_limit_s())) as discovery:
                 planned, secrets = self._plan(variables, discovery)
-                if self._task.check_mode or PLAN_TAG in variables.get("ansible_run_tags", ()):
+                if self._only_plans(variables):
                     return {**result, "changed": False, **planned}
                 with reported(planned["run_dir"]):
                     return {**result, **self._supervise(variables, planned["run_dir"], secrets, discovery)}
@@ -91,9 +91,21 @@ class ActionModule(ActionBase):
                 playbook_dir=str(variables.get("playbook_dir", ".")),
             )
         except DdpPlayError as error:
-            plan_action.record_failure(error)
+            self._refuse(error, values.get("hook"), variables)
             raise
         return planned, secrets
+
+    def _refuse(self, error: DdpPlayError, hook: object, variables: dict[str, Any]) -> None:
+        """Record why the run cannot start, and tell its end."""
+        paths = plan_action.record_failure(error)
+        if self._only_plans(variables):
+            return
+        with contextlib.suppress(AnsibleError):  # the webhook's variable is undefined
+            webhook = self._templar.template(variables.get(PREFIX + "webhook"))
+            import_module(HOOKS).tell_refused(hook, webhook, paths)
+
+    def _only_plans(self, variables: dict[str, Any]) -> bool:
+        return bool(self._task.check_mode) or PLAN_TAG in variables.get("ansible_run_tags", ())
 
     def _secrets(self, values: dict[str, Any], variables: dict[str, Any]) -> JobSecrets:
         """The secret values of the job; a secret in a variable that others can read is refused."""

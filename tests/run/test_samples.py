@@ -60,3 +60,15 @@ def test_a_take_over_repeats_no_row_and_tells_what_follows(play: Play) -> None:
     events = [json.loads(line) for line in told.read_text().splitlines()]
     assert [event["event"] for event in events] == ["start", "restart", "end"]
     assert (events[1]["attempt"], events[2]["exit_class"]) == (2, "done")
+
+
+def test_the_end_of_a_run_that_cannot_start_is_told(play: Play) -> None:
+    told = play.cwd / "told"
+    job = waiting(play, hosts=9, hook=["sh", "-c", f"cat >> {told}.new; mv {told}.new {told}"])
+    assert play("run", job, "-i", fleet(play, "a", "b"), "--dry-run").code != 0
+    done = play("run", job, "-i", fleet(play, "a", "b"), "--name", "night")
+    assert done.code != 0
+    wait_until(told.exists, timeout_s=60, what="the event")
+    event = json.loads(told.read_text())
+    assert (event["event"], event["run"], event["exit_code"]) == ("end", "night", done.code)
+    assert event["message"] in done.err

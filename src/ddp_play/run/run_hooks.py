@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from ddp_play.bundle.paths import RunPaths, read_json
 from ddp_play.bundle.summary import counted
 from ddp_play.errors import UsageError
+from ddp_play.planning.job_values import words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,6 +70,18 @@ def _in_memory(data: bytes) -> BinaryIO:
     file.write(data)
     file.seek(0)
     return file
+
+
+def tell_refused(command: object, url: object, paths: RunPaths) -> None:
+    """Tell the end of a run that has no plan, by `ddp_job_hook` and `ddp_job_webhook` as far as they are right."""
+    found: Any = ()
+    with contextlib.suppress(ValueError):  # a quote without its other one
+        found = words(command) or ()
+    is_command = isinstance(found, list | tuple) and all(isinstance(word, str) for word in found)
+    known_url = ""
+    with contextlib.suppress(UsageError):
+        known_url = checked_url(url)
+    RunHooks(tuple(found) if is_command else (), known_url).tell(END, paths)
 
 
 def hooks_of(paths: RunPaths) -> RunHooks:

@@ -12,7 +12,7 @@ import pytest
 
 from ddp_play.bundle.paths import RunPaths, write_json
 from ddp_play.errors import UsageError
-from ddp_play.run.run_hooks import END, RESTART, START, RunHooks, checked_url, hooks_of, message_of
+from ddp_play.run.run_hooks import END, RESTART, START, RunHooks, checked_url, hooks_of, message_of, tell_refused
 from tests.waiting import wait_until
 
 RUN: dict[str, Any] = {
@@ -99,6 +99,26 @@ def test_a_module_in_the_directory_where_the_process_starts_is_not_its_own(tmp_p
     RunHooks((sys.executable, "-c", "print('told')")).tell(START, paths)
     wait_until(lambda: "told" in hooks_log(paths) or (tmp_path / "foreign").exists(), what="the end of the command")
     assert not (tmp_path / "foreign").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "url", "told"),
+    [
+        ("notify 'a b'", "", RunHooks(("notify", "a b"))),
+        (["notify"], "https://chat.example/abc", RunHooks(("notify",), "https://chat.example/abc")),
+        (None, None, RunHooks()),
+        ("notify 'a", "chat.example/abc", RunHooks()),
+        ([["notify"]], "https://chat.example/abc", RunHooks((), "https://chat.example/abc")),
+        (5, "", RunHooks()),
+    ],
+)
+def test_a_run_without_a_plan_is_told_by_what_is_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: object, url: object, told: RunHooks
+) -> None:
+    found: list[tuple[RunHooks, str]] = []
+    monkeypatch.setattr(RunHooks, "tell", lambda hooks, event, _paths: found.append((hooks, event)))
+    tell_refused(command, url, RunPaths(tmp_path))
+    assert found == [(told, END)]
 
 
 def hooks_log(paths: RunPaths) -> str:
