@@ -141,10 +141,12 @@ class Following:
         return busy
 
     def _send_samples(self) -> bool:
-        lines = self._samples.take() if self._samples is not None else b""
-        if lines:
+        """Whether there may be more: rows that the controller lacks are at the end of a file."""
+        if self._samples is None:
+            return False
+        if lines := self._samples.take():
             self._send("samples", lines, uptime=processes.uptime_s())
-        return bool(lines)
+        return bool(lines) or self._samples.is_behind
 
     def _send_files(self) -> bool:
         busy = False

@@ -24,15 +24,18 @@ class FollowedSamples:
         self._inode: Optional[int] = None
         self._offset = 0
         self._rest = b""
+        self.is_behind = False  # what was read last is not all of the file, also if none of it was new
 
     def take(self) -> bytes:
         """New lines, about MAX_PAYLOAD bytes at most: first that about the host, and rows that end after `after`."""
+        self.is_behind = False
         try:
             found = self._path.lstat()
             if found.st_ino == self._inode and found.st_size <= self._offset:
                 return b""
             with open_file(Below(self._path.parent, (self._path.name,)), None) as handle:
-                inode = os.fstat(handle.fileno()).st_ino
+                there = os.fstat(handle.fileno())
+                inode = there.st_ino
                 if inode != self._inode:
                     self._inode, self._offset, self._rest = inode, 0, b""
                 is_start = self._offset == 0
@@ -41,6 +44,7 @@ class FollowedSamples:
         except OSError:
             return b""
         self._offset += len(data)
+        self.is_behind = bool(data) and self._offset < there.st_size
         lines, newline, rest = (self._rest + data).rpartition(b"\n")
         self._rest = rest if len(rest) < MAX_PAYLOAD else b""  # no line of ours is as long
         return self._wanted(lines + newline, is_start=is_start)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ddp_play.guard import log_following
+from ddp_play.guard import log_following, sample_following
 from ddp_play.guard.log_following import Following
 from ddp_play.guard.run_directory import HostRun, write_json
+from ddp_play.guard.sample_file import line_of, rows_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,6 +85,24 @@ def test_the_state_goes_after_the_bytes_that_it_speaks_of(
     write_json(place.state, {"phase": "gone"})
     turns.turn()
     assert sent.frames == [("state", b"", {"state": {"phase": "gone"}})]
+
+
+def test_a_drain_waits_for_samples_behind_many_that_the_controller_has(
+    place: HostRun, sent: Sent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A controller that was away for hours takes over a run that has ended meanwhile."""
+    monkeypatch.setattr(sample_following, "MAX_PAYLOAD", 100)
+    rows: list[dict[str, Any]] = [{"cores": 4}, *({"up": 2.0 * number, "s": 2.0} for number in range(1, 100))]
+    place.samples.write_bytes(b"".join(map(line_of, rows)))
+    turns = Following(sent)
+    turns.begin(place, {**FROM_START, "samples": {"after": 194.0}})
+    turns.drain(1)
+    for _ in range(1000):
+        if "drained" in [kind for kind, _, _ in sent.frames]:
+            break
+        turns.turn()
+    found = [row["up"] for kind, payload, _ in sent.frames if kind == "samples" for row in rows_of(payload)]
+    assert found == [196.0, 198.0]
 
 
 def test_a_pause_keeps_the_state_and_an_end_nothing(place: HostRun, sent: Sent) -> None:
