@@ -52,10 +52,15 @@ def _reported(path: Path) -> Iterator[Values]:
             continue
         if isinstance(row, dict) and is_number(row.get(TIME)):
             step = row.get(STEP)
-            numbers = _numbers(row)
+            numbers = {_text(name): value for name, value in _numbers(row).items()}
             for name in (STEP, TIME, "rank"):
                 numbers.pop(name, None)
             yield Values(float(row[TIME]), step if type(step) is int and abs(step) < MOST_STEPS else None, numbers)
+
+
+def _text(name: str) -> str:
+    """The name without halves of surrogate pairs, which no file of text can hold."""
+    return name.encode("utf-8", "replace").decode("utf-8")
 
 
 def host_values(paths: RunPaths, host: str) -> Iterator[Values]:

@@ -50,6 +50,12 @@ def test_ranks_of_all_attempts_in_order(tmp_path: Path) -> None:
     assert list(rank_values(paths, 0)) == []
 
 
+def test_a_name_that_no_file_can_hold_ends_no_export(tmp_path: Path) -> None:
+    paths = RunPaths(tmp_path)
+    write_metrics(paths, 0, {"time": 1.0, "a\ud800": 1})
+    assert list(rank_values(paths, 0)) == [Values(1.0, None, {"a?": 1.0})]
+
+
 def test_samples_have_flat_names(tmp_path: Path) -> None:
     paths = RunPaths(tmp_path)
     write_samples(paths, "h1", SAMPLE)
