@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ddp_play.bundle.metric_series import is_number
 from ddp_play.guard.protocol import run_key
 from ddp_play.run.host_sweep import sweep_hosts
 
@@ -103,7 +104,7 @@ def usage_of(answers: Mapping[str, dict[str, Any]], since_s: float) -> Usage:
             run_key(row["run"], row["token"]),
             row["owner"],
             row["attempts"],
-            row["slot_s"],
+            _slot_seconds(row["slot_s"]),
         )
         for hosts in sharing.values()
         for row in good[hosts[0]]["runs"]
@@ -116,3 +117,8 @@ def usage_of(answers: Mapping[str, dict[str, Any]], since_s: float) -> Usage:
         max(ages, default=None),
         {host: answer["problem"] for host, answer in answers.items() if "problem" in answer},
     )
+
+
+def _slot_seconds(value: object) -> float:
+    """A host's number, which may be anything: below zero, or none at all, it counts as nothing."""
+    return max(0.0, float(value)) if is_number(value) else 0.0

@@ -77,3 +77,9 @@ def test_hosts_are_asked_for_a_time() -> None:
     found = find_usage(PlaybookRequest("/demo.yml", ("/inv",), "/"), Passwords(), runner, DAY)
     assert found.used_hours == 2.0
     assert "usage" in orders[0].values()
+
+
+@pytest.mark.parametrize("seconds", [-1e9, "many", None, float("nan"), float("-inf")])
+def test_odd_seconds_of_one_host_change_nothing_of_the_others(seconds: object) -> None:
+    found = usage_of({**TWO, "h4": host(used("c", 1, "h4", slot_s=seconds), record="z")}, DAY)
+    assert (found.used_hours, found.capacity_hours) == (30.0, 144.0)
