@@ -55,13 +55,13 @@ def test_the_screen_asks_again_and_again_and_leaves_nothing(night: Play, tmp_pat
     tmux = Tmux(tmp_path / "tmux", night)
     try:
         tmux.start("top", "-i", str(LOCAL), columns=60)
-        lines = tmux.sees("slots 2/2", NAME, "2 running")
-        assert lines[0].startswith(" 1 host  2 of 2 slots held")
+        lines = tmux.sees("slots ", NAME, "2 running")
+        assert lines[0].startswith(" 1 host  ")
         assert lines[23] == "up down scroll  q quit"
         night("stop", NAME, "--now")
-        wait_until(lambda: "0 of 2 slots held" in tmux.lines()[0], timeout_s=40, every_s=0.3)
+        wait_until(lambda: NAME not in "\n".join(tmux.lines()), timeout_s=40, every_s=0.3)
         tmux.press("q")
-        tmux.sees("Pane is dead")
+        tmux.ended()
     finally:
         tmux.close()
     wait_until(lambda: not living(str(night.home)), timeout_s=20, every_s=0.3)

@@ -58,6 +58,10 @@ class Tmux:
             raise AssertionError(f"{texts} not in\n" + "\n".join(self.lines())) from None
         return self.lines()
 
+    def ended(self) -> None:
+        """Wait until the command has ended; tmux's own words for that do not always come."""
+        wait_until(lambda: self("display-message", "-p", "#{pane_dead}").strip() == "1", timeout_s=DEADLINE_S)
+
     def resize(self, columns: int) -> None:
         """Change the size of the window."""
         self("resize-window", "-x", str(columns), "-y", "24")
