@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 
 try:
-    from ddp_play.ansible import bounded_execution, host_problems, installed_collection
+    from ddp_play.ansible import bounded_execution, installed_collection
     from ddp_play.ansible.plugin_variables import ACTIVITY_ENV
     from ddp_play.errors import DdpPlayError
     from ddp_play.run.discovery import Discovery
@@ -20,7 +21,7 @@ except ImportError as error:
     raise AnsibleError(f"the Python package ddp-play is not installed where Ansible runs ({error})") from error
 
 from ansible_collections.ddp.play.plugins.plugin_utils.host_approach import Approaches
-from ansible_collections.ddp.play.plugins.plugin_utils.host_query import query_for
+from ansible_collections.ddp.play.plugins.plugin_utils.host_query import ask, query_for
 
 
 class ActionModule(ActionBase):
@@ -38,7 +39,7 @@ class ActionModule(ActionBase):
             orders = ActivityOrders.from_text(os.environ[ACTIVITY_ENV])
             with contextlib.closing(Discovery(bounded_execution.answer_limit_s())) as discovery:
                 for host in variables["ansible_play_hosts_all"]:
-                    _ask(approaches, discovery, host)
+                    ask(discovery, approaches, host, partial(query_for, engine=False))
                 discovery.finish()
                 passwords = discovery.passwords()
                 with contextlib.closing(FleetActivity(discovery.rows, discovery.take(), passwords)) as fleet:
@@ -46,14 +47,3 @@ class ActionModule(ActionBase):
         except DdpPlayError as error:
             return {**result, "failed": True, "msg": str(error)}
         return {**result, "changed": False, "answered": True}
-
-
-def _ask(approaches: Approaches, discovery: Discovery, host: str) -> None:
-    address = host
-    try:
-        approach = approaches.to(host)
-        address = approach.address
-        discovery.ask(query_for(approach, engine=False))
-    except (AnsibleError, DdpPlayError) as error:
-        text, hint = getattr(error, "message", None) or str(error), getattr(error, "hint", "")
-        discovery.refuse(host, host_problems.problem_from_text(host, text, address, reached=True, hint=hint))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 
 try:
-    from ddp_play.ansible import bounded_execution, host_problems, installed_collection
+    from ddp_play.ansible import bounded_execution, installed_collection
     from ddp_play.ansible.plugin_variables import CHECK_SCOPE_ENV
     from ddp_play.checks import record_store
     from ddp_play.checks.check_exchange import exchange
@@ -22,7 +23,7 @@ except ImportError as error:
     raise AnsibleError(f"the Python package ddp-play is not installed where Ansible runs ({error})") from error
 
 from ansible_collections.ddp.play.plugins.plugin_utils.host_approach import Approaches
-from ansible_collections.ddp.play.plugins.plugin_utils.host_query import query_for
+from ansible_collections.ddp.play.plugins.plugin_utils.host_query import ask, query_for
 
 
 class ActionModule(ActionBase):
@@ -40,20 +41,9 @@ class ActionModule(ActionBase):
             scope = scope_from_text(os.environ[CHECK_SCOPE_ENV])
             with contextlib.closing(Discovery(scope.budget.login_s(bounded_execution.answer_limit_s()))) as discovery:
                 for host in variables["ansible_play_hosts_all"]:
-                    _ask(approaches, discovery, host)
+                    ask(discovery, approaches, host, partial(query_for, engine=True, packages=True))
                 discovery.finish()
                 checked = exchange(discovery.rows, discovery.take(), scope, records=record_store.known_mbps)
                 return {**result, "changed": False, "checked": checked}
         except DdpPlayError as error:
             return {**result, "failed": True, "msg": str(error)}
-
-
-def _ask(approaches: Approaches, discovery: Discovery, host: str) -> None:
-    address = host
-    try:
-        approach = approaches.to(host)
-        address = approach.address
-        discovery.ask(query_for(approach, engine=True, packages=True))
-    except (AnsibleError, DdpPlayError) as error:
-        text, hint = getattr(error, "message", None) or str(error), getattr(error, "hint", "")
-        discovery.refuse(host, host_problems.problem_from_text(host, text, address, reached=True, hint=hint))

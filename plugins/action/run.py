@@ -15,7 +15,6 @@ try:
     from ddp_play.ansible import (
         bounded_execution,
         discover_action,
-        host_problems,
         installed_collection,
         plan_action,
         registry_server,
@@ -26,13 +25,13 @@ try:
     from ddp_play.planning.job import Job
     from ddp_play.planning.job_secrets import JobSecrets, Known, refuse_elsewhere, secret_name_globs, separate
     from ddp_play.planning.job_values import PREFIX
-    from ddp_play.run.discovery import Discovery
+    from ddp_play.run.discovery import Discovery, Query
     from ddp_play.run.report_start import reported
 except ImportError as error:
     raise AnsibleError(f"the Python package ddp-play is not installed where Ansible runs ({error})") from error
 
-from ansible_collections.ddp.play.plugins.plugin_utils.host_approach import Approaches
-from ansible_collections.ddp.play.plugins.plugin_utils.host_query import query_of
+from ansible_collections.ddp.play.plugins.plugin_utils.host_approach import Approach, Approaches
+from ansible_collections.ddp.play.plugins.plugin_utils.host_query import ask, query_of, refuse
 from ansible_collections.ddp.play.plugins.plugin_utils.vaulted import decrypted_texts, is_vaulted
 
 # Imported when they are needed: planning alone needs neither.
@@ -170,19 +169,16 @@ class _Asking:
         return {host: {**self._discovery.rows[host], "variables": names[host]} for host in hosts}
 
     def _ask(self, host: str, job: Job) -> list[str]:
+        if host in self._failed:
+            hint = "the playbook's output above has the task and the reason"
+            refuse(self._discovery, host, HostNotReady("a task before the job failed on it", hint=hint), host)
+            return []
         names: list[str] = []
-        address = host
-        try:
-            if host in self._failed:
-                raise HostNotReady(
-                    "a task before the job failed on it",
-                    hint="the playbook's output above has the task and the reason",
-                )
-            approach = self._approaches.to(host)
-            address = approach.address
-            names = discover_action.our_variables(approach.variables)
-            self._discovery.ask(query_of(approach, job))
-        except (AnsibleError, DdpPlayError) as error:
-            text, hint = getattr(error, "message", None) or str(error), getattr(error, "hint", "")
-            self._discovery.refuse(host, host_problems.problem_from_text(host, text, address, reached=True, hint=hint))
+
+        def query(approach: Approach) -> Query:
+            names.extend(discover_action.our_variables(approach.variables))
+            asked: Query = query_of(approach, job)
+            return asked
+
+        ask(self._discovery, self._approaches, host, query)
         return names

@@ -1,4 +1,4 @@
-"""What the program on a host is asked for its facts, and the route of its channel, from Ansible's approach to it."""
+"""How a host is asked for its facts: the query, and the route of its channel, from Ansible's approach to it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,20 @@ from ansible_collections.ddp.play.plugins.plugin_utils.ssh_connections import sh
 from ansible_collections.ddp.play.plugins.plugin_utils.vaulted import argument_texts, decrypted_texts
 
 from ddp_play.ansible.discover_action import refuse_secret_arguments
-from ddp_play.ansible.host_problems import ssh_words
+from ddp_play.ansible.host_problems import problem_from_text, ssh_words
 from ddp_play.engines.route import Route
-from ddp_play.errors import HostNotReady
+from ddp_play.errors import DdpPlayError, HostNotReady
 from ddp_play.planning.job_secrets import Known
 from ddp_play.run.discovery import Query
 from ddp_play.run.host_program import shell_command
 
 if TYPE_CHECKING:
-    from ansible_collections.ddp.play.plugins.plugin_utils.host_approach import Approach
+    from collections.abc import Callable
+
+    from ansible_collections.ddp.play.plugins.plugin_utils.host_approach import Approach, Approaches
 
     from ddp_play.planning.job import Job
+    from ddp_play.run.discovery import Discovery
 
 # Settings that a vaulted file of a host often has with its password, and that the bundle may show.
 SHOWN = tuple(
@@ -34,6 +37,23 @@ SHOWN = tuple(
 STEP = "ddp.play.slurm_step"
 # The prompt of a become plugin that knows it in many languages (su).
 ANY_PROMPT = "assword:"
+
+
+def ask(discovery: Discovery, approaches: Approaches, host: str, query: Callable[[Approach], Query]) -> None:
+    """Open the host's channel with this query. A host that cannot be reached in a way that a run can use is refused."""
+    address = host
+    try:
+        approach = approaches.to(host)
+        address = approach.address
+        discovery.ask(query(approach))
+    except (AnsibleError, DdpPlayError) as error:
+        refuse(discovery, host, error, address)
+
+
+def refuse(discovery: Discovery, host: str, error: AnsibleError | DdpPlayError, address: str) -> None:
+    """Give the host the error's problem instead of facts."""
+    text, hint = getattr(error, "message", None) or str(error), getattr(error, "hint", "")
+    discovery.refuse(host, problem_from_text(host, text, address, reached=True, hint=hint))
 
 
 def query_of(approach: Approach, job: Job) -> Query:
