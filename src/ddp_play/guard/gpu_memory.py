@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import time
 from typing import Any, Dict, List, NamedTuple, Optional
@@ -44,7 +43,7 @@ def parse_holders(text: str) -> List[Holder]:
 def age_s(pid: int) -> Optional[float]:
     """Seconds since a process started; None if it has ended, although the driver may still hold its memory."""
     ticks = processes.start_ticks(pid)
-    return None if ticks is None else processes.uptime_s() - ticks / os.sysconf("SC_CLK_TCK")
+    return None if ticks is None else processes.uptime_s() - ticks / processes.TICKS_PER_S
 
 
 def holders(uuids: List[str], run_age_s: float) -> List[Holder]:

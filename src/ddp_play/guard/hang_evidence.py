@@ -17,7 +17,6 @@ MAX_PROCESSES, MAX_THREADS = 12, 48
 PYTHON = re.compile(r"^python[0-9.]*$|^pypy")
 LAUNCHER = re.compile(rb"torchrun|torch[./]distributed[./](run|launch)")
 TCP_STATES = {"01": "ESTABLISHED", "02": "SYN_SENT", "04": "FIN_WAIT1", "05": "FIN_WAIT2", "08": "CLOSE_WAIT"}
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def _read(path: str, limit: int = 65536) -> str:
@@ -53,7 +52,7 @@ def main_processes(root: int) -> List[int]:
 def cpu_s(pid: int) -> float:
     """CPU time of the process in seconds; 0 when it has ended."""
     fields = processes.stat_fields(pid)
-    return (int(fields[11]) + int(fields[12])) / TICKS if fields else 0.0
+    return (int(fields[11]) + int(fields[12])) / processes.TICKS_PER_S if fields else 0.0
 
 
 def state_of(pid: int) -> str:

@@ -6,14 +6,13 @@ Who runs and which slots are held is visible to everybody; states of ranks only 
 from __future__ import annotations
 
 import os
-import socket
 import time
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from . import gpus, leases, processes
 from .bounded_reading import read_all
-from .host_counters import GPU_DRIVER, TICKS_PER_S, HostCounters
-from .peer_credentials import peer_of
+from .host_counters import GPU_DRIVER, HostCounters
+from .processes import PAGE_BYTES, TICKS_PER_S
 from .protocol import split_run_key
 from .run_directory import HostRun, user_name
 from .running_guards import guards, read_spec, read_state
@@ -23,7 +22,6 @@ STATES = ("created", "running", "exited")
 # A sick GPU may hold nvidia-smi where nothing can end it: then it is asked again after the second time only.
 GPU_S, GPU_PAUSE_S = 2.0, 300.0
 SLOTS = ("slot-", "gpu-")
-PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 # Fields of /proc/PID/stat after the name.
 PARENT, TIMES, STARTED, PAGES = 1, (11, 12), 19, 21
 
@@ -132,17 +130,8 @@ def holders() -> Dict[str, int]:
     scope = leases.slot_scope()
     prefix = "@%s/" % scope
     bound = (name[len(prefix) :] for name in leases.bound_names() if name.startswith(prefix))
-    return {name: _holder_pid(name, scope) for name in bound if name.startswith(SLOTS)}
-
-
-def _holder_pid(name: str, scope: str) -> int:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
-        sock.setblocking(False)  # the queue of the holder may be full
-        try:
-            sock.connect("\0%s/%s" % (scope, name))
-            return peer_of(sock).pid
-        except OSError:
-            return 0
+    found = {name: leases.listener(name, scope) for name in bound if name.startswith(SLOTS)}
+    return {name: peer.pid if peer is not None else 0 for name, peer in found.items()}
 
 
 def usages() -> Dict[int, Tuple[int, Usage]]:

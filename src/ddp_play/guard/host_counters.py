@@ -6,16 +6,17 @@ import contextlib
 import os
 from typing import Any, Dict, List, Tuple
 
+from .processes import TICKS_PER_S
+
 Pair = Tuple[int, int]  # bytes received and sent, or read and written
 READ_BYTES = 1 << 16
 MAX_FILE_BYTES = 4 << 20
 MAX_NICS = 64
 GPU_DRIVER = "/dev/nvidiactl"  # exists once the driver is loaded
 INFINIBAND = "/sys/class/infiniband"
-TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 SECTOR_BYTES = 512  # of /proc/diskstats, whatever the disk's own are
 # Fields of the first line of /proc/stat: user, nice, system, idle, iowait, irq, softirq. A guest's time is in `user`.
-BUSY = (1, 2, 3, 6, 7)
+BUSY, STOLEN = (1, 2, 3, 6, 7), 8
 
 
 class OpenFiles:
@@ -84,6 +85,11 @@ def busy_seconds(text: bytes) -> float:
     """CPU time of all processes and of the kernel, from /proc/stat."""
     fields = text.split(b"\n", 1)[0].split()
     return sum(int(fields[at]) for at in BUSY) / TICKS_PER_S
+
+
+def stolen_seconds(text: bytes) -> float:
+    """CPU time that the hypervisor gave to others, from /proc/stat."""
+    return int(text.split(b"\n", 1)[0].split()[STOLEN]) / TICKS_PER_S
 
 
 def memory_bytes(text: bytes) -> Pair:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Set
 
 from . import file_leases, port_holders
-from .peer_credentials import peer_of
+from .peer_credentials import Peer, peer_of
 from .refusal import Refused
 from .run_directory import HostRun, user_name
 from .running_guards import guards, read_spec
@@ -145,15 +145,21 @@ def _listed(holders: List[str]) -> str:
 
 def holder(name: str, scope: str = "") -> str:
     """Holder of a lease according to the kernel: `run calm-otter-1 of kim`; empty if it is free."""
-    address = _address(name, scope)
+    peer = listener(name, scope)
+    if peer is None:
+        return SILENT % SCOPE if "@" + _address(name, scope)[1:] in bound_names() else _file_holder(name)
+    return _described(*peer)
+
+
+def listener(name: str, scope: str = "") -> Optional[Peer]:
+    """Who listens on a lease's name; None without a listener, or if its queue is full."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
         sock.setblocking(False)  # the queue of the holder may be full
         try:
-            sock.connect(address)
-            pid, uid = peer_of(sock)
-        except OSError:  # no listener, or a process that has the name without listening, or a full queue
-            return SILENT % SCOPE if "@" + address[1:] in bound_names() else _file_holder(name)
-    return _described(pid, uid)
+            sock.connect(_address(name, scope))
+            return peer_of(sock)
+        except OSError:
+            return None
 
 
 def message_of(name: str, scope: str = "") -> bytes:

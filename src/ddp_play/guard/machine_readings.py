@@ -13,9 +13,9 @@ import time
 from typing import Any, Dict, List, Tuple
 
 from .bounded_reading import NotReadableHere
+from .processes import TICKS_PER_S
 
 LOOK_AGAIN_S = 1.0
-TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 def text(path: str) -> str:

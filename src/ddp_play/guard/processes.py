@@ -10,6 +10,8 @@ import time
 from typing import Dict, List, Optional
 
 PR_SET_CHILD_SUBREAPER = 36
+# Units of the times and of the memory in /proc/PID/stat.
+TICKS_PER_S, PAGE_BYTES = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 
 
 def become_subreaper() -> None:

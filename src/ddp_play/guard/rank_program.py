@@ -12,6 +12,7 @@ import time
 from typing import Any, Dict, List
 
 from . import machine_readings
+from .host_counters import busy_seconds, stolen_seconds
 
 MAX_OUTPUT = 256 << 10
 ERROR_BYTES = 4096
@@ -98,12 +99,11 @@ def counters(root: str = "") -> Dict[str, float]:
         for cpu in _names(root + "/sys/devices/system/cpu"):
             text = machine_readings.text("%s/sys/devices/system/cpu/%s/thermal_throttle/%s" % (root, cpu, name))
             hot += int(text) if text.isdigit() else 0
-    line = machine_readings.text(root + "/proc/stat").partition("\n")[0].split()
-    ticks = [int(value) for value in line[1:] if value.isdigit()]
-    per_s = machine_readings.TICKS_PER_S
-    busy = sum(ticks[:3] + ticks[5:7]) / per_s if len(ticks) > 7 else 0.0
-    return {"times_held_back": held, "times_too_hot": hot, "busy_s": busy,
-            "stolen_s": ticks[7] / per_s if len(ticks) > 7 else 0.0}  # fmt: skip
+    stat = machine_readings.text(root + "/proc/stat").encode()
+    busy_s = stolen_s = 0.0
+    with contextlib.suppress(ValueError, IndexError):
+        busy_s, stolen_s = busy_seconds(stat), stolen_seconds(stat)
+    return {"times_held_back": held, "times_too_hot": hot, "busy_s": busy_s, "stolen_s": stolen_s}
 
 
 def _names(path: str) -> List[str]:

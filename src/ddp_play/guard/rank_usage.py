@@ -10,9 +10,8 @@ import contextlib
 import os
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
-from .host_counters import TICKS_PER_S
+from .processes import PAGE_BYTES, TICKS_PER_S
 
-PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 STAT_BYTES = 2048
 MAX_PROCESSES = 1000  # of one rank
 # Fields after the command name: user and system time of the process, then of its children that have ended.

@@ -89,7 +89,7 @@ def test_the_use_of_the_cpu_is_that_of_the_sample(monkeypatch: pytest.MonkeyPatc
         return ["D", *["1"] * 10, ticks, "5"] if ticks else None
 
     monkeypatch.setattr(processes, "stat_fields", stat_fields)
-    monkeypatch.setattr(hang_evidence, "TICKS", 2)
+    monkeypatch.setattr(processes, "TICKS_PER_S", 2)
     monkeypatch.setattr(hang_evidence, "main_processes", lambda pid: [pid] if pid == 7 else [8, 9])
     monkeypatch.setattr(hang_evidence, "_read", lambda path: path)
     assert hang_evidence.cpu_s(7) == 7.5

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from ddp_play.guard.host_counters import (
-    TICKS_PER_S,
     HostCounters,
     OpenFiles,
     busy_seconds,
@@ -18,6 +17,7 @@ from ddp_play.guard.host_counters import (
     memory_bytes,
     nic_bytes,
 )
+from ddp_play.guard.processes import TICKS_PER_S
 
 STAT = b"cpu  100 20 30 9000 400 5 6 70 80 9\ncpu0 1 2 3\n"
 MEMINFO = b"MemTotal:       1000 kB\nMemFree:  10 kB\nMemAvailable:    400 kB\nBuffers: 1 kB\n"
