@@ -32,7 +32,7 @@ class Figures:
 
 
 @dataclass(slots=True)
-class Series:
+class MemberSeries:
     """Values of one member, with the times in seconds since the run was created, and the seconds each stands for."""
 
     times: list[float] = field(default_factory=list)
@@ -79,7 +79,7 @@ def _column(time: float, end: float, columns: int) -> int:
 
 
 def panel(
-    title: str, unit: str, series: Mapping[Member, Series], end: float, *, first: Iterable[str] = ()
+    title: str, unit: str, series: Mapping[Member, MemberSeries], end: float, *, first: Iterable[str] = ()
 ) -> dict[str, Any]:
     """Document of a panel. Of more than MOST_CURVES members, those of `first` and those far off have a curve."""
     figures = {member: found for member, row in series.items() if (found := row.figures()) is not None}
@@ -110,7 +110,7 @@ def _chosen(figures: Mapping[Member, Figures], first: Iterable[str]) -> set[str]
     return set([*wanted, *others][:NUM_CHOSEN])
 
 
-def _bands(series: Mapping[Member, Series], end: float) -> list[dict[str, Any]]:
+def _bands(series: Mapping[Member, MemberSeries], end: float) -> list[dict[str, Any]]:
     """For each attempt the least, the middle and the greatest of all members in each column."""
     found = []
     scale = BAND_COLUMNS / end if end > 0 else 0.0
@@ -129,7 +129,7 @@ def _bands(series: Mapping[Member, Series], end: float) -> list[dict[str, Any]]:
     return found
 
 
-def _of_all(figures: Iterable[Figures], series: Iterable[Series]) -> dict[str, Any]:
+def _of_all(figures: Iterable[Figures], series: Iterable[MemberSeries]) -> dict[str, Any]:
     known, not_finite = list(figures), sum(one.not_finite for one in series)
     if not known:
         return {"low": None, "high": None, "mean": None, "not_finite": not_finite}

@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.metric_series import NO_CURVES, as_float
-from ddp_play.report.curves import Member, Series, panel
+from ddp_play.report.curves import Member, MemberSeries, panel
 from ddp_play.report.line_sampling import sampled_lines
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ SLACK_S = 3600.0  # how far a host's clock may be from the controller's before i
 def metric_panels(attempts: Sequence[Attempt], *, end: float, first: Iterable[int] = ()) -> dict[str, Any]:
     """Panels of the metrics, and what was left out. Times are seconds since the run was created, `end` is its end."""
     budget = BUDGET // max(1, sum(len(attempt.ranks) for attempt in attempts))
-    found: dict[str, dict[Member, Series]] = defaultdict(dict)
+    found: dict[str, dict[Member, MemberSeries]] = defaultdict(dict)
     is_whole, num_without_time = True, 0
     for attempt in attempts:
         for rank in attempt.ranks:
@@ -45,7 +45,7 @@ def metric_panels(attempts: Sequence[Attempt], *, end: float, first: Iterable[in
 
 
 def _add(
-    found: dict[str, dict[Member, Series]], rows: Sequence[Mapping[str, Any]], attempt: Attempt, member: str
+    found: dict[str, dict[Member, MemberSeries]], rows: Sequence[Mapping[str, Any]], attempt: Attempt, member: str
 ) -> None:
     """Add the numbers of a rank's rows. Rows without a time are spread evenly over the time of the ranks."""
     for number, row in enumerate(rows):
@@ -57,7 +57,7 @@ def _add(
             if known is None or name in NO_CURVES or len(name) > MOST_NAMES:
                 continue
             if name in found or len(found) < MOST_NAMES:
-                found[name].setdefault((member, attempt.number), Series()).add(time, known)
+                found[name].setdefault((member, attempt.number), MemberSeries()).add(time, known)
 
 
 def _time(row: Mapping[str, Any], attempt: Attempt) -> float | None:

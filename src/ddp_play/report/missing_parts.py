@@ -42,7 +42,7 @@ def _absent(story: RunStory, document: Mapping[str, Any]) -> Iterator[str]:
         yield f"the complete logs of {'rank' if len(incomplete) == 1 else 'ranks'} {ranges(incomplete)}"
     if not document["metrics"]["panels"]:
         yield "metrics: no rank wrote to DDP_PLAY_METRICS"
-    if without := document["usage"]["without"]:
+    if without := document["samples"]["without"]:
         yield f"samples of {short_list(without)}"
     if not document["traffic"]["rows"]:
         yield "network traffic: it is counted from the start of the ranks to their collected end"
@@ -55,7 +55,7 @@ def _shortened(document: Mapping[str, Any]) -> Iterator[str]:
     metrics = document["metrics"]
     if not metrics["is_whole"]:
         yield "most rows of the metrics: of so many, rows were read at even intervals; peaks in between are not shown"
-    if not document["usage"]["is_whole"]:
+    if not document["samples"]["is_whole"]:
         yield "some of the samples: of so many, rows were read at even intervals"
     if metrics["rows_without_time"]:
         rows = counted(metrics["rows_without_time"], "row")

@@ -16,8 +16,8 @@ from ddp_play.report.metric_curves import metric_panels
 from ddp_play.report.missing_parts import missing_parts
 from ddp_play.report.plan_rows import interfaces, plan_summary, traffic
 from ddp_play.report.run_attempts import read_story
+from ddp_play.report.sample_panels import sample_panels
 from ddp_play.report.timeline import phase_seconds, rank_state, timeline
-from ddp_play.report.usage_panels import usage
 from ddp_play.report.version_rows import versions
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def report_document(run: Run) -> dict[str, Any]:
         "run": _run(story),
         "timeline": {**shown, "phase_seconds": phase_seconds(shown["phases"])},
         "metrics": metric_panels(story.attempts, end=story.length, first=first),
-        "usage": usage(story, interfaces(plan), first=first),
+        "samples": sample_panels(story, interfaces(plan), first=first),
         "traffic": traffic(run.document, plan),
         "ranks": [_rank(row, story) for row in newest.outcomes],
         "environment": environment(newest),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 TITLES = (
-    *(("verdict", "Verdict"), ("timeline", "Timeline"), ("metrics", "Metrics"), ("usage", "Samples")),
+    *(("verdict", "Verdict"), ("timeline", "Timeline"), ("metrics", "Metrics"), ("samples", "Samples")),
     *(("traffic", "Traffic"), ("ranks", "Ranks"), ("evidence", "Hang"), ("environment", "Environment")),
     *(("events", "Events"), ("logs", "Logs"), ("plan", "Plan"), ("versions", "Versions")),
     *(("artifacts", "Artifacts"), ("missing", "Missing")),
@@ -33,8 +33,8 @@ def report_page(document: Mapping[str, Any]) -> str:
     made = environment()
     made.filters |= _filters(length)
     run, verdict = document["run"], document["run"]["verdict"] or {}
-    panels = {name: document[name]["panels"] for name in ("metrics", "usage")}
-    offsets = {"metrics": 0, "usage": len(panels["metrics"])}
+    panels = {name: document[name]["panels"] for name in ("metrics", "samples")}
+    offsets = {"metrics": 0, "samples": len(panels["metrics"])}
     charts = {
         name: [panel_svg(row, length=length, number=offsets[name] + at) for at, row in enumerate(rows)]
         for name, rows in panels.items()
@@ -46,7 +46,7 @@ def report_page(document: Mapping[str, Any]) -> str:
         counts=_counts(document), ticks=_ticks(length), phase_text=_phase_text(document["timeline"]),
         sections=_sections(document, panels, has_verdict=bool(why)), num_attempts=len(run["attempts"]),
         version_names=names, version_groups=groups, opened=_opened(document),
-        hardware=hardware_groups(document["usage"]["hosts"]),
+        hardware=hardware_groups(document["samples"]["hosts"]),
         speeds=any(row["speed_mbps"] for row in traffic), small=sum(row["is_small"] for row in traffic),
     )  # fmt: skip
 

@@ -7,12 +7,12 @@ import math
 
 import pytest
 
-from ddp_play.report.curves import MOST_CURVES, Member, Series, decimated, panel
+from ddp_play.report.curves import MOST_CURVES, Member, MemberSeries, decimated, panel
 from ddp_play.report.svg_charts import panel_svg
 
 
-def series(*values: float, start: float = 0.0, step: float = 1.0) -> Series:
-    found = Series()
+def series(*values: float, start: float = 0.0, step: float = 1.0) -> MemberSeries:
+    found = MemberSeries()
     for number, value in enumerate(values):
         found.add(start + number * step, value)
     return found
@@ -39,7 +39,7 @@ def test_times_outside_of_the_run_are_in_its_first_or_last_column() -> None:
 
 
 def test_figures_are_those_of_all_values_and_weigh_by_time() -> None:
-    row = Series()
+    row = MemberSeries()
     row.add(0, 10.0, 9.0)
     row.add(1, 20.0, 1.0)
     row.add(2, math.nan)
@@ -62,7 +62,7 @@ def test_a_member_without_finite_values_has_no_curve_but_is_counted() -> None:
 @pytest.mark.parametrize("count", [1, 2 * MOST_CURVES])
 def test_numbers_of_a_run_that_diverged_can_be_drawn(values: tuple[float, ...], count: int) -> None:
     """One of them must not cost the run its report."""
-    rows: dict[Member, Series] = {(f"rank {rank}", 1): series(*values) for rank in range(count)}
+    rows: dict[Member, MemberSeries] = {(f"rank {rank}", 1): series(*values) for rank in range(count)}
     found = panel("loss", "", rows, 2.0)
     json.dumps(found, allow_nan=False)
     assert panel_svg(found, length=2.0, number=0).startswith("<svg")
@@ -73,7 +73,7 @@ def test_values_beyond_what_can_be_summed_count_as_infinite() -> None:
     assert (row["high"], row["not_finite"]) == (3.0, 1)
 
 
-def many(count: int) -> dict[Member, Series]:
+def many(count: int) -> dict[Member, MemberSeries]:
     return {(f"rank {rank}", 1): series(*[100.0 - (50 if rank == 33 else 0)] * 20) for rank in range(count)}
 
 

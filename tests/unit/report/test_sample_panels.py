@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from ddp_play.bundle.run_lookup import load
-from ddp_play.report import usage_panels
+from ddp_play.report import sample_panels as module
 from ddp_play.report.missing_parts import missing_parts
 from ddp_play.report.report_data import report_document
 from ddp_play.report.run_attempts import read_story
-from ddp_play.report.usage_panels import host_values, usage
+from ddp_play.report.sample_panels import panel_values, sample_panels
 
 from .bundles import GB, ended_bundle, sample_row, write_rows, write_samples
 
@@ -40,13 +40,13 @@ INTERFACES = {"h1": "eth0", "h2": "eth0"}
     ],
 )
 def test_values_of_a_row(row: dict[str, Any], values: dict[str, float]) -> None:
-    assert host_values(row, "eth0") == values
+    assert panel_values(row, "eth0") == values
 
 
 def test_hosts_and_ranks_have_panels() -> None:
     paths = ended_bundle(ranks_per_host=2)
     write_samples(paths, length=60, every_s=2, num_gpus=2)
-    found = usage(read_story(load(paths)), INTERFACES)
+    found = sample_panels(read_story(load(paths)), INTERFACES)
     titles = [one["title"] for one in found["panels"]]
     assert titles[0] == "GPU utilization, mean of a host"
     assert titles[-2:] == ["CPU of a rank", "Memory of a rank"]
@@ -59,11 +59,11 @@ def test_hosts_and_ranks_have_panels() -> None:
 
 
 def test_of_very_many_samples_rows_at_even_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(usage_panels, "BUDGET", 40_000)
+    monkeypatch.setattr(module, "BUDGET", 40_000)
     paths = ended_bundle(length=6000.0)
     write_samples(paths, length=6000, every_s=4)
     story = read_story(load(paths))
-    found = usage(story, INTERFACES)
+    found = sample_panels(story, INTERFACES)
     assert not found["is_whole"]
     times = found["panels"][0]["curves"][0]["times"]
     assert times[0] < 100
@@ -76,7 +76,7 @@ def test_of_very_many_samples_rows_at_even_intervals(monkeypatch: pytest.MonkeyP
 def test_a_host_without_samples_is_named() -> None:
     paths = ended_bundle()
     write_rows(paths.samples("h1"), [sample_row(10, 2, 0, [0]), {"t": "x", "s": 0, "attempt": 1}])
-    found = usage(read_story(load(paths)), INTERFACES)
+    found = sample_panels(read_story(load(paths)), INTERFACES)
     assert found["without"] == ["h2"]
     assert all(len(one["curves"]) == 1 for one in found["panels"])
 
@@ -87,6 +87,6 @@ def test_a_row_without_a_length_and_hostile_ranks_break_nothing() -> None:
     write_rows(
         paths.samples("h1"), [{**row, "ranks": {"<b>": {"cpu": 1}}}, {**row, "ranks": [1]}, {**row, "ranks": {"0": 7}}]
     )
-    titles = [one["title"] for one in usage(read_story(load(paths)), INTERFACES)["panels"]]
+    titles = [one["title"] for one in sample_panels(read_story(load(paths)), INTERFACES)["panels"]]
     assert "CPU of a host" in titles
     assert "CPU of a rank" not in titles

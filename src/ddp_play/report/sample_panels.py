@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.host_load import gpu_utilization
 from ddp_play.bundle.samples import samples_of
-from ddp_play.report.curves import Member, Series, panel
+from ddp_play.report.curves import Member, MemberSeries, panel
 from ddp_play.report.line_sampling import sampled_lines
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 BUDGET = 10_000_000  # bytes of all hosts' samples that are read whole; of more, rows are chosen evenly
 TINY = 1e-9
 Row = dict[str, Any]
-Panels = dict[str, dict[Member, Series]]
+Panels = dict[str, dict[Member, MemberSeries]]
 
 
 # Panels of hosts by the name of their value: title and unit.
@@ -42,7 +42,7 @@ PANELS = {
 RANK_PANELS = (("CPU of a rank", "cores", "cpu"), ("Memory of a rank", "bytes", "memory"))
 
 
-def usage(story: RunStory, interfaces: Mapping[str, str], *, first: Iterable[int] = ()) -> dict[str, Any]:
+def sample_panels(story: RunStory, interfaces: Mapping[str, str], *, first: Iterable[int] = ()) -> dict[str, Any]:
     """Panels of the samples, and the hosts without any. `interfaces`: the planned one of each host; `first`: ranks.
 
     `is_whole` is false if of many rows some were read at even intervals.
@@ -56,7 +56,7 @@ def usage(story: RunStory, interfaces: Mapping[str, str], *, first: Iterable[int
     for host, file in read.items():
         for row in file.rows:
             time, weight = _middle(row, story.created), row["s"] or TINY
-            for name, value in host_values(row, interfaces.get(host, "")).items():
+            for name, value in panel_values(row, interfaces.get(host, "")).items():
                 _series(of_hosts[name], (host, row["attempt"])).add(time, value, weight)
             _add_ranks(of_ranks, row, time, weight)
     chosen = [f"rank {rank}" for rank in first]
@@ -84,7 +84,7 @@ def _headers(read: Mapping[str, SampleFile]) -> list[dict[str, Any]]:
     ]
 
 
-def host_values(row: Row, nic: str) -> dict[str, float]:
+def panel_values(row: Row, nic: str) -> dict[str, float]:
     """Values of PANELS in a row, by name; those that the host could not read are not there."""
     found: dict[str, float] = {}
     for reader in (_cpu_and_memory, partial(_rates, nic=nic), _rdma, _disk, _gpus):
@@ -153,14 +153,14 @@ def _middle(row: Row, created: float) -> float:
     return max(0.0, float(row["t"]) - float(row["s"]) / 2 - created)
 
 
-def _series(found: dict[Member, Series], member: Member) -> Series:
+def _series(found: dict[Member, MemberSeries], member: Member) -> MemberSeries:
     series = found.get(member)
     if series is None:
-        series = found[member] = Series()
+        series = found[member] = MemberSeries()
     return series
 
 
-def _in_order(series: Mapping[Member, Series]) -> dict[Member, Series]:
+def _in_order(series: Mapping[Member, MemberSeries]) -> dict[Member, MemberSeries]:
     """Ranks by number."""
     keys: Sequence[Member] = sorted(series, key=lambda member: (int(member[0].removeprefix("rank ")), member[1]))
     return {key: series[key] for key in keys}
