@@ -112,11 +112,12 @@ def load(paths: RunPaths) -> Run:
         attended = is_locked(paths.engine_lock)
     document = read_json(paths.run)
     if allocation and not attended:
-        attended = not _ended(document) and allocation.get("phase") != "ended"
+        attended = not has_ended(document) and allocation.get("phase") != "ended"
     return Run(paths, document, attended, allocation)
 
 
-def _ended(document: dict[str, Any]) -> bool:
+def has_ended(document: dict[str, Any]) -> bool:
+    """Does the run.json say that the run has ended?"""
     status = STATUSES.get(str(document.get("status")))
     return status is not None and status.final
 

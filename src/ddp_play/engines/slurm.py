@@ -81,7 +81,7 @@ class SlurmEngine:
     def _state(self, allocation: Allocation) -> AllocationState:
         answer = self._ask("scontrol", "show", "job", allocation.id, "--oneliner")
         if answer.code == 0:
-            fields = slurm_states.job_fields(answer.out)
+            fields = slurm_commands.fields_of(answer.out)
             pending = fields.get("JobState") in slurm_states.PENDING
             return slurm_states.job_state(fields, self._place(allocation.id, fields) if pending else "")
         if GONE not in answer.err:

@@ -1,7 +1,8 @@
-"""Slurm's own commands: each started once, with a time limit, and its words when it fails."""
+"""Slurm's own commands: each started once, with a time limit; its words when it fails, and the fields it printed."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ANSWER_S = 30.0
+_FIELD = re.compile(r"(?:^|\s)([A-Za-z:/]+)=(\S*)")
 NO_CONTROLLER = ("Unable to contact slurm controller", "Socket timed out", "Zero Bytes were transmitted")
 
 
@@ -54,3 +56,11 @@ def ask(*words: str) -> Answer:
     except subprocess.TimeoutExpired:
         return Answer(1, "", f"{words[0]}: error: {NO_CONTROLLER[1]}: no answer within {ANSWER_S:.0f} s")
     return Answer(done.returncode, done.stdout, done.stderr)
+
+
+def fields_of(line: str) -> dict[str, str]:
+    """Fields of a line of `scontrol show ... --oneliner`.
+
+    The first of a name: later ones are words of a path or a comment.
+    """
+    return dict(reversed(_FIELD.findall(line)))

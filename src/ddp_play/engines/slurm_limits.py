@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ddp_play.engines.slurm_commands import fields_of
 from ddp_play.engines.slurm_script import limit_s, time_limit
 from ddp_play.errors import HostNotReady, UsageError
 from ddp_play.planning.short_lists import short_list
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
 # The series in which all that the engine uses was measured; `srun --overlap` came with 20.11.
 OLDEST = (22, 5)
-_ROW = re.compile(r"(?:^|\s)([A-Za-z]+)=(\S*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Cluster:
 def cluster_from(version: str, config: str, partitions: str) -> Cluster:
     """From `sbatch --version`, `scontrol show config` and `scontrol show partition --oneliner`."""
     wait = re.search(r"^KillWait\s*=\s*(\d+)", config, re.MULTILINE)
-    rows = [dict(_ROW.findall(line)) for line in partitions.splitlines() if line.strip()]
+    rows = [fields_of(line) for line in partitions.splitlines() if line.strip()]
     known = {row["PartitionName"]: row for row in rows if "PartitionName" in row}
     return Cluster(version.strip().split(" ")[-1], float(wait[1]) if wait else 30.0, known)
 

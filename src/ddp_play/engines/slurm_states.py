@@ -7,7 +7,6 @@ from datetime import datetime
 
 from ddp_play.engines.interface import AllocationState, Ending, Phase
 
-_FIELD = re.compile(r"(?:^|\s)([A-Za-z:/]+)=(\S*)")
 PENDING = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "REQUEUE_FED", "RESV_DEL_HOLD")
 LIVING = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "STAGE_OUT", "RESIZING", "SIGNALING")
 # ExitCode of a job whose output file could not be opened.
@@ -56,11 +55,6 @@ ENDINGS = {
     "REQUEUED": Ending("busy", 75, "was requeued, and a run starts once"),
     "OUT_OF_MEMORY": Ending("rank_failed", 137, "ran out of memory"),
 }
-
-
-def job_fields(text: str) -> dict[str, str]:
-    """Fields of `scontrol show job ID --oneliner`. The first of a name: later ones are words of a path or a comment."""
-    return dict(reversed(_FIELD.findall(text)))
 
 
 def job_state(fields: dict[str, str], place: str = "") -> AllocationState:

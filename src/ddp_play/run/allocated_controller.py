@@ -21,7 +21,7 @@ from ddp_play.ansible.runner import Passwords
 from ddp_play.bundle.journal import Journal
 from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import RunPaths, read_json, write_json
-from ddp_play.bundle.run_lookup import is_locked
+from ddp_play.bundle.run_lookup import has_ended, is_locked
 from ddp_play.engines import slurm_commands, slurm_states
 from ddp_play.engines.interface import HOSTS, OUTPUT, Ending
 from ddp_play.errors import DdpPlayError, HostNotReady, InternalError, UsageError
@@ -63,7 +63,7 @@ def control(paths: RunPaths, ask: slurm_commands.Ask) -> int:
     A run that ended before its job started is left as it is. UsageError for a second start, such as a requeue.
     """
     signals = Signals()
-    if _final(paths):
+    if has_ended(read_json(paths.run)):
         return _exit_code(paths)
     if (status := read_json(paths.run).get("status")) != RunStatus.WAITING:
         raise UsageError(f"the run is {status} already, and a job that was requeued does not start it again")
@@ -80,7 +80,7 @@ def control(paths: RunPaths, ask: slurm_commands.Ask) -> int:
         cause = _wait(paths, signals, job_id, ask)
         if cause is not None:
             _name_the_cause(paths, cause, job_id)
-    return _exit_code(paths) if _final(paths) else InternalError.exit_code
+    return _exit_code(paths) if has_ended(read_json(paths.run)) else InternalError.exit_code
 
 
 def _check_files(paths: RunPaths) -> None:
@@ -168,7 +168,7 @@ def _cause(paths: RunPaths, job_id: str, ask: slurm_commands.Ask) -> Ending:
     time.sleep(CAUSE_S)
     output = paths.engine / OUTPUT
     text = output.read_text(errors="replace") if output.exists() else ""
-    fields = slurm_states.job_fields(ask("scontrol", "show", "job", job_id, "--oneliner").out)
+    fields = slurm_commands.fields_of(ask("scontrol", "show", "job", job_id, "--oneliner").out)
     within_s = EARLY_S + float(read_json(paths.job).get("grace") or 0)
     return slurm_states.cause_of_signal(text, fields, now=time.time(), within_s=within_s)
 
@@ -188,10 +188,6 @@ def _name_the_cause(paths: RunPaths, cause: Ending, job_id: str) -> None:
 
 def _exit_code(paths: RunPaths) -> int:
     return int(read_json(paths.run).get("exit_code") or 0)
-
-
-def _final(paths: RunPaths) -> bool:
-    return RunStatus(read_json(paths.run).get("status", "starting")).final
 
 
 def main() -> None:

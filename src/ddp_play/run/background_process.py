@@ -19,6 +19,7 @@ from ddp_play.bundle.bundle_size import RECORDED, measure
 from ddp_play.bundle.journal import Journal
 from ddp_play.bundle.outcome import RunStatus, error_fields
 from ddp_play.bundle.paths import RunPaths, read_json, write_json
+from ddp_play.bundle.run_lookup import has_ended
 from ddp_play.errors import CheckFailed, DdpPlayError, InternalError, NotTakenOver, UnknownVersion, UsageError
 from ddp_play.run.dry_run import facts_cache
 from ddp_play.run.report_start import start_report
@@ -68,9 +69,8 @@ def _join_outcomes(paths: RunPaths, outcome: PlaybookOutcome) -> None:
     """Combine the outcome of the job with that of the rest of the playbook."""
     document = read_json(paths.run)
     log = str(artifact(paths.ansible, "stdout"))
-    final = RunStatus(document.get("status", "starting")).final
     error = outcome.error(log)
-    if not final:
+    if not has_ended(document):
         if error is None:
             error = _no_job(Path(log))
         _record_end(paths, error)
@@ -92,7 +92,7 @@ def _no_job(log: Path) -> UsageError:
 
 def _ranks_may_live(document: dict[str, Any]) -> bool:
     """Were hosts prepared, and has no supervisor recorded the end of the run? It died, whatever the reason."""
-    return bool(document.get("directories")) and not RunStatus(document.get("status", "starting")).final
+    return bool(document.get("directories")) and not has_ended(document)
 
 
 def _record_end(paths: RunPaths, error: DdpPlayError) -> None:

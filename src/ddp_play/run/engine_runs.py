@@ -81,8 +81,14 @@ def refresh(paths: RunPaths) -> None:
         _conclude(paths, allocation, state, was_pending=row["phase"] == Phase.PENDING)
     elif state.never:
         _give_up(paths, allocation, state, engine)
-    elif state.phase is Phase.PENDING and (StopRequests(paths).stop() is not None or _final(paths)):
+    elif state.phase is Phase.PENDING and (
+        StopRequests(paths).stop() is not None or run_lookup.has_ended(read_json(paths.run))
+    ):
         _cancel(paths, allocation, engine, Interrupted(NOT_STARTED))
+
+
+def _is_unwanted(paths: RunPaths) -> bool:
+    return StopRequests(paths).stop() is not None or run_lookup.has_ended(read_json(paths.run))
 
 
 def cancel_pending(run: Run) -> bool:
@@ -118,18 +124,14 @@ def _cancel(paths: RunPaths, allocation: Allocation, engine: Engine, error: DdpP
     except HostNotReady:
         return False
     _store(paths, allocation, AllocationState(Phase.ENDED), asked=time.time())
-    if not _final(paths):
+    if not run_lookup.has_ended(read_json(paths.run)):
         _record(paths, error_outcome(error))
     return True
 
 
-def _final(paths: RunPaths) -> bool:
-    return RunStatus(read_json(paths.run).get("status", "starting")).final
-
-
 def _conclude(paths: RunPaths, allocation: Allocation, state: AllocationState, *, was_pending: bool) -> None:
     """Record the end of a run whose controller could not, because its allocation ended first."""
-    if _final(paths):
+    if run_lookup.has_ended(read_json(paths.run)):
         return
     found, output = state.ending or NO_WORD, paths.engine / OUTPUT
     when = " while it was pending" if was_pending and found.stopped else ""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ddp_play.engines import slurm_commands
-from ddp_play.engines.slurm_commands import Answer, ask
+from ddp_play.engines.slurm_commands import Answer, ask, fields_of
 from ddp_play.errors import HostNotReady
 
 if TYPE_CHECKING:
@@ -43,3 +43,8 @@ def test_a_command_that_hangs_is_an_answer_too(monkeypatch: pytest.MonkeyPatch, 
 
 def test_a_command_without_words_has_its_code() -> None:
     assert Answer(4, "", "").words == "exit code 4"
+
+
+def test_words_of_a_path_are_no_fields() -> None:
+    text = "JobId=1 JobName=a JobState=RUNNING Reason=None Command=/home/kim/my runs/x JobState=FAILED WorkDir=/"
+    assert fields_of(text)["JobState"] == "RUNNING"

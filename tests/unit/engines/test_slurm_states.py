@@ -7,11 +7,11 @@ from datetime import datetime
 import pytest
 
 from ddp_play.engines.interface import Phase
+from ddp_play.engines.slurm_commands import fields_of
 from ddp_play.engines.slurm_states import (
     accounting_state,
     cause_of_signal,
     ending,
-    job_fields,
     job_state,
     place_in_queue,
 )
@@ -36,14 +36,14 @@ PENDING = (
     ],
 )
 def test_why_a_job_waits(reason: str, start: str, words: str) -> None:
-    state = job_state(job_fields(PENDING.format(reason=reason, start=start)), "2nd")
+    state = job_state(fields_of(PENDING.format(reason=reason, start=start)), "2nd")
     assert (state.phase, state.never) == (Phase.PENDING, "")
     assert state.text.startswith(words)
 
 
 @pytest.mark.parametrize("reason", ["PartitionNodeLimit", "PartitionTimeLimit", "QOSMaxNodePerJobLimit"])
 def test_what_never_starts_is_told_from_what_waits(reason: str) -> None:
-    assert job_state(job_fields(PENDING.format(reason=reason, start="Unknown"))).never
+    assert job_state(fields_of(PENDING.format(reason=reason, start="Unknown"))).never
 
 
 @pytest.mark.parametrize(
@@ -107,8 +107,3 @@ def test_why_slurm_sends_its_signal(output: str, state: str, left_s: float, code
     fields = {"JobState": state, "EndTime": "2026-11-25T18:00:00"}
     now = end.astimezone().timestamp() - left_s
     assert cause_of_signal(output, fields, now=now, within_s=100.0).exit_code == code
-
-
-def test_words_of_a_path_are_no_fields() -> None:
-    text = "JobId=1 JobName=a JobState=RUNNING Reason=None Command=/home/kim/my runs/x JobState=FAILED WorkDir=/"
-    assert job_fields(text)["JobState"] == "RUNNING"
