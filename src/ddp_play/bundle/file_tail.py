@@ -1,4 +1,4 @@
-"""Readers of growing files of a bundle: each call returns the lines that were added since the last one."""
+"""Readers of growing files of a bundle: their end, or at each call the lines that were added since the last one."""
 
 from __future__ import annotations
 
@@ -12,6 +12,14 @@ if TYPE_CHECKING:
 READ_BYTES = 1 << 20
 # A longer line is cut on the screen; the file has the whole line.
 LINE_BYTES = 4000
+
+
+def read_end(path: Path, num_bytes: int) -> tuple[bytes, int]:
+    """At most the last `num_bytes` of a file, and its size. Raises OSError."""
+    with path.open("rb") as handle:
+        size = handle.seek(0, 2)
+        handle.seek(max(0, size - num_bytes))
+        return handle.read(num_bytes), size
 
 
 class LineTail:

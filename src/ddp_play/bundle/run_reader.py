@@ -10,7 +10,7 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.bundle.file_tail import JsonTail, shown
+from ddp_play.bundle.file_tail import JsonTail, read_end, shown
 from ddp_play.bundle.metric_series import is_number
 from ddp_play.bundle.paths import read_json
 from ddp_play.bundle.run_state import RunState
@@ -89,17 +89,9 @@ class RunReader:
             if size == self._sizes.get(path, 0):
                 return b""
             self._sizes[path] = size
-            return read_end(path, num_bytes)
+            return read_end(path, num_bytes)[0]
         except OSError:
             return b""
-
-
-def read_end(path: Path, num_bytes: int) -> bytes:
-    """At most the last `num_bytes` of a file. Raises OSError."""
-    with path.open("rb") as handle:
-        size = handle.seek(0, 2)
-        handle.seek(max(0, size - num_bytes))
-        return handle.read(num_bytes)
 
 
 def last_line(end: bytes) -> str:

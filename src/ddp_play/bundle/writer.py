@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.disk_space import DiskSpace, is_full
+from ddp_play.bundle.file_tail import read_end
 from ddp_play.bundle.outcome import with_commands
 from ddp_play.bundle.paths import RunPaths, read_json, write_json
 from ddp_play.errors import DiskFull
@@ -181,11 +182,9 @@ def _part_of(target: Path) -> Path:
 
 
 def read_tail(path: Path, num_bytes: int) -> str:
-    """The last `num_bytes` of a file as text, whole lines where possible."""
+    """The last `num_bytes` of a file as text; empty if it cannot be read."""
     try:
-        with path.open("rb") as handle:
-            handle.seek(max(0, _size(path) - num_bytes))
-            return handle.read().decode("utf-8", "replace")
+        return read_end(path, num_bytes)[0].decode("utf-8", "replace")
     except OSError:
         return ""
 

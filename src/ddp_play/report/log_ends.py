@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ddp_play.bundle.file_tail import read_end
 from ddp_play.report.shown_text import log_lines
 
 if TYPE_CHECKING:
@@ -45,7 +46,10 @@ def _log(attempt: Attempt, rank: int, budget: int) -> dict[str, Any]:
 
 
 def _end(path: Path, budget: int, **of: Any) -> dict[str, Any]:
-    data, size = read_end(path, budget)
+    try:
+        data, size = read_end(path, budget)
+    except OSError:
+        data, size = b"", 0
     lines = log_lines(data, longest=LONGEST)
     if len(data) < size and len(lines) > 1:
         del lines[0]  # the rest of a line
@@ -55,17 +59,6 @@ def _end(path: Path, budget: int, **of: Any) -> dict[str, Any]:
         "is_whole": len(data) == size and len(lines) <= MOST_LINES,
         "lines": lines[-MOST_LINES:],
     }
-
-
-def read_end(path: Path, budget: int) -> tuple[bytes, int]:
-    """The last bytes of the file, and its size. An absent file is empty."""
-    try:
-        with path.open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - budget))
-            return file.read(budget), size
-    except OSError:
-        return b"", 0
 
 
 def hang_evidence(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
