@@ -6,12 +6,12 @@ All hosts multiply at the same time, and then reduce together. A group that is s
 
 from __future__ import annotations
 
-import math
 import statistics
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ddp_play.ansible.installed_collection import collection_root
+from ddp_play.bundle.metric_series import is_number
 from ddp_play.checks.group_search import Blamed, Culprit, search
 from ddp_play.checks.pair_samples import CPU_LIMIT
 from ddp_play.checks.peer_addresses import sampled_ports
@@ -187,16 +187,12 @@ def _checked(part: dict[str, Any]) -> dict[str, Any]:
     wanted = {"multiply": NUMBERS, "group": ()}.get(str(part.get("part")), ())
     sizes = part.get("sizes", [])
     rows = sizes if isinstance(sizes, list) and len(sizes) <= MOST_PARTS else [None]
-    is_ours = all(_is_number(part.get(name)) for name in wanted) and all(
-        isinstance(row, dict) and all(_is_number(row.get(name)) for name in SIZE_NUMBERS) for row in rows
+    is_ours = all(is_number(part.get(name)) for name in wanted) and all(
+        isinstance(row, dict) and all(is_number(row.get(name)) for name in SIZE_NUMBERS) for row in rows
     )
     if "problem" in part or is_ours:
         return part
     return {"part": str(part.get("part"))[:20], "problem": "the answer is not what ddp-play's program sends"}
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _has(answer: Mapping[str, Any], name: str) -> bool:
