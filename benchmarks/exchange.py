@@ -133,21 +133,21 @@ def unshaped(lab: BenchLab, options: argparse.Namespace) -> dict[str, Any]:
 def steps(lab: BenchLab, options: argparse.Namespace) -> dict[str, Any]:
     """Ratio of the seconds per step in containers to those of bare processes: 1 is no overhead."""
     found = turns(lab, options.batch_size, options.minutes * 60)
-    ratio = interval([ours / bare for ours, bare in found])
-    goal = f"goal: at most {1 + OVERHEAD_GOAL}, +- {HALF_GOAL} or less"
-    console.print(f"containers / bare, step: {ratio} over {len(found)} pairs of turns ({goal})")
-    reached = ratio.mean <= 1 + OVERHEAD_GOAL and ratio.half <= HALF_GOAL
-    return {"batch_size": options.batch_size, "pairs_s": found, "ratio": vars(ratio), "reached": reached}
+    return {"batch_size": options.batch_size, **_step_ratio("containers / bare", found, 1 + OVERHEAD_GOAL)}
 
 
 def samples(lab: BenchLab, options: argparse.Namespace) -> dict[str, Any]:
     """Ratio of the seconds per step while hosts are sampled to those while they are not: 1 is no overhead."""
     found = sampled_turns(lab, options.batch_size, options.minutes * 60)
-    ratio = interval([on / off for on, off in found])
-    goal = f"goal: at most {1 + HALF_GOAL}, +- {HALF_GOAL} or less"
-    console.print(f"samples / none, step: {ratio} over {len(found)} pairs of turns ({goal})")
-    reached = ratio.mean <= 1 + HALF_GOAL and ratio.half <= HALF_GOAL
-    return {"batch_size": options.batch_size, "pairs_s": found, "ratio": vars(ratio), "reached": reached}
+    return {"batch_size": options.batch_size, **_step_ratio("samples / none", found, 1 + HALF_GOAL)}
+
+
+def _step_ratio(what: str, pairs_s: list[Any], most: float) -> dict[str, Any]:
+    """Print the ratio of pairs of turns, and whether it is at most this and known well enough."""
+    ratio = interval([first / second for first, second in pairs_s])
+    goal = f"goal: at most {most}, +- {HALF_GOAL} or less"
+    console.print(f"{what}, step: {ratio} over {len(pairs_s)} pairs of turns ({goal})")
+    return {"pairs_s": pairs_s, "ratio": vars(ratio), "reached": ratio.mean <= most and ratio.half <= HALF_GOAL}
 
 
 def collective_table(lab: BenchLab, options: argparse.Namespace) -> dict[str, Any]:
