@@ -142,7 +142,7 @@ def samples(lab: BenchLab, options: argparse.Namespace) -> dict[str, Any]:
     return {"batch_size": options.batch_size, **_step_ratio("samples / none", found, 1 + HALF_GOAL)}
 
 
-def _step_ratio(what: str, pairs_s: list[Any], most: float) -> dict[str, Any]:
+def _step_ratio(what: str, pairs_s: list[tuple[float, float]], most: float) -> dict[str, Any]:
     """Print the ratio of pairs of turns, and whether it is at most this and known well enough."""
     ratio = interval([first / second for first, second in pairs_s])
     goal = f"goal: at most {most}, +- {HALF_GOAL} or less"
