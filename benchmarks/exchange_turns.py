@@ -25,14 +25,25 @@ from exchange_ways import PORT, ROOT, WORK, BenchLab, ddp_play, run_bare, traini
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-TURN_S = 2.0
-# The first part of a turn is not counted: ranks that were stopped go on one after the other, with cold caches.
-SETTLE_S = 0.4
 START_LIMIT_S = 180.0
 NUM_WARM_UP_LINES = 40
 NAME = "turns"
 # Never reached; different, so that the processes of the two trainings can be told apart by their command lines.
 OUR_STEPS, BARE_STEPS = 900_001, 900_002
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Seconds of one turn, and of its first part, which is not counted."""
+
+    length_s: float
+    settle_s: float
+
+
+# Ranks that were stopped go on one after the other, with cold caches.
+TURN = Turn(2.0, 0.4)
+# Three samples, all counted: a sampler that was stopped is late, and takes one at once.
+SAMPLED_TURN = Turn(5.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -55,36 +66,42 @@ def turns(lab: BenchLab, batch_size: int, seconds: float) -> list[tuple[float, f
     RuntimeError if a training does not start, or made no step in one of its turns.
     """
     with _both(lab, batch_size) as (ours, bare):
-        return _alternate(ours, bare, seconds)
+        return _alternate(ours, bare, seconds, TURN)
 
 
 def sampled_turns(lab: BenchLab, batch_size: int, seconds: float) -> list[tuple[float, float]]:
-    """As `turns`, of one training in containers while its hosts are sampled, and while the samplers are stopped."""
+    """As `turns`, of one training in containers while its hosts are sampled, and while the samplers are stopped.
+
+    RuntimeError also if there are no samplers.
+    """
     with _ours(lab, batch_size) as (ours, _):
-        return _alternate(replace(ours, pids=_of_program(b"samples")), replace(ours, pids=()), seconds)
+        if not _of_program(b"samples"):
+            raise RuntimeError("no host takes samples")
+        sampled, unsampled = replace(ours, pids=_of_program(b"samples")), replace(ours, pids=())
+        return _alternate(sampled, unsampled, seconds, SAMPLED_TURN)
 
 
-def _alternate(one: Training, other: Training, seconds: float) -> list[tuple[float, float]]:
+def _alternate(one: Training, other: Training, seconds: float, turn: Turn) -> list[tuple[float, float]]:
     found = []
     until = time.monotonic() + seconds
     for number in itertools.count():
         if number % 2 == 0 and time.monotonic() >= until:
             break
         order = (one, other) if number % 2 == 0 else (other, one)
-        found.append({each: _turn(each, order) for each in order})
+        found.append({each: _take(turn, each, order) for each in order})
     at = {each: _times(each.metrics()) for each in (one, other)}
-    return [(_step_s(at[one], *turn[one]), _step_s(at[other], *turn[other])) for turn in found]
+    return [(_step_s(at[one], *taken[one]), _step_s(at[other], *taken[other])) for taken in found]
 
 
-def _turn(one: Training, both: tuple[Training, ...]) -> tuple[float, float]:
+def _take(turn: Turn, one: Training, both: tuple[Training, ...]) -> tuple[float, float]:
     """Let this training alone have the machine; begin and end of the time that counts."""
     for other in both:
         if other is not one:
             other.signal(signal.SIGSTOP)
     one.signal(signal.SIGCONT)
-    time.sleep(SETTLE_S)
+    time.sleep(turn.settle_s)
     begin = time.time()
-    time.sleep(TURN_S - SETTLE_S)
+    time.sleep(turn.length_s - turn.settle_s)
     return begin, time.time()
 
 
@@ -156,7 +173,7 @@ def _step_s(times: list[float], begin: float, end: float) -> float:
     """Mean seconds between the steps of one turn; RuntimeError if it has fewer than two."""
     inside = [at for at in times if begin <= at <= end]
     if len(inside) < 2:
-        raise RuntimeError(f"{len(inside)} steps in a turn of {TURN_S:g} s")
+        raise RuntimeError(f"{len(inside)} steps in a turn of {end - begin:g} s")
     return (inside[-1] - inside[0]) / (len(inside) - 1)
 
 
