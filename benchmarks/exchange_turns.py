@@ -2,7 +2,7 @@
 
 What a machine gives to its processes drifts by more within half a minute than the difference that is looked for. So
 both trainings are started once, and all processes of one are stopped (SIGSTOP) while the other has the machine for two
-seconds. What the samples of the hosts cost is found in the same way: the samplers are stopped in every other turn.
+seconds.
 """
 
 from __future__ import annotations
@@ -25,25 +25,14 @@ from exchange_ways import PORT, ROOT, WORK, BenchLab, ddp_play, run_bare, traini
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+TURN_S = 2.0
+# The first part of a turn is not counted: ranks that were stopped go on one after the other, with cold caches.
+SETTLE_S = 0.4
 START_LIMIT_S = 180.0
 NUM_WARM_UP_LINES = 40
 NAME = "turns"
 # Never reached; different, so that the processes of the two trainings can be told apart by their command lines.
 OUR_STEPS, BARE_STEPS = 900_001, 900_002
-
-
-@dataclass(frozen=True)
-class Turn:
-    """Seconds of one turn, and of its first part, which is not counted."""
-
-    length_s: float
-    settle_s: float
-
-
-# Ranks that were stopped go on one after the other, with cold caches.
-TURN = Turn(2.0, 0.4)
-# Three samples, all counted: a sampler that was stopped is late, and takes one at once.
-SAMPLED_TURN = Turn(5.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -66,47 +55,35 @@ def turns(lab: BenchLab, batch_size: int, seconds: float) -> list[tuple[float, f
     RuntimeError if a training does not start, or made no step in one of its turns.
     """
     with _both(lab, batch_size) as (ours, bare):
-        return _alternate(ours, bare, seconds, TURN)
+        return _alternate(ours, bare, seconds)
 
 
-def sampled_turns(lab: BenchLab, batch_size: int, seconds: float) -> list[tuple[float, float]]:
-    """As `turns`, of one training in containers while its hosts are sampled, and while the samplers are stopped.
-
-    RuntimeError also if there are no samplers.
-    """
-    with _ours(lab, batch_size) as (ours, _):
-        if not _of_program(b"samples"):
-            raise RuntimeError("no host takes samples")
-        sampled, unsampled = replace(ours, pids=_of_program(b"samples")), replace(ours, pids=())
-        return _alternate(sampled, unsampled, seconds, SAMPLED_TURN)
-
-
-def _alternate(one: Training, other: Training, seconds: float, turn: Turn) -> list[tuple[float, float]]:
+def _alternate(one: Training, other: Training, seconds: float) -> list[tuple[float, float]]:
     found = []
     until = time.monotonic() + seconds
     for number in itertools.count():
         if number % 2 == 0 and time.monotonic() >= until:
             break
         order = (one, other) if number % 2 == 0 else (other, one)
-        found.append({each: _take(turn, each, order) for each in order})
-    at = {each: _times(each.metrics()) for each in (one, other)}
-    return [(_step_s(at[one], *taken[one]), _step_s(at[other], *taken[other])) for taken in found]
+        found.append({each: _turn(each, order) for each in order})
+    at = {each: step_times(each.metrics()) for each in (one, other)}
+    return [(_step_s(at[one], *turn[one]), _step_s(at[other], *turn[other])) for turn in found]
 
 
-def _take(turn: Turn, one: Training, both: tuple[Training, ...]) -> tuple[float, float]:
+def _turn(one: Training, both: tuple[Training, ...]) -> tuple[float, float]:
     """Let this training alone have the machine; begin and end of the time that counts."""
     for other in both:
         if other is not one:
             other.signal(signal.SIGSTOP)
     one.signal(signal.SIGCONT)
-    time.sleep(turn.settle_s)
+    time.sleep(SETTLE_S)
     begin = time.time()
-    time.sleep(turn.length_s - turn.settle_s)
+    time.sleep(TURN_S - SETTLE_S)
     return begin, time.time()
 
 
 @contextlib.contextmanager
-def _ours(lab: BenchLab, batch_size: int) -> Iterator[tuple[Training, Path]]:
+def our_training(lab: BenchLab, batch_size: int) -> Iterator[tuple[Training, Path]]:
     """The training in containers, started and warm, and the output of its run; ends it."""
     log = lab.home / "turns.log"
     kept = lab.home / "runs" / NAME / "metrics" / "rank-0.jsonl"
@@ -129,7 +106,7 @@ def _ours(lab: BenchLab, batch_size: int) -> Iterator[tuple[Training, Path]]:
 def _both(lab: BenchLab, batch_size: int) -> Iterator[tuple[Training, Training]]:
     """Both trainings, started and warm; ends them."""
     words = (*training(BARE_STEPS, batch_size), "--metrics", f"{WORK}/metrics.jsonl")
-    with ThreadPoolExecutor(1) as pool, _ours(lab, batch_size) as (ours, log):
+    with ThreadPoolExecutor(1) as pool, our_training(lab, batch_size) as (ours, log):
         pool.submit(run_bare, lab, words, port=PORT)
         bare = Training((), lambda: _bare_metrics(lab))
         try:
@@ -157,13 +134,13 @@ def _our_argv(lab: BenchLab, batch_size: int) -> list[str]:
 def _wait_until_warm(one: Training, log: Path) -> None:
     """Wait until rank 0 wrote its first lines; RuntimeError with the run's output if it does not."""
     until = time.monotonic() + START_LIMIT_S
-    while len(_times(one.metrics())) < NUM_WARM_UP_LINES:
+    while len(step_times(one.metrics())) < NUM_WARM_UP_LINES:
         if time.monotonic() > until:
             raise RuntimeError(f"a training wrote no metrics within {START_LIMIT_S:g} s:\n{log.read_text()}")
         time.sleep(1)
 
 
-def _times(metrics: str) -> list[float]:
+def step_times(metrics: str) -> list[float]:
     """Time stamps of rank 0's complete metric lines of single steps, seconds since 1970."""
     rows = (json.loads(line) for line in metrics.splitlines(keepends=True) if line.endswith("\n"))
     return [row["time"] for row in rows if "samples_per_s" in row and row["rank"] == 0]
@@ -173,7 +150,7 @@ def _step_s(times: list[float], begin: float, end: float) -> float:
     """Mean seconds between the steps of one turn; RuntimeError if it has fewer than two."""
     inside = [at for at in times if begin <= at <= end]
     if len(inside) < 2:
-        raise RuntimeError(f"{len(inside)} steps in a turn of {end - begin:g} s")
+        raise RuntimeError(f"{len(inside)} steps in a turn of {TURN_S:g} s")
     return (inside[-1] - inside[0]) / (len(inside) - 1)
 
 
