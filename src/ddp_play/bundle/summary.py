@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 # Keys of a rank's result.json that the summary shows, in this order.
+# Two days: up to here hours are easier to compare.
+DAYS_FROM_S = 2 * 86400
 HEADLINES = ("accuracy", "loss", "epochs", "steps", "samples_per_s", "seconds")
 
 
@@ -21,13 +23,17 @@ def counted(number: int, what: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """7 s, 3 min 20 s, 2 h 5 min."""
+    """7 s, 3 min 20 s, 2 h 5 min, 4 d 3 h; -2 h 5 min where a clock was set back meanwhile."""
     whole = round(seconds)
+    if whole < 0:
+        return f"-{duration(-whole)}"
     if whole < 60:
         return f"{whole} s"
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+    if whole < DAYS_FROM_S:
+        return f"{whole // 3600} h {whole % 3600 // 60} min"
+    return f"{whole // 86400} d {whole % 86400 // 3600} h"
 
 
 def number(value: Any) -> str:

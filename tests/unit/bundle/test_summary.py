@@ -23,7 +23,10 @@ if TYPE_CHECKING:
         (200, "3 min 20 s"),
         (3599.7, "1 h 0 min"),
         (7500, "2 h 5 min"),
-        (360000, "100 h 0 min"),
+        (172799, "47 h 59 min"),
+        (360000, "4 d 4 h"),
+        (-360000, "-4 d 4 h"),
+        (-7, "-7 s"),
     ],
 )
 def test_durations(seconds: float, text: str) -> None:
