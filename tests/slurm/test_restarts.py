@@ -50,3 +50,29 @@ def test_a_spare_node_takes_the_place_of_a_lost_one(login: Login) -> None:
     finally:
         login.cluster.start_node("n2")
         login.cluster.run("scontrol", "update", "NodeName=n2", "State=RESUME", check=False)
+
+
+@LONG
+def test_nothing_is_promised_about_the_files_of_a_lost_node(login: Login) -> None:
+    """`attach` and `gc` have no way to a node whose job is over; the run said that they would fetch its files."""
+    job = login.job("sleep 60", ranks_per_host=1, lease=10, host_timeout=6, slurm={"spares": 1})
+    login.play(*job, "--name", "lost", "-d")
+    login.wait_for("lost", "running")
+    login.cluster.kill_node("n2")
+    there = living("SLURMD_NODENAME=n2")
+    for pid in {*there, *(parent(pid) for pid in there)} - {1}:
+        os.kill(pid, signal.SIGKILL)
+    try:
+        done = login.play("attach", "lost", timeout_s=180)
+        assert done.code == 69, done.err
+        document = login.document("lost")
+        stay = "its files stay in runs/lost.* of ddp_state_dir there: the Slurm job"
+        assert document["verdict"]["hint"].startswith(f"n2: {stay}")
+        assert [row for row in document["left_behind"]["n2"] if stay in row]
+        assert "collects it" not in done.err + str(document["left_behind"])
+        assert "is back" not in done.err + str(document["left_behind"])
+        again = login.play("attach", "lost")
+        assert "n2: not collected, and slurm job" in again.err
+    finally:
+        login.cluster.start_node("n2")
+        login.cluster.run("scontrol", "update", "NodeName=n2", "State=RESUME", check=False)

@@ -45,6 +45,7 @@ def record_of(run: Run) -> BundleRecord:
         uncollected=uncollected_text(document),
         artifacts=_has_artifacts(run.paths),
         link=link,
+        has_allocation=bool(run.allocation),
     )
 
 
