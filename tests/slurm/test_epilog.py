@@ -63,6 +63,8 @@ def job(cluster: Cluster) -> Iterator[Job]:
     free = [name for name in USERS if name in names and names[name] not in busy]
     if not free:
         pytest.skip("no user of the system is without a process")
+    for above in (cluster.directory, *cluster.directory.parents[:2]):
+        above.chmod(0o711)  # the user reads the script of the job
     made = Job(cluster, free[0], secrets.token_hex(4))
     yield made
     for path in MEMORY.glob(f"*{made.word}*"):
