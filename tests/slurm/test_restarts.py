@@ -50,10 +50,12 @@ def lost(login: Login, node: str) -> Iterator[None]:
         states = ("sinfo", "-h", "-N", "-n", node, "-p", "main", "-o", "%T")
 
         def is_idle() -> bool:
-            login.cluster.run("scontrol", "update", f"NodeName={node}", "State=RESUME", check=False)
-            return login.cluster.run(*states, check=False).strip() == "idle"
+            state = login.cluster.run(*states, check=False).strip()
+            if state.startswith("down"):
+                login.cluster.run("scontrol", "update", f"NodeName={node}", "State=RESUME", check=False)
+            return state == "idle"
 
-        wait_until(is_idle, timeout_s=PATIENCE_S, what=f"{node} idle again")
+        wait_until(is_idle, timeout_s=PATIENCE_S, what=f"{node} idle again", every_s=1.0)
 
 
 @LONG

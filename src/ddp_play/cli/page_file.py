@@ -1,4 +1,4 @@
-"""Files that a verb writes where the user wants them: what is wrong with the place is the user's to know, not a crash."""
+"""Files that a verb writes where the user wants them: what is wrong with the place is no crash."""
 
 from __future__ import annotations
 
