@@ -65,6 +65,13 @@ class ActionModule(ActionBase):
 
     def _plan(self, variables: dict[str, Any], discovery: Discovery) -> tuple[dict[str, Any], JobSecrets]:
         """Write the plan into the run's directory. A job that cannot run fails with the error's message and hint."""
+        try:
+            return self._planned(variables, discovery)
+        except Exception as error:
+            self._refuse(error, variables)
+            raise
+
+    def _planned(self, variables: dict[str, Any], discovery: Discovery) -> tuple[dict[str, Any], JobSecrets]:
         values = {
             name: self._templar.template(variables[PREFIX + name])
             for name in Job.model_fields
@@ -73,35 +80,35 @@ class ActionModule(ActionBase):
         failed = set(variables["ansible_play_hosts_all"]) - set(variables["ansible_play_hosts"])
         batch = failed | set(variables["ansible_play_batch"])  # with `serial`, each batch is a job of its own
         hosts = [host for host in variables["ansible_play_hosts_all"] if host in batch]
-        try:
-            secrets = self._secrets(values, variables)
-            self._webhook(variables)  # a mistake in it must not come after the plan
-            values["spares"] = values.get("spares") or list(
-                (variables.get("groups") or {}).get(plan_action.SPARES) or ()
-            )
-            # In YAML a key without a value is null and stays null: its value comes from the caller's environment.
-            values["env"] = secrets.env or {}
-            asking = _Asking(Approaches(self, variables), discovery, failed)
-            planned = plan_action.plan_job(
-                values,
-                hosts,
-                asking.rows,
-                secrets=secrets,
-                playbook_dir=str(variables.get("playbook_dir", ".")),
-            )
-        except DdpPlayError as error:
-            self._refuse(error, values.get("hook"), variables)
-            raise
+        secrets = self._secrets(values, variables)
+        self._webhook(variables)  # a mistake in it must not come after the plan
+        values["spares"] = values.get("spares") or list((variables.get("groups") or {}).get(plan_action.SPARES) or ())
+        # In YAML a key without a value is null and stays null: its value comes from the caller's environment.
+        values["env"] = secrets.env or {}
+        asking = _Asking(Approaches(self, variables), discovery, failed)
+        planned = plan_action.plan_job(
+            values,
+            hosts,
+            asking.rows,
+            secrets=secrets,
+            playbook_dir=str(variables.get("playbook_dir", ".")),
+        )
         return planned, secrets
 
-    def _refuse(self, error: DdpPlayError, hook: object, variables: dict[str, Any]) -> None:
+    def _refuse(self, error: Exception, variables: dict[str, Any]) -> None:
         """Record why the run cannot start, and tell its end."""
-        paths = plan_action.record_failure(error)
+        paths = plan_action.record_failure(error) if isinstance(error, DdpPlayError) else plan_action.run_paths()
         if self._only_plans(variables):
             return
-        with contextlib.suppress(AnsibleError):  # the webhook's variable is undefined
-            webhook = self._templar.template(variables.get(PREFIX + "webhook"))
-            import_module(HOOKS).tell_refused(hook, webhook, paths)
+        import_module(HOOKS).tell_refused(
+            self._known(variables, "hook"), self._known(variables, "webhook"), paths, error
+        )
+
+    def _known(self, variables: dict[str, Any], name: str) -> Any:
+        """A variable of the job; None if it is undefined."""
+        with contextlib.suppress(AnsibleError):
+            return self._templar.template(variables.get(PREFIX + name))
+        return None
 
     def _only_plans(self, variables: dict[str, Any]) -> bool:
         return bool(self._task.check_mode) or PLAN_TAG in variables.get("ansible_run_tags", ())

@@ -207,6 +207,7 @@ class FakeEngine:
     """
 
     name: str = "fake"
+    over: str = ""
     now: AllocationState = field(default_factory=lambda: AllocationState(Phase.PENDING))
     refuses: DdpPlayError | None = None
     wanted: list[Wanted] = field(default_factory=list)

@@ -183,3 +183,23 @@ def cpu_s(pid: int) -> float:
     """CPU time of a process."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.parametrize("environment", [{}, {"LANG": "C", "NO_COLOR": "1"}], ids=["utf-8", "C"])
+def test_a_storm_of_sizes(bundle: RunPaths, environment: dict[str, str]) -> None:
+    """A person drags the corner of a window, down to a terminal that has no room for anything."""
+    child = view(bundle, environment=environment)
+    sizes = ((5, 20), (1, 1), (100, 300), (2, 200), (40, 3), (12, 60))
+    for number in range(300):
+        child.setwinsize(*sizes[number % len(sizes)])
+        read_for(child, 0.01)
+    child.setwinsize(24, 80)
+    child.expect(" leave")
+    child.send("e")
+    child.expect(" back")
+    child.send("qq")
+    child.expect("leave[?] d: detach")
+    child.send("d")
+    text = end_of(child)
+    assert child.exitstatus == 0, text
+    assert "Traceback" not in text

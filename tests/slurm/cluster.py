@@ -19,6 +19,8 @@ from pathlib import Path
 
 from tests.waiting import wait_until
 
+ROOT = Path(__file__).resolve().parents[2]
+EPILOG = ROOT / "roles" / "slurm" / "templates" / "epilog.sh.j2"
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "scontrol")
 NODES = ("n1", "n2", "n3")
 # Debian keeps the daemons in sbin.
@@ -54,6 +56,7 @@ InactiveLimit=0
 ReturnToService=2
 SlurmdTimeout=30
 JobRequeue=1
+Epilog={directory}/epilog.sh
 MinJobAge=300
 NodeName=n[1-3] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first}-{last}] CPUs=2 State=UNKNOWN
 PartitionName=main Nodes=n[1-3] Default=YES MaxTime=60 State=UP
@@ -155,6 +158,9 @@ class Cluster:
             kill_wait_s=self.kill_wait_s,
         )
         (self.directory / "slurm.conf").write_text(text)
+        epilog = self.directory / "epilog.sh"  # that of role slurm, in which nothing is to be filled in
+        epilog.write_text(EPILOG.read_text())
+        epilog.chmod(0o755)
 
     def _start_munge(self) -> None:
         key = self.directory / "munge.key"

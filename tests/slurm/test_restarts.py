@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from pathlib import Path
@@ -10,8 +11,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.run.conftest import living
+from tests.slurm.conftest import PATIENCE_S
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.slurm.conftest import Login
 
 LONG = pytest.mark.skipif(os.environ.get("DDP_PLAY_WIDE") != "1", reason="takes a minute: DDP_PLAY_WIDE=1 runs it")
@@ -31,22 +36,56 @@ def parent(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
+@contextlib.contextmanager
+def lost(login: Login, node: str) -> Iterator[None]:
+    """The node's daemon and all that runs on it end at once, as after a power failure; afterwards it is idle again."""
+    login.cluster.kill_node(node)
+    there = living(f"SLURMD_NODENAME={node}")
+    for pid in {*there, *(parent(pid) for pid in there)} - {1}:
+        os.kill(pid, signal.SIGKILL)
+    try:
+        yield
+    finally:
+        login.cluster.start_node(node)
+        states = ("sinfo", "-h", "-N", "-n", node, "-p", "main", "-o", "%T")
+
+        def is_idle() -> bool:
+            state = login.cluster.run(*states, check=False).strip()
+            if state.startswith("down"):
+                login.cluster.run("scontrol", "update", f"NodeName={node}", "State=RESUME", check=False)
+            return state == "idle"
+
+        wait_until(is_idle, timeout_s=PATIENCE_S, what=f"{node} idle again", every_s=1.0)
+
+
 @LONG
 def test_a_spare_node_takes_the_place_of_a_lost_one(login: Login) -> None:
-    """A node's daemon and all that runs on it end at once, as after a power failure; the job goes on without it."""
+    """The job goes on without it."""
     job = login.job("sleep 10", ranks_per_host=1, restarts=1, lease=10, host_timeout=6, slurm={"spares": 1})
     login.play(*job, "--name", "spare", "-d")
     login.wait_for("spare", "running")
     assert login.document("spare")["hosts"] == ["n1", "n2"]
-    login.cluster.kill_node("n2")
-    there = living("SLURMD_NODENAME=n2")
-    for pid in {*there, *(parent(pid) for pid in there)} - {1}:
-        os.kill(pid, signal.SIGKILL)
-    try:
+    with lost(login, "n2"):
         done = login.play("attach", "spare", timeout_s=180)
         assert done.code == 0, done.err
         assert "replacement host: n3" in done.err
         assert login.slurm_job("spare")["JobState"] == "COMPLETED"
-    finally:
-        login.cluster.start_node("n2")
-        login.cluster.run("scontrol", "update", "NodeName=n2", "State=RESUME", check=False)
+
+
+@LONG
+def test_nothing_is_promised_about_the_files_of_a_lost_node(login: Login) -> None:
+    """`attach` and `gc` have no way to a node whose job is over; the run said that they would fetch its files."""
+    job = login.job("sleep 60", ranks_per_host=1, lease=10, host_timeout=6, slurm={"spares": 1})
+    login.play(*job, "--name", "lost", "-d")
+    login.wait_for("lost", "running")
+    with lost(login, "n2"):
+        done = login.play("attach", "lost", timeout_s=180)
+        assert done.code == 69, done.err
+        document = login.document("lost")
+        stay = "its files stay in runs/lost.* of ddp_state_dir there: the Slurm job"
+        assert document["verdict"]["hint"].startswith(f"n2: {stay}")
+        assert [row for row in document["left_behind"]["n2"] if stay in row]
+        assert "collects it" not in done.err + str(document["left_behind"])
+        assert "is back" not in done.err + str(document["left_behind"])
+        again = login.play("attach", "lost")
+        assert "n2: not collected, and slurm job" in again.err

@@ -55,7 +55,7 @@ def plan_job(
     from ddp_play.planning.planner import make_plan  # noqa: PLC0415
     from ddp_play.planning.rank_context import Caller  # noqa: PLC0415
 
-    paths = _run_paths()
+    paths = run_paths()
     made = paths.root.exists()
     if made:  # by ddp-play: doctor reads the job also where there is no plan
         write_json(paths.job, job.model_dump(mode="json"))
@@ -79,7 +79,7 @@ def plan_job(
 
 def _describe_job(job: Job) -> dict[str, Any]:
     """Write the job alone: what is asked of an engine before there are hosts."""
-    paths = _run_paths()
+    paths = run_paths()
     paths.create()
     write_json(paths.job, job.model_dump(mode="json"))
     return {"run_id": paths.run_id, "run_dir": str(paths.root), "summary": "the job"}
@@ -117,7 +117,7 @@ def _fleet(
     return fleet.to_json()
 
 
-def _run_paths() -> RunPaths:
+def run_paths() -> RunPaths:
     """Directory that `ddp-play run` made for this run; a new one for ansible-playbook or a second job."""
     given = os.environ.get(RUN_DIR_ENV)
     if given and not RunPaths(Path(given)).plan.exists():
@@ -127,7 +127,7 @@ def _run_paths() -> RunPaths:
 
 def record_failure(error: DdpPlayError, paths: RunPaths | None = None) -> RunPaths:
     """Write the error of a run that could not start to its run.json. Returns the paths of the run."""
-    paths = paths or _run_paths()
+    paths = paths or run_paths()
     paths.create()
     known = read_json(paths.run)
     document = {"id": paths.run_id, **known, **error_fields(error, known), "ended": time.time()}

@@ -1,10 +1,15 @@
-"""Size of a bundle: recorded in run.json at the end of a run, and measured within a bound where it is not."""
+"""Size of a bundle: recorded in run.json at the end of a run, and measured within a bound where it is not.
+
+The report comes later, and may be made anew at any time: it is not in the recorded number, and is looked at each time.
+"""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from ddp_play.bundle.paths import RunPaths
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,7 +60,19 @@ def _length(entry: os.DirEntry[str]) -> int:
         return 0
 
 
+def to_record(root: Path) -> int:
+    """Bytes of all files but the report."""
+    return (measure(root) or 0) - _report(root)
+
+
 def size_of(root: Path, document: dict[str, Any], budget: Budget | None = None) -> int | None:
-    """The size in run.json, else the measured one."""
+    """The size in run.json with that of the report, else the measured one."""
     recorded = document.get(RECORDED)
-    return recorded if type(recorded) is int else measure(root, budget)
+    return recorded + _report(root) if type(recorded) is int else measure(root, budget)
+
+
+def _report(root: Path) -> int:
+    try:
+        return RunPaths(root).report.lstat().st_size
+    except OSError:
+        return 0

@@ -26,7 +26,7 @@ class Level(StrEnum):
 # A line and its level.
 EventLine = tuple[str, Level]
 PHASES_SHOWN = ("preparing", "running", "collecting")
-HOST_STATES = {"silent": "does not answer; trying again", "back": "is back"}
+HOST_STATES = {"silent": "does not answer", "back": "is back", "lost": "is lost"}
 TASK_LEVELS = {"failed": Level.FAILURE, "unreachable": Level.FAILURE, "changed": Level.NOTICE}
 
 
@@ -61,6 +61,13 @@ def shown_state(event: Mapping[str, Any]) -> str:
     return "failed" if rank_failed(event) else "stopped" if event["stopped"] else str(event["state"])
 
 
+def host_state(event: Mapping[str, Any]) -> str:
+    """What an event of type `host` says of the host: `is lost: silent for 31 s`."""
+    state = str(event.get("state"))
+    why = f": {event['why']}" if event.get("why") else ""
+    return HOST_STATES.get(state, state) + why
+
+
 def _phase(event: Mapping[str, Any]) -> list[EventLine]:
     return [(event["phase"], Level.DETAIL)] if event["phase"] in PHASES_SHOWN else []
 
@@ -70,9 +77,8 @@ def _rank(event: Mapping[str, Any]) -> list[EventLine]:
 
 
 def _host(event: Mapping[str, Any]) -> list[EventLine]:
-    state = event["state"]
-    text = f"is lost: {event.get('why')}" if state == "lost" else HOST_STATES.get(state, state)
-    return [(f"host {event['host']} {text}", Level.NOTICE)]
+    more = "; trying again" if event["state"] == "silent" else ""
+    return [(f"host {event['host']} {host_state(event)}{more}", Level.NOTICE)]
 
 
 def _restart(event: Mapping[str, Any]) -> list[EventLine]:

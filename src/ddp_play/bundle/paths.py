@@ -78,7 +78,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     """The JSON objects of the list in the file; an empty list if there is no such file or it is not a JSON list."""
     try:
         value = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return []
     return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
 

@@ -45,17 +45,23 @@ def record_of(run: Run) -> BundleRecord:
         uncollected=uncollected_text(document),
         artifacts=_has_artifacts(run.paths),
         link=link,
+        has_allocation=bool(run.allocation),
     )
 
 
 def uncollected_text(document: dict[str, Any]) -> str:
     """What run.json lists as not collected or still on hosts; empty if nothing."""
-    rows = [f"files of attempt {row.get('attempt')} on {row.get('host')}" for row in document.get("uncollected") or ()]
-    rows += [f"{row.get('path')} of {row.get('host') or 'the hosts'}" for row in document.get("missing") or ()]
+    rows = [f"files of attempt {row.get('attempt')} on {row.get('host')}" for row in _rows(document, "uncollected")]
+    rows += [f"{row.get('path')} of {row.get('host') or 'the hosts'}" for row in _rows(document, "missing")]
     rows += [f"files on {host}" for host in sorted(document.get("left_behind") or {})]
     if document.get("exit_class") == DiskFull.kind:
         rows.append("the disk of this machine was full")
     return short_list(rows, SHOWN)
+
+
+def _rows(document: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    """The rows of a list in run.json; whatever else is there stands for something that was not collected."""
+    return [row if isinstance(row, dict) else {} for row in document.get(name) or ()]
 
 
 def _has_artifacts(paths: RunPaths) -> bool:

@@ -18,6 +18,7 @@ class BundleRecord:
 
     `since`: when the run ended, or when it was created. `unreadable`: why its run.json tells nothing.
     `uncollected`: what is still on hosts or was not collected. `link`: where it leads if it is a symbolic link.
+    `has_allocation`: an engine gave its hosts, for the run alone.
     """
 
     run: str
@@ -32,6 +33,7 @@ class BundleRecord:
     artifacts: bool = False
     link: str = ""
     unreadable: str = ""
+    has_allocation: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,8 @@ def _why_alive(record: BundleRecord, *, now: float) -> str:
 
 def _why_valuable(record: BundleRecord, rules: Rules) -> str:
     if record.uncollected and not rules.with_uncollected:
-        return f"not all was collected or removed: {record.uncollected}; ddp-play attach {record.run} collects it"
+        attach = f"ddp-play attach {record.run} {'tells where it is' if record.has_allocation else 'collects it'}"
+        return f"not all was collected or removed: {record.uncollected}; {attach}"
     if record.artifacts and not rules.with_artifacts:
         return "it has artifacts, perhaps the only copy; --with-artifacts removes them"
     return ""

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.bundle.event_texts import Level, event_lines, plan_lines, shown_state
+from ddp_play.bundle.event_texts import HOST_STATES, Level, event_lines, plan_lines, shown_state
 from ddp_play.bundle.metric_series import Metrics, is_number
 from ddp_play.planning.plan_document import ranks_by_host
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 MAX_EVENTS = 500
 # Order in which states are counted and listed.
 STATES = ("failed", "stopped", "created", "running", "exited")
+PROBLEMS = ("silent", "lost")  # states of a host
 
 
 @dataclass
@@ -113,7 +114,7 @@ class RunState:
     def _on_host(self, event: Mapping[str, Any]) -> None:
         host = self.hosts.get(event["host"])
         if host is not None:
-            host.problem = {"silent": "does not answer", "lost": "lost"}.get(event["state"], "")
+            host.problem = HOST_STATES[event["state"]] if event["state"] in PROBLEMS else ""
 
     def _on_waiting(self, _event: Mapping[str, Any]) -> None:
         self.phase = "waiting"

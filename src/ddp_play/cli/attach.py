@@ -14,6 +14,7 @@ from ddp_play.planning.short_lists import short_list
 from ddp_play.run.attempt_assignment import assignment_from_bundle
 from ddp_play.run.engine_runs import find
 from ddp_play.run.lost_host_files import collect_uncollected, uncollected
+from ddp_play.run.run_hooks import webhook_problem
 from ddp_play.run.submission import check_password, hosts_with_password, restart_problem, start_background
 
 if TYPE_CHECKING:
@@ -41,8 +42,9 @@ def attach(
     """
     with error_boundary():
         run = find(run_id)
-        if run.over and run.document.get("exit_class") != DiskFull.kind:
-            if uncollected(run.document) and run.allocation:
+        disk_was_full = run.document.get("exit_class") == DiskFull.kind
+        if run.over and (run.allocation or not disk_was_full):
+            if run.allocation and (uncollected(run.document) or disk_was_full):
                 console.note(_stay_on_hosts(run), style="bold yellow")
             elif uncollected(run.document):
                 _collect_from_lost_hosts(run, _ask_passwords(run, ssh=ask_pass, become=ask_become_pass))
@@ -50,7 +52,7 @@ def attach(
         if not run.attended:
             passwords = _ask_passwords(run, ssh=ask_pass, become=ask_become_pass)
             console.note(f"run {run.paths.run_id} has no supervisor: starting a new one")
-            if problem := restart_problem(run.paths):
+            for problem in filter(None, (restart_problem(run.paths), webhook_problem(run.paths))):
                 console.note(f"warning: {problem}", style="bold yellow")
             console.note_if_any(start_background(run.paths, passwords, take_over=True))
         raise typer.Exit(watch(run.paths, ranks=ranks, as_json=as_json, joined=True, plain=plain))
@@ -58,7 +60,8 @@ def attach(
 
 def _stay_on_hosts(run: Run) -> str:
     """Files on lost hosts that only an allocation led to: it is over, and no channel to them can be opened."""
-    hosts = ", ".join(sorted({host for _, host in uncollected(run.document)}))
+    waiting = {host for _, host in uncollected(run.document)} or set(run.document.get("hosts") or ())
+    hosts = short_list(sorted(waiting), 5)
     name, job = run.paths.run_id, f"{run.allocation.get('engine')} job {run.allocation.get('id')}"
     return (
         f"{hosts}: not collected, and {job}, through which it was reached, is over: its files are in runs/{name}.* of "

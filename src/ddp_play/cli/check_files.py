@@ -19,6 +19,7 @@ from ddp_play.checks.check_scope import CheckScope
 from ddp_play.checks.ticket_bundle import is_archive, write_bundle
 from ddp_play.checks.time_budget import budget_of
 from ddp_play.cli import check_quarantine, console, options
+from ddp_play.cli.page_file import writing
 from ddp_play.errors import UsageError
 
 if TYPE_CHECKING:
@@ -76,10 +77,12 @@ class Wanted:
             "command": shlex.join(["ddp-play", *sys.argv[1:]]),  # secrets in it were refused
         }  # fmt: skip
         if self.html is not None:
-            write_text(self.html, page(fleet, {**answer, "findings": shown}, about))
+            with writing(self.html):
+                write_text(self.html, page(fleet, {**answer, "findings": shown}, about))
             console.note(f"page: {self.html}")
         if self.bundle is not None:
-            write_bundle(self.bundle, fleet, answer, about)
+            with writing(self.bundle):
+                write_bundle(self.bundle, fleet, answer, about)
             console.note(f"bundle: {self.bundle}")
 
 

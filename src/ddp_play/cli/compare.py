@@ -13,7 +13,7 @@ from ddp_play.bundle.paths import read_json, write_text
 from ddp_play.bundle.run_lookup import find
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
-from ddp_play.cli.report import check_output
+from ddp_play.cli.page_file import check_output, writing
 from ddp_play.errors import UsageError
 from ddp_play.report.comparison import Row, compare, differences, shown, verdict
 from ddp_play.report.comparison_page import comparison_page
@@ -53,7 +53,8 @@ def compare_runs(
         rows = compare(documents, [read_json(run.paths.job) for run in found])
         names = [run.paths.run_id for run in found]
         if html is not None:
-            write_text(html.absolute(), comparison_page(documents, rows))
+            with writing(html):
+                write_text(html.absolute(), comparison_page(documents, rows))
         if as_json:
             console.as_json(_document(documents, rows))
         else:

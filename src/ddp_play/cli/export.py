@@ -12,6 +12,7 @@ from ddp_play.ansible.runner import AnsibleRunner, Passwords
 from ddp_play.cli import console, options
 from ddp_play.cli.engine_start import with_pairs
 from ddp_play.cli.error_boundary import error_boundary
+from ddp_play.cli.page_file import writing
 from ddp_play.engines.slurm_export import export_script
 from ddp_play.errors import UsageError
 from ddp_play.planning.slurm_settings import parse_pairs
@@ -49,5 +50,6 @@ def export(
         if output is None:
             console.line(script.rstrip("\n"))
             return
-        output.write_text(script, encoding="utf-8")
+        with writing(output):
+            output.write_text(script, encoding="utf-8")
         console.note(f"{output}: sbatch {shlex.quote(str(output))}")

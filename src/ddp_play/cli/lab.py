@@ -158,25 +158,37 @@ def _print_up_result(result: UpResult) -> None:
 
 
 def next_commands(result: UpResult) -> tuple[NextCommand, ...]:
-    """Commands after `lab up`: a first job, or an engine for hosts that have none."""
-    name, inventory = result.plan.spec.name, str(result.state.inventory)
-    slurm = NextCommand(ddp_play("provision", "-i", inventory, "--tags", "slurm"), "make a Slurm cluster of the hosts")
-    if result.plan.spec.engine:
-        load = ddp_play("image", "load", "-i", inventory, "--image", CPU_TAG, "--build", Kind.CPU)
-        first: tuple[NextCommand, ...] = (
-            NextCommand(load, "build an image with torch and copy it to the hosts (some minutes)"),
-            NextCommand(
-                ddp_play("run", "-i", inventory, "-e", f"ddp_job_image={CPU_TAG}"), "train the example on the hosts"
-            ),
-        )
-    else:
-        words = ("provision", "-i", inventory, "-e", "docker_engine_source=distribution")
-        first = (NextCommand(ddp_play(*words), "configure the hosts, with an engine from their distribution"),)
+    """Commands after `lab up`: a first job or an engine for hosts that have none, and a Slurm cluster where wanted."""
+    spec, inventory = result.plan.spec, str(result.state.inventory)
+    is_slurm = spec.job_engine == JobEngine.SLURM
     return (
-        *first,
-        *([slurm] if result.plan.spec.job_engine == JobEngine.SLURM else []),
-        NextCommand(ddp_play("lab", "ssh", "--name", name, "h1"), "log in to a host"),
-        NextCommand(ddp_play("lab", "down", "--name", name), "remove the lab"),
+        *(_first_job(inventory) if spec.engine else () if is_slurm else (_engine_installation(inventory),)),
+        *(_cluster(spec, inventory) if is_slurm else ()),
+        NextCommand(ddp_play("lab", "ssh", "--name", spec.name, "h1"), "log in to a host"),
+        NextCommand(ddp_play("lab", "down", "--name", spec.name), "remove the lab"),
+    )
+
+
+def _first_job(inventory: str) -> tuple[NextCommand, ...]:
+    load = ddp_play("image", "load", "-i", inventory, "--image", CPU_TAG, "--build", Kind.CPU)
+    run = ddp_play("run", "-i", inventory, "-e", f"ddp_job_image={CPU_TAG}")
+    return (
+        NextCommand(load, "build an image with torch and copy it to the hosts (some minutes)"),
+        NextCommand(run, "train the example on the hosts"),
+    )
+
+
+def _engine_installation(inventory: str) -> NextCommand:
+    words = ("provision", "-i", inventory, "-e", "docker_engine_source=distribution")
+    return NextCommand(ddp_play(*words), "configure the hosts, with an engine from their distribution")
+
+
+def _cluster(spec: LabSpec, inventory: str) -> tuple[NextCommand, ...]:
+    """A cluster, which needs no Docker, and its first job."""
+    job = f"srun --nodes={spec.num_hosts} hostname"
+    return (
+        NextCommand(ddp_play("provision", "-i", inventory, "--tags", "slurm"), "make a Slurm cluster of the hosts"),
+        NextCommand(ddp_play("lab", "ssh", "--name", spec.name, "h1", job), "run a first job on all of them"),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
 import time
@@ -20,6 +21,7 @@ from ddp_play.run.engine_runs import find, load
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from ddp_play.bundle.run_lookup import Run
 
@@ -112,19 +114,32 @@ def _offset_since(paths: RunPaths, rank: int, since: str) -> int:
         begin = time.time() - float(parse_seconds(since))
     except ValueError as error:
         raise UsageError(f"--since: {error}") from None
-    if not paths.times(rank).exists():
+    try:
+        lines = paths.times(rank).read_bytes().splitlines()
+    except OSError:
         return 0
-    for line in paths.times(rank).read_text().splitlines():
-        stamp, offset = line.split()
-        if float(stamp) >= begin:
-            return int(offset)
-    return paths.log(rank).stat().st_size
+    for line in lines:
+        with contextlib.suppress(ValueError):  # a line that a crash or a full disk has torn
+            stamp, offset = line.split()
+            if float(stamp) >= begin:
+                return int(offset)
+    return _size(paths.log(rank))
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _print_raw(paths: RunPaths, chosen: dict[int, str]) -> None:
     if len(chosen) != 1:
         raise UsageError("--raw prints one rank's log", hint="name it with --rank")
-    with paths.log(next(iter(chosen))).open("rb") as handle:
+    path = paths.log(next(iter(chosen)))
+    if not path.is_file():
+        raise UsageError(f"there is no {path}", hint=f"ddp-play results {paths.run_id} says what is missing")
+    with path.open("rb") as handle:
         while data := handle.read(1 << 20):
             sys.stdout.buffer.write(data)
 

@@ -56,7 +56,10 @@ def run(planned: PlaybookPlan, passwords: Passwords) -> Report:
     show_plan(planned)
     with phase_view() as view:
         report = run_playbook(planned, passwords, AnsibleRunner(), view)
-    write_text(report.directory / PAGE, table_page(provisioning_page(report)))
+    try:
+        write_text(report.directory / PAGE, table_page(provisioning_page(report)))
+    except OSError as error:  # a full disk: what was done on the hosts is to be told all the same
+        console.note(f"no page of this: {report.directory / PAGE}: {error.strerror}", style="bold yellow")
     return report
 
 

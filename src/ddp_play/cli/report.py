@@ -11,7 +11,7 @@ from ddp_play.bundle.paths import write_text
 from ddp_play.bundle.run_lookup import find
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
-from ddp_play.errors import UsageError
+from ddp_play.cli.page_file import check_output, writing
 from ddp_play.report.write_report import made_document, made_page
 
 if TYPE_CHECKING:
@@ -46,13 +46,7 @@ def report(run_id: options.RunId = "-", *, output: Output = None, as_json: optio
 def _write(run: Run, output: Path | None) -> Path:
     path = (output or run.paths.report).absolute()
     check_output(path)
-    write_text(path, made_page(made_document(run)))
+    page = made_page(made_document(run))
+    with writing(path):
+        write_text(path, page)
     return path
-
-
-def check_output(path: Path) -> None:
-    """UsageError if the page cannot be written there."""
-    if path.is_dir():
-        raise UsageError(f"{path} is a directory", hint=f"--output {path / 'report.html'}")
-    if not path.parent.is_dir():
-        raise UsageError(f"there is no directory {path.parent}", hint=f"mkdir -p {path.parent}")

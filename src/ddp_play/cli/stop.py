@@ -12,6 +12,7 @@ from ddp_play.cli import console, live_view, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.run import request_stop
 from ddp_play.run.engine_runs import cancel_pending, find, load
+from ddp_play.run.run_hooks import webhook_problem
 from ddp_play.run.submission import start_background, take_over_problem
 
 
@@ -36,9 +37,11 @@ def stop(
             console.note(f"run {run.paths.run_id} is over already: {run.status}")
             _as_json(run, as_json)
             return
+        lost = "" if run.attended else webhook_problem(run.paths)
         request_stop(run.paths, now=now, reason="stopped with ddp-play stop")
         if not cancel_pending(run) and not run.attended:
             passwords = options.ask_passwords(connection=False, become=ask_become_pass)
+            console.note_if_any(f"warning: {lost}" if lost else "")
             console.note_if_any(start_background(run.paths, passwords, take_over=True))
         if not wait:
             _as_json(load(run.paths), as_json)

@@ -84,6 +84,7 @@ class Engine(Protocol):
     """An engine. Its fake for tests is `ddp_play.testing.FakeEngine`."""
 
     name: str
+    over: str  # why none of its hosts can be reached when the run is over; empty if they stay
 
     def allocate(self, wanted: Wanted) -> Allocation:
         """Ask for hosts, and return at once. UsageError or HostNotReady if this can never be given."""

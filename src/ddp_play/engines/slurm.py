@@ -33,6 +33,7 @@ class SlurmEngine:
     """Nodes of a Slurm job. `ask` runs one of Slurm's commands."""
 
     name = "slurm"
+    over = "the Slurm job, through which it was reached, ends with the run"
 
     def __init__(self, ask: Ask = slurm_commands.ask) -> None:
         self._ask = ask

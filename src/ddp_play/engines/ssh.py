@@ -26,7 +26,7 @@ def over_ssh(route: Route) -> bool:
 class SshEngine:
     """Hosts of the inventory, reached as Ansible reaches them."""
 
-    name = "ssh"
+    name, over = "ssh", ""
 
     def allocate(self, wanted: Wanted) -> Allocation:  # noqa: ARG002 - the interface's
         """Nothing to allocate: the slots on the hosts decide who may use them."""

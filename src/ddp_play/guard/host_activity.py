@@ -11,14 +11,14 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from . import gpus, leases, processes
 from .bounded_reading import read_all
+from .guard_files import MAX_NAME, Claim, GuardFiles
 from .host_counters import GPU_DRIVER, HostCounters
 from .processes import PAGE_BYTES, TICKS_PER_S
 from .protocol import split_run_key
 from .run_directory import HostRun, user_name
-from .running_guards import guards, read_spec, read_state
+from .running_guards import guards
 
-MAX_RUNS, MAX_NAME, MAX_SLOTS = 64, 200, 1024
-STATES = ("created", "running", "exited")
+MAX_RUNS, MAX_SLOTS = 64, 1024
 # A sick GPU may hold nvidia-smi where nothing can end it: then it is asked again after the second time only.
 GPU_S, GPU_PAUSE_S = 2.0, 300.0
 SLOTS = ("slot-", "gpu-")
@@ -42,6 +42,7 @@ class HostActivity:
         self._busy_s: Optional[float] = None
         self._used: Dict[int, float] = {}  # CPU time of each run's processes, by its guard
         self._owners: Dict[Tuple[int, Optional[int]], str] = {}
+        self._files = GuardFiles()
         self._ask_gpus_at = 0.0  # on the clock of time.monotonic()
 
     def read(self) -> Dict[str, Any]:
@@ -58,10 +59,7 @@ class HostActivity:
         known = usages() if found else {}
         children = children_of(known)
         rows, used = [], {}
-        for pid, place in sorted(found.items())[:MAX_RUNS]:
-            run = self._run(pid, place, now)
-            if run is None:
-                continue
+        for pid, run in self._runs(found, now).items():
             usage = usage_below(known, children, pid, *run.pop("pids"))
             used[pid] = usage.cpu_s
             if (cpu := _rate(self._used.get(pid), usage.cpu_s, seconds)) is not None:
@@ -72,39 +70,42 @@ class HostActivity:
         others = sorted(name for name, holder in held.items() if holder not in found)
         return {**row, "runs": rows, "slots_of_others": others[:MAX_SLOTS]}
 
-    def _run(self, pid: int, place: HostRun, now: float) -> Optional[Dict[str, Any]]:
-        """A run as far as this process may see it; None if its guard has ended meanwhile."""
-        fields = processes.stat_fields(pid)
-        try:
-            uid = os.stat("/proc/%d" % pid).st_uid
-        except OSError:
-            return None
-        if not fields:
-            return None
-        started = int(fields[STARTED])
-        readable = os.geteuid() in (0, uid)
-        if (pid, started) not in self._owners:
-            claimed = str(read_spec(place, uid).get("owner") or "")[:MAX_NAME] if readable else ""
-            self._owners[pid, started] = leases.named_owner(claimed, uid)
+    def _runs(self, found: Dict[int, HostRun], now: float) -> Dict[int, Dict[str, Any]]:
+        """The runs by the pids of their guards, as far as this process may see them."""
+        claims, began = {}, {}
+        for pid, place in sorted(found.items())[:MAX_RUNS]:
+            fields = processes.stat_fields(pid)
+            try:
+                uid = os.stat("/proc/%d" % pid).st_uid
+            except OSError:
+                continue  # it has ended meanwhile
+            if fields:
+                began[pid] = int(fields[STARTED])
+                claims[pid] = Claim(place, uid, is_known=(pid, began[pid]) in self._owners)
+        readable = {pid: claim for pid, claim in claims.items() if os.geteuid() in (0, claim.uid)}
+        told = self._files.read(readable)
+        return {pid: self._run(pid, claim, began[pid], now, told.get(pid)) for pid, claim in claims.items()}
+
+    def _run(self, pid: int, claim: Claim, started: int, now: float, told: Optional[Dict[str, Any]]) -> Dict[str, Any]:
+        """A run as its files tell it; None if they are private to its user."""
+        place, uid, _ = claim
+        files = told or {}
+        owner = self._owners.get((pid, started)) or leases.named_owner(str(files.get("owner") or ""), uid)
+        if told is None or "owner" in files:
+            self._owners[pid, started] = owner
         name, token = split_run_key(place.run_key)
-        state = read_state(place, uid) if readable else {}
-        ranks = state.get("ranks") if isinstance(state.get("ranks"), dict) else {}
-        known = [row for row in (ranks or {}).values() if isinstance(row, dict)]
-        counts: Dict[str, int] = {}
-        for kind in STATES:
-            if count := sum(row.get("state") == kind for row in known):
-                counts[kind] = count
+        private = "private to %s" % user_name(uid) if told is None else ""
         return {
             "run": name[:MAX_NAME],
-            "token": token if readable else "",
+            "token": "" if private else token,
             "attempt": place.attempt,
-            "owner": self._owners[pid, started],
+            "owner": owner,
             "user": user_name(uid),
             "age_s": round(max(0.0, now - started / TICKS_PER_S), 1),
-            "phase": str(state.get("phase") or "")[:MAX_NAME],
-            "ranks": counts,
-            "unreadable": "" if state else _why_unreadable(place, uid, readable)[:MAX_NAME],
-            "pids": [row["pid"] for row in known if isinstance(row.get("pid"), int) and row.get("state") == "running"],
+            "phase": files.get("phase", ""),
+            "ranks": files.get("ranks", {}),
+            "unreadable": (private or files.get("problem", ""))[:MAX_NAME],
+            "pids": files.get("pids", []),
         }
 
     def _gpus(self) -> Dict[str, List[Optional[float]]]:
@@ -117,12 +118,6 @@ class HostActivity:
         if found["took_s"] >= GPU_S:
             self._ask_gpus_at = time.monotonic() + GPU_PAUSE_S
         return {}
-
-
-def _why_unreadable(place: HostRun, uid: int, readable: bool) -> str:
-    if not readable:
-        return "private to %s" % user_name(uid)
-    return "no state in %s" % place.root
 
 
 def holders() -> Dict[str, int]:

@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Set
 
 from . import file_leases, port_holders
+from .guard_files import read_spec
 from .peer_credentials import Peer, peer_of
 from .refusal import Refused
 from .run_directory import HostRun, user_name
-from .running_guards import guards, read_spec
+from .running_guards import guards
 from .state_directory import OF_HOST
 
 # First part of every name. Abstract names are per network namespace, as ports are.

@@ -11,13 +11,14 @@ import time
 from pathlib import Path
 from typing import Iterator, List, NamedTuple, Optional
 
+from .guard_files import read_spec
 from .guard_link import look
 from .host_identity import other_host
-from .leases import Lease, hold, holder, message_of, owner, slot_scope
+from .leases import Lease, hold, holder, message_of, named_owner, slot_scope
 from .protocol import split_run_key
 from .refusal import Refused
 from .run_directory import HostRun, base_dir, bases, read_json, user_name
-from .running_guards import guards, read_spec
+from .running_guards import guards
 from .state_directory import OF_HOST
 
 TAKEN = "name_taken"
@@ -64,7 +65,7 @@ def _living(run_id: str, token: str) -> Iterator[Namesake]:
                 continue  # it has ended since it was listed
             spec = read_spec(place, uid)
             since = spec.get("created") or _changed(process)
-            whose = owner(place, uid)
+            whose = named_owner(str(spec.get("owner") or ""), uid)
             yield Namesake(True, whose, str(spec.get("controller") or ""), float(since), "process %d" % pid)
 
 

@@ -12,11 +12,16 @@ UNPRINTABLE = re.compile(
 # Colours and cursor movements of terminals: ECMA-48 sequences, and titles of windows.
 TERMINAL = re.compile(r"\x1b(?:\[[0-9:;<=>?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
 LONGEST_LINE = 2000
+LONGEST_TEXT = 50_000  # twice the longest end of a log
 
 
 def printable(value: Any) -> Any:
-    """Texts without characters that a page must not have; other values unchanged."""
-    return UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", value) if type(value) is str else value
+    """Texts without characters that a page must not have, cut where they are endless; other values unchanged."""
+    if type(value) is not str:
+        return value
+    cut = len(value) - LONGEST_TEXT
+    text = value if cut <= 0 else f"{value[:LONGEST_TEXT]} ... {cut} more characters"
+    return UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def log_lines(data: bytes, *, longest: int = LONGEST_LINE) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ddp_play.bundle.event_texts import host_state
 from ddp_play.bundle.summary import counted
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 MOST_HOSTS = 64
 # From the worst: what a bar of several ranks shows.
 STATES = ("lost", "failed", "stopped", "running", "ok", "created")
-HOST_TEXTS = {"silent": "does not answer", "back": "is back", "lost": "is lost"}
 
 
 def timeline(story: RunStory) -> dict[str, Any]:
@@ -74,17 +74,11 @@ def _hosts(attempts: Sequence[Attempt]) -> list[str]:
 def _host_row(host: str, story: RunStory) -> dict[str, Any]:
     bars = [bar for attempt in story.attempts if host in attempt.hosts and (bar := _bar(host, attempt, story))]
     marks = [
-        {"at": round(float(event["time"]) - story.created, 3), "text": _mark_text(event)}
+        {"at": round(float(event["time"]) - story.created, 3), "text": host_state(event)}
         for event in story.events
         if event["type"] == "host" and event.get("host") == host
     ]
     return {"host": host, "bars": bars, "marks": marks}
-
-
-def _mark_text(event: Mapping[str, Any]) -> str:
-    state = str(event.get("state"))
-    why = f": {event['why']}" if event.get("why") else ""
-    return HOST_TEXTS.get(state, state) + why
 
 
 def _bar(host: str, attempt: Attempt, story: RunStory) -> dict[str, Any] | None:

@@ -15,7 +15,7 @@ from typing import Any
 from ddp_play.ansible.error_output import NO_HOSTS, start_remedy, unparsed_inventory
 from ddp_play.ansible.plugin_variables import FACTS_ENV, RUN_DIR_ENV
 from ddp_play.ansible.runner import AnsibleRunner, Passwords, PlaybookOutcome, PlaybookRequest, PlaybookRunner, artifact
-from ddp_play.bundle.bundle_size import RECORDED, measure
+from ddp_play.bundle.bundle_size import RECORDED, to_record
 from ddp_play.bundle.journal import Journal
 from ddp_play.bundle.outcome import RunStatus, error_fields
 from ddp_play.bundle.paths import RunPaths, read_json, write_json
@@ -118,8 +118,9 @@ def take_over(paths: RunPaths, passwords: Passwords) -> bool:
     """Supervise a run whose supervisor died. Its run directory has all that is needed. False if no host was reached."""
     from ddp_play.run.attempt_assignment import assignment_from_bundle  # noqa: PLC0415 - most runs need no take-over
     from ddp_play.run.restart_loop import RestartLoop  # noqa: PLC0415
-    from ddp_play.run.run_hooks import END, hooks_of  # noqa: PLC0415
+    from ddp_play.run.run_hooks import END, end_by, hooks_of  # noqa: PLC0415
 
+    hooks = hooks_of(paths)
     try:
         RestartLoop(assignment_from_bundle(paths, passwords)).take_over()
     except (NotTakenOver, UnknownVersion) as error:  # the ranks may live: the run has not ended
@@ -128,7 +129,10 @@ def take_over(paths: RunPaths, passwords: Passwords) -> bool:
         return False
     except DdpPlayError as error:
         _record_error(paths, error)
-    hooks_of(paths).tell(END, paths)
+    except Exception as error:
+        hooks.tell(END, paths, **end_by(error, paths))
+        raise
+    hooks.tell(END, paths)
     return True
 
 
@@ -157,7 +161,7 @@ def in_background(paths: RunPaths, runner: PlaybookRunner, *, take_over_run: boo
             _record_end(paths, InternalError(f"ddp-play itself failed: {error!r}", hint=hint))
         finally:
             if ended and not _ranks_may_live(read_json(paths.run)):
-                sizes = {RECORDED: measure(paths.root)}
+                sizes = {RECORDED: to_record(paths.root)}
                 write_json(paths.run, {**read_json(paths.run), **sizes, "finished": True})
     start_report(paths)
 

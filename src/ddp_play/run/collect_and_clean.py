@@ -12,6 +12,7 @@ from ddp_play.bundle.paths import read_json, read_rows, write_json
 from ddp_play.errors import DdpPlayError, Interrupted
 from ddp_play.guard.protocol import MAX_MISSING
 from ddp_play.run.host_spec import run_paths
+from ddp_play.run.left_files import LeftFiles
 
 if TYPE_CHECKING:
     from ddp_play.bundle.journal import Journal
@@ -163,18 +164,20 @@ def clean(
     except DdpPlayError as error:
         journal.emit("warning", message=f"cleanup incomplete: {error.message}")
         answers = {link.name: link.replies.get("cleaned", {}) for link in gang.links}
-    collects = attach_collects_it(gang.run_id)
+    after = left_files(gang)
     left = {name: answer["left"] for name, answer in answers.items() if answer.get("left")}
-    kept = {name: [kept_row(path) for path in answer["kept"]] for name, answer in answers.items() if answer.get("kept")}
+    kept = {
+        name: [after.kept(path) for path in answer["kept"]] for name, answer in answers.items() if answer.get("kept")
+    }
     if not restart_follows:
         left |= {name: [*left.get(name, ()), *rows] for name, rows in kept.items()}
     for link in gang.links:
         if link.lost or "cleaned" not in link.replies:
             why = link.lost or "the host did not confirm the cleanup"
-            command = "ddp-play gc -i INVENTORY --yes removes it" if "fetched" in link.replies else collects
-            left[link.name] = [f"unknown: {why}; when the host is back, {command}"]
+            left[link.name] = [after.uncleaned(why, is_collected="fetched" in link.replies)]
     for path in () if restart_follows else uncollected:
-        left[plan.head].append(f"{path}: ranks on {plan.head} may still write there; when it is back, {collects}")
+        then = after.then(f"when it is back, {after.collects}")
+        left[plan.head].append(f"{path}: ranks on {plan.head} may still write there; {then}")
     return left, kept
 
 
@@ -185,11 +188,6 @@ def shared_with_lost_head(gang: Gang, plan: Plan) -> list[str]:
     return run_paths(next(host for host in plan.hosts if host.name == plan.head), gang.run_key)
 
 
-def kept_row(path: str) -> str:
-    """Row of `left_behind` for a working directory that was kept."""
-    return f"{path}: not all of it was collected; ddp-play gc -i INVENTORY --run RUN --yes removes it"
-
-
-def attach_collects_it(run_id: str) -> str:
-    """The end of a sentence about files on a host that was lost."""
-    return f"ddp-play attach {run_id} collects it"
+def left_files(gang: Gang) -> LeftFiles:
+    """What becomes of files that stay on hosts of the gang."""
+    return LeftFiles.of(gang.run_id, (link.route for link in gang.links))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ddp_play.bundle.outcome import Outcome, RunStatus, Verdict
 from ddp_play.errors import DiskFull
+from ddp_play.run.collect_and_clean import left_files
 
 if TYPE_CHECKING:
     from ddp_play.bundle.journal import Journal
@@ -74,14 +75,15 @@ class FullDisk:
         return False
 
 
-def left_on_hosts(outcome: Outcome, paths: RunPaths, names: list[str]) -> Outcome:
+def left_on_hosts(outcome: Outcome, paths: RunPaths, gang: Gang) -> Outcome:
     """The outcome of a run whose files stay on these hosts because the controller's disk is full."""
-    why = f"no space left on {paths.root}"
+    why, after, names = f"no space left on {paths.root}", left_files(gang), [link.name for link in gang.links]
+    again = f"free some space, then: ddp-play attach {paths.run_id}"
     verdict = Verdict(
         DiskFull.kind,
         f"{outcome.verdict.message}, but the disk of the controller is full: the files of the ranks are on their hosts",
         DiskFull.exit_code,
-        hint=f"free some space, then: ddp-play attach {paths.run_id}",
+        hint=f"{', '.join(names)}: {after.stay}" if after.over else again,
     )
     missing = tuple({"host": name, "path": "logs, results and artifacts", "why": why} for name in names)
     left = {name: [f"everything of this run: {why}"] for name in names}

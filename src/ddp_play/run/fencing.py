@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from ddp_play.errors import HostNotReady, Interrupted
 from ddp_play.run.attempt_assignment import links_of
-from ddp_play.run.collect_and_clean import attach_collects_it
+from ddp_play.run.collect_and_clean import left_files
 from ddp_play.run.host_links import Gang
 from ddp_play.run.host_spec import only_copy_on_hosts
+from ddp_play.run.left_files import LeftFiles
 
 if TYPE_CHECKING:
     from ddp_play.bundle.journal import Journal
@@ -78,10 +79,12 @@ def _refuse_if_ranks_may_run(left: dict[str, list[str]], assignment: Assignment)
     if left:
         names = tuple(sorted(left))
         rows = "".join(f"\n{name}: {row}" for name in names for row in left[name])
+        ends = "ddp-play gc -i INVENTORY --run RUN --yes ends them, and removes for good what was not collected"
+        over = LeftFiles.of(assignment.paths.run_id, assignment.routes).over
         raise HostNotReady(
             f"{', '.join(names)}: ranks of attempt {assignment.attempt} may still run there, "
             f"so no other attempt is started{rows}",
-            hint="ddp-play gc -i INVENTORY --run RUN --yes ends them, and removes for good what was not collected",
+            hint=f"they end with their allocation: {over}" if over else ends,
             hosts=names,
         )
 
@@ -122,8 +125,8 @@ class _LostHostsCleaner:
         self.left.pop(host, None)
         self.cleaned.add(host)
         if reply.get("kept"):
-            command = attach_collects_it(self._gang.run_id)
-            self._on_kept(host, [f"{path}: not collected, the host was lost; {command}" for path in reply["kept"]])
+            collects = left_files(self._gang).collects
+            self._on_kept(host, [f"{path}: not collected, the host was lost; {collects}" for path in reply["kept"]])
 
     def close(self) -> None:
         """Close the channels."""

@@ -26,6 +26,7 @@ class Leftovers:
     `collected`: keys of this controller's runs -> whether it has collected what it could, so that the rest may go.
     `sources`: bytes of the sources that a host keeps for later runs, by host, where there are any.
     `lost`: keys of this controller's runs -> (attempt, host) of hosts that were lost before their files were collected.
+    `over`: keys of those of them whose hosts an engine had given, so that `attach` cannot reach them any more.
     """
 
     runs: list[dict[str, Any]] = field(default_factory=list)
@@ -37,6 +38,7 @@ class Leftovers:
     collected: dict[str, bool] = field(default_factory=dict)
     lost: dict[str, set[tuple[int, str]]] = field(default_factory=dict)
     sources: dict[str, int] = field(default_factory=dict)
+    over: set[str] = field(default_factory=set)
 
     @property
     def living(self) -> set[str]:
@@ -69,7 +71,8 @@ class Leftovers:
         everybody = "" if self.me else " --all-users"
         removes = f"ddp-play gc -i INVENTORY --run {key}{everybody} --yes removes them for good"
         if row.get("uncollected") and (row.get("attempt"), row.get("host")) in self.lost.get(key, ()):
-            return f"its host was lost before its files were collected: ddp-play attach {run} collects them, {removes}"
+            collects = "" if key in self.over else f"ddp-play attach {run} collects them, "
+            return f"its host was lost before its files were collected: {collects}{removes}"
         controllers = [
             other.get("controller") for other in self.runs if _key(other) == key and other.get("uncollected")
         ]
@@ -139,6 +142,8 @@ def find_leftovers(
     for key, our_run in _runs_of_this_controller(found.runs).items():
         found.collected[key] = our_run.over and our_run.document.get("exit_class") != DiskFull.kind
         found.lost[key] = uncollected(our_run.document)
+        if our_run.over and our_run.allocation:
+            found.over.add(key)
     if run and len(found.keys) > 1:
         raise UsageError(f"several runs are called {name}", hint=f"name one of them: --run {' or '.join(found.keys)}")
     return found

@@ -16,7 +16,7 @@ from ddp_play.bundle.writer import BeyondEndError, Bundle
 from ddp_play.errors import DdpPlayError
 from ddp_play.planning.plan_document import plan_from_json
 from ddp_play.run.attempt_assignment import links_of
-from ddp_play.run.collect_and_clean import CLEAN_S, collect, drain, kept_row
+from ddp_play.run.collect_and_clean import CLEAN_S, collect, drain, left_files
 from ddp_play.run.host_data import keep_data
 from ddp_play.run.host_frames import HostFrameError
 from ddp_play.run.host_links import Gang
@@ -162,14 +162,15 @@ class LateCollection:
             paths = run_paths(hosts[link.name], self._gang.run_key) if last else []
             return {"keep_src": link.name in incomplete, "run_paths": [] if link.name in incomplete else paths}
 
-        left = {}
+        left, after = {}, left_files(self._gang)
         with contextlib.suppress(DdpPlayError):  # hosts without a reply are named below
             self._gang.ask("clean", "cleaned", deadline_s=CLEAN_S, fields=order)
         for link in self._gang.links:
             reply = link.replies.get("cleaned")
             if reply is None:
-                left[link.name] = ["collected, but the host did not confirm the cleanup: ddp-play gc -i INVENTORY"]
-            elif rows := [*reply["left"], *map(kept_row, reply.get("kept") or ())]:
+                then = after.then("ddp-play gc -i INVENTORY")
+                left[link.name] = [f"collected, but the host did not confirm the cleanup: {then}"]
+            elif rows := [*reply["left"], *map(after.kept, reply.get("kept") or ())]:
                 left[link.name] = rows
         return left
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.bundle.bundle_size import RECORDED, measure
+from ddp_play.bundle.bundle_size import RECORDED, to_record
 from ddp_play.bundle.paths import read_json, write_json
 from ddp_play.bundle.writer import Bundle
 from ddp_play.errors import DdpPlayError
@@ -137,7 +137,7 @@ def _record(assignment: Assignment, result: LateResult, bundle: Bundle, *, newes
     if not newest and (ended := read_json(outcome)):
         write_json(outcome, {**ended, **_files_of(ended, result)})
     if RECORDED in document:
-        bundle.update_run(**{RECORDED: measure(bundle.paths.root)})
+        bundle.update_run(**{RECORDED: to_record(bundle.paths.root)})
 
 
 def _files_of(document: dict[str, Any], result: LateResult) -> dict[str, Any]:

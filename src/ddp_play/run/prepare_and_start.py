@@ -21,6 +21,7 @@ from ddp_play.run import attempt_progress
 from ddp_play.run.collect_and_clean import CLEAN_S
 from ddp_play.run.host_spec import Launch, only_copy_on_hosts, run_paths, shared_runs
 from ddp_play.run.job_check import read_hosts, refuse_unfit
+from ddp_play.run.left_files import LeftFiles
 from ddp_play.run.prestart_probes import probe_lock, probe_network
 from ddp_play.run.run_hooks import START
 from ddp_play.run.slot_wait import SlotQueue
@@ -227,7 +228,9 @@ class Starter:
         unconfirmed = {link.name: link for link in self.gang.links if replies[link.name].get("left", True)}
         if unconfirmed and not (self.signalled or error.hint):
             names = ", ".join(sorted(unconfirmed))
-            error.hint = f"{names}: cleanup not confirmed; ddp-play gc -i INVENTORY --yes removes what is left"
+            left = LeftFiles.of(self.assignment.paths.run_id, self.assignment.routes)
+            removes = left.then("ddp-play gc -i INVENTORY --yes removes what is left")
+            error.hint = f"{names}: cleanup not confirmed; {removes}"
         return unconfirmed
 
     def _clean(self, links: list[Link], *, remove_shared: bool) -> None:

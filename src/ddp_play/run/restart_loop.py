@@ -21,9 +21,9 @@ from ddp_play.run import attempt_progress, judged_outcome
 from ddp_play.run.artifact_rescue import Rescue
 from ddp_play.run.attempt_history import AttemptHistory
 from ddp_play.run.attempt_result import NotStarted
-from ddp_play.run.collect_and_clean import attach_collects_it
 from ddp_play.run.fencing import fence
 from ddp_play.run.host_spec import run_paths
+from ddp_play.run.left_files import LeftFiles
 from ddp_play.run.lost_host_files import LostHostFiles
 from ddp_play.run.presence import Presence
 from ddp_play.run.restart_assignment import Following, ReplanInput, assign, on_other_hosts, reasons
@@ -57,6 +57,7 @@ class RestartLoop:
         self.history = AttemptHistory(self.bundle)
         self._refused: dict[str, str] = {}  # hosts that refused a restart -> their message
         self._lost_host_files = LostHostFiles(self.bundle)
+        self._left_files = LeftFiles.of(assignment.paths.run_id, assignment.routes)
         self._presence = Presence()
 
     def run(self) -> Outcome:
@@ -157,14 +158,16 @@ class RestartLoop:
 
     def _note_kept_by_abandon(self, kept: dict[str, tuple[str, ...]]) -> None:
         """Remember directories of ranks that were ended right after their start, so that `attach` collects them."""
-        collects = attach_collects_it(self.paths.run_id)
-        rows = {host: [f"{path}: not collected; {collects}" for path in paths] for host, paths in kept.items()}
+        rows = {
+            host: [f"{path}: not collected; {self._left_files.collects}" for path in paths]
+            for host, paths in kept.items()
+        }
         self._lost_host_files.note_kept(self.assignment.attempt, rows)
         self._lost_host_files.note_uncollected(self.assignment.attempt, kept)
 
     def _note_uncleaned(self, hosts: Iterable[str]) -> None:
         """Remember hosts that did not confirm the cleanup of an attempt that did not start."""
-        why = f"unknown: the host did not confirm the cleanup; when it is back, {attach_collects_it(self.paths.run_id)}"
+        why = self._left_files.uncleaned("the host did not confirm the cleanup", is_collected=False)
         self._lost_host_files.note_uncleaned(self.assignment.attempt, dict.fromkeys(hosts, why))
 
     def _retry_in_queue(self, tried: NotStarted) -> Assignment | None:

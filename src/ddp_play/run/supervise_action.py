@@ -19,7 +19,7 @@ from ddp_play.planning.job import job_from_json
 from ddp_play.planning.plan_document import plan_from_json
 from ddp_play.run.attempt_assignment import Assignment, Waiting
 from ddp_play.run.restart_loop import RestartLoop
-from ddp_play.run.run_hooks import END, RunHooks
+from ddp_play.run.run_hooks import END, RunHooks, end_by
 from ddp_play.run.source_snapshot import take_snapshot
 
 if TYPE_CHECKING:
@@ -78,12 +78,17 @@ def supervise_run(
 
 @contextlib.contextmanager
 def _recorded(paths: RunPaths, hooks: RunHooks) -> Iterator[None]:
-    """Write an error of the run to run.json, and tell the end."""
+    """Write an error of the run to run.json, and tell the end. After an error of ddp-play itself ranks may go on."""
+    if hooks.url:
+        write_json(paths.run, {**read_json(paths.run), "webhook": True})  # for who takes over: not the URL
     try:
         yield
     except DdpPlayError as error:
         record_failure(error, paths)
         hooks.tell(END, paths)
+        raise
+    except Exception as error:
+        hooks.tell(END, paths, **end_by(error, paths))
         raise
     hooks.tell(END, paths)
 

@@ -19,7 +19,7 @@ from ddp_play.run import judged_outcome
 from ddp_play.run.artifact_rescue import source_order
 from ddp_play.run.attempt_assignment import links_of
 from ddp_play.run.attempt_result import Collected, NotStarted
-from ddp_play.run.collect_and_clean import clean, collect, drain, network_counters, shared_with_lost_head
+from ddp_play.run.collect_and_clean import clean, collect, drain, left_files, network_counters, shared_with_lost_head
 from ddp_play.run.controller_disk_full import FullDisk, left_on_hosts
 from ddp_play.run.fencing import dead_after
 from ddp_play.run.flight_recorder_verdict import with_flight_recorder
@@ -187,13 +187,14 @@ class Supervisor:
         if not restart_follows:
             outcome = with_flight_recorder(outcome, self.gang, self.plan, self.paths)
         left, kept = clean(self.gang, self.plan, missing, self.journal, restart_follows=restart_follows)
+        uncollected = tuple(link.name for link in self.gang.links if "fetched" not in link.replies)
         outcome = Outcome(outcome.status, outcome.verdict, outcome.ranks, tuple(missing), left)
+        outcome = left_files(self.gang).advised(outcome, uncollected)
         if restart_follows:
             self.presence.stay(self.gang)
         else:
             self.gang.close()
             self._finish(outcome)
-        uncollected = tuple(link.name for link in self.gang.links if "fetched" not in link.replies)
         return Collected(outcome, uncollected, kept, self._unfenced(outcome))
 
     def _order_for_head(self) -> dict[str, Any] | None:
@@ -206,7 +207,7 @@ class Supervisor:
     def leave_on_hosts(self, outcome: Outcome) -> Outcome:
         """End the run with all files on the hosts, because the controller's disk is full; `attach` can collect them."""
         self.gang.close()
-        outcome = left_on_hosts(outcome, self.paths, [link.name for link in self.gang.links])
+        outcome = left_on_hosts(outcome, self.paths, self.gang)
         self._finish(outcome)
         return outcome
 

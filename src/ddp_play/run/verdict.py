@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ddp_play.bundle.outcome import Outcome, RankOutcome, RunStatus, Verdict
 from ddp_play.guard.rank_failure import final_error, has_own_error, is_collateral
 from ddp_play.run.failure_hints import hint
+from ddp_play.run.left_files import HOST_LOST
 from ddp_play.run.stack_dumps import DUMP, summary, suspect
 
 if TYPE_CHECKING:
@@ -149,13 +150,12 @@ def _lost(lost: list[RankOutcome], outcomes: tuple[RankOutcome, ...]) -> Outcome
     ranks = ", ".join(str(row.rank) for row in lost if row.host == first.host)
     others = tuple(row.rank for row in outcomes if row.host != first.host and not row.ok)
     verdict = Verdict(
-        kind="host_lost",
+        kind=HOST_LOST,
         message=f"host {first.host} was lost with rank(s) {ranks}: {first.detail or 'it does not answer'}",
         exit_code=EXIT_HOST_LOST,
         rank=first.rank,
         host=first.host,
         collateral=others,
-        hint="when the host is back, ddp-play attach RUN collects its files",
     )
     return Outcome(RunStatus.FAILED, verdict, outcomes)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ddp_play.bundle.bundle_size import Budget, measure, size_of
+from ddp_play.bundle.bundle_size import Budget, measure, size_of, to_record
 
 
 @pytest.fixture
@@ -38,6 +38,16 @@ def test_a_recorded_size_opens_nothing(bundle: Path) -> None:
     assert size_of(bundle, {"bundle_bytes": 3}, Budget(0)) == 3
     assert size_of(bundle, {}, Budget(0)) is None
     assert size_of(bundle, {"bundle_bytes": None}) == measure(bundle)
+
+
+def test_the_report_counts_whenever_it_is_written(bundle: Path) -> None:
+    """Every run writes it after its size was recorded, and `ddp-play report` writes it anew."""
+    document = {"bundle_bytes": to_record(bundle)}
+    assert size_of(bundle, document) == measure(bundle) == to_record(bundle)
+    for size in (500, 700):
+        (bundle / "report.html").write_bytes(b"x" * size)
+        assert size_of(bundle, document, Budget(0)) == measure(bundle) == document["bundle_bytes"] + size
+        assert to_record(bundle) == document["bundle_bytes"]
 
 
 def test_without_a_budget_no_folder_is_opened(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:

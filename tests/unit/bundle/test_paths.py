@@ -114,7 +114,8 @@ def test_creating_twice_changes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"), [('[{"a": 1}, 2]', [{"a": 1}]), ("{}", []), ("[", []), (None, []), ("[1]", [])]
+    ("text", "expected"),
+    [('[{"a": 1}, 2]', [{"a": 1}]), ("{}", []), ("[", []), (None, []), ("[1]", []), ("[" * 200_000, [])],
 )
 def test_a_file_without_a_list_has_no_rows(tmp_path: Path, text: str | None, expected: list[Any]) -> None:
     path = tmp_path / "artifacts.json"

@@ -67,6 +67,7 @@ def test_artifacts_of_an_earlier_attempt_count() -> None:
         ({"missing": [{"host": "h1", "path": "a.pt", "why": "x"}]}, "a.pt of h1"),
         ({"left_behind": {"h2": ["x"]}}, "files on h2"),
         ({"exit_class": "disk_full"}, "the disk of this machine was full"),
+        ({"missing": [None], "uncollected": ["x"]}, "files of attempt None on None, None of the hosts"),
         ({"left_behind": {host: ["x"] for host in "abcde"}}, "files on a, files on b, files on c and 2 more"),
     ],
 )

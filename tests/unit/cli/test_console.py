@@ -14,9 +14,12 @@ from rich.text import Text
 from ddp_play.bundle.journal import Journal
 from ddp_play.bundle.paths import RunPaths, write_json
 from ddp_play.bundle.run_lookup import load
-from ddp_play.cli import console, live_view, ps, results
+from ddp_play.cli import compare, console, live_view, logs, ps, results, top, usage
 from ddp_play.cli.progress_display import progress
 from ddp_play.errors import HostNotReady
+from ddp_play.report.comparison import Row
+from ddp_play.run.fleet_activity import host_row
+from ddp_play.run.host_usage import Usage, Used
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,6 +110,26 @@ def show_progress(_paths: RunPaths) -> None:
         going.detail(EVIL)
 
 
+def show_logs(paths: RunPaths) -> None:
+    logs._print(paths, {0: EVIL}, matches=lambda _: True, since="", follow=False)
+
+
+def show_top(_paths: RunPaths) -> None:
+    run = {"run": EVIL, "owner": EVIL, "unreadable": EVIL, "ranks": {}, "slots": [EVIL], "phase": EVIL, "age_s": 1.0}
+    run |= {"token": "", "attempt": 1, "user": EVIL, "memory": 1}
+    hosts = {EVIL: host_row({"runs": [run]}, slots=1), "h2": host_row({}, slots=1, problem=EVIL, hint=EVIL)}
+    top._print(hosts)
+
+
+def show_usage(_paths: RunPaths) -> None:
+    used = Used(EVIL, EVIL, EVIL, 1, 3600.0)
+    usage._show(Usage(3600.0, (used,), {EVIL: 1}, 3600.0, {EVIL: EVIL}), "user")
+
+
+def show_comparison(_paths: RunPaths) -> None:
+    compare._show((EVIL, EVIL), [Row(EVIL, EVIL, (EVIL, {EVIL: [EVIL]}), differs=True)], everything=True)
+
+
 PRINTERS: dict[str, Callable[[RunPaths], object]] = {
     "events": show_events,
     "status": show_status,
@@ -114,6 +137,10 @@ PRINTERS: dict[str, Callable[[RunPaths], object]] = {
     "summary": lambda paths: live_view.show_end(load(paths)),
     "results": lambda paths: results._show(paths, load(paths).document),
     "ps": lambda paths: ps._show_runs((load(paths),)),
+    "logs": show_logs,
+    "top": show_top,
+    "usage": show_usage,
+    "comparison": show_comparison,
     "line": lambda _paths: console.line(EVIL),
     "note": lambda _paths: console.note(EVIL),
     "error": lambda _paths: console.error(HostNotReady(EVIL).message, hint=EVIL),

@@ -10,14 +10,20 @@ from ddp_play.cli.lab import _print_up_result, next_commands
 from ddp_play.lab.layout import plan_lab
 from ddp_play.lab.lifecycle import UpResult
 from ddp_play.lab.requirements import KernelLimit
-from ddp_play.lab.spec import LabSpec, make_spec
+from ddp_play.lab.spec import JobEngine, LabSpec, make_spec
 from ddp_play.lab.state import lab_state
 
 LIMITS = (KernelLimit("fs.inotify.max_user_instances", 384, 4096),)
 
 
-def up(name: str = "lab", *, engine: bool = True, limits: tuple[KernelLimit, ...] = ()) -> UpResult:
-    plan = plan_lab(make_spec(LabSpec(name, 2, (), engine=engine)), taken=())
+def up(
+    name: str = "lab",
+    *,
+    engine: bool = True,
+    limits: tuple[KernelLimit, ...] = (),
+    job_engine: JobEngine = JobEngine.SSH,
+) -> UpResult:
+    plan = plan_lab(make_spec(LabSpec(name, 2, (), engine=engine, job_engine=job_engine)), taken=())
     return UpResult(plan, lab_state(name), created=("h1", "h2"), started=(), limits_raised=limits)
 
 
@@ -53,3 +59,26 @@ def test_commands_name_the_lab_its_inventory_and_the_state_directory(
     assert any("lab down --name mine" in command for command in commands)
     assert any(f"-i '{tmp_path}/my home/lab/mine/inventory/hosts.yml'" in command for command in commands)
     assert any("image load" in command for command in commands) is engine
+
+
+@pytest.mark.parametrize(
+    ("engine", "job_engine", "first"),
+    [
+        (True, JobEngine.SSH, ["image load", "run", "lab ssh", "lab down"]),
+        (False, JobEngine.SSH, ["provision", "lab ssh", "lab down"]),
+        (True, JobEngine.SLURM, ["image load", "run", "provision", "lab ssh", "lab ssh", "lab down"]),
+        (False, JobEngine.SLURM, ["provision", "lab ssh", "lab ssh", "lab down"]),
+    ],
+)
+def test_commands_are_those_for_the_hosts_that_were_asked_for(
+    engine: bool, job_engine: JobEngine, first: list[str]
+) -> None:
+    """For Slurm on hosts without Docker, the first command configured Docker."""
+    commands = [row.command for row in next_commands(up(engine=engine, job_engine=job_engine))]
+    words = [command.partition("ddp-play ")[2] for command in commands]
+    assert [row[: len(start)] for row, start in zip(words, first, strict=True)] == first
+    assert any("docker" in command for command in commands) is (not engine and job_engine is JobEngine.SSH)
+    assert any("--tags slurm" in command for command in commands) is (job_engine is JobEngine.SLURM)
+    assert any(command.endswith("h1 'srun --nodes=2 hostname'") for command in commands) is (
+        job_engine is JobEngine.SLURM
+    )

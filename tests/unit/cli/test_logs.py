@@ -10,7 +10,7 @@ import time
 import pytest
 from typer.testing import CliRunner, Result
 
-from ddp_play.bundle.paths import write_json
+from ddp_play.bundle.paths import RunPaths, write_json
 from ddp_play.cli.main import app
 from tests.unit.build import hosts, plan
 from tests.unit.cli.run_directories import make_run
@@ -45,6 +45,21 @@ def test_raw_bytes_and_paths() -> None:
     assert logs("--raw", "--rank", "1").stdout_bytes == b"error: no disk\nlast"
     paths = json.loads(logs("--json").stdout)
     assert [path.rpartition("/")[2] for path in paths.values()] == ["rank-0.log", "rank-1.log"]
+
+
+@pytest.mark.parametrize("torn", [b"190", b"1900000000 7 8", b"\xff\xfe 3", b"x y", b"1900000000 x"])
+def test_times_that_a_crash_has_torn_are_left_out(torn: bytes) -> None:
+    """The command ended with the wish for a report to the authors."""
+    times = RunPaths.of("calm-otter-1").times(0)
+    times.write_bytes(torn + b"\n" + times.read_bytes() + torn)
+    done = logs("--since", "10m", "--rank", "0")
+    assert (done.exit_code, done.stdout.splitlines()) == (0, ["h1:0: loss 1"])
+
+
+def test_a_log_that_is_gone_is_no_crash() -> None:
+    RunPaths.of("calm-otter-1").log(1).unlink()
+    assert logs("--raw", "--rank", "1").exit_code == 64
+    assert logs("--since", "10m", "--rank", "1").exit_code == 0
 
 
 @pytest.mark.parametrize(

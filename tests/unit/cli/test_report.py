@@ -49,6 +49,15 @@ def test_a_place_where_nothing_can_be_written(tmp_path: Path, name: str, says: s
     assert says in done.stderr
 
 
+@pytest.mark.usefixtures("_no_drawing")
+@pytest.mark.parametrize("path", ["/proc/page.html", "/sys/page.html"])
+def test_a_place_that_takes_no_file_is_no_crash(path: str) -> None:
+    """Exit code 70, and the wish for a report to the authors."""
+    ended_bundle()
+    done = report("--output", path)
+    assert (done.exit_code, f"{path} cannot be written: " in done.stderr) == (64, True), done.stderr
+
+
 def test_the_same_data_as_json() -> None:
     ended_bundle()
     document = json.loads(report("--json").stdout)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ddp_play.guard import host_activity, leases
+from ddp_play.guard import guard_files, host_activity, leases
 from ddp_play.guard.host_activity import (
     HostActivity,
     Usage,
@@ -39,6 +39,12 @@ GUARD = (
     "print(rank.pid, flush=True); sys.stdin.read(); rank.kill()\n"
 )
 SOURCES = str(Path(leases.__file__).parents[1])
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tests may have all processors for longer than a reading has."""
+    monkeypatch.setattr(guard_files, "LIMIT_S", 30.0)
 
 
 @pytest.fixture
@@ -95,6 +101,7 @@ def test_a_run_with_its_slots_and_usage(place: Path) -> None:
         wait_until(lambda: cpu_below(pid) > used_s + 0.1, timeout_s=30)
         second = activity.read()
         run = run_of(second, pid)
+    assert run["unreadable"] == ""
     assert (run["token"], run["attempt"], run["phase"]) == ("0123456789abcdef", 1, "running")
     assert run["ranks"] == {"running": 1, "exited": 1}
     assert run["unreadable"] == ""

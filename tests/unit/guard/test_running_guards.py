@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ddp_play.guard.run_directory import HostRun
-from ddp_play.guard.running_guards import guards, read_spec
+from ddp_play.guard.running_guards import guards
 
 
 @pytest.mark.parametrize(
@@ -73,18 +72,3 @@ def test_a_short_command_line_is_no_guard() -> None:
             assert time.monotonic() < deadline
         assert process.pid not in guards()
         process.kill()
-
-
-@pytest.mark.parametrize(
-    ("content", "spec"),
-    [(b'{"owner": "kim"}', {"owner": "kim"}), (b"[1]", {}), (b"torn", {}), (b"[" * 100000, {}), (None, {})],
-)
-def test_a_spec_is_an_object_of_the_user_of_the_process(
-    tmp_path: Path, content: bytes | None, spec: dict[str, str]
-) -> None:
-    """A neighbour can claim any directory in its command line."""
-    place = HostRun(tmp_path)
-    if content is not None:
-        place.spec.write_bytes(content)
-    assert read_spec(place, os.geteuid()) == spec
-    assert read_spec(place, os.geteuid() + 1) == {}

@@ -9,8 +9,10 @@ import pytest
 from ddp_play.measuring.measurement_findings import BandwidthResult, CollectiveResult, collective_table
 from ddp_play.measuring.measurement_pages import bench_page, collectives_page
 from ddp_play.measuring.measurement_runs import FinishedRun, Variant
-from ddp_play.report.table_page import TablePage
+from ddp_play.report.table_page import TablePage, table_page
 from tests.unit.cli.run_directories import make_run, write_result
+from tests.unit.report.hostile import BAD, MARKS
+from tests.unit.report.page_reader import PageReader, needs_nothing_else
 
 from .test_measurement_findings import MIB, two_hosts
 
@@ -89,3 +91,26 @@ def test_a_collective_that_did_not_run_on_a_variant() -> None:
     table = {"barrier": {"mpi cpu": CollectiveResult("works", True, "")}}
     page = collectives_page(table, [finished({"collectives": []})])
     assert [cell.text for cell in page.tables[0].rows[0]] == ["barrier", "not run", "-"]
+
+
+def is_harmless(page: TablePage) -> bool:
+    """Whether nothing of BAD is more than text on the page, and the page can be sent."""
+    text = table_page(page)
+    reader = PageReader(text)
+    needs_nothing_else(reader)
+    kinds = {tag for tag, _ in reader.tags}
+    return not (kinds & {"script", "img"}) and not any(mark in text for mark in MARKS) and len(text) < 500_000
+
+
+@pytest.mark.parametrize("text", [BAD, "x" * 10_000_000], ids=["hostile", "endless"])
+def test_what_ranks_and_hosts_write_stays_text(text: str) -> None:
+    """Pages of bench and collectives: results are files of ranks, names and messages are those of hosts."""
+    result = sweep()
+    result["sweeps"][0] |= {"op": text, "note": text}
+    result["wires"] = [{"source": text, "target": text, "gb_s": 0.3}]
+    network = {"fabric": text, "hosts": {text: {"planned": text, "carried": {text: {"rx": 9, "tx": 9}}}}}
+    assert is_harmless(bench(finished(result, network=network)))
+    assert is_harmless(bench(finished({}, 3, verdict={"message": text})))
+    row = collective(name=text, status="refused", detail=text)
+    known = {"collectives": [row]}
+    assert is_harmless(collectives_page(collective_table({str(GLOO): known}), [finished(known)]))

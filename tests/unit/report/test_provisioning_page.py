@@ -69,8 +69,11 @@ def test_what_would_change() -> None:
 
 
 def test_hostile_texts_stay_texts() -> None:
+    """`provision`, `verify` and `deprovision` have this page."""
     cell = Cell(BAD, BAD, CellStatus.FAILED, reason=BAD, task=BAD, message=BAD, remedy=BAD, left=BAD, pending=BAD)
-    page = table_page(provisioning_page(report(cell)))
+    skipped = Cell(f"{BAD}2", BAD, CellStatus.SKIPPED, reason=BAD)
+    row = ChangeRow(BAD, BAD, ChangeKind.RESTART, BAD, Owner.THEIRS)
+    page = table_page(provisioning_page(report(cell, skipped, changes=(row,))))
     reader = PageReader(page)
     needs_nothing_else(reader)
     assert "script" not in {tag for tag, _ in reader.tags}

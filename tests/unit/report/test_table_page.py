@@ -22,6 +22,15 @@ def test_hostile_texts_stay_texts() -> None:
     assert not any(mark in page for mark in MARKS)
 
 
+def test_endless_texts_are_cut() -> None:
+    """A message of 10 MB made a page of 10 MB, which no browser shows."""
+    endless = "x" * 10_000_000
+    rows = ((Cell(endless), Cell(endless, "fail")),)
+    page = table_page(TablePage("s", "fail", (endless,), (endless,), (TableOfPage("t", ("a", "b"), rows, endless),)))
+    assert len(page) < 500_000
+    assert " ... 9950000 more characters" in page
+
+
 def test_a_page_of_lines_alone() -> None:
     reader = PageReader(table_page(TablePage("All is well", "pass", ("a line",), (), ())))
     assert "All is well" in reader.text

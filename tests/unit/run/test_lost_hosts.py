@@ -28,6 +28,7 @@ def test_a_guard_that_is_gone_is_a_lost_host(make: Make) -> None:
     assert (outcome.missing, outcome.left) == ((), {}), (
         "the host itself answers: its files are collected and it is cleaned"
     )
+    assert outcome.verdict.hint == "the files of all hosts are in the bundle", "nothing is left for attach to collect"
     assert "clean" in stage.far["h2"].kinds()
 
 
@@ -41,6 +42,7 @@ def test_a_silent_host_is_lost_after_its_timeout(make: Make) -> None:
     assert "silent for" in outcome.verdict.message
     assert outcome.missing[0]["host"] == "h2"
     assert "ddp-play attach calm-otter-1 collects it" in outcome.left["h2"][0]
+    assert outcome.verdict.hint == "when h2 is back, ddp-play attach RUN collects its files"
     assert "clean" not in stage.far["h2"].kinds()
 
 

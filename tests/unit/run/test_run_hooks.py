@@ -12,7 +12,19 @@ import pytest
 
 from ddp_play.bundle.paths import RunPaths, write_json
 from ddp_play.errors import UsageError
-from ddp_play.run.run_hooks import END, RESTART, START, RunHooks, checked_url, hooks_of, message_of, tell_refused
+from ddp_play.run.hook_process import WEBHOOK_ENV
+from ddp_play.run.run_hooks import (
+    END,
+    RESTART,
+    START,
+    RunHooks,
+    checked_url,
+    end_by,
+    hooks_of,
+    message_of,
+    tell_refused,
+    webhook_problem,
+)
 from tests.waiting import wait_until
 
 RUN: dict[str, Any] = {
@@ -117,7 +129,7 @@ def test_a_run_without_a_plan_is_told_by_what_is_right(
 ) -> None:
     found: list[tuple[RunHooks, str]] = []
     monkeypatch.setattr(RunHooks, "tell", lambda hooks, event, _paths: found.append((hooks, event)))
-    tell_refused(command, url, RunPaths(tmp_path))
+    tell_refused(command, url, RunPaths(tmp_path), UsageError("no such image"))
     assert found == [(told, END)]
 
 
@@ -130,11 +142,49 @@ def test_nobody_to_tell_starts_nothing(tmp_path: Path, monkeypatch: pytest.Monke
     RunHooks().tell(START, RunPaths(tmp_path))
 
 
-def test_a_take_over_knows_the_command_only(tmp_path: Path) -> None:
-    paths = RunPaths(tmp_path)
+def test_a_take_over_knows_the_command_and_what_its_environment_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths, url = RunPaths(tmp_path / "night"), "https://chat.example/abc"
     assert hooks_of(paths) == RunHooks()
+    paths.create()
     write_json(paths.job, {"hook": ["notify", "x"]})
-    assert hooks_of(paths) == RunHooks(("notify", "x"))
+    assert (hooks_of(paths), webhook_problem(paths)) == (RunHooks(("notify", "x")), "")
+    write_json(paths.run, {"webhook": True})
+    assert hooks_of(paths) == RunHooks(("notify", "x"), has_lost_url=True)
+    assert "the webhook of run night is not called any more" in webhook_problem(paths)
+    assert WEBHOOK_ENV in webhook_problem(paths)
+    monkeypatch.setenv(WEBHOOK_ENV, url)
+    assert (hooks_of(paths), webhook_problem(paths)) == (RunHooks(("notify", "x"), url), "")
+    monkeypatch.setenv(WEBHOOK_ENV, "chat.example/abc")
+    assert hooks_of(paths).has_lost_url
+    with pytest.raises(UsageError, match=WEBHOOK_ENV) as raised:
+        webhook_problem(paths)
+    assert "abc" not in str(raised.value)
+
+
+def test_a_webhook_that_nobody_can_call_is_in_the_log(tmp_path: Path) -> None:
+    paths = RunPaths(tmp_path)
+    write_json(paths.run, RUN)
+    RunHooks(has_lost_url=True).tell(END, paths)
+    wait_until(lambda: "webhook: not called" in hooks_log(paths), what="the line in the log")
+
+
+def test_an_error_of_our_own_is_an_end_whose_text_stays_here(tmp_path: Path) -> None:
+    paths = RunPaths(tmp_path / "night")
+    more = end_by(KeyError("secret-value"), paths)
+    message = message_of(END, paths, {**RUN, "status": "running", "exit_class": None}, more)
+    assert (message["status"], message["exit_class"], message["exit_code"]) == ("failed", "internal", 70)
+    assert message["text"] == "run night failed: ddp-play itself failed (KeyError)"
+    assert "ddp-play attach night takes over" in message["hint"]
+    assert "secret-value" not in str(message)
+    assert end_by(UsageError("x"), paths) == {}
+
+
+def test_a_run_whose_directory_is_gone_is_told_as_well(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    RunHooks(("sh", "-c", f"cat > {told}")).tell(END, RunPaths(tmp_path / "gone"), message="x")
+    wait_until(lambda: told.exists() and '"run": "gone"' in told.read_text(), what="the message")
 
 
 @pytest.mark.parametrize("url", ["", None, "https://chat.example/services/abc", "http://10.0.0.1:8080"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,11 +15,14 @@ from ddp_play.errors import HostUnfit, UsageError
 from ddp_play.guard.protocol import encode
 from ddp_play.planning.refused_hosts import Refused
 from ddp_play.run.job_check import Judged
+from ddp_play.run.restart_loop import RestartLoop
+from ddp_play.run.run_hooks import RunHooks
 from ddp_play.run.source_snapshot import read_snapshot
 from ddp_play.run.supervise_action import supervise_run
 from ddp_play.testing import FakeChannel, FakeHost
 from tests.unit.build import job
 from tests.unit.run.conftest import Make, Stage, done
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -117,3 +121,41 @@ def test_the_given_rules_judge_the_hosts_of_the_job(make: Make) -> None:
         )
     assert asked == [("", 1, {"h1": {"readings": {}}})]
     assert read_json(stage.paths.run)["status"] == "failed"
+
+
+@pytest.mark.parametrize("error", [KeyError("hunter2"), OSError(5, "Input/output error")])
+def test_an_error_of_the_supervisor_itself_is_told_as_the_end(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """Nothing was told: run.json does not call it an end, because ranks may go on."""
+    told = tmp_path / "told"
+    stage = run_directory(make, hook=["sh", "-c", f"cat > {told}.new; mv {told}.new {told}"])
+
+    def fails(_loop: RestartLoop) -> None:
+        raise error
+
+    monkeypatch.setattr(RestartLoop, "run", fails)
+    with pytest.raises(type(error)):
+        supervise(stage)
+    wait_until(told.exists, what="the message")
+    message = json.loads(told.read_text())
+    assert (message["event"], message["exit_class"], message["exit_code"]) == ("end", "internal", 70)
+    assert type(error).__name__ in message["message"]
+    assert "hunter2" not in told.read_text()
+    assert "ddp-play attach" in message["hint"]
+
+
+def test_that_there_is_a_webhook_is_known_later_and_its_url_is_not(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = run_directory(make)
+    monkeypatch.setattr(RunHooks, "tell", lambda *_, **__: None)
+    supervise_run(
+        str(stage.paths.root),
+        secret_values={},
+        registry={},
+        become_passwords={},
+        ssh_passwords={},
+        webhook="http://127.0.0.1:1/abc",
+    )
+    assert stage.document["webhook"] is True
+    texts = [path.read_text() for path in stage.paths.root.rglob("*") if path.is_file()]
+    assert not [text for text in texts if "127.0.0.1:1/abc" in text]

@@ -1,0 +1,75 @@
+"""What becomes of files that a run leaves on hosts: the command that fetches or removes them, or that none does.
+
+Hosts that an engine gives for one run cannot be reached when the run is over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ddp_play.engines.registry import engine_of
+from ddp_play.planning.short_lists import short_list
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ddp_play.bundle.outcome import Outcome
+    from ddp_play.engines.route import Route
+
+HOST_LOST = "host_lost"  # kind of a verdict
+
+
+@dataclass(frozen=True, slots=True)
+class LeftFiles:
+    """Ends of sentences about what is left. `over`: why no host can be reached after the run; empty if they can."""
+
+    run_id: str
+    over: str = ""
+
+    @classmethod
+    def of(cls, run_id: str, routes: Iterable[Route]) -> LeftFiles:
+        """Of a run with these routes to its hosts."""
+        return cls(run_id, next((engine_of(route).over for route in routes), ""))
+
+    @property
+    def collects(self) -> str:
+        """Of files that were not collected."""
+        return self.then(f"ddp-play attach {self.run_id} collects it")
+
+    @property
+    def stay(self) -> str:
+        """Of all files of a host of which no command can tell."""
+        return f"its files stay in runs/{self.run_id}.* of ddp_state_dir there: {self.over}"
+
+    def then(self, command: str) -> str:
+        """Of something that this command finds, as long as the host can be reached."""
+        return f"it stays there: {self.over}" if self.over else command
+
+    def when_back(self, command: str) -> str:
+        """Of a host that did not answer, which this command asks again."""
+        return self.stay if self.over else f"when the host is back, {command}"
+
+    def uncleaned(self, why: str, *, is_collected: bool) -> str:
+        """Row about a host that did not confirm the cleanup."""
+        removes = "ddp-play gc -i INVENTORY --yes removes it"
+        return f"unknown: {why}; {self.when_back(removes if is_collected else self.collects)}"
+
+    def kept(self, path: str) -> str:
+        """Row about a working directory that was kept."""
+        removes = self.then("ddp-play gc -i INVENTORY --run RUN --yes removes it")
+        return f"{path}: not all of it was collected; {removes}"
+
+    def advised(self, outcome: Outcome, uncollected: Sequence[str]) -> Outcome:
+        """The outcome, of a lost host with what becomes of its files; `uncollected`: hosts that have some."""
+        verdict = outcome.verdict
+        if verdict.kind != HOST_LOST:
+            return outcome
+        hint = "the files of all hosts are in the bundle"
+        if uncollected and self.over:
+            hint = f"{short_list(uncollected, 5)}: {self.stay}"
+        elif uncollected:
+            their, are = ("its", "is") if len(uncollected) == 1 else ("their", "are")
+            names = short_list(uncollected, 5)
+            hint = f"when {names} {are} back, ddp-play attach RUN collects {their} files"
+        return replace(outcome, verdict=replace(verdict, hint=hint))
