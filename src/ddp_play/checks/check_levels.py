@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ddp_play.checks import (
+    burn_in_findings,
     direction_checks,
     identity_checks,
     limit_checks,
@@ -15,7 +16,7 @@ from ddp_play.checks import (
     torch_findings,
 )
 from ddp_play.checks.finding import Finding, Status
-from ddp_play.checks.fleet import FULL, QUICK, guarded
+from ddp_play.checks.fleet import BURN_IN, FULL, QUICK, guarded
 from ddp_play.checks.host_findings import OPEN, merged, with_names
 from ddp_play.planning.host_selection import release
 
@@ -60,9 +61,16 @@ QUICK_CHECKS: tuple[CheckGroup, ...] = (
     machine_checks.gpus,
     machine_checks.software,
 )
+FULL_CHECKS: tuple[CheckGroup, ...] = (
+    *QUICK_CHECKS,
+    pair_findings.network_matrix,
+    torch_findings.load,
+    torch_findings.collectives,
+)
 LEVELS: dict[str, tuple[CheckGroup, ...]] = {
     QUICK: QUICK_CHECKS,
-    FULL: (*QUICK_CHECKS, pair_findings.network_matrix, torch_findings.load, torch_findings.collectives),
+    FULL: FULL_CHECKS,
+    BURN_IN: (*FULL_CHECKS, burn_in_findings.rounds, burn_in_findings.over_time, burn_in_findings.same_bits),
 }
 
 

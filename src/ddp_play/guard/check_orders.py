@@ -102,7 +102,7 @@ class CheckOrders:
         try:
             words = str(header["python"]), str(header["source"]), dict(header["order"])
             self._answer("check_torch", read_all({
-                "torch": (lambda: rank_program.run(*words, limit_s), limit_s + FILES_S)}))  # fmt: skip
+                "program": (lambda: rank_program.run(*words, limit_s), limit_s + FILES_S)}))  # fmt: skip
         finally:
             if lease is not None:
                 lease.close()
