@@ -69,6 +69,7 @@ class Exchange:
     lost: dict[str, str] = field(default_factory=dict)
     budget: TimeBudget = NO_LIMIT
     is_late: bool = False  # something was left out for want of time
+    read_at: float = 0.0  # when counters were read
     told: float = 0.0  # when hosts that rest were told that this controller is there
 
     def has_time(self, least_s: float) -> bool:
@@ -200,6 +201,8 @@ def exchange(
                 found["burn_in"] = BurnIn(load, keep_round).run()
         if containers is not None:
             containers.end()
+        if scope.has_matrix and any(host.rdma for host in facts.values()):
+            found["counted_s"], answers["counters"] = time.monotonic() - talk.read_at, _again(talk, "counters", facts)
         # nothing that is judged comes after this
         lost, found["late"] = dict(talk.lost), scope.budget.reason if talk.is_late else ""
         if scope.outputs:
@@ -211,12 +214,12 @@ def exchange(
 
 def _for_a_ticket(talk: Exchange, hosts: list[str]) -> dict[str, dict[str, Any]]:
     """Counters after the measurements, and outputs of programs; what has no time left is missing."""
-    found = {}
-    for name in ("counters", "outputs"):
-        if talk.budget.left_s() > 2 * ANSWER_S:
-            orders = {host: within(talk) for host in hosts}
-            found[name] = talk.documents(f"check_{name}", orders, limit_s=READ_S)
-    return found
+    return {name: _again(talk, name, hosts) for name in ("counters", "outputs") if talk.budget.left_s() > 2 * ANSWER_S}
+
+
+def _again(talk: Exchange, name: str, hosts: Collection[str]) -> dict[str, Any]:
+    """By host, what it reads now."""
+    return talk.documents(f"check_{name}", {host: within(talk) for host in hosts}, limit_s=READ_S)
 
 
 def _hosts(
@@ -282,6 +285,7 @@ def _converse(
         if talk.has_time(READ_LEAST_S):
             orders = {host: {**common, "token": tokens.get(host)} for host in hosts}
             answers["readings"] = talk.documents("check_read", orders, limit_s=READ_S)
+            talk.read_at = time.monotonic()
         left = tuple(facts[host] for host in hosts if host not in talk.lost)
         network = among(terms.network, left) if terms.network else network_between(left)
         if talk.has_time(REACH_LEAST_S):

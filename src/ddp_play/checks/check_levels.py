@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 from ddp_play.checks import (
     burn_in_findings,
     direction_checks,
+    gpu_checks,
     identity_checks,
     limit_checks,
     machine_checks,
     network_checks,
     pair_findings,
+    rdma_counters,
     shared_checks,
     torch_findings,
 )
@@ -59,11 +61,13 @@ QUICK_CHECKS: tuple[CheckGroup, ...] = (
     limit_checks.limits,
     machine_checks.machine,
     machine_checks.gpus,
+    gpu_checks.gpu_states,
     machine_checks.software,
 )
 FULL_CHECKS: tuple[CheckGroup, ...] = (
     *QUICK_CHECKS,
     pair_findings.network_matrix,
+    rdma_counters.counters_of_rdma,
     torch_findings.load,
     torch_findings.collectives,
 )

@@ -76,6 +76,10 @@ class CheckedHost:
         """What became of something that the check had on the host, at its end. Raises NotRun."""
         return self._value(self.ended, name)
 
+    def counted(self, name: str) -> Any:
+        """What was counted by the end of the measurements. Raises NotRun."""
+        return self._value(self.counters, name)
+
     def in_container(self) -> Mapping[str, Any]:
         """What the program in a container of the job answered. Raises NotRun."""
         found: Mapping[str, Any] = self._value(self.container, "program")
@@ -111,6 +115,7 @@ class Fleet:
     terms: JobTerms = ANY_JOB
     torch: Mapping[str, Any] | None = None  # of `torch_load.TorchLoad.measure`; None below the full level
     burn_in: Mapping[str, Any] | None = None  # of `burn_in.BurnIn.run`; None where none was begun
+    counted_s: float = 0.0  # seconds between the two readings of counters; 0: there was one
 
     @property
     def reached(self) -> tuple[CheckedHost, ...]:
@@ -131,7 +136,8 @@ def fleet_from_json(document: Mapping[str, Any]) -> Fleet:
     late = document.get("late", "")
     hosts = tuple(replace(_host(name, row), late=late) for name, row in sorted(document["hosts"].items()))
     torch, burn_in = document.get("torch"), document.get("burn_in")
-    return Fleet(hosts, PeerNetwork(**network), document.get("matrix"), late, torch=torch, burn_in=burn_in)
+    more = {"torch": torch, "burn_in": burn_in, "counted_s": document.get("counted_s", 0.0)}
+    return replace(Fleet(hosts, PeerNetwork(**network), document.get("matrix"), late), **more)
 
 
 def _host(name: str, row: Mapping[str, Any]) -> CheckedHost:
