@@ -68,5 +68,5 @@ def test_an_interruption_keeps_what_was_found(torch_on_hosts: Lab, tmp_path: Pat
     assert document["burn_in"]["ended"] == "interrupted"
     row = next(row for row in document["findings"] if row["check"] == "burn-in")
     assert (row["result"], row["broken"]) == ("not run", True)
-    assert row["value"].startswith("interrupted after 1 rounds")
+    assert row["value"].startswith("interrupted after ")
     assert any(row["check"] == "repeated results" and row["result"] == "pass" for row in document["findings"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING, Any
 
+from ddp_play.bundle.summary import counted
 from ddp_play.checks.finding import Finding, Status
 from ddp_play.checks.fleet import CheckedHost, Compared, Fleet, NotRun, compare, each, names, not_run, ok
 from ddp_play.checks.thresholds import thresholds
@@ -39,7 +40,7 @@ def rounds(fleet: Fleet) -> Iterator[Finding]:
         if row is None:
             yield not_run(ROUNDS, host.name, torch_problem(fleet, host) or "it took no part", broken=host in able)
     there = tuple(host.name for host in fleet.reached if host.name in document["hosts"])
-    text = f"{document['rounds']} rounds, the last began after {_minutes(document['began_s'][-1])}"
+    text = f"{counted(document['rounds'], 'round')}, the last began after {_minutes(document['began_s'][-1])}"
     if document["ended"]:
         yield from (not_run(ROUNDS, name, f"{document['ended']} after {text}", broken=True) for name in there)
     else:
@@ -92,7 +93,7 @@ def _programs(host: CheckedHost, fleet: Fleet) -> Finding:
     problems, total = _row(fleet, host)["problems"], (fleet.burn_in or {})["rounds"]
     failed = {number for number, _ in problems}
     if not failed:
-        return ok(f"{total} rounds")
+        return ok(counted(total, "round"))
     number, text = problems[0]
     if len(failed) >= total:
         raise NotRun(f"{text} (in each round)", broken=True)
@@ -194,7 +195,7 @@ def _group(fleet: Fleet) -> Iterator[Finding]:
 
 
 def _of(number: int, total: int) -> str:
-    return f"{number} of {total} rounds"
+    return f"{number} of {counted(total, 'round')}"
 
 
 def _numbers(values: Sequence[int]) -> str:

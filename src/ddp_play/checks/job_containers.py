@@ -31,6 +31,7 @@ RUN = "check"  # name of such a run in labels of containers
 PLACE_S = 10.0
 # Seconds for the engine to make and start a container; for the program that reads; for the host to remove all.
 START_S, READ_S, REMOVE_S = 20.0, 15.0, 15.0
+PART_SHARE = 0.35  # most of the time that is left, for each of the first two
 PROGRAMS = ("python3", "python")
 PYTHON = re.compile(r"python[0-9.]*\Z")
 NO_PYTHON = "no python"  # part that the container prints without one
@@ -85,7 +86,8 @@ class JobContainers:
     def read(self, names: list[str]) -> dict[str, Any]:
         """By host, what the program in a container answered: limits, names, directories, versions."""
         self._open()
-        limit_s = max(1.0, self.talk.cap_s(READ_S))
+        # with little time left, a container that hangs must not take that of what comes after it
+        limit_s = max(1.0, min(READ_S, PART_SHARE * self.talk.cap_s((READ_S + START_S) / PART_SHARE)))
         source = (collection_root() / "trainer" / "container_check.py").read_text(encoding="utf-8")
         fields = {}
         for host in self.plan.hosts:
@@ -121,7 +123,7 @@ class JobContainers:
         pythons = [python] if python else list(dict.fromkeys([*_pythons(unit), *PROGRAMS]))
         words = ["sh", "-c", START, "check", f"{limit_s + REMOVE_S:.0f}", source, json.dumps(order), *pythons]
         return {"key": launch.run_key, "host": name, "spec": spec, "words": words, "limit_s": limit_s,
-                "start_s": max(1.0, self.talk.cap_s(START_S))}  # fmt: skip
+                "start_s": max(1.0, min(START_S, PART_SHARE * self.talk.cap_s(START_S / PART_SHARE)))}  # fmt: skip
 
     def end(self) -> None:
         """Have the hosts remove what all containers needed."""
