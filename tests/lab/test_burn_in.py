@@ -62,6 +62,7 @@ def test_an_interruption_keeps_what_was_found(torch_on_hosts: Lab, tmp_path: Pat
         finally:
             process.kill()
             process.wait()
+    wait_until(lambda: torch_on_hosts.on("h1", "docker ps -aq --filter label=ddp-play.run") == "", timeout_s=60)
     assert code == 69, answered.read_text() + said.read_text()
     document = json.loads(answered.read_text())
     schemas.check("check", document)

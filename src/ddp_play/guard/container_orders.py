@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
 from . import container_program, leases
 from .bounded_reading import read_all
+from .order_stream import hung_up
 from .protocol import SHARED_RUNS
 from .refusal import Refused
 from .run_directory import HostRun
@@ -44,7 +45,7 @@ class ContainerOrders:
             raise Refused("a run has port %d" % int(port))
         try:
             limits = float(header["limit_s"]), float(header["start_s"])
-            found = container_program.run(_place(header), spec, *limits)
+            found = container_program.run(_place(header), spec, limits, hung_up)
         finally:
             if lease is not None:
                 lease.close()

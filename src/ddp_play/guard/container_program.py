@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import time
-from typing import TYPE_CHECKING, Any, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 from . import (
     attempt_directories,
@@ -30,15 +30,22 @@ POLL_S, INSPECT_S = 0.05, 5.0
 REMOVE_S = 50.0
 
 
-def run(place: HostRun, spec: Dict[str, Any], limit_s: float, start_s: float) -> Dict[str, Any]:
+def run(
+    place: HostRun,
+    spec: Dict[str, Any],
+    limits: Tuple[float, float],
+    given_up: Optional[Callable[[], bool]] = None,
+) -> Dict[str, Any]:
     """What the program printed (`program`), and what could not be removed (`left`), each as `read_all` answers it.
 
     `program` is as that of `rank_program.run`. Where the container was not started, `problem` has the reason: the image
     is `missing`, or the engine or this program has `refused` (with a `hint`) what it would refuse to a run, too.
+    `limits`: seconds of the program, and of the container's start. `given_up`: whether nobody waits any more.
     """
+    limit_s, start_s = limits
     attending = place.attend()
     try:
-        found = read_all({"program": (lambda: _run(place, spec, limit_s), start_s + limit_s)})
+        found = read_all({"program": (lambda: _run(place, spec, limit_s), start_s + limit_s)}, given_up)
     finally:
         left = read_all({"left": (lambda: leftovers.clean(place), REMOVE_S)})
         attending.close()

@@ -32,8 +32,9 @@ def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]
     """Specs of the containers that were run; each uses its directories as a run does."""
     specs: list[dict[str, Any]] = []
 
-    def run(place: HostRun, spec: dict[str, Any], limit_s: float, start_s: float) -> dict[str, Any]:
-        assert (place.run_key, limit_s, start_s) == (KEY["key"], 5.0, 20.0)
+    def run(place: HostRun, spec: dict[str, Any], limits: tuple[float, float], given_up: object) -> dict[str, Any]:
+        assert (place.run_key, limits) == (KEY["key"], (5.0, 20.0))
+        assert callable(given_up), "the controller may be gone meanwhile"
         for row in spec["make_dirs"]:
             Path(row["path"]).mkdir(parents=True, exist_ok=True)
         specs.append(spec)

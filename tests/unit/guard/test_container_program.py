@@ -52,7 +52,7 @@ def left(place: HostRun) -> list[Path]:
 
 
 def test_what_it_printed_and_nothing_stays(made: HostRun, engine: Engine) -> None:
-    found = container_program.run(made, spec(secrets={"TOKEN": ""}), 10.0, 10.0)
+    found = container_program.run(made, spec(secrets={"TOKEN": ""}), (10.0, 10.0))
     value = found["program"]["value"]
     assert value["parts"] == [{"part": "start", "uid": 7}, {"part": "limits"}]
     assert "problem" not in value
@@ -65,7 +65,7 @@ def test_what_it_printed_and_nothing_stays(made: HostRun, engine: Engine) -> Non
 def test_one_that_does_not_end_costs_its_limit_and_is_removed(made: HostRun, engine: Engine) -> None:
     engine.container(NAME, Running=True)
     began = time.monotonic()
-    found = container_program.run(made, spec(), 0.6, 10.0)
+    found = container_program.run(made, spec(), (0.6, 10.0))
     assert found["program"]["value"]["problem"] == "no end within 0.6 s"
     assert found["program"]["value"]["parts"][0]["part"] == "start", "what came before counts"
     assert 0.6 <= time.monotonic() - began < 8
@@ -75,23 +75,23 @@ def test_one_that_does_not_end_costs_its_limit_and_is_removed(made: HostRun, eng
 
 def test_one_that_fails_has_its_code_and_last_line(made: HostRun, engine: Engine) -> None:
     engine.container(NAME, Running=False, ExitCode=3)
-    value = container_program.run(made, spec(), 5.0, 10.0)["program"]["value"]
+    value = container_program.run(made, spec(), (5.0, 10.0))["program"]["value"]
     assert value["problem"] == 'exit code 3: {"part": "limits"}'
 
 
 def test_an_image_that_is_missing_and_what_is_refused(made: HostRun, engine: Engine, tmp_path: Path) -> None:
-    value = container_program.run(made, spec(image="none:1"), 5.0, 10.0)["program"]["value"]
+    value = container_program.run(made, spec(image="none:1"), (5.0, 10.0))["program"]["value"]
     assert (value["missing"], value["problem"]) == (True, "image none:1 is not on this host")
     (tmp_path / "bin" / "docker").write_text(
         "#!/bin/sh\necho 'invalid mount config: bind source path does not exist: /data' >&2\nexit 1\n"
     )
-    value = container_program.run(made, spec(), 5.0, 10.0)["program"]["value"]
+    value = container_program.run(made, spec(), (5.0, 10.0))["program"]["value"]
     assert value["refused"] is True
     assert value["hint"] == "make /data on HOSTS, or correct ddp_job_mounts"
     file = tmp_path / "file"
     file.touch()
     dirs = [{"path": str(file / "src"), "mode": 0o700}]
-    value = container_program.run(made, spec(make_dirs=dirs), 5.0, 10.0)["program"]["value"]
+    value = container_program.run(made, spec(make_dirs=dirs), (5.0, 10.0))["program"]["value"]
     assert value["refused"] is True
     assert value["problem"].startswith("cannot prepare: ")
     assert left(made) == []
@@ -99,7 +99,7 @@ def test_an_image_that_is_missing_and_what_is_refused(made: HostRun, engine: Eng
 
 def test_a_container_that_does_not_start_is_refused(made: HostRun, engine: Engine) -> None:
     engine.has(f"POST /containers/{NAME}/start", {"message": "exec: sh: executable file not found"}, 400)
-    value = container_program.run(made, spec(), 5.0, 10.0)["program"]["value"]
+    value = container_program.run(made, spec(), (5.0, 10.0))["program"]["value"]
     assert (value["refused"], "executable file not found" in value["problem"]) == (True, True)
 
 
@@ -108,7 +108,16 @@ def test_an_engine_that_hangs_costs_the_limits_and_what_is_left_is_said(
 ) -> None:
     monkeypatch.setattr("ddp_play.guard.leftovers.PING_S", 0.5)
     engine.slow = ("POST", "DELETE", "GET /_ping")
-    found = container_program.run(made, spec(), 0.5, 1.0)
+    found = container_program.run(made, spec(), (0.5, 1.0))
     assert found["program"]["problem"] == "no answer within 1.5 s"
     assert found["left"]["value"][0].startswith(f"container {NAME}: the engine did not answer")
     assert made.spec.exists(), "gc knows the container by it"
+
+
+def test_a_controller_that_is_gone_ends_it_at_once(made: HostRun, engine: Engine) -> None:
+    engine.container(NAME, Running=True)
+    began = time.monotonic()
+    container_program.run(made, spec(), (60.0, 60.0), lambda: made.log(0).exists())
+    assert time.monotonic() - began < 20
+    assert left(made) == []
+    assert any(request.startswith(f"DELETE /containers/{NAME}") for request in engine.asked)
