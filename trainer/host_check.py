@@ -1,4 +1,4 @@
-"""Load of `ddp-play check --level full` on one host: a matrix multiplication, and an all_reduce with other hosts.
+"""Load of `ddp-play check` on one host: multiplications, the same again with equal bits, an all_reduce with others.
 
 ddp-play sends this file alone to the hosts, where the ranks' Python runs it with an order as JSON. It prints a line of
 JSON for each part that has ended, so that a part that hangs takes only itself. It needs torch and Python 3.9.
@@ -16,9 +16,12 @@ from typing import Any
 Order = dict[str, Any]
 
 WARM_UP, LEAST_CALLS = 2, 3
+MOST_ODD = 32
 CALLS, CALLS_S = 20, 1.5  # of one size of messages, at most
 SIZE_GPU = 8192
 FIGURE = 1e9
+# Of the repeated calculation: products of random matrices, one after the other, so that an error spreads.
+REPEAT_SIZE, REPEAT_SIZE_GPU, REPEAT_STEPS, SEED = 192, 4096, 4, 20
 
 
 def say(part: str, **found: Any) -> None:
@@ -72,6 +75,68 @@ def on_one_thread(torch: Any, call: Any, num_operations: int, seconds: float) ->
     finally:
         torch.set_num_threads(threads)
     return statistics.median(speeds)
+
+
+def repeat(torch: Any, device: Any, order: Order) -> Order:
+    """The same calculation again and again for some seconds; by digest of its bits, how often it came out.
+
+    On CPUs one thread makes it on each in turn, from number `first` on: `odd` names those with another result.
+    """
+    on_gpu = device.type == "cuda"
+    size = REPEAT_SIZE_GPU if on_gpu else REPEAT_SIZE
+    kind = torch.bfloat16 if on_gpu else torch.float32
+    # the numbers are those of this generator on the CPU, the same on every host
+    one = torch.randn((size, size), generator=torch.Generator().manual_seed(SEED)).to(kind).to(device)
+    weights = 2 * torch.arange(size * size, dtype=torch.int64) + 1
+    cpus = [None] if on_gpu else sorted(os.sched_getaffinity(0))
+    allowed, threads = os.sched_getaffinity(0), torch.get_num_threads()
+    torch.set_num_threads(1)
+    found: dict[str, dict[str, int]] = {}
+    began, at = time.monotonic(), int(order.get("first", 0))
+    try:
+        while time.monotonic() - began < order["seconds"] or at - order.get("first", 0) < LEAST_CALLS:
+            cpu = cpus[at % len(cpus)]
+            if cpu is not None:
+                os.sched_setaffinity(0, {cpu})
+            digest = digest_of(torch, product(torch, one), weights)
+            where = found.setdefault(digest, {})
+            where[str(cpu)] = where.get(str(cpu), 0) + 1
+            at += 1
+    finally:
+        os.sched_setaffinity(0, allowed)
+        torch.set_num_threads(threads)
+    counts = {digest: sum(where.values()) for digest, where in found.items()}
+    usual = max(counts, key=lambda digest: counts[digest])
+    odd = sorted({cpu for digest, where in found.items() if digest != usual for cpu in where})
+    return {
+        "device": str(device), "kind": kind_of(torch, device), "calls": sum(counts.values()), "next": at,
+        "digest": usual, "wrong": sum(counts.values()) - counts[usual], "odd": [] if on_gpu else odd[:MOST_ODD],
+        "cpus": len({cpu for where in found.values() for cpu in where}),
+    }  # fmt: skip
+
+
+def product(torch: Any, one: Any) -> Any:
+    """Matrix products, one of the other, scaled so that they neither grow nor vanish."""
+    result = one
+    for _ in range(REPEAT_STEPS):
+        result = torch.mm(one, result)
+        result = result / result.abs().max()
+    return result
+
+
+def digest_of(torch: Any, values: Any, weights: Any) -> str:
+    """The bits of a matrix as one number: sums of integers are the same in any order."""
+    bits = values.float().cpu().contiguous().view(torch.int32).to(torch.int64).flatten()
+    return format(int((bits * weights).sum()) & (1 << 64) - 1, "016x")
+
+
+def kind_of(torch: Any, device: Any) -> str:
+    """What must have the same bits: model of the processor or GPU, instructions that torch uses, and torch."""
+    if device.type == "cuda":
+        return f"{torch.cuda.get_device_name(device)}, torch {torch.__version__}"
+    with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - one line of it
+        model = next((line.partition(":")[2].strip() for line in file if line.startswith("model name")), "cpu")
+    return f"{model}, {torch.backends.cpu.get_cpu_capability()}, torch {torch.__version__}"
 
 
 def settle(torch: Any, device: Any) -> None:
@@ -135,6 +200,9 @@ def main(order: Order) -> None:
     if "multiply" in order:
         for one in gpus or [device]:
             attempt("multiply", lambda one=one: multiply(torch, one, order["multiply"]))
+    if "repeat" in order:
+        for one in gpus or [device]:
+            attempt("repeat", lambda one=one: repeat(torch, one, order["repeat"]))
     if "group" in order:
         attempt("group", lambda: {"backend": "nccl" if gpus else "gloo",
                                   "sizes": reduce_together(torch, device, order["group"])})  # fmt: skip

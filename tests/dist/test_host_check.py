@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from ddp_play.checks.torch_load import NUMBERS, SIZE_NUMBERS
 from ddp_play.guard.rank_program import run
@@ -55,3 +57,43 @@ def test_a_group_that_nobody_joins_ends_with_its_reason_and_what_came_before_cou
     answer = parts(run(sys.executable, SOURCE, order, 120))
     assert answer["multiply"]["right"] is True
     assert answer["group"]["problem"]
+
+
+def test_repeats_have_the_same_bits_on_each_processor() -> None:
+    order = {"repeat": {"seconds": 0.5, "first": 5}}
+    one, other = (parts(run(sys.executable, SOURCE, order, 120))["repeat"] for _ in range(2))
+    assert one["wrong"] == other["wrong"] == 0
+    assert (one["digest"], one["kind"]) == (other["digest"], other["kind"]), "two processes calculate the same"
+    assert one["next"] - 5 == one["calls"] >= 3
+    assert 1 <= one["cpus"] <= len(os.sched_getaffinity(0))
+    assert "torch" in one["kind"]
+
+
+class Faulty:
+    """torch with a processor that loses the last bit of one product in so many."""
+
+    def __init__(self, every: int) -> None:
+        self.every, self.calls = every, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(torch, name)
+
+    def mm(self, one: Any, other: Any) -> Any:
+        result = torch.mm(one, other)
+        self.calls += 1
+        if self.calls % self.every == 0:
+            bits = result.view(torch.int32)
+            bits[3, 5] ^= 1
+        return result
+
+
+def test_one_bit_that_is_wrong_once_is_seen_and_its_processor_named() -> None:
+    before, threads = os.sched_getaffinity(0), torch.get_num_threads()
+    found = host_check.repeat(Faulty(every=100), torch.device("cpu"), {"seconds": 1.0})
+    assert 0 < found["wrong"] < found["calls"] / 2
+    assert found["odd"]
+    assert set(found["odd"]) <= {str(cpu) for cpu in before}
+    assert (os.sched_getaffinity(0), torch.get_num_threads()) == (before, threads)
+    well = host_check.repeat(torch, torch.device("cpu"), {"seconds": 0.2})
+    assert (well["wrong"], well["odd"]) == (0, [])
+    assert well["digest"] == found["digest"], "most results are right"

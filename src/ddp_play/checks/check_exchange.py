@@ -6,14 +6,27 @@ import json
 import secrets
 import time
 from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.checks.fleet import fleet_from_json
+from ddp_play.checks import burn_in_progress
+from ddp_play.checks.burn_in import BurnIn
+from ddp_play.checks.fleet import BURN_IN, fleet_from_json
+from ddp_play.checks.job_containers import JobContainers, containers_of
 from ddp_play.checks.pair_exchange import MatrixSettings, measure_matrix
 from ddp_play.checks.pair_samples import PairEnd
-from ddp_play.checks.peer_addresses import PeerNetwork, among, network_between, sampled_ports
-from ddp_play.checks.time_budget import MATRIX_LEAST_S, NO_LIMIT, REACH_LEAST_S, READ_LEAST_S, TimeBudget
-from ddp_play.checks.torch_load import measure_load
+from ddp_play.checks.peer_addresses import PeerNetwork, among, network_between
+from ddp_play.checks.peer_orders import ANSWER_S, listen, reach, within
+from ddp_play.checks.time_budget import (
+    CONTAINER_LEAST_S,
+    MATRIX_LEAST_S,
+    NO_LIMIT,
+    REACH_LEAST_S,
+    READ_LEAST_S,
+    TimeBudget,
+)
+from ddp_play.checks.torch_load import load_of
 from ddp_play.guard.protocol import UNREADABLE
 from ddp_play.planning.host_facts import facts_from_json
 from ddp_play.run.host_channel import ProcessChannel, wait_any
@@ -25,18 +38,16 @@ if TYPE_CHECKING:
     from ddp_play.checks.fleet import Fleet
     from ddp_play.checks.job_terms import JobTerms
     from ddp_play.checks.pair_samples import Pair
+    from ddp_play.checks.torch_load import TorchLoad
     from ddp_play.planning.host_facts import HostFacts
 
 CLOCK_ROUNDS = 3
-MAX_ANSWER, MAX_PORTS = 1 << 20, 64  # of a host
+MAX_ANSWER = 1 << 20  # of a host
 NOBODY = "ddp-play-check.invalid"  # no name service has it: its answer shows how fast one is (RFC 2606)
-# Seconds for a connection; a lost packet is sent again after one and three seconds.
-CONNECT_S, LEAST_CONNECT_S = 4.0, 2.0
-CLOCK_S, READ_S, LISTEN_S, REACH_S, END_S = 10.0, 30.0, 20.0, 30.0, 20.0
+CLOCK_S, READ_S, END_S = 10.0, 30.0, 20.0
 # Orders that end something, and the seconds that they have also when the time of the check is over.
-LAST, LAST_S = ("check_end", "pair_end"), 1.0
+LAST, LAST_S = ("check_end", "pair_end", "container_end"), 1.0
 TELL_S = 8.0  # a host ends a channel after half a minute of silence
-ANSWER_S = 0.5  # for an answer to arrive after its readings have ended
 
 
 @dataclass
@@ -58,6 +69,7 @@ class Exchange:
     lost: dict[str, str] = field(default_factory=dict)
     budget: TimeBudget = NO_LIMIT
     is_late: bool = False  # something was left out for want of time
+    read_at: float = 0.0  # when counters were read
     told: float = 0.0  # when hosts that rest were told that this controller is there
 
     def has_time(self, least_s: float) -> bool:
@@ -172,16 +184,25 @@ def exchange(
     """
     facts = {host: facts_from_json(host, row["facts"]) for host, row in rows.items() if "facts" in row}
     talk = Exchange(channels, budget=scope.budget)
+    containers = containers_of(talk, scope.plan)
     found: dict[str, Any] = {"matrix": None, "torch": None}
     try:
-        answers, network = _converse(talk, facts, scope.terms)
+        answers, network = _converse(talk, facts, scope.terms, containers)
         found |= {"network": asdict(network), "hosts": _hosts(rows, answers, talk.lost)}
         if scope.has_matrix and talk.has_time(MATRIX_LEAST_S):
             known = {} if scope.record or scope.terms.network else records(fleet_from_json(found))
             settings = MatrixSettings(records=known, budget=scope.budget)
             found["matrix"] = _matrix(talk, network, settings)
-        if scope.has_matrix and not scope.terms.in_containers:
-            found["torch"] = measure_load(talk, facts, network, scope.terms.port_range, matrix=found["matrix"])
+        if scope.has_matrix:
+            load = _load_of(talk, facts, network, (scope.terms, containers), found["matrix"])
+            found["torch"] = load.measure() if load.pythons else None
+            if scope.level == BURN_IN and load.pythons:
+                keep_round = partial(_keep_round, scope, lambda: {**found, "hosts": _hosts(rows, answers, talk.lost)})
+                found["burn_in"] = BurnIn(load, keep_round).run()
+        if containers is not None:
+            containers.end()
+        if scope.has_matrix and any(host.rdma for host in facts.values()):
+            found["counted_s"], answers["counters"] = time.monotonic() - talk.read_at, _again(talk, "counters", facts)
         # nothing that is judged comes after this
         lost, found["late"] = dict(talk.lost), scope.budget.reason if talk.is_late else ""
         if scope.outputs:
@@ -193,12 +214,12 @@ def exchange(
 
 def _for_a_ticket(talk: Exchange, hosts: list[str]) -> dict[str, dict[str, Any]]:
     """Counters after the measurements, and outputs of programs; what has no time left is missing."""
-    found = {}
-    for name in ("counters", "outputs"):
-        if talk.budget.left_s() > 2 * ANSWER_S:
-            orders = {host: _within(talk) for host in hosts}
-            found[name] = talk.documents(f"check_{name}", orders, limit_s=READ_S)
-    return found
+    return {name: _again(talk, name, hosts) for name in ("counters", "outputs") if talk.budget.left_s() > 2 * ANSWER_S}
+
+
+def _again(talk: Exchange, name: str, hosts: Collection[str]) -> dict[str, Any]:
+    """By host, what it reads now."""
+    return talk.documents(f"check_{name}", {host: within(talk) for host in hosts}, limit_s=READ_S)
 
 
 def _hosts(
@@ -222,8 +243,36 @@ def _matrix(talk: Exchange, network: PeerNetwork, settings: MatrixSettings) -> d
     return measure_matrix(talk, ends, settings).to_json() if len(ends) > 1 else None
 
 
+def _keep_round(
+    scope: CheckScope, so_far: Callable[[], dict[str, Any]], burn_in: dict[str, Any], found: dict[str, Any]
+) -> None:
+    """For who watches, and for who interrupts it."""
+    if scope.progress:
+        document = {**so_far(), "burn_in": burn_in, "late": ""}
+        burn_in_progress.keep(Path(scope.progress), document, burn_in_progress.line(burn_in, found))
+
+
+def _load_of(
+    talk: Exchange,
+    facts: Mapping[str, HostFacts],
+    network: PeerNetwork,
+    of_job: tuple[JobTerms, JobContainers | None],
+    matrix: Mapping[str, Any] | None,
+) -> TorchLoad:
+    """The load in the ranks' Python on each host that has torch for it, or in that of the job's containers."""
+    terms, containers = of_job
+    pythons = {
+        name: host.rank_python
+        for name, host in facts.items()
+        if host.rank_torch and not host.rank_python_problem and name not in talk.lost
+    }
+    if containers is not None:
+        pythons = containers.pythons()
+    return load_of(talk, pythons, network, terms.port_range, matrix=matrix, containers=containers)
+
+
 def _converse(
-    talk: Exchange, facts: Mapping[str, HostFacts], terms: JobTerms
+    talk: Exchange, facts: Mapping[str, HostFacts], terms: JobTerms, containers: JobContainers | None
 ) -> tuple[dict[str, dict[str, Any]], PeerNetwork]:
     """All orders, in turn. Tokens and open ports are taken back at the end, whatever happened."""
     hosts = list(facts)
@@ -231,70 +280,20 @@ def _converse(
     tokens = {name: [host.shared.path, word, name] for name, host in facts.items() if host.shared}
     answers: dict[str, dict[str, Any]] = {"clock": talk.clocks(hosts) if talk.has_time(ANSWER_S) else {}}
     names = [NOBODY, *sorted({host.hostname for host in facts.values()})]
-    common = {"names": names, "port_range": list(terms.port_range), **_within(talk)}
+    common = {"names": names, "port_range": list(terms.port_range), **within(talk)}
     try:
         if talk.has_time(READ_LEAST_S):
             orders = {host: {**common, "token": tokens.get(host)} for host in hosts}
             answers["readings"] = talk.documents("check_read", orders, limit_s=READ_S)
+            talk.read_at = time.monotonic()
         left = tuple(facts[host] for host in hosts if host not in talk.lost)
         network = among(terms.network, left) if terms.network else network_between(left)
         if talk.has_time(REACH_LEAST_S):
-            listening = _listen(talk, network, terms)
-            answers["reached"] = _reach(talk, facts, network, (listening, tokens))
+            listening = listen(talk, network, terms)
+            answers["reached"] = reach(talk, facts, network, (listening, tokens))
+        if containers is not None and talk.has_time(CONTAINER_LEAST_S):
+            answers["container"] = containers.read(names[1:])
     finally:
         ends = {host: {"token": tokens.get(host)} for host in hosts}
         answers["ended"] = talk.documents("check_end", ends, limit_s=END_S)
     return answers, network
-
-
-def _within(talk: Exchange) -> dict[str, float]:
-    """The field of an order that tells how long its readings may take; none if the check has time."""
-    return {"within_s": max(0.1, talk.budget.part_s() - ANSWER_S)} if talk.budget.is_limited else {}
-
-
-def _listen(talk: Exchange, network: PeerNetwork, terms: JobTerms) -> dict[str, dict[str, Any]]:
-    ports = list(sampled_ports(*terms.port_range))
-    orders = {
-        host: {"address": address, "ports": ports, "word": secrets.token_hex(16)} for host, address in network.addresses
-    }
-    listening = {}
-    for host, row in talk.documents("check_listen", orders, limit_s=LISTEN_S).items():
-        try:
-            numbers = [int(port) for port in (*row["ports"], *row["chosen"], row["datagram_port"])]
-        except (LookupError, TypeError, ValueError):
-            numbers = []
-        if not 0 < len(numbers) <= MAX_PORTS or not all(0 < port < 65536 for port in numbers):
-            talk.lose(host, "its answer to check_listen is not what ddp-play's program sends")
-            continue
-        listening[host] = {**orders[host], "ports": numbers[:-1], "datagram_port": numbers[-1]}
-    return listening
-
-
-def _reach(
-    talk: Exchange,
-    facts: Mapping[str, HostFacts],
-    network: PeerNetwork,
-    there: tuple[dict[str, dict[str, Any]], dict[str, list[str]]],
-) -> dict[str, Any]:
-    """What each host sees of its peers: their ports, the size of packets that arrive, their tokens."""
-    listening, tokens = there
-    mtus = {host: _mtu(facts[host], link) for host, link in network.interfaces}
-    # a shorter limit would take a packet that was sent again for a port that is closed
-    limits = {"limit_s": min(CONNECT_S, max(LEAST_CONNECT_S, talk.budget.left_s() - 2 * ANSWER_S)), **_within(talk)}
-    orders = {}
-    for host in facts:
-        peers = [
-            {"name": peer, "mtu": min(mtus[host], mtus[peer]), **row}
-            for peer, row in listening.items()
-            if peer != host and host in listening and facts[peer].machine != facts[host].machine
-        ]
-        others = [peer for peer in tokens if peer != host and peer not in talk.lost]
-        source = listening[host]["address"] if host in listening else ""
-        token = tokens.get(host) if others else None
-        orders[host] = {"peers": peers, "source": source, "token": token, "others": others, **limits}
-    return talk.documents("check_reach", orders, limit_s=REACH_S)
-
-
-def _mtu(host: HostFacts, interface: str) -> int:
-    link = host.interface_named(interface)
-    return link.mtu if link else 1500

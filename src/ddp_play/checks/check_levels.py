@@ -5,17 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ddp_play.checks import (
+    burn_in_findings,
     direction_checks,
+    gpu_checks,
     identity_checks,
     limit_checks,
     machine_checks,
     network_checks,
     pair_findings,
+    rdma_counters,
     shared_checks,
     torch_findings,
 )
 from ddp_play.checks.finding import Finding, Status
-from ddp_play.checks.fleet import FULL, QUICK, guarded
+from ddp_play.checks.fleet import BURN_IN, FULL, QUICK, guarded
 from ddp_play.checks.host_findings import OPEN, merged, with_names
 from ddp_play.planning.host_selection import release
 
@@ -58,11 +61,20 @@ QUICK_CHECKS: tuple[CheckGroup, ...] = (
     limit_checks.limits,
     machine_checks.machine,
     machine_checks.gpus,
+    gpu_checks.gpu_states,
     machine_checks.software,
+)
+FULL_CHECKS: tuple[CheckGroup, ...] = (
+    *QUICK_CHECKS,
+    pair_findings.network_matrix,
+    rdma_counters.counters_of_rdma,
+    torch_findings.load,
+    torch_findings.collectives,
 )
 LEVELS: dict[str, tuple[CheckGroup, ...]] = {
     QUICK: QUICK_CHECKS,
-    FULL: (*QUICK_CHECKS, pair_findings.network_matrix, torch_findings.load, torch_findings.collectives),
+    FULL: FULL_CHECKS,
+    BURN_IN: (*FULL_CHECKS, burn_in_findings.rounds, burn_in_findings.over_time, burn_in_findings.same_bits),
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 
-from ddp_play.checks.fleet import ANY_JOB, FULL, QUICK
+from ddp_play.checks.fleet import ANY_JOB, BURN_IN, FULL, QUICK
 from ddp_play.checks.job_terms import JobTerms, terms_from_json
 from ddp_play.checks.time_budget import NO_LIMIT, TimeBudget, from_text
 
@@ -19,11 +19,13 @@ class CheckScope:
     record: bool = False  # hosts get new records, and are not judged by the old ones
     outputs: bool = False  # of the hosts' diagnostic programs, for a ticket
     terms: JobTerms = ANY_JOB
+    plan: str = ""  # file with the plan of the job whose containers are tried; empty: none are
+    progress: str = ""  # directory for what a burn-in has found so far
 
     @property
     def has_matrix(self) -> bool:
         """Is the network between all pairs of hosts measured?"""
-        return self.level == FULL
+        return self.level in (FULL, BURN_IN)
 
     def later(self, seconds: float) -> CheckScope:
         """The scope with a later end: for the time in which a password was typed."""
@@ -31,10 +33,11 @@ class CheckScope:
 
     def to_text(self) -> str:
         """For an environment variable."""
-        return json.dumps([self.level, self.budget.to_text(), self.record, self.outputs, self.terms.to_json()])
+        own = [self.level, self.budget.to_text(), self.record, self.outputs, self.plan, self.progress]
+        return json.dumps([*own, self.terms.to_json()])
 
 
 def scope_from_text(text: str) -> CheckScope:
     """From `to_text`."""
-    level, budget, record, outputs, terms = json.loads(text)
-    return CheckScope(level, from_text(budget), record, outputs, terms_from_json(terms))
+    level, budget, record, outputs, plan, progress, terms = json.loads(text)
+    return CheckScope(level, from_text(budget), record, outputs, terms_from_json(terms), plan, progress)

@@ -13,7 +13,7 @@ from ddp_play.checks.finding import Finding, Status
 from ddp_play.checks.job_terms import JobTerms
 from ddp_play.checks.peer_addresses import PeerNetwork
 from ddp_play.planning.host_facts import facts_from_json
-from ddp_play.planning.host_selection import FULL_LEVEL
+from ddp_play.planning.host_selection import BURN_IN_LEVEL, FULL_LEVEL
 from ddp_play.planning.short_lists import short_list
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ ODD = (LookupError, TypeError, ValueError, AttributeError)  # what reading such 
 LEAST_TO_COMPARE = 3
 NO_NETWORK = PeerNetwork()
 ANY_JOB = JobTerms()
-QUICK, FULL = "quick", FULL_LEVEL  # levels of a check
+QUICK, FULL, BURN_IN = "quick", FULL_LEVEL, BURN_IN_LEVEL  # levels of a check, each with all that the one before has
 T = TypeVar("T")
 
 
@@ -54,6 +54,7 @@ class CheckedHost:
     ended: Mapping[str, Any] = field(default_factory=dict)
     counters: Mapping[str, Any] = field(default_factory=dict)  # of NICs, after the measurements
     outputs: Mapping[str, Any] = field(default_factory=dict)  # of its diagnostic programs
+    container: Mapping[str, Any] = field(default_factory=dict)  # of a container as that of a rank
     late: str = ""  # why something was not read: the check had no time left
 
     @property
@@ -75,6 +76,25 @@ class CheckedHost:
         """What became of something that the check had on the host, at its end. Raises NotRun."""
         return self._value(self.ended, name)
 
+    def counted(self, name: str) -> Any:
+        """What was counted by the end of the measurements. Raises NotRun."""
+        return self._value(self.counters, name)
+
+    def in_container(self) -> Mapping[str, Any]:
+        """What the program in a container of the job answered. Raises NotRun."""
+        found: Mapping[str, Any] = self._value(self.container, "program")
+        return found
+
+    def in_rank(self, name: str) -> Mapping[str, Any]:
+        """What a part of this program has found. Raises NotRun."""
+        answer = self.in_container()
+        for row in answer["parts"]:
+            if row.get("part") == name:
+                if "problem" in row:
+                    raise NotRun(str(row["problem"])[:400], broken=True)
+                return dict(row)
+        raise NotRun(str(answer.get("problem") or "it printed nothing")[:400], broken=not answer.get("missing"))
+
     def _value(self, rows: Mapping[str, Any], name: str) -> Any:
         row = rows.get(name)
         if row is None:
@@ -94,6 +114,8 @@ class Fleet:
     late: str = ""  # why something is missing: the check had no time left
     terms: JobTerms = ANY_JOB
     torch: Mapping[str, Any] | None = None  # of `torch_load.TorchLoad.measure`; None below the full level
+    burn_in: Mapping[str, Any] | None = None  # of `burn_in.BurnIn.run`; None where none was begun
+    counted_s: float = 0.0  # seconds between the two readings of counters; 0: there was one
 
     @property
     def reached(self) -> tuple[CheckedHost, ...]:
@@ -113,7 +135,9 @@ def fleet_from_json(document: Mapping[str, Any]) -> Fleet:
         network[name] = tuple((host, value) for host, value in network[name])
     late = document.get("late", "")
     hosts = tuple(replace(_host(name, row), late=late) for name, row in sorted(document["hosts"].items()))
-    return Fleet(hosts, PeerNetwork(**network), document.get("matrix"), late, torch=document.get("torch"))
+    torch, burn_in = document.get("torch"), document.get("burn_in")
+    more = {"torch": torch, "burn_in": burn_in, "counted_s": document.get("counted_s", 0.0)}
+    return replace(Fleet(hosts, PeerNetwork(**network), document.get("matrix"), late), **more)
 
 
 def _host(name: str, row: Mapping[str, Any]) -> CheckedHost:
@@ -121,7 +145,8 @@ def _host(name: str, row: Mapping[str, Any]) -> CheckedHost:
         problem = row.get("problem") or {}
         return CheckedHost(name, problem=problem.get("message", "it gave no answer"), hint=problem.get("hint", ""))
     parts: dict[str, Any] = {
-        part: row.get(part) or {} for part in ("readings", "reached", "clock", "ended", "counters", "outputs")
+        part: row.get(part) or {}
+        for part in ("readings", "reached", "clock", "ended", "counters", "outputs", "container")
     }  # fmt: skip
     return CheckedHost(name, facts_from_json(name, row["facts"]), lost=row.get("lost", ""), **parts)
 

@@ -10,16 +10,30 @@ from typing import TYPE_CHECKING, Any
 from ddp_play.ansible.error_output import PING
 from ddp_play.ansible.installed_collection import collection_root
 from ddp_play.ansible.plugin_variables import CHECK_SCOPE_ENV
-from ddp_play.checks.fleet import Fleet, fleet_from_json
+from ddp_play.ansible.runner import PlaybookStatus
+from ddp_play.checks import burn_in_progress
+from ddp_play.checks.fleet import BURN_IN, Fleet, fleet_from_json
 from ddp_play.errors import InternalError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ddp_play.ansible.runner import Passwords, PlaybookRequest, PlaybookRunner
     from ddp_play.checks.check_scope import CheckScope
 
 
-def ask_fleet(request: PlaybookRequest, passwords: Passwords, runner: PlaybookRunner, *, scope: CheckScope) -> Fleet:
-    """What all hosts answered to what is asked. Raises what Ansible says if it could not read the inventory."""
+def ask_fleet(
+    request: PlaybookRequest,
+    passwords: Passwords,
+    runner: PlaybookRunner,
+    *,
+    scope: CheckScope,
+    say: Callable[[str], None] | None = None,
+) -> Fleet:
+    """What all hosts answered to what is asked. Raises what Ansible says if it could not read the inventory.
+
+    `say` gets a line for each round of a burn-in. What one that was interrupted has found so far counts.
+    """
     found: dict[str, Any] = {}
 
     def on_event(event: dict[str, Any]) -> None:
@@ -28,12 +42,17 @@ def ask_fleet(request: PlaybookRequest, passwords: Passwords, runner: PlaybookRu
             found.update(result["checked"])
 
     with TemporaryDirectory(prefix="ddp-play-check-") as scratch:
+        if scope.level == BURN_IN:
+            scope = dataclasses.replace(scope, progress=scratch)
         check = dataclasses.replace(
             request,
             playbook=str(collection_root() / "playbooks" / "check.yml"),
             environment={**request.environment, CHECK_SCOPE_ENV: scope.to_text()},
         )
-        outcome = runner.run(check, private_dir=Path(scratch, "ansible"), passwords=passwords, on_event=on_event)
+        with burn_in_progress.shown(Path(scratch), say if scope.progress else None):
+            outcome = runner.run(check, private_dir=Path(scratch, "ansible"), passwords=passwords, on_event=on_event)
+        if not found and outcome.status is PlaybookStatus.CANCELED:
+            found.update(burn_in_progress.kept(Path(scratch)))
     if not found:
         raise outcome.error(remedy=PING) or InternalError(
             "the hosts were not asked", hint="ansible-inventory --list shows the hosts of the inventory"

@@ -99,9 +99,14 @@ def _machines(fleet: Fleet) -> Iterator[Finding]:
 
 def naming(fleet: Fleet) -> Iterator[Finding]:
     """Names of the hosts mean the same everywhere, and the name service answers fast."""
+    yield from names_of_hosts(fleet)
+    yield from each(fleet, "name service", _speed)
+
+
+def names_of_hosts(fleet: Fleet) -> Iterator[Finding]:
+    """What each host takes its own name and those of the others for."""
     yield from own_names(fleet)
     yield from each(fleet, "names of peers", lambda host: _peer_names(host, fleet))
-    yield from each(fleet, "name service", _speed)
 
 
 def own_names(fleet: Fleet) -> Iterator[Finding]:

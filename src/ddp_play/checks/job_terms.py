@@ -27,6 +27,8 @@ class JobTerms:
     own_shm: bool = False  # each container has a /dev/shm of its own size
     least_files: int = 1024  # open files, below which a host fails
     may_use_rdma: bool = True  # where there are devices: then memory must be locked
+    image: str = ""  # of the containers
+    uses_gpus: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """For another process."""
@@ -46,6 +48,7 @@ def terms_of(job: Job, plan: Plan) -> JobTerms:
     return JobTerms(
         network, plan.port_range, in_containers, own_shm=in_containers and bool(job.shm_size),
         least_files=LEAST_FILES, may_use_rdma=plan.fabric == "ib",
+        image=plan.image, uses_gpus=any(host.gpus for host in plan.hosts),
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.checks.finding import Finding, Status
-from ddp_play.checks.fleet import FULL, LEAST_TO_COMPARE
+from ddp_play.checks.fleet import BURN_IN, FULL, LEAST_TO_COMPARE, QUICK
 from ddp_play.planning.host_selection import RELEASE_BY_HAND, release
 
 if TYPE_CHECKING:
@@ -120,8 +120,8 @@ def _why_not_ours(host: HostFacts, mark: Quarantine, how: Circumstances) -> Stay
     """Why this check cannot release the host, whatever it found."""
     if not mark.level:
         return Stays(f"no check put it there, so none releases it: {mark.why}", release(host))
-    if mark.level != how.level and mark.level == FULL:
-        return Stays(f"it failed at level {FULL}: {mark.why}", release(host))
+    if _rank_of(how.level) < _rank_of(mark.level):
+        return Stays(f"it failed at level {mark.level}: {mark.why}", release(host))
     if not mark.own and not how.as_root:
         return Stays("root put it there for everybody", "repeat it with -b: root takes it off the list")
     if mark.own and how.as_root and host.user.uid != 0:
@@ -132,6 +132,11 @@ def _why_not_ours(host: HostFacts, mark: Quarantine, how: Circumstances) -> Stay
         )
         return Stays(text, f"with more hosts, or without --limit: {release(host).partition(': ')[2]}")
     return None
+
+
+def _rank_of(level: str) -> int:
+    """A level has the checks of those below it. One that nobody knows is below all."""
+    return (QUICK, FULL, BURN_IN).index(level) if level in (QUICK, FULL, BURN_IN) else 0
 
 
 def _why_not_passed(host: str, mark: Quarantine, findings: Iterable[Finding]) -> Stays | None:

@@ -18,9 +18,9 @@ def shared_directory(fleet: Fleet) -> Iterator[Finding]:
     having = [host for host in fleet.reached if host.known.shared is not None]
     if not having:
         return
-    yield from each(Fleet(tuple(having)), "shared directory", _own_token)
+    yield from each(Fleet(tuple(having)), "shared directory", own_token)
     yield from each(Fleet(tuple(having)), "shared owner", _owner)
-    writers = [host for host in having if getattr(attempt("", host, _own_token), "status", None) is Status.OK]
+    writers = [host for host in having if getattr(attempt("", host, own_token), "status", None) is Status.OK]
     if len(writers) > 1:
         yield from _seen(writers)
 
@@ -31,7 +31,8 @@ def own_files(fleet: Fleet) -> Iterator[Finding]:
     yield from each(Fleet(having), "files of the check", _removed)
 
 
-def _own_token(host: CheckedHost) -> Finding:
+def own_token(host: CheckedHost) -> Finding:
+    """Whether the host could write its file there. Raises NotRun."""
     shared, row = host.known.shared, host.read("token")
     path = shared.path if shared else ""
     if row["problem"]:

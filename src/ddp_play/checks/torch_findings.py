@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ddp_play.checks.container_checks import torch_in
 from ddp_play.checks.finding import Finding, Status
 from ddp_play.checks.fleet import CheckedHost, Fleet, NotRun, attempt, each, names, not_run, ok
 from ddp_play.checks.group_search import Blamed
@@ -30,13 +31,25 @@ def load(fleet: Fleet) -> Iterator[Finding]:
         yield from _compared(fleet, TIME, "time on processors")
 
 
+def torch_problem(fleet: Fleet, host: CheckedHost) -> str:
+    """Why the ranks of a host have no torch; empty if they have it."""
+    found = attempt("", host, lambda host: _needs_torch(fleet, host))
+    return found.value if isinstance(found, Finding) else ""
+
+
+def _needs_torch(fleet: Fleet, host: CheckedHost) -> str:
+    """Raises NotRun without torch for the ranks."""
+    if fleet.terms.in_containers:
+        return torch_in(host)
+    if not host.known.rank_torch:
+        raise NotRun(f"no torch in {host.known.rank_python or 'the Python of ranks'}", broken=False)
+    return host.known.rank_torch
+
+
 def _answers(fleet: Fleet, host: str) -> list[Mapping[str, Any]]:
     """What the program on a host answered, each time that it was asked. Raises NotRun."""
     found = next(row for row in fleet.hosts if row.name == host)
-    if fleet.terms.in_containers:
-        raise NotRun("the job's ranks run in an image", broken=False)
-    if not found.known.rank_torch:
-        raise NotRun(f"no torch in {found.known.rank_python or 'the Python of ranks'}", broken=False)
+    _needs_torch(fleet, found)
     document = fleet.torch or {}
     rows = document.get("hosts", {}).get(host)
     if not rows:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from ddp_play.checks.group_search import Group
     from ddp_play.checks.peer_addresses import PeerNetwork
-    from ddp_play.planning.host_facts import HostFacts
 
 MULTIPLY = {"size": 1024, "seconds": 1.5}
 SIZES = (1 << 20, 16 << 20)
@@ -31,6 +30,7 @@ GROUP_TIMEOUT_S = 15.0  # of torch: a group that hangs costs so much
 # Seconds of a program: torch is loaded, which takes several on a busy host.
 PROGRAM_S, GROUP_S, LEAST_S = 45.0, 30.0, 12.0
 ANSWER_S = 12.0  # for an answer to arrive after the program has ended
+CONTAINER_S = 35.0  # more than that: for the engine to make, start and remove a container
 NUMBERS = ("gflops", "gflops_per_cpu", "cpu_share")
 SIZE_NUMBERS = ("bytes", "seconds", "wrong", "busbw_gb_s")
 MOST_PARTS = 80  # of an answer: a host has fewer GPUs
@@ -59,15 +59,28 @@ class Talks(Protocol):
         """The limit, or what is left of the time if that is less."""
 
 
+class Containers(Protocol):
+    """Containers as those of the job's ranks."""
+
+    def fields(
+        self, name: str, source: str, order: Mapping[str, Any], *, limit_s: float, python: str = ""
+    ) -> dict[str, Any]:
+        """Fields of the order that runs a program in one on this host."""
+
+
 @dataclass
 class TorchLoad:
-    """The load on these hosts. `least_busbw`: GB/s that a group has at least; 0 where nobody knows."""
+    """The load on these hosts. `least_busbw`: GB/s that a group has at least; 0 where nobody knows.
+
+    `containers`: in which programs run; None: ranks are processes.
+    """
 
     talk: Talks
     pythons: dict[str, str]
     network: PeerNetwork
     ports: tuple[int, ...]
     least_busbw: float = 0.0
+    containers: Containers | None = None
     answers: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # by host, of each time it was asked
     groups: list[dict[str, Any]] = field(default_factory=list)
     num_asked: int = 0
@@ -79,9 +92,10 @@ class TorchLoad:
         meeting = tuple(host for host in self.pythons if host in addresses)
         if not self.talk.has_time(LEAST_S):
             return self._document(Culprit(Blamed.NOT_RUN, tuple(self.pythons)), NO_TIME)
-        self._ask(self.pythons, (meeting,) if len(meeting) > 1 else (), multiply=True)
+        multiply = {host: {"multiply": MULTIPLY} for host in self.pythons}
+        self._ask(multiply, (meeting,) if len(meeting) > 1 else (), PROGRAM_S)
         if self._suspects() and self.talk.has_time(LEAST_S):
-            self._ask(self.pythons, (), multiply=True)
+            self._ask(multiply, (), PROGRAM_S)
         able = tuple(host for host in meeting if self._has_started(host))
         if len(able) < 2:
             return self._document(Culprit(Blamed.NOT_RUN, able), "fewer than two hosts have torch and a common network")
@@ -100,15 +114,21 @@ class TorchLoad:
     def _run_groups(self, groups: Sequence[Group]) -> dict[Group, bool | None]:
         if not self.talk.has_time(LEAST_S):
             return dict.fromkeys(groups)
-        self._ask({host: self.pythons[host] for group in groups for host in group}, groups, multiply=False)
+        self._ask({host: {} for group in groups for host in group}, groups, GROUP_S)
         return {group: self._is_well(group) for group in groups}
 
-    def _ask(self, pythons: Mapping[str, str], groups: Sequence[Group], *, multiply: bool) -> None:
-        """One program on each of these hosts."""
-        usual_s = PROGRAM_S if multiply else GROUP_S
+    def once(self, work: Mapping[str, Mapping[str, Any]], load_s: float) -> dict[str, Any] | None:
+        """This work of so many seconds on each host, and all_reduce of those that are left; the row of this group."""
+        addresses = dict(self.network.addresses)
+        meeting = tuple(host for host in work if host in addresses and host not in self.talk.lost)
+        self._ask(work, (meeting,) if len(meeting) > 1 else (), PROGRAM_S + load_s)
+        return self.groups[-1] if len(meeting) > 1 else None
+
+    def _ask(self, work: Mapping[str, Mapping[str, Any]], groups: Sequence[Group], usual_s: float) -> None:
+        """One program on each of these hosts, with its parts of the order."""
         limit_s = self.talk.cap_s(usual_s)
         self.is_short = limit_s < usual_s
-        orders: dict[str, dict[str, Any]] = {host: {"multiply": MULTIPLY} if multiply else {} for host in pythons}
+        orders: dict[str, dict[str, Any]] = {host: dict(parts) for host, parts in work.items()}
         ports: dict[str, int] = {}
         for group in groups:
             head, port = group[0], self.ports[(self.num_asked * 5 + len(ports)) % len(self.ports)]
@@ -116,16 +136,26 @@ class TorchLoad:
             for rank, host in enumerate(group):
                 orders[host]["group"] = self._group_order(group, rank, port)
         self.num_asked += 1
-        source = (collection_root() / "trainer" / "host_check.py").read_text(encoding="utf-8")
-        fields = {
-            host: {"python": pythons[host], "source": source, "order": order, "limit_s": limit_s,
-                   "port": ports.get(host)}
-            for host, order in orders.items()
-        }  # fmt: skip
-        found = self.talk.documents("check_torch", fields, limit_s=limit_s + ANSWER_S)
+        found = self._run(orders, ports, limit_s)
         for host in orders:
             self.answers.setdefault(host, []).append(_value(found.get(host), self.talk.lost.get(host)))
         self.groups += [self._group_row(group) for group in groups]
+
+    def _run(self, orders: Mapping[str, dict[str, Any]], ports: Mapping[str, int], limit_s: float) -> dict[str, Any]:
+        """The program on these hosts, at the same time; each answers what it printed."""
+        pythons = self.pythons
+        source = (collection_root() / "trainer" / "host_check.py").read_text(encoding="utf-8")
+        if self.containers is None:
+            own = {"source": source, "limit_s": limit_s}
+            fields = {host: {**own, "python": pythons[host], "order": order} for host, order in orders.items()}
+        else:
+            made = self.containers.fields
+            fields = {
+                host: made(host, source, order, limit_s=limit_s, python=pythons[host]) for host, order in orders.items()
+            }
+        kind, answer_s = ("check_torch", ANSWER_S) if self.containers is None else ("container_run", CONTAINER_S)
+        fields = {host: {**row, "port": ports.get(host)} for host, row in fields.items()}
+        return self.talk.documents(kind, fields, limit_s=limit_s + answer_s)
 
     def _group_order(self, group: Group, rank: int, port: int) -> dict[str, Any]:
         return {
@@ -171,7 +201,7 @@ class TorchLoad:
 
 def _value(answer: Mapping[str, Any] | None, lost: str | None) -> dict[str, Any]:
     """The program's own answer, or the problem."""
-    row = (answer or {}).get("torch")
+    row = (answer or {}).get("program")
     if not isinstance(row, dict):
         return {"parts": [], "problem": lost or "no answer"}
     value = row.get("value")
@@ -227,20 +257,14 @@ def least_busbw(matrix: Mapping[str, Any] | None) -> float:
     return float(thresholds().relative("all_reduce").least_share * usual / MBPS)
 
 
-def measure_load(
+def load_of(
     talk: Talks,
-    facts: Mapping[str, HostFacts],
+    pythons: dict[str, str],
     network: PeerNetwork,
     port_range: tuple[int, int],
     *,
     matrix: Mapping[str, Any] | None,
-) -> dict[str, Any] | None:
-    """The document of the load on all hosts that have torch for their ranks; None if no host has it."""
-    pythons = {
-        name: host.rank_python
-        for name, host in facts.items()
-        if host.rank_torch and not host.rank_python_problem and name not in talk.lost
-    }
-    if not pythons:
-        return None
-    return TorchLoad(talk, pythons, network, sampled_ports(*port_range), least_busbw(matrix)).measure()
+    containers: Containers | None = None,
+) -> TorchLoad:
+    """The load on all hosts that have torch for their ranks."""
+    return TorchLoad(talk, pythons, network, sampled_ports(*port_range), least_busbw(matrix), containers)

@@ -13,7 +13,7 @@ from rich.table import Table
 from ddp_play.ansible.runner import AnsibleRunner
 from ddp_play.checks.check_levels import LEVELS, judge
 from ddp_play.checks.finding import Finding, Status, count_by_status, exit_class
-from ddp_play.checks.fleet import FULL
+from ddp_play.checks.fleet import BURN_IN, FULL
 from ddp_play.checks.fleet_answers import ask_fleet
 from ddp_play.checks.missing_checks import condensed
 from ddp_play.checks.own_records import with_records
@@ -39,7 +39,10 @@ RESULTS = {Status.FAIL: "FAIL", Status.UNCHECKED: "NOT RUN", Status.WARN: "warn"
 STYLES = {Status.OK: "green", Status.UNCHECKED: "magenta", Status.WARN: "yellow", Status.FAIL: "bold red"}
 RESULT_WIDTH, CHECK_WIDTH = 9, 21
 INDENT = " " * RESULT_WIDTH
-TAKES = {FULL: ": three seconds a host up to 16 hosts, fifteen above if nothing is found, and with torch ten more"}
+TAKES = {
+    FULL: ": three seconds a host up to 16 hosts, fifteen above if nothing is found, and with torch ten more",
+    BURN_IN: ", for all of the time; Ctrl-C ends it with what it has found by then",
+}
 MOST_COLUMNS = 12
 
 
@@ -102,7 +105,7 @@ def _ask_hosts(
     request: PlaybookRequest, passwords: Passwords, scope: CheckScope, _asked: Asked
 ) -> tuple[Fleet, tuple[Finding, ...]]:
     """All hosts of the inventory; there is no job that anything could be found about."""
-    return ask_fleet(request, passwords, AnsibleRunner(), scope=scope), ()
+    return ask_fleet(request, passwords, AnsibleRunner(), scope=scope, say=console.note), ()
 
 
 def _judged(
@@ -139,8 +142,8 @@ def document(findings: tuple[Finding, ...], level: str, fleet: Fleet, records: O
     hosts = [host.name for host in fleet.hosts]
     matrix = {} if fleet.matrix is None else {"matrix": fleet.matrix}
     common = {"exit_class": exit_class(findings), "level": level, "hosts": hosts, "records": records.to_json()}
-    torch = {} if fleet.torch is None else {"torch": fleet.torch}
-    return {**common, "findings": rows_of(findings), **matrix, **torch}
+    load = {name: part for name, part in (("torch", fleet.torch), ("burn_in", fleet.burn_in)) if part is not None}
+    return {**common, "findings": rows_of(findings), **matrix, **load}
 
 
 def rows_of(findings: tuple[Finding, ...]) -> list[dict[str, Any]]:

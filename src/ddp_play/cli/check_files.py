@@ -14,8 +14,10 @@ import typer
 
 from ddp_play.bundle.paths import write_text
 from ddp_play.checks import record_store
+from ddp_play.checks.burn_in import DEFAULT_WITHIN
 from ddp_play.checks.check_page import page
 from ddp_play.checks.check_scope import CheckScope
+from ddp_play.checks.fleet import BURN_IN
 from ddp_play.checks.ticket_bundle import is_archive, write_bundle
 from ddp_play.checks.time_budget import budget_of
 from ddp_play.cli import check_quarantine, console, options
@@ -25,7 +27,7 @@ from ddp_play.errors import UsageError
 if TYPE_CHECKING:
     from ddp_play.checks.fleet import Fleet
 
-WITHIN = "Most time in all (30s, 2m): what does not fit is not run, and the exit code is then 69."
+WITHIN = "Most time in all (30s, 2m): what does not fit is not run, with exit code 69. Of a burn-in: its length, 10m."
 RECORD = "Keep the figures of hosts that are well; later checks compare with them."
 NAMES = "give another name; a bundle whose name ends in .tar.gz is an archive, another one a directory"
 BUNDLE = "Also write all readings and findings for a ticket: a new directory, or FILE.tar.gz."
@@ -47,7 +49,8 @@ class Wanted:
         self._check_files()
         if self.record:
             record_store.prepare()
-        return CheckScope(level, budget_of(self.within), self.record, outputs=self.bundle is not None)
+        within = DEFAULT_WITHIN if self.within is None and level == BURN_IN else self.within
+        return CheckScope(level, budget_of(within), self.record, outputs=self.bundle is not None)
 
     def choice(self, *, of_job: bool = False) -> check_quarantine.Choice:
         """What follows the check. UsageError for options that exclude each other, or a playbook (`of_job`)."""

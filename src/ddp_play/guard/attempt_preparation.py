@@ -47,7 +47,7 @@ def prepare(
         gpu_memory.wait_until_free(spec)
         attempt_directories.create_files(place, spec)
         source_unpacking.unpack_source(place, spec, withdrawn)
-        _write_secrets(place, spec, secrets)
+        write_secrets(place, spec, secrets)
         write_json(place.spec, spec)
         if spec["runtime"] == "docker":
             container_creation.check_users(spec)
@@ -61,10 +61,10 @@ def prepare(
         raise
     except (OSError, subprocess.SubprocessError) as error:
         leftovers.clean(place)
-        raise Refused("cannot prepare: %s" % error, hint=_squash_hint(error, spec)) from error
+        raise Refused("cannot prepare: %s" % error, hint=squash_hint(error, spec)) from error
 
 
-def _squash_hint(error: Exception, spec: Dict[str, Any]) -> str:
+def squash_hint(error: Exception, spec: Dict[str, Any]) -> str:
     """Hint for root on a shared directory with root_squash; empty for other errors."""
     path = str(getattr(error, "filename", None) or "")
     ours = any(path.startswith(row["path"]) for row in spec.get("make_dirs", []))
@@ -86,7 +86,7 @@ def _check_logout() -> bool:
     return ends_at_logout
 
 
-def _write_secrets(place: HostRun, spec: Dict[str, Any], secrets: Dict[str, str]) -> None:
+def write_secrets(place: HostRun, spec: Dict[str, Any], secrets: Dict[str, str]) -> None:
     if secrets:
         files = {name: value.encode("utf-8", "surrogateescape") for name, value in secrets.items()}
         secret_files.write(place.secrets, files, spec.get("user"))

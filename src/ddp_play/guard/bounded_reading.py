@@ -8,16 +8,20 @@ import os
 import select
 import signal
 import time
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 MAX_BYTES = 512 << 10
 READ_SIZE = 1 << 16
+LOOK_S = 0.5  # between two questions whether anybody still waits
 
 Reading = Tuple[Callable[[], Any], float]  # what returns a JSON value, and its limit in seconds
 
 
-def read_all(readings: Dict[str, Reading]) -> Dict[str, Dict[str, Any]]:
-    """By name: `value` and `took_s`, or `problem`. A process that does not even die, on a dead mount, is left."""
+def read_all(readings: Dict[str, Reading], given_up: Optional[Callable[[], bool]] = None) -> Dict[str, Dict[str, Any]]:
+    """By name: `value` and `took_s`, or `problem`. A process that does not even die, on a dead mount, is left.
+
+    `given_up`: whether nobody waits for the answers any more; asked now and then, it ends all of them.
+    """
     running: List[_Child] = []
     found: Dict[str, Dict[str, Any]] = {}
     for name, reading in readings.items():
@@ -26,8 +30,7 @@ def read_all(readings: Dict[str, Reading]) -> Dict[str, Dict[str, Any]]:
         except OSError as error:  # a limit on processes
             found[name] = {"problem": "no process could be started: %s" % error.strerror, "took_s": 0.0}
     while running:
-        next_limit = min(child.until for child in running)
-        ready, _, _ = select.select([child.pipe for child in running], [], [], max(0.0, next_limit - time.monotonic()))
+        ready, _, _ = select.select([child.pipe for child in running], [], [], _pause_s(running, given_up))
         left: List[_Child] = []
         for child in running:
             if child.pipe in ready:
@@ -38,6 +41,15 @@ def read_all(readings: Dict[str, Reading]) -> Dict[str, Dict[str, Any]]:
                 left.append(child)
         running = left
     return found
+
+
+def _pause_s(running: List[_Child], given_up: Optional[Callable[[], bool]]) -> float:
+    """Seconds until the next limit, or until it is asked again whether anybody still waits. If not, all limits pass."""
+    if given_up is not None and given_up():
+        for child in running:
+            child.until = 0.0
+    left_s = max(0.0, min(child.until for child in running) - time.monotonic())
+    return left_s if given_up is None else min(left_s, LOOK_S)
 
 
 class _Child:

@@ -30,14 +30,19 @@ class LateOrders:
 
     def hang_up(self) -> None:
         """Give back what a check still holds: the connection has ended."""
-        if "check" in self.known:
-            self.known["check"].hang_up()
+        for kind in ("check", "container"):
+            if kind in self.known:
+                self.known[kind].hang_up()
 
     def _load(self, kind: str) -> Any:
         if kind == "check":
             from .check_orders import CheckOrders
 
             return CheckOrders(self.send)
+        if kind == "container":
+            from .container_orders import ContainerOrders
+
+            return ContainerOrders(self.send)
         if kind == "pair":
             from .pair_orders import PairOrders
 

@@ -12,6 +12,13 @@ from .protocol import Frame, FrameReader
 WITHDRAW = "withdraw"
 
 
+def hung_up(fd: int = 0) -> bool:
+    """Whether the controller has ended the connection, also where its last orders are still to be read."""
+    poll = select.poll()
+    poll.register(fd, select.POLLRDHUP)
+    return any(event & (select.POLLHUP | select.POLLRDHUP) for _, event in poll.poll(0))
+
+
 class OrderStream:
     """Orders that arrive on a descriptor."""
 

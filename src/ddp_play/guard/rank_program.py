@@ -33,7 +33,7 @@ def run(python: str, source: str, order: Dict[str, Any], limit_s: float) -> Dict
         output, errors, ended = _read(process, began + limit_s)
     finally:
         _end(process)
-    found = {"parts": _parts(output), "before": before, "after": counters(), "seconds": time.monotonic() - began}
+    found = {"parts": parts(output), "before": before, "after": counters(), "seconds": time.monotonic() - began}
     if not ended:
         return {**found, "problem": "no end within %g s" % limit_s}
     if process.returncode:
@@ -79,7 +79,7 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
         process.wait(1.0)
 
 
-def _parts(output: bytes) -> List[Dict[str, Any]]:
+def parts(output: bytes) -> List[Dict[str, Any]]:
     found = []
     for line in output.decode("utf-8", "replace").splitlines():
         try:

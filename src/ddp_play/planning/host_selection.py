@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ddp_play.planning.job import Job
 
 TOO_MANY = "more hosts than ddp_job_hosts allows"
-FULL_LEVEL = "full"  # of `ddp-play check`
+FULL_LEVEL, BURN_IN_LEVEL = "full", "burn-in"  # of `ddp-play check`
 RELEASE_BY_HAND = "ansible HOSTS -i INVENTORY -b -m ddp.play.host_quarantine -a state=released"
 
 
@@ -88,7 +88,8 @@ def _by_hand(host: HostFacts) -> str:
 
 def release_command(level: str, *, become: bool) -> str:
     """What ends a quarantine of a check of this level; `become`: it is root's, and the login is not."""
-    how = (f"--level {FULL_LEVEL} " if level == FULL_LEVEL else "") + "--release" + (" -b" if become else "")
+    which = f"--level {level} " if level in (FULL_LEVEL, BURN_IN_LEVEL) else ""
+    how = which + "--release" + (" -b" if become else "")
     return f"mend it, then: ddp-play check -i INVENTORY {how}"
 
 

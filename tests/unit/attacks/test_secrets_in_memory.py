@@ -37,7 +37,7 @@ def prepared() -> HostRun:
     """An attempt with a secret, before its start."""
     place = HostRun.at("r1", 1, "h1")
     place.logs.mkdir(parents=True)
-    attempt_preparation._write_secrets(place, {"user": None}, {"TOKEN": "hunter2"})
+    attempt_preparation.write_secrets(place, {"user": None}, {"TOKEN": "hunter2"})
     return place
 
 

@@ -101,7 +101,7 @@ def put(known: dict[str, Any], path: str, value: Any) -> None:
     if isinstance(value, dict) and "problem" in value and not keys:
         rows[name] = value
         return
-    row = copy.deepcopy(rows[name])
+    row = copy.deepcopy(rows.get(name, {"took_s": 0.01}))
     rows[name] = row
     if not keys:
         row["value"] = value

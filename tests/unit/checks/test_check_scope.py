@@ -10,7 +10,16 @@ from ddp_play.checks.time_budget import TimeBudget
 
 @pytest.mark.parametrize(
     ("scope", "has_matrix"),
-    [(CheckScope(), False), (CheckScope("full", TimeBudget(30.0, 99.123456789), record=True, outputs=True), True)],
+    [
+        (CheckScope(), False),
+        (CheckScope("burn-in"), True),
+        (
+            CheckScope(
+                "full", TimeBudget(30.0, 99.123456789), record=True, outputs=True, plan="x/plan.json", progress="x"
+            ),
+            True,
+        ),
+    ],
 )
 def test_another_process_has_the_same_scope(scope: CheckScope, has_matrix: bool) -> None:
     assert scope_from_text(scope.to_text()) == scope

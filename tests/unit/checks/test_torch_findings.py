@@ -125,9 +125,16 @@ def test_without_torch_it_is_not_run_and_nothing_is_broken() -> None:
     assert all(value.startswith("no torch in") and not broken for _, _, value, broken in rows)
 
 
-def test_a_job_in_containers_is_not_run_and_nothing_is_broken() -> None:
-    rows = unchecked(replace(loaded(), terms=JobTerms(in_containers=True)))
-    assert {(value, broken) for _, _, value, broken in rows} == {("the job's ranks run in an image", False)}
+def in_image(torch: str) -> Fleet:
+    """Hosts whose Python has no torch, and a job whose containers have this version."""
+    answer = {"program": {"value": {"parts": [{"part": "versions", "python": "3.11.2", "torch": torch}]}}}
+    hosts = tuple(replace(host, facts=replace(host.known, rank_torch=""), container=answer) for host in loaded().hosts)
+    return replace(loaded(), hosts=hosts, terms=JobTerms(in_containers=True, image="train:1"))
+
+
+def test_the_torch_that_counts_is_that_of_the_jobs_image() -> None:
+    assert bad(in_image("2.13.0")) == []
+    assert {(value, broken) for _, _, value, broken in unchecked(in_image(""))} == {("no torch in the image", False)}
 
 
 def test_torch_that_does_not_load_is_broken_there_and_says_nothing_of_the_others() -> None:

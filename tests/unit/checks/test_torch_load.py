@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from ddp_play.checks.peer_addresses import PeerNetwork
-from ddp_play.checks.torch_load import TorchLoad, best, least_busbw, measure_load
-from tests.unit.build import host
+from ddp_play.checks.torch_load import TorchLoad, best, least_busbw, load_of
 
 HOSTS = ("h1", "h2", "h3", "h4")
 NETWORK = PeerNetwork(
@@ -36,6 +35,7 @@ class Talk:
     seconds: float = 1000.0
     lost: dict[str, str] = field(default_factory=dict)
     asked: list[Mapping[str, dict[str, Any]]] = field(default_factory=list)
+    kind: str = "check_torch"
 
     def has_time(self, least_s: float) -> bool:
         return self.seconds > least_s
@@ -44,10 +44,10 @@ class Talk:
         return min(limit_s, self.seconds)
 
     def documents(self, kind: str, fields: Mapping[str, dict[str, Any]], *, limit_s: float) -> dict[str, Any]:
-        assert kind == "check_torch"
+        assert kind == self.kind
         self.asked.append(fields)
         self.seconds -= 10
-        return {name: {"torch": {"value": self._value(name, row["order"], fields)}} for name, row in fields.items()}
+        return {name: {"program": {"value": self._value(name, row["order"], fields)}} for name, row in fields.items()}
 
     def _value(self, name: str, order: dict[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
         if name in self.silent:
@@ -151,13 +151,41 @@ def test_fewer_than_two_hosts_form_no_group() -> None:
     assert found["hosts"]["h1"][0]["parts"][1]["part"] == "multiply"
 
 
-def test_hosts_without_torch_are_not_asked() -> None:
-    facts = {"h1": host("h1", rank_torch=""), "h2": host("h2", rank_torch="2.13.0", rank_python_problem="gone")}
-    assert measure_load(Talk(), facts, NETWORK, (29500, 29999), matrix=None) is None
-    facts = {name: host(name, rank_torch="2.13.0") for name in HOSTS}
+def test_only_hosts_with_a_python_with_torch_are_asked() -> None:
+    talk = Talk()
+    load = load_of(talk, {"h1": "/usr/bin/python3"}, NETWORK, (29500, 29999), matrix=None)
+    assert load.measure()["hosts"].keys() == {"h1"}
+    assert set(talk.asked[0]) == {"h1"}
+    assert load.ports[0] == 29500
+
+
+def test_one_round_of_other_work() -> None:
     talk = Talk(lost={"h4": "gone"})
-    assert measure_load(talk, facts, NETWORK, (29500, 29999), matrix=None) is not None
-    assert set(talk.asked[0]) == {"h1", "h2", "h3"}
+    load = load_of(talk, dict.fromkeys(HOSTS, "/usr/bin/python3"), NETWORK, (29500, 29999), matrix=None)
+    group = load.once({host: {"repeat": {"seconds": 2.0, "first": 7}} for host in HOSTS}, 5.0)
+    assert group is not None
+    assert group["hosts"] == ["h1", "h2", "h3"], "the others do not wait for a host that is lost"
+    order = talk.asked[0]["h2"]["order"]
+    assert order["repeat"] == {"seconds": 2.0, "first": 7}
+    assert "multiply" not in order
+    assert talk.asked[0]["h2"]["limit_s"] == 50.0
+
+
+def test_ranks_in_containers_have_the_load_in_containers() -> None:
+    class Containers:
+        def fields(
+            self, name: str, source: str, order: Mapping[str, Any], *, limit_s: float, python: str = ""
+        ) -> dict[str, Any]:
+            assert "all_reduce" in source
+            return {"spec": f"container of {name}", "order": dict(order), "python": python, "limit_s": limit_s}
+
+    talk = Talk(bad=("h2",), kind="container_run")
+    load = TorchLoad(talk, dict.fromkeys(HOSTS, "/opt/python"), NETWORK, PORTS, 0.0, Containers())
+    found = load.measure()
+    assert (found["blamed"], found["blamed_hosts"]) == ("hosts", ["h2"])
+    assert talk.asked[0]["h1"]["spec"] == "container of h1"
+    assert talk.asked[0]["h1"]["port"] in PORTS, "it belongs to no run meanwhile"
+    assert {row["python"] for fields in talk.asked for row in fields.values()} == {"/opt/python"}
 
 
 def test_the_rate_that_a_group_has_at_least() -> None:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ddp_play.ansible.runner import Passwords, PlaybookRequest
+from ddp_play.bundle.paths import read_json
 from ddp_play.checks.check_scope import CheckScope
 from ddp_play.checks.finding import Status
 from ddp_play.checks.fleet import Fleet
 from ddp_play.checks.time_budget import NO_LIMIT, budget_of
 from ddp_play.cli import check_job
 from ddp_play.errors import HostNotReady
+from ddp_play.planning.plan_document import plan_from_json
 from ddp_play.planning.remedy_text import Asked
 from ddp_play.run.job_survey import JobSurvey
-from tests.unit.build import hosts, job, plan
+from tests.unit.build import engine, hosts, job, plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +32,10 @@ def surveyed(monkeypatch: pytest.MonkeyPatch) -> Callable[[JobSurvey], list[tupl
     """Sets what the playbook tells; returns what is then asked."""
     asked: list[tuple[PlaybookRequest, CheckScope]] = []
 
-    def ask(request: PlaybookRequest, _passwords: Passwords, _runner: Any, *, scope: CheckScope) -> Fleet:
+    def ask(
+        request: PlaybookRequest, _passwords: Passwords, _runner: Any, *, scope: CheckScope, say: Callable[[str], None]
+    ) -> Fleet:
+        assert callable(say)
         asked.append((request, scope))
         return Fleet(())
 
@@ -55,6 +61,28 @@ def test_the_hosts_of_the_plan_are_asked_on_the_terms_of_the_job(
     assert [host for host, _ in used.terms.network.addresses] == ["h1", "h2"]
     assert about_job[0].check == "job plan"
     assert about_job[0].status is Status.OK
+
+
+@pytest.mark.parametrize(("runtime", "has_plan"), [("docker", True), ("process", False)])
+def test_the_plan_of_containers_is_in_a_file_as_long_as_the_hosts_are_asked(
+    monkeypatch: pytest.MonkeyPatch, runtime: str, *, has_plan: bool
+) -> None:
+    wanted: dict[str, Any] = {"runtime": runtime, "image": "train:1"}
+    made = plan(*hosts(2, engine=engine()), **wanted)
+    monkeypatch.setattr(check_job, "survey_job", lambda *_: JobSurvey(job(**wanted), hosts(2), made))
+    seen: list[str] = []
+
+    def ask(*_: Any, scope: CheckScope, say: object) -> Fleet:
+        assert callable(say)
+        seen.append(scope.plan)
+        if scope.plan:
+            assert plan_from_json(read_json(Path(scope.plan))) == made
+        return Fleet(())
+
+    monkeypatch.setattr(check_job, "ask_fleet", ask)
+    check_job.ask_hosts_of(REQUEST, Passwords(), CheckScope(), ASKED)
+    assert bool(seen[0]) is has_plan
+    assert not (has_plan and Path(seen[0]).exists())
 
 
 def test_without_a_plan_nobody_is_asked_and_the_reason_is_a_finding(

@@ -77,14 +77,14 @@ def test_no_command_that_times_out_ends_the_channel(place: HostRun, monkeypatch:
 
 
 def test_secrets_are_files_for_the_owner(place: HostRun) -> None:
-    attempt_preparation._write_secrets(place, spec(), {"TOKEN": "hunter2\nsecond line"})
+    attempt_preparation.write_secrets(place, spec(), {"TOKEN": "hunter2\nsecond line"})
     assert (place.secrets / "TOKEN").read_text() == "hunter2\nsecond line"
     assert (place.secrets / "TOKEN").stat().st_mode & 0o777 == 0o400
     assert place.secrets.stat().st_mode & 0o077 == 0
 
 
 def test_without_secrets_there_is_no_directory(place: HostRun) -> None:
-    attempt_preparation._write_secrets(place, spec(), {})
+    attempt_preparation.write_secrets(place, spec(), {})
     assert not place.secrets.exists()
 
 

@@ -116,3 +116,11 @@ def test_a_host_that_starts_no_more_processes_says_so_of_each_reading(monkeypatc
 
 def test_nothing_to_read() -> None:
     assert read_all({}) == {}
+
+
+def test_readings_that_nobody_waits_for_are_ended() -> None:
+    began = time.monotonic()
+    found = read_all({"hang": (lambda: time.sleep(60), 60.0)}, lambda: time.monotonic() > began + 0.3)
+    assert time.monotonic() - began < 10
+    assert found["hang"]["problem"] == "no answer within 60 s"
+    assert read_all({"a": (lambda: 1, 60.0)}, lambda: False)["a"]["value"] == 1

@@ -22,7 +22,7 @@ def test_orders_of_a_kind_go_to_one_object() -> None:
     assert [kind for kind, _ in sent] == ["pair_end", "pair_end"]
 
 
-@pytest.mark.parametrize("kind", ["", "nothing", "check", "pair_nothing", "check_nothing"])
+@pytest.mark.parametrize("kind", ["", "nothing", "check", "pair_nothing", "check_nothing", "container_nothing"])
 def test_an_unknown_order_is_refused(kind: str) -> None:
     with pytest.raises(Refused, match=f"unknown order {kind}"):
         LateOrders(lambda *_words, **_fields: None).obey({"t": kind, "n": 0})
@@ -32,4 +32,5 @@ def test_a_channel_does_not_import_them() -> None:
     code = "import sys, ddp_play.guard.controller_channel; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     modules: Any = set(done.stdout.split())
-    assert {"ddp_play.guard.check_orders", "ddp_play.guard.pair_orders"} & modules == set()
+    late = {"check_orders", "pair_orders", "container_orders"}
+    assert {f"ddp_play.guard.{name}" for name in late} & modules == set()

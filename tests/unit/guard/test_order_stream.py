@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import socket
 from typing import TYPE_CHECKING
 
 import pytest
 
-from ddp_play.guard.order_stream import OrderStream
+from ddp_play.guard.order_stream import OrderStream, hung_up
 from ddp_play.guard.protocol import encode
 
 if TYPE_CHECKING:
@@ -51,3 +52,17 @@ def test_a_controller_that_is_gone_withdraws(pipe: list[int]) -> None:
     os.close(pipe.pop())
     assert stream.withdrawn()
     assert not stream.receive()
+
+
+def test_the_end_of_a_connection_is_seen_while_orders_are_still_to_be_read(pipe: list[int]) -> None:
+    os.write(pipe[1], encode("go"))
+    assert not hung_up(pipe[0])
+    os.close(pipe.pop())
+    assert hung_up(pipe[0])
+    stream = OrderStream(pipe[0])
+    assert stream.receive(), "nothing was taken"
+    near, far = socket.socketpair()
+    with near:
+        assert not hung_up(near.fileno())
+        far.close()
+        assert hung_up(near.fileno())

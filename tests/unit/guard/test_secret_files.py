@@ -45,7 +45,7 @@ def place() -> HostRun:
 
 
 def write(place: HostRun) -> None:
-    attempt_preparation._write_secrets(place, {"user": None}, SECRETS)
+    attempt_preparation.write_secrets(place, {"user": None}, SECRETS)
 
 
 def a_link(base: Path) -> None:
@@ -142,7 +142,7 @@ def rank_of(place: HostRun, *names: str) -> ranks.Rank:
 
 
 def test_a_process_gets_its_secrets_from_memory(base: Path, place: HostRun) -> None:
-    attempt_preparation._write_secrets(place, {}, {"TOKEN": "two\nlines " + os.fsdecode(b"\xe9")})
+    attempt_preparation.write_secrets(place, {}, {"TOKEN": "two\nlines " + os.fsdecode(b"\xe9")})
     rank = rank_of(place, "TOKEN")
     assert os.waitpid(rank.row["pid"], 0)[1] == 0
     assert place.log(0).read_bytes() == b"a two\nlines \xe9"
@@ -168,7 +168,7 @@ def test_the_base_stays_while_another_run_has_secrets(base: Path, place: HostRun
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
 def test_the_ranks_user_reads_its_secrets_and_puts_nothing_there(place: HostRun) -> None:
     """Root writes there again for the next port: whoever could put a link there would be given what it leads to."""
-    attempt_preparation._write_secrets(place, {"user": {"uid": NOBODY, "gid": NOBODY, "groups": []}}, SECRETS)
+    attempt_preparation.write_secrets(place, {"user": {"uid": NOBODY, "gid": NOBODY, "groups": []}}, SECRETS)
     directory, file = place.secrets.stat(), (place.secrets / "TOKEN").stat()
     assert (directory.st_uid, directory.st_gid, directory.st_mode & 0o777) == (0, NOBODY, 0o750)
     assert (file.st_uid, file.st_gid, file.st_mode & 0o777) == (NOBODY, NOBODY, 0o400)
@@ -241,7 +241,7 @@ def test_a_base_that_is_taken_away_again_and_again_is_an_error(
 def test_secrets_of_ranks_of_this_user_are_for_no_other(place: HostRun, user: dict[str, Any] | None) -> None:
     before = os.umask(0)
     try:
-        attempt_preparation._write_secrets(place, {"user": user}, SECRETS)
+        attempt_preparation.write_secrets(place, {"user": user}, SECRETS)
     finally:
         os.umask(before)
     assert place.secrets.stat().st_mode & 0o7777 == 0o700

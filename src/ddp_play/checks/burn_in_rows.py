@@ -1,0 +1,78 @@
+"""Figures of one host in each round of a burn-in, and what was odd in them. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ddp_play.bundle.metric_series import is_number
+from ddp_play.checks.torch_load import FIELDS, best
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MOST_ODD, MOST_PROBLEMS = 32, 20
+COUNTERS = ("times_held_back", "times_too_hot", "stolen_s")
+
+
+@dataclass
+class HostRows:
+    """A row has a value for each round; None where the host gave none."""
+
+    figures: dict[str, list[float | None]] = field(default_factory=lambda: {name: [] for name in FIELDS})
+    counted: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in COUNTERS})
+    problems: list[list[Any]] = field(default_factory=list)  # round, text
+    wrong: list[list[Any]] = field(default_factory=list)  # round, device, text
+    digests: dict[str, dict[str, int]] = field(default_factory=dict)  # of repeats, by kind of device
+    repeats: int = 0
+    cpus: int = 0  # most on which a round has repeated
+    next: int = 0
+
+    def add(self, number: int, answer: Mapping[str, Any]) -> None:
+        """Take what the host's program printed in a round."""
+        for name, values in self.figures.items():
+            value = best([answer], name)
+            values.append(None if value is None else round(value, 4))
+        before, after = answer.get("before") or {}, answer.get("after") or {}
+        for name, rises in self.counted.items():
+            rises.append(round(float(after.get(name, 0.0)) - float(before.get(name, 0.0)), 3))
+        if answer.get("problem") and len(self.problems) < MOST_PROBLEMS:
+            self.problems.append([number + 1, str(answer["problem"])[:300]])
+        for part in answer["parts"]:
+            self._add_part(number, part)
+
+    def _add_part(self, number: int, part: Mapping[str, Any]) -> None:
+        kind = part.get("part")
+        if "problem" in part and kind in ("multiply", "repeat") and len(self.problems) < MOST_PROBLEMS:
+            self.problems.append([number + 1, f"{kind}: {part['problem']}"[:300]])
+        elif kind == "multiply" and part.get("right") is False:
+            self._add_wrong(number, part, "a product of constant matrices is wrong")
+        elif kind == "repeat":
+            self._add_repeat(number, part)
+
+    def _add_repeat(self, number: int, part: Mapping[str, Any]) -> None:
+        if not all(is_number(part.get(name)) for name in ("calls", "wrong", "next")):
+            return
+        calls, wrong = int(part["calls"]), int(part["wrong"])
+        self.repeats += calls
+        self.next = int(part["next"])
+        self.cpus = max(self.cpus, int(part.get("cpus", 0)))
+        counts = self.digests.setdefault(str(part.get("kind"))[:200], {})
+        digest = str(part.get("digest"))[:16]
+        if digest in counts or len(counts) < MOST_ODD:
+            counts[digest] = counts.get(digest, 0) + calls - wrong
+        if wrong:
+            odd = [str(cpu)[:8] for cpu in part.get("odd") or ()][:MOST_ODD]
+            where = f" on CPU {', '.join(odd)}" if odd else ""
+            self._add_wrong(number, part, f"{wrong} of {calls} repeats have other bits{where}")
+
+    def _add_wrong(self, number: int, part: Mapping[str, Any], text: str) -> None:
+        if len(self.wrong) < MOST_ODD:
+            self.wrong.append([number + 1, str(part.get("device"))[:40], text])
+
+    def to_json(self) -> dict[str, Any]:
+        """The rows."""
+        return {
+            "figures": self.figures, "counted": self.counted, "problems": self.problems, "wrong": self.wrong,
+            "digests": self.digests, "repeats": self.repeats, "cpus": self.cpus,
+        }  # fmt: skip

@@ -1,0 +1,162 @@
+"""Checks of GPUs without load: errors, links and modes as nvidia-smi tells them. Pure.
+
+Limits are those of published acceptance tests (docs/checks.md names them); what has none is compared over the fleet.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ddp_play.checks.finding import Finding, Status
+from ddp_play.checks.fleet import CheckedHost, Compared, Fleet, counted, each, ok, same_everywhere
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    Problem = Callable[[Mapping[str, Any]], str]  # what is wrong with a GPU; empty if nothing is
+
+WARN, FAIL = Status.WARN, Status.FAIL
+MOST_ROWS = 512  # remapped for uncorrectable errors
+SLOWDOWNS = {
+    "clocks_event_reasons.hw_slowdown": "hardware slowdown",
+    "clocks_event_reasons.hw_thermal_slowdown": "thermal slowdown",
+    "clocks_event_reasons.hw_power_brake_slowdown": "power brake",
+}
+SLOWEST = "the slowest rank decides the speed of all"
+LEFT_OUT = "leave the host out until it is mended"
+RESET = "nvidia-smi --gpu-reset -i INDEX, or reboot the host; have the GPU replaced if it comes back"
+
+
+def gpu_states(fleet: Fleet) -> Iterator[Finding]:
+    """GPUs of all hosts that have some."""
+    having = tuple(host for host in fleet.reached if host.known.gpus)
+    if not having:
+        return
+    hosts = Fleet(having)
+    for check, rule in RULES.items():
+        yield from each(hosts, check, rule)
+    for compared, name in MODES:
+        yield from same_everywhere(hosts, compared, lambda host, name=name: _mode(host, name))  # type: ignore[misc]
+
+
+def _rows(host: CheckedHost) -> Mapping[str, Mapping[str, Any]]:
+    found: Mapping[str, Mapping[str, Any]] = host.read("gpu_states")
+    return found
+
+
+def _rule(
+    problem: Problem, texts: tuple[str, ...], *, status: Status = FAIL
+) -> Callable[[CheckedHost], Finding | None]:
+    """A rule about each GPU of a host. `texts`: fine, why, command, limit, source, look."""
+    fine, why, command, limit, source, look = texts
+
+    def judge(host: CheckedHost) -> Finding | None:
+        rows = _rows(host)
+        found = {str(row.get("index", uuid)): text for uuid, row in sorted(rows.items()) if (text := problem(row))}
+        if not found:
+            return ok(fine)
+        value = "; ".join(f"GPU {index}: {text}" for index, text in list(found.items())[:8])
+        return Finding("", status, value, why, command, limit=limit, source=source, look=look)
+
+    return judge
+
+
+def _ecc(row: Mapping[str, Any]) -> str:
+    number = str(row.get("ecc.errors.uncorrected.volatile.total", "0"))
+    return f"{number} uncorrected since the driver was loaded" if number.isdigit() and int(number) else ""
+
+
+def _remapped(row: Mapping[str, Any]) -> str:
+    if _is_yes(row.get("remapped_rows.failure")):
+        return "a row could not be remapped"
+    if _is_yes(row.get("remapped_rows.pending")):
+        return "a remapped row waits for a reset"
+    rows = str(row.get("remapped_rows.uncorrectable", "0"))
+    return f"{rows} rows remapped" if rows.isdigit() and int(rows) > MOST_ROWS else ""
+
+
+def _is_yes(value: object) -> bool:
+    return str(value).strip().lower() in ("yes", "1")
+
+
+def _recovery(row: Mapping[str, Any]) -> str:
+    action = str(row.get("gpu_recovery_action", "None"))
+    return "" if action == "None" else action
+
+
+def _width(row: Mapping[str, Any]) -> str:
+    now, most = (str(row.get(f"pcie.link.width.{name}", "")) for name in ("current", "max"))
+    if now.isdigit() and most.isdigit() and int(now) < int(most):
+        return f"x{now} of x{most}"
+    return ""
+
+
+def _slowdown(row: Mapping[str, Any]) -> str:
+    return ", ".join(text for name, text in SLOWDOWNS.items() if row.get(name) == "Active")
+
+
+def _fabric(row: Mapping[str, Any]) -> str:
+    state, status = str(row.get("fabric.state", "Completed")), str(row.get("fabric.status", "Success"))
+    return "" if (state, status) == ("Completed", "Success") else f"{state}, {status}"
+
+
+def _nvlinks(row: Mapping[str, Any]) -> str:
+    links = row.get("nvlinks") or {"active": 0, "inactive": 0}
+    active, inactive = int(links["active"]), int(links["inactive"])
+    return f"{inactive} of {active + inactive} links inactive" if active and inactive else ""
+
+
+# Sources: acceptance tests that are public, each with what it refuses.
+RULES: dict[str, Callable[[CheckedHost], Finding | None]] = {
+    "gpu memory errors": _rule(_ecc, (
+        "none uncorrected", "ranks get wrong numbers, or end with an Xid", RESET, "0",
+        "facebookresearch/gcm refuses any", "nvidia-smi -q -d ECC")),
+    "gpu row remapping": _rule(_remapped, (
+        "nothing pending, nothing failed", "the next error ends a rank", RESET,
+        f"no failure, nothing pending, at most {MOST_ROWS} rows",
+        "Azure/azurehpc-health-checks and oracle-quickstart/oci-hpc", "nvidia-smi -q -d ROW_REMAPPER")),
+    "gpu recovery action": _rule(_recovery, (
+        "none", "the driver wants this before the GPU is used again", RESET, "None",
+        "gpu_recovery_action of the driver", "nvidia-smi -q | grep -i 'recovery action'")),
+    "gpu pcie width": _rule(_width, (
+        "all lanes", SLOWEST, "reseat the GPU or its riser; " + LEFT_OUT, "all lanes that GPU and slot have",
+        "imbue-ai/cluster-health refuses fewer", "nvidia-smi -q -d PCIE; lspci -vv -d 10de: | grep LnkSta")),
+    "gpu slowdown": _rule(_slowdown, (
+        "none", SLOWEST, "look at fans, inlet temperature, and power supplies", "none without load",
+        "Azure/azurehpc-health-checks refuses it", "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER"), status=WARN),
+    "gpu fabric": _rule(_fabric, (
+        "completed, or not there", "NCCL hangs or fails on GPUs that have not joined their NVLink fabric",
+        "systemctl status nvidia-fabricmanager; then restart it, with no rank running", "Completed, Success",
+        "fabric state of the driver", "nvidia-smi -q | grep -A4 -i fabric")),
+    "gpu nvlinks": _rule(_nvlinks, (
+        "all active, or none there", "NCCL goes around the link, or fails", "reboot the host; " + LEFT_OUT,
+        "no inactive one next to active ones", "stas00/ml-engineering", "nvidia-smi nvlink --status")),
+}  # fmt: skip
+
+
+def _compared(check: str, why: str, command: str, look: str, status: Status = WARN) -> Compared:
+    return Compared(check, why, status, look, command)
+
+
+MODES = (
+    (_compared("gpu ecc mode", "memory errors are corrected on some hosts alone, and memory sizes differ",
+               "nvidia-smi -e 1 on HOSTS, then reset or reboot", "nvidia-smi -q -d ECC", FAIL), "ecc.mode.current"),
+    (_compared("gpu mig mode", "divided GPUs have parts of the memory and speed", "nvidia-smi -mig 0 on HOSTS",
+               "nvidia-smi -q | grep -A2 -i 'mig mode'", FAIL), "mig.mode.current"),
+    (_compared("gpu persistence", "the driver initializes GPUs again for each process",
+               "systemctl enable --now nvidia-persistenced",
+               "nvidia-smi -q | grep -i persistence"), "persistence_mode"),
+    (_compared("gpu power limit", SLOWEST, "nvidia-smi -pl WATTS on HOSTS, as on the others",
+               "nvidia-smi -q -d POWER"), "power.limit"),
+    (_compared("gpu clock limit", SLOWEST, "nvidia-smi -rgc on HOSTS", "nvidia-smi -q -d CLOCK"), "clocks.max.sm"),
+    (_compared("version: gpu vbios", "GPUs behave differently", "have the vendor's firmware installed",
+               "nvidia-smi -q | grep -i vbios"), "vbios_version"),
+    (_compared("version: gpu inforom", "GPUs behave differently", "have the vendor's firmware installed",
+               "nvidia-smi -q | grep -i -A3 inforom"), "inforom.img"),
+)  # fmt: skip
+
+
+def _mode(host: CheckedHost, name: str) -> str | None:
+    """Values of all GPUs of a host; None if they have no such field."""
+    values = [str(row[name]) for row in _rows(host).values() if name in row]
+    return counted(values) if values else None

@@ -1,0 +1,140 @@
+"""Findings of a burn-in: bands over time, what fell, what was held back, and results that were not the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ddp_play.checks.burn_in_findings import over_time, rounds, same_bits
+from ddp_play.checks.check_levels import LEVELS, judge
+from ddp_play.checks.finding import Finding, Status, exit_code
+from ddp_play.checks.fleet import BURN_IN, Fleet
+from tests.unit.checks.fleets import ASKED, fleet
+
+HOSTS = ("h1", "h2", "h3")
+TOTAL = 9
+
+
+def host_row(**changed: Any) -> dict[str, Any]:
+    """A host that was well in all rounds."""
+    figures = {"speed of processors": [80.0 + at % 3 / 10 for at in range(TOTAL)], "time on processors": [0.9] * TOTAL,
+               "speed of gpus": [None] * TOTAL}  # fmt: skip
+    row = {
+        "figures": {**figures, **changed.pop("figures", {})},
+        "counted": {name: [0.0] * TOTAL for name in ("times_held_back", "times_too_hot", "stolen_s")},
+        "problems": [], "wrong": [], "digests": {"EPYC, AVX2": {"ab": 900}}, "repeats": 900, "cpus": 4,
+    }  # fmt: skip
+    return {**row, **changed}
+
+
+def burned(document: dict[str, Any] | None = None, **changed: dict[str, Any]) -> Fleet:
+    """Three hosts with torch; `changed`: rows of some of them."""
+    rows = {name: host_row(**changed.get(name, {})) for name in HOSTS}
+    whole = {"rounds": TOTAL, "began_s": [20.0 * at for at in range(TOTAL)], "hosts": rows, "ended": "",
+             "group": {"busbw": [0.5] * TOTAL, "problems": []}, **(document or {})}  # fmt: skip
+    hosts = tuple(replace(host, facts=replace(host.known, rank_torch="2.13.0")) for host in fleet().hosts)
+    return replace(fleet(), hosts=hosts, burn_in=whole)
+
+
+def found(checked: Fleet) -> list[Finding]:
+    return [*rounds(checked), *over_time(checked), *same_bits(checked)]
+
+
+def bad(checked: Fleet) -> list[Finding]:
+    return [row for row in found(checked) if row.status is not Status.OK]
+
+
+def test_hosts_that_were_well_pass_with_their_bands() -> None:
+    values = {row.check: row.value for row in found(burned())}
+    assert bad(burned()) == []
+    assert values["burn-in"] == "9 rounds, the last began after 2m40s"
+    assert (
+        values["speed over time"] == "first 80.0 GFLOP/s, last 80.2 GFLOP/s, slowest 80.0 GFLOP/s, median 80.1 GFLOP/s"
+    )
+    assert values["processors over time"] == "first 90%, last 90%, slowest 90%, median 90%"
+    assert values["repeated results"] == "equal bits in 900 repeats on 4 CPUs"
+    assert values["results of equal hosts"] == "bits ab"
+    assert values["collectives over time"].startswith("first 0.5, last 0.5, slowest 0.5 GB/s")
+    assert {row.check for row in judge(burned(), BURN_IN, ASKED)} >= set(values)
+    assert len(LEVELS[BURN_IN]) > len(LEVELS["full"])
+
+
+DEFECTS = (
+    ({"figures": {"speed of processors": [80.0, 80.0, 79.0, 76.0, 73.0, 70.0, 66.0, 64.0, 63.0]}},
+     "speed over time", Status.WARN, "the last third has 80% of the first: first 80.0 GFLOP/s, last 63.0 GFLOP/s"),
+    ({"figures": {"speed of processors": [80.0, 80.0, 80.0, 80.0, 40.0, 80.0, 80.0, 80.0, 80.0]}},
+     "speed over time", Status.WARN, "slow in 1 of 9 rounds (round 5): first 80.0 GFLOP/s"),
+    ({"figures": {"time on processors": [0.9, 0.9, 0.9, 0.9, 0.1, 0.1, 0.9, 0.9, 0.9]}},
+     "processors over time", Status.WARN, "slow in 2 of 9 rounds (round 5, 6): first 90%"),
+    ({"counted": {"times_too_hot": [0.0] * 5 + [3.0] * 4, "times_held_back": [0.0] * TOTAL, "stolen_s": [0.0] * TOTAL}},
+     "throttling", Status.WARN, "processors were too hot in 4 of 9 rounds"),
+    ({"wrong": [[4, "cpu", "1 of 100 repeats have other bits on CPU 3"]]},
+     "repeated results", Status.FAIL, "cpu: 1 of 100 repeats have other bits on CPU 3 (round 4)"),
+    ({"digests": {"EPYC, AVX2": {"cd": 900}}}, "results of equal hosts", Status.FAIL, "bits cd"),
+    ({"problems": [[3, "RuntimeError: out of memory"]]},
+     "programs over time", Status.WARN, "failed in 1 of 9 rounds, first in round 3: RuntimeError: out of memory"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("changed", "check", "status", "value"), DEFECTS)
+def test_a_defect_is_one_finding_of_its_host(changed: dict[str, Any], check: str, status: Status, value: str) -> None:
+    (row,) = bad(burned(h2=changed))
+    assert (row.check, row.status, row.where) == (check, status, ("h2",))
+    assert row.value.startswith(value)
+    assert all((row.why, row.command, row.limit, row.source, row.look))
+
+
+def test_hosts_with_other_parts_are_not_compared() -> None:
+    assert bad(burned(h2={"digests": {"Xeon, AVX512": {"cd": 900}}})) == []
+
+
+def test_of_two_equal_hosts_that_differ_none_is_blamed() -> None:
+    other = {"digests": {"Xeon, AVX512": {"ab": 900}}}
+    (row,) = bad(burned(h2={"digests": {"EPYC, AVX2": {"cd": 900}}}, h3=other))
+    assert (row.status, row.where) == (Status.WARN, ("h1", "h2"))
+
+
+def test_few_rounds_have_no_band() -> None:
+    few = {"figures": {"speed of processors": [80.0, 40.0], "time on processors": [0.9, 0.1]}}
+    assert bad(burned(h2=few)) == []
+
+
+def test_a_group_that_was_not_well() -> None:
+    group = {"busbw": [0.5, None], "problems": [[2, "h2: Timed out"]]}
+    (row,) = bad(burned({"group": group}))
+    assert (row.check, row.status, row.where) == ("collectives over time", Status.WARN, HOSTS)
+    assert row.value == "not well in 1 of 9 rounds, first in round 2: h2: Timed out"
+
+
+def test_one_that_was_interrupted_never_passes_and_what_it_found_counts() -> None:
+    rows = bad(burned({"ended": "interrupted"}, h2={"wrong": [[4, "cpu", "other bits"]]}))
+    assert [(row.check, row.status) for row in rows if row.where != ("h2",)] == [("burn-in", Status.UNCHECKED)] * 2
+    assert ("repeated results", Status.FAIL) in [(row.check, row.status) for row in rows]
+    assert exit_code(bad(burned({"ended": "interrupted"}))) == 69
+
+
+def test_without_a_round_it_is_not_run() -> None:
+    for checked in (burned({"rounds": 0, "began_s": [], "hosts": {}}), replace(burned(), burn_in=None)):
+        rows = bad(checked)
+        assert {(row.check, row.status, row.broken) for row in rows} == {("burn-in", Status.UNCHECKED, True)}
+    without = replace(fleet(), burn_in=None)
+    assert {row.broken for row in bad(without)} == {False}, "there is no torch"
+
+
+def test_a_host_without_torch_takes_no_part() -> None:
+    checked = burned()
+    hosts = (*checked.hosts[:2], replace(checked.hosts[2], facts=replace(checked.hosts[2].known, rank_torch="")))
+    rows = {name: row for name, row in (checked.burn_in or {})["hosts"].items() if name != "h3"}
+    (row,) = bad(replace(checked, hosts=hosts, burn_in={**(checked.burn_in or {}), "hosts": rows}))
+    assert (row.check, row.where, row.broken) == ("burn-in", ("h3",), False)
+
+
+def test_a_host_whose_program_fails_in_each_round_is_not_run() -> None:
+    problems = [[number, "ImportError: libtorch.so"] for number in range(1, TOTAL + 1)]
+    nothing = {name: [None] * TOTAL for name in host_row()["figures"]}
+    rows = bad(burned(h2={"problems": problems, "figures": nothing, "digests": {}, "repeats": 0}))
+    assert {(row.check, row.status, row.broken) for row in rows} == {
+        ("programs over time", Status.UNCHECKED, True), ("repeated results", Status.UNCHECKED, True),
+    }  # fmt: skip

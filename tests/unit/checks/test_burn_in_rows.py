@@ -1,0 +1,60 @@
+"""Rows of a host in a burn-in, from what its program printed, whatever that is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ddp_play.checks.burn_in_rows import MOST_ODD, MOST_PROBLEMS, HostRows
+
+REPEAT = {"part": "repeat", "device": "cpu", "kind": "EPYC", "calls": 100, "wrong": 0, "digest": "ab", "next": 100,
+          "cpus": 4, "odd": []}  # fmt: skip
+
+
+def answer(*parts: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"parts": list(parts), **more}
+
+
+def test_a_round_without_an_answer_has_no_values() -> None:
+    rows = HostRows()
+    rows.add(0, answer(problem="the connection ended"))
+    found = rows.to_json()
+    assert found["figures"] == {"speed of processors": [None], "time on processors": [None], "speed of gpus": [None]}
+    assert found["counted"]["stolen_s"] == [0.0]
+    assert found["problems"] == [[1, "the connection ended"]]
+
+
+def test_repeats_with_other_bits_name_the_processors() -> None:
+    rows = HostRows()
+    rows.add(0, answer(REPEAT))
+    rows.add(1, answer({**REPEAT, "wrong": 2, "odd": ["3"], "next": 200}))
+    assert rows.wrong == [[2, "cpu", "2 of 100 repeats have other bits on CPU 3"]]
+    assert rows.digests == {"EPYC": {"ab": 198}}
+    assert (rows.repeats, rows.cpus, rows.next) == (200, 4, 200)
+
+
+def test_a_wrong_product_is_wrong_and_a_part_that_failed_is_a_problem() -> None:
+    rows = HostRows()
+    rows.add(0, answer({"part": "multiply", "device": "cuda:1", "gflops": 1.0, "right": False}))
+    rows.add(1, answer({"part": "multiply", "problem": "CUDA error"}))
+    assert rows.wrong[0][:2] == [1, "cuda:1"]
+    assert rows.problems == [[2, "multiply: CUDA error"]]
+
+
+@pytest.mark.parametrize("odd", [{}, {"calls": "many"}, {"calls": 1, "wrong": True, "next": None}])
+def test_a_repeat_of_another_form_counts_for_nothing(odd: dict[str, Any]) -> None:
+    rows = HostRows()
+    rows.add(0, answer({"part": "repeat", **odd}))
+    assert (rows.repeats, rows.digests) == (0, {})
+
+
+def test_what_a_host_sends_is_kept_within_limits() -> None:
+    rows = HostRows()
+    for number in range(200):
+        part = {**REPEAT, "wrong": 1, "digest": f"{number}", "odd": ["7"] * 999, "device": "x" * 999}
+        rows.add(number, answer(part, problem="p" * 9999))
+    assert len(rows.problems) == MOST_PROBLEMS
+    assert len(rows.wrong) == MOST_ODD
+    assert len(rows.digests["EPYC"]) == MOST_ODD
+    assert max(len(str(row)) for row in (*rows.problems, *rows.wrong)) < 400
