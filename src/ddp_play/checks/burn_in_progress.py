@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import statistics
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.paths import read_json, write_json
@@ -12,7 +13,6 @@ from ddp_play.checks.torch_load import CPU_FIGURES, FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
 
 PARTIAL, ROUNDS = "partial.json", "rounds.txt"
 POLL_S = 0.5
@@ -24,6 +24,14 @@ def keep(directory: Path, document: Mapping[str, Any], text: str) -> None:
     write_json(directory / PARTIAL, dict(document), indent=None)
     with (directory / ROUNDS).open("a", encoding="utf-8") as file:
         file.write(text + "\n")
+
+
+def keep_round_of(
+    directory: str, so_far: Callable[[], dict[str, Any]], burn_in: Mapping[str, Any], found: Mapping[str, Any]
+) -> None:
+    """Keep what a check has after a round, where there is a directory for it. `so_far`: all but the burn-in."""
+    if directory:
+        keep(Path(directory), {**so_far(), "burn_in": burn_in, "late": ""}, line(burn_in, found))
 
 
 def kept(directory: Path) -> dict[str, Any]:

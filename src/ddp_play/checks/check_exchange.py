@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import time
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.checks import burn_in_progress
 from ddp_play.checks.burn_in import BurnIn
+from ddp_play.checks.burn_in_progress import keep_round_of
 from ddp_play.checks.fleet import BURN_IN, fleet_from_json
 from ddp_play.checks.job_containers import JobContainers, containers_of
 from ddp_play.checks.pair_exchange import MatrixSettings, measure_matrix
@@ -27,6 +27,7 @@ from ddp_play.checks.time_budget import (
     TimeBudget,
 )
 from ddp_play.checks.torch_load import load_of
+from ddp_play.errors import Interrupted
 from ddp_play.guard.protocol import UNREADABLE
 from ddp_play.planning.host_facts import facts_from_json
 from ddp_play.run.host_channel import ProcessChannel, wait_any
@@ -70,6 +71,7 @@ class Exchange:
     budget: TimeBudget = NO_LIMIT
     is_late: bool = False  # something was left out for want of time
     read_at: float = 0.0  # when counters were read
+    parent: int = field(default_factory=os.getppid)  # without it nobody wants the answers
     told: float = 0.0  # when hosts that rest were told that this controller is there
 
     def has_time(self, least_s: float) -> bool:
@@ -93,6 +95,8 @@ class Exchange:
         limit_s = max(cap(limit_s), LAST_S if kind in LAST else 0.0)
         until = time.monotonic() + limit_s
         while (waiting := self._waiting(asked)) and time.monotonic() < until:
+            if os.getppid() != self.parent:
+                raise Interrupted("the process that wanted the answers of the hosts has ended")
             self._keep_open(set(self.channels) - self.lost.keys() - set(waiting))
             wait_any([asked[host].channel for host in waiting], min(0.2, max(0.0, until - time.monotonic())))
             for host in waiting:
@@ -197,7 +201,9 @@ def exchange(
             load = _load_of(talk, facts, network, (scope.terms, containers), found["matrix"])
             found["torch"] = load.measure() if load.pythons else None
             if scope.level == BURN_IN and load.pythons:
-                keep_round = partial(_keep_round, scope, lambda: {**found, "hosts": _hosts(rows, answers, talk.lost)})
+                keep_round = partial(
+                    keep_round_of, scope.progress, lambda: {**found, "hosts": _hosts(rows, answers, talk.lost)}
+                )
                 found["burn_in"] = BurnIn(load, keep_round).run()
         if containers is not None:
             containers.end()
@@ -241,15 +247,6 @@ def _matrix(talk: Exchange, network: PeerNetwork, settings: MatrixSettings) -> d
         host: PairEnd(host, address, interfaces[host]) for host, address in network.addresses if host not in talk.lost
     }
     return measure_matrix(talk, ends, settings).to_json() if len(ends) > 1 else None
-
-
-def _keep_round(
-    scope: CheckScope, so_far: Callable[[], dict[str, Any]], burn_in: dict[str, Any], found: dict[str, Any]
-) -> None:
-    """For who watches, and for who interrupts it."""
-    if scope.progress:
-        document = {**so_far(), "burn_in": burn_in, "late": ""}
-        burn_in_progress.keep(Path(scope.progress), document, burn_in_progress.line(burn_in, found))
 
 
 def _load_of(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ddp_play.ansible.error_output import PING
 from ddp_play.ansible.installed_collection import collection_root
+from ddp_play.ansible.left_workers import end_workers
 from ddp_play.ansible.plugin_variables import CHECK_SCOPE_ENV
 from ddp_play.ansible.runner import PlaybookStatus
 from ddp_play.checks import burn_in_progress
@@ -51,8 +52,9 @@ def ask_fleet(
         )
         with burn_in_progress.shown(Path(scratch), say if scope.progress else None):
             outcome = runner.run(check, private_dir=Path(scratch, "ansible"), passwords=passwords, on_event=on_event)
-        if not found and outcome.status is PlaybookStatus.CANCELED:
-            found.update(burn_in_progress.kept(Path(scratch)))
+        if outcome.status is PlaybookStatus.CANCELED:
+            end_workers(Path(scratch, "ansible"))  # the one that asks the hosts would go on
+            found = found or burn_in_progress.kept(Path(scratch))
     if not found:
         raise outcome.error(remedy=PING) or InternalError(
             "the hosts were not asked", hint="ansible-inventory --list shows the hosts of the inventory"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.checks.burn_in_progress import keep, kept, line, shown
+from ddp_play.checks.burn_in_progress import keep, keep_round_of, kept, line, shown
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -36,6 +36,14 @@ def test_what_was_found_before_an_interruption(tmp_path: Path) -> None:
     keep(tmp_path, {"hosts": {"h1": {}}, "burn_in": document(rounds=2)}, "round 2")
     found = kept(tmp_path)
     assert (found["burn_in"]["rounds"], found["burn_in"]["ended"]) == (2, "interrupted")
+
+
+def test_a_round_is_kept_with_all_that_was_found_before_it(tmp_path: Path) -> None:
+    keep_round_of(str(tmp_path), lambda: {"hosts": {"h1": {}}, "torch": None}, document(), {"round": 1, "took_s": 9})
+    found = kept(tmp_path)
+    assert (found["hosts"], found["late"], found["burn_in"]["rounds"]) == ({"h1": {}}, "", 1)
+    assert (tmp_path / "rounds.txt").read_text().startswith("burn-in 0m09s, round 1: ")
+    keep_round_of("", dict, document(), {"round": 1, "took_s": 9})
 
 
 def test_rounds_are_said_while_it_runs_and_the_last_one_at_the_end(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from dataclasses import replace
@@ -17,6 +18,7 @@ from ddp_play.checks.finding import Status
 from ddp_play.checks.fleet import Fleet, fleet_from_json
 from ddp_play.checks.time_budget import TimeBudget
 from ddp_play.engines.route import Route
+from ddp_play.errors import Interrupted
 from ddp_play.planning.remedy_text import Asked
 from ddp_play.run.discovery import Discovery, Query
 from ddp_play.run.host_channel import ProcessChannel
@@ -151,3 +153,15 @@ def test_a_program_under_load_has_the_whole_time_that_is_left_and_ends_before_it
     assert 30 < talk.cap_s(60.0) < 39
     assert talk.cap_s(5.0) == 5.0
     assert Exchange({}).cap_s(45.0) == 45.0
+
+
+def test_a_check_whose_caller_is_gone_asks_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    discovery = discovered(tmp_path, monkeypatch)
+    talk = Exchange(discovery.take())
+    try:
+        assert talk.clocks(["h1"])
+        monkeypatch.setattr(os, "getppid", lambda: 1 if talk.parent != 1 else 2)
+        with pytest.raises(Interrupted, match="has ended"):
+            talk.clocks(["h1"])
+    finally:
+        talk.close()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from ddp_play.ansible.runner import Passwords, PlaybookOutcome, PlaybookRequest, PlaybookStatus, TaskFailure
+from ddp_play.checks.burn_in_progress import keep
 from ddp_play.checks.check_scope import CheckScope, scope_from_text
 from ddp_play.checks.fleet_answers import ask_fleet
-from ddp_play.errors import CheckFailed, InternalError
+from ddp_play.errors import CheckFailed, InternalError, Interrupted
 from ddp_play.testing import FakePlaybookRunner
 
 REQUEST = PlaybookRequest(playbook="x.yml", inventory=("inv",), cwd="/")
@@ -21,6 +25,32 @@ def test_the_answer_is_in_the_event_of_the_task() -> None:
     found = ask_fleet(REQUEST, Passwords(), runner, scope=CheckScope("full"))
     assert scope_from_text(runner.requests[0].environment["DDP_PLAY_CHECK_SCOPE"]) == CheckScope("full")
     assert [host.name for host in found.hosts] == ["h1"]
+
+
+def test_an_interrupted_burn_in_has_what_was_found_and_its_worker_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    burn_in = {"rounds": 2, "began_s": [0.0, 9.0], "hosts": {}, "group": {"busbw": [], "problems": []}, "ended": ""}
+    ended: list[Path] = []
+    monkeypatch.setattr("ddp_play.checks.fleet_answers.end_workers", ended.append)
+
+    class Interrupting(FakePlaybookRunner):
+        def run(self, request: PlaybookRequest, **options: Any) -> PlaybookOutcome:
+            progress = scope_from_text(request.environment["DDP_PLAY_CHECK_SCOPE"]).progress
+            if keeps:
+                keep(Path(progress), {**CHECKED, "burn_in": burn_in}, "round 2")
+            return super().run(request, **options)
+
+    canceled = PlaybookOutcome(PlaybookStatus.CANCELED, 254, (), "")
+    said: list[str] = []
+    keeps = True
+    scope = CheckScope("burn-in")
+    found = ask_fleet(REQUEST, Passwords(), Interrupting(outcome=canceled), scope=scope, say=said.append)
+    assert (found.burn_in or {})["ended"] == "interrupted"
+    assert said == ["round 2"]
+    assert [path.name for path in ended] == ["ansible"]
+    keeps = False
+    with pytest.raises(Interrupted):
+        ask_fleet(REQUEST, Passwords(), Interrupting(outcome=canceled), scope=scope, say=said.append)
+    assert len(ended) == 2
 
 
 def test_a_playbook_that_failed_or_had_no_hosts() -> None:
