@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 MULTIPLY = {"size": 1024, "seconds": 1.5}
 SIZES = (1 << 20, 16 << 20)
 GROUP_TIMEOUT_S = 15.0  # of torch: a group that hangs costs so much
-# Seconds of a program: torch is loaded, which takes several on a busy host.
-PROGRAM_S, GROUP_S, LEAST_S = 45.0, 30.0, 12.0
+# Seconds of a program: torch is loaded, which takes several on a busy host, and most of a minute from a slow disk.
+PROGRAM_S, GROUP_S, LEAST_S = 90.0, 30.0, 12.0
 ANSWER_S = 12.0  # for an answer to arrive after the program has ended
 CONTAINER_S = 35.0  # more than that: for the engine to make, start and remove a container
 NUMBERS = ("gflops", "gflops_per_cpu", "cpu_share")
