@@ -43,8 +43,9 @@ def traffic_document(plan: Plan, before: Mapping[str, Counters], after: Mapping[
 
 def total(moved: Counters, name: str) -> int:
     """Bytes of both directions. Loopback counts every byte in both, so only one direction is taken."""
-    row = moved.get(name, {"rx": 0, "tx": 0})
-    return row["tx"] if name == "lo" else row["rx"] + row["tx"]
+    row = moved.get(name) or {}
+    received, sent = row.get("rx") or 0, row.get("tx") or 0
+    return sent if name == "lo" else received + sent
 
 
 def traffic_lines(document: Mapping[str, Any]) -> list[str]:

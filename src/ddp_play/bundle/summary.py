@@ -113,5 +113,5 @@ def _uncollected_lines(document: dict[str, Any]) -> list[str]:
 def rank_rows(document: dict[str, Any]) -> Iterable[tuple[str, str, str, str]]:
     """(rank, host, state, how it ended) of every rank in run.json."""
     for row in document.get("ranks") or ():
-        how = "" if row["exit_code"] is None else f"exit code {row['exit_code']}"
-        yield str(row["rank"]), row["host"], row["state"], row["detail"] or how
+        how = "" if row.get("exit_code") is None else f"exit code {row['exit_code']}"
+        yield str(row["rank"]), row["host"], row["state"], row.get("detail") or how

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from ddp_play.bundle.metric_values import Values, host_values, rank_values, ranks_with_metrics
@@ -18,10 +19,14 @@ if TYPE_CHECKING:
 def write_tensorboard(paths: RunPaths, directory: Path) -> int:
     """Write a log directory for each rank with metrics and each host with samples. Returns the number of values.
 
-    Steps of hosts are seconds since their first sample. UsageError without tensorboardX, or if `directory` has files.
+    Steps of hosts are seconds since their first sample. UsageError without tensorboardX, or if `directory` has files;
+    OSError of a disk that takes nothing.
     """
     try:
-        from tensorboardX import SummaryWriter  # noqa: PLC0415 - only this export needs it
+        # not SummaryWriter, whose thread dies with a full disk and leaves its caller waiting for ever
+        from tensorboardX.event_file_writer import EventsWriter  # noqa: PLC0415 - only this export needs it
+        from tensorboardX.proto.event_pb2 import Event  # noqa: PLC0415
+        from tensorboardX.summary import scalar  # noqa: PLC0415
     except ImportError:
         hint = "pip install 'ddp-play[tensorboard]' in the environment of ddp-play"
         raise UsageError("event files need the package tensorboardX", hint=hint) from None
@@ -34,11 +39,12 @@ def write_tensorboard(paths: RunPaths, directory: Path) -> int:
     series |= {f"host-{host}": _in_seconds(list(host_values(paths, host))) for host in paths.sampled_hosts}
     count = 0
     for name, rows in series.items():
-        with SummaryWriter(logdir=str(directory / name)) as writer:
+        (directory / name).mkdir()
+        with closing(EventsWriter(str(directory / name / "events"))) as writer:
             for order, row in enumerate(rows):
                 step = order if row.step is None else row.step
                 for number, value in row.numbers.items():
-                    writer.add_scalar(number, value, global_step=step, walltime=row.time)
+                    writer.write_event(Event(wall_time=row.time, step=step, summary=scalar(number, value)))
                     count += 1
     return count
 

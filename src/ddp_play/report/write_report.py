@@ -46,10 +46,16 @@ def _no_garbage() -> Iterator[None]:
 
 
 def write_at_end(paths: RunPaths) -> None:
-    """Write the report of a run that has just ended into its bundle, unless the bundle was removed meanwhile."""
+    """Write the report of a run that has just ended into its bundle, unless the bundle was removed meanwhile.
+
+    A place that takes no file, such as a full disk, is a line of the log.
+    """
     page = made_page(made_document(load(paths)))
     if paths.run.exists():
-        write_text(paths.report, page)
+        try:
+            write_text(paths.report, page)
+        except OSError as error:
+            sys.stderr.write(f"no report: {paths.report}: {error.strerror or error}; ddp-play report makes it later\n")
 
 
 def main() -> None:

@@ -73,11 +73,7 @@ class RestartLoop:
             while True:
                 try:
                     outcome = self._run_attempt(begin)
-                except (
-                    OSError,
-                    ValueError,
-                    KeyError,
-                ) as error:  # an error of the controller: the state of the hosts is unknown
+                except (OSError, ValueError, KeyError) as error:  # ours: the state of the hosts is unknown
                     self._list_shared_files(error)
                     raise
                 if outcome is not None:
@@ -158,10 +154,8 @@ class RestartLoop:
 
     def _note_kept_by_abandon(self, kept: dict[str, tuple[str, ...]]) -> None:
         """Remember directories of ranks that were ended right after their start, so that `attach` collects them."""
-        rows = {
-            host: [f"{path}: not collected; {self._left_files.collects}" for path in paths]
-            for host, paths in kept.items()
-        }
+        then = f"not collected; {self._left_files.collects}"
+        rows = {host: [f"{path}: {then}" for path in paths] for host, paths in kept.items()}
         self._lost_host_files.note_kept(self.assignment.attempt, rows)
         self._lost_host_files.note_uncollected(self.assignment.attempt, kept)
 

@@ -10,6 +10,7 @@ from ddp_play.bundle.network_traffic import (
     Counters,
     bytes_text,
     carried,
+    total,
     traffic_document,
     traffic_lines,
     traffic_warnings,
@@ -101,3 +102,12 @@ def test_another_network_than_the_planned_one_is_a_warning(row: Counters, warns:
 )
 def test_sizes(count: float, text: str) -> None:
     assert bytes_text(count) == text
+
+
+@pytest.mark.parametrize(
+    ("row", "bytes_moved"), [({"rx": 3, "tx": 4}, 7), ({"tx": 4}, 4), ({"rx": None, "tx": 4}, 4), (None, 0), ({}, 0)]
+)
+def test_a_run_json_without_some_numbers_has_no_traffic_there(row: Any, bytes_moved: int) -> None:
+    """Results, report and comparison of the run ended with the wish for a report to the authors."""
+    assert total({"eth0": row}, "eth0") == bytes_moved
+    assert total({}, "eth0") == 0

@@ -125,7 +125,7 @@ def test_rank_rows() -> None:
     rows = [
         {"rank": 0, "host": "a", "state": "exited", "exit_code": 0, "detail": ""},
         {"rank": 1, "host": "b", "state": "lost", "exit_code": None, "detail": "silent for 31 s"},
-        {"rank": 2, "host": "b", "state": "running", "exit_code": None, "detail": ""},
+        {"rank": 2, "host": "b", "state": "running"},
     ]
     assert list(rank_rows({"ranks": rows})) == [
         ("0", "a", "exited", "exit code 0"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import subprocess
 import sys
 from pathlib import Path
 
@@ -40,8 +41,25 @@ def test_ranks_and_hosts_have_directories_of_their_own(tmp_path: Path) -> None:
         write_tensorboard(paths, logs)
 
 
+def test_a_disk_that_takes_nothing_is_an_error_and_no_hang(tmp_path: Path) -> None:
+    """The thread of SummaryWriter died, and the command waited for it for ever."""
+    paths = RunPaths(tmp_path / "night")
+    write_metrics(paths, 0, *({"time": float(step), "step": step, "loss": 0.5} for step in range(2000)))
+    code = (
+        "import pathlib, resource, sys\n"
+        "from ddp_play.bundle.paths import RunPaths\n"
+        "from ddp_play.bundle.tensorboard_export import write_tensorboard\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+        "write_tensorboard(RunPaths(pathlib.Path(sys.argv[1])), pathlib.Path(sys.argv[2]))\n"
+    )
+    words = [sys.executable, "-c", code, str(paths.root), str(tmp_path / "logs")]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "OSError: [Errno 27] File too large"
+
+
 def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    monkeypatch.setitem(sys.modules, "tensorboardX.event_file_writer", None)
     with pytest.raises(UsageError, match="tensorboardX") as raised:
         write_tensorboard(RunPaths(tmp_path), tmp_path / "logs")
     assert raised.value.hint == "pip install 'ddp-play[tensorboard]' in the environment of ddp-play"

@@ -41,6 +41,17 @@ def test_a_bundle_that_is_removed_meanwhile_does_not_come_back(monkeypatch: pyte
     assert not paths.root.exists()
 
 
+@pytest.mark.usefixtures("_no_drawing")
+def test_a_place_that_takes_no_file_is_a_line_of_the_log(capsys: pytest.CaptureFixture[str]) -> None:
+    """It was a traceback; the report's name is taken by a directory here."""
+    paths = ended_bundle()
+    paths.report.mkdir()
+    write_at_end(paths)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"no report: {paths.report}: Is a directory")
+    assert [path.name for path in paths.root.iterdir() if path.name.startswith(".")] == []
+
+
 def test_collection_of_garbage_goes_on_afterwards() -> None:
     made_document(load(ended_bundle()))
     assert gc.isenabled()
