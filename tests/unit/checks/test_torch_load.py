@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ddp_play.checks.peer_addresses import PeerNetwork
-from ddp_play.checks.torch_load import TorchLoad, best, least_busbw, load_of
+from ddp_play.checks.torch_load import PROGRAM_S, TorchLoad, best, least_busbw, load_of
 
 HOSTS = ("h1", "h2", "h3", "h4")
 NETWORK = PeerNetwork(
@@ -168,7 +168,7 @@ def test_one_round_of_other_work() -> None:
     order = talk.asked[0]["h2"]["order"]
     assert order["repeat"] == {"seconds": 2.0, "first": 7}
     assert "multiply" not in order
-    assert talk.asked[0]["h2"]["limit_s"] == 50.0
+    assert talk.asked[0]["h2"]["limit_s"] == PROGRAM_S + 5.0
 
 
 def test_ranks_in_containers_have_the_load_in_containers() -> None:
