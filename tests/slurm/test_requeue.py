@@ -52,7 +52,7 @@ class Training:
         return str(self.login.allocation(self.name)["id"])
 
     def starts_soon(self, job_id: str) -> None:
-        """Slurm lets a requeued job wait for two minutes, unless its user says otherwise."""
+        """Slurm lets a requeued job wait for its BeginTime, unless its user says otherwise."""
         pending = ("PENDING", "REQUEUED")
         wait_until(
             lambda: self.login.cluster.job(job_id)["JobState"] in pending, timeout_s=PATIENCE_S, what="the requeue"
