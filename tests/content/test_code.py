@@ -175,7 +175,7 @@ def test_an_old_python_starts_the_program_where_there_is_one() -> None:
     assert done.returncode == 0, done.stderr
 
 
-PATH_MODULES = {"bundle/paths.py", "guard/run_directory.py", "run/session_place.py"}
+PATH_MODULES = {"bundle/paths.py", "bundle/verb_paths.py", "guard/run_directory.py", "run/session_place.py"}
 
 
 def names_below_a_root(path: Path) -> list[str]:

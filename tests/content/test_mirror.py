@@ -133,7 +133,7 @@ PACKAGES = (
         },
         {
             "garbage_collection": ("kept_sources",),
-            "restart_loop": ("between_attempts", "slots"),
+            "restart_loop": ("between_attempts", "requeue", "slots"),
             "slot_wait": ("places",),
             "supervisor": ("take_over",),
         },

@@ -16,7 +16,8 @@ WHERE = ("src/ddp_play/guard", "src/ddp_play/run")
 ACTS = {"kill", "killpg", "signal_exactly", "kill_descendants", "unlink", "rmdir", "rmtree", "flock", "send_signal"}
 # Modules with such a call about a file, a process or a lock that only they know.
 OWN_THINGS_ONLY = {
-    "src/ddp_play/run/allocated_controller.py": "the lock of its own process",
+    "src/ddp_play/run/interrupted_attempt.py": "the archive of the source, which no attempt needs any more",
+    "src/ddp_play/run/next_allocation.py": "the lock of its own process",
     "src/ddp_play/guard/flight_recorder_analysis.py": "the process that reads the dumps",
     "src/ddp_play/guard/container_creation.py": "the configuration of one pull",
     "src/ddp_play/guard/container_orders.py": "the empty directory that it has made",

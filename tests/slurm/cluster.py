@@ -58,8 +58,11 @@ SlurmdTimeout=30
 JobRequeue=1
 Epilog={directory}/epilog.sh
 MinJobAge=300
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
 NodeName=n[1-3] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first}-{last}] CPUs=2 State=UNKNOWN
 PartitionName=main Nodes=n[1-3] Default=YES MaxTime=60 State=UP
+PartitionName=urgent Nodes=n[1-3] PriorityTier=10 MaxTime=60 State=UP
 PartitionName=small Nodes=n1 MaxTime=2 MaxNodes=1 State=UP
 PartitionName=closed Nodes=n[1-3] State=DOWN
 """

@@ -135,6 +135,11 @@ class RunPaths:
         return self.engine / "allocation.json"
 
     @property
+    def engine_start(self) -> Path:
+        """engine/start.json: the host of the newest start of the controller, and the job's output before it."""
+        return self.engine / "start.json"
+
+    @property
     def engine_lock(self) -> Path:
         """File that the controller inside an allocation locks."""
         return self.engine / "controller.lock"

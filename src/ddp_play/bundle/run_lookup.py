@@ -113,6 +113,8 @@ def load(paths: RunPaths) -> Run:
     document = read_json(paths.run)
     if allocation and not attended:
         attended = not has_ended(document) and allocation.get("phase") != "ended"
+    if attended and allocation.get("phase") == "pending" and not has_ended(document):
+        document = {**document, "status": str(RunStatus.WAITING)}  # requeued after the loss of its controller
     return Run(paths, document, attended, allocation)
 
 

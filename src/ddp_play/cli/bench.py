@@ -11,6 +11,7 @@ from ddp_play.bundle.network_traffic import traffic_lines
 from ddp_play.bundle.paths import read_json
 from ddp_play.bundle.summary import counted
 from ddp_play.cli import console, options, run_series
+from ddp_play.cli.engine_verb import on_engine
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.errors import CheckFailed
 from ddp_play.measuring.measurement_findings import (
@@ -37,6 +38,7 @@ AtLeast = Annotated[float, typer.Option("--at-least", help="Fail below this shar
 
 
 @options.with_ansible
+@on_engine("bench")
 def bench(
     *,
     inventory: options.Inventory = None,

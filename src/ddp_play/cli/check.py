@@ -20,6 +20,7 @@ from ddp_play.checks.own_records import with_records
 from ddp_play.checks.quarantine_marks import Marker
 from ddp_play.cli import check_files, check_job, check_self_test, console, options
 from ddp_play.cli.check_records import show_records
+from ddp_play.cli.engine_verb import on_engine
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.errors import UsageError
 from ddp_play.planning.remedy_text import Asked
@@ -49,6 +50,7 @@ MOST_COLUMNS = 12
 @options.with_ansible
 @check_files.with_wanted
 @check_self_test.with_self_test
+@on_engine("bench")
 def check(
     *,
     playbook: options.Playbook = None,

@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ddp_play.cli import console, options, run_series
+from ddp_play.cli.engine_verb import on_engine
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.measuring.measurement_findings import CollectiveResult, collective_table
 from ddp_play.measuring.measurement_pages import collectives_page
@@ -19,6 +20,7 @@ STYLES = {"works": "green", "refused": "yellow", "wrong": "bold red", "hung": "b
 
 
 @options.with_ansible
+@on_engine("collectives")
 def collectives(
     *,
     inventory: options.Inventory = None,

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 # Files of an engine in the directory `engine` of a bundle.
 SCRIPT, OUTPUT, HOSTS = "script.sh", "output.log", "hosts.yml"
+# Module that is a run's controller inside an allocation.
+RUN_CONTROLLER = "ddp_play.run.allocated_controller"
 
 
 class Phase(StrEnum):
@@ -29,23 +31,29 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a run wants from an engine: hosts for its job, and the run's directory."""
+    """What a run wants from an engine: hosts for its job, and the run's directory.
+
+    `controller`: the module of ddp-play that is started inside the allocation, with the run's directory.
+    """
 
     run_id: str
     run_dir: Path
     job: Job
+    controller: str = RUN_CONTROLLER
 
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
     """Hosts that an engine has given or will give to a run. `id` is empty where nothing has to be allocated.
 
-    `has_controller`: the run's controller runs inside the allocation, and not where the command was typed.
+    `has_controller`: the run's controller runs inside the allocation, and not where the command was typed. `requeues`:
+    an allocation that ends before the run does comes back, with other hosts and the same id.
     """
 
     engine: str
     id: str = ""
     has_controller: bool = False
+    requeues: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """For the bundle."""
@@ -54,7 +62,7 @@ class Allocation:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Allocation:
         """From the bundle."""
-        return cls(str(data["engine"]), str(data["id"]), bool(data["has_controller"]))
+        return cls(str(data["engine"]), str(data["id"]), bool(data["has_controller"]), bool(data.get("requeues")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +79,8 @@ class Ending:
 class AllocationState:
     """How an allocation is. `text`: one line for people, such as why it is still pending.
 
-    `never`: why it will not start as it is; empty if it can start. `ending`: of an allocation that has ended.
+    `never`: why it will not start as it is; empty if it can start. `ending`: of an allocation that has ended, or
+    that is granted, has lost its controller, and has to be cancelled.
     """
 
     phase: Phase

@@ -62,7 +62,8 @@ class SlurmEngine:
             raise UsageError(
                 f"Slurm refuses the job: {_refusal(answer)}", hint="sinfo -s; sacctmgr show assoc user=$USER"
             )
-        return Allocation(self.name, answer.out.strip().split(";")[0], has_controller=True)
+        job_id = answer.out.strip().split(";")[0]
+        return Allocation(self.name, job_id, has_controller=True, requeues=bool(wanted.job.restarts))
 
     def _cancel_submitted(self, wanted: Wanted, path: Path) -> None:
         """Cancel what sbatch may have submitted before its answer was lost: the jobs with this script."""
@@ -83,6 +84,8 @@ class SlurmEngine:
         answer = self._ask("scontrol", "show", "job", allocation.id, "--oneliner")
         if answer.code == 0:
             fields = slurm_commands.fields_of(answer.out)
+            if lost := self._lost_controller(fields):
+                return lost
             pending = fields.get("JobState") in slurm_states.PENDING
             return slurm_states.job_state(fields, self._place(allocation.id, fields) if pending else "")
         if GONE not in answer.err:
@@ -92,6 +95,17 @@ class SlurmEngine:
             return AllocationState(Phase.UNKNOWN, f"Slurm's accounting does not answer: {row.words}")
         found = slurm_states.accounting_state(row.out)
         return found or slurm_states.job_state({})
+
+    def _lost_controller(self, fields: dict[str, str]) -> AllocationState | None:
+        """The state of a job that goes on without the node of its script, as `--no-kill` has it; None for others."""
+        host, nodes = fields.get("BatchHost", ""), fields.get("NodeList", "")
+        if fields.get("JobState") != "RUNNING" or not host or nodes in ("", "(null)"):
+            return None
+        answer = self._ask("scontrol", "show", "hostnames", nodes)
+        if answer.code or host in answer.out.split():
+            return None
+        ending = slurm_states.ending("NODE_FAIL", "", host)
+        return AllocationState(Phase.GRANTED, f"{ending.words}, on which its controller was", ending=ending)
 
     def cancel(self, allocation: Allocation) -> None:
         """Cancel the job. HostNotReady if Slurm does not answer."""

@@ -18,7 +18,6 @@ SLACK_MINUTES = 2
 SIGNAL_SLACK_S = 15
 # What a login over ssh has too. The controller's other variables may be secrets, and stay with it.
 LOGIN_ENVIRONMENT = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "USER")
-CONTROLLER = "ddp_play.run.allocated_controller"
 _TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?\Z")
 
 
@@ -61,13 +60,13 @@ def sbatch_options(wanted: Wanted) -> list[str]:
         "--exclusive",
         f"--output={output}",
         "--open-mode=append",
-        "--no-requeue",
+        "--requeue" if job.restarts else "--no-requeue",
         f"--signal=B:TERM@{math.ceil(job.grace) + SIGNAL_SLACK_S}",
         "--chdir=/",
     ]
     if limit := time_limit(job):
         options.append(f"--time={limit}")
-    if job.restarts:
+    if job.restarts and (settings.spares or job.hosts[0] != job.hosts[1]):
         options.append("--no-kill")  # a lost node must not end the job that could go on without it
     return [*options, *(f"--{name}={value}" for name, value in settings.options().items())]
 
@@ -83,7 +82,7 @@ def script(wanted: Wanted, python: str, environment: dict[str, str]) -> str:
         "  exit 69",
         "fi",
         *(f"export {name}={shlex.quote(value)}" for name, value in sorted(environment.items())),
-        f"exec {program} -m {CONTROLLER} {run_dir}",
+        f"exec {program} -m {wanted.controller} {run_dir}",
     ]
     return "\n".join(lines) + "\n"
 

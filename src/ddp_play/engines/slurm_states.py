@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import datetime
 
 from ddp_play.engines.interface import AllocationState, Ending, Phase
@@ -52,7 +53,7 @@ ENDINGS = {
     "NODE_FAIL": Ending("host_lost", 69, "lost a node"),
     "BOOT_FAIL": Ending("host_not_ready", 69, "had a node that did not boot"),
     "PREEMPTED": Ending("busy", 75, "was preempted by another job"),
-    "REQUEUED": Ending("busy", 75, "was requeued, and a run starts once"),
+    "REQUEUED": Ending("busy", 75, "was requeued"),
     "OUT_OF_MEMORY": Ending("rank_failed", 137, "ran out of memory"),
 }
 
@@ -65,7 +66,9 @@ def job_state(fields: dict[str, str], place: str = "") -> AllocationState:
         return AllocationState(Phase.PENDING, _waiting(fields, reason, place), NEVER.get(reason, ""))
     if word in LIVING:
         return AllocationState(Phase.GRANTED, f"on {fields.get('NodeList', '')}")
-    return AllocationState(Phase.ENDED, ending=ending(word, fields.get("ExitCode", ""), fields.get("BatchHost", "")))
+    failed = fields.get("FailedNode", "")
+    host = fields.get("BatchHost", "") if failed in ("", "(null)") else failed
+    return AllocationState(Phase.ENDED, ending=ending(word, fields.get("ExitCode", ""), host))
 
 
 def accounting_state(row: str) -> AllocationState | None:
@@ -101,6 +104,8 @@ def place_in_queue(rows: str, job_id: str) -> str:
 
 def ending(word: str, exit_code: str, host: str) -> Ending:
     """How a run ended whose Slurm job is over and whose bundle does not say it. `exit_code`: as CODE:SIGNAL."""
+    if word == "NODE_FAIL" and host:
+        return replace(ENDINGS[word], words=f"lost node {host}")
     if word in ENDINGS:
         return ENDINGS[word]
     code, _, signal = exit_code.partition(":")
@@ -119,11 +124,18 @@ def cause_of_signal(output: str, fields: dict[str, str], *, now: float, within_s
     Of the warning before the time limit the daemon writes no reason; the job then still runs, and its time ends
     `within_s`. Slurm's times are local.
     """
-    found = _ENDED.findall(output)
-    if found and found[-1]:
-        return ENDINGS[_CAUSES.get(found[-1], "CANCELLED")]
+    if (said := cause_said(output)) is not None:
+        return said
+    if fields.get("PreemptTime", "None") not in ("None", "Unknown", "N/A"):
+        return ENDINGS["PREEMPTED"]  # it has a grace period
     warned = fields.get("JobState") == "RUNNING" and _left_s(fields, now) < within_s
     return ENDINGS["TIMEOUT" if warned else "CANCELLED"]
+
+
+def cause_said(output: str) -> Ending | None:
+    """Why Slurm ended a job, from what its daemon wrote to the job's output; None if it gave no cause."""
+    found = _ENDED.findall(output)
+    return ENDINGS[_CAUSES.get(found[-1], "CANCELLED")] if found and found[-1] else None
 
 
 def _left_s(fields: dict[str, str], now: float) -> float:

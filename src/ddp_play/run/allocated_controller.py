@@ -6,7 +6,6 @@ exits with the run's exit code.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import socket
@@ -16,34 +15,36 @@ from pathlib import Path
 from typing import Any
 
 from ddp_play.ansible.plan_action import SPARES
-from ddp_play.ansible.plugin_variables import ENGINE_ENV
 from ddp_play.ansible.runner import Passwords
 from ddp_play.bundle.journal import Journal
-from ddp_play.bundle.outcome import RunStatus
+from ddp_play.bundle.outcome import RunStatus, error_fields
 from ddp_play.bundle.paths import RunPaths, read_json, write_json
 from ddp_play.bundle.run_lookup import has_ended, is_locked
 from ddp_play.engines import slurm_commands, slurm_states
 from ddp_play.engines.interface import HOSTS, OUTPUT, Ending
-from ddp_play.errors import DdpPlayError, HostNotReady, InternalError, UsageError
+from ddp_play.errors import Busy, DdpPlayError, HostNotReady, InternalError
 from ddp_play.planning.short_lists import short_list
-from ddp_play.run.job_reading import GROUP
+from ddp_play.run import next_allocation, requeue
+from ddp_play.run.allocated_nodes import binds_tasks, inventory, job_hosts, use_engine
 from ddp_play.run.report_start import report_within
+from ddp_play.run.restart_choice import restart_policy
+from ddp_play.run.restart_decision import BY_SIGNAL
+from ddp_play.run.stop_requests import StopRequests
 from ddp_play.run.submission import start_background
 
-CONNECTION = "ddp.play.slurm_step"
 # Slurm's daemon writes why it ends a job at about the time of its signal.
 CAUSE_S = 0.3
 TICK_S = 0.2
-# Slurm's controller is back within this time after a restart.
-CONFIG_S = 120.0
 # A page of the run takes a second or two; Slurm may be about to kill what is left of the job.
 REPORT_S = 15.0
-# Exit codes of ranks that Slurm's SIGTERM and SIGKILL ended.
-BY_SIGNAL = (143, 137)
+# Slurm has requeued the job before it signals the script.
+REQUEUED_S = 60.0
+# Each of them is a process that somebody, or the kernel for want of memory, has killed.
+MAX_TAKE_OVERS = 3
+# After these Slurm gives a job that may be requeued other nodes.
+REQUEUING = tuple(slurm_states.ENDINGS[word] for word in ("REQUEUED", "PREEMPTED", "NODE_FAIL"))
 # Slurm signals up to 60 s before the time that was asked for, which is 15 s before the grace period.
 EARLY_S = 90.0
-# For these a step would refuse its own options.
-REFUSED_BY_STEPS = ("SLURM_MEM_PER_CPU", "SLURM_MEM_PER_GPU", "SLURM_MEM_PER_NODE", "SLURM_CPU_BIND", "SLURM_NTASKS")
 
 
 class Signals:
@@ -60,27 +61,63 @@ class Signals:
 def control(paths: RunPaths, ask: slurm_commands.Ask) -> int:
     """Run the run of this directory on the nodes of the job around this process; returns its exit code.
 
-    A run that ended before its job started is left as it is. UsageError for a second start, such as a requeue.
+    A run that ended before its job started is left as it is. A job that was requeued goes on with its next attempt.
     """
     signals = Signals()
     if has_ended(read_json(paths.run)):
         return _exit_code(paths)
-    if (status := read_json(paths.run).get("status")) != RunStatus.WAITING:
-        raise UsageError(f"the run is {status} already, and a job that was requeued does not start it again")
-    job_id = os.environ["SLURM_JOB_ID"]
+    job_id = use_engine()
+    if not _begin(paths, job_id):
+        return _exit_code(paths)
     _check_files(paths)
-    for name in REFUSED_BY_STEPS:
-        os.environ.pop(name, None)
-    os.environ[ENGINE_ENV] = "slurm"
+    _requeue_no_more(paths, job_id, ask)
     hosts = job_hosts(ask)
-    _use_hosts(paths, hosts, job_id, binding=_binds_tasks(ask))
+    _use_hosts(paths, hosts, job_id, binding=binds_tasks(ask))
     Journal(paths.events).emit("queue", text=f"granted {len(hosts)} nodes: {', '.join(hosts)}", job=job_id)
     with report_within(paths, REPORT_S):
-        _start(paths)
-        cause = _wait(paths, signals, job_id, ask)
+        cause = _run(paths, signals, job_id, ask)
         if cause is not None:
             _name_the_cause(paths, cause, job_id)
-    return _exit_code(paths) if has_ended(read_json(paths.run)) else InternalError.exit_code
+    if requeue.is_left(paths):
+        return _wait_for_requeue(paths, signals, job_id, ask)
+    return _exit_code(paths)
+
+
+def _run(paths: RunPaths, signals: Signals, job_id: str, ask: slurm_commands.Ask) -> Ending | None:
+    """Run to the end, or until the run is left. Returns why Slurm ended it; None if Slurm did not.
+
+    If the background process is killed, another one takes over, as `attach` does over SSH.
+    """
+    _start(paths)
+    for left in reversed(range(MAX_TAKE_OVERS + 1)):
+        cause = _wait(paths, signals, job_id, ask)
+        document = read_json(paths.run)
+        if has_ended(document) or requeue.is_left(paths):
+            return cause
+        if not left or not document.get("directories") or cause is not None:
+            break
+        Journal(paths.events).emit("warning", message="the supervisor died; another one takes over")
+        _start(paths, take_over=True)
+    raise InternalError("the background process ended before the run did", hint=f"see {paths.supervisor_log}")
+
+
+def _begin(paths: RunPaths, job_id: str) -> bool:
+    """Make the bundle ready for this start of the job, and note where it is. False if the run has ended."""
+    before, output = read_json(paths.engine_start), _output(paths, 0)
+    cause = slurm_states.cause_said(output[int(before.get("output_chars") or 0) :]) or Ending(
+        "host_lost", HostNotReady.exit_code, f"lost its controller on {before.get('node') or 'its first node'}"
+    )
+    goes_on = next_allocation.begin(paths, cause, f"Slurm job {job_id} {cause.words}")
+    node = os.environ.get("SLURMD_NODENAME") or socket.gethostname()
+    write_json(paths.engine_start, {"node": node, "output_chars": len(output)})
+    return goes_on
+
+
+def _requeue_no_more(paths: RunPaths, job_id: str, ask: slurm_commands.Ask) -> None:
+    """Have Slurm end the job of a run without another restart, instead of a start that would do nothing."""
+    num_ended = len(read_json(paths.run).get("attempts") or ())
+    if requeue.is_possible(paths) and num_ended >= restart_policy(paths).restarts:
+        ask("scontrol", "update", f"JobId={job_id}", "Requeue=0")
 
 
 def _check_files(paths: RunPaths) -> None:
@@ -95,53 +132,29 @@ def _check_files(paths: RunPaths) -> None:
         )
 
 
-def job_hosts(ask: slurm_commands.Ask) -> list[str]:
-    """Names of the job's nodes. HostNotReady if Slurm does not say them."""
-    answer = ask("scontrol", "show", "hostnames", os.environ["SLURM_JOB_NODELIST"])
-    if answer.code or not answer.out.split():
-        raise HostNotReady(f"Slurm does not name the nodes of this job: {answer.words}")
-    return answer.out.split()
-
-
-def inventory(hosts: list[str], job_id: str, *, binding: bool, num_spares: int = 0) -> dict[str, Any]:
-    """Inventory of the nodes: all in the group `ranks`, the last ones in `spares` too, reached by steps of the job."""
-    variables = {"ansible_connection": CONNECTION, "ansible_slurm_job": job_id, "ansible_slurm_binding": binding}
-    groups: dict[str, Any] = {GROUP: {"hosts": dict.fromkeys(hosts, variables)}}
-    if num_spares:
-        groups[SPARES] = {"hosts": {host: {} for host in hosts[-num_spares:]}}
-    return groups
-
-
 def _use_hosts(paths: RunPaths, hosts: list[str], job_id: str, *, binding: bool) -> None:
     """Write the inventory of the nodes, and have the run use it after the inventories that the user named."""
     path = paths.engine / HOSTS
-    num_spares = int((read_json(paths.job).get("slurm") or {}).get("spares") or 0)
+    known = read_json(path)  # of an earlier start: since then job.json has the playbook's settings only
+    num_spares = len(known[SPARES]["hosts"]) if SPARES in known else 0
+    if not known:
+        num_spares = int((read_json(paths.job).get("slurm") or {}).get("spares") or 0)
     write_json(path, inventory(hosts, job_id, binding=binding, num_spares=num_spares))  # JSON is YAML
     document = read_json(paths.run)
     request = document["request"]
-    request["inventory"] = [*request["inventory"], str(path)]
-    request["options"] = [*request["options"], "--limit", ",".join(hosts)]
+    request["inventory"] = [*(item for item in request["inventory"] if item != str(path)), str(path)]
+    given = request["options"][:-2] if known else request["options"]
+    request["options"] = [*given, "--limit", ",".join(hosts)]
     write_json(paths.run, {**document, "status": str(RunStatus.STARTING)})
 
 
-def _binds_tasks(ask: slurm_commands.Ask) -> bool:
-    """Does this cluster bind tasks to CPUs? Slurm's controller may be restarting now."""
-    deadline = time.monotonic() + CONFIG_S
-    while (answer := ask("scontrol", "show", "config")).code and time.monotonic() < deadline:
-        time.sleep(1)
-    if answer.code:
-        raise HostNotReady(f"Slurm does not say its configuration: {answer.words}")
-    lines = answer.out.splitlines()
-    return any(line.startswith("TaskPlugin ") and ("affinity" in line or "cgroup" in line) for line in lines)
-
-
-def _start(paths: RunPaths) -> None:
+def _start(paths: RunPaths, *, take_over: bool = False) -> None:
     """Start the run's background process as an orphan: Slurm's signals to the job's script must not reach it."""
     child = os.fork()
     if child == 0:
         code = 0
         try:
-            start_background(paths, Passwords())
+            start_background(paths, Passwords(), take_over=take_over)
         except DdpPlayError as error:
             sys.stderr.write(f"{error}\n")
             code = error.exit_code
@@ -154,10 +167,15 @@ def _start(paths: RunPaths) -> None:
 def _wait(paths: RunPaths, signals: Signals, job_id: str, ask: slurm_commands.Ask) -> Ending | None:
     """Wait for the end of the run. Returns why Slurm ended it; None if Slurm did not."""
     cause, heard = None, 0
-    while is_locked(paths.background_lock):
+    # a supervisor whose background process was killed goes on by itself
+    while is_locked(paths.background_lock) or is_locked(paths.lock):
         if signals.count > heard:
             cause = cause or _cause(paths, job_id, ask)
-            write_json(paths.stop_request(now=False), {"reason": f"Slurm job {job_id} {cause.words}"})
+            request = {"reason": f"Slurm job {job_id} {cause.words}"}
+            if cause in REQUEUING and requeue.is_possible(paths):
+                request["requeue"] = "yes"
+            if StopRequests(paths).stop() is None:  # a person's own request stays
+                write_json(paths.stop_request(now=False), request)
             heard = signals.count
         time.sleep(TICK_S)
     return cause
@@ -166,11 +184,30 @@ def _wait(paths: RunPaths, signals: Signals, job_id: str, ask: slurm_commands.As
 def _cause(paths: RunPaths, job_id: str, ask: slurm_commands.Ask) -> Ending:
     """Why Slurm sent its signal. Its daemon writes that to the job's output, at about the same time."""
     time.sleep(CAUSE_S)
-    output = paths.engine / OUTPUT
-    text = output.read_text(errors="replace") if output.exists() else ""
+    text = _output(paths, int(read_json(paths.engine_start).get("output_chars") or 0))
     fields = slurm_commands.fields_of(ask("scontrol", "show", "job", job_id, "--oneliner").out)
     within_s = EARLY_S + float(read_json(paths.job).get("grace") or 0)
     return slurm_states.cause_of_signal(text, fields, now=time.time(), within_s=within_s)
+
+
+def _output(paths: RunPaths, begin: int) -> str:
+    """The job's output from this character on."""
+    output = paths.engine / OUTPUT
+    return output.read_text(errors="replace")[begin:] if output.exists() else ""
+
+
+def _wait_for_requeue(paths: RunPaths, signals: Signals, job_id: str, ask: slurm_commands.Ask) -> int:
+    """Wait for Slurm to end the script of a job that it requeues, after asking for that if nobody has."""
+    left = requeue.reason(paths)
+    if left.get("asked"):
+        answer = ask("scontrol", "requeue", job_id)
+        if answer.code:
+            message = f"{left['reason']}; Slurm does not requeue job {job_id}: {answer.words}"
+            raise HostNotReady(message, hint="the last attempt's files are in attempts/ of the bundle")
+    until = time.monotonic() + REQUEUED_S
+    while not signals.count and time.monotonic() < until:
+        time.sleep(TICK_S)
+    return Busy.exit_code  # Slurm ignores it: the job is pending again
 
 
 def _name_the_cause(paths: RunPaths, cause: Ending, job_id: str) -> None:
@@ -190,15 +227,27 @@ def _exit_code(paths: RunPaths) -> int:
     return int(read_json(paths.run).get("exit_code") or 0)
 
 
+def end_with(paths: RunPaths, error: DdpPlayError) -> None:
+    """Record the error as the end of the run, unless another process has it."""
+    if isinstance(error, Busy) or has_ended(read_json(paths.run)):
+        return
+    known = read_json(paths.run)
+    left = requeue.left_on_shared(paths) or known.get("left_behind") or {}
+    ended = {"ended": time.time(), "finished": True, "left_behind": left}
+    write_json(paths.run, {**known, **error_fields(error, known), **ended})
+    Journal(paths.events).emit("ended", status=read_json(paths.run)["status"], message=error.message)
+
+
 def main() -> None:
     """Exit with the run's exit code."""
     paths = RunPaths(Path(sys.argv[1]))
     with paths.engine_lock.open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         try:
+            next_allocation.lock_engine(lock, paths)
             code = control(paths, slurm_commands.ask)
         except DdpPlayError as error:
             sys.stderr.write(f"{error}\n")
+            end_with(paths, error)
             code = error.exit_code
     sys.exit(code)
 

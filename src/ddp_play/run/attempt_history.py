@@ -26,8 +26,25 @@ class AttemptHistory:
         """Rows of other attempts. A supervisor that died may have recorded this one already."""
         return [row for row in self.rows if row["attempt"] != attempt]
 
-    def add(self, assignment: Assignment, verdict: Verdict, reason: str, retired: Mapping[str, str]) -> None:
-        """Record how this attempt ended, why there is a restart or none, and the hosts that it no longer uses."""
+    @property
+    def retired(self) -> dict[str, str]:
+        """Hosts that the run no longer uses, with reasons: an engine that gives hosts anew has put them right."""
+        last = max((index for index, row in enumerate(self.rows) if row.get("requeued")), default=-1)
+        return {host: why for row in self.rows[last + 1 :] for host, why in row["retired"].items()}
+
+    def add(
+        self,
+        assignment: Assignment,
+        verdict: Verdict,
+        reason: str,
+        retired: Mapping[str, str],
+        *,
+        requeued: bool = False,
+    ) -> None:
+        """Record how this attempt ended, why there is a restart or none, and the hosts that it no longer uses.
+
+        `requeued`: the next attempt is in another allocation.
+        """
         row = {
             "attempt": assignment.attempt,
             "hosts": [host.name for host in assignment.plan.hosts],
@@ -38,6 +55,7 @@ class AttemptHistory:
             "fault": verdict.host or "",
             "retired": dict(retired),
             "reason": reason,
+            **({"requeued": True} if requeued else {}),
         }
         self.rows = [*self.before(assignment.attempt), row]
         self._bundle.update_run(attempts=self.rows)

@@ -21,6 +21,7 @@ from ddp_play.bundle.outcome import RunStatus, error_fields
 from ddp_play.bundle.paths import RunPaths, read_json, write_json
 from ddp_play.bundle.run_lookup import has_ended
 from ddp_play.errors import CheckFailed, DdpPlayError, InternalError, NotTakenOver, UnknownVersion, UsageError
+from ddp_play.run import requeue
 from ddp_play.run.dry_run import facts_cache
 from ddp_play.run.report_start import start_report
 
@@ -70,6 +71,8 @@ def _join_outcomes(paths: RunPaths, outcome: PlaybookOutcome) -> None:
     document = read_json(paths.run)
     log = str(artifact(paths.ansible, "stdout"))
     error = outcome.error(log)
+    if requeue.is_left(paths):
+        return  # its next attempt comes with the engine's next hosts
     if not has_ended(document):
         if error is None:
             error = _no_job(Path(log))
@@ -136,6 +139,12 @@ def take_over(paths: RunPaths, passwords: Passwords) -> bool:
     return True
 
 
+def _name_lost_controller(paths: RunPaths) -> None:
+    from ddp_play.run.engine_runs import name_lost_controller  # noqa: PLC0415 - most runs have no allocation
+
+    name_lost_controller(paths)
+
+
 def main() -> None:
     """Hold the background lock, run or take over, then mark the run finished."""
     in_background(RunPaths(Path(sys.argv[1])), AnsibleRunner(), take_over_run="--take-over" in sys.argv)
@@ -160,10 +169,13 @@ def in_background(paths: RunPaths, runner: PlaybookRunner, *, take_over_run: boo
             hint = f"see {paths.supervisor_log}"
             _record_end(paths, InternalError(f"ddp-play itself failed: {error!r}", hint=hint))
         finally:
-            if ended and not _ranks_may_live(read_json(paths.run)):
+            if paths.allocation.exists():
+                _name_lost_controller(paths)
+            if ended and not (_ranks_may_live(read_json(paths.run)) or requeue.is_left(paths)):
                 sizes = {RECORDED: to_record(paths.root)}
                 write_json(paths.run, {**read_json(paths.run), **sizes, "finished": True})
-    start_report(paths)
+    if not requeue.is_left(paths):
+        start_report(paths)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ from ddp_play.bundle.paths import read_json, write_json
 from ddp_play.engines.interface import OUTPUT, Allocation, AllocationState, Ending, Phase, Wanted
 from ddp_play.engines.registry import engine_named
 from ddp_play.errors import DdpPlayError, HostNotReady, Interrupted, UsageError
+from ddp_play.run import requeue
+from ddp_play.run.restart_decision import BY_SIGNAL
 from ddp_play.run.stop_requests import NOT_STARTED, StopRequests
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ REFRESH_S = 2.0
 # An engine that does not answer is given this time more: Slurm's commands wait some 20 s for a controller that is down.
 SILENT_S = 10.0
 TAIL_LINES = 5
+# An allocation without its controller ends within this time: Slurm kills what is left after KillWait.
+ENDS_S = 60.0
 NO_WORD = Ending("internal", 70, "ended, and its engine does not say how")
 
 
@@ -74,21 +78,34 @@ def refresh(paths: RunPaths) -> None:
     if state.phase is Phase.UNKNOWN:  # as far as it was, until the engine says something else
         _store(paths, allocation, AllocationState(Phase(row["phase"]), state.text), asked=time.time() + SILENT_S)
         return
+    if state.phase is Phase.GRANTED and state.ending is not None:
+        _cancel_headless(paths, allocation, state, engine)
+        return
     _store(paths, allocation, state, asked=time.time())
     if state.phase is Phase.PENDING and state.text != row.get("text"):
         Journal(paths.events).emit("queue", text=state.text, job=allocation.id)
     if state.phase is Phase.ENDED:
         _conclude(paths, allocation, state, was_pending=row["phase"] == Phase.PENDING)
-    elif state.never:
+    else:
+        _give_up_in_vain(paths, allocation, state, engine)
+
+
+def _give_up_in_vain(paths: RunPaths, allocation: Allocation, state: AllocationState, engine: Engine) -> None:
+    """Cancel an allocation that can never start, or that nobody wants any more."""
+    if state.never:
         _give_up(paths, allocation, state, engine)
-    elif state.phase is Phase.PENDING and (
-        StopRequests(paths).stop() is not None or run_lookup.has_ended(read_json(paths.run))
-    ):
-        _cancel(paths, allocation, engine, Interrupted(NOT_STARTED))
+    elif state.phase is Phase.PENDING and _is_unwanted(paths):
+        _cancel(paths, allocation, engine, _interrupted(paths))
+
+
+def _interrupted(paths: RunPaths) -> Interrupted:
+    return Interrupted(requeue.STOPPED if requeue.is_left(paths) else NOT_STARTED)
 
 
 def _is_unwanted(paths: RunPaths) -> bool:
-    return StopRequests(paths).stop() is not None or run_lookup.has_ended(read_json(paths.run))
+    """Has a person stopped the run, or has it ended, while its allocation waits? The engine's own requests are none."""
+    order = StopRequests(paths).stop()
+    return (order is not None and not order.requeue) or run_lookup.has_ended(read_json(paths.run))
 
 
 def cancel_pending(run: Run) -> bool:
@@ -99,7 +116,7 @@ def cancel_pending(run: Run) -> bool:
     allocation, engine = Allocation.from_json(row), engine_named(str(row["engine"]))
     if engine.state(allocation).phase is not Phase.PENDING:
         return False  # its controller sees the stop request
-    return _cancel(run.paths, allocation, engine, Interrupted(NOT_STARTED))
+    return _cancel(run.paths, allocation, engine, _interrupted(run.paths))
 
 
 def _store(paths: RunPaths, allocation: Allocation, state: AllocationState, *, asked: float) -> None:
@@ -129,10 +146,21 @@ def _cancel(paths: RunPaths, allocation: Allocation, engine: Engine, error: DdpP
     return True
 
 
+def _cancel_headless(paths: RunPaths, allocation: Allocation, state: AllocationState, engine: Engine) -> None:
+    """End an allocation that has lost its controller: nobody in it would. Whoever looks next tries again."""
+    try:
+        engine.cancel(allocation)
+    except HostNotReady:
+        return
+    _store(paths, allocation, AllocationState(Phase.ENDED), asked=time.time())
+    _conclude(paths, allocation, state, was_pending=False)
+
+
 def _conclude(paths: RunPaths, allocation: Allocation, state: AllocationState, *, was_pending: bool) -> None:
     """Record the end of a run whose controller could not, because its allocation ended first."""
     if run_lookup.has_ended(read_json(paths.run)):
         return
+    uncollected = _files_on_hosts(paths)
     found, output = state.ending or NO_WORD, paths.engine / OUTPUT
     when = " while it was pending" if was_pending and found.stopped else ""
     tail = LineTail(output)
@@ -144,11 +172,43 @@ def _conclude(paths: RunPaths, allocation: Allocation, state: AllocationState, *
         tail=tuple(tail.finish()),
         hint="" if found.stopped else f"output of the job: {output}",
     )
-    _record(paths, Outcome(RunStatus.STOPPED if found.stopped else RunStatus.FAILED, verdict))
+    _record(paths, Outcome(RunStatus.STOPPED if found.stopped else RunStatus.FAILED, verdict), **uncollected)
 
 
-def _record(paths: RunPaths, outcome: Outcome) -> None:
+def _files_on_hosts(paths: RunPaths) -> dict[str, Any]:
+    """Fields of run.json about the files of an attempt that nobody could collect."""
+    document = read_json(paths.run)
+    hosts, attempt = sorted(document.get("directories") or {}), int(document.get("attempt") or 1)
+    rows = [{"attempt": attempt, "host": host} for host in hosts]
+    return {"uncollected": [*(document.get("uncollected") or ()), *rows]} if rows else {}
+
+
+def name_lost_controller(paths: RunPaths) -> None:
+    """Let run.json say that the controller inside the allocation was lost, if this is why the ranks ended.
+
+    The engine ends the steps of such an allocation, and guards that it signals only know that they were asked to end.
+    """
+    row, document = read_json(paths.allocation), read_json(paths.run)
+    if not row.get("has_controller") or run_lookup.is_locked(paths.engine_lock):
+        return
+    verdict = document.get("verdict") or {}
+    by_engine = document.get("status") == RunStatus.STOPPED or verdict.get("exit_code") in BY_SIGNAL
+    if StopRequests(paths).stop() is not None or not (by_engine or verdict.get("kind") in ("host_lost", "lease")):
+        return
+    allocation, engine = Allocation.from_json(row), engine_named(str(row["engine"]))
+    until = time.monotonic() + ENDS_S
+    while (state := engine.state(allocation)).phase is not Phase.ENDED and time.monotonic() < until:
+        time.sleep(REFRESH_S / 4)
+    found = state.ending or Ending("internal", 70, "lost its controller")
+    words = f"{allocation.engine} job {allocation.id} {found.words}"
+    renamed = {**verdict, "kind": found.kind, "exit_code": found.exit_code, "message": words, "hint": ""}
+    fields = {"status": str(RunStatus.FAILED), "exit_code": found.exit_code, "exit_class": found.kind}
+    write_json(paths.run, {**document, **fields, "verdict": renamed})
+
+
+def _record(paths: RunPaths, outcome: Outcome, **more: Any) -> None:
     known: dict[str, Any] = read_json(paths.run)
-    ended = {"ended": time.time(), "finished": True}
+    left = requeue.left_on_shared(paths)
+    ended = {"ended": time.time(), "finished": True, **more, **({"left_behind": left} if left else {})}
     write_json(paths.run, {**known, **outcome_fields(outcome, known), **ended})
     Journal(paths.events).emit("ended", status=str(outcome.status), message=outcome.verdict.message)

@@ -77,7 +77,8 @@ class Starter:
     def prepare(self) -> Prepared:
         """Check the hosts, lease a port on the head and prepare all. If the port is taken meanwhile, try another."""
         self.check()
-        avoid: list[int] = []
+        avoid = self._ports_of_before()
+        most = len(avoid) + PORT_TRIES
         while True:
             port = self._lease_port(avoid)
             try:
@@ -86,9 +87,15 @@ class Starter:
                 raise
             except Busy:  # another program has taken the port after the lease
                 avoid.append(port)
-                if len(avoid) == PORT_TRIES:
+                if len(avoid) == most:
                     raise
                 self._clean(self.gang.links, remove_shared=not self.assignment.continues)
+
+    def _ports_of_before(self) -> list[int]:
+        """The last attempt's port, if there are others: a rank of it that is late must find nobody there."""
+        first, last = self.plan.port_range
+        known = read_json(self.paths.run).get("head_port") if self.assignment.continues else None
+        return [int(known)] if known and first < last else []
 
     def check(self) -> None:
         """Check what ranks need on the hosts, before anything is started there. HostUnfit names those that lack it.

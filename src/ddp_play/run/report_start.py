@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ddp_play.bundle.paths import RunPaths
-from ddp_play.bundle.run_lookup import is_locked
+from ddp_play.bundle.paths import RunPaths, read_json
+from ddp_play.bundle.run_lookup import has_ended, is_locked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,7 +60,7 @@ def report_within(paths: RunPaths, limit_s: float) -> Iterator[None]:
         os.environ.pop(REPORT_ENV)
         if before is not None:
             os.environ[REPORT_ENV] = before
-    if before != NO_REPORT:
+    if before != NO_REPORT and has_ended(read_json(paths.run)):
         with suppress(OSError, subprocess.SubprocessError), paths.supervisor_log.open("ab") as log:
             command = [sys.executable, "-P", "-m", PROGRAM, str(paths.root)]
             subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, timeout=limit_s, check=False)

@@ -19,11 +19,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """Decision to start another attempt. `retired`: hosts that it no longer uses (host -> reason)."""
+    """Decision to start another attempt. `retired`: hosts that it no longer uses (host -> reason).
+
+    `later`: on hosts that the engine gives later, `asked`: and it is not known yet that it will.
+    """
 
     assignment: Assignment
     reason: str
     retired: Mapping[str, str]
+    later: bool = False
+    asked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +57,19 @@ def assign(step: Restart, assignment: Assignment, known: ReplanInput, *, num_end
     try:
         plan, left_out = fleet.plan(gone=gone, suspects=step.suspects, wanted=known.wanted)
     except DdpPlayError as error:
-        return End(f"too few hosts are left: {error.message}")
+        return End(f"too few hosts are left: {error.message}", too_few_hosts=True)
     ran = num_ended > assignment.num_ended  # else the restart was refused, and the attempt before it is the last one
     hosts = frozenset(host.name for host in assignment.plan.hosts) if ran else assignment.last_hosts
     following = dataclasses.replace(
         assignment, plan=plan, attempt=assignment.attempt + 1, num_ended=num_ended, last_hosts=hosts
     )
     return Following(following, step.reason, {host: why for host, why in left_out.items() if host not in known.retired})
+
+
+def on_later_hosts(reason: str, assignment: Assignment, *, num_ended: int, asked: bool) -> Following:
+    """The attempt after `assignment`, on hosts that the engine gives later."""
+    following = dataclasses.replace(assignment, attempt=assignment.attempt + 1, num_ended=num_ended)
+    return Following(following, reason, {}, later=True, asked=asked)
 
 
 def on_other_hosts(

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
     from ddp_play.bundle.outcome import Outcome, RankOutcome, Verdict
 
+# Exit codes of ranks that an engine's SIGTERM and SIGKILL ended.
+BY_SIGNAL = (143, 137)
+
 
 @dataclass(frozen=True, slots=True)
 class Policy:
@@ -41,36 +44,53 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """Start again without the hosts of `gone`, and without `suspects` if others can replace them (host -> reason)."""
+    """Start again without the hosts of `gone`, and without `suspects` if others can replace them (host -> reason).
+
+    `requeued`: the engine has taken all hosts and gives others later.
+    """
 
     reason: str
     gone: Mapping[str, str] = field(default_factory=dict)
     suspects: Mapping[str, str] = field(default_factory=dict)
+    requeued: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class End:
     """The run ends with this outcome. `reason`: why there is no restart, if the failure allowed one.
 
-    `verdict`: that of the run, where it is not that of the last attempt.
+    `verdict`: that of the run, where it is not that of the last attempt. `too_few_hosts`: with more of them there could
+    be a restart.
     """
 
     reason: str = ""
     verdict: Verdict | None = None
+    too_few_hosts: bool = False
 
 
-def next_step(ended: Ended, policy: Policy, faults: tuple[str, ...]) -> Restart | End:
-    """Decide whether an attempt follows. `faults`: the hosts on which earlier attempts failed, oldest first."""
-    why = infrastructure_failure(ended.outcome, policy.exit_codes)
+def next_step(ended: Ended, policy: Policy, faults: tuple[str, ...], requeue: str = "") -> Restart | End:
+    """Decide whether an attempt follows. `faults`: the hosts on which earlier attempts failed, oldest first.
+
+    `requeue`: why the engine takes all hosts and gives others later; empty if it does not.
+    """
+    requeued = bool(requeue) and ended_by_engine(ended.outcome)
+    why = requeue if requeued else infrastructure_failure(ended.outcome, policy.exit_codes)
     if not why or not policy.restarts:
         return End()
     if ended.ordinal > policy.restarts:
         return End(f"attempt {ended.ordinal} of {policy.restarts + 1}: ddp_job_restarts is {policy.restarts}")
+    if requeued:
+        return Restart(why, requeued=True)
     host = ended.outcome.verdict.host
     suspects = {}
     if host and host not in ended.unreachable and (ended.outcome.verdict.kind == "host_lost" or host in faults):
         suspects = {host: why}
     return Restart(why, dict(ended.unreachable), suspects)
+
+
+def ended_by_engine(outcome: Outcome) -> bool:
+    """Did the ranks end because the engine took their hosts? It may signal the ranks itself, before our stop does."""
+    return outcome.status is RunStatus.STOPPED or outcome.verdict.exit_code in BY_SIGNAL
 
 
 def infrastructure_failure(outcome: Outcome, exit_codes: tuple[int, ...]) -> str:

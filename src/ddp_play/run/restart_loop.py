@@ -11,23 +11,21 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.journal import Journal
-from ddp_play.bundle.outcome import RunStatus
-from ddp_play.bundle.paths import read_json, write_json
+from ddp_play.bundle.outcome import RunStatus, error_outcome
+from ddp_play.bundle.paths import write_json
 from ddp_play.bundle.writer import Bundle
 from ddp_play.errors import DdpPlayError, HostNotReady, HostUnfit, NameTaken, SlotsTaken
-from ddp_play.planning.job import job_from_json
-from ddp_play.planning.next_attempt import Fleet
-from ddp_play.run import attempt_progress, judged_outcome
-from ddp_play.run.artifact_rescue import Rescue
+from ddp_play.run import attempt_progress, judged_outcome, requeue
+from ddp_play.run.artifact_rescue import Rescue, shared_files
 from ddp_play.run.attempt_history import AttemptHistory
 from ddp_play.run.attempt_result import NotStarted
 from ddp_play.run.fencing import fence
-from ddp_play.run.host_spec import run_paths
 from ddp_play.run.left_files import LeftFiles
 from ddp_play.run.lost_host_files import LostHostFiles
 from ddp_play.run.presence import Presence
-from ddp_play.run.restart_assignment import Following, ReplanInput, assign, on_other_hosts, reasons
-from ddp_play.run.restart_decision import End, Policy, next_step
+from ddp_play.run.restart_assignment import Following, on_other_hosts, reasons
+from ddp_play.run.restart_choice import choose, replan_input, with_engines_reason
+from ddp_play.run.restart_decision import End
 from ddp_play.run.run_hooks import RESTART
 from ddp_play.run.stop_requests import StopRequests
 from ddp_play.run.supervisor import Supervisor
@@ -77,7 +75,8 @@ class RestartLoop:
                     self._list_shared_files(error)
                     raise
                 if outcome is not None:
-                    self._conclude_lost_hosts(outcome.left)
+                    if not requeue.is_left(self.paths):
+                        self._conclude_lost_hosts(outcome.left)
                     return outcome
                 begin = Supervisor.run
 
@@ -87,10 +86,12 @@ class RestartLoop:
         judged_before = judged_outcome.stored(self.paths, self.assignment.attempt) is not None
         ended = begin(supervisor)
         if isinstance(ended, NotStarted):
-            self._set_assignment(self._retry(ended))
-            return None
+            if (outcome := self._leave_before_start(ended)) is None:
+                self._set_assignment(self._retry(ended))
+            return outcome
         if ended.disk_full:
             return supervisor.leave_on_hosts(ended.outcome)
+        ended = with_engines_reason(ended, self.paths, self.stop_requests)
         step = self._decide(ended)
         if isinstance(step, Following) and not judged_before:
             step = self._end_without_progress(supervisor, ended.outcome) or step
@@ -104,10 +105,20 @@ class RestartLoop:
         if isinstance(step, End) or collected.disk_full:
             return collected.outcome
         self._continue_with(collected, step)
-        return None
+        return collected.outcome if step.later else None
+
+    def _leave_before_start(self, tried: NotStarted) -> Outcome | None:
+        """Leave an attempt whose hosts the engine takes before any rank was started. None if it does not."""
+        order = self.stop_requests.stop()
+        if order is None or not order.requeue or tried.signalled or not requeue.is_possible(self.paths):
+            return None
+        self.stop_requests.forget_requeue()
+        requeue.leave(self.bundle, order.reason, attempt=self.assignment.attempt, asked=False)
+        return error_outcome(tried.error)
 
     def _continue_with(self, collected: Collected, following: Following) -> None:
-        """Fence the ended attempt, move its files to attempts/N and set the next assignment."""
+        """Fence the ended attempt, move its files to attempts/N and set the next assignment, or leave it for later."""
+        self.stop_requests.forget_requeue()
         try:
             self._fence_ended_attempt(collected, following)
         except DdpPlayError:  # stop request, or a host whose ranks may still be alive
@@ -120,7 +131,10 @@ class RestartLoop:
         self._lost_host_files.note_kept(self.assignment.attempt, collected.kept)
         judged_outcome.remove(self.paths)
         self.bundle.archive(self.assignment.attempt, collected.outcome.to_json())
-        self._set_assignment(following.assignment)
+        if following.later:
+            requeue.leave(self.bundle, following.reason, attempt=self.assignment.attempt, asked=following.asked)
+        else:
+            self._set_assignment(following.assignment)
 
     def _retry(self, tried: NotStarted) -> Assignment:
         """The assignment of another try after one that did not start: on other hosts, or later if slots were taken.
@@ -186,14 +200,10 @@ class RestartLoop:
 
     def _list_shared_files(self, error: Exception) -> None:
         """List the directory that earlier attempts share in run.json, so that users find it after an internal error."""
-        host = next((host for host in self.assignment.plan.hosts if host.shared_dir), None)
-        if self.history.rows and host is not None:
-            rows = [
-                f"{path}: not collected because of an error on the controller: {error!r}"
-                for path in run_paths(host, self.assignment.run_key)
-            ]
+        left = shared_files(self.assignment, f"not collected because of an error on the controller: {error!r}")
+        if self.history.rows and left:
             with contextlib.suppress(OSError):
-                self.bundle.update_run(left_behind={host.name: rows})
+                self.bundle.update_run(left_behind=left)
 
     def _set_assignment(self, assignment: Assignment) -> None:
         self.assignment = assignment
@@ -204,13 +214,8 @@ class RestartLoop:
     # -- deciding ------------------------------------------------------------------------------------
     def _decide(self, ended: Ended) -> Following | End:
         """Decide what follows this attempt. Reads the bundle and changes nothing."""
-        job = read_json(self.paths.job)
-        policy = Policy(int(job.get("restarts", 0)), tuple(job.get("restart_exit_codes") or ()))
-        earlier = self.history.before(self.assignment.attempt)
-        step = next_step(ended, policy, tuple(row["fault"] for row in earlier if row.get("fault")))
-        if isinstance(step, End):
-            return step
-        return assign(step, self.assignment, self._replan_input(), num_ended=ended.ordinal)
+        order = self.stop_requests.stop()
+        return choose(ended, self.assignment, self.history, order=order, refused=self._refused)
 
     def _end_without_progress(self, supervisor: Supervisor, outcome: Outcome) -> End | None:
         """End if too many attempts in a row made no progress."""
@@ -226,7 +231,7 @@ class RestartLoop:
         gone = reasons(error)
         self._refused |= gone
         before = self.assignment
-        following = on_other_hosts(gone, before, self._replan_input(), tried)
+        following = on_other_hosts(gone, before, replan_input(before, self.history, self._refused), tried)
         if following is None:
             return None
         if continues:
@@ -237,27 +242,18 @@ class RestartLoop:
             self.journal.emit("replaced", hosts=gone, new=new)
         return following
 
-    def _replan_input(self) -> ReplanInput:
-        """Facts, retired hosts and first number of hosts, from the bundle and from hosts that refused a restart."""
-        data = read_json(self.paths.fleet)
-        fleet = Fleet.from_json(data, job_from_json(read_json(self.paths.job))) if data else None
-        retired = {host: why for row in self.history.rows for host, why in row["retired"].items()} | self._refused
-        current = [host.name for host in self.assignment.plan.hosts]
-        first = self.history.rows[0]["hosts"] if self.history.rows else current
-        return ReplanInput(fleet, retired, len(first))
-
     def _record(self, outcome: Outcome, step: Following | End) -> None:
         """Add the attempt to run.json, if the run has more than one or a restart was considered."""
         if self.history.rows or isinstance(step, Following) or step.reason:
-            retired = step.retired if isinstance(step, Following) else {}
-            self.history.add(self.assignment, outcome.verdict, step.reason, retired)
+            retired, later = (step.retired, step.later) if isinstance(step, Following) else ({}, False)
+            self.history.add(self.assignment, outcome.verdict, step.reason, retired, requeued=later)
         if isinstance(step, End) and step.reason and step.verdict is None:
             self.journal.emit("warning", message=f"no restart: {step.reason}")
 
     # -- between two attempts ------------------------------------------------------------------------
     def _fence_ended_attempt(self, collected: Collected, following: Following) -> None:
         """Announce the restart and wait until no rank of the ended attempt can be alive on any host."""
-        hosts = [host.name for host in following.assignment.plan.hosts]
+        hosts = [] if following.later else [host.name for host in following.assignment.plan.hosts]
         before = {host.name for host in self.assignment.plan.hosts}
         self.journal.emit(
             "restart",

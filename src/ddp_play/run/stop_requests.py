@@ -22,10 +22,14 @@ AFTER_END = ("drain", "fetch")
 
 @dataclass(frozen=True, slots=True)
 class StopRequest:
-    """A request to end the run; `now`: with SIGKILL, without a grace period."""
+    """A request to end the run; `now`: with SIGKILL, without a grace period.
+
+    `requeue`: the engine takes the hosts, and gives others later: the run then goes on with its next attempt.
+    """
 
     reason: str
     now: bool
+    requeue: bool = False
 
 
 class StopRequests:
@@ -41,7 +45,13 @@ class StopRequests:
         now = self._paths.stop_request(now=True).exists() or self._signalled > 1
         if not (order or now or self._signalled):
             return None
-        return StopRequest(order.get("reason") or "stopped on request", now)
+        requeue = bool(order.get("requeue")) and not (now or self._signalled)
+        return StopRequest(order.get("reason") or "stopped on request", now, requeue)
+
+    def forget_requeue(self) -> None:
+        """Remove a request of the engine that has been carried out: it is not about what follows."""
+        if (order := self.stop()) is not None and order.requeue:
+            self._paths.stop_request(now=False).unlink(missing_ok=True)
 
     def later_stop_now(self) -> Callable[[str], str]:
         """A function that says why to stop collecting, as `Gang` asks: a `stop --now` that comes from now on."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import time
 from functools import partial
@@ -17,10 +18,11 @@ from ddp_play.engines.route import Route
 from ddp_play.errors import DdpPlayError
 from ddp_play.planning.job import job_from_json
 from ddp_play.planning.plan_document import plan_from_json
+from ddp_play.run import requeue
 from ddp_play.run.attempt_assignment import Assignment, Waiting
 from ddp_play.run.restart_loop import RestartLoop
 from ddp_play.run.run_hooks import END, RunHooks, end_by
-from ddp_play.run.source_snapshot import take_snapshot
+from ddp_play.run.source_snapshot import read_snapshot, take_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -73,7 +75,16 @@ def supervise_run(
             judge=partial(judge, job) if judge is not None else None,
             hooks=hooks,
         )
-        return RestartLoop(assignment).run()
+        return RestartLoop(_after_earlier_ones(assignment)).run()
+
+
+def _after_earlier_ones(assignment: Assignment) -> Assignment:
+    """The assignment with its number: a run that was requeued goes on counting its attempts."""
+    document = read_json(assignment.paths.run)
+    earlier = document.get("attempts") or ()
+    last_hosts = frozenset(earlier[-1]["hosts"] if earlier else ())
+    attempt = requeue.next_attempt(document)
+    return dataclasses.replace(assignment, attempt=attempt, num_ended=len(earlier), last_hosts=last_hosts)
 
 
 @contextlib.contextmanager
@@ -90,7 +101,8 @@ def _recorded(paths: RunPaths, hooks: RunHooks) -> Iterator[None]:
     except Exception as error:
         hooks.tell(END, paths, **end_by(error, paths))
         raise
-    hooks.tell(END, paths)
+    if not requeue.is_left(paths):
+        hooks.tell(END, paths)
 
 
 def _waiting() -> Waiting | None:
@@ -99,7 +111,13 @@ def _waiting() -> Waiting | None:
 
 
 def _snapshot(job: Job, paths: RunPaths) -> Snapshot:
-    """The job's source as it is now; run.json says what it was, and a run that may restart keeps the archive."""
+    """The job's source as it is now; run.json says what it was, and a run that may restart keeps the archive.
+
+    A run that was requeued goes on with the source of its start.
+    """
+    known = read_json(paths.run).get("source") or {}
+    if known and paths.source_archive.exists():
+        return read_snapshot(paths.source_archive, known["sha256"])
     snapshot = take_snapshot(job, paths.root)
     if snapshot.warning:
         Journal(paths.events).emit("warning", message=snapshot.warning)

@@ -171,3 +171,25 @@ def test_a_persons_command_gets_a_terminal_if_there_is_one() -> None:
     assert engine.carries(route)
     assert (engine.fresh(route), engine.usable(route)) == (route, route)
     assert not engine.no_connection(route, 1)
+
+
+RUNNING = "JobId=17 JobState=RUNNING NodeList={nodes} BatchHost=n1"
+
+
+@pytest.mark.parametrize(("nodes", "lost"), [("n[1-2]", False), ("n2", True)])
+def test_a_job_that_goes_on_without_the_node_of_its_script_has_lost_it(nodes: str, lost: bool) -> None:
+    """With --no-kill Slurm only removes the node, and the job runs on until its time limit."""
+    slurm = Slurm()
+    slurm.answers["scontrol show job 17"] = Answer(0, RUNNING.format(nodes=nodes), "")
+    slurm.answers["scontrol show hostnames"] = Answer(0, "n1\nn2\n" if nodes == "n[1-2]" else "n2\n", "")
+    state = SlurmEngine(slurm).state(OURS)
+    assert (state.phase, state.ending is not None) == (Phase.GRANTED, lost)
+    if state.ending is not None:
+        assert (state.ending.exit_code, state.text) == (69, "lost node n1, on which its controller was")
+
+
+@pytest.mark.parametrize("restarts", [0, 1])
+def test_a_job_with_restarts_comes_back(tmp_path: Path, restarts: int) -> None:
+    allocation = SlurmEngine(Slurm()).allocate(wanted(tmp_path, restarts=restarts))
+    assert allocation.requeues is bool(restarts)
+    assert Allocation.from_json(allocation.to_json()) == allocation

@@ -62,6 +62,14 @@ def test_spare_nodes_are_asked_for_and_survive_the_loss_of_one(tmp_path: Path) -
     assert {"--nodes=6", "--no-kill"} <= set(options)
     assert not any("spares" in option for option in options)
     assert "--no-kill" not in sbatch_options(wanted(tmp_path))
+    assert "--no-kill" not in sbatch_options(wanted(tmp_path, restarts=1)), "too few are left: Slurm requeues it"
+    assert "--no-kill" in sbatch_options(wanted(tmp_path, restarts=1, hosts="2..4"))
+
+
+@pytest.mark.parametrize(("restarts", "option"), [(0, "--no-requeue"), (1, "--requeue")])
+def test_a_job_with_restarts_may_be_requeued(tmp_path: Path, restarts: int, option: str) -> None:
+    found = [name for name in sbatch_options(wanted(tmp_path, restarts=restarts)) if name.endswith("requeue")]
+    assert found == [option]
 
 
 def test_one_number_of_nodes_is_no_range(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from datetime import datetime
 
 import pytest
 
+from ddp_play.engines import slurm_states
 from ddp_play.engines.interface import Phase
 from ddp_play.engines.slurm_commands import fields_of
 from ddp_play.engines.slurm_states import (
@@ -107,3 +108,19 @@ def test_why_slurm_sends_its_signal(output: str, state: str, left_s: float, code
     fields = {"JobState": state, "EndTime": "2026-11-25T18:00:00"}
     now = end.astimezone().timestamp() - left_s
     assert cause_of_signal(output, fields, now=now, within_s=100.0).exit_code == code
+
+
+def test_a_lost_node_is_named() -> None:
+    fields = {"JobState": "NODE_FAIL", "BatchHost": "n1", "FailedNode": "n2"}
+    found = slurm_states.job_state(fields).ending
+    assert found is not None
+    assert (found.words, found.exit_code) == ("lost node n2", 69)
+    without = slurm_states.job_state({**fields, "FailedNode": "(null)"}).ending
+    assert without is not None
+    assert without.words == "lost node n1"
+
+
+def test_preemption_with_a_grace_period_is_no_time_limit() -> None:
+    fields = {"JobState": "RUNNING", "PreemptTime": "2026-01-01T00:00:00", "EndTime": "2026-01-01T00:00:30"}
+    found = slurm_states.cause_of_signal("", fields, now=0.0, within_s=90.0)
+    assert found == slurm_states.ENDINGS["PREEMPTED"]

@@ -9,6 +9,7 @@ import pytest
 from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import write_json
 from ddp_play.errors import HostNotReady, InternalError, Interrupted
+from ddp_play.run.restart_choice import replan_input
 from ddp_play.testing import refusal
 from tests.unit.run.conftest import KILLED, OK, SHARED, Make, attempts_opened, by_attempt, ends_when_told, make, staged
 
@@ -145,5 +146,6 @@ def test_a_run_that_went_on_with_fewer_hosts_wants_the_number_of_its_first_attem
         {"attempt": 2, "hosts": ["h1", "h2"], "retired": {}, "fault": ""},
     ]
     write_json(stage.paths.run, {**stage.document, "attempts": rows})
-    known = stage.supervisor(attempt=3)._replan_input()
+    loop = stage.supervisor(attempt=3)
+    known = replan_input(loop.assignment, loop.history, {})
     assert (known.wanted, known.retired) == (3, {"h4": "lost"})

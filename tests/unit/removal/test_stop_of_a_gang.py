@@ -172,7 +172,7 @@ def test_what_the_decision_about_a_restart_gets_to_know(make: Make, monkeypatch:
         known.append(ended)
         return next_step(ended, *more)
 
-    monkeypatch.setattr("ddp_play.run.restart_loop.next_step", decide)
+    monkeypatch.setattr("ddp_play.run.restart_choice.next_step", decide)
     stage.supervisor(num_ended=2).run()
     (ended,) = known
     assert ended.ordinal == 3

@@ -11,9 +11,10 @@ import pytest
 from ddp_play.bundle.paths import RunPaths, read_json, write_json
 from ddp_play.engines.slurm_commands import Answer
 from ddp_play.engines.slurm_states import ENDINGS
-from ddp_play.errors import HostNotReady, UsageError
+from ddp_play.errors import Busy, HostNotReady, InternalError
 from ddp_play.run import allocated_controller
-from ddp_play.run.allocated_controller import Signals, control, inventory, job_hosts
+from ddp_play.run.allocated_controller import Signals, control, end_with
+from ddp_play.run.allocated_nodes import inventory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +51,7 @@ def slurm(*words: str) -> Answer:
 def ends(monkeypatch: pytest.MonkeyPatch, **document: Any) -> None:
     """The background process writes this and ends at once."""
 
-    def start(paths: RunPaths) -> None:
+    def start(paths: RunPaths, *, take_over: bool = False) -> None:
         write_json(paths.run, {**read_json(paths.run), **document})
 
     monkeypatch.setattr(allocated_controller, "_start", start)
@@ -67,25 +68,34 @@ def test_the_nodes_become_an_inventory_after_the_users_own(paths: RunPaths, monk
     assert os.environ["DDP_PLAY_ENGINE"] == "slurm"
 
 
-def test_the_last_nodes_are_the_spare_ones() -> None:
-    made = inventory(["n1", "n2", "n3"], "12", binding=False, num_spares=1)
-    assert (list(made["ranks"]["hosts"]), list(made["spares"]["hosts"])) == (["n1", "n2", "n3"], ["n3"])
-
-
 def test_a_run_without_an_end_is_an_internal_error(paths: RunPaths, monkeypatch: pytest.MonkeyPatch) -> None:
     ends(monkeypatch, status="running")
-    assert control(paths, slurm) == 70
+    with pytest.raises(InternalError, match="the background process ended before the run did") as error:
+        control(paths, slurm)
+    end_with(paths, error.value)
+    document = read_json(paths.run)
+    assert (document["status"], document["exit_code"], document["finished"]) == ("failed", 70, True)
 
 
-def test_nodes_that_slurm_does_not_name_are_an_error(paths: RunPaths) -> None:
-    assert paths.engine.is_dir()
-    with pytest.raises(HostNotReady, match="does not name the nodes of this job: bad list"):
-        job_hosts(lambda *_words: Answer(1, "", "scontrol: error: bad list"))
+def test_a_killed_background_process_is_replaced_while_ranks_may_run(
+    paths: RunPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `attach` does over SSH; the third one ends."""
+    takes_over: list[bool] = []
+
+    def start(paths: RunPaths, *, take_over: bool = False) -> None:
+        takes_over.append(take_over)
+        fields = {"status": "failed", "exit_code": 9} if len(takes_over) == 3 else {"status": "running"}
+        write_json(paths.run, {**read_json(paths.run), "directories": {"n1": "/x"}, **fields})
+
+    monkeypatch.setattr(allocated_controller, "_start", start)
+    assert control(paths, slurm) == 9
+    assert takes_over == [False, True, True]
 
 
 def test_a_signal_becomes_a_stop_request_with_slurms_reason(paths: RunPaths, monkeypatch: pytest.MonkeyPatch) -> None:
     locked = iter([True, True, False])
-    monkeypatch.setattr(allocated_controller, "is_locked", lambda _path: next(locked))
+    monkeypatch.setattr(allocated_controller, "is_locked", lambda path: path == paths.background_lock and next(locked))
     monkeypatch.setattr(allocated_controller, "TICK_S", 0.01)
     signals = Signals()
     os.kill(os.getpid(), signal.SIGTERM)
@@ -132,15 +142,71 @@ def test_what_this_node_lacks_is_named_before_the_start(paths: RunPaths, lacking
     assert "on the shared directory" in refused.value.hint
 
 
-def test_a_requeued_job_does_not_start_its_run_again(paths: RunPaths, monkeypatch: pytest.MonkeyPatch) -> None:
-    ends(monkeypatch, status="succeeded", exit_code=0)
-    write_json(paths.run, {**read_json(paths.run), "status": "running"})
-    with pytest.raises(UsageError, match="the run is running already"):
-        control(paths, slurm)
-    assert read_json(paths.run)["request"] == REQUEST
+def test_a_person_who_stopped_the_run_has_stopped_it(paths: RunPaths, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_json(paths.stop_request(now=False), {"reason": "enough"})
+    locked = iter([True, True, False])
+    monkeypatch.setattr(allocated_controller, "is_locked", lambda path: path == paths.background_lock and next(locked))
+    signals = Signals()
+    os.kill(os.getpid(), signal.SIGTERM)
+    allocated_controller._wait(paths, signals, "12", slurm)
+    assert read_json(paths.stop_request(now=False)) == {"reason": "enough"}
 
 
-def test_slurm_is_asked_for_its_configuration_until_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("time.sleep", lambda _seconds: None)
-    answers = iter([Answer(1, "", "Unable to contact slurm controller"), slurm("scontrol", "show", "config")])
-    assert allocated_controller._binds_tasks(lambda *_words: next(answers))
+@pytest.mark.parametrize(("requeues", "asks"), [(True, {"requeue": "yes"}), (False, {})])
+def test_a_requeued_job_leaves_its_run_if_it_may_start_again(
+    paths: RunPaths, monkeypatch: pytest.MonkeyPatch, requeues: bool, asks: dict[str, str]
+) -> None:
+    write_json(paths.allocation, {"requeues": requeues})
+    words = "slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO JOB REQUEUE ***\n"
+    (paths.engine / "output.log").write_text(words)
+    locked = iter([True, True, False])
+    monkeypatch.setattr(allocated_controller, "is_locked", lambda path: path == paths.background_lock and next(locked))
+    signals = Signals()
+    os.kill(os.getpid(), signal.SIGTERM)
+    allocated_controller._wait(paths, signals, "12", slurm)
+    assert read_json(paths.stop_request(now=False)) == {"reason": "Slurm job 12 was requeued", **asks}
+
+
+def left(paths: RunPaths, *, asked: bool) -> None:
+    write_json(paths.run, {**read_json(paths.run), "requeue": {"reason": "host n2 was lost", "asked": asked}})
+
+
+def test_slurm_is_asked_to_requeue_a_job_with_too_few_nodes(paths: RunPaths, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(allocated_controller, "REQUEUED_S", 0.0)
+    left(paths, asked=True)
+    asked: list[tuple[str, ...]] = []
+
+    def answer(*words: str) -> Answer:
+        asked.append(words)
+        return Answer(0, "", "")
+
+    assert allocated_controller._wait_for_requeue(paths, Signals(), "12", answer) == Busy.exit_code
+    assert asked == [("scontrol", "requeue", "12")]
+
+
+def test_a_job_that_slurm_does_not_requeue_ends_with_both_reasons(paths: RunPaths) -> None:
+    left(paths, asked=True)
+    with pytest.raises(HostNotReady, match="host n2 was lost; Slurm does not requeue job 12: disabled") as error:
+        allocated_controller._wait_for_requeue(
+            paths, Signals(), "12", lambda *_words: Answer(1, "", "scontrol: error: disabled")
+        )
+    end_with(paths, error.value)
+    assert read_json(paths.run)["exit_code"] == 69
+
+
+def test_the_next_start_uses_its_own_nodes_and_the_spares_of_the_first(
+    paths: RunPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_json(paths.job, {"slurm": {"spares": 1}})
+    ends(monkeypatch, status="waiting", requeue={"reason": "was requeued", "asked": False}, attempt=1)
+    monkeypatch.setattr(allocated_controller, "REQUEUED_S", 0.0)
+    assert control(paths, slurm) == Busy.exit_code
+    write_json(paths.job, {})
+    ends(monkeypatch, status="failed", exit_code=9)
+    monkeypatch.setenv("SLURM_JOB_NODELIST", "n[1-2]")
+    assert control(paths, slurm) == 9
+    request = read_json(paths.run)["request"]
+    assert request["inventory"] == ["/dev", str(paths.engine / "hosts.yml")]
+    assert request["options"] == [*REQUEST["options"], "--limit", "n1,n2"]
+    assert list(read_json(paths.engine / "hosts.yml")["spares"]["hosts"]) == ["n2"]
+    assert "requeue" not in read_json(paths.run)

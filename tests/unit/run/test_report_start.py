@@ -89,7 +89,21 @@ def test_a_report_is_waited_for_where_all_processes_end_with_the_controller(
         monkeypatch.setenv(report_start.REPORT_ENV, before)
     paths = RunPaths(tmp_path / "calm-otter")
     paths.create()
+    write_json(paths.run, {"status": "succeeded"})
     with report_start.report_within(paths, 30.0):
         assert os.environ[report_start.REPORT_ENV] == "no", "what is started here writes none"
     assert paths.report.exists() is written
     assert os.environ.get(report_start.REPORT_ENV) == before
+
+
+def test_a_run_that_has_not_ended_gets_no_report_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its job was requeued, and Slurm kills what takes long now."""
+    monkeypatch.setattr(report_start, "PROGRAM", "report_stand_in")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    monkeypatch.delenv(report_start.REPORT_ENV, raising=False)
+    paths = RunPaths(tmp_path / "calm-otter")
+    paths.create()
+    write_json(paths.run, {"status": "waiting"})
+    with report_start.report_within(paths, 30.0):
+        pass
+    assert not paths.report.exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -107,3 +108,17 @@ def test_a_verdict_without_a_rank_of_the_attempt_ends_the_run() -> None:
 def test_as_many_restarts_as_the_job_allows(attempt: int, restarts: int, again: bool) -> None:
     step = next_step(ended(**KILLED, attempt=attempt), Policy(restarts), ())
     assert isinstance(step, Restart) is again
+
+
+@pytest.mark.parametrize(
+    "case", [ended("stopped"), Ended(1, Outcome(RunStatus.FAILED, Verdict("rank_failed", "", 143)))]
+)
+def test_an_engine_that_takes_the_hosts_leads_to_a_restart_elsewhere(case: Ended) -> None:
+    assert next_step(case, ONCE, (), "it was preempted") == Restart("it was preempted", requeued=True)
+    assert next_step(case, Policy(0), (), "it was preempted") == End()
+    last = dataclasses.replace(case, ordinal=2)
+    assert next_step(last, ONCE, (), "it was preempted") == End("attempt 2 of 2: ddp_job_restarts is 1")
+
+
+def test_a_rank_that_failed_before_the_engine_came_ends_the_run() -> None:
+    assert next_step(ended(exit_code=3), ONCE, (), "it was preempted") == End()

@@ -34,12 +34,21 @@ def paths(tmp_path: Path) -> RunPaths:
         ({"stop": {"reason": ""}}, StopRequest("stopped on request", now=False)),
         ({"stop-now": {}}, StopRequest("stopped on request", now=True)),
         ({"stop": {"reason": "enough"}, "stop-now": {}}, StopRequest("enough", now=True)),
+        ({"stop": {"reason": "preempted", "requeue": "yes"}}, StopRequest("preempted", now=False, requeue=True)),
+        ({"stop": {"reason": "preempted", "requeue": "yes"}, "stop-now": {}}, StopRequest("preempted", now=True)),
     ],
 )
 def test_a_request_in_files(paths: RunPaths, files: dict[str, dict[str, str]], expected: StopRequest | None) -> None:
     for name, content in files.items():
         write_json(paths.control / name, content)
     assert StopRequests(paths).stop() == expected
+
+
+@pytest.mark.parametrize(("requeue", "stays"), [({"requeue": "yes"}, False), ({}, True)])
+def test_a_requeue_that_was_carried_out_is_forgotten(paths: RunPaths, requeue: dict[str, str], stays: bool) -> None:
+    write_json(paths.stop_request(now=False), {"reason": "enough", **requeue})
+    StopRequests(paths).forget_requeue()
+    assert paths.stop_request(now=False).exists() is stays
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])

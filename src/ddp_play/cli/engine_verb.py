@@ -1,0 +1,171 @@
+"""Verbs on hosts that an engine gives: the verb runs in an allocation, whose output and exit code are the verb's."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import shutil
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from ddp_play.ansible.installed_collection import collection_root
+from ddp_play.ansible.runner import AnsibleRunner, Passwords
+from ddp_play.bundle.paths import home, read_json, write_json
+from ddp_play.bundle.run_ids import new_run_id
+from ddp_play.bundle.verb_paths import VerbPaths
+from ddp_play.cli import console
+from ddp_play.cli.engine_start import EngineOptions, with_engine, with_pairs
+from ddp_play.cli.error_boundary import error_boundary
+from ddp_play.cli.run import stop_on_term
+from ddp_play.engines.interface import Ending, Phase, Wanted
+from ddp_play.engines.registry import engine_named
+from ddp_play.errors import HostNotReady, Interrupted, UsageError
+from ddp_play.planning.slurm_settings import parse_pairs
+from ddp_play.run.allocated_verb import MODULE
+from ddp_play.run.job_reading import read_job
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ddp_play.cli.options import Ansible
+    from ddp_play.engines.interface import Allocation, AllocationState, Engine
+    from ddp_play.planning.job import Job
+
+ENGINE_FLAGS = ("--on", "--slurm")
+TICK_S, ASK_S = 0.2, 2.0
+
+
+def on_engine(verb: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Decorator of a verb: with `--on ENGINE` it runs on hosts that this engine gives.
+
+    `verb`: the playbook of ddp-play with the job's variables, where the verb has no playbook of the user.
+    """
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(function)
+        def command(*, engine: EngineOptions, **given: Any) -> None:
+            with error_boundary():
+                engine.check(given["ansible"], dry=False, wait=False)
+                if engine.allocates:
+                    playbook = given.get("playbook")
+                    code = run_there(engine, given["ansible"], given["inventory"], verb=verb, playbook=playbook)
+                    raise typer.Exit(code)
+            function(**given)
+
+        signature = inspect.signature(function)
+        more = inspect.Parameter("engine", inspect.Parameter.KEYWORD_ONLY, annotation=EngineOptions)
+        parameters = [*signature.parameters.values(), more]
+        command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]  # typer reads it
+        return with_engine(command)
+
+    return decorate
+
+
+def run_there(
+    options: EngineOptions, ansible: Ansible, inventory: list[str] | None, *, verb: str, playbook: str | None = None
+) -> int:
+    """Run this very command on hosts of the engine; returns its exit code.
+
+    `playbook`: that with the job's variables, such as the number of hosts. UsageError or HostNotReady if the engine
+    could never give the hosts, or has given none.
+    """
+    stop_on_term()
+    pairs = parse_pairs(options.slurm or [])
+    path = playbook or str(collection_root() / "playbooks" / f"{verb}.yml")
+    job = read_job(ansible.request(path, inventory, allocated=True), Passwords(), AnsibleRunner())
+    job = job.model_copy(update={"slurm": with_pairs(job.slurm, pairs), "restarts": 0})
+    places = home() / "allocations"
+    places.mkdir(parents=True, exist_ok=True, mode=0o700)
+    paths = VerbPaths(places / f"{verb}-{new_run_id(places)}")
+    paths.root.mkdir(mode=0o700)
+    write_json(paths.order, {"argv": without_engine(sys.argv[1:]), "cwd": str(Path.cwd())})
+    return Watched(engine_named(options.on), paths, job).run()
+
+
+def without_engine(argv: Sequence[str]) -> list[str]:
+    """The command line without the options that choose the engine."""
+    found: list[str] = []
+    words = iter(argv)
+    for word in words:
+        if word in ENGINE_FLAGS:
+            next(words, None)
+        elif word.partition("=")[0] not in ENGINE_FLAGS:
+            found.append(word)
+    return found
+
+
+@dataclass
+class Watched:
+    """A verb in an allocation, seen from where it was typed."""
+
+    engine: Engine
+    paths: VerbPaths
+    job: Job
+    _read: dict[Path, int] = field(default_factory=dict)
+    _said: str = ""
+
+    def run(self) -> int:
+        """Submit it, copy its output, and return its exit code. Ctrl-C gives the hosts back."""
+        try:
+            allocation = self.engine.allocate(Wanted(self.paths.root.name, self.paths.root, self.job, MODULE))
+            console.note(f"{self.engine.name} job {allocation.id}")
+            try:
+                state = self._follow(allocation)
+            except KeyboardInterrupt:
+                self.engine.cancel(allocation)
+                self._copy_output()
+                raise Interrupted(f"{self.engine.name} job {allocation.id} was cancelled") from None
+            return self._code(allocation, state)
+        finally:
+            shutil.rmtree(self.paths.root, ignore_errors=True)
+
+    def _follow(self, allocation: Allocation) -> AllocationState:
+        asked = 0.0
+        while True:
+            self._copy_output()
+            if time.monotonic() - asked > ASK_S or self.paths.end.exists():
+                asked = time.monotonic()
+                state = self.engine.state(allocation)
+                if state.phase is Phase.ENDED or self.paths.end.exists():
+                    self._copy_output()
+                    return state
+                self._say(allocation, state)
+            time.sleep(TICK_S)
+
+    def _say(self, allocation: Allocation, state: AllocationState) -> None:
+        """What is new about a job that waits. UsageError if it waits in vain."""
+        if state.never:
+            self.engine.cancel(allocation)
+            raise UsageError(f"{self.engine.name} job {allocation.id} can never start: {state.never}", hint=state.text)
+        if state.text and state.text != self._said:
+            console.note(f"job {allocation.id}: {state.text}")
+        self._said = state.text
+
+    def _copy_output(self) -> None:
+        for path, stream in ((self.paths.out, sys.stdout), (self.paths.err, sys.stderr)):
+            if not path.exists():
+                continue
+            with path.open("rb") as file:
+                file.seek(self._read.get(path, 0))
+                data = file.read()
+            self._read[path] = self._read.get(path, 0) + len(data)
+            stream.write(data.decode("utf-8", "replace"))
+            stream.flush()
+
+    def _code(self, allocation: Allocation, state: AllocationState) -> int:
+        """Exit code of the verb; that of an allocation that has ended without one, with the reason."""
+        if "code" in (end := read_json(self.paths.end)):
+            return int(end["code"])
+        output = self.paths.output
+        said = output.read_text(errors="replace").strip()[-500:] if output.exists() else ""
+        found = state.ending or Ending(HostNotReady.kind, HostNotReady.exit_code, "ended, and nothing says how")
+        message = f"{self.engine.name} job {allocation.id} {found.words}"
+        console.error(message, hint=said)
+        document = {"exit_class": found.kind, "exit_code": found.exit_code, "message": message, "hint": said}
+        console.json_error({**document, "hosts": []})
+        return found.exit_code

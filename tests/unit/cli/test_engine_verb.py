@@ -1,0 +1,71 @@
+"""Verbs on hosts that an engine gives, seen from where they were typed: output, exit code, and jobs that never run."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ddp_play.bundle.paths import write_json
+from ddp_play.bundle.verb_paths import VerbPaths
+from ddp_play.cli import engine_verb
+from ddp_play.cli.engine_verb import Watched, without_engine
+from ddp_play.engines.interface import AllocationState, Ending, Phase
+from ddp_play.errors import UsageError
+from ddp_play.run.allocated_verb import MODULE
+from ddp_play.testing import FakeEngine
+from tests.unit.build import job
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Watched:
+    monkeypatch.setattr(engine_verb, "TICK_S", 0.01)
+    monkeypatch.setattr(engine_verb, "ASK_S", 0.0)
+    paths = VerbPaths(tmp_path / "check-1")
+    paths.root.mkdir()
+    return Watched(FakeEngine(), paths, job())
+
+
+@pytest.mark.parametrize(
+    ("argv", "wanted"),
+    [
+        (["check", "--on", "slurm", "--json"], ["check", "--json"]),
+        (["check", "--on=slurm", "--slurm", "partition=gpu", "--slurm=time=5"], ["check"]),
+        (["bench", "--op", "all"], ["bench", "--op", "all"]),
+    ],
+)
+def test_the_command_inside_has_no_engine(argv: list[str], wanted: list[str]) -> None:
+    assert without_engine(argv) == wanted
+
+
+def test_the_output_and_the_exit_code_are_those_of_the_verb(watched: Watched, capsys: Any) -> None:
+    def ends() -> None:
+        watched.paths.out.write_text("n1 is fine\n")
+        write_json(watched.paths.end, {"code": 1})
+
+    threading.Timer(0.1, ends).start()
+    assert watched.run() == 1
+    assert capsys.readouterr().out == "n1 is fine\n"
+    engine = watched.engine
+    assert isinstance(engine, FakeEngine)
+    assert engine.wanted[0].controller == MODULE
+    assert not watched.paths.root.exists()
+
+
+def test_a_job_that_ends_without_the_verb_says_why(watched: Watched, capsys: Any) -> None:
+    assert isinstance(watched.engine, FakeEngine)
+    watched.engine.now = AllocationState(Phase.ENDED, ending=Ending("max_duration", 124, "reached its time limit"))
+    assert watched.run() == 124
+    assert "fake job 1 reached its time limit" in capsys.readouterr().err
+
+
+def test_a_job_that_can_never_start_is_cancelled(watched: Watched) -> None:
+    assert isinstance(watched.engine, FakeEngine)
+    watched.engine.now = AllocationState(Phase.PENDING, "PartitionTimeLimit", never="its limit is too long")
+    with pytest.raises(UsageError, match="can never start: its limit is too long"):
+        watched.run()
+    assert watched.engine.cancelled == ["1"]
