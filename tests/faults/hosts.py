@@ -162,7 +162,7 @@ def sweep(scene: Scene, host: str) -> None:
         return measuring.look(scene, host) == (("files",) if over else ())
 
     wait_until(swept, timeout_s=90, what=f"nothing is left on {host}", every_s=2)
-    assert not over or "is over: its files are in" in scene.text(), scene.text()[-2000:]
+    assert not over or "not collected, and slurm job" in scene.text(), scene.text()[-2000:]
 
 
 def set_clock_ahead(scene: Scene) -> None:
