@@ -13,7 +13,7 @@ LONG := tests/lab/test_matrix.py tests/lab/test_registry.py tests/lab/test_provi
 # Container images often set it: then every worker, every run and every program of a test compiles the same files again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo docs needs check test lint lint-python lint-roles format fast run-tests lab-tests lab-tests-all wheel-demo engine faults gpu-role-tests slurm-tests
+.PHONY: help demo docs needs check test lint lint-python lint-roles format fast run-tests lab-tests lab-tests-all wheel-demo engine faults gpu-role-tests slurm-tests slurm-faults
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
@@ -69,6 +69,10 @@ needs: $(STAMP)
 slurm-tests: $(STAMP) needs ## whole runs on a Slurm cluster of three nodes on this machine (Debian's Slurm and munge)
 	@echo "==> a Slurm cluster"
 	@$(BIN)/pytest -q --durations 10 tests/slurm
+
+slurm-faults: $(STAMP) needs ## every row of the fault table that makes sense on Slurm, with process tracking linuxproc and cgroup
+	@echo "==> faults: every row, on a Slurm cluster"
+	@DDP_PLAY_FAULTS=all $(BIN)/pytest -q tests/slurm/test_faults.py
 
 run-tests: $(STAMP) needs
 	@echo "==> real gloo ranks and whole runs on this machine"

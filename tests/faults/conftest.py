@@ -6,40 +6,18 @@ DDP_PLAY_FAULTS_SLACK=2 allows twice the time on a machine that has other work; 
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.faults.measured import Measured
-from tests.faults.rows import Row
+from tests.faults.played import ALL, print_played, row_directory
 from tests.faults.stage import Here, OnLab, Stage
 from tests.faults.table import ROWS
 from tests.lab.conftest import Lab, lab3, lab_home, torch_on_hosts
 
 __all__ = ["lab3", "lab_home", "torch_on_hosts"]  # the lab of tests/lab
-
-ALL = os.environ.get("DDP_PLAY_FAULTS") == "all"
-SLACK = float(os.environ.get("DDP_PLAY_FAULTS_SLACK", "1"))
-
-
-@dataclass
-class Played:
-    """A line of the printed table."""
-
-    row: Row
-    stage: str
-    measured: Measured | None
-    problems: list[str]
-    remark: str = ""
-
-
-PLAYED: list[Played] = []
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -62,12 +40,7 @@ def tmp_path(request: pytest.FixtureRequest) -> Iterator[Path]:
 
     Ranks of another user then reach none of the run's files by their absolute paths. Kept if the row failed.
     """
-    failed = request.session.testsfailed
-    top = Path(tempfile.mkdtemp(prefix="ddp-play-fault-"))
-    (top / "row").mkdir(mode=0o700)
-    yield top / "row"
-    if request.session.testsfailed == failed:
-        shutil.rmtree(top, ignore_errors=True)
+    yield from row_directory(request)
 
 
 @pytest.fixture
@@ -81,30 +54,5 @@ def stage(request: pytest.FixtureRequest, stage_name: str, tmp_path: Path) -> It
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """The table, in the order it was played."""
-    if not PLAYED:
-        return
-    write = terminalreporter.write_line
-    terminalreporter.section("faults" + (f" (times x {SLACK:g} allowed)" if SLACK != 1 else ""))
-    width = max(len(row.row.name) for row in PLAYED)
-    form = f"{{:<{width}}}" + " {:<5} {:<12} {:>5} {:>9} {:>8} {:>7}  {}"
-    write(form.format("fault", "where", "verdict", "rank", "detected", "stopped", "clean", ""))
-    for row in PLAYED:
-        write(form.format(*_cells(row)))
-        for problem in row.problems:
-            write(f"    ! {problem}")
-
-
-def _cells(played: Played) -> tuple[str, ...]:
-    measured = played.measured
-    if measured is None:
-        return (played.row.name, played.stage, "-", "-", "-", "-", "-", "FAILED")
-    verdict = measured.document.get("verdict") or {}
-    rank = "" if verdict.get("rank") is None else str(verdict["rank"])
-    times = [_seconds(measured.detected_s), _seconds(measured.stopped_s), _seconds(measured.clean_s)]
-    end = "FAILED" if played.problems else f"ok {played.remark}".rstrip()
-    return (played.row.name, played.stage, str(measured.document.get("exit_class")), rank, *times, end)
-
-
-def _seconds(value: float | None) -> str:
-    return "" if value is None else f"{value:.1f} s"
+    """The table of what was played."""
+    print_played(terminalreporter)

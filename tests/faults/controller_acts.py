@@ -16,8 +16,8 @@ from tests.waiting import wait_until
 
 
 def kill_controller(scene: Scene) -> None:
-    """Everything of ours on the controller is gone at once; then somebody attaches."""
-    kill_each(scene.controller_pids())
+    """Everything of ours where the command was typed is gone at once; then somebody attaches."""
+    kill_each(scene.login_pids())
     assert scene.child is not None
     scene.child.wait(10)
     scene.play("attach", scene.run)

@@ -9,7 +9,7 @@ import shlex
 import time
 from typing import TYPE_CHECKING, Any
 
-from tests.faults.measured import Measured
+from tests.faults.measured import SLACK, Measured
 from tests.faults.stage import HOSTS, SHARED
 
 if TYPE_CHECKING:
@@ -21,11 +21,14 @@ run={run}; dir={dir}
 command -v docker >/dev/null && docker ps -aq --filter label=ddp-play.run=$run 2>/dev/null | sed 's/^/container /'
 grep -lsz "^DDP_PLAY_RUN_ID=$run\$" /proc/[0-9]*/environ | sed 's/^/process /'
 pgrep -f "guard $dir/runs/$run[.]" | sed 's/^/guard /'
-ls -d $dir/runs/$run.* /dev/shm/ddp-play-*/$run.* {shared} /tmp/ddp-play-rendezvous-$run* \
-  2>/dev/null | sed 's/^/files /'
+ls -d $dir/runs/$run.* {shared} 2>/dev/null | sed 's/^/files /'
 awk -v p=$(printf ':%04X$' {port}) '$4 == "0A" && $2 ~ p {{ print "port", $2 }}' /proc/net/tcp /proc/net/tcp6
+{also}
 true
 """
+# What all hosts of a shared directory share, or all names of one machine.
+SHARED_FILES = "{shared}/.ddp-play/{run}.*"
+OF_A_MACHINE = "/dev/shm/ddp-play-*/{run}.* /tmp/ddp-play-rendezvous-{run}*"
 
 
 def measure(scene: Scene, code: int) -> Measured:
@@ -65,7 +68,7 @@ def _announced(scene: Scene) -> float:
 
 def _wait_clean(scene: Scene, port: int) -> tuple[dict[str, tuple[str, ...]], float]:
     """What is left when the row's time for cleaning is over, and when it was no more than expected."""
-    expected, deadline = dict(scene.row.expected.remains), time.monotonic() + scene.row.expected.clean_s
+    expected, deadline = dict(scene.row.expected.remains), time.monotonic() + scene.row.expected.clean_s * SLACK
     while True:
         remains = {host: kinds for host in HOSTS if host not in scene.down and (kinds := look(scene, host, port))}
         if remains == expected or time.monotonic() > deadline:
@@ -75,11 +78,17 @@ def _wait_clean(scene: Scene, port: int) -> tuple[dict[str, tuple[str, ...]], fl
 
 def look(scene: Scene, host: str, port: int = 0) -> tuple[str, ...]:
     """Kinds of things of this run on a host. What all share counts for the first one that is there."""
-    first = next((name for name in HOSTS if name not in scene.down), "")
-    shared = f"{SHARED}/.ddp-play/{scene.run}.*" if host == first else ""
-    script = LOOK.format(run=scene.run, dir=shlex.quote(scene.host_dir(host)), port=port or 1, shared=shared)
+    is_first = host == next((name for name in HOSTS if name not in scene.down), "")
+    shared = [SHARED_FILES] * is_first + [OF_A_MACHINE] * (is_first or scene.stage.name != "slurm")
+    script = LOOK.format(
+        run=scene.run,
+        dir=shlex.quote(scene.host_dir(host)),
+        port=port or 1,
+        shared=" ".join(shared).format(run=scene.run, shared=SHARED),
+        also=scene.stage.also_left if is_first and not scene.down else "",
+    )
     found = {line.split()[0] for line in scene.stage.on(host, script).splitlines()}
-    if scene.stage.name == "here":  # one machine: what is one name's is not the others'
+    if scene.stage.name == "here":  # one machine and one directory: what is one name's is not the others'
         found = found if host == HOSTS[0] or found != {"files"} else set()
     return tuple(sorted(found))
 

@@ -69,7 +69,7 @@ def _targets(scene: Scene) -> dict[str, list[str]]:
     for line in scene.stage.on("h1", TARGETS.format(places=" ".join(places), run=scene.run)).splitlines():
         kind, _, name = line.partition(" ")
         found[kind].append(name)
-    own = [scene.run, "guard-"] if scene.stage.name == "here" else [""]  # others may use this machine too
+    own = [scene.run, "guard-"] if scene.stage.name != "lab" else [""]  # others may use this machine too
     found["sockets"] = [name for name in found["sockets"] if any(word in name for word in own)] or found["sockets"]
     return found
 

@@ -73,7 +73,7 @@ def small_job(scene: Scene, script: str, name: str) -> str:
 
 def end_training(scene: Scene) -> None:
     """The ranks of the row's run end by themselves."""
-    if scene.stage.name == "here":
+    if scene.stage.name != "lab":
         found = f"find {scene.host_dir('h1')}/runs/{scene.run}.*"
     else:
         found = f"find {SHARED}/.ddp-play/{scene.run}.*"

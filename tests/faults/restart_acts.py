@@ -6,12 +6,11 @@ import contextlib
 import json
 import os
 import signal
-import sys
 from pathlib import Path
 
 from tests.faults import acts, controller_acts, hosts
 from tests.faults.scene import Scene
-from tests.faults.stage import SHARED
+from tests.faults.stage import HOSTS, SHARED, Here
 from tests.waiting import wait_until
 
 
@@ -20,11 +19,12 @@ def all_hosts_share_and_h2_can_be_cut_off(scene: Scene) -> None:
     if scene.stage.name == "lab":
         return  # its inventory has a shared directory, and its hosts have networks
     acts.share_directory(scene)
-    wrapper = scene.root / "python-h2"
-    script = f'test ! -e {scene.root}/cut || exit 255\nFAULT_HOST={scene.run}-h2 exec {sys.executable} "$@"'
+    assert isinstance(scene.stage, Here)
+    wrapper, python = scene.root / "python-cut", {host: scene.stage.interpreter(host) for host in HOSTS}
+    script = f'test ! -e {scene.root}/cut || exit 255\nFAULT_HOST={scene.run}-h2 exec {python["h2"]} "$@"'
     wrapper.write_text(f"#!/bin/sh\n{script}\n")
     wrapper.chmod(0o755)
-    choice = "{{ '" + str(wrapper) + "' if inventory_hostname == 'h2' else '" + sys.executable + "' }}"
+    choice = f"{{{{ {python | {'h2': str(wrapper)}}[inventory_hostname] }}}}"
     path = scene.root / "python.json"
     path.write_text(json.dumps({"ansible_python_interpreter": choice}))
     scene.options += ("-e", f"@{path}")
@@ -90,12 +90,12 @@ def checkpoint_is_collected(scene: Scene) -> None:
 
 
 def _shared(scene: Scene) -> str:
-    return f"{scene.root}/shared" if scene.stage.name == "here" else SHARED
+    return f"{scene.root}/shared" if scene.stage.name != "lab" else SHARED
 
 
 def share_a_directory(scene: Scene) -> None:
     """All hosts share one; those of a lab do anyway."""
-    if scene.stage.name == "here":
+    if scene.stage.name != "lab":
         acts.share_directory(scene)
 
 

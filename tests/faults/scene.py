@@ -76,7 +76,7 @@ class Scene:
 
     def start(self) -> None:
         """`ddp-play run` in the foreground, its screen in a file."""
-        self.play("run", str(self.playbook()), "-i", str(self.stage.inventory), "--name", self.run, *self.options)
+        self.play("run", str(self.playbook()), *self.stage.run_options, "--name", self.run, *self.options)
 
     def play(self, *words: str) -> None:
         """A ddp-play command as the one in the foreground now."""
@@ -166,9 +166,21 @@ class Scene:
         """(host, pid there) of the Python process of a rank; a container's first process is its init."""
         host = self.hosts_of_ranks()[rank]
         row = self.state(host, attempt)["ranks"][str(rank)]
+        if self.row.job.get("launcher") == "torchrun" and self.stage.name != "lab":
+            return host, self._of_torchrun(rank)
         if not row["container"]:
             return host, int(row["pid"])
         return host, int(self.stage.on(host, f"pgrep -P {row['pid']}").split()[0])
+
+    def _of_torchrun(self, rank: int) -> int:
+        """The process that torchrun started for a rank: torchrun, its parent, has the first rank of its host, too."""
+        marks = {f"DDP_PLAY_RUN_ID={self.run}".encode(), f"RANK={rank}".encode()}
+        found = {
+            int(entry.name): int(self.read(entry / "stat").rpartition(b")")[2].split()[1])
+            for entry in Path("/proc").glob("[0-9]*")
+            if marks <= {*self.read(entry / "environ").split(b"\0")}
+        }
+        return next(pid for pid, parent in found.items() if parent in found)
 
     # -- acting --------------------------------------------------------------------------------------
     def mark(self) -> None:
@@ -195,6 +207,12 @@ class Scene:
                 ):
                     found.append(int(entry.name))
         return [pid for pid in found if pid != os.getpid()]
+
+    def login_pids(self) -> list[int]:
+        """Those of them that run where the commands were typed: a Slurm job has processes of its own."""
+        return [
+            pid for pid in self.controller_pids() if b"SLURM_JOB_ID=" not in self.read(Path(f"/proc/{pid}/environ"))
+        ]
 
     def keep_originals(self) -> None:
         """A second name for every rank's log on its host: the original, byte for byte, after all was cleaned."""

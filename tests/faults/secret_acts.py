@@ -14,6 +14,7 @@ from ansible.parsing.vault import VaultLib, VaultSecret
 
 from tests.faults import acts, controller_acts, hosts
 from tests.faults.scene import Scene
+from tests.faults.slurm_stage import OnSlurm
 from tests.faults.stage import COMMAND, HOSTS, SHARED
 from tests.waiting import wait_until
 
@@ -26,6 +27,7 @@ SAMPLE_S = 0.1
 PLACES = {
     "lab": f"/run /tmp /var/tmp /var/log /var/lib/ddp-play /home /root /dev/shm {SHARED}/.ddp-play",
     "here": "/run /dev/shm/ddp-play-*/{run}.* {host_dir}",
+    "slurm": "/run /dev/shm/ddp-play-*/{run}.* {host_dir} {cluster}",
 }
 
 
@@ -110,7 +112,9 @@ def look_and_crash(scene: Scene) -> None:
 
 def _found(scene: Scene, *, in_memory: bool = False) -> list[str]:
     """Files, records of the engine and lines of the journal, on all hosts, that have a secret."""
-    places = PLACES[scene.stage.name].format(run=scene.run, host_dir=scene.host_dir("h1"))
+    cluster = scene.stage.cluster.directory if isinstance(scene.stage, OnSlurm) else ""
+    host_dir = scene.root / "host" if cluster else scene.host_dir("h1")
+    places = PLACES[scene.stage.name].format(run=scene.run, host_dir=host_dir, cluster=cluster)
     words = [f"{secret[:3]}[{secret[3]}]{secret[4:]}" for secret in SECRETS]  # the search does not find itself
     pattern = shlex.quote("|".join(words))
     no_memory = "" if in_memory else f"| grep -v '^/dev/shm/ddp-play-[^/]*/{scene.run}[.]'"

@@ -27,6 +27,8 @@ class Stage(Protocol):
     name: str
     home: Path
     inventory: Path
+    run_options: tuple[str, ...]  # of `ddp-play run`, besides those of the row
+    also_left: str  # further lines of a script that lists what is left of the run $run; all hosts share it
 
     def environment(self) -> dict[str, str]:
         """What `ddp-play` sees."""
@@ -57,14 +59,23 @@ class Here:
         self.home = self.root / "home"
         self.home.mkdir(exist_ok=True)
         self.inventory = self.root / "hosts.json"
+        self.run_options: tuple[str, ...] = ("-i", str(self.inventory))
+        self.also_left = ""
         self.write_inventory()
 
     def write_inventory(self, **variables: Any) -> None:
         """The three hosts, with these variables besides."""
-        python = {"ansible_python_interpreter": sys.executable, "ddp_python": sys.executable}
-        shared = {"ansible_connection": "local", **python, **variables}
-        hosts = {name: {"ddp_slots": SLOTS[name], **shared} for name in HOSTS}
+        hosts = {name: {**self.variables(name), "ansible_connection": "local", **variables} for name in HOSTS}
         self.inventory.write_text(json.dumps({"ranks": {"hosts": hosts}}))
+
+    def variables(self, host: str) -> dict[str, Any]:
+        """What the inventory says about a host, however it is reached."""
+        python = {"ansible_python_interpreter": self.interpreter(host), "ddp_python": sys.executable}
+        return {"ddp_slots": SLOTS[host], **python}
+
+    def interpreter(self, host: str) -> str:
+        """The Python that the controller starts there."""
+        return sys.executable
 
     def environment(self) -> dict[str, str]:
         return {
@@ -79,7 +90,7 @@ class Here:
         }
 
     def on(self, host: str, script: str) -> str:
-        return _output(["sh", "-c", script])
+        return output_of(["sh", "-c", script])
 
     def host_dir(self, host: str) -> str:
         return str(self.root / "host")
@@ -101,12 +112,14 @@ class OnLab:
     def __post_init__(self) -> None:
         self.home = self.lab.home
         self.inventory = self.lab.inventory
+        self.run_options: tuple[str, ...] = ("-i", str(self.inventory))
+        self.also_left = ""
 
     def environment(self) -> dict[str, str]:
         return {**self.lab.environment, "COLUMNS": "160", **self.extra}
 
     def on(self, host: str, script: str) -> str:
-        return _output(["docker", "exec", f"ddp-play-{self.lab.name}-{host}", "sh", "-c", script])
+        return output_of(["docker", "exec", f"ddp-play-{self.lab.name}-{host}", "sh", "-c", script])
 
     def host_dir(self, host: str) -> str:
         return "/home/ops/.local/state/ddp-play/host"
@@ -118,14 +131,14 @@ class OnLab:
 
     def power_off(self, host: str) -> None:
         """Nothing of the host runs any more, at once."""
-        _output(["docker", "kill", f"ddp-play-{self.lab.name}-{host}"])
+        output_of(["docker", "kill", f"ddp-play-{self.lab.name}-{host}"])
 
     def power_on(self, host: str) -> None:
         """It boots; whether it is up is for whoever waits."""
-        _output(["docker", "start", f"ddp-play-{self.lab.name}-{host}"])
+        output_of(["docker", "start", f"ddp-play-{self.lab.name}-{host}"])
 
 
-def _output(words: list[str]) -> str:
+def output_of(words: list[str]) -> str:
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, f"{words[-1]}: {done.stderr}"
     return done.stdout.strip()

@@ -1,4 +1,4 @@
-"""A Slurm cluster of three nodes on this machine: real daemons, a configuration and a munge key of their own.
+"""A Slurm cluster of some nodes on this machine: real daemons, a configuration and a munge key of their own.
 
 `python -m tests.slurm.cluster DIRECTORY` starts one and prints how to use it, until Ctrl-C.
 """
@@ -16,8 +16,14 @@ import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from tests.endings import kill_each
+from tests.run.conftest import living
 from tests.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ROOT = Path(__file__).resolve().parents[2]
 EPILOG = ROOT / "roles" / "slurm" / "templates" / "epilog.sh.j2"
@@ -42,7 +48,7 @@ SlurmctldPidFile={directory}/slurmctld.pid
 SlurmdPidFile={directory}/slurmd.%n.pid
 SlurmctldLogFile={directory}/slurmctld.log
 SlurmdLogFile={directory}/slurmd.%n.log
-ProctrackType=proctrack/linuxproc
+ProctrackType=proctrack/{tracking}
 TaskPlugin=task/none
 MpiDefault=none
 SelectType=select/cons_tres
@@ -60,12 +66,20 @@ Epilog={directory}/epilog.sh
 MinJobAge=300
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
-NodeName=n[1-3] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first}-{last}] CPUs=2 State=UNKNOWN
-PartitionName=main Nodes=n[1-3] Default=YES MaxTime=60 State=UP
-PartitionName=urgent Nodes=n[1-3] PriorityTier=10 MaxTime=60 State=UP
-PartitionName=small Nodes=n1 MaxTime=2 MaxNodes=1 State=UP
-PartitionName=closed Nodes=n[1-3] State=DOWN
+NodeName={nodes} NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first}-{last}] CPUs=2 {memory}State=UNKNOWN
+PartitionName=main Nodes={nodes} Default=YES MaxTime=60 State=UP
+PartitionName=urgent Nodes={nodes} PriorityTier=10 MaxTime=60 State=UP
+PartitionName=small Nodes={node} MaxTime=2 MaxNodes=1 State=UP
+PartitionName=closed Nodes={nodes} State=DOWN
 """
+# For proctrack/cgroup: version 1, which needs no systemd to ask for groups.
+CONTROL_GROUPS = """\
+CgroupPlugin=cgroup/v1
+CgroupMountpoint=/sys/fs/cgroup
+CgroupAutomount=no
+ConstrainRAMSpace=yes
+"""
+FREEZER = Path("/sys/fs/cgroup/freezer")
 
 
 def lacking() -> str:
@@ -73,6 +87,17 @@ def lacking() -> str:
     if missing := [program for program in PROGRAMS if not shutil.which(program, path=SEARCH_PATH)]:
         return f"Slurm is not installed here: {', '.join(missing)}"
     return "" if os.geteuid() == 0 else "a Slurm cluster of this machine is started as root only"
+
+
+def lacking_control_groups() -> str:
+    """Why proctrack/cgroup cannot be used on this machine; empty if it can."""
+    trial = FREEZER / f"ddp-play-trial-{secrets.token_hex(4)}"
+    try:
+        trial.mkdir()
+        trial.rmdir()
+    except OSError as error:
+        return f"proctrack/cgroup needs control groups (v1) that can be made here: {error}"
+    return ""
 
 
 def free_ports(count: int) -> list[int]:
@@ -95,6 +120,10 @@ class Cluster:
 
     directory: Path
     kill_wait_s: int = 30
+    nodes: tuple[str, ...] = NODES
+    tracking: str = "linuxproc"  # or cgroup
+    memory_mib: int = 0  # of each node; 0: not managed by Slurm
+    lines: tuple[str, ...] = ()  # further ones of slurm.conf, in place of all lines of their name
     daemons: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @property
@@ -102,14 +131,20 @@ class Cluster:
         """What a command needs to use this cluster."""
         return {"SLURM_CONF": str(self.directory / "slurm.conf"), "PATH": SEARCH_PATH}
 
-    def start(self) -> None:
-        """Start all daemons and wait until every node is idle."""
+    def start(self, before_controller: Callable[[Cluster], None] | None = None) -> None:
+        """Start all daemons and wait until every node is idle. `before_controller` starts what Slurm itself needs."""
         self._prepare()
         self._start_munge()
+        if before_controller:
+            before_controller(self)
         self._daemon("slurmctld", "slurmctld", "-D", "-i")
-        for node in NODES:
+        for node in self.nodes:
             self.start_node(node)
-        wait_until(lambda: self._idle() == len(NODES), timeout_s=START_S, what="every node idle")
+        self.wait_idle()
+
+    def wait_idle(self, timeout_s: float = START_S) -> None:
+        """Wait until every node is idle."""
+        wait_until(lambda: self._idle() == len(self.nodes), timeout_s=timeout_s, what="every node idle")
 
     def start_node(self, node: str) -> None:
         """Start the daemon of a node, also after `kill_node`."""
@@ -121,9 +156,16 @@ class Cluster:
         daemon.kill()
         daemon.wait()
 
+    def power_off(self, node: str, *words: str) -> None:
+        """End all that a node runs, its daemon first. `words`: also what has one of these in its environment."""
+        self.kill_node(node)
+        of_node = {*living(f"SLURMD_NODENAME={node}")} & {*living(f"SLURM_CONF={self.directory}/")}
+        there = of_node | {pid for word in words for pid in living(word)}
+        kill_each({pid for pid in map(_parent, there) if _name(pid).startswith("slurmstepd")} | there)
+
     def problem(self) -> str:
         """What the daemons say, for a failed start."""
-        logs = [self.directory / "slurmctld.log", *(self.directory / f"slurmd.{node}.log" for node in NODES)]
+        logs = [self.directory / "slurmctld.log", *(self.directory / f"slurmd.{node}.log" for node in self.nodes)]
         return "\n".join(f"{log.name}: {log.read_text()[-1500:]}" for log in logs if log.exists())
 
     def run(self, *words: str, check: bool = True) -> str:
@@ -141,29 +183,40 @@ class Cluster:
 
     def stop(self) -> None:
         """Cancel what runs, then end the daemons, the nodes first."""
-        if "slurmctld" in self.daemons:
-            self.run("scancel", "--full", "--signal=KILL", "--state=RUNNING", check=False)
-            self.run("scancel", "--user", str(os.getuid()), check=False)
-            wait_until(lambda: not self.run("squeue", "-h", check=False).strip(), timeout_s=START_S, what="no job left")
-        for name in (*NODES, "slurmctld", "munged"):
-            self._end(name)
+        try:
+            if "slurmctld" in self.daemons:
+                self.run("scancel", "--full", "--signal=KILL", "--state=RUNNING", check=False)
+                self.run("scancel", "--user", str(os.getuid()), check=False)
+                wait_until(
+                    lambda: not self.run("squeue", "-h", check=False).strip(), timeout_s=START_S, what="no job left"
+                )
+        finally:
+            for name in (*self.nodes, "slurmctld", "munged"):
+                self._end(name)
 
     def _prepare(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
         (self.directory / "state").mkdir()
-        controller, *nodes = free_ports(1 + len(NODES))
+        controller, *ports = free_ports(1 + len(self.nodes))
         text = CONFIGURATION.format(
             host=socket.gethostname().split(".")[0],
             directory=self.directory,
             controller=controller,
-            first=nodes[0],
-            last=nodes[-1],
+            first=ports[0],
+            last=ports[-1],
             kill_wait_s=self.kill_wait_s,
+            tracking=self.tracking,
+            nodes=",".join(self.nodes),
+            node=self.nodes[0],
+            memory=f"RealMemory={self.memory_mib} " if self.memory_mib else "",
         )
-        (self.directory / "slurm.conf").write_text(text)
         epilog = self.directory / "epilog.sh"  # that of role slurm, in which nothing is to be filled in
         epilog.write_text(EPILOG.read_text())
         epilog.chmod(0o755)
+        given = {line.partition("=")[0] for line in self.lines}
+        kept = [line for line in text.splitlines() if line.partition("=")[0] not in given]
+        (self.directory / "slurm.conf").write_text("\n".join((*kept, *self.lines, "")))
+        (self.directory / "cgroup.conf").write_text(CONTROL_GROUPS)
 
     def _start_munge(self) -> None:
         key = self.directory / "munge.key"
@@ -200,6 +253,20 @@ class Cluster:
     def _idle(self) -> int:
         states = self.run("sinfo", "-h", "-N", "-p", "main", "-o", "%T", check=False).split()
         return states.count("idle")
+
+
+def _parent(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text()
+    except OSError:
+        return ""
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.faults.played import print_played
 from tests.run.conftest import living, play
 from tests.slurm.cluster import NODES, Cluster, lacking
 from tests.waiting import wait_until
@@ -34,6 +35,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "tests/slurm" in str(item.path):
             item.add_marker(pytest.mark.slurm)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """The rows of the fault table that were played here."""
+    print_played(terminalreporter)
 
 
 @pytest.fixture(scope="session")

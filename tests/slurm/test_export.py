@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from tests.slurm.conftest import Login
@@ -20,13 +25,17 @@ sleep 60 & wait
 """
 
 
-def submit(login: Login, *options: str, **variables: Any) -> tuple[dict[str, str], Path]:
-    """Export and submit a job; its Slurm job when it is over, and the directory of its logs."""
+def submit(
+    login: Login, *options: str, act: Callable[[str, Path], None] | None = None, **variables: Any
+) -> tuple[dict[str, str], Path]:
+    """Export and submit a job; its Slurm job when it is over, and the directory of its logs. `act` gets both before."""
     values = {"hosts": 2, "ranks_per_host": 2, "gpus": "none", **variables}
     done = login.play("export", login.play.job(values), "--to", "slurm", "--output", "ex.sh", *options)
     assert done.code == 0, done.err
     directory = login.play.cwd
     job_id = login.cluster.run("sbatch", "--parsable", f"--chdir={directory}", str(directory / "ex.sh")).strip()
+    if act:
+        act(job_id, directory / f"ddp-play-slurm-{job_id}")
     over = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT")
     wait_until(lambda: login.cluster.job(job_id)["JobState"] in over, timeout_s=PATIENCE_S, what="the end of the job")
     return login.cluster.job(job_id), directory / f"ddp-play-slurm-{job_id}"
@@ -47,3 +56,48 @@ def test_a_job_that_succeeds_ends_with_0(login: Login) -> None:
     job, results = submit(login, command=["sh", "-c", "exit 0"], workdir=str(login.play.cwd))
     assert (job["JobState"], job["ExitCode"]) == ("COMPLETED", "0:0")
     assert not list(results.glob("failed-*"))
+
+
+ENDS: dict[str, tuple[list[str], str, str]] = {
+    "SIGKILL": (["sh", "-c", "[ $RANK = 2 ] && sleep 1 && kill -9 $$; exec sleep 60"], "137:0", "exit code 137"),
+    "import error": ([sys.executable, "-c", "import nobody_has_this"], "1:0", "ModuleNotFoundError"),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_the_output_says_which_rank_failed_and_how(login: Login, end: str) -> None:
+    command, code, words = ENDS[end]
+    job, _ = submit(login, command=command, workdir=str(login.play.cwd))
+    assert (job["JobState"], job["ExitCode"]) == ("FAILED", code)
+    output = next(login.play.cwd.glob("slurm-*.out")).read_text()
+    assert re.search(r"rank \d on n\d failed first: ", output), output
+    assert words in output
+
+
+def test_scancel_tells_the_ranks_and_keeps_their_logs(login: Login) -> None:
+    def cancel(job_id: str, results: Path) -> None:
+        wait_until((results / "rank-3.log").exists, timeout_s=PATIENCE_S, what="rank 3 runs")
+        wait_until(
+            lambda: "ready" in (results / "rank-3.log").read_text(), timeout_s=PATIENCE_S, what="rank 3 is ready"
+        )
+        login.cluster.run("scancel", job_id)
+
+    command = ["bash", "-c", "trap 'echo told to end; exit 3' TERM; echo ready; sleep 60 & wait"]
+    job, results = submit(login, act=cancel, command=command, workdir=str(login.play.cwd))
+    assert job["JobState"] == "CANCELLED"
+    log = results / "rank-3.log"
+    wait_until(lambda: "told to end" in log.read_text(), timeout_s=PATIENCE_S, what="rank 3 is told to end")
+
+
+def test_a_dead_daemon_is_not_called_a_directory_that_is_not_shared(login: Login) -> None:
+    login.cluster.kill_node("n2")
+    try:
+        job, results = submit(login, command=["sleep", "60"], workdir=str(login.play.cwd))
+    finally:
+        login.cluster.start_node("n2")
+        login.cluster.wait_idle(PATIENCE_S)
+    assert (job["JobState"], job["ExitCode"]) == ("FAILED", "69:0")
+    output = next(login.play.cwd.glob("slurm-*.out")).read_text()
+    assert "srun could not start on all of n1 n2" in output
+    assert "all nodes share" not in output
+    assert not list(results.glob("rank-*"))

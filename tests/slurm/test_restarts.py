@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.run.conftest import living
 from tests.slurm.conftest import PATIENCE_S
 from tests.waiting import wait_until
 
@@ -31,18 +28,10 @@ def test_a_restart_stays_in_the_job(login: Login) -> None:
     assert login.slurm_job("again")["Restarts"] == "0"
 
 
-def parent(pid: int) -> int:
-    """The process that started this one."""
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-
-
 @contextlib.contextmanager
 def lost(login: Login, node: str) -> Iterator[None]:
     """The node's daemon and all that runs on it end at once, as after a power failure; afterwards it is idle again."""
-    login.cluster.kill_node(node)
-    there = living(f"SLURMD_NODENAME={node}")
-    for pid in {*there, *(parent(pid) for pid in there)} - {1}:
-        os.kill(pid, signal.SIGKILL)
+    login.cluster.power_off(node, str(login.play.host_dir / node))
     try:
         yield
     finally:

@@ -86,12 +86,20 @@ NODE
 """
 END = """\
 
-each=(srun --ntasks-per-node=1 --cpu-bind=none --mpi=none --kill-on-bad-exit=1)
-"${each[@]}" test -r "$RESULTS/node.sh" || {
-  echo "not every node has $RESULTS: the working directory has to be on a directory that all nodes share" >&2
-  exit 69
-}
-"${each[@]}" bash "$RESULTS/node.sh"
+each=(srun --ntasks-per-node=1 --cpu-bind=none --mpi=none)
+"${each[@]}" sh -c 'test -r "$0" || exit 66' "$RESULTS/node.sh"
+case $? in
+  0) ;;
+  66)
+    echo "not every node has $RESULTS: the working directory has to be on a directory that all nodes share" >&2
+    exit 69
+    ;;
+  *)
+    echo "srun could not start on all of ${nodes[*]}: its words above say where and why; sinfo -R" >&2
+    exit 69
+    ;;
+esac
+"${each[@]}" --kill-on-bad-exit=1 bash "$RESULTS/node.sh"
 code=$?
 
 # --- the first failing rank's own code: srun has the highest of all nodes ---

@@ -90,10 +90,22 @@ def run_script(directory: Path, srun: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["bash", "-c", f"{stand_ins}\n{script}"], capture_output=True, text=True, check=False)
 
 
-def test_a_directory_that_a_node_lacks_is_named(tmp_path: Path) -> None:
-    done = run_script(tmp_path, "return 1")
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (66, "not every node has {}/ddp-play-slurm-5"),
+        (1, "srun could not start on all of n1"),  # such as a daemon that is dead, which srun names
+        (143, "srun could not start on all of n1"),
+    ],
+)
+def test_a_directory_that_a_node_lacks_is_named_and_no_other_failure_is(code: int, words: str, tmp_path: Path) -> None:
+    done = run_script(tmp_path, f"return {code}")
     assert done.returncode == 69
-    assert f"not every node has {tmp_path}/ddp-play-slurm-5" in done.stderr
+    assert words.format(tmp_path) in done.stderr
+    assert ("all nodes share" in done.stderr) == (code == 66)
+
+
+def test_a_directory_that_all_nodes_have_is_used(tmp_path: Path) -> None:
     assert run_script(tmp_path, "return 0").returncode == 0
 
 
