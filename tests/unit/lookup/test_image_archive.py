@@ -1,0 +1,48 @@
+"""The lookup of images in plain archives: the answers of the module, without its task."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from ansible.errors import AnsibleError
+from ansible_collections.ddp.play.plugins.lookup.image_archive import LookupModule
+from ansible_collections.ddp.play.plugins.modules import image_archive
+
+from tests.unit.modules.test_image_archive import CONFIG, archive, manifest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FILES = {"manifest.json": manifest(RepoTags=["train:1"]), "config.json": CONFIG}
+
+
+def test_the_answers_are_those_of_the_module(tmp_path: Path) -> None:
+    paths = [archive(tmp_path / f"{name}.tar", FILES) for name in ("a", "b")]
+    found = LookupModule().run([{"archive": path} for path in paths])
+    assert found == [image_archive.read(path) for path in paths]
+    assert LookupModule().run([]) == []
+
+
+def test_a_path_in_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    archive(tmp_path / "a.tar", FILES)
+    assert LookupModule().run([{"archive": "~/a.tar"}])[0]["tags"] == ["train:1"]
+
+
+def test_a_compressed_archive_is_left_to_the_module(tmp_path: Path) -> None:
+    path = archive(tmp_path / "a.tar", FILES, mode="w:gz")
+    assert image_archive.read(path)["tags"] == ["train:1"]
+    with pytest.raises(AnsibleError, match=r"a\.tar is not a plain archive"):
+        LookupModule().run([{"archive": path}])
+
+
+@pytest.mark.parametrize("files", [{}, {"manifest.json": b"[]"}, {"manifest.json": b"{"}, {"manifest.json": b"7"}])
+def test_what_is_no_archive_of_an_image(tmp_path: Path, files: dict[str, bytes]) -> None:
+    with pytest.raises(AnsibleError, match="not a plain archive of `docker save`"):
+        LookupModule().run([{"archive": archive(tmp_path / "a.tar", files)}])
+
+
+def test_no_archive(tmp_path: Path) -> None:
+    with pytest.raises(AnsibleError, match="FileNotFoundError"):
+        LookupModule().run([{"archive": str(tmp_path / "none.tar")}])
