@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ansible.errors import AnsibleError
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar
 from ansible_collections.ddp.play.plugins.lookup.image_archive import LookupModule
 from ansible_collections.ddp.play.plugins.modules import image_archive
 
+from tests.content.role_files import ROOT
 from tests.unit.modules.test_image_archive import CONFIG, archive, manifest
 
 if TYPE_CHECKING:
@@ -22,6 +25,15 @@ def test_the_answers_are_those_of_the_module(tmp_path: Path) -> None:
     found = LookupModule().run([{"archive": path} for path in paths])
     assert found == [image_archive.read(path) for path in paths]
     assert LookupModule().run([]) == []
+
+
+def test_the_role_looks_each_image_up_by_its_name(tmp_path: Path) -> None:
+    images = [{"name": name, "archive": archive(tmp_path / f"{name}.tar", FILES)} for name in ("a", "b")]
+    loader = DataLoader()
+    role = loader.load_from_file(str(ROOT / "roles/image_distribution/vars/main.yml"), trusted_as_template=True)
+    variables = {**role, "image_distribution_images": images, "image_distribution_source": "archive"}
+    found = Templar(loader=loader, variables=variables).template(role["__image_distribution_expected"])
+    assert found == {image["name"]: image_archive.read(image["archive"]) for image in images}
 
 
 def test_a_path_in_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

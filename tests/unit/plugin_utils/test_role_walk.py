@@ -147,7 +147,10 @@ def test_the_same_under_a_condition_that_does_not_hold(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("that", ["wanted == 1", ["wanted == 1", "not empty"]])
 def test_an_assertion_that_holds_says_nothing(tmp_path: Path, that: Any) -> None:
-    tasks: list[dict[str, Any]] = [{"ansible.builtin.assert": {"that": that, "fail_msg": "no"}}, {"ansible.builtin.meta": "end_role"}]
+    tasks: list[dict[str, Any]] = [
+        {"ansible.builtin.assert": {"that": that, "fail_msg": "no"}},
+        {"ansible.builtin.meta": "end_role"},
+    ]
     assert followed(tmp_path, tasks) == ([], "")
 
 
