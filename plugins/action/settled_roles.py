@@ -10,6 +10,7 @@ from ansible_collections.ddp.play.plugins.plugin_utils.role_walk import (
     UnknownError,
     Walk,
     Walker,
+    own_variables,
     pattern_matches,
     tasks_by_role,
 )
@@ -67,11 +68,11 @@ class ActionModule(ActionBase):
     def _walks(self, wanted: list[str], variables: dict[str, Any]) -> dict[str, Walk]:
         """The walks through the tasks of these roles, as far as the play imports them."""
         become = (bool(self._task.become), str(self._task.become_user or ""))
-        tasks = tasks_by_role(self._task.get_play().tasks)
+        play = self._task.get_play()
         return {
-            role: Walker(self._loader, role, dict(variables), become).walk(tasks[role])
-            for role in wanted
-            if role in tasks
+            role: Walker(self._loader, role, own_variables(variables, play.roles, role), become).walk(tasks)
+            for role, tasks in tasks_by_role(play.tasks).items()
+            if role in wanted
         }
 
     def _answers(self, questions: dict[str, Question], variables: dict[str, Any]) -> dict[str, Mapping[str, Any]]:

@@ -19,6 +19,7 @@ from ansible_collections.ddp.play.plugins.plugin_utils.conditions import holds, 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping
 
+    from ansible.playbook.role import Role
     from ansible.playbook.task import Task
 
 STATE = "ddp.play.host_state"
@@ -63,6 +64,16 @@ def tasks_by_role(blocks: list[Any]) -> dict[str, list[Task]]:
         if task._role is not None:
             found.setdefault(task._role.get_name(include_role_fqcn=False), []).append(task)
     return found
+
+
+def own_variables(variables: Mapping[str, Any], roles: list[Role], role: str) -> dict[str, Any]:
+    """Variables of a host without those of the other roles: the lookup of a template copies all that it gets.
+
+    For the same reason without `vars`, in which Ansible has all variables once more.
+    """
+    names = {each.get_name(include_role_fqcn=False): {*each.get_default_vars(), *each.get_vars()} for each in roles}
+    others = {"vars"}.union(*names.values()) - names[role]
+    return {name: value for name, value in variables.items() if name not in others}
 
 
 def tasks_in(blocks: list[Any]) -> Iterator[Task]:

@@ -14,6 +14,7 @@ from ansible_collections.ddp.play.plugins.plugin_utils.role_walk import (
     Question,
     UnknownError,
     Walker,
+    own_variables,
     pattern_matches,
     tasks_by_role,
 )
@@ -181,6 +182,30 @@ def test_an_option_that_is_left_out(tmp_path: Path) -> None:
 def test_variables_of_an_import(tmp_path: Path) -> None:
     tasks = [{**READ, "vars": {"paths": ["/c"]}}]
     assert followed(tmp_path, tasks, {})[0][0].arguments == {"files": ["/c"]}
+
+
+class StandInRole:
+    """A role by its name, with the variable of its defaults and that of its vars."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def get_name(self, *, include_role_fqcn: bool) -> str:
+        assert not include_role_fqcn
+        return self.name
+
+    def get_default_vars(self) -> dict[str, int]:
+        return {f"{self.name}_default": 1}
+
+    def get_vars(self) -> dict[str, int]:
+        return {f"__{self.name}_var": 2}
+
+
+def test_a_role_has_no_variables_of_the_others() -> None:
+    roles: list[Any] = [StandInRole("demo"), StandInRole("other")]
+    mine = {"demo_default": 1, "__demo_var": 2, "inventory_hostname": "h1"}
+    variables = {**mine, "other_default": 3, "__other_var": 4}
+    assert own_variables({**variables, "vars": variables}, roles, "demo") == mine
 
 
 @pytest.mark.parametrize(
