@@ -97,7 +97,7 @@ def test_tasks_of_a_gpu_host_on_which_nothing_is_to_do(tmp_path: Path) -> None:
         "docker_engine": 2,
         "nvidia_container_toolkit": 1,
         "python_env": 1,
-        "image_distribution": 1,
+        "image_distribution": 2,
         "monitoring": 1,
     }
     assert sum(by_role.values()) <= MAX_TASKS
