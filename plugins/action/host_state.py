@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
-from ansible.template import Templar
+from ansible_collections.ddp.play.plugins.plugin_utils.conditions import holds, registered_names
 
 SETTLED = "settled"
 
@@ -28,17 +27,3 @@ class ActionModule(ActionBase):
             registered = dict.fromkeys(registered_names(self._task.register), result)
             result[SETTLED] = bool(conditions) and holds(self._loader, {**variables, **registered}, conditions)
         return result
-
-
-def registered_names(register: Any) -> list[str]:
-    """Names of a task's `register`: a string up to ansible-core 2.20, later a mapping of names to expressions."""
-    return [register] if isinstance(register, str) else list(register or ())
-
-
-def holds(loader: Any, variables: dict[str, Any], conditions: list[Any]) -> bool:
-    """Whether all conditions hold. One that cannot be evaluated does not: the role's own tasks then name the reason."""
-    templar = Templar(loader=loader, variables=variables)
-    try:
-        return all(templar.evaluate_conditional(condition) for condition in conditions)
-    except AnsibleError:
-        return False

@@ -79,6 +79,15 @@ def settled(state: Mapping[str, Any]) -> bool:
     return bool(state.get("settled", False))
 
 
+def settled_everywhere(hostvars: Mapping[str, Any], hosts: Sequence[str]) -> bool:
+    """Whether ddp.play.settled_roles found no role on any of the hosts that has anything to do or to say.
+
+    False without hosts, and if one of them was not read.
+    """
+    unsettled = [hostvars[host].get("ansible_facts", {}).get("ddp_unsettled_roles") for host in hosts]
+    return bool(unsettled) and all(roles is not None and not roles for roles in unsettled)
+
+
 def _runs(unit: Mapping[str, Any]) -> bool:
     return bool(unit["active"] == "active" and unit["enabled"] == "enabled")
 
@@ -99,4 +108,5 @@ class FilterModule:
             "host_state_existing": existing_files,
             "host_state_text": text_of,
             "host_state_settled": settled,
+            "settled_everywhere": settled_everywhere,
         }

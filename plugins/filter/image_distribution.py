@@ -39,6 +39,11 @@ def references(expected: Mapping[str, Image], registry: str) -> Dict[str, str]:
     return found
 
 
+def plain(images: Sequence[Image]) -> bool:
+    """Whether the archives have names of uncompressed ones, in which the description of the image is found at once."""
+    return all(str(image.get("archive", "")).endswith(".tar") for image in images if image.get("archive"))
+
+
 def lacking(
     state: Mapping[str, Any], images: Sequence[Image], source: str, expected: Mapping[str, Image]
 ) -> List[Image]:
@@ -97,6 +102,7 @@ class FilterModule:
     def filters(self) -> Dict[str, Callable[..., Any]]:
         """The filters by name, for Ansible."""
         return {
+            "image_distribution_plain": plain,
             "image_distribution_commands": commands,
             "image_distribution_references": references,
             "image_distribution_lacking": lacking,

@@ -3,14 +3,8 @@
 
 from __future__ import annotations
 
-import os
-import stat
-import time
-from pathlib import Path
-from typing import Any, Dict, List, Sequence
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.ddp.play.plugins.module_utils import host, host_record, occupants
+from ansible_collections.ddp.play.plugins.module_utils import state_reading
 
 DOCUMENTATION = r"""
 module: host_state
@@ -122,128 +116,16 @@ settled:
 """
 
 
-MAX_CONTENT_BYTES = 65536
-# Counted from boot: a time of day may have been recorded before the clock was set.
-START_PROPERTY = "ExecMainStartTimestampMonotonic"
-UNIT_PROPERTIES = {
-    "LoadState": "load",
-    "ActiveState": "active",
-    "SubState": "sub",
-    "UnitFileState": "enabled",
-    "NeedDaemonReload": "need_reload",
-    "Result": "result",
-}
-
-
-def file_type(mode: int) -> str:
-    """Type of a file by its st_mode: link, directory, file or other."""
-    for name, test in (("link", stat.S_ISLNK), ("directory", stat.S_ISDIR), ("file", stat.S_ISREG)):
-        if test(mode):
-            return name
-    return "other"
-
-
-def read_file(path: str, with_content: bool) -> Dict[str, Any]:
-    """Type, attributes and, on request, at most 64 KiB of text of a path; links are not followed for the type."""
-    try:
-        info = os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return {"type": "absent", "content": ""}
-    found = {
-        "type": file_type(info.st_mode),
-        "mode": "%04o" % stat.S_IMODE(info.st_mode),
-        "uid": info.st_uid,
-        "gid": info.st_gid,
-        "size": info.st_size,
-        "mtime": info.st_mtime,
-        "content": "",
-    }
-    if with_content and Path(path).is_file():
-        with Path(path).open("rb") as stream:
-            found["content"] = stream.read(MAX_CONTENT_BYTES).decode("utf-8", "replace")
-    return found
-
-
-def run(argv: Sequence[object], timeout_s: int) -> Dict[str, Any]:
-    """rc, stdout and stderr of a command in the C locale; rc 127 if it cannot start, 124 after `timeout_s`."""
-    rc, stdout, stderr = occupants.ask([str(word) for word in argv], timeout_s)
-    return {"rc": rc, "stdout": stdout.strip(), "stderr": stderr}
-
-
-def read_units(units: List[str], timeout_s: int) -> Dict[str, Dict[str, Any]]:
-    """State of all units with one `systemctl show`, which prints them in order, separated by empty lines."""
-    found: Dict[str, Dict[str, Any]] = {
-        unit: dict(dict.fromkeys(UNIT_PROPERTIES.values(), ""), started=0.0) for unit in units
-    }
-    if not units:
-        return found
-    wanted = ",".join([*UNIT_PROPERTIES, START_PROPERTY])
-    answer = run(["systemctl", "show", "--property=" + wanted, "--", *units], timeout_s)
-    for index, block in enumerate(answer["stdout"].split("\n\n")[: len(units)]):
-        values = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
-        for name, key in UNIT_PROPERTIES.items():
-            found[units[index]][key] = values.get(name, "")
-        if values.get("ActiveState") == "active":
-            found[units[index]]["started"] = started(values.get(START_PROPERTY, ""))
-    return found
-
-
-def started(microseconds: str) -> float:
-    """Start time by the current clock of an event that systemd dates from boot."""
-    if not microseconds.isdigit() or not int(microseconds):
-        return 0.0
-    return time.time() - time.monotonic() + int(microseconds) / 1000000
-
-
-def read_packages(names: List[str], timeout_s: int) -> Dict[str, str]:
-    """Installed version of each name by dpkg or rpm; empty if it is not installed."""
-    found = dict.fromkeys(names, "")
-    if not names:
-        return found
-    if Path("/usr/bin/dpkg-query").exists():
-        argv = ["dpkg-query", "--show", "--showformat=${db:Status-Status} ${Package} ${Version}\n"]
-    else:
-        argv = ["rpm", "--query", "--queryformat", "installed %{NAME} %{VERSION}-%{RELEASE}\n"]
-    for line in run(argv + names, timeout_s)["stdout"].splitlines():
-        words = line.split()
-        if len(words) == 3 and words[0] == "installed" and words[1] in found:
-            found[words[1]] = words[2]
-    return found
-
-
-def read_holds(names: List[str]) -> List[str]:
-    """Installed ones of these packages that dpkg holds or that dnf locks to their version."""
-    return [name for name, found in host.packages(names, []).items() if found["held"]]
-
-
 def main() -> None:
-    """Return the requested state. A missing file, unit or program is a result, not a failure."""
+    """Return the requested state."""
     module = AnsibleModule(
         argument_spec={
-            "files": {"type": "list", "elements": "path", "default": []},
-            "content": {"type": "list", "elements": "path", "default": []},
-            "units": {"type": "list", "elements": "str", "default": []},
-            "packages": {"type": "list", "elements": "str", "default": []},
-            "holds": {"type": "bool", "default": False},
-            "commands": {"type": "dict", "default": {}},
-            "timeout_s": {"type": "int", "default": 30},
-            "occupants": {"type": "bool", "default": False},
+            **state_reading.ARGUMENTS,
             "settled": {"type": "list", "elements": "raw", "default": []},  # plugins/action/host_state.py
         },
         supports_check_mode=True,
     )
-    want = module.params
-    paths = list(dict.fromkeys(want["files"] + want["content"]))
-    module.exit_json(
-        changed=False,
-        files={path: read_file(path, path in want["content"]) for path in paths},
-        units=read_units(want["units"], want["timeout_s"]),
-        packages=read_packages(want["packages"], want["timeout_s"]),
-        held=read_holds(want["packages"]) if want["holds"] else [],
-        commands={name: run(argv, want["timeout_s"]) for name, argv in want["commands"].items()},
-        occupants=occupants.read() if want["occupants"] else {},
-        is_new=host_record.is_new(host_record.RECORD),
-    )
+    module.exit_json(changed=False, **state_reading.gather(module.params))
 
 
 if __name__ == "__main__":

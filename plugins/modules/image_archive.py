@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tarfile
-from typing import Any, Dict
+from typing import Any, Dict, Literal
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -54,6 +54,9 @@ tags:
 """
 
 
+UNREADABLE = (OSError, tarfile.TarError, LookupError, TypeError, ValueError)
+
+
 def member(archive: tarfile.TarFile, name: str) -> bytes:
     """The content of a file in the archive. KeyError if there is none, or if it is a directory."""
     stream = archive.extractfile(name)
@@ -62,9 +65,12 @@ def member(archive: tarfile.TarFile, name: str) -> bytes:
     return stream.read()
 
 
-def read(path: str) -> Dict[str, Any]:
-    """Id, layers, creation time and tags of the first image; OSError, TarError, KeyError or ValueError."""
-    with tarfile.open(path) as archive:
+def read(path: str, mode: Literal["r:*", "r:"] = "r:*") -> Dict[str, Any]:
+    """Id, layers, creation time and tags of the first image; one of UNREADABLE if it is no such archive.
+
+    With mode r: a compressed archive is a TarError.
+    """
+    with tarfile.open(path, mode) as archive:
         manifest = json.loads(member(archive, "manifest.json"))[0]
         config = member(archive, manifest["Config"])
     image = json.loads(config)
@@ -82,7 +88,7 @@ def main() -> None:
     path = module.params["path"]
     try:
         found = read(path)
-    except (OSError, tarfile.TarError, KeyError, ValueError) as error:
+    except UNREADABLE as error:
         module.fail_json(msg="%s is not an archive of `docker save`: %s: %s" % (path, type(error).__name__, error))
     module.exit_json(changed=False, **found)
 

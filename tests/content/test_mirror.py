@@ -72,6 +72,7 @@ PACKAGES = (
         {},
     ),
     Package("plugins/filter", ("tests/unit/filters",), {}),
+    Package("plugins/lookup", ("tests/unit/lookup",), {}),
     Package(
         "plugins/plugin_utils",
         ("tests/unit/plugin_utils",),
@@ -92,6 +93,7 @@ PACKAGES = (
             "host_state": ("tests/run/test_settled.py", ACTION),
             "slurm_cluster": ("tests/lab/test_slurm.py", ACTION),
             "run": ("tests/run/test_jobs.py", ACTION),
+            "settled_roles": ("tests/run/test_settled_roles.py", ACTION),
             "sweep": ("tests/run/test_same_name.py", ACTION),
         },
     ),

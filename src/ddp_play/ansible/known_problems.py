@@ -80,7 +80,9 @@ KNOWN_PROBLEMS: tuple[KnownProblem, ...] = (
         "vendor's address, and its package lists have to be as new as its packages",
     ),
     KnownProblem(
-        r"Failed to fetch|Unable to connect to|Connection timed out|urlopen error|Request failed",
+        # not an exporter of the host itself, about which role monitoring gives the command
+        r"(?s)\A(?!.*no metrics from port).*?(Failed to fetch|Unable to connect to|Connection timed out|urlopen error"
+        r"|Request failed)",
         Kind.TASK,
         "the host cannot reach {server}: {another_source}, or repair the host's route or its proxy (ddp_proxy)",
     ),

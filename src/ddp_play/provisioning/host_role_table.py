@@ -89,6 +89,18 @@ def add_event(
     return after
 
 
+def settled_cells(event: dict[str, Any]) -> dict[tuple[str, str], Cell]:
+    """Cells of the roles that have nothing to do or to say on a host, from the event of ddp.play.settled_roles."""
+    data = event.get("event_data") or {}
+    host, found = str(data.get("host")), (data.get("res") or {}).get("settled_roles")
+    if not isinstance(found, dict):
+        return {}
+    return {
+        (host, role): Cell(host, role, CellStatus.SKIPPED if reason else CellStatus.OK, reason=str(reason))
+        for role, reason in found.items()
+    }
+
+
 def _after_success(cell: Cell, data: dict[str, Any]) -> Cell:
     result = data.get("res") or {}
     action = str(data.get("task_action", "")).rpartition(".")[2]

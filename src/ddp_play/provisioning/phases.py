@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     from ddp_play.provisioning.inventory import Inventory
 
+NEVER = "never"  # the tag of roles that a play only follows (ddp.play.settled_roles)
+
 
 @dataclass(frozen=True, slots=True)
 class Phase:
@@ -38,14 +40,16 @@ def plan_phases(plays: list[dict[str, Any]], inventory: Inventory, tags: tuple[s
 
 
 def _roles(play: dict[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Short names and tags of a play's roles, from `roles:` and from import_role tasks."""
+    """Short names and tags of a play's roles, from `roles:` and from import_role tasks that are not only followed."""
     entries = [(row["role"], row) for row in play.get("roles", ())]
     for task in play.get("tasks", ()):
         imported = task.get("ansible.builtin.import_role")
         if imported:
             entries.append((imported["name"], task))
     for name, row in entries:
-        yield name.rpartition(".")[2], tuple(row.get("tags", ()))
+        tags = tuple(row.get("tags", ()))
+        if NEVER not in tags:
+            yield name.rpartition(".")[2], tags
 
 
 def known_roles(plays: list[dict[str, Any]]) -> tuple[str, ...]:

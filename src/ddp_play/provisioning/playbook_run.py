@@ -27,6 +27,7 @@ from ddp_play.provisioning.host_role_table import (
     CellStatus,
     add_event,
     finished_table,
+    settled_cells,
     verdict_line,
     with_commands,
 )
@@ -213,6 +214,8 @@ class _EventHandler:
     reported: set[tuple[str, str]] = field(default_factory=set)
     changes: list[ChangeRow] = field(default_factory=list)
     new: set[str] = field(default_factory=set)
+    settled: dict[tuple[str, str], Cell] = field(default_factory=dict)  # of roles that may end without a task
+    running: Phase | None = None
 
     def on_event(self, event: dict[str, Any]) -> None:
         data = event.get("event_data") or {}
@@ -222,19 +225,40 @@ class _EventHandler:
                 if phase.name == data.get("name") and phase.hosts:
                     self.journal.emit("phase", **phase.to_json())
                     self.observer.phase(phase)
+                    self.running = phase
         if event.get("event") == "runner_retry" and data.get("host"):
             busy = (data.get("res") or {}).get("busy") or ()
             self.observer.waiting(str(data["host"]), "; ".join(map(str, busy)))
         if (data.get("res") or {}).get("is_new") is True:
             self.new.add(str(data.get("host")))
         self.changes += changes_of_event(event)
-        cell = add_event(self.cells, event, self.planned.addresses)
+        self.settled |= settled_cells(event)
+        cell = add_event(self.cells, self._with_role(event), self.planned.addresses)
         if cell is not None:
             self._end_roles(cell)
             self.observer.task(str(data.get("task") or ""), cell.host)
             # a rescue may still handle a failure, but an unreachable host remains unreachable
             if cell.status is CellStatus.UNREACHABLE:
                 self._report(cell)
+
+    def _settle(self, phase: Phase) -> None:
+        """Add the settled roles of a phase that has ended: those that ran no task, up to a failure on their host."""
+        failed_before = {cell.host for cell in self.cells.values() if cell.status.bad and cell.role not in phase.roles}
+        for host in phase.hosts:
+            for role in phase.roles:
+                cell = self.cells.get((host, role)) or self.settled.get((host, role))
+                if host in failed_before or (cell and cell.status.bad):
+                    break
+                if cell:
+                    self.cells[host, role] = cell
+
+    def _with_role(self, event: dict[str, Any]) -> dict[str, Any]:
+        """The event; a host that is not reachable before its first role fails in that role."""
+        data = event.get("event_data") or {}
+        if event.get("event") != "runner_on_unreachable" or data.get("role"):
+            return event
+        roles = [role for host, role in planned_cells(self.planned.phases) if host == data.get("host")]
+        return {**event, "event_data": {**data, "role": roles[0] if roles else None}}
 
     def _end_roles(self, current: Cell) -> None:
         """Report the host's earlier roles: they have ended, because the host has begun another one."""
@@ -244,6 +268,9 @@ class _EventHandler:
 
     def end_phase(self) -> None:
         """Report all roles that were not reported yet: they have ended on every host."""
+        if self.running is not None:
+            self._settle(self.running)
+            self.running = None
         for cell in tuple(self.cells.values()):
             self._report(cell)
 

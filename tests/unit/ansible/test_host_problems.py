@@ -157,6 +157,8 @@ def test_a_long_message_keeps_its_end() -> None:
         ("Status code: 404 for https://m.example.com/a/repomd.xml (IP: 10.0.0.1)", "m.example.com lacks a file"),
         ("E: Failed to fetch file:/srv/mirror/x/InRelease  File not found - /srv/mirror/x/InRelease", "lacks a file"),
         ("dpkg was interrupted, you must manually run", "dpkg --configure"),
+        ("h2: not running: x\nno metrics from port 9100 (<urlopen error [Errno 111] Connection refused>).", ""),
+        ("urlopen error [Errno 110]\nConnection timed out", "ddp_proxy"),
         ("something else", ""),
     ],
 )

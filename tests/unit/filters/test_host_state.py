@@ -112,3 +112,21 @@ def test_existing_files() -> None:
 )
 def test_settled(state: dict[str, bool], settled: bool) -> None:
     assert host_state.settled(state) is settled
+
+
+@pytest.mark.parametrize(
+    ("unsettled", "everywhere"),
+    [
+        ({"h1": [], "h2": []}, True),
+        ({"h1": [], "h2": ["nccl"]}, False),
+        ({"h1": [], "h2": None}, False),  # h2 was not read
+        ({}, False),
+    ],
+)
+def test_nothing_is_to_be_done_only_if_every_host_says_so(
+    unsettled: dict[str, list[str] | None], everywhere: bool
+) -> None:
+    facts = {host: {} if roles is None else {"ddp_unsettled_roles": roles} for host, roles in unsettled.items()}
+    hostvars = {host: {"ansible_facts": found} for host, found in facts.items()}
+    assert host_state.settled_everywhere(hostvars, list(unsettled)) is everywhere
+    assert not host_state.settled_everywhere({"h1": {}}, ["h1"])

@@ -121,3 +121,12 @@ def test_commands(images: list[dict[str, str]], container: list[str], names: lis
         ":",
     ]
     assert all(found[i["name"]] == ["docker", "image", "inspect", "--format", "{{json .}}", i["name"]] for i in images)
+
+
+@pytest.mark.parametrize(
+    ("archives", "plain"),
+    [([], True), (["a.tar", "/b.tar"], True), (["a.tar", "b.tar.gz"], False), (["a.tgz"], False), ([""], True)],
+)
+def test_archives_that_are_read_at_once(archives: list[str], plain: bool) -> None:
+    assert image_distribution.plain([{"name": "x", "archive": name} for name in archives]) is plain
+    assert image_distribution.plain([{"name": "by digest", "digest": DIGEST}])

@@ -1,66 +1,23 @@
-"""Driver, GPU users and CUDA's answer, from files and a fake of the host's programs."""
+"""The module gpu_facts: its options, and the name of its facts."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pytest
 from ansible_collections.ddp.play.plugins.modules import gpu_facts
 
-NVRM = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build\n"
+from tests.unit.modules.stand_in import StandIn, accepted, documented, play
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
 
 
-def answers(monkeypatch: pytest.MonkeyPatch, **by_program: tuple[int, str, str]) -> None:
-    def run(argv: list[str], timeout_s: int = 60) -> tuple[int, str, str]:
-        assert timeout_s > 0
-        return by_program.get(Path(argv[0]).name.replace("-", "_").split(".")[0], (127, "", f"{argv[0]}: not found"))
-
-    monkeypatch.setattr(gpu_facts, "run", run)
+def test_options_are_documented(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert accepted(monkeypatch, gpu_facts) == documented(gpu_facts)
 
 
-def test_the_module_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    fields = "filename: /lib/modules/6.1/nvidia.ko\nversion: 580.95.05\nlicense: Dual MIT/GPL\n"
-    answers(monkeypatch, modinfo=(0, fields, ""))
-    assert gpu_facts.disk_module("6.1") == {
-        "version": "580.95.05",
-        "flavour": "open",
-        "path": "/lib/modules/6.1/nvidia.ko",
-    }
-    answers(monkeypatch)
-    assert gpu_facts.disk_module("6.1") == {"version": "", "flavour": "", "path": ""}
-
-
-def test_the_module_that_is_loaded(tmp_path: Path) -> None:
-    assert gpu_facts.loaded_module(tmp_path, tmp_path) == {"version": "", "flavour": ""}
-    (tmp_path / "driver/nvidia").mkdir(parents=True)
-    (tmp_path / "driver/nvidia/version").write_text(NVRM, encoding="ascii")
-    assert gpu_facts.loaded_module(tmp_path, tmp_path) == {"version": "580.95.05", "flavour": "open"}
-
-
-@pytest.mark.parametrize(
-    ("answer", "error"),
-    [
-        ((9, "", "No devices were found"), "rc 9: No devices were found"),
-        ((0, "<nvidia_smi_log>", ""), "unreadable XML"),
-        ((0, "<nvidia_smi_log><driver_version>580.95.05</driver_version></nvidia_smi_log>", ""), ""),
-    ],
-)
-def test_nvidia_smi(monkeypatch: pytest.MonkeyPatch, answer: tuple[int, str, str], error: str) -> None:
-    answers(monkeypatch, nvidia_smi=answer)
-    found = gpu_facts.smi()
-    assert found["error"].startswith(error)
-    assert bool(found["error"]) == bool(error)
-    assert found["gpus"] == []
-
-
-@pytest.mark.parametrize(
-    ("answer", "devices", "error"),
-    [
-        ((0, "8\n", ""), 8, ""),
-        ((1, "", "Traceback\ncuInit 802\n"), 0, "cuInit 802"),
-        ((124, "", ""), 0, "rc 124"),
-    ],
-)
-def test_cuda(monkeypatch: pytest.MonkeyPatch, answer: tuple[int, str, str], devices: int, error: str) -> None:
-    monkeypatch.setattr(gpu_facts, "run", lambda _argv, timeout_s: answer if timeout_s == 120 else None)
-    assert gpu_facts.cuda_context() == {"devices": devices, "error": error}
+def test_a_host_without_devices(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found = play(monkeypatch, gpu_facts, StandIn(sysfs=str(tmp_path), procfs=str(tmp_path)))
+    assert found["ansible_facts"]["ddp_gpu"]["num_pci_devices"] == 0

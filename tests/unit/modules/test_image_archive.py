@@ -12,6 +12,8 @@ from typing import Any, Literal
 import pytest
 from ansible_collections.ddp.play.plugins.modules import image_archive
 
+from tests.unit.modules.stand_in import StandIn, play
+
 Mode = Literal["w", "w:gz"]
 CONFIG = json.dumps({"rootfs": {"diff_ids": ["sha256:aa", "sha256:bb"]}, "created": "2024-05-01T00:00:00Z"}).encode()
 
@@ -64,3 +66,13 @@ def test_another_archive_is_a_key_error_which_the_module_reports(
 ) -> None:
     with pytest.raises(KeyError):
         image_archive.read(archive(tmp_path / "other.tar", files, *directories))
+
+
+@pytest.mark.parametrize("text", [b"[]", b"7", b"{"])
+def test_a_manifest_of_another_form_is_reported_with_the_path(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: bytes
+) -> None:
+    path = archive(tmp_path / "other.tar", {"manifest.json": text})
+    found = play(monkeypatch, image_archive, StandIn(path=path))
+    assert found["failed"]
+    assert f"{path} is not an archive of `docker save`" in found["msg"]

@@ -1,67 +1,23 @@
-"""RDMA facts from a sysfs of files."""
+"""The module rdma_facts: its options, and the name of its facts."""
 
 from __future__ import annotations
 
-import json
-import struct
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-import pytest
 from ansible_collections.ddp.play.plugins.modules import rdma_facts
 
-PORT = {"state": "4: ACTIVE", "phys_state": "5: LinkUp", "link_layer": "InfiniBand", "rate": "200 Gb/sec (4X HDR)"}
-IB0 = {"ifname": "ib0", "addr_info": [{"local": "10.1.0.2", "prefixlen": 16}]}
+from tests.unit.modules.stand_in import StandIn, accepted, documented, play
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
 
 
-def write(root: Path, files: dict[str, str]) -> Path:
-    for name, text in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text + "\n", encoding="ascii")
-    return root
+def test_options_are_documented(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert accepted(monkeypatch, rdma_facts) == documented(rdma_facts)
 
 
-def test_devices_with_their_ports(tmp_path: Path) -> None:
-    folder = "class/infiniband/mlx5_0"
-    files = {f"{folder}/ports/1/{name}": text for name, text in PORT.items()}
-    sysfs = write(tmp_path, {**files, f"{folder}/fw_ver": "20.31.1014"})
-    (device,) = rdma_facts.devices(sysfs)
-    assert (device["name"], device["firmware"]) == ("mlx5_0", "20.31.1014")
-    assert (device["ports"]["1"]["state"], device["ports"]["1"]["rate_gbps"]) == ("ACTIVE", 200.0)
-
-
-def test_a_host_without_rdma_has_no_devices(tmp_path: Path) -> None:
-    assert rdma_facts.devices(tmp_path) == []
-
-
-@pytest.mark.parametrize(("control", "found"), [(0x001D, ["0000:00:01.0"]), (0x001C, []), (None, [])])
-def test_bridges_that_validate_sources(tmp_path: Path, control: int | None, found: list[str]) -> None:
-    folder = tmp_path / "bus/pci/devices/0000:00:01.0"
-    folder.mkdir(parents=True)
-    capability = b"" if control is None else struct.pack("<IHH", 0x000D, 0, control)
-    (folder / "config").write_bytes(bytes(0x100) + capability + bytes(8))
-    assert rdma_facts.acs_bridges(tmp_path) == found
-
-
-@pytest.mark.parametrize(
-    ("answer", "found"),
-    [
-        (
-            (0, json.dumps([IB0, {"ifname": "ib1"}]), ""),
-            {"ib0": ["10.1.0.2/16"], "ib1": []},
-        ),
-        ((127, "", "ip: not found"), {}),
-        ((0, "", ""), {}),
-    ],
-    ids=["two interfaces", "no ip program", "no answer"],
-)
-def test_addresses(monkeypatch: pytest.MonkeyPatch, answer: tuple[int, str, str], found: dict[str, Any]) -> None:
-    monkeypatch.setattr(rdma_facts, "run", lambda _argv: answer)
-    assert rdma_facts.addresses() == found
-
-
-def test_facts_of_a_host_without_rdma(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(rdma_facts, "run", lambda _argv: (127, "", ""))
-    found = rdma_facts.gather({"sysfs": str(tmp_path), "procfs": str(tmp_path)})
-    empty: dict[str, Any] = {"hcas": [], "devices": [], "addresses": {}, "acs_bridges": []}
-    assert found == {"num_pci_devices": 0, "virtual": False, **empty}
+def test_a_host_without_devices(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found = play(monkeypatch, rdma_facts, StandIn(sysfs=str(tmp_path), procfs=str(tmp_path)))
+    assert found["ansible_facts"]["ddp_rdma"]["num_pci_devices"] == 0

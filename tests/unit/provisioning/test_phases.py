@@ -11,6 +11,11 @@ PLAYS: list[dict[str, Any]] = [
     {"name": "Nothing without a limit", "hosts": "all", "tasks": [{"ansible.builtin.assert": {"that": True}}]},
     {"name": "OS", "hosts": "ranks:nfs", "roles": [{"role": "ddp.play.base_os", "tags": ["base_os"]}]},
     {
+        "name": "Reading",
+        "hosts": "all",
+        "tasks": [{"ansible.builtin.import_role": {"name": "ddp.play.docker_engine"}, "tags": ["never"]}],
+    },
+    {
         "name": "Engine",
         "hosts": "ranks:!bare",
         "tasks": [{"ansible.builtin.import_role": {"name": "ddp.play.docker_engine"}, "tags": ["docker_engine"]}],

@@ -1,0 +1,97 @@
+"""Which roles of the play have nothing to do or to say on a host: one process and two readings for all of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.ddp.play.plugins.plugin_utils.role_walk import (
+    Question,
+    UnknownError,
+    Walk,
+    Walker,
+    own_variables,
+    pattern_matches,
+    tasks_by_role,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class ActionModule(ActionBase):
+    """Follows each role that the play imports up to its next question, asks the host for all of them, and goes on."""
+
+    TRANSFERS_FILES = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return the settled roles, with the reasons of skipped ones, and the facts of the system.
+
+        Never fails: what cannot be read or judged here is left to the roles. A host that is not reachable stays so.
+        """
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        variables = task_vars or {}
+        wanted = self._wanted(variables)
+        walks, settled = self._walks(wanted, variables), {}
+        facts: dict[str, Any] = {}
+        answers: dict[str, Mapping[str, Any] | None] = dict.fromkeys(walks)
+        while answers:
+            questions: dict[str, Question] = {}
+            for role, answer in answers.items():
+                try:
+                    questions[role] = walks[role].send(answer)
+                except StopIteration as ended:
+                    settled[role] = str(ended.value)
+                except UnknownError as unknown:
+                    self._display.vv(f"{variables.get('inventory_hostname')}: {role} is not settled: {unknown}")
+            answers = dict(self._answers(questions, variables))
+            for found in answers.values():
+                facts.update(_of_the_system(found or {}))
+                result["is_new"] = bool((found or {}).get("is_new")) or result.get("is_new", False)
+        for role, reason in settled.items():
+            if reason:
+                self._display.display(f"{variables.get('inventory_hostname')}: skipped: {role}: {reason}")
+        unsettled = [role for role in wanted if role not in settled]
+        facts |= {"ddp_settled_roles": settled, "ddp_unsettled_roles": unsettled}
+        return {**result, "settled_roles": settled, "ansible_facts": facts}
+
+    def _wanted(self, variables: dict[str, Any]) -> list[str]:
+        """The roles that this host has and that the tags select."""
+        play, groups, host = self._task.get_play(), variables["group_names"], variables["inventory_hostname"]
+        return [
+            role
+            for role, pattern in self._task.args["roles"].items()
+            if {"all", "tagged", role} & set(play.only_tags) and role not in play.skip_tags
+            if pattern_matches(pattern, groups, host)
+        ]
+
+    def _walks(self, wanted: list[str], variables: dict[str, Any]) -> dict[str, Walk]:
+        """The walks through the tasks of these roles, as far as the play imports them."""
+        become = (bool(self._task.become), str(self._task.become_user or ""))
+        play = self._task.get_play()
+        return {
+            role: Walker(self._loader, role, own_variables(variables, play.roles, role), become).walk(tasks)
+            for role, tasks in tasks_by_role(play.tasks).items()
+            if role in wanted
+        }
+
+    def _answers(self, questions: dict[str, Question], variables: dict[str, Any]) -> dict[str, Mapping[str, Any]]:
+        """What the host answers, by role; empty without questions, and if the host refuses to answer."""
+        asked: list[Question] = []
+        for question in questions.values():
+            if question not in asked:
+                asked.append(question)
+        if not asked:
+            return {}
+        rows = [{"module": question.module, "arguments": question.arguments} for question in asked]
+        found = self._execute_module("ddp.play.settled_roles", module_args={"questions": rows}, task_vars=variables)
+        if found.get("failed"):
+            self._display.vv(f"{variables.get('inventory_hostname')}: {found.get('msg')}")
+            return {}
+        return {role: found["answers"][asked.index(question)] for role, question in questions.items()}
+
+
+def _of_the_system(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """The facts of an answer that every role reads; those of GPUs and RDMA differ with what a role asks."""
+    facts = answer.get("ansible_facts", {})
+    return {name: value for name, value in facts.items() if not name.startswith("ddp_")}

@@ -1,0 +1,22 @@
+"""Conditions of a task over a host's variables and the result that the task registers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.errors import AnsibleError
+from ansible.template import Templar
+
+
+def registered_names(register: Any) -> list[str]:
+    """Names of a task's `register`: a string up to ansible-core 2.20, later a mapping of names to expressions."""
+    return [register] if isinstance(register, str) else list(register or ())
+
+
+def holds(loader: Any, variables: dict[str, Any], conditions: list[Any]) -> bool:
+    """Whether all conditions hold. One that cannot be evaluated does not: the role's own tasks then name the reason."""
+    templar = Templar(loader=loader, variables=variables)
+    try:
+        return all(templar.evaluate_conditional(condition) for condition in conditions)
+    except AnsibleError:
+        return False

@@ -1,0 +1,174 @@
+"""A role's tasks followed in one process as far as they only read the host and end the role.
+
+Ansible starts a process for each task and host, also for a skipped one. Here the parsed tasks of a role are followed
+in their order, with their conditions, arguments and variables; what they ask the host is handed out, so that the
+questions of many roles can be put to it at once. A task that does anything else ends the walk without a result.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ansible.errors import AnsibleError
+from ansible.playbook.block import Block
+from ansible.template import Templar
+from ansible_collections.ddp.play.plugins.plugin_utils.conditions import holds, registered_names
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator, Mapping
+
+    from ansible.playbook.role import Role
+    from ansible.playbook.task import Task
+
+STATE = "ddp.play.host_state"
+READS = (STATE, "ansible.builtin.setup", "ddp.play.gpu_facts", "ddp.play.rdma_facts")
+SAYS, ASSERTS = "ansible.builtin.debug", "ansible.builtin.assert"
+META, ENDS = (
+    ("ansible.builtin.meta", "meta"),
+    ("end_role", "role_complete"),
+)  # the second is Ansible's own last task of a role
+# Keywords that give a task another meaning than its module, arguments and condition.
+OTHER = ("loop", "loop_with", "delegate_to", "until", "async_val", "failed_when", "changed_when", "run_once", "notify")
+PREFIX = "ansible_"
+
+
+class UnknownError(Exception):
+    """The walk cannot tell how the role goes on; the role has to tell."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a task asks the host: a module that only reads, and its arguments."""
+
+    module: str
+    arguments: dict[str, Any]
+
+
+Walk: TypeAlias = "Generator[Question, Mapping[str, Any] | None, str]"
+
+
+def pattern_matches(pattern: str, groups: list[str], host: str) -> bool:
+    """Whether the pattern of a play, such as ranks:registry:!without_docker, has a host of these groups."""
+    names = {"all", host, *groups}
+    parts = pattern.split(":")
+    excluded = {part[1:] for part in parts if part.startswith("!")}
+    return not excluded & names and bool(names.intersection(parts))
+
+
+def tasks_by_role(blocks: list[Any]) -> dict[str, list[Task]]:
+    """Tasks of the roles that a play imports, by the roles' short names."""
+    found: dict[str, list[Task]] = {}
+    for task in tasks_in(blocks):
+        if task._role is not None:
+            found.setdefault(task._role.get_name(include_role_fqcn=False), []).append(task)
+    return found
+
+
+def own_variables(variables: Mapping[str, Any], roles: list[Role], role: str) -> dict[str, Any]:
+    """Variables of a host without those of the other roles: the lookup of a template copies all that it gets.
+
+    For the same reason without `vars`, in which Ansible has all variables once more.
+    """
+    names = {each.get_name(include_role_fqcn=False): {*each.get_default_vars(), *each.get_vars()} for each in roles}
+    others = {"vars"}.union(*names.values()) - names[role]
+    return {name: value for name, value in variables.items() if name not in others}
+
+
+def tasks_in(blocks: list[Any]) -> Iterator[Task]:
+    """Tasks of blocks in their order; a block that handles failures stays whole."""
+    for entry in blocks:
+        if isinstance(entry, Block) and not (entry.rescue or entry.always):
+            yield from tasks_in(entry.block)
+        else:
+            yield entry
+
+
+@dataclass
+class Walker:
+    """Follows the tasks of one role with the variables of one host; `become` is that of the process that asks."""
+
+    loader: Any
+    role: str
+    variables: dict[str, Any]
+    become: tuple[bool, str]
+
+    def walk(self, tasks: list[Task]) -> Walk:
+        """Yield questions, take their results; return why the role is skipped, empty if all is as wanted.
+
+        Raises UnknownError if a task would do or say anything else.
+        """
+        said = ""
+        for task in tasks:
+            if isinstance(task, Block):
+                raise UnknownError("a block with rescue or always")
+            scope = self._scope(task)
+            if not self._hold(task.when, scope):
+                continue
+            if any(getattr(task, name, None) for name in OTHER):
+                raise UnknownError(f"{task.get_name()}: a keyword")
+            if _ends(task):
+                break
+            if task.action in READS:  # roles write full names
+                said = ""
+                yield from self._ask(task, scope)
+            else:
+                said = self._say_or_assert(task, scope, said)
+        return said
+
+    def _scope(self, task: Task) -> dict[str, Any]:
+        paths = [*task.get_search_path(), self.loader.get_basedir()]
+        return {**self.variables, **task.get_vars(), "ansible_search_path": list(dict.fromkeys(paths))}
+
+    def _hold(self, that: Any, scope: dict[str, Any]) -> bool:
+        conditions = that if isinstance(that, list) else [that]
+        templar = Templar(loader=self.loader, variables=scope)
+        try:
+            return all(templar.evaluate_conditional(condition) for condition in conditions)
+        except AnsibleError as error:
+            raise UnknownError(str(error)) from error
+
+    def _say_or_assert(self, task: Task, scope: dict[str, Any], said: str) -> str:
+        """Why the role is skipped, which this task says or an earlier one has said."""
+        if task.action == SAYS:
+            return self._skipped(task, scope)
+        if task.action == ASSERTS and self._hold(task.args.get("that", False), scope):
+            return said
+        raise UnknownError(task.get_name())
+
+    def _skipped(self, task: Task, scope: dict[str, Any]) -> str:
+        text = str(self._final(task.args, scope).get("msg", "")).strip()
+        found = re.fullmatch(rf"skipped: {self.role}: (?!pending:)(.+)", text, re.DOTALL)
+        if not found:
+            raise UnknownError(text)
+        return found[1].strip()
+
+    def _ask(self, task: Task, scope: dict[str, Any]) -> Generator[Question, Mapping[str, Any] | None, None]:
+        if (bool(task.become), str(task.become_user or "")) != self.become:
+            raise UnknownError(f"{task.get_name()}: another user")
+        given = task.environment or []
+        if any(self._final(given if isinstance(given, list) else [given], scope)):
+            raise UnknownError(f"{task.get_name()}: an environment")
+        arguments = dict(task.args)
+        conditions = arguments.pop("settled", [])
+        answer = yield Question(task.action, self._final(arguments, scope))
+        result = dict(answer or {})
+        self._learn(result)
+        self.variables.update(dict.fromkeys(registered_names(task.register), result))
+        if task.action == STATE:
+            result["settled"] = bool(conditions) and holds(self.loader, self._scope(task), conditions)
+
+    def _learn(self, result: dict[str, Any]) -> None:
+        facts = {name.removeprefix(PREFIX): value for name, value in result.get("ansible_facts", {}).items()}
+        self.variables["ansible_facts"] = {**self.variables.get("ansible_facts", {}), **facts}
+
+    def _final(self, value: Any, scope: dict[str, Any]) -> Any:
+        try:
+            return Templar(loader=self.loader, variables=scope).template(value)
+        except AnsibleError as error:
+            raise UnknownError(str(error)) from error
+
+
+def _ends(task: Task) -> bool:
+    return task.action in META and task.args.get("_raw_params") in ENDS

@@ -1,0 +1,84 @@
+"""The first play of provision and verify has each role with the hosts of its play, and imports the tasks it follows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.content.role_files import ROOT, read
+from tests.content.role_tasks import ROLES, condition, tasks_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+IMPORT = "ansible.builtin.import_role"
+NOT_FOLLOWED = {"slurm": "it compares hosts with each other, and a job of all nodes proves it"}
+FOLLOWED = [role for role in ROLES if role.name not in NOT_FOLLOWED]
+TASKS_FROM = {"provision": None, "verify": "verify"}
+
+
+def short(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def plays(playbook: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The play that reads the hosts, and those of the roles."""
+    first, *others = read(ROOT / f"playbooks/{playbook}.yml")
+    return first, others
+
+
+def roles_of(play: dict[str, Any], tasks_from: str | None) -> list[str]:
+    """Roles that a play runs from this file of tasks."""
+    listed = [short(row["role"]) for row in play.get("roles", ())]
+    imported = [task[IMPORT] for task in play.get("tasks", ()) if IMPORT in task]
+    return listed + [short(row["name"]) for row in imported if row.get("tasks_from") == tasks_from]
+
+
+@pytest.mark.parametrize(("playbook", "tasks_from"), TASKS_FROM.items())
+def test_each_role_is_followed_on_the_hosts_of_its_play(playbook: str, tasks_from: str | None) -> None:
+    first, others = plays(playbook)
+    hosts = {role: play["hosts"] for play in others for role in roles_of(play, tasks_from)}
+    assert first["tasks"][0]["ddp.play.settled_roles"]["roles"] == hosts
+    groups = {group for pattern in hosts.values() for group in pattern.split(":") if not group.startswith("!")}
+    assert groups <= set(first["hosts"].split(":"))
+
+
+@pytest.mark.parametrize(("playbook", "tasks_from"), TASKS_FROM.items())
+def test_the_tasks_that_are_followed_never_run(playbook: str, tasks_from: str | None) -> None:
+    first, _ = plays(playbook)
+    imports = [task for task in first["tasks"] if IMPORT in task]
+    assert [short(task[IMPORT]["name"]) for task in imports] == [
+        role for role in first["tasks"][0]["ddp.play.settled_roles"]["roles"] if role not in NOT_FOLLOWED
+    ]
+    for task in imports:
+        given = task[IMPORT]
+        assert task["tags"] == ["never"]
+        assert (given["public"], given["rolespec_validate"], given.get("tasks_from")) == (True, False, tasks_from)
+
+
+def test_every_phase_of_provision_ends_if_nothing_is_to_be_done_anywhere() -> None:
+    first, others = plays("provision")
+    (decide,) = [task for task in first["tasks"] if "ansible.builtin.set_fact" in task]
+    assert decide["run_once"] is True
+    assert first.get("strategy") is None, "with another strategy than linear each host would decide"
+    for play in others:
+        (task,) = play["pre_tasks"]
+        assert (task["ansible.builtin.meta"], task["tags"]) == ("end_play", ["always"])
+        assert condition(task) == "ddp_all_settled | default(false)"
+
+
+def test_every_play_of_verify_knows_the_settled_roles() -> None:
+    _, others = plays("verify")
+    for play in others:
+        followed = set(roles_of(play, "verify")) - set(NOT_FOLLOWED)
+        wanted = "{{ ansible_facts.ddp_settled_roles | default({}) }}" if followed else None
+        assert play.get("vars", {}).get("ddp_settled") == wanted, play["name"]
+
+
+@pytest.mark.parametrize("role", FOLLOWED, ids=lambda role: role.name)
+def test_a_verification_ends_first_if_it_was_followed(role: Path) -> None:
+    """The variable is one of the plays of verify.yml: in a site's own playbook a role reads the host itself."""
+    first = tasks_of(role, "verify")[0]
+    assert first["ansible.builtin.meta"] == "end_role"
+    assert condition(first) == f"'{role.name}' in ddp_settled | default({{}})"

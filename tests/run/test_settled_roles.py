@@ -1,0 +1,118 @@
+"""Roles of verify and provision that are followed in one task, by real ansible-playbook on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.content.role_files import ROOT
+from tests.roles_gpu import fixture
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.runner
+
+READING = "Find the roles that have nothing to do or to say"
+DECISION = "Decide whether any role has anything to do or to say"
+# Roles that this machine has whatever its state: each is skipped, or nothing differs.
+TAGS = "cluster_users,scratch,rdma,nvidia_driver,cuda_toolkit,nccl,nfs_client,image_distribution"
+SITE: dict[str, Any] = {
+    "ansible_connection": "local",
+    "ansible_python_interpreter": sys.executable,
+    "ansible_become": False,
+    "nccl_enabled": "true",
+    "__nccl_libraries": [],
+    "__nccl_drifted": [],
+}
+
+
+@dataclass(frozen=True)
+class Played:
+    """One run: names of the tasks that a host did not skip, by host, what they said, and what the reading found."""
+
+    code: int
+    tasks: dict[str, list[str]]
+    said: dict[str, list[str]]
+    settled: dict[str, dict[str, str]]
+
+
+def play(folder: Path, verb: str, *options: str, hosts: dict[str, dict[str, Any]] | None = None) -> Played:
+    """Run a playbook on hosts that are all this machine, without GPUs and RDMA."""
+    fixture.write(folder, fixture.Hardware(gpus=()))
+    roles = ("rdma", "nvidia_driver", "nccl", "nvidia_container_toolkit")
+    paths = {f"__{role}_sysfs": f"{folder}/sys" for role in roles} | {"__nvidia_driver_procfs": f"{folder}/proc"}
+    (folder / "hosts.json").write_text(json.dumps({"ranks": {"hosts": hosts or {"h1": {}}}}))
+    extra = json.dumps(SITE | paths)
+    words = ["playbook", "-i", "hosts.json", str(ROOT / f"playbooks/{verb}.yml"), "--tags", TAGS, "-e", extra]
+    done = subprocess.run(
+        [sys.executable, "-m", "ansible", *words, *options],
+        env=os.environ | {"ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json", "ANSIBLE_DEPRECATION_WARNINGS": "0"},
+        cwd=folder, capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    report = json.loads(done.stdout[done.stdout.index("{") :])
+    rows = [
+        (host, task["task"]["name"].partition(" : ")[2] or task["task"]["name"], result)
+        for one in report["plays"]
+        for task in one["tasks"]
+        for host, result in task["hosts"].items()
+        if not result.get("skipped")
+    ]
+    found = Played(done.returncode, {}, {}, {})
+    for host, name, result in rows:
+        found.tasks.setdefault(host, []).append(name)
+        found.said.setdefault(host, []).append(str(result.get("msg", "")))
+        if "settled_roles" in result:
+            found.settled[host] = result["settled_roles"]
+    return found
+
+
+def test_a_host_in_the_wanted_state_is_verified_in_one_task(tmp_path: Path) -> None:
+    found = play(tmp_path, "verify")
+    assert (found.code, found.tasks) == (0, {"h1": [READING]})
+    settled = found.settled["h1"]
+    assert sorted(settled) == sorted(TAGS.split(","))
+    assert settled["nccl"] == ""
+    assert settled["nfs_client"] == "nfs_client_mounts is empty"
+    assert settled["rdma"].startswith("no RDMA hardware found in sysfs")
+
+
+def test_what_was_changed_by_hand_is_told_by_its_role(tmp_path: Path) -> None:
+    found = play(tmp_path, "verify", "-e", json.dumps({"__nccl_drifted": ["/etc/nccl.conf"]}))
+    assert found.code != 0
+    assert sorted(found.settled["h1"]) == sorted(set(TAGS.split(",")) - {"nccl"})
+    assert found.tasks["h1"][0] == READING
+    assert "/etc/nccl.conf" in found.said["h1"][-1]
+
+
+def test_a_role_that_would_refuse_its_settings_does_so_itself(tmp_path: Path) -> None:
+    found = play(tmp_path, "verify", "-e", "rdma_expected_hcas=2")
+    assert found.code != 0
+    assert "rdma_expected_hcas is 2, but no RDMA hardware found" in found.said["h1"][-1]
+
+
+def test_tags_select_what_is_followed(tmp_path: Path) -> None:
+    found = play(tmp_path, "verify", "--skip-tags", "rdma,scratch")
+    assert set(found.settled["h1"]) == set(TAGS.split(",")) - {"rdma", "scratch"}
+
+
+def test_a_second_provisioning_reads_each_host_once(tmp_path: Path) -> None:
+    found = play(tmp_path, "provision", "--check", hosts={"h1": {}, "h2": {}})
+    assert found.code == 0
+    assert found.tasks == {"h1": [READING, DECISION], "h2": [READING]}
+
+
+def test_one_host_with_something_to_do_lets_all_roles_run(tmp_path: Path) -> None:
+    drifted = "{{ ['/etc/nccl.conf'] if inventory_hostname == 'h2' else [] }}"
+    hosts: dict[str, dict[str, Any]] = {"h1": {}, "h2": {}}
+    found = play(tmp_path, "provision", "--check", "-e", json.dumps({"__nccl_drifted": drifted}), hosts=hosts)
+    assert "nccl" in found.settled["h1"]
+    assert "nccl" not in found.settled["h2"]
+    for host in hosts:
+        assert "skipped: nfs_client: nfs_client_mounts is empty" in found.said[host]

@@ -1,0 +1,224 @@
+"""A role's parsed tasks, followed with the answers of a host, as Ansible itself would go through them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from ansible.inventory.manager import InventoryManager
+from ansible.parsing.dataloader import DataLoader
+from ansible.playbook.play import Play
+from ansible.vars.manager import VariableManager
+from ansible_collections.ddp.play.plugins.plugin_utils.role_walk import (
+    Question,
+    UnknownError,
+    Walker,
+    own_variables,
+    pattern_matches,
+    tasks_by_role,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STATE = "ddp.play.host_state"
+FACTS: dict[str, Any] = {
+    "ansible.builtin.setup": {"gather_subset": ["!all"]},
+    "when": "ansible_facts.distribution is not defined",
+}
+READ: dict[str, Any] = {
+    STATE: {"files": "{{ paths }}", "settled": ["demo.files['/a'] == wanted"]},
+    "register": "demo",
+}
+END: dict[str, Any] = {"ansible.builtin.meta": "end_role", "when": "demo.settled | default(false)"}
+ASSERT: dict[str, Any] = {"ansible.builtin.assert": {"that": "demo.files['/a'] == wanted", "fail_msg": "no"}}
+SKIP: list[dict[str, Any]] = [
+    {"ansible.builtin.debug": {"msg": "skipped: demo: {{ why }}"}, "when": "empty"},
+    {"ansible.builtin.meta": "end_role", "when": "empty"},
+]
+TASKS: list[dict[str, Any]] = [*SKIP, FACTS, READ, END, ASSERT]
+SYSTEM: dict[str, Any] = {"ansible_facts": {"ansible_distribution": "Debian", "ansible_service_mgr": "systemd"}}
+
+
+def walker(folder: Path, tasks: list[dict[str, Any]], **variables: Any) -> tuple[Walker, list[Any]]:
+    """A walk through a role with these tasks, loaded by Ansible itself."""
+    role = folder / "roles/demo"
+    (role / "tasks").mkdir(parents=True)
+    (role / "defaults").mkdir()
+    (role / "tasks/verify.yml").write_text(yaml.safe_dump(tasks))
+    (role / "defaults/main.yml").write_text(
+        yaml.safe_dump({"wanted": 1, "paths": ["/a"], "empty": False, "why": "none"})
+    )
+    imported = {"ansible.builtin.import_role": {"name": "demo", "tasks_from": "verify", "public": True}}
+    site = [{"hosts": "localhost", "become": True, "tasks": [imported]}]
+    (folder / "site.yml").write_text(yaml.safe_dump(site))
+    loader = DataLoader()
+    loader.set_basedir(str(folder))
+    manager = VariableManager(loader, InventoryManager(loader, "localhost,"))
+    (data,) = loader.load_from_file(str(folder / "site.yml"), trusted_as_template=True)
+    play = Play.load(data, manager, loader)
+    found = tasks_by_role(play.tasks)
+    assert list(found) == ["demo"]
+    # as in a run, where manager.get_vars has the facts of the host as well
+    scope = {**manager.get_vars(play=play), "ansible_facts": {}, **variables}
+    return Walker(loader, "demo", scope, (True, "")), found["demo"]
+
+
+def followed(
+    folder: Path, tasks: list[dict[str, Any]], *answers: Any, **variables: Any
+) -> tuple[list[Question], str | None]:
+    """The questions of a walk, and its result; None where it cannot tell."""
+    steps, parsed = walker(folder, tasks, **variables)
+    walk = steps.walk(parsed)
+    asked: list[Question] = []
+    replies = iter([None, *answers])
+    try:
+        while True:
+            asked.append(walk.send(next(replies)))
+    except StopIteration as ended:
+        return asked, ended.value
+    except UnknownError:
+        return asked, None
+
+
+def test_a_host_in_the_wanted_state(tmp_path: Path) -> None:
+    asked, result = followed(tmp_path, TASKS, SYSTEM, {"files": {"/a": 1}})
+    assert asked == [Question("ansible.builtin.setup", {"gather_subset": ["!all"]}), Question(STATE, {"files": ["/a"]})]
+    assert result == ""
+
+
+def test_facts_that_are_known_are_not_read(tmp_path: Path) -> None:
+    known = {"distribution": "Debian", "service_mgr": "systemd"}
+    asked, result = followed(tmp_path, TASKS, {"files": {"/a": 1}}, ansible_facts=known)
+    assert ([question.module for question in asked], result) == ([STATE], "")
+
+
+@pytest.mark.parametrize("state", [{"files": {"/a": 2}}, {"files": {}}, {}])
+def test_a_host_in_another_state_is_left_to_the_role(tmp_path: Path, state: dict[str, Any]) -> None:
+    asked, result = followed(tmp_path, TASKS, SYSTEM, state)
+    assert (len(asked), result) == (2, None)
+
+
+def test_a_role_without_anything_to_do_says_why(tmp_path: Path) -> None:
+    assert followed(tmp_path, TASKS, empty=True, why="no mounts\n") == ([], "no mounts")
+
+
+def test_variables_of_the_inventory_win_over_defaults(tmp_path: Path) -> None:
+    asked, result = followed(tmp_path, TASKS, SYSTEM, {"files": {"/a": 2}}, paths=["/a", "/b"], wanted=2)
+    assert asked[-1].arguments == {"files": ["/a", "/b"]}
+    assert result == ""
+
+
+def test_what_a_host_answers_is_no_template(tmp_path: Path) -> None:
+    assert followed(tmp_path, TASKS, SYSTEM, {"files": {"/a": "{{ 1 }}"}})[1] is None
+
+
+ELSE: dict[str, dict[str, Any]] = {
+    "another module": {"ansible.builtin.command": {"argv": ["true"]}},
+    "an assertion that does not hold": {"ansible.builtin.assert": {"that": ["not empty", "wanted == 2"]}},
+    "another one": {"ansible.builtin.assert": {"that": "wanted == 2"}},
+    "one that cannot be evaluated": {"ansible.builtin.assert": {"that": "no_such_variable == 1"}},
+    "a failure": {"ansible.builtin.fail": {"msg": "no"}},
+    "an include": {"ansible.builtin.include_tasks": "more.yml"},
+    "another message": {"ansible.builtin.debug": {"msg": "pending: demo: restart"}},
+    "what is pending": {"ansible.builtin.debug": {"msg": "skipped: demo: pending: a restart. The host is busy"}},
+    "the message of another role": {"ansible.builtin.debug": {"msg": "skipped: other: none"}},
+    "another end": {"ansible.builtin.meta": "end_host"},
+    "a loop": {STATE: {"files": ["{{ item }}"]}, "loop": ["/a", "/b"]},
+    "another host": {STATE: {"files": ["/a"]}, "delegate_to": "localhost"},
+    "once for all": {STATE: {"files": ["/a"]}, "run_once": True},
+    "another user": {STATE: {"files": ["/a"]}, "become": False},
+    "an environment": {STATE: {"files": ["/a"]}, "environment": {"http_proxy": "http://proxy:3128"}},
+    "a failure that is handled": {"block": [{STATE: {"files": ["/a"]}}], "rescue": [{"ansible.builtin.meta": "noop"}]},
+    "a condition that cannot be evaluated": {STATE: {"files": ["/a"]}, "when": "no_such_variable == 1"},
+    "arguments that cannot be evaluated": {STATE: {"files": ["{{ no_such_variable }}"]}},
+}
+
+
+@pytest.mark.parametrize("task", ELSE.values(), ids=ELSE)
+def test_whatever_else_a_role_does_is_left_to_it(tmp_path: Path, task: dict[str, Any]) -> None:
+    assert followed(tmp_path, [task, {"ansible.builtin.meta": "end_role"}]) == ([], None)
+
+
+def test_the_same_under_a_condition_that_does_not_hold(tmp_path: Path) -> None:
+    tasks = [{**task, "when": "empty"} for name, task in ELSE.items() if "rescue" not in task]
+    assert followed(tmp_path, [*tasks, {"ansible.builtin.meta": "end_role"}]) == ([], "")
+
+
+@pytest.mark.parametrize("that", ["wanted == 1", ["wanted == 1", "not empty"]])
+def test_an_assertion_that_holds_says_nothing(tmp_path: Path, that: Any) -> None:
+    tasks: list[dict[str, Any]] = [
+        {"ansible.builtin.assert": {"that": that, "fail_msg": "no"}},
+        {"ansible.builtin.meta": "end_role"},
+    ]
+    assert followed(tmp_path, tasks) == ([], "")
+
+
+def test_an_empty_environment_is_none(tmp_path: Path) -> None:
+    tasks = [{**READ, "environment": "{{ {} }}"}, END]
+    asked, result = followed(tmp_path, tasks, {"files": {"/a": 1}})
+    assert (len(asked), result) == (1, "")
+
+
+def test_a_role_that_goes_on_to_its_end_without_doing_anything_is_settled(tmp_path: Path) -> None:
+    """As nvidia_driver does, whose proof comes last."""
+    proof = {**READ, "register": "proof"}
+    asked, result = followed(tmp_path, [READ, proof, ASSERT], {"files": {"/a": 1}}, {"files": {"/a": 1}})
+    assert (len(asked), result) == (2, "")
+    assert followed(tmp_path / "empty", []) == ([], "")
+
+
+def test_variables_of_an_import_reach_the_conditions_of_a_reading(tmp_path: Path) -> None:
+    tasks = [{**READ, "vars": {"wanted": 3}}, END, {"ansible.builtin.fail": {"msg": "not settled"}}]
+    assert followed(tmp_path, tasks, {"files": {"/a": 3}})[1] == ""
+
+
+def test_an_option_that_is_left_out(tmp_path: Path) -> None:
+    tasks = [{STATE: {"files": ["/a"], "timeout_s": "{{ 5 if empty else omit }}"}, "register": "demo"}]
+    assert followed(tmp_path, tasks, {})[0] == [Question(STATE, {"files": ["/a"]})]
+
+
+def test_variables_of_an_import(tmp_path: Path) -> None:
+    tasks = [{**READ, "vars": {"paths": ["/c"]}}]
+    assert followed(tmp_path, tasks, {})[0][0].arguments == {"files": ["/c"]}
+
+
+class StandInRole:
+    """A role by its name, with the variable of its defaults and that of its vars."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def get_name(self, *, include_role_fqcn: bool) -> str:
+        assert not include_role_fqcn
+        return self.name
+
+    def get_default_vars(self) -> dict[str, int]:
+        return {f"{self.name}_default": 1}
+
+    def get_vars(self) -> dict[str, int]:
+        return {f"__{self.name}_var": 2}
+
+
+def test_a_role_has_no_variables_of_the_others() -> None:
+    roles: list[Any] = [StandInRole("demo"), StandInRole("other")]
+    mine = {"demo_default": 1, "__demo_var": 2, "inventory_hostname": "h1"}
+    variables = {**mine, "other_default": 3, "__other_var": 4}
+    assert own_variables({**variables, "vars": variables}, roles, "demo") == mine
+
+
+@pytest.mark.parametrize(
+    ("pattern", "groups", "matches"),
+    [
+        ("ranks:spares", ["ranks"], True),
+        ("ranks:spares", ["monitoring"], False),
+        ("ranks:registry:!without_docker", ["ranks", "without_docker"], False),
+        ("ranks:registry:!without_docker", ["registry"], True),
+        ("all", [], True),
+        ("h1", [], True),
+        ("", ["ranks"], False),
+    ],
+)
+def test_hosts_of_a_play(pattern: str, groups: list[str], matches: bool) -> None:
+    assert pattern_matches(pattern, groups, "h1") is matches
