@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.run.conftest import living
-from tests.slurm.test_restarts import parent
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -144,7 +141,7 @@ def wait_for_attempt(login: Login, name: str, attempt: int) -> None:
 def test_too_few_nodes_left_lead_to_a_requeue(login: Login) -> None:
     training = Training(login, "short", hosts=3, ranks_per_host=1, host_timeout=6)
     job_id = training.start()
-    lose(login, "n3")
+    login.cluster.power_off("n3", str(login.play.host_dir / "n3"))
     try:
         wait_until(lambda: login.cluster.job(job_id)["JobState"] == "PENDING", timeout_s=PATIENCE_S)
     finally:
@@ -157,7 +154,7 @@ def test_too_few_nodes_left_lead_to_a_requeue(login: Login) -> None:
 def test_a_lost_batch_host_is_named_and_the_job_goes_on_elsewhere(login: Login) -> None:
     training = Training(login, "headless", host_timeout=6)
     job_id = training.start()
-    lose(login, "n1")
+    login.cluster.power_off("n1", str(login.play.host_dir / "n1"))
     try:
         wait_until(lambda: login.cluster.job(job_id)["JobState"] == "PENDING", timeout_s=180)
         training.starts_soon(job_id)
@@ -165,15 +162,6 @@ def test_a_lost_batch_host_is_named_and_the_job_goes_on_elsewhere(login: Login) 
         assert "n1" in str(row["reason"])
     finally:
         bring_back(login, "n1")
-
-
-def lose(login: Login, node: str) -> None:
-    """A node's daemon and all that runs on it end at once, as after a power failure."""
-    login.cluster.kill_node(node)
-    there = living(f"SLURMD_NODENAME={node}")
-    ranks = living(str(login.play.host_dir / node))
-    for pid in {*there, *ranks, *(parent(pid) for pid in there)} - {1}:
-        os.kill(pid, signal.SIGKILL)
 
 
 def bring_back(login: Login, node: str) -> None:
