@@ -81,6 +81,7 @@ def _values(known: KnownProblem, text: str, *, host: str, address: str, role: st
     return {
         "host": host,
         "address": address,
+        "user": words[-1].rpartition("@")[0] or "USER",
         "role": role,
         "server": (server[1] or server[2]) if server else "its package source",
         "another_source": ANOTHER_SOURCE.get(role, f"set ddp_mirror_url, or {role}_source: distribution"),
