@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ddp_play.bundle.format_version import format_stamp
 from ddp_play.bundle.outcome import RunStatus
-from ddp_play.bundle.paths import RunPaths, check_run_id, read_json, runs_dir, write_json
+from ddp_play.bundle.paths import RunPaths, check_run_id, make_directory, read_json, runs_dir, write_json
 from ddp_play.bundle.run_ids import new_run_id, new_token
 from ddp_play.engines.registry import engine_of
 from ddp_play.engines.route import Route
@@ -40,7 +40,7 @@ def create_run(request: PlaybookRequest, *, name: str, output: Path | None, argv
     paths = RunPaths(runs / run_id)
     if output is not None:
         _check_output(output)
-    runs.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_directory(runs)
     try:
         paths.root.mkdir(mode=0o700)  # atomic: of two runs that start at once, one gets the name
     except FileExistsError:
