@@ -281,6 +281,6 @@ KNOWN_PROBLEMS: tuple[KnownProblem, ...] = (
     KnownProblem(
         r"[Nn]o space left on device",
         Kind.OTHER,
-        "free some space on {host}: ssh {address}, there df -h; docker system df lists what the engine keeps",
+        "free some space on {host}: df -h there shows which disk is full, docker system df what its engine keeps",
     ),
 )

@@ -94,7 +94,7 @@ SAID: list[tuple[str, bool, str, str]] = [
     ("bash: line 1: /opt/python3: cannot execute: No such file or directory", True, "python", "Python"),
     ("SyntaxError: future feature annotations is not defined", True, "python", "Python 3.9"),
     ("PermissionError: [Errno 13] Permission denied: '/var/lib/ddp-play'", True, "other", ""),
-    ("OSError: [Errno 28] No space left on device", True, "other", "free some space on h1: ssh 10.0.0.5, there df -h"),
+    ("OSError: [Errno 28] No space left on device", True, "other", "free some space on h1: df -h there"),
     ("", False, "unreachable", "check that it is up:"),
 ]
 
