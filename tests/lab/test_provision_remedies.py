@@ -162,9 +162,28 @@ def index(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[s
         yield yaml.safe_load(settings)
 
 
+def site(lab: Lab) -> str:
+    """An inventory that gives the hosts a Python environment, in addition to that of the lab."""
+    path = lab.home / "python_env.json"
+    path.write_text(json.dumps({"python_env": {"children": {"ranks": None}}}))
+    return str(path)
+
+
 def provision(lab: Lab, role: str, variables: dict[str, Any], hosts: tuple[str, ...] = HOSTS) -> list[dict[str, Any]]:
     """The cells of one role."""
-    words = ["provision", "-i", str(lab.inventory), "--json", "--no-check", "--tags", role, "--limit", ",".join(hosts)]
+    words = [
+        "provision",
+        "-i",
+        str(lab.inventory),
+        "-i",
+        site(lab),
+        "--json",
+        "--no-check",
+        "--tags",
+        role,
+        "--limit",
+        ",".join(hosts),
+    ]
     done = lab.play(*words, "-e", json.dumps(variables), timeout_s=600)
     assert done.stdout, done.stderr
     return [dict(cell) for cell in json.loads(done.stdout)["cells"] if cell["role"] == role]
@@ -192,9 +211,10 @@ def test_what_the_message_says_gets_past_the_failure(lab: Lab, index: dict[str, 
     finally:
         on_each(lab, f"({case.well or 'true'}) >/dev/null 2>&1; true")
     for cell in mended:
-        assert case.says not in cell["message"], cell
+        message = cell.get("message", "")
+        assert case.says not in message, cell
         if case.next_cause:
-            assert case.next_cause in cell["message"], cell
+            assert case.next_cause in message, cell
         else:
             assert cell["status"] in ("changed", "ok", "skipped"), cell
 
@@ -239,5 +259,5 @@ def test_a_mirror_that_signs_with_a_key_of_its_own(lab: Lab, tmp_path: Path) -> 
             assert "docker_engine_repo_key_fingerprints" in cell["message"] + cell["remedy"], cell
         found = cells[0]["message"].split("has the fingerprint ")[1].split(",")[0]
         for cell in provision(lab, "docker_engine", {**variables, "docker_engine_repo_key_fingerprints": [found]}):
-            assert "has the fingerprint" not in cell["message"], cell
+            assert "has the fingerprint" not in cell.get("message", ""), cell
             assert "lacks a file that the message names" in cell["remedy"], cell

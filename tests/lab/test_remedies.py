@@ -108,13 +108,13 @@ CASES = {
     "a network that no host has": Case(
         "true",
         69,
-        "h1, h2, h3: no usable interface in 10.99.0.0/24",
+        "h1: no usable interface in 10.99.0.0/24...h2: no usable interface...h3: no usable interface",
         "set ddp_job_network to a network of these hosts, or remove it",
         {"network": "10.99.0.0/24"},
         again={},
     ),
     "an interface in another network": Case(
-        "ip link add other0 type dummy; ip address add 10.98.$(hostname | tr -d h).1/24 dev other0;"
+        "ip link add other0 type bridge; ip address add 10.98.$(hostname | tr -d h).1/24 dev other0;"
         " ip link set other0 up",
         69,
         "the hosts have no subnet in common:",
@@ -206,9 +206,10 @@ def test_a_full_disk_of_the_engine(lab3: Lab) -> None:
 def test_a_network_of_containers_that_overlaps_with_that_of_the_hosts(lab3: Lab, tmp_path: Path) -> None:
     """The run is refused with a command that names the cause; without the network it goes through."""
     words = ["run", job(tmp_path, {"command": ["true"]}), "-i", str(lab3.inventory)]
-    address = next(host["addresses"][0] for host in lab3.status()["hosts"] if host["name"] == "h1")
-    lab3.on("h3", f"docker network create --subnet {address}/32 overlap", user="root")
+    net = lab3.status()["hosts"][0]["addresses"][0].rpartition(".")[0]
     try:
+        lab3.on("h3", f"ip route add {net}.1/32 dev eth0", user="root")  # the controller still reaches the host
+        lab3.on("h3", f"docker network create --subnet {net}.0/30 --gateway {net}.3 overlap", user="root")
         failed = lab3.play(*words)
         assert failed.returncode == 69, failed.stderr
         told = re.search(r"ddp-play check -i \S+ --limit h\d,h\d", failed.stderr)
@@ -218,7 +219,7 @@ def test_a_network_of_containers_that_overlaps_with_that_of_the_hosts(lab3: Lab,
         assert "the network of containers that overlaps (docker network ls)" in found.stdout, found.stdout
         assert "overlap" in lab3.on("h3", "docker network ls", user="root")
     finally:
-        lab3.on("h3", "docker network rm overlap", user="root")
+        lab3.on("h3", f"docker network rm overlap; ip route delete {net}.1/32 dev eth0", user="root")
     done = lab3.play(*words)
     assert done.returncode == 0, done.stderr
 

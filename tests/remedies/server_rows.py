@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tests.remedies.login_rows import PLAN, as_user, edited
 from tests.remedies.rows import Row
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,10 +90,16 @@ def many_who_do_not_log_in(scene: Scene) -> list[str]:
     """Somebody holds the one connection that the server allows before a login."""
     words = at_server("ops", "MaxStartups 1\nLoginGraceTime 600")(scene)
     server = scene.notes["server"]
-    held = socket.create_connection(("127.0.0.1", server.port))
-    scene.undo.append(held.close)
-    assert held.recv(16).startswith(b"SSH-")
+    wait_until(lambda: _holds(scene, server.port), timeout_s=20)  # the connection before it is not ended at once
     return words
+
+
+def _holds(scene: Scene, port: int) -> bool:
+    held = socket.create_connection(("127.0.0.1", port))
+    scene.undo.append(held.close)
+    with contextlib.suppress(ConnectionResetError):
+        return held.recv(16).startswith(b"SSH-")
+    return False
 
 
 def raise_the_limit(scene: Scene, _told: object) -> None:

@@ -243,7 +243,7 @@ def test_a_failed_task_may_be_a_problem_of_the_connection(text: str, remedy: str
 
 
 def test_a_connection_gets_no_remedy_of_tasks() -> None:
-    problem = host_problems.problem_from_text("h1", "[Errno 28] No space left on device", "h1", reached=True)
+    problem = host_problems.problem_from_text("h1", "Could not get lock lock-frontend", "h1", reached=True)
     assert (problem["kind"], problem["hint"]) == ("other", "")
 
 
