@@ -242,6 +242,14 @@ def test_a_failed_task_may_be_a_problem_of_the_connection(text: str, remedy: str
     assert host_problems.remedy_of(text, "nccl", host="h1", address="10.0.0.5") == remedy
 
 
+def test_packages_of_the_host_do_not_come_from_the_index_of_pip() -> None:
+    """python_env installs python3-venv with apt before it asks an index."""
+    apt = "python3-venv: nothing was installed: W: Failed to fetch http://127.0.0.1:9/debian Could not connect"
+    assert "point the host's own package sources at a mirror" in host_problems.remedy_of(apt, "python_env")
+    pip = "Retrying: Failed to establish a new connection: [Errno 111] Connection refused"
+    assert "set python_env_index_url" in host_problems.remedy_of(pip, "python_env")
+
+
 def test_a_connection_gets_no_remedy_of_tasks() -> None:
     problem = host_problems.problem_from_text("h1", "Could not get lock lock-frontend", "h1", reached=True)
     assert (problem["kind"], problem["hint"]) == ("other", "")
