@@ -202,28 +202,6 @@ def test_a_full_disk_of_the_engine(lab3: Lab) -> None:
     assert lab3.play(*words).returncode == 0
 
 
-@pytest.mark.usefixtures("clean_hosts")
-def test_a_network_of_containers_that_overlaps_with_that_of_the_hosts(lab3: Lab, tmp_path: Path) -> None:
-    """The run is refused with a command that names the cause; without the network it goes through."""
-    words = ["run", job(tmp_path, {"command": ["true"]}), "-i", str(lab3.inventory)]
-    net = lab3.status()["hosts"][0]["addresses"][0].rpartition(".")[0]
-    try:
-        lab3.on("h3", f"ip route add {net}.1/32 dev eth0", user="root")  # the controller still reaches the host
-        lab3.on("h3", f"docker network create --subnet {net}.0/30 --gateway {net}.3 overlap", user="root")
-        failed = lab3.play(*words)
-        assert failed.returncode == 69, failed.stderr
-        told = re.search(r"ddp-play check -i \S+ --limit h\d,h\d", failed.stderr)
-        assert told, failed.stderr
-        found = shell(lab3, told[0])
-        assert found.returncode == 1, found.stdout
-        assert "the network of containers that overlaps (docker network ls)" in found.stdout, found.stdout
-        assert "overlap" in lab3.on("h3", "docker network ls", user="root")
-    finally:
-        lab3.on("h3", f"docker network rm overlap; ip route delete {net}.1/32 dev eth0", user="root")
-    done = lab3.play(*words)
-    assert done.returncode == 0, done.stderr
-
-
 def forget_logins(lab: Lab) -> None:
     """End the connections that are open: a login has the groups that its user had when it began."""
     for host in ("h2", "h3"):

@@ -58,12 +58,10 @@ def _not_reached(plan: Plan, failed: dict[str, list[dict[str, Any]]], rendezvous
         for name, rows in failed.items()
         for bad in rows
     ]
-    named = {name for pair in pairs for name in pair}
-    limit = ",".join(name for name in address if name in named)
     return HostUnfit(
         f"the hosts do not reach each other on {plan.network}:\n" + "\n".join(lines),
         hint="check the firewalls between them (ranks also use ephemeral ports) and the network: "
-        f"ddp_job_network, ddp_interface; ddp-play check -i INVENTORY --limit {limit} tries each port and route",
+        "ddp_job_network, ddp_interface; ddp-play check -i INVENTORY tries each port and route",
         hosts=_at_fault(pairs),
     )
 
