@@ -12,4 +12,8 @@ USERS = [
     User("tty", "/bin/bash", sudoers="Defaults:tty requiretty\ntty ALL=(ALL) NOPASSWD: ALL"),
     User("rohome", "/bin/bash", mount="ro"),
     User("typed", "/bin/bash", password=PASSWORD),
+    User("gone", "/bin/bash", aging="19000:0:99999:7::1"),
+    User("stale", "/bin/bash", aging="0:0:99999:7::"),
+    User("system", "/usr/sbin/nologin"),
+    User("full", "/bin/bash", files={"fill": "x" * 65536}, mount="size=64k"),
 ]

@@ -10,6 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from tests.remedies.logins import USERS
+from tests.run import ssh_server
 from tests.run.conftest import Done
 
 if TYPE_CHECKING:
@@ -45,6 +49,15 @@ class Scene:
     def server(self) -> SshServer:
         """The SSH server; the test is skipped where none can run."""
         return self.start_server()
+
+    def server_with(self, settings: str = "", script: str = "") -> SshServer:
+        """A server of this row alone: with settings of sshd, and a script that prepares its namespace."""
+        if reason := ssh_server.why_not():
+            pytest.skip(reason)
+        made = ssh_server.start(self.cwd / "server", USERS, settings, script)
+        self.undo.append(made.close)
+        self.notes["server"] = made
+        return made
 
     def job(self, **variables: Any) -> str:
         """The playbook job.yml with these variables of the job."""

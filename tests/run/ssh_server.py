@@ -51,6 +51,7 @@ class User:
     mount: str = ""  # options of a remount of the home: noexec, ro
     password: str = ""
     sudoers: str = ""
+    aging: str = "19000:0:99999:7::"  # the last six fields of shadow(5)
 
 
 @dataclass
@@ -87,6 +88,11 @@ class SshServer:
         sessions = [session for pid in monitors for session in _children(pid)]
         kill_each((*sessions, *monitors))
         return len(sessions)
+
+    def reload(self) -> None:
+        """Read the files of settings again, as `systemctl reload ssh` does."""
+        os.kill(self.process.pid, signal.SIGHUP)
+        _wait_for(self)
 
     def left_behind(self, user: str) -> list[str]:
         """Files of runs in the user's home."""
@@ -127,8 +133,11 @@ def why_not() -> str:
     return "" if done.returncode == 0 else f"no mount namespaces: {done.stderr.decode().strip()}"
 
 
-def start(directory: Path, users: list[User], settings: str = "") -> SshServer:
-    """Start a server; returns when it answers."""
+def start(directory: Path, users: list[User], settings: str = "", script: str = "") -> SshServer:
+    """Start a server; returns when it answers.
+
+    `settings`: lines of its sshd_config that replace ours. `script` runs in its namespace after the homes exist.
+    """
     directory.mkdir(parents=True)
     for name in ("key", "host_key"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", directory / name], check=True)
@@ -136,11 +145,13 @@ def start(directory: Path, users: list[User], settings: str = "") -> SshServer:
         found.bind(("127.0.0.1", 0))
         port = int(found.getsockname()[1])
     _write_users(directory, users)
+    with (directory / "homes.sh").open("a") as homes:
+        homes.write(script)
     public = (directory / "host_key.pub").read_text().split()
     (directory / "known_hosts").write_text(f"[127.0.0.1]:{port} {public[0]} {public[1]}\n")
     (directory / "sshd_config").write_text(
-        f"Port {port}\nListenAddress 127.0.0.1\nHostKey {directory}/host_key\nPidFile none\nUsePAM no\n"
-        f"AuthorizedKeysFile /home/authorized_keys\nStrictModes no\nUseDNS no\n{settings}\n"
+        f"{settings}\nPort {port}\nListenAddress 127.0.0.1\nHostKey {directory}/host_key\nPidFile none\nUsePAM no\n"
+        "AuthorizedKeysFile /home/authorized_keys\nStrictModes no\nUseDNS no\n"
     )
     script = NAMESPACE.format(sshd=SSHD)
     command = ["unshare", "-m", "--propagation", "private", "/bin/sh", "-c", script, "sh", str(directory)]
@@ -181,7 +192,7 @@ def _write_users(directory: Path, users: list[User]) -> None:
         home = f"/home/{user.name}"
         passwd += f"{user.name}:x:{uid}:{uid}::{home}:{user.shell}\n"
         group += f"{user.name}:x:{uid}:\n"
-        shadow += f"{user.name}:{_hash(user.password)}:19000:0:99999:7:::\n"
+        shadow += f"{user.name}:{_hash(user.password)}:{user.aging}:\n"
         homes += f"mkdir -p {home}\n"
         if user.mount:
             homes += f"mount -t tmpfs tmpfs {home}\n"

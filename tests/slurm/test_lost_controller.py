@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.run.conftest import living
-from tests.slurm.test_requeue import bring_back, lose
+from tests.slurm.test_requeue import bring_back
 
 if TYPE_CHECKING:
     from tests.slurm.conftest import Login
@@ -64,7 +64,7 @@ def test_a_killed_supervisor_is_replaced_and_the_ranks_go_on(login: Login) -> No
 def test_a_lost_batch_host_is_named(login: Login) -> None:
     login.play(*login.job(WAITS), "--name", "dark", "-d")
     login.wait_for("dark", "running")
-    lose(login, "n1")
+    login.cluster.power_off("n1", str(login.play.host_dir / "n1"))
     try:
         done = login.play("attach", "dark", timeout_s=180)
     finally:

@@ -8,16 +8,14 @@ import shlex
 
 from ddp_play.ansible.known_problems import KNOWN_PROBLEMS, Kind, KnownProblem
 
+HOSTS_SOURCES = "point the host's own package sources at a mirror"
 # Settings for a role whose source of packages cannot be reached.
 ANOTHER_SOURCE = {
     "python_env": "set python_env_index_url, or python_env_source: wheelhouse",
     "image_distribution": "choose another image_distribution_source",
     "nvidia_container_toolkit": "set ddp_mirror_url",
     "rdma": "set ddp_mirror_url",
-    **dict.fromkeys(
-        ("base_os", "cluster_users", "monitoring", "nfs_client", "nfs_server", "scratch"),
-        "point the host's own package sources at a mirror",
-    ),
+    **dict.fromkeys(("base_os", "cluster_users", "monitoring", "nfs_client", "nfs_server", "scratch"), HOSTS_SOURCES),
 }
 SERVER = re.compile(r"https?://(?:[^/\s@]*@)?([\w.-]+)|Could not resolve(?: host)?:? '?([\w.-]+)")
 # In one word of an ssh command.
@@ -81,9 +79,12 @@ def _values(known: KnownProblem, text: str, *, host: str, address: str, role: st
     return {
         "host": host,
         "address": address,
+        "user": words[-1].rpartition("@")[0] or "USER",
         "role": role,
         "server": (server[1] or server[2]) if server else "its package source",
-        "another_source": ANOTHER_SOURCE.get(role, f"set ddp_mirror_url, or {role}_source: distribution"),
+        "another_source": HOSTS_SOURCES
+        if role == "python_env" and "Failed to fetch" in text  # of apt, which installs python3-venv
+        else ANOTHER_SOURCE.get(role, f"set ddp_mirror_url, or {role}_source: distribution"),
         "known_hosts": _for_shell(known_hosts),
         "keyscan": f"ssh-keyscan {f'-p {port} ' if port else ''}{words[-1].rpartition('@')[2]}",
         **groups,

@@ -22,7 +22,7 @@ class Kind(StrEnum):
 class KnownProblem:
     """Pattern of an error text, its kind and its remedy.
 
-    The remedy may contain {host}, {role}, {server}, {another_source}, {address} (words after `ssh`), {keyscan}
+    The remedy may contain {host}, {user}, {role}, {server}, {another_source}, {address} (words after `ssh`), {keyscan}
     (command that prints the host's keys), {known_hosts}, and the pattern's groups. `message` replaces the host's.
     """
 
@@ -44,8 +44,9 @@ KNOWN_PROBLEMS: tuple[KnownProblem, ...] = (
         Kind.TASK,
         "free disk space: df -h on the host shows it; docker_engine_data_root moves images",
     ),
-    KnownProblem(
-        r"runs [\w.]+ [\d.]+\b.*[Kk]nown: |is not supported by \w+\. Supported:",
+    KnownProblem(  # of a system that is in the list the message is about something else
+        r"runs (?P<system>\w+ [\d.]+)\b(?!.*[Kk]nown: .*\b(?P=system)\b).*[Kk]nown: "
+        r"|is not supported by \w+\. Supported:",
         Kind.TASK,
         "use one of the systems that the message lists, or add a row to the role's vars and try it",
     ),
@@ -86,6 +87,16 @@ KNOWN_PROBLEMS: tuple[KnownProblem, ...] = (
         Kind.TASK,
         "the host cannot reach {server}: {another_source}, or repair the host's route or its proxy (ddp_proxy)",
     ),
+    KnownProblem(  # pip, which says the latter too if no index answered
+        r"Failed to establish a new connection",
+        Kind.TASK,
+        "the host cannot reach {server}: {another_source}, or repair the host's route or its proxy (ddp_proxy)",
+    ),
+    KnownProblem(
+        r"No matching distribution found for",
+        Kind.TASK,
+        "correct python_env_packages, or use an index that has it (python_env_index_url)",
+    ),
     KnownProblem(
         r"No package matching|Unable to locate package|has no installation candidate|Version .* was not found",
         Kind.TASK,
@@ -118,6 +129,9 @@ KNOWN_PROBLEMS: tuple[KnownProblem, ...] = (
         r"has no NFS (client|server)",
         Kind.TASK,
         "install the distribution's own kernel on it, or remove it from the mounts or from group nfs_server",
+    ),
+    KnownProblem(  # the roles' refusals of settings name the system too
+        r"runs \w+ [\d.]+\b.*[Kk]nown: ", Kind.TASK, "correct the variables of {role} that the message names"
     ),
     KnownProblem(
         r"Secure boot is on",
@@ -159,6 +173,42 @@ KNOWN_PROBLEMS: tuple[KnownProblem, ...] = (
         r"Host key verification failed|No \S+ host key is known for",
         Kind.HOST_KEY,
         "if the host is new: {keyscan} >> {known_hosts}; compare its fingerprint first, as ssh shows it: ssh {address}",
+    ),
+    KnownProblem(  # messages of PAM and of sshd about an account; a denial of the login may follow
+        r"[Yy]our account has expired|[Aa]ccount \S+ has expired",
+        Kind.CREDENTIALS,
+        "as root on {host}: chage -E -1 {user}; or connect as another user with -u",
+        message="the account {user} has expired there",
+    ),
+    KnownProblem(
+        r"[Pp]assword has expired|Password change required|required to change your password",
+        Kind.CREDENTIALS,
+        "ssh {address} asks for a new one; or connect as another user with -u",
+        message="the password of {user} has expired there, and only a login with a terminal can change it",
+    ),
+    KnownProblem(
+        r"This account is currently not available",
+        Kind.CREDENTIALS,
+        "as root on {host}: chsh -s /bin/bash {user}; or connect as another user with -u",
+        message="the login shell of {user} refuses logins: This account is currently not available.",
+    ),
+    KnownProblem(
+        r"Unprivileged users are not permitted to log in",
+        Kind.UNREACHABLE,
+        "it reboots or has just started: try again in a minute; if that lasts, as root on {host}: rm /run/nologin",
+        message="the host takes no logins now, as before a reboot or during a start",
+    ),
+    KnownProblem(
+        r"Too many authentication failures",
+        Kind.CREDENTIALS,
+        "ssh offered more keys than the server tries (MaxAuthTries) before the right one: name it with "
+        "ansible_ssh_private_key_file (--private-key), and set -o IdentitiesOnly=yes in ansible_ssh_common_args",
+    ),
+    KnownProblem(
+        r"kex_exchange_identification: |Exceeded MaxStartups",
+        Kind.UNREACHABLE,
+        "its SSH server ends connections before a login: too many at once (raise MaxStartups in its sshd_config, or "
+        "ANSIBLE_FORKS=5 before the command), or it bans this machine: journalctl -u ssh on {host} says which",
     ),
     KnownProblem(
         r"no such identity: (?P<file>[^\n]+?): No such file|Identity file (?P<other>\S+) not accessible",
@@ -229,5 +279,10 @@ KNOWN_PROBLEMS: tuple[KnownProblem, ...] = (
         r"future feature annotations is not defined",
         Kind.PYTHON,
         "install Python 3.9 or newer on {host}, or correct ansible_python_interpreter of {host}",
+    ),
+    KnownProblem(
+        r"[Nn]o space left on device",
+        Kind.OTHER,
+        "free some space on {host}: df -h there shows which disk is full, docker system df what its engine keeps",
     ),
 )

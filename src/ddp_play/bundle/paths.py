@@ -28,6 +28,13 @@ def runs_dir() -> Path:
     return home() / "runs"
 
 
+def make_directory(path: Path) -> None:
+    """Make a directory. The state directory above it is the user's alone; `parents` would give it the umask's mode."""
+    if path.is_relative_to(home()):
+        home().mkdir(parents=True, exist_ok=True, mode=0o700)
+    path.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+
 def check_run_id(name: str) -> str:
     """The name, if it is valid as a directory name and as a container label; UsageError otherwise."""
     if not RUN_ID.fullmatch(name) or ".." in name:
@@ -40,7 +47,7 @@ def check_run_id(name: str) -> str:
 
 def write_bytes(path: Path, data: bytes | memoryview, *, mode: int = 0o600) -> None:
     """Write a temporary file in the same directory and rename it: a reader never sees half a file."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_directory(path.parent)
     fd, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     temporary = Path(name)
     try:
@@ -293,4 +300,4 @@ class RunPaths:
             self.root,
             *(self.root / name for name in ("logs", "metrics", "results", "env", "control")),
         ):
-            directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_directory(directory)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from ddp_play.bundle.paths import home, read_json, write_json
+from ddp_play.bundle.paths import home, make_directory, read_json, write_json
 from ddp_play.checks.host_records import Record, identities, recorded_rates
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def records_dir() -> Path:
 
 def prepare() -> None:
     """Make the directory. OSError where that is not possible: nobody wants to hear that after the measurements."""
-    records_dir().mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_directory(records_dir())
 
 
 def path_of(machine: str) -> Path:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import tempfile
 import traceback
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
+from shutil import disk_usage
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -14,7 +17,7 @@ import typer
 from ddp_play.bundle.disk_space import is_full
 from ddp_play.bundle.paths import home
 from ddp_play.cli import console
-from ddp_play.errors import DdpPlayError, InternalError, Interrupted, UsageError
+from ddp_play.errors import DdpPlayError, DiskFull, InternalError, Interrupted, UsageError
 from ddp_play.planning.remedy_text import Asked, complete
 
 if TYPE_CHECKING:
@@ -50,7 +53,7 @@ def error_boundary() -> Iterator[None]:
     except BrokenPipeError:
         raise typer.Exit(0) from None
     except OSError as error:
-        raise _exit(_of_own_directory(error) or _crash(error)) from None
+        raise _exit(_of_full_disk(error) or _of_own_directory(error) or _crash(error)) from None
     except Exception as error:  # noqa: BLE001 - the boundary writes the traceback to a log
         raise _exit(_crash(error)) from None
     finally:
@@ -61,10 +64,24 @@ def _crash(error: Exception) -> InternalError:
     return InternalError(f"ddp-play itself failed: {error}", hint=f"please report it with {_write_log()}")
 
 
+def _of_full_disk(error: OSError) -> DiskFull | None:
+    """The error of a full disk of this machine. A failed write has no file name: the fullest disk in use is named."""
+    if not is_full(error):
+        return None
+    places = [place for place in (home(), *home().parents) if place.is_dir()][:1]
+    places += [Path(os.environ.get("TMPDIR", "/")), Path.cwd()]
+    place = error.filename or min((place for place in places if place.is_dir()), key=lambda at: disk_usage(at).free)
+    another = "; export DDP_PLAY_HOME=DIRECTORY names another directory" if Path(place) == places[0] else ""
+    return DiskFull(
+        f"this machine has no space left for {place}: {error.strerror}",
+        hint=f"free some space: df -h {shlex.quote(str(place))}{another}",
+    )
+
+
 def _of_own_directory(error: OSError) -> UsageError | None:
-    """The error of a state directory that this user cannot use; None for other files, missing ones, and a full disk."""
+    """The error of a state directory that this user cannot use; None for other files and missing ones."""
     place = str(error.filename or "")
-    if is_full(error) or isinstance(error, FileNotFoundError) or not Path(place).is_relative_to(home()):
+    if isinstance(error, FileNotFoundError) or not Path(place).is_relative_to(home()):
         return None
     return UsageError(
         f"ddp-play cannot keep runs and results in {home()}: {place}: {error.strerror}",

@@ -9,7 +9,7 @@ import typer
 
 from ddp_play.bundle.removal import record_of
 from ddp_play.bundle.removal_plan import Rules, plan_removal
-from ddp_play.bundle.run_lookup import all_runs, load
+from ddp_play.bundle.run_lookup import all_runs
 from ddp_play.cli import options
 from ddp_play.cli.bundle_removal import Removal, conclude
 from ddp_play.cli.error_boundary import error_boundary
@@ -43,7 +43,7 @@ def prune(
         if yes and dry:
             raise UsageError("--yes and --dry-run contradict each other", hint="give one of them")
         rules = Rules(keep, _seconds(older_than), with_artifacts=with_artifacts)
-        records = [record_of(load(run.paths)) for run in all_runs()]
+        records = [record_of(run) for run in all_runs()]
         removal = Removal.of(plan_removal(records, rules, now=time.time()), rules)
         conclude(removal, yes=yes, as_json=as_json, only_list=dry)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from docker.errors import APIError, NotFound
 
+from ddp_play.bundle.paths import make_directory
 from ddp_play.errors import UsageError
 from ddp_play.lab.base_image import ensure_host_image
 from ddp_play.lab.docker_client import connect, engine_errors
@@ -76,7 +77,7 @@ def up(spec: LabSpec, *, progress: ProgressListener) -> UpResult:
         raised, refused = raise_limits(client, num_missing)
         _report_low_limits(refused, progress=progress)
         image = ensure_host_image(client, spec.distro, engine=spec.engine, progress=progress)
-        state.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_directory(state.directory)
         plan = _create_planned_networks(client, plan, existing, state)
         missing = [host for host in plan.hosts if host.name not in existing]
         state.save_plan(plan)

@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from ddp_play.bundle.paths import home, write_text
+from ddp_play.bundle.paths import home, make_directory, write_text
 from ddp_play.errors import Busy, HostNotReady
 from ddp_play.lab.layout import Host, LabPlan
 from ddp_play.lab.spec import SHARED_DIR, JobEngine, check_name
@@ -80,7 +80,7 @@ def lab_state(name: str) -> LabState:
 @contextmanager
 def locked(state: LabState) -> Iterator[None]:
     """Lock a lab, so that one `up` or `down` runs at a time. Raises Busy if another one is running."""
-    state.directory.parent.mkdir(parents=True, exist_ok=True)
+    make_directory(state.directory.parent)
     path = state.directory.parent / f".{state.directory.name}.lock"
     with path.open("w") as file:
         if not _lock(file, path):
@@ -93,7 +93,7 @@ def locked(state: LabState) -> Iterator[None]:
 
 def make_keys(state: LabState, plan: LabPlan) -> None:
     """Create the lab's key pair, a host key per host and known_hosts; keep existing keys. Raises HostNotReady."""
-    state.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_directory(state.directory)
     (state.directory / "host-keys").mkdir(exist_ok=True, mode=0o700)
     _make_key(state.key, f"ddp-play-lab-{plan.spec.name}")
     lines = []

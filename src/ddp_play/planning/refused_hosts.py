@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,7 @@ def joined(refused: Iterable[Refused]) -> tuple[str, str]:
     """(message, remedy). Hosts with the same reason share a line; where remedies differ, each names its hosts."""
     by_reason: dict[tuple[str, str], list[str]] = {}
     for row in refused:
-        by_reason.setdefault((row.why, row.remedy), []).append(row.host)
+        by_reason.setdefault((row.why, _of_all(row)), []).append(row.host)
     by_remedy: dict[str, list[str]] = {}
     for (_, remedy), names in by_reason.items():
         if remedy:
@@ -37,6 +38,11 @@ def joined(refused: Iterable[Refused]) -> tuple[str, str]:
     if len(remedies) < 2:
         return message, "".join(remedies)
     return message, "\n".join(f"{short_list(names, NAMES_SHOWN)}: {remedy}" for remedy, names in remedies.items())
+
+
+def _of_all(row: Refused) -> str:
+    """The remedy with HOSTS for the host's own name; in a command (`ssh h1`) the name stays."""
+    return re.sub(rf"\b(on|of) {re.escape(row.host)}(?=[\s:;,]|$)", r"\1 HOSTS", row.remedy)
 
 
 def refuse_all(refused: Iterable[Refused]) -> None:

@@ -61,7 +61,7 @@ def _not_reached(plan: Plan, failed: dict[str, list[dict[str, Any]]], rendezvous
     return HostUnfit(
         f"the hosts do not reach each other on {plan.network}:\n" + "\n".join(lines),
         hint="check the firewalls between them (ranks also use ephemeral ports) and the network: "
-        "ddp_job_network, ddp_interface",
+        "ddp_job_network, ddp_interface; ddp-play check -i INVENTORY tries each port and route",
         hosts=_at_fault(pairs),
     )
 

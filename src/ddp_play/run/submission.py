@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ddp_play.bundle.format_version import format_stamp
 from ddp_play.bundle.outcome import RunStatus
-from ddp_play.bundle.paths import RunPaths, check_run_id, read_json, runs_dir, write_json
+from ddp_play.bundle.paths import RunPaths, check_run_id, make_directory, read_json, runs_dir, write_json
 from ddp_play.bundle.run_ids import new_run_id, new_token
 from ddp_play.engines.registry import engine_of
 from ddp_play.engines.route import Route
@@ -39,18 +40,33 @@ def create_run(request: PlaybookRequest, *, name: str, output: Path | None, argv
     paths = RunPaths(runs / run_id)
     if output is not None:
         _check_output(output)
-    runs.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_directory(runs)
     try:
         paths.root.mkdir(mode=0o700)  # atomic: of two runs that start at once, one gets the name
     except FileExistsError:
         hint = f"ddp-play results {run_id} shows it; choose another --name"
         raise UsageError(f"run {run_id} exists already", hint=hint) from None
+    try:
+        _write_request(paths, request, output=output, argv=argv)
+    except OSError:
+        shutil.rmtree(paths.root, ignore_errors=True)  # else the name would be taken
+        raise
+    if output is not None:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        if output.is_dir():
+            output.rmdir()
+        output.symlink_to(paths.root)
+    return paths
+
+
+def _write_request(paths: RunPaths, request: PlaybookRequest, *, output: Path | None, argv: list[str]) -> None:
+    """The folders of the bundle, and its first run.json."""
     paths.create()
     write_json(
         paths.run,
         {
             **format_stamp(),
-            "id": run_id,
+            "id": paths.run_id,
             "token": new_token(),
             "status": str(RunStatus.STARTING),
             "created": time.time(),
@@ -61,12 +77,6 @@ def create_run(request: PlaybookRequest, *, name: str, output: Path | None, argv
             "output": str(output.absolute()) if output is not None else "",
         },
     )
-    if output is not None:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        if output.is_dir():
-            output.rmdir()
-        output.symlink_to(paths.root)
-    return paths
 
 
 def _check_output(output: Path) -> None:

@@ -65,6 +65,17 @@ SAID: list[tuple[str, bool, str, str]] = [
         "chmod 600 /k/a b",
     ),
     ("ops@10.0.0.5: Permission denied (publickey,password).", False, "credentials", "ssh-copy-id 10.0.0.5"),
+    ("Your account has expired; please contact your system administrator.", False, "credentials", "chage -E -1 USER"),
+    ("Password change required but no TTY available.", True, "credentials", "ssh 10.0.0.5 asks for a new one"),
+    ("This account is currently not available.", True, "credentials", "as root on h1: chsh -s /bin/bash USER"),
+    ("Received disconnect from ::1: 2: Too many authentication failures", False, "credentials", "IdentitiesOnly"),
+    (
+        "System is going down. Unprivileged users are not permitted to log in anymore.",
+        False,
+        "unreachable",
+        "as root on h1: rm /run/nologin",
+    ),
+    ("kex_exchange_identification: read: Connection reset by peer", False, "unreachable", "MaxStartups"),
     ("Missing sudo password", True, "become", "-K"),
     ("password:Sorry, try again.", False, "become", "give it again"),
     ("Incorrect sudo password", True, "become", "-K"),
@@ -83,7 +94,7 @@ SAID: list[tuple[str, bool, str, str]] = [
     ("bash: line 1: /opt/python3: cannot execute: No such file or directory", True, "python", "Python"),
     ("SyntaxError: future feature annotations is not defined", True, "python", "Python 3.9"),
     ("PermissionError: [Errno 13] Permission denied: '/var/lib/ddp-play'", True, "other", ""),
-    ("OSError: [Errno 28] No space left on device", True, "other", ""),
+    ("OSError: [Errno 28] No space left on device", True, "other", "free some space on h1: df -h there"),
     ("", False, "unreachable", "check that it is up:"),
 ]
 
@@ -139,6 +150,21 @@ def test_a_long_message_keeps_its_end() -> None:
         ("h1: servers whose name does not resolve there: nas; mounts from", "correct nfs_client_mounts"),
         ("h1 gets no answer from nas port 2049.", "systemctl status nfs-server"),
         ("its kernel has no NFS client (module nfsv4).", "the distribution's own kernel"),
+        (
+            "h1 runs Debian 12 (known: Debian 12, Debian 13), and its kernel has no NFS client (module nfsv4).",
+            "the distribution's own kernel",
+        ),
+        (
+            "h1 runs Ubuntu 22.04 (known: Debian 12, Ubuntu 22.04). Every package needs a version: six",
+            "variables of ROLE",
+        ),
+        (
+            "Retrying after 'NewConnectionError: Failed to establish a new connection: [Errno 111]'\n"
+            "ERROR: No matching distribution found for six==1.17.0",
+            "cannot reach its package source",
+        ),
+        ("ERROR: No matching distribution found for sixx==1.17.0", "correct python_env_packages"),
+        ("h1 runs Debian 1 (known: Debian 12). Every package needs a version", "systems that the message lists"),
         ("Secure boot is on and the modules would be built here", "enrol DKMS's key"),
         ("Driver branch 535 is refused: past its end of life", "nvidia_driver_branch"),
         ("Driver 535 (distribution) is too old: torch 2.13.0 needs 580", "nvidia_driver_branch"),
@@ -218,8 +244,16 @@ def test_a_failed_task_may_be_a_problem_of_the_connection(text: str, remedy: str
     assert host_problems.remedy_of(text, "nccl", host="h1", address="10.0.0.5") == remedy
 
 
+def test_packages_of_the_host_do_not_come_from_the_index_of_pip() -> None:
+    """python_env installs python3-venv with apt before it asks an index."""
+    apt = "python3-venv: nothing was installed: W: Failed to fetch http://127.0.0.1:9/debian Could not connect"
+    assert "point the host's own package sources at a mirror" in host_problems.remedy_of(apt, "python_env")
+    pip = "Retrying: Failed to establish a new connection: [Errno 111] Connection refused"
+    assert "set python_env_index_url" in host_problems.remedy_of(pip, "python_env")
+
+
 def test_a_connection_gets_no_remedy_of_tasks() -> None:
-    problem = host_problems.problem_from_text("h1", "[Errno 28] No space left on device", "h1", reached=True)
+    problem = host_problems.problem_from_text("h1", "Could not get lock lock-frontend", "h1", reached=True)
     assert (problem["kind"], problem["hint"]) == ("other", "")
 
 

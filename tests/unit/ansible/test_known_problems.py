@@ -9,7 +9,7 @@ import pytest
 
 from ddp_play.ansible.known_problems import KNOWN_PROBLEMS, Kind, KnownProblem
 
-PLACES = {"host", "address", "role", "server", "another_source", "keyscan", "known_hosts"}
+PLACES = {"host", "user", "address", "role", "server", "another_source", "keyscan", "known_hosts"}
 
 
 def first(text: str) -> KnownProblem:
@@ -34,6 +34,21 @@ def test_texts_have_known_places_only(row: KnownProblem) -> None:
         ),
         ('Load key "/k": bad permissions\nops@h1: Permission denied (publickey).', "credentials", "chmod 600"),
         ("ops@h1: Permission denied (publickey).", "credentials", "ssh-copy-id"),
+        (
+            "Your account has expired; please contact your system administrator\nConnection closed",
+            "credentials",
+            "chage",
+        ),
+        (
+            "WARNING: Your password has expired.\nPassword change required but no TTY available.",
+            "credentials",
+            "new one",
+        ),
+        (
+            "Received disconnect: 2: Too many authentication failures\nPermission denied (publickey)",
+            "credentials",
+            "Ident",
+        ),
         # a password does not make a sudoer
         ("ops is not in the sudoers file.", "become", "no password helps"),
         ("sudo: a password is required", "become", "-K"),

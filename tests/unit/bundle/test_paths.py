@@ -104,6 +104,14 @@ def test_files_are_the_owners_alone(tmp_path: Path) -> None:
     assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.parametrize("below", ["runs/calm-otter-1/run.json", "facts.json"])
+def test_the_state_directory_is_the_owners_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, below: str) -> None:
+    """Whatever is written first; directories above it are made as the user's umask says."""
+    monkeypatch.setenv("DDP_PLAY_HOME", str(tmp_path / "state" / "ddp-play"))
+    write_json(home() / below, {})
+    assert [path.stat().st_mode & 0o777 for path in (home(), home().parent)] == [0o700, 0o755]
+
+
 def test_creating_twice_changes_nothing(tmp_path: Path) -> None:
     paths = RunPaths(tmp_path / "r1")
     paths.create()

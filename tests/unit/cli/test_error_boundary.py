@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 from pathlib import Path
@@ -33,6 +34,19 @@ def test_an_expected_error_exits_with_the_code_of_its_class(
 ) -> None:
     assert exit_code(cls("h1: [no disk]", hint="df -h")) == cls.exit_code
     assert capsys.readouterr().err.splitlines() == ["error: h1: [no disk]", "  -> df -h"]
+
+
+def test_a_full_disk_is_not_a_failure_of_ddp_play(capsys: pytest.CaptureFixture[str]) -> None:
+    """A failed write has no file name; one of `open` has."""
+    home().mkdir(exist_ok=True)
+    assert exit_code(OSError(errno.ENOSPC, "No space left on device")) == 70
+    said, hint = capsys.readouterr().err.splitlines()
+    assert re.match(r"error: this machine has no space left for /\S+: No space left on device$", said)
+    assert "free some space: df -h /" in hint
+    assert exit_code(OSError(errno.EDQUOT, "Disk quota exceeded", "/data/it's")) == 70
+    said, hint = capsys.readouterr().err.splitlines()
+    assert said == "error: this machine has no space left for /data/it's: Disk quota exceeded"
+    assert hint == """  -> free some space: df -h '/data/it'"'"'s'"""
 
 
 def test_a_remedy_names_the_inventory_of_its_own_verb_only(capsys: pytest.CaptureFixture[str]) -> None:

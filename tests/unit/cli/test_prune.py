@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import json
 import time
+from typing import TYPE_CHECKING, Any
 
 from typer.testing import CliRunner, Result
 
+from ddp_play.bundle import run_lookup
+from ddp_play.bundle.paths import read_json, runs_dir
 from ddp_play.bundle.run_lookup import all_runs
 from ddp_play.cli.main import app
 from tests.unit.cli.run_directories import make_run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
 
 DAY_S = 86_400
 
@@ -49,6 +57,21 @@ def test_artifacts_go_with_their_word() -> None:
     several()
     assert prune("--keep", "0", "--older-than", "7d", "--with-artifacts", "--yes").exit_code == 0
     assert left() == ["new"]
+
+
+def test_a_bundle_that_stays_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With ten thousand of them a second reading takes as long as the first."""
+    for number in range(3):
+        make_run(f"old-{number}", created=100.0 + number, finished=True)
+    read: list[Path] = []
+
+    def noted(path: Path) -> dict[str, Any]:
+        read.append(path)
+        return read_json(path)
+
+    monkeypatch.setattr(run_lookup, "read_json", noted)
+    assert prune("--json").exit_code == 0
+    assert sorted(read) == [runs_dir() / f"old-{number}" / "run.json" for number in range(3)]
 
 
 def test_nothing_goes_without_yes() -> None:

@@ -30,6 +30,16 @@ LOAD = "ddp-play image load -i INVENTORY --limit HOSTS"
             "h1: no eth7\nh2: no eth8",
             "correct it",
         ),
+        (
+            [Refused(host, "no Python", f"install it on {host}, or correct python of {host}") for host in ("h1", "h2")],
+            "h1, h2: no Python",
+            "install it on h1,h2, or correct python of h1,h2",
+        ),
+        (
+            [Refused(host, "no answer", f"ssh {host}") for host in ("h1", "h2")],
+            "h1: no answer\nh2: no answer",
+            "h1: ssh h1\nh2: ssh h2",
+        ),
         ([Refused("h1", "silent"), Refused("h2", "no engine", "provision")], "h1: silent\nh2: no engine", "provision"),
     ],
 )
