@@ -6,9 +6,7 @@ import contextlib
 import errno
 import fcntl
 import ipaddress
-import itertools
 import os
-import re
 import secrets
 import signal
 import socket
@@ -55,33 +53,15 @@ sys.addaudithook(_audit)
 init_plugin_loader()
 
 
-@pytest.fixture(scope="session")
-def directories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """New directories for tests. pytest's own way lists those of all tests before it makes one."""
-    root = tmp_path_factory.getbasetemp()
-    return (root / str(number) for number in itertools.count())
-
-
-@pytest.fixture
-def tmp_path(directories: Iterator[Path], request: pytest.FixtureRequest) -> Path:
-    """An empty directory of this test, with the beginning of the test's name."""
-    path = next(directories)
-    path = path.with_name(f"{path.name}-{re.sub(r'[^A-Za-z0-9_]', '_', request.node.name)[:20]}")
-    path.mkdir(mode=0o700)
-    return path
-
-
 @pytest.fixture(autouse=True)
 def guards(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, directories: Iterator[Path]
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[None]:
     """Every test but the exempt ones runs behind these."""
     if any(request.node.get_closest_marker(name) for name in EXEMPT):
         yield
         return
-    root = next(directories)
-    root.mkdir(mode=0o700)
-    _own_places(monkeypatch, root)
+    _own_places(monkeypatch, tmp_path_factory.mktemp("places"))
     _no_network(monkeypatch)
     _no_runner(monkeypatch)
     _locks_of_nfs(monkeypatch)
