@@ -296,8 +296,5 @@ class RunPaths:
 
     def create(self) -> None:
         """Create the directory and its folders, readable by the owner only."""
-        for directory in (
-            self.root,
-            *(self.root / name for name in ("logs", "metrics", "results", "env", "control")),
-        ):
-            make_directory(directory)
+        for name in ("", "logs", "metrics", "results", "env", "control"):  # the first is the root
+            make_directory(self.root / name)

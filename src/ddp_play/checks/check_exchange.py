@@ -197,14 +197,12 @@ def exchange(
             known = {} if scope.record or scope.terms.network else records(fleet_from_json(found))
             settings = MatrixSettings(records=known, budget=scope.budget)
             found["matrix"] = _matrix(talk, network, settings)
-        if scope.has_matrix:
-            load = _load_of(talk, facts, network, (scope.terms, containers), found["matrix"])
-            found["torch"] = load.measure() if load.pythons else None
-            if scope.level == BURN_IN and load.pythons:
-                keep_round = partial(
-                    keep_round_of, scope.progress, lambda: {**found, "hosts": _hosts(rows, answers, talk.lost)}
-                )
-                found["burn_in"] = BurnIn(load, keep_round).run()
+        load = _load_of(talk, facts, network, (scope.terms, containers), found["matrix"]) if scope.has_matrix else None
+        if load is not None and load.pythons:
+            found["torch"] = load.measure()
+            if scope.level == BURN_IN:
+                so_far = lambda: {**found, "hosts": _hosts(rows, answers, talk.lost)}  # noqa: E731
+                found["burn_in"] = BurnIn(load, partial(keep_round_of, scope.progress, so_far)).run()
         if containers is not None:
             containers.end()
         if scope.has_matrix and any(host.rdma for host in facts.values()):

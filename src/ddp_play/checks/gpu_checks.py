@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.checks.finding import Finding, Status
-from ddp_play.checks.fleet import CheckedHost, Compared, Fleet, counted, each, ok, same_everywhere
+from ddp_play.checks.fleet import CheckedHost, Compared, Fleet, NotRun, counted, each, ok, same_everywhere
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -41,6 +41,8 @@ def gpu_states(fleet: Fleet) -> Iterator[Finding]:
 
 def _rows(host: CheckedHost) -> Mapping[str, Mapping[str, Any]]:
     found: Mapping[str, Mapping[str, Any]] = host.read("gpu_states")
+    if not found:
+        raise NotRun("nvidia-smi tells of no GPU", broken=True)
     return found
 
 

@@ -86,6 +86,8 @@ def fleet(count: int = 3, /, **changes: dict[str, Any]) -> Fleet:
                 own = value
             elif path.startswith("facts."):
                 fields[path.removeprefix("facts.")] = value
+                if path == "facts.gpus":
+                    put(known, "gpu_states", {gpu.uuid: {"index": str(gpu.index)} for gpu in value})
             else:
                 put(known, path, value)
         parts = (known["reading"], known["saw"], own, known["end"])

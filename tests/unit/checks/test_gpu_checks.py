@@ -92,3 +92,9 @@ def test_a_tool_that_hangs_never_passes() -> None:
     assert {row.check for row in rows} >= set(RULES)
     rows = bad(with_gpus(reading=[7]))
     assert {row.status for row in rows} == {Status.UNCHECKED}
+
+
+def test_gpus_that_nobody_tells_of_do_not_pass() -> None:
+    rows = [row for row in gpu_states(with_gpus(reading={})) if row.check in RULES and row.where == ("h2",)]
+    assert {row.check for row in rows} == {*RULES}
+    assert {(row.status, row.value) for row in rows} == {(Status.UNCHECKED, "nvidia-smi tells of no GPU")}
