@@ -98,7 +98,7 @@ def test_facts_and_a_channel_that_stays_open(discovery: Discovery) -> None:
         ("exit 3", "other", "the channel ended (exit code 3)"),
         (
             "echo 'This account is currently not available.'; exit 1",
-            "other",
+            "credentials",
             "This account is currently not available.",
         ),
         ("echo /bin/sh: 1: python3: not found >&2; exit 127", "python", "/bin/sh: 1: python3: not found"),
