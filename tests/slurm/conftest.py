@@ -28,6 +28,7 @@ __all__ = ["play"]
 
 # Under the load of other tests a job takes several times as long as the 6 s that it takes alone.
 PATIENCE_S = 90.0
+LONG = pytest.mark.skipif(os.environ.get("DDP_PLAY_WIDE") != "1", reason="takes a minute: DDP_PLAY_WIDE=1 runs it")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -6,15 +6,12 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
-import pytest
-
 from tests.run.conftest import living
-from tests.slurm.conftest import Login
+from tests.slurm.conftest import LONG, Login
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-LONG = pytest.mark.skipif(os.environ.get("DDP_PLAY_WIDE") != "1", reason="takes a minute: DDP_PLAY_WIDE=1 runs it")
 FAILS = "echo rank $RANK of $WORLD_SIZE; [ $RANK = 2 ] && exit 9; exec sleep 60"
 WAITS = "echo rank $RANK of $WORLD_SIZE; exec sleep 300"
 

@@ -6,15 +6,13 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
-import pytest
-
 from tests.run.conftest import living
+from tests.slurm.conftest import LONG
 from tests.slurm.test_requeue import bring_back
 
 if TYPE_CHECKING:
     from tests.slurm.conftest import Login
 
-LONG = pytest.mark.skipif(os.environ.get("DDP_PLAY_WIDE") != "1", reason="takes a minute: DDP_PLAY_WIDE=1 runs it")
 WAITS = "echo rank $RANK of $WORLD_SIZE; exec sleep 300"
 
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
+from tests.slurm.conftest import LONG
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -15,7 +13,6 @@ if TYPE_CHECKING:
 
     from tests.slurm.conftest import Login
 
-LONG = pytest.mark.skipif(os.environ.get("DDP_PLAY_WIDE") != "1", reason="takes a minute: DDP_PLAY_WIDE=1 runs it")
 PATIENCE_S = 90.0
 # Every rank saves its step; the first attempt does not get to the end before it is ended.
 TRAINS = """

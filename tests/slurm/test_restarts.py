@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from typing import TYPE_CHECKING
 
-import pytest
-
-from tests.slurm.conftest import PATIENCE_S
+from tests.slurm.conftest import LONG, PATIENCE_S
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.slurm.conftest import Login
-
-LONG = pytest.mark.skipif(os.environ.get("DDP_PLAY_WIDE") != "1", reason="takes a minute: DDP_PLAY_WIDE=1 runs it")
 
 
 def test_a_restart_stays_in_the_job(login: Login) -> None:

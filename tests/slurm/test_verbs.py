@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.slurm.conftest import LONG
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +42,7 @@ def test_what_slurm_cannot_give_is_refused(login: Login) -> None:
     assert (done.code, "this cluster has no partition nope" in done.err) == (64, True), done.err
 
 
-@pytest.mark.skipif(os.environ.get("DDP_PLAY_WIDE") != "1", reason="takes half a minute: DDP_PLAY_WIDE=1 runs it")
+@LONG
 def test_collectives_run_on_two_nodes(login: Login) -> None:
     pytest.importorskip("torch")
     options = ("-e", "ddp_job_gpus=none", "-e", "ddp_job_ranks_per_host=1", "--backend", "gloo", "--json")
