@@ -11,9 +11,9 @@ from ddp_play.bundle.paths import RunPaths, read_json
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# Keys of a rank's result.json that the summary shows, in this order.
 # Two days: up to here hours are easier to compare.
 DAYS_FROM_S = 2 * 86400
+# Keys of a rank's result.json that the summary shows, in this order.
 HEADLINES = ("accuracy", "loss", "epochs", "steps", "samples_per_s", "seconds")
 
 

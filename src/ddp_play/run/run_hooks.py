@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 START, RESTART, END = "start", "restart", "end"
-# Fields of run.json that every event has.
 WEBHOOK = "ddp_job_webhook"
+# Fields of run.json that every event has.
 KNOWN = ("job", "owner", "controller", "world_size", "hosts", "attempt", "created", "started", "ended")
 
 
