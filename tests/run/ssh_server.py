@@ -149,9 +149,10 @@ def start(directory: Path, users: list[User], settings: str = "", script: str = 
         homes.write(script)
     public = (directory / "host_key.pub").read_text().split()
     (directory / "known_hosts").write_text(f"[127.0.0.1]:{port} {public[0]} {public[1]}\n")
+    general, match, of_users = settings.partition("Match ")
     (directory / "sshd_config").write_text(
-        f"{settings}\nPort {port}\nListenAddress 127.0.0.1\nHostKey {directory}/host_key\nPidFile none\nUsePAM no\n"
-        "AuthorizedKeysFile /home/authorized_keys\nStrictModes no\nUseDNS no\n"
+        f"{general}\nPort {port}\nListenAddress 127.0.0.1\nHostKey {directory}/host_key\nPidFile none\nUsePAM no\n"
+        f"AuthorizedKeysFile /home/authorized_keys\nStrictModes no\nUseDNS no\n{match}{of_users}\n"
     )
     script = NAMESPACE.format(sshd=SSHD)
     command = ["unshare", "-m", "--propagation", "private", "/bin/sh", "-c", script, "sh", str(directory)]

@@ -186,14 +186,14 @@ def test_a_host_process_that_is_killed_while_it_keeps_pieces(play: Play, tree: P
 
 def test_a_host_process_that_is_killed_while_it_unpacks(play: Play, tree: Path) -> None:
     """A directory without its mark is the source of no run."""
-    trees: list[Path] = []
+    files: list[Path] = []
 
     def begun() -> bool:
-        trees[:] = (play.host_dir / "runs").glob("*/1.localhost/src/d*")
-        return bool(trees)
+        files[:] = (play.host_dir / "runs").glob("*/1.localhost/src/d*/*")
+        return bool(files)
 
     kill_midway(play, begun)
-    attempt = trees[0].parents[1]
+    attempt = files[0].parents[2]
     assert 0 < len(list(attempt.glob("src/d*/*"))) < NUM_FILES
     assert list(attempt.glob(".complete-*")) == []
     assert f"word first {NUM_FILES}" in launch(play)["out"]
