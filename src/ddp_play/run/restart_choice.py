@@ -6,6 +6,7 @@ import dataclasses
 import time
 from typing import TYPE_CHECKING
 
+from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import read_json
 from ddp_play.bundle.run_lookup import is_locked
 from ddp_play.planning.job import job_from_json
@@ -37,12 +38,14 @@ def restart_policy(paths: RunPaths) -> Policy:
 def with_engines_reason(ended: Ended, paths: RunPaths, requests: StopRequests) -> Ended:
     """The ended attempt with the engine's reason, if the engine ended its ranks: guards only know that they had to.
 
-    The engine signals the ranks and the controller in the allocation at once; its reason comes a moment later.
+    The engine signals the ranks and the controller in the allocation at once; its reason comes a moment later. After a
+    failure with other ranks that ran on until they were stopped, it is there by then, or there is none.
     """
     outcome = ended.outcome
     if not _has_controller(paths) or not ended_by_engine(outcome):
         return ended
-    until = time.monotonic() + REASON_S
+    others_ran_on = outcome.status is RunStatus.FAILED and any(row.stopped for row in outcome.ranks)
+    until = time.monotonic() + (0 if others_ran_on else REASON_S)
     while (order := requests.stop()) is None and is_locked(paths.engine_lock) and time.monotonic() < until:
         time.sleep(TICK_S)
     if order is None or order.reason == outcome.verdict.message:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
+import threading
+import time
+
+import pytest
+
+from ddp_play.bundle.outcome import Outcome, RankOutcome, RunStatus, Verdict
 from ddp_play.bundle.paths import write_json
 from ddp_play.bundle.writer import Bundle
 from ddp_play.run.attempt_history import AttemptHistory
-from ddp_play.run.restart_choice import replan_input, restart_policy
-from ddp_play.run.restart_decision import Policy
+from ddp_play.run.restart_choice import replan_input, restart_policy, with_engines_reason
+from ddp_play.run.restart_decision import Ended, Policy
+from ddp_play.run.stop_requests import StopRequests
 from tests.unit.run.conftest import Make
 
 
@@ -27,3 +35,33 @@ def test_the_next_plan_knows_the_hosts_that_refused_and_those_of_the_first_attem
     assert known.fleet is not None
     stage.paths.fleet.unlink()
     assert replan_input(stage.supervisor().assignment, history, {}).fleet is None
+
+
+@pytest.mark.parametrize(
+    ("status", "stopped", "waits"),
+    [(RunStatus.FAILED, True, False), (RunStatus.FAILED, False, True), (RunStatus.STOPPED, True, True)],
+)
+def test_the_engines_reason_is_waited_for_only_where_it_may_have_ended_the_ranks(
+    staged: Make, status: RunStatus, stopped: bool, waits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ddp_play.run.restart_choice.REASON_S", 60.0)
+    paths = staged(2).paths
+    write_json(paths.allocation, {"has_controller": True})
+    requests = StopRequests(paths)
+    ranks = tuple(
+        RankOutcome(rank, f"h{rank + 1}", "exited", exit_code=137, signal=9, stopped=stopped and rank == 0)
+        for rank in (0, 1)
+    )
+    ended = Ended(1, Outcome(status, Verdict("rank_failed", "killed", 137, rank=1, host="h2"), ranks), {})
+    paths.engine_lock.parent.mkdir(parents=True, exist_ok=True)
+    with paths.engine_lock.open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        order = {"reason": "Slurm job 1 was preempted"}
+        late = threading.Timer(0.5, write_json, args=(paths.stop_request(now=False), order))
+        late.start()
+        began = time.monotonic()
+        found = with_engines_reason(ended, paths, requests)
+        took = time.monotonic() - began
+        late.join()
+    assert found.outcome.verdict.message == ("Slurm job 1 was preempted" if waits else "killed")
+    assert (took >= 0.4) is waits
