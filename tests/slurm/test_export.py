@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.slurm.conftest import LONG
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ def test_scancel_tells_the_ranks_and_keeps_their_logs(login: Login) -> None:
     wait_until(lambda: "told to end" in log.read_text(), timeout_s=PATIENCE_S, what="rank 3 is told to end")
 
 
+@LONG
 def test_a_dead_daemon_is_not_called_a_directory_that_is_not_shared(login: Login) -> None:
     login.cluster.kill_node("n2")
     try:

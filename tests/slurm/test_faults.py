@@ -24,7 +24,7 @@ from tests.slurm.cluster import Cluster, lacking, lacking_control_groups
 
 TRACKING = ("linuxproc", "cgroup")
 # Those that take seconds each play in `make test`, too.
-QUICK = ("rank exits 3", "rank SIGKILLed", "rank with a slow teardown", "Ctrl-C while training")
+QUICK = ("rank SIGKILLed", "Ctrl-C while training")
 
 
 @pytest.fixture(scope="module", params=TRACKING)
