@@ -59,6 +59,8 @@ class HostRows:
         self.cpus = max(self.cpus, int(part.get("cpus", 0)))
         counts = self.digests.setdefault(str(part.get("kind"))[:200], {})
         digest = str(part.get("digest"))[:16]
+        if counts and digest not in counts:
+            self._add_wrong(number, part, "other bits than this host had before")
         if digest in counts or len(counts) < MOST_ODD:
             counts[digest] = counts.get(digest, 0) + calls - wrong
         if wrong:

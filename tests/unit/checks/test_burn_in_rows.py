@@ -34,6 +34,23 @@ def test_repeats_with_other_bits_name_the_processors() -> None:
     assert (rows.repeats, rows.cpus, rows.next) == (200, 4, 200)
 
 
+def test_a_gpu_whose_bits_are_always_others_than_those_of_the_first_is_wrong() -> None:
+    rows = HostRows()
+    for number in range(3):
+        gpus = [{**REPEAT, "device": f"cuda:{at}", "digest": "bb" if at == 1 else "aa"} for at in range(3)]
+        rows.add(number, answer(*gpus))
+    assert rows.wrong == [[1, "cuda:1", "other bits than this host had before"]]
+
+
+def test_bits_that_change_in_one_round_and_stay_are_wrong() -> None:
+    rows = HostRows()
+    for number in range(9):
+        rows.add(number, answer({**REPEAT, "digest": "aa" if number < 6 else "bb"}))
+    assert rows.wrong == [[7, "cpu", "other bits than this host had before"]]
+    rows.add(9, answer({**REPEAT, "kind": "H100", "digest": "cc"}))
+    assert len(rows.wrong) == 1, "another kind of device has other bits"
+
+
 def test_a_wrong_product_is_wrong_and_a_part_that_failed_is_a_problem() -> None:
     rows = HostRows()
     rows.add(0, answer({"part": "multiply", "device": "cuda:1", "gflops": 1.0, "right": False}))
